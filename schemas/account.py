@@ -1,0 +1,124 @@
+"""The account of a run: every record that was read, and what became of it."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from schemas.errors import BalanceError
+from schemas.loss import Loss
+
+SAMPLES = 5
+"""How many losses of a field are shown with their urls."""
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished chunk file, as a line of the manifest.
+
+    `records` counts per action; `path` is relative to the run's folder. `feedtype` is how the chunk
+    must be sent, `asked` the feedtype of the feed that it is a part of. `state`, `attempts` and
+    `reply` are those of its push.
+    """
+
+    ordinal: int = 0
+    path: str
+    bytes: int
+    sha256: str
+    records: dict[str, int]
+    first_url: str
+    last_url: str
+    source: str
+    span: int
+    datasource: str | None = None
+    feedtype: str | None = None
+    asked: str | None = None
+    state: str = "ready"
+    attempts: int = 0
+    reply: str | None = None
+
+
+class LossCount(msgspec.Struct, frozen=True):
+    """How often a field was lost, and the first few of these losses."""
+
+    count: int = 0
+    samples: tuple[Loss, ...] = ()
+
+
+class Account(msgspec.Struct, kw_only=True):
+    """Counts of records per action, of one span or of many; `merge` adds them up.
+
+    `expanded` counts what one record became beyond itself (a deletion by pattern). `stopped` says
+    why a span was not finished, with the exit code that it asks for.
+    """
+
+    read: dict[str, int] = {}
+    expanded: dict[str, int] = {}
+    written: dict[str, int] = {}
+    rejected: dict[str, int] = {}
+    filtered: dict[str, int] = {}
+    reject_codes: dict[str, int] = {}
+    filter_codes: dict[str, int] = {}
+    losses: dict[str, LossCount] = {}
+    chunks: list[Chunk] = []
+    spans: int = 0
+    bytes_read: int = 0
+    stopped: str | None = None
+    exit_code: int = 0
+
+
+def merge(accounts: Iterable[Account]) -> Account:
+    """Return the sum; chunks and samples in the order of the spans' names, whatever came first."""
+    counters = (
+        "read",
+        "expanded",
+        "written",
+        "rejected",
+        "filtered",
+        "reject_codes",
+        "filter_codes",
+    )
+    total = Account()
+    counts = {name: Counter[str]() for name in counters}
+    for account in accounts:
+        for name, counter in counts.items():
+            counter.update(getattr(account, name))
+        _merge_losses(total.losses, account.losses)
+        total.chunks += account.chunks
+        total.spans += account.spans
+        total.bytes_read += account.bytes_read
+        if account.exit_code > total.exit_code:
+            total.exit_code, total.stopped = account.exit_code, account.stopped
+    for name, counter in counts.items():
+        setattr(total, name, dict(sorted(counter.items())))
+    total.chunks.sort(key=lambda chunk: chunk.path)
+    return total
+
+
+def add_loss(losses: dict[str, LossCount], loss: Loss) -> None:
+    """Count one loss; it becomes a sample if there are few."""
+    known = losses.get(loss.field, _NONE)
+    samples = known.samples if len(known.samples) >= SAMPLES else (*known.samples, loss)
+    losses[loss.field] = LossCount(known.count + 1, samples)
+
+
+def check_balance(account: Account) -> None:
+    """Raise BalanceError unless all that was read was written, rejected or filtered."""
+    came = Counter(account.read) + Counter(account.expanded)
+    went = Counter(account.written) + Counter(account.rejected) + Counter(account.filtered)
+    if came.total() != went.total():
+        raise BalanceError(
+            f"{came.total()} records read, but {went.total()} written, rejected and filtered: "
+            "a defect of feedferry; nothing of this run is published"
+        )
+
+
+_NONE = LossCount()
+
+
+def _merge_losses(total: dict[str, LossCount], losses: dict[str, LossCount]) -> None:
+    for field, loss in losses.items():
+        known = total.get(field, _NONE)
+        samples = sorted({*known.samples, *loss.samples}, key=lambda loss: (loss.url, loss.detail))[
+            :SAMPLES
+        ]
+        total[field] = LossCount(known.count + loss.count, tuple(samples))

@@ -1,0 +1,98 @@
+"""Content in and out of its encodings: base64, and zlib in base64.
+
+**Spec:** Feeds Protocol Developer's Guide 7.x, "Providing Content in the Feed", "Content
+Compression".
+"""
+
+from functools import lru_cache
+
+import pybase64
+from isal import isal_zlib
+
+from schemas.errors import RecordError
+from schemas.record import Content, Encoding
+
+MAX_CONTENT_BYTES = 256 * 1024 * 1024
+"""Most bytes that one document may have when it is decoded, unless its reader is told otherwise."""
+
+_WHITE_SPACE = b" \t\r\n"
+
+
+def clean_base64(text: bytes) -> bytes:
+    """Return base64 text padded and without white space; raise RecordError where it is neither.
+
+    The guide's own examples lack padding or have the wrong one, and some clients wrap lines.
+    """
+    if _is_base64(text):
+        return text
+    bare = text.translate(None, _WHITE_SPACE).rstrip(b"=")
+    padded = bare + b"=" * (-len(bare) % 4)
+    if len(bare) % 4 == 1 or not _is_base64(padded):
+        raise RecordError("bad-base64", f"{len(text)} bytes that are no base64; expected base64")
+    return padded
+
+
+def decode(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> bytes:
+    """Return the document's own bytes; raise RecordError beyond `max_bytes`, or if torn."""
+    if content.encoding is Encoding.NONE:
+        return _within(content.data, max_bytes)
+    if content.encoding is Encoding.BASE64:
+        _within_base64(content.data, max_bytes)
+        return pybase64.b64decode(content.data)
+    return _inflate(content.data, max_bytes)
+
+
+def check(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> None:
+    """Raise RecordError unless `decode` would return; costs no copy but for a zlib stream."""
+    if content.encoding is Encoding.NONE:
+        _within(content.data, max_bytes)
+    elif content.encoding is Encoding.BASE64:
+        _within_base64(content.data, max_bytes)
+    else:
+        _inflate(content.data, max_bytes)
+
+
+def to_base64(content: Content) -> bytes:
+    """Return the document as base64 text; one that came so is not touched."""
+    if content.encoding is Encoding.BASE64:
+        return content.data
+    return pybase64.b64encode(decode(content))
+
+
+def _is_base64(text: bytes) -> bool:
+    try:
+        pybase64.b64decode(text, validate=True)
+    except ValueError:  # binascii.Error is one
+        return False
+    return True
+
+
+def _within(data: bytes, max_bytes: int) -> bytes:
+    if len(data) > max_bytes:
+        raise _too_large(f"{len(data)} bytes", max_bytes)
+    return data
+
+
+def _within_base64(text: bytes, max_bytes: int) -> None:
+    size = len(text) // 4 * 3 - text[-2:].count(b"=")
+    if size > max_bytes:
+        raise _too_large(f"{size} bytes", max_bytes)
+
+
+@lru_cache(maxsize=1)  # a record is checked when it is read, and decoded when it is written
+def _inflate(text: bytes, max_bytes: int) -> bytes:
+    stream = isal_zlib.decompressobj()
+    try:
+        data: bytes = stream.decompress(pybase64.b64decode(text), max_bytes + 1)
+    except isal_zlib.error as exc:  # type: ignore[misc]  # its stub does not say that it is one
+        raise RecordError("bad-zlib", f"{exc}; expected a zlib stream") from exc
+    if len(data) > max_bytes:
+        raise _too_large("a zlib stream that inflates to more", max_bytes)
+    if not stream.eof:
+        raise RecordError("bad-zlib", "a zlib stream without its end; expected a whole one")
+    return data
+
+
+def _too_large(found: str, max_bytes: int) -> RecordError:
+    cure = "raise --max-content-bytes to read it"
+    return RecordError("content-too-large", f"{found}; expected at most {max_bytes} bytes; {cure}")

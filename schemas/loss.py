@@ -1,0 +1,18 @@
+"""What a target cannot hold of a record that it otherwise takes."""
+
+import msgspec
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """A field that is left out, or changed, on the way to a target.
+
+    `field` is the name that `--accept-loss` and `--fail-on-loss` take.
+    """
+
+    field: str
+    url: str
+    detail: str
+
+
+REFUSED = frozenset({"acl", "content"})
+"""Fields whose loss stops a run unless it is accepted: documents would become public, or empty."""

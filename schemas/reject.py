@@ -1,0 +1,55 @@
+"""What was set aside, and why."""
+
+import msgspec
+
+from schemas.record import Record
+
+
+class Reject(msgspec.Struct, frozen=True, kw_only=True):
+    """A record, or a stretch of a stream, that goes no further.
+
+    `data` holds its original bytes, so that it can be mended and read again; `truncated` says
+    that there were more than could be kept. `reason` reads *what was found; expected what*.
+    """
+
+    code: str
+    reason: str
+    stage: str
+    source: str = ""
+    span: int = 0
+    line: int = 0
+    offset: int = 0
+    length: int = 0
+    url: str | None = None
+    action: str | None = None
+    data: bytes = b""
+    truncated: bool = False
+
+    @property
+    def message(self) -> str:
+        """The reject as one line: *where: what was found; expected what*."""
+        return f"{self.source}:{self.line} (byte {self.offset}): {self.reason}"
+
+
+class Filtered(msgspec.Struct, frozen=True, kw_only=True):
+    """A record that the target does not need, by a rule that has this code."""
+
+    code: str
+    url: str
+    action: str
+
+
+def reject_record(record: Record, *, code: str, reason: str, stage: str) -> Reject:
+    """The reject of a record that was read but cannot go on; its bytes are added by the caller."""
+    provenance = record.provenance
+    return Reject(
+        code=code,
+        reason=reason,
+        stage=stage,
+        source=provenance.source,
+        span=provenance.span,
+        line=provenance.line,
+        offset=provenance.offset,
+        url=record.url,
+        action=record.action.value,
+    )

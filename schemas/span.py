@@ -1,0 +1,27 @@
+"""A span: a share of the input that one worker reads from beginning to end."""
+
+import msgspec
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """A file, or a range of bytes of a big one that begins and ends between two records.
+
+    `offset` and `length` count decompressed bytes; a `length` of `None` means to the end.
+    `ordinal` counts the spans of one source from 0, `line` the lines from 1. `context` is what
+    the reader of the format must know of the bytes before the span; only its `cut` makes one.
+    `format` is the name of that format, `source_ordinal` the place of the source in the input.
+    """
+
+    source: str = ""
+    source_ordinal: int = 0
+    format: str = ""
+    ordinal: int = 0
+    offset: int = 0
+    length: int | None = None
+    line: int = 1
+    context: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """What files made of the span are called: sorted, they stand in input order."""
+        return f"{self.source_ordinal:05d}-{self.ordinal:05d}"
