@@ -1,0 +1,61 @@
+"""Golden pairs: each `golden/<format>/<trouble>.<ext>` and what is read from it, found by glob.
+
+A new case is two files and no code. `pytest --accept` writes what is read; read the difference
+before it is committed. A stream that cannot be read at all has its error instead of records.
+"""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from schemas.errors import FormatError
+from schemas.record import Record
+from schemas.reject import Reject
+from schemas.span import Span
+from transforms.formats import READERS, ReadOptions
+from transforms.formats.native import line
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+INPUTS = sorted(
+    path
+    for path in GOLDEN.glob("*/*")
+    if path.suffix in {".xml", ".avro", ".json"} and path.parent.name != "convert"
+)
+OPTIONS = ReadOptions(max_content_bytes=100_000)
+"""Low, so that a decompression bomb can be a small file."""
+
+
+def found(path: Path, text: bytes) -> Iterator[bytes]:
+    read = READERS[path.parent.name.replace("_", "-")]
+    try:
+        for one in read(io.BytesIO(text), span=Span(source=path.name), options=OPTIONS):
+            yield line(one)
+    except FormatError as exc:
+        yield msgspec.json.encode({"error": str(exc)}) + b"\n"
+
+
+@pytest.mark.parametrize("path", INPUTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_golden_input_is_read_as_expected(path: Path, request: pytest.FixtureRequest) -> None:
+    expected = path.with_suffix(".jsonl")
+    lines = b"".join(found(path, path.read_bytes()))
+    if request.config.getoption("accept"):
+        expected.write_bytes(lines)
+    assert lines.decode() == expected.read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", INPUTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_golden_input_is_accounted_for_to_the_last_byte(path: Path) -> None:
+    text = path.read_bytes()
+    read = READERS[path.parent.name.replace("_", "-")]
+    try:
+        ones = list(read(io.BytesIO(text), span=Span(), options=OPTIONS))
+    except FormatError:
+        return
+    rejects = [one for one in ones if isinstance(one, Reject)]
+    assert [
+        reject for reject in rejects if text[reject.offset :][: reject.length] != reject.data
+    ] == []
+    assert all(isinstance(one, Record | Reject) for one in ones)

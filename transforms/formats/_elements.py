@@ -1,0 +1,237 @@
+"""Units as parsed elements: many at a time while they are well-formed, alone where one is not.
+
+The parser never sees a DOCTYPE, so there are no entities to expand, and it has no network. Base64
+payloads are cut out before it runs and handed on as the bytes that they are.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import IO, NamedTuple
+
+import msgspec
+from lxml import etree
+
+from schemas.errors import RecordError
+from schemas.record import Record
+from schemas.reject import Reject
+from schemas.span import Span
+from transforms.formats._options import ReadOptions
+from transforms.formats._units import Context, Scanner, Unit, find_url
+from transforms.formats._vocabulary import Vocabulary
+
+_BATCH_BYTES = 64 << 10
+_PAYLOAD_BYTES = 512
+"""Payloads below this are left to the parser."""
+
+_UNDECLARED_ENTITY = 26
+_AMPERSANDS = (23, 68)  # no ; behind a name, no name at all
+_WHERE = re.compile(r"(?:: <!--.*)?, line \d+, column \d+$", re.S)
+_DEFAULT_NAMESPACE = re.compile(rb"""\sxmlns\s*=\s*(?:"[^"]*"|'[^']*')|\s+""")
+_INSIDE = re.compile(r"^(?:xmlParse(?=\w+: )|StartTag: |PCDATA (?=invalid))")
+
+
+class Parsed(NamedTuple):
+    """One unit's element, where it stands, and the payload that was cut out of it, if any."""
+
+    element: etree._Element
+    unit: Unit
+    payload: bytes | None
+
+
+Build = Callable[[Parsed], Record]
+
+
+class Grammar(NamedTuple):
+    """What a format adds to the reading of units.
+
+    `build` makes a record of an element, or raises RecordError. `payload` matches the start tag of
+    an element whose text is base64; it must not match anything that is only text.
+    """
+
+    vocabulary: Vocabulary
+    payload: re.Pattern[bytes]
+    build: Build
+
+
+def read_units(
+    stream: IO[bytes], grammar: Grammar, *, span: Span, options: ReadOptions
+) -> Iterator[Record | Reject]:
+    """Yield a Record or a Reject for each unit and each stretch between units, in stream order."""
+    scanner = Scanner(
+        stream,
+        grammar.vocabulary,
+        span,
+        max_unit_bytes=2 * options.max_content_bytes + (16 << 20),
+    )
+    units = _Units(grammar, scanner, span)
+    for batch in _batches(scanner):
+        if isinstance(batch, Reject):
+            yield batch
+        else:
+            yield from units.read(batch)
+
+
+def cut_units(
+    stream: IO[bytes], vocabulary: Vocabulary, *, source: str, span_bytes: int
+) -> Iterator[Span]:
+    """Yield spans of at least `span_bytes`, but for the last, that begin at a unit.
+
+    A stream that is not UTF-8 is one span: its offsets cannot be sought.
+    """
+    span = Span(source=source)
+    scanner = Scanner(stream, vocabulary, span, max_unit_bytes=1 << 30)
+    for unit in scanner:
+        if not scanner.is_utf8:
+            break
+        if isinstance(unit, Unit) and unit.offset - span.offset >= span_bytes:
+            yield msgspec.structs.replace(span, length=unit.offset - span.offset)
+            span = Span(
+                source=source,
+                ordinal=span.ordinal + 1,
+                offset=unit.offset,
+                line=unit.line,
+                context=msgspec.json.encode(unit.context),
+            )
+    yield span
+
+
+def parse_markup(markup: bytes) -> etree._Element:
+    """Return the element of a well-formed fragment; raise RecordError otherwise."""
+    try:
+        return etree.fromstring(markup, _parser())
+    except etree.XMLSyntaxError as exc:
+        raise _malformed(exc, 0) from exc
+
+
+def _batches(scanner: Scanner) -> Iterator[list[Unit] | Reject]:
+    batch: list[Unit] = []
+    size = 0
+    for unit in scanner:
+        if isinstance(unit, Reject) or (
+            batch and (size > _BATCH_BYTES or unit.context is not batch[0].context)
+        ):
+            if batch:
+                yield batch
+            batch, size = [], 0
+        if isinstance(unit, Reject):
+            yield unit
+        else:
+            batch.append(unit)
+            size += len(unit.text)
+    if batch:
+        yield batch
+
+
+class _Units:
+    """Reads lists of units that stand in the same context."""
+
+    def __init__(self, grammar: Grammar, scanner: Scanner, span: Span) -> None:
+        self._grammar = grammar
+        self._scanner = scanner
+        self._span = span
+        self._parser = _parser()
+
+    def read(self, units: list[Unit]) -> Iterator[Record | Reject]:
+        texts, payloads = zip(*map(self._lighten, units), strict=True)
+        try:
+            elements = self._parse(units[0].context, texts)
+        except etree.XMLSyntaxError as exc:
+            yield from self._apart(units, exc)
+            return
+        for parsed in map(Parsed, elements, units, payloads):
+            yield self._build(parsed)
+
+    def _lighten(self, unit: Unit) -> tuple[bytes, bytes | None]:
+        """Cut out a long base64 payload, if the unit has one and nothing can be mistaken for it."""
+        if len(unit.text) < _PAYLOAD_BYTES or not unit.plain:
+            return unit.text, None
+        tag = self._grammar.payload.search(unit.text)
+        if not tag:
+            return unit.text, None
+        end = unit.text.find(b"<", tag.end())
+        return unit.text[: tag.end()] + unit.text[end:], unit.text[tag.end() : end]
+
+    def _parse(self, context: Context, texts: tuple[bytes, ...]) -> list[etree._Element]:
+        root = etree.fromstring(
+            b"".join((self._open(context.root), *texts, self._shut())), self._parser
+        )
+        elements = list(root)
+        if len(elements) != len(texts):  # pragma: no cover - units are delimited
+            raise etree.XMLSyntaxError("units that are not one element each", 0, 0, 0)
+        return elements
+
+    def _open(self, root: bytes) -> bytes:
+        return _wrapper(root, self._grammar.vocabulary.root, self._grammar.vocabulary.prefixes)
+
+    def _shut(self) -> bytes:
+        return f"</{self._grammar.vocabulary.root}>".encode()
+
+    def _apart(self, units: list[Unit], exc: etree.XMLSyntaxError) -> Iterator[Record | Reject]:
+        """Halve the batch until the units that are not well-formed stand alone."""
+        if len(units) == 1:
+            yield self._reject(units[0], _malformed(exc, units[0].line - 1))
+            return
+        middle = len(units) // 2
+        yield from self.read(units[:middle])
+        yield from self.read(units[middle:])
+
+    def _build(self, parsed: Parsed) -> Record | Reject:
+        try:
+            return self._grammar.build(parsed)
+        except RecordError as exc:
+            return self._reject(parsed.unit, exc)
+
+    def _reject(self, unit: Unit, exc: RecordError) -> Reject:
+        text = self._scanner.original(unit.text)
+        return Reject(
+            code=exc.code,
+            reason=exc.reason,
+            stage="read",
+            source=self._span.source,
+            span=self._span.ordinal,
+            line=unit.line,
+            offset=unit.offset,
+            length=len(text),
+            url=find_url(unit.text),
+            data=text,
+        )
+
+
+def _parser() -> etree.XMLParser:
+    return etree.XMLParser(
+        huge_tree=True,
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+
+
+@lru_cache(maxsize=16)
+def _wrapper(root: bytes, name: str, prefixes: tuple[tuple[str, str], ...]) -> bytes:
+    """The start tag that units are parsed in: the document's own, with all prefixes declared.
+
+    No format has a default namespace; some feeds declare one. White space becomes one space, so
+    that lines count from the unit.
+    """
+    try:
+        etree.fromstring(root + f"</{name}>".encode())
+    except etree.XMLSyntaxError:
+        root = f"<{name}>".encode()
+    missing = "".join(
+        f' xmlns:{prefix}="{uri}"'
+        for prefix, uri in prefixes
+        if f"xmlns:{prefix}".encode() not in root
+    )
+    return _DEFAULT_NAMESPACE.sub(b" ", root)[:-1] + missing.encode() + b">"
+
+
+def _malformed(exc: etree.XMLSyntaxError, line: int) -> RecordError:
+    line += exc.position[0]
+    if exc.code in _AMPERSANDS:
+        return RecordError("malformed", f"line {line}: an & that is not escaped; expected &amp;")
+    code = "entity" if exc.code == _UNDECLARED_ENTITY else "malformed"
+    found = _INSIDE.sub("", _WHERE.sub("", exc.msg or "no XML")).strip()
+    return RecordError(code, f"line {line}: {found}; expected well-formed XML")

@@ -1,0 +1,95 @@
+"""Any encoding that an XML declaration may name, as UTF-8, with the way back to original bytes.
+
+Records are found by looking at bytes, which only works in UTF-8: other encodings may use the byte
+of `<` inside a character. A byte that is wrong in its encoding becomes a surrogate, which no parser
+accepts, so it costs the record it stands in.
+"""
+
+import codecs
+import re
+from typing import IO
+
+from schemas.errors import FormatError
+
+HEAD_BYTES = 4096
+"""How much of a stream must be seen to know its encoding."""
+
+_DECLARED = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._:-]+)["']""")
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_KEEP = "feedferry-keep-bytes"
+_KEPT = re.compile("([\udc00-\udcff])")
+_SHAPES = (
+    (b"<\0\0\0", "utf-32-le"),
+    (b"\0\0\0<", "utf-32-be"),
+    (b"<\0", "utf-16-le"),
+    (b"\0<", "utf-16-be"),
+)
+
+
+def detect(head: bytes, *, source: str) -> tuple[str, int]:
+    """Return the codec of a document that begins with `head`, and the length of its mark.
+
+    Raises FormatError where the declaration names an encoding that nobody knows. A declared UTF-16
+    without a mark or its shape is UTF-8 that was converted and kept its declaration.
+    """
+    for mark, codec in _MARKS:
+        if head.startswith(mark):
+            return codec, len(mark)
+    for shape, codec in _SHAPES:
+        if head.startswith(shape):
+            return codec, 0
+    declared = _DECLARED.match(head.lstrip())
+    return (_known(declared[1].decode(), source) if declared else "utf-8"), 0
+
+
+def _known(name: str, source: str) -> str:
+    try:
+        codec = codecs.lookup(name).name
+    except LookupError as exc:
+        raise FormatError(
+            f"{source}:1: encoding={name!r}; expected the name of an encoding, such as 'UTF-8'"
+        ) from exc
+    wide = codec.startswith(("utf-16", "utf-32"))
+    return "utf-8" if wide or codec in ("ascii", "utf-8-sig") else codec
+
+
+class Transcoded:
+    """A stream in another encoding, read as UTF-8; `original` undoes it for a stretch."""
+
+    def __init__(self, stream: IO[bytes], codec: str, head: bytes) -> None:
+        self._stream = stream
+        self._codec = codec
+        self._head = head
+        codecs.register_error(_KEEP, _keep)
+        self._decoder = codecs.getincrementaldecoder(codec)(_KEEP)
+
+    def read(self, size: int) -> bytes:
+        """Return UTF-8 of about `size` bytes of the stream; empty at its end."""
+        while raw := self._head or self._stream.read(size):
+            self._head = b""
+            if text := self._decoder.decode(raw):
+                return text.encode("utf-8", "surrogatepass")
+        return self._decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
+
+    def original(self, utf8: bytes) -> bytes:
+        """Return the bytes of the stream that a whole number of characters came from."""
+        pieces = _KEPT.split(utf8.decode("utf-8", "surrogatepass"))
+        return b"".join(self._encode(piece) for piece in pieces)
+
+    def _encode(self, piece: str) -> bytes:
+        if _KEPT.fullmatch(piece):
+            return bytes([ord(piece) & 0xFF])
+        return piece.encode(self._codec)
+
+
+def _keep(exc: UnicodeError) -> tuple[str | bytes, int]:
+    """Let each byte that cannot be decoded be a surrogate of its own."""
+    if not isinstance(exc, UnicodeDecodeError):
+        raise exc
+    return "".join(chr(0xDC00 + byte) for byte in exc.object[exc.start : exc.end]), exc.end

@@ -1,0 +1,380 @@
+"""Where the records of an XML document begin and end, whatever its bytes are.
+
+A parser stops at the first fault. This scanner never parses: it looks for the tags at which a
+record can begin or end, passes over CDATA sections, comments and processing instructions, and
+cuts the stream into units: one element each, that a parser then takes alone. A stretch that is
+no unit is a Reject, and the next unit begins behind it.
+
+A CDATA section or comment whose end is damaged would swallow records up to the next such end. It is
+taken as torn when another one opens inside it: a comment must not hold `<!--`. A CDATA section may
+hold `<![CDATA[`, and is torn only if it also reads as the rest of its record and whole records
+behind it. One that quotes such a feed on purpose ends in `]]]]>`: it must split the quoted `]]>`.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+import msgspec
+
+from schemas.errors import FormatError
+from schemas.reject import Reject
+from schemas.span import Span
+from transforms.formats._vocabulary import Vocabulary
+from transforms.formats._window import BLOCK_BYTES, Window
+
+KEPT_BYTES = 1 << 20
+"""How much is kept of a stretch that could not be delimited."""
+
+_COMMENT_BYTES = 16 << 20
+_OVERLAP = 1024
+_PREVIEW = 40
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_TAG = re.compile(rb"""<[^<>"'\s]+(?:[^<>"']++|"[^"<]*"|'[^'<]*')*+""")
+_OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
+_DOCTYPE = re.compile(
+    rb"""<!DOCTYPE(?:[^<>\[\]"']++|"[^"]*"|'[^']*')*+"""
+    rb"""(?:\[(?:<!--.*?-->|<\?.*?\?>|"[^"]*"|'[^']*'|[^\]"'<]++|<)*+\]\s*)?>""",
+    re.S,
+)
+_CLOSERS = {"cdata": b"]]>", "comment": b"-->", "instruction": b"?>"}
+_OPENERS = {"cdata": b"<![CDATA[", "comment": b"<!--", "instruction": b"<?"}
+_URL = re.compile(rb"""(?:\surl\s*=\s*["']|<Url>)([^"'<>]+)""")
+_NAME = re.compile(rb"<([^\s<>/?!]+)")
+
+
+class Context(msgspec.Struct, frozen=True):
+    """What stands around a unit: start tags of root and group, and the header element, as bytes.
+
+    A `group` that is not empty and does not end in `>` could not be read.
+    """
+
+    root: bytes = b""
+    header: bytes = b""
+    group: bytes = b""
+
+
+class Unit(NamedTuple):
+    """One element of the document and where it stands; `plain` has no CDATA, comment, PI in it."""
+
+    name: str
+    text: bytes
+    offset: int
+    line: int
+    plain: bool
+    context: Context
+
+
+class _Stretch(NamedTuple):
+    code: str
+    reason: str
+    at: int
+
+
+class Scanner(Window):
+    """Yields the units of a stream, and a Reject for each stretch between them that is none.
+
+    Holds one unit and at most a block beyond it in memory; a unit of more than `max_unit_bytes` is
+    set aside. `original` gives back the stream's own bytes of a unit.
+    """
+
+    def __init__(
+        self, stream: IO[bytes], vocabulary: Vocabulary, span: Span, *, max_unit_bytes: int
+    ) -> None:
+        super().__init__(stream, span)
+        self._vocabulary = vocabulary
+        self._max_unit_bytes = max_unit_bytes
+        self._barren = dict.fromkeys(_OPENERS, 0)
+        self.context = (
+            msgspec.json.decode(span.context, type=Context) if span.context else Context()
+        )
+        self._seen = bool(self.context.root)
+
+    def __iter__(self) -> Iterator[Unit | Reject]:
+        while self._forward():
+            token = self._vocabulary.top.match(self._data, self._pos)
+            found = self._step(token.lastgroup or "", token) if token else self._stray()
+            if found is not None:
+                yield found
+        yield from self._end_of_stream()
+
+    def _forward(self) -> bool:
+        """Pass white space; return whether anything is left, a whole tag name of it at hand."""
+        while True:
+            match = _SPACE.match(self._data, self._pos)
+            if match and match.end() > self._pos:
+                self._consume(match.end() - self._pos)
+            if len(self._data) - self._pos >= _OVERLAP or not self._more():
+                break
+        return self._pos < len(self._data)
+
+    # Steps: each consumes what it found.
+
+    def _step(self, kind: str, token: re.Match[bytes]) -> Unit | Reject | None:
+        if kind == "unit":
+            return self._unit(token["unit"].decode())
+        if kind in ("comment", "instruction"):
+            return self._pass_over(kind)
+        if kind == "doctype":
+            return self._doctype()
+        if kind == "header":
+            return self._header()
+        if kind in ("ungroup", "end"):
+            self._consume(token.end() - self._pos)
+            self._leave(kind)
+            return None
+        return self._open(kind)
+
+    def _unit(self, name: str) -> Unit | Reject:
+        if not self._seen:
+            raise self._no_root(f"root element {name!r}")
+        tag = self._tag()
+        if isinstance(tag, _Stretch):
+            return self._set_aside(tag)
+        if self._data[self._pos + tag - 2] == ord("/"):
+            return self._take(name, tag, plain=True)
+        plain = True
+        at = tag
+        while True:
+            token = self._search(self._vocabulary.inside[name], at)
+            if isinstance(token, _Stretch):
+                return self._set_aside(token)
+            kind = token.lastgroup
+            if kind == "end":
+                return self._take(name, token.end() - self._pos, plain=plain)
+            if kind == "other":
+                return self._torn(name, token)
+            plain = False
+            closed = self._close(str(kind), token.start() - self._pos)
+            if isinstance(closed, _Stretch):
+                return self._set_aside(closed)
+            at = closed
+
+    def _take(self, name: str, length: int, *, plain: bool) -> Unit:
+        text = self._data[self._pos : self._pos + length]
+        unit = Unit(name, text, self._offset, self._line, plain, self.context)
+        self._consume(length)
+        return unit
+
+    def _torn(self, name: str, token: re.Match[bytes]) -> Reject:
+        found = token.group().decode("utf-8", "replace")
+        reason = f"{found!r} inside <{name}>; expected </{name}> before it"
+        length = token.start() - self._pos
+        return self._reject("torn-record", reason, length)
+
+    def _open(self, kind: str) -> Reject | None:
+        """Enter the root or a group; one whose tag cannot be read is entered all the same."""
+        tag = self._tag()
+        if isinstance(tag, _Stretch):
+            reject = self._set_aside(tag)
+            self._enter(kind, reject.data[:KEPT_BYTES].rstrip(b">") or b"<")
+            return reject
+        text = self._data[self._pos : self._pos + tag]
+        self._consume(tag)
+        if not text.endswith(b"/>"):
+            self._enter(kind, text)
+        return None
+
+    def _enter(self, kind: str, tag: bytes) -> None:
+        self._seen = True
+        if kind == "root":
+            self.context = Context(root=tag)
+        else:
+            self.context = Context(root=self.context.root, header=self.context.header, group=tag)
+
+    def _leave(self, kind: str) -> None:
+        if kind == "end":  # another document may follow: connectors append feeds to one archive
+            self.context = Context()
+        else:
+            self.context = Context(root=self.context.root, header=self.context.header)
+
+    def _header(self) -> Reject | None:
+        token = self._search(self._vocabulary.header_end, 0)
+        if isinstance(token, _Stretch):
+            return self._set_aside(token)
+        length = token.end() - self._pos
+        header = self._data[self._pos : self._pos + length]
+        self._consume(length)
+        self.context = Context(root=self.context.root, header=header)
+        return None
+
+    def _doctype(self) -> Reject | None:
+        while not (match := _DOCTYPE.match(self._data, self._pos)):
+            if len(self._data) - self._pos > BLOCK_BYTES or not self._more():
+                return self._set_aside(_Stretch("malformed", "a DOCTYPE without its end", 9))
+        self._consume(match.end() - self._pos)
+        return None
+
+    def _pass_over(self, kind: str) -> Reject | None:
+        closed = self._close(kind, 0)
+        if isinstance(closed, _Stretch):
+            return self._set_aside(closed)
+        self._consume(closed)
+        return None
+
+    def _stray(self) -> Reject:
+        found = self._data[self._pos : self._pos + _PREVIEW]
+        name = _NAME.match(found)
+        if not self._seen and name:
+            raise self._no_root(f"root element {name[1].decode('utf-8', 'replace')!r}")
+        what = f"<{name[1].decode('utf-8', 'replace')}>" if name else "text"
+        return self._set_aside(_Stretch("stray", f"{what} between records; expected a record", 1))
+
+    def _end_of_stream(self) -> Iterator[Reject]:
+        if self._span.length is None and self.context.root:
+            root = self._vocabulary.root
+            reason = f"the end of the stream; expected </{root}>: more records may have followed"
+            yield self._reject("torn-end", reason, 0)
+        elif not self._seen:
+            raise self._no_root("no element at all")
+
+    def _no_root(self, found: str) -> FormatError:
+        source, root = self._span.source, self._vocabulary.root
+        return FormatError(f"{source}:{self._line}: {found}; expected <{root}>")
+
+    # Searches: positions are relative to `_pos`.
+
+    def _tag(self) -> int | _Stretch:
+        """Return the length of the start tag at `_pos`."""
+        while True:
+            match = _TAG.match(self._data, self._pos)
+            end = match.end() if match else self._pos
+            if self._data[end : end + 1] == b">":
+                return end + 1 - self._pos
+            quote = _OPEN_QUOTE.match(self._data, end)
+            partial = (quote.end() if quote else end) == len(self._data)
+            if not partial or self._is_full() or not self._more():
+                return _Stretch("malformed", "a tag that does not end; expected '>'", 1)
+
+    def _search(self, pattern: re.Pattern[bytes], at: int) -> re.Match[bytes] | _Stretch:
+        while not (token := pattern.search(self._data, self._pos + at)):
+            at = max(at, len(self._data) - self._pos - _OVERLAP)
+            if fault := self._grow():
+                return fault
+        return token
+
+    def _close(self, kind: str, at: int) -> int | _Stretch:
+        """Return where the section that opens at `at` ends, or the stretch if it is torn."""
+        opener, closer = _OPENERS[kind], _CLOSERS[kind]
+        begin = at + len(opener)
+        found = self._find_closer(kind, begin)
+        if found is not None:
+            nested = self._data.find(opener, self._pos + begin, self._pos + found)
+            if nested < 0 or self._quotes(kind, self._pos + begin, self._pos + found):
+                return found + len(closer)
+        reason = f"{opener.decode()!r} without its end; expected {closer.decode()!r}"
+        return _Stretch("malformed", reason, begin)
+
+    def _find_closer(self, kind: str, begin: int) -> int | None:
+        """Return where the closer is; what is known to have none is not looked at again."""
+        closer = _CLOSERS[kind]
+        seek = max(begin, self._barren[kind] - self._consumed)
+        while (found := self._data.find(closer, self._pos + seek)) < 0:
+            seek = max(begin, len(self._data) - self._pos - len(closer) + 1)
+            self._barren[kind] = self._consumed + seek
+            if (kind != "cdata" and seek - begin > _COMMENT_BYTES) or self._grow():
+                return None
+        return found - self._pos
+
+    def _quotes(self, kind: str, begin: int, close: int) -> bool:
+        """Whether the section that ends at `close` may hold another opener."""
+        if kind != "cdata":
+            return kind == "instruction"
+        return self._data[close - 2 : close] == b"]]" or not self._is_torn(begin, close)
+
+    def _is_torn(self, begin: int, close: int) -> bool:
+        """Whether the section reads as the end of its record, whole records and one with CDATA."""
+        record_end = self._vocabulary.record_end.search(self._data, begin, close)
+        at = record_end.end() if record_end else close
+        while (unit := self._vocabulary.next_unit.match(self._data, at, close)) is not None:
+            at = unit.end()
+            while token := self._vocabulary.inside[unit["unit"].decode()].search(self._data, at):
+                kind = str(token.lastgroup)
+                at = token.end()
+                if kind in ("end", "other"):
+                    break
+                found = self._data.find(_CLOSERS[kind], at)
+                if found >= close or found < 0:
+                    return kind == "cdata" and found == close
+                at = found
+            if token is None or token.lastgroup == "other":
+                return False
+        return False
+
+    def _is_full(self) -> bool:
+        return len(self._data) - self._pos > self._max_unit_bytes
+
+    def _grow(self) -> _Stretch | None:
+        if self._is_full():
+            reason = f"more than {self._max_unit_bytes} bytes; expected a smaller record"
+            return _Stretch("record-too-large", reason, 1)
+        if not self._more():
+            return _Stretch(
+                "torn-record", "the end of the stream inside a record; expected its end tag", 1
+            )
+        return None
+
+    # Rejects.
+
+    def _set_aside(self, stretch: _Stretch) -> Reject:
+        """Consume up to the next place where a unit can begin; what is dropped is not held."""
+        start = self._reject(stretch.code, stretch.reason, 0)
+        at, kept, opened = stretch.at, b"", False
+        while True:
+            token = self._vocabulary.recover.search(self._data, self._pos + at)
+            if token is None:
+                kept = self._drop(kept, max(at, len(self._data) - self._pos - _OVERLAP))
+                at = 0
+                if not self._more():
+                    return self._finish(start, kept, len(self._data) - self._pos)
+                continue
+            kind = token.lastgroup or ""
+            at = token.end() - self._pos
+            if kind == "end" or (kind == "closed" and not opened):
+                return self._finish(start, kept, at)
+            if kind == "other":
+                return self._finish(start, kept, token.start() - self._pos)
+            opened = kind == "opened" or (opened and kind != "closed")
+            if kind in _OPENERS:
+                closed = self._close(kind, token.start() - self._pos)
+                at = at if isinstance(closed, _Stretch) else closed
+
+    def _drop(self, kept: bytes, length: int) -> bytes:
+        rest = self._data[self._pos + length : self._pos + length + 1]
+        while length and rest and rest[0] & 0xC0 == 0x80:  # not inside a character
+            length -= 1
+            rest = self._data[self._pos + length : self._pos + length + 1]
+        kept += self._data[self._pos : self._pos + min(length, KEPT_BYTES - len(kept))]
+        self._consume(length)
+        return kept
+
+    def _finish(self, start: Reject, kept: bytes, length: int) -> Reject:
+        kept = self._drop(kept, length)
+        length = self._offset - start.offset
+        text = self.original(kept)
+        return msgspec.structs.replace(
+            start, data=text, length=length, truncated=len(text) < length, url=find_url(text)
+        )
+
+    def _reject(self, code: str, reason: str, length: int) -> Reject:
+        text = self.original(self._data[self._pos : self._pos + length])
+        reject = Reject(
+            code=code,
+            reason=reason,
+            stage="read",
+            source=self._span.source,
+            span=self._span.ordinal,
+            line=self._line,
+            offset=self._offset,
+            length=len(text),
+            url=find_url(text),
+            data=text,
+        )
+        self._consume(length)
+        return reject
+
+
+def find_url(text: bytes) -> str | None:
+    """The url in what was to be a record, as it is written there, if there is one."""
+    url = _URL.search(text)
+    return url[1].decode("utf-8", "replace") if url else None

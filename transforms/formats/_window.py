@@ -1,0 +1,68 @@
+"""The part of a stream that is being looked at, as UTF-8, and where it stands in the stream."""
+
+from typing import IO
+
+from schemas.span import Span
+from transforms.formats._encoding import HEAD_BYTES, Transcoded, detect
+
+BLOCK_BYTES = 1 << 20
+
+
+class Window:
+    """Bytes of a span: `_data` from `_pos` on is what is not consumed yet.
+
+    `_offset` and `_line` tell where that begins in the stream, in its own encoding.
+    """
+
+    def __init__(self, stream: IO[bytes], span: Span) -> None:
+        self._span = span
+        self._line = span.line
+        self._offset = span.offset
+        self._consumed = 0
+        self._pos = 0
+        self._ended = False
+        self._begin(stream)
+
+    def original(self, utf8: bytes) -> bytes:
+        """Return the stream's own bytes for a stretch of it that was read."""
+        return self._transcoded.original(utf8) if self._transcoded else utf8
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether offsets can be sought: the stream is read as it is."""
+        return self._transcoded is None
+
+    def _begin(self, stream: IO[bytes]) -> None:
+        head = _read_head(stream) if self._span.offset == 0 else b""
+        codec, mark = detect(head, source=self._span.source)
+        self._transcoded = Transcoded(stream, codec, head[mark:]) if codec != "utf-8" else None
+        self._read = self._transcoded.read if self._transcoded else stream.read
+        self._data = b"" if self._transcoded else head[mark:]
+        self._offset += mark
+
+    def _more(self) -> bool:
+        """Read on; what was consumed is dropped, so positions are kept relative to `_pos`."""
+        if not self._ended:
+            rest = self._data[self._pos :]
+            block = self._read(max(BLOCK_BYTES, len(rest)))
+            self._ended = not block
+            self._data = rest + block
+            self._pos = 0
+        return not self._ended
+
+    def _consume(self, length: int) -> None:
+        end = self._pos + length
+        self._line += self._data.count(b"\n", self._pos, end)
+        if self._transcoded:
+            self._offset += len(self._transcoded.original(self._data[self._pos : end]))
+        else:
+            self._offset += length
+        self._consumed += length
+        self._pos = end
+
+
+def _read_head(stream: IO[bytes]) -> bytes:
+    head = b""
+    while len(head) < HEAD_BYTES and (block := stream.read(HEAD_BYTES - len(head))):
+        head += block
+    return head
