@@ -1,0 +1,121 @@
+"""A record on its way to a target, and the rules that more than one target has."""
+
+from datetime import datetime
+from enum import Enum
+
+from msgspec.structs import asdict, replace
+
+from schemas.errors import RecordError
+from schemas.loss import Loss
+from schemas.record import Action, Crawl, Record
+from schemas.reject import reject_record
+from transforms.adapt.target import Adapted
+
+HINTS = Crawl.__struct_fields__
+_NO_HINTS = Crawl()
+
+
+class Draft:
+    """The record as far as it is adapted, and what it has lost so far."""
+
+    __slots__ = ("losses", "record")
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.losses: list[Loss] = []
+
+    def change(self, **fields: object) -> None:
+        self.record = replace(self.record, **fields)
+
+    def lose(self, field: str, detail: str) -> None:
+        self.losses.append(Loss(field=field, url=self.record.url, detail=detail))
+
+    def finish(self) -> Adapted:
+        """The outcome. A deletion loses nothing: what it carries describes a document that goes."""
+        losses = () if is_deletion(self.record) else tuple(self.losses)
+        return (self.record,), losses
+
+
+def is_deletion(record: Record) -> bool:
+    return record.action is Action.DELETE or record.action is Action.DELETE_PATTERN
+
+
+def is_alone(record: Record) -> bool:
+    """Whether it is an ACL and no document."""
+    return record.acl is not None and record.acl.alone
+
+
+def rejected(record: Record, reason: RecordError) -> Adapted:
+    """The adapted form of a record that a target cannot take."""
+    reject = reject_record(record, code=reason.code, reason=reason.reason, stage="adapt")
+    return (reject,), ()
+
+
+def lose_fields(draft: Draft, names: tuple[str, ...]) -> None:
+    """Drop single-valued fields, each a loss where it is stated."""
+    stated = [(name, getattr(draft.record, name)) for name in names]
+    stated = [(name, value) for name, value in stated if value is not None]
+    for name, value in stated:
+        draft.lose(name.replace("_", "-"), _shown(value))
+    if stated:
+        draft.change(**dict.fromkeys(dict(stated)))
+
+
+def lose_hints(draft: Draft, names: tuple[str, ...]) -> None:
+    """Drop hints for crawling, ranking and showing, each a loss where it is stated."""
+    crawl = draft.record.crawl
+    if crawl is None:
+        return
+    stated = {name for name in names if getattr(crawl, name) not in (None, ())}
+    for name in names:
+        if name in stated:
+            draft.lose(name.replace("_", "-"), _shown(getattr(crawl, name)))
+    if stated:
+        rest = replace(crawl, **{name: getattr(_NO_HINTS, name) for name in stated})
+        draft.change(crawl=None if rest == _NO_HINTS else rest)
+
+
+def lose_history(draft: Draft) -> None:
+    history = draft.record.history
+    if history is None:
+        return
+    stated = [name for name, value in asdict(history).items() if value is not None]
+    draft.lose("history", ", ".join(stated).replace("_", "-"))
+    draft.change(history=None)
+
+
+def lose_extras(draft: Draft, held: tuple[str, ...]) -> None:
+    """Drop extras but those whose place begins with one of `held`."""
+    extras = draft.record.extras
+    if not extras:
+        return
+    kept = tuple(extra for extra in extras if extra.place.startswith(held))
+    if len(kept) < len(extras):
+        lost = (extra.place for extra in extras if not extra.place.startswith(held))
+        draft.lose("extras", ", ".join(lost))
+        draft.change(extras=kept)
+
+
+def lose_acl(draft: Draft) -> None:
+    acl = draft.record.acl
+    if acl is None:
+        return
+    parent = f", inherits from {acl.inherit_from!r}" if acl.inherit_from else ""
+    draft.lose("acl", f"{counted(len(acl.principals), 'principal')}{parent}")
+    draft.change(acl=None)
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    if isinstance(value, tuple):
+        return str(len(value))
+    return repr(value)

@@ -1,0 +1,384 @@
+"""Records as gsafeeds hold them: content feeds, web and metadata-and-url feeds.
+
+**Spec:** Feeds Protocol Developer's Guide 7.x, "Defining the XML Record for a Document",
+"Choosing the Feed Type", "Adding Metadata Information to a Record".
+"""
+
+import mimetypes
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from operator import attrgetter
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from schemas.errors import RecordError
+from schemas.feed import FULL, is_web
+from schemas.record import Action, Arrival, Content, Field, Meta, Record
+from schemas.reject import Filtered
+from transforms.adapt._draft import (
+    Draft,
+    counted,
+    is_alone,
+    is_deletion,
+    lose_extras,
+    lose_fields,
+    lose_hints,
+    lose_history,
+    rejected,
+)
+from transforms.adapt._gsa_feed_5 import FIRST_RULES, LAST_RULES
+from transforms.adapt.target import Adapted, Adapter, Outcome, Target
+
+IGNORED_MIMETYPE = "text/plain"
+"""The DTD requires a mimetype where the appliance ignores it; deployed connectors write this."""
+
+_UNHELD_FIELDS = ("size", "visited", "next_check")
+_UNHELD_HINTS = ("secure", "no_index", "no_follow", "no_archive", "anchors")
+_HELD_PLACES = ("record/", "group/", "acl/")
+_stated_elsewhere = attrgetter(
+    *("title", "description", "keywords", "body", "charset", "history"),
+    *_UNHELD_FIELDS,
+    *("categories", "fields", "extras"),
+)
+_NOWHERE = (*(None,) * 9, (), (), ())
+_UTF_8 = ("utf-8", "utf8")
+_OOXML = "application/vnd.openxmlformats-officedocument"
+_ODF = "application/vnd.oasis.opendocument"
+_OFFICE_TYPES = {  # Python's own tables know the older ones
+    ".docx": f"{_OOXML}.wordprocessingml.document",
+    ".xlsx": f"{_OOXML}.spreadsheetml.sheet",
+    ".pptx": f"{_OOXML}.presentationml.presentation",
+    ".odt": f"{_ODF}.text",
+    ".ods": f"{_ODF}.spreadsheet",
+    ".odp": f"{_ODF}.presentation",
+    ".rtf": "application/rtf",
+    ".msg": "application/vnd.ms-outlook",
+}
+
+_Rule = Callable[[Draft, Target], None]
+
+
+def adapter(target: Target) -> Adapter:
+    """Return the function that adapts records to a feed of the target's feedtype and dialect."""
+    web = is_web(target.datasource, target.feedtype)
+    rules = _rules(target, web=web)
+    refuse = _refuse_for_web if web else _refuse_for_content
+    holds = _never if target.dialect == "5.0" else _held_by_web if web else _held_by_content
+    only_urls = target.datasource == "web"
+
+    def adapt(record: Record) -> Adapted:
+        if holds(record) and not (only_urls and record.metadata):
+            if record.mimetype is None:
+                record = replace(record, mimetype=IGNORED_MIMETYPE)
+            return (record,), ()
+        try:
+            return _adapt(record)
+        except RecordError as exc:
+            return rejected(record, exc)
+
+    def _adapt(record: Record) -> Adapted:
+        if record.action is Action.UPDATE_INDEX:
+            return (Filtered(code="update-index", url=record.url, action=record.action.value),), ()
+        if record.action is Action.DELETE_PATTERN:
+            return _expanded(record, target), ()
+        if is_alone(record):
+            return _apply(_rules_for_alone(target), record, target)
+        refuse(record, target)
+        return _apply(rules, record, target)
+
+    return adapt
+
+
+def _apply(rules: tuple[_Rule, ...], record: Record, target: Target) -> Adapted:
+    draft = Draft(record)
+    for rule in rules:
+        rule(draft, target)
+    return draft.finish()
+
+
+def _rules(target: Target, *, web: bool) -> tuple[_Rule, ...]:
+    old = target.dialect == "5.0"
+    return (
+        _lose_unheld,
+        *(() if web else (_body_as_content,)),
+        _lose_charset,
+        _lose_content if web else _arrive_pushed,
+        *(FIRST_RULES if old else ()),
+        _texts_as_metadata,
+        _fields_as_metadata,
+        *((_lose_metadata,) if target.datasource == "web" else ()),
+        _fill_metadata,
+        *(LAST_RULES if old else (_lose_fragment,)),
+        _state_mimetype,
+    )
+
+
+def _rules_for_alone(target: Target) -> tuple[_Rule, ...]:
+    if target.dialect == "5.0":
+        raise RecordError(
+            "acl-alone",
+            "an ACL without a document; expected a document, as metadata holds the ACLs of the 5.0"
+            " dialect; --dialect 7.x holds it",
+        )
+    return (_lose_unheld, _lose_fragment)
+
+
+def _never(_record: Record) -> bool:
+    return False
+
+
+def _held_by_web(record: Record) -> bool:
+    if record.action is not Action.DELETE and (
+        record.action is not Action.ADD or record.arrival is not Arrival.CRAWLED
+    ):
+        return False
+    return record.content is None and _stated_elsewhere(record) == _NOWHERE and _is_plain(record)
+
+
+def _held_by_content(record: Record) -> bool:
+    if record.action is not Action.DELETE and (
+        record.action is not Action.ADD
+        or record.arrival is not Arrival.PUSHED
+        or record.content is None
+        or record.mimetype is None
+    ):
+        return False
+    return _stated_elsewhere(record) == _NOWHERE and _is_plain(record)
+
+
+def _is_plain(record: Record) -> bool:
+    """Whether a feed has a place for its ACL, hints and metadata as they are."""
+    crawl, acl = record.crawl, record.acl
+    if acl is not None and (acl.alone or acl.inherit_fragment is not None):
+        return False
+    if crawl is not None and any(getattr(crawl, name) not in (None, ()) for name in _UNHELD_HINTS):
+        return False
+    return all_filled(record.metadata)
+
+
+def all_filled(metadata: tuple[Meta, ...]) -> bool:
+    """Whether no pair lacks its name or value."""
+    for meta in metadata:  # noqa: SIM110 # a generator costs as much as the rest of the fast path
+        if not (meta.name and (meta.value or meta.data)):
+            return False
+    return True
+
+
+def _expanded(record: Record, target: Target) -> tuple[Outcome, ...]:
+    """A deletion for each known url that the pattern covers: the protocol deletes no patterns."""
+    if not target.known_urls:
+        raise RecordError(
+            "delete-pattern",
+            f"a deletion of all urls like {record.url!r}; expected one of a url, as a gsafeed has"
+            " no patterns; --known-urls lists the urls that patterns are matched with",
+        )
+    covered = _pattern(record.url)
+    urls = [url for url in target.known_urls if covered.fullmatch(url)]
+    if not urls:
+        return (Filtered(code="no-known-url", url=record.url, action=record.action.value),)
+    deletion = Record(
+        url="",
+        action=Action.DELETE,
+        mimetype=IGNORED_MIMETYPE,
+        provenance=record.provenance,
+    )
+    return tuple(replace(deletion, url=url) for url in urls)
+
+
+@lru_cache(maxsize=16)
+def _pattern(text: str) -> re.Pattern[str]:
+    """Only `*` stands for other characters: `?` and `[` are of urls."""
+    return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+
+
+def _refuse_for_content(record: Record, target: Target) -> None:
+    if is_deletion(record):
+        return
+    if record.action is Action.UPDATE:
+        _refuse_update(record, target)
+    elif record.content is None and record.body is None:
+        crawled = " that is to be crawled" if record.arrival is Arrival.CRAWLED else ""
+        raise RecordError(
+            "no-content",
+            f"a document{crawled}, without content; expected content, as the appliance does not"
+            " crawl for a content feed; --feedtype metadata-and-url makes a feed that it crawls",
+        )
+
+
+def _refuse_update(record: Record, target: Target) -> None:
+    if target.feedtype == FULL:
+        raise RecordError(
+            "update-in-full-feed",
+            "a partial update; expected whole documents, as a full feed replaces all that its"
+            " datasource had; --feedtype incremental makes a feed that holds it",
+        )
+    held = (record.content, record.body, record.acl)
+    if not record.metadata and all(part is None for part in held):
+        raise RecordError(
+            "partial-update",
+            "an update of single fields; expected content, metadata or an ACL, as a feed replaces"
+            " each of them as a whole",
+        )
+
+
+def _refuse_for_web(record: Record, target: Target) -> None:
+    if record.action is not Action.UPDATE:
+        return
+    metadata = () if target.datasource == "web" else record.metadata
+    if not metadata and record.acl is None:
+        raise RecordError(
+            "partial-update",
+            "an update of single fields; expected metadata of a metadata-and-url feed, or an ACL",
+        )
+
+
+def _lose_unheld(draft: Draft, _target: Target) -> None:
+    lose_fields(draft, _UNHELD_FIELDS)
+    lose_hints(draft, _UNHELD_HINTS)
+    lose_history(draft)
+    lose_extras(draft, _HELD_PLACES)
+
+
+def _lose_fragment(draft: Draft, _target: Target) -> None:
+    acl = draft.record.acl
+    if acl is not None and acl.inherit_fragment is not None:
+        draft.lose("acl", f"fragment {acl.inherit_fragment!r} of what it inherits from")
+        draft.change(acl=replace(acl, inherit_fragment=None))
+
+
+def _body_as_content(draft: Draft, _target: Target) -> None:
+    record = draft.record
+    if record.body is None:
+        return
+    if record.content is not None:
+        draft.lose("body", f"{counted(len(record.body), 'character')} beside content")
+        draft.change(body=None)
+        return
+    if record.mimetype not in (None, IGNORED_MIMETYPE):
+        draft.lose("mimetype", f"{record.mimetype!r}: only the text of it is there")
+    content = Content(record.body.encode("utf-8", "surrogatepass"))
+    draft.change(body=None, content=content, mimetype=IGNORED_MIMETYPE, charset=None)
+
+
+def _lose_charset(draft: Draft, _target: Target) -> None:
+    """A feed's content is in UTF-8, or says itself what it is in."""
+    record = draft.record
+    if record.charset is None:
+        return
+    if record.content is None or record.charset.lower() not in _UTF_8:
+        draft.lose("charset", repr(record.charset))
+    draft.change(charset=None)
+
+
+def _arrive_pushed(draft: Draft, _target: Target) -> None:
+    if draft.record.action in (Action.ADD, Action.UPDATE):
+        draft.change(arrival=Arrival.PUSHED)
+
+
+def _lose_content(draft: Draft, _target: Target) -> None:
+    """The appliance fetches it. An update of metadata is a record as any: its pairs replace all."""
+    record = draft.record
+    if record.content is not None:
+        size, encoding = len(record.content.data), record.content.encoding.value
+        draft.lose("content", f"{counted(size, 'byte')}, {encoding}")
+    elif record.body is not None:
+        draft.lose("content", f"{counted(len(record.body), 'character')} of extracted text")
+    if record.action in (Action.ADD, Action.UPDATE):
+        draft.change(action=Action.ADD, arrival=Arrival.CRAWLED)
+    draft.change(content=None, body=None)
+
+
+def _texts_as_metadata(draft: Draft, _target: Target) -> None:
+    record = draft.record
+    texts = (
+        ("title", record.title),
+        ("description", record.description),
+        ("keywords", record.keywords),
+        *(("category", category) for category in record.categories),
+    )
+    metas = tuple(Meta(name, text) for name, text in texts if text is not None)
+    if metas:
+        metadata = metas + record.metadata
+        draft.change(title=None, description=None, keywords=None, categories=(), metadata=metadata)
+
+
+def _fields_as_metadata(draft: Draft, _target: Target) -> None:
+    record = draft.record
+    if not record.fields:
+        return
+    for field in record.fields:
+        if field.namespace is not None:
+            draft.lose("fields", f"namespace {field.namespace!r} of {field.name!r}")
+    metas = tuple(meta for field in record.fields for meta in _metas(field))
+    draft.change(fields=(), metadata=record.metadata + metas)
+
+
+def _metas(field: Field) -> tuple[Meta, ...]:
+    return tuple(Meta(field.name, value) for value in field.values)
+
+
+def _lose_metadata(draft: Draft, _target: Target) -> None:
+    metadata = draft.record.metadata
+    if metadata:
+        names = ", ".join(dict.fromkeys(repr(meta.name) for meta in metadata))
+        draft.lose("metadata", f"{names}: a web feed has none")
+        draft.change(metadata=())
+
+
+def _fill_metadata(draft: Draft, target: Target) -> None:
+    """The appliance refuses a whole record for one empty value ("Misplaced metadata")."""
+    metadata = draft.record.metadata
+    if not all_filled(metadata):
+        filled = (_filled(draft, meta, target) for meta in metadata)
+        draft.change(metadata=tuple(meta for meta in filled if meta is not None))
+
+
+def _filled(draft: Draft, meta: Meta, target: Target) -> Meta | None:
+    if not meta.name:
+        draft.lose("metadata", "a value without a name")
+        return None
+    if meta.value or meta.data:
+        return meta
+    if target.empty_metadata == "placeholder":
+        draft.lose("metadata", f"empty value of {meta.name!r} replaced")
+        return Meta(meta.name, target.placeholder)
+    draft.lose("metadata", f"empty value of {meta.name!r}")
+    return None
+
+
+def _state_mimetype(draft: Draft, target: Target) -> None:
+    record = draft.record
+    if record.mimetype is not None:
+        return
+    if record.content is None or is_deletion(record):
+        draft.change(mimetype=IGNORED_MIMETYPE)
+        return
+    mimetype = _guessed(record.url) or target.default_mimetype
+    if mimetype is None:
+        raise RecordError(
+            "mimetype-missing",
+            "content without a mimetype, and a url whose extension tells none; expected one, as"
+            " the appliance requires it; --default-mimetype gives one to all such documents",
+        )
+    draft.change(mimetype=mimetype)
+
+
+def _guessed(url: str) -> str | None:
+    """What the extension stands for; not what is inside where it is one of a compression."""
+    try:
+        path = urlsplit(url).path
+    except ValueError:  # brackets that hold no address
+        return None
+    mimetype, encoding = _extensions().guess_type(f"file:{path}")
+    return None if encoding else mimetype
+
+
+@cache
+def _extensions() -> mimetypes.MimeTypes:
+    """Python's own tables: those of the system differ from one worker to the next."""
+    known = mimetypes.MimeTypes(filenames=())
+    for extension, mimetype in _OFFICE_TYPES.items():
+        known.add_type(mimetype, extension)
+    return known
