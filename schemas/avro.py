@@ -1,6 +1,6 @@
 """Records and rejects as Avro datums, by their published schemas.
 
-**Spec:** Apache Avro 1.12, "Binary Encoding" and "Object Container Files".
+**Spec:** Apache Avro 1.12, "Binary Encoding" and "Schema Resolution".
 
 Records are written by hand: fastavro looks up 23 fields and their unions in a dict, which takes
 six times as long. What is written is, byte for byte, what fastavro would write.
@@ -38,6 +38,7 @@ from schemas.record import (
     Scoring,
 )
 from schemas.reject import Reject
+from schemas.varint import LENGTHS, SHORT, length, long
 
 UNREADABLE = (
     EOFError,
@@ -67,24 +68,8 @@ _FLAG = (b"\x00", b"\x01")
 _STATED_FLAG = {None: _NULL, False: _VALUE + b"\x00", True: _VALUE + b"\x01"}
 
 
-def _two_bytes(low: int) -> bytes:
-    return bytes((low & 0x7F | 0x80, low >> 7 | 0x80))
-
-
-def _one_or_two_bytes(low: int) -> bytes:
-    return bytes((low,)) if low < 0x80 else bytes((low & 0x7F | 0x80, low >> 7))
-
-
-_LOW = tuple(_two_bytes(low) for low in range(1 << 14))
-"""The lowest 14 bits of a longer varint."""
-_VARINT = tuple(_one_or_two_bytes(low) for low in range(1 << 14))
-_LENGTH = _VARINT[::2]
-"""Lengths below 8192 as Avro longs: zigzag doubles them."""
-_SHORT = len(_LENGTH)
-
-
 def _symbols(symbols: type[enum.Enum]) -> dict[str, bytes]:
-    return {symbol.value: _LENGTH[ordinal] for ordinal, symbol in enumerate(symbols)}
+    return {symbol.value: long(ordinal) for ordinal, symbol in enumerate(symbols)}
 
 
 def _stated_symbols(symbols: type[enum.Enum]) -> dict[str, bytes]:
@@ -124,7 +109,10 @@ def decode_next(stream: IO[bytes], *, written: Any = None) -> Record:
     `written` is the parsed schema that it was written with, where that is not our own; Avro
     resolves it into ours, or the RecordError has the code `other-schema`.
     """
-    return _convert(_read(stream, "record", written), Record)
+    record = _convert(_read(stream, "record", written), Record)
+    if written is not None:
+        _check_aware(record)
+    return record
 
 
 def encode_reject(reject: Reject) -> bytes:
@@ -141,11 +129,6 @@ def decode_reject(datum: bytes) -> Reject:
     reject = _convert(_read(stream, "reject"), Reject)
     _check_end(stream, "reject")
     return reject
-
-
-def long(number: int) -> bytes:
-    """Return one Avro long or int."""
-    return _varint(number << 1 if number >= 0 else ~number << 1 | 1)
 
 
 @cache
@@ -181,10 +164,15 @@ def _check_end(stream: io.BytesIO, name: str) -> None:
 def _convert(found: Any, kind: type[_Kind]) -> _Kind:
     try:
         return msgspec.convert(found, kind)
-    except (
-        UNREADABLE
-    ) as exc:  # what no writer of the schema writes, such as a data of negative size
+    except UNREADABLE as exc:  # another schema has other logical types than ours
         raise _bad_avro(_clip(str(exc)), kind.__name__.lower()) from exc
+
+
+def _check_aware(record: Record) -> None:
+    """Raise RecordError for a time of the logical type `local-timestamp-…`."""
+    for moment in (record.modified, record.visited, record.next_check):
+        if moment is not None and moment.tzinfo is None:
+            raise _bad_avro(f"a time without a zone, {moment.isoformat()!r}", "record")
 
 
 def _bad_avro(found: str, name: str) -> RecordError:
@@ -221,7 +209,7 @@ def _put_document(parts: list[bytes], record: Record) -> None:
     if content is None:
         parts.append(_NULL)
     else:  # without a copy of what may be large
-        parts += (_VALUE, _length(content.data), content.data, _ENCODING[content.encoding._value_])
+        parts += (_VALUE, length(content.data), content.data, _ENCODING[content.encoding._value_])
     parts += (
         _NULL if record.mimetype is None else _stated_text(record.mimetype),
         _NULL if record.charset is None else _stated_text(record.charset),
@@ -241,9 +229,9 @@ def _put_metadata(parts: list[bytes], metadata: tuple[Meta, ...]) -> None:
         size = len(value)
         parts += (
             _name(name) if len(name) < _NAME_CHARS else _text(name),
-            _LENGTH[size] if size < _SHORT else long(size),
+            LENGTHS[size] if size < SHORT else long(size),
             value,
-            _NULL if meta.data is None else _VALUE + _length(meta.data) + meta.data,
+            _NULL if meta.data is None else _VALUE + length(meta.data) + meta.data,
         )
     parts.append(_END)
 
@@ -349,7 +337,7 @@ def _array(encode_one: Callable[[_Part], bytes], parts: tuple[_Part, ...]) -> by
 
 def _text(text: str) -> bytes:
     utf8 = text.encode()
-    return _length(utf8) + utf8
+    return length(utf8) + utf8
 
 
 @lru_cache(maxsize=2048)  # metadata of a feed has few names
@@ -388,16 +376,3 @@ def _bounded(field: str, number: int, bounds: tuple[int, int]) -> bytes:
     if not lowest <= number <= highest:
         raise RecordError("out-of-range", f"{field}={number}; expected {lowest} to {highest}")
     return long(number)
-
-
-def _length(data: bytes) -> bytes:
-    size = len(data)
-    return _LENGTH[size] if size < _SHORT else long(size)
-
-
-def _varint(number: int) -> bytes:
-    if number < 1 << 14:
-        return _VARINT[number]
-    if number < 1 << 28:
-        return _LOW[number & 0x3FFF] + _VARINT[number >> 14]
-    return _LOW[number & 0x3FFF] + _LOW[number >> 14 & 0x3FFF] + _varint(number >> 28)

@@ -1,0 +1,54 @@
+"""What flows: the public names of this floor, in one list."""
+
+from schemas.account import Account, Chunk, LossCount
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.feed import Feed
+from schemas.loss import Loss
+from schemas.record import (
+    Action,
+    Anchor,
+    Arrival,
+    Authmethod,
+    Content,
+    Crawl,
+    Encoding,
+    Extra,
+    Field,
+    History,
+    Meta,
+    Provenance,
+    Record,
+    Scoring,
+)
+from schemas.reject import Filtered, Reject
+from schemas.span import Span
+
+__all__ = [
+    "Access",
+    "Account",
+    "Acl",
+    "Action",
+    "Anchor",
+    "Arrival",
+    "Authmethod",
+    "Chunk",
+    "Content",
+    "Crawl",
+    "Encoding",
+    "Extra",
+    "Feed",
+    "Field",
+    "Filtered",
+    "History",
+    "Inheritance",
+    "Loss",
+    "LossCount",
+    "Meta",
+    "Principal",
+    "Provenance",
+    "Record",
+    "Reject",
+    "Scope",
+    "Scoring",
+    "Span",
+]
