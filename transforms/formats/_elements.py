@@ -17,15 +17,16 @@ from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats._options import ReadOptions
-from transforms.formats._units import Context, Scanner, Unit, find_url
+from transforms.formats._unit import Context, Unit, find_url
+from transforms.formats._units import Scanner
 from transforms.formats._vocabulary import Vocabulary
 
 _BATCH_BYTES = 64 << 10
+_ATTRIBUTES = 1000
 _PAYLOAD_BYTES = 512
 """Payloads below this are left to the parser."""
 
 _UNDECLARED_ENTITY = 26
-_AMPERSANDS = (23, 68)  # no ; behind a name, no name at all
 _WHERE = re.compile(r"(?:: <!--.*)?, line \d+, column \d+$", re.S)
 _DEFAULT_NAMESPACE = re.compile(rb"""\sxmlns\s*=\s*(?:"[^"]*"|'[^']*')|\s+""")
 _INSIDE = re.compile(r"^(?:xmlParse(?=\w+: )|StartTag: |PCDATA (?=invalid))")
@@ -46,12 +47,14 @@ class Grammar(NamedTuple):
     """What a format adds to the reading of units.
 
     `build` makes a record of an element, or raises RecordError. `payload` matches the start tag of
-    an element whose text is base64; it must not match anything that is only text.
+    an element whose text is base64; it must not match anything that is only text. `quick` builds
+    the record of a unit without a parser, or returns None.
     """
 
     vocabulary: Vocabulary
     payload: re.Pattern[bytes]
     build: Build
+    quick: Callable[[Unit], Record | Reject | None] | None = None
 
 
 def read_units(
@@ -133,6 +136,27 @@ class _Units:
         self._parser = _parser()
 
     def read(self, units: list[Unit]) -> Iterator[Record | Reject]:
+        quick = self._grammar.quick
+        if quick is None:
+            yield from self._read(units)
+            return
+        waiting: list[Unit] = []
+        for unit in units:
+            try:
+                record = quick(unit)
+            except RecordError as exc:
+                record = self._reject(unit, exc)
+            if record is None:
+                waiting.append(unit)
+                continue
+            if waiting:
+                yield from self._read(waiting)
+                waiting = []
+            yield record
+        if waiting:
+            yield from self._read(waiting)
+
+    def _read(self, units: list[Unit]) -> Iterator[Record | Reject]:
         texts, payloads = zip(*map(self._lighten, units), strict=True)
         try:
             elements = self._parse(units[0].context, texts)
@@ -173,11 +197,13 @@ class _Units:
             yield self._reject(units[0], _malformed(exc, units[0].line - 1))
             return
         middle = len(units) // 2
-        yield from self.read(units[:middle])
-        yield from self.read(units[middle:])
+        yield from self._read(units[:middle])
+        yield from self._read(units[middle:])
 
     def _build(self, parsed: Parsed) -> Record | Reject:
         try:
+            if len(parsed.unit.text) > _BATCH_BYTES:
+                _limit_attributes(parsed.element)
             return self._grammar.build(parsed)
         except RecordError as exc:
             return self._reject(parsed.unit, exc)
@@ -196,6 +222,14 @@ class _Units:
             url=find_url(unit.text),
             data=text,
         )
+
+
+def _limit_attributes(element: etree._Element) -> None:
+    """To take the attributes of an element costs the square of their number."""
+    most = max(len(inner.attrib) for inner in element.iter(etree.Element))
+    if most > _ATTRIBUTES:
+        reason = f"an element with {most} attributes; expected at most {_ATTRIBUTES}"
+        raise RecordError("too-many-attributes", reason)
 
 
 def _parser() -> etree.XMLParser:
@@ -230,7 +264,7 @@ def _wrapper(root: bytes, name: str, prefixes: tuple[tuple[str, str], ...]) -> b
 
 def _malformed(exc: etree.XMLSyntaxError, line: int) -> RecordError:
     line += exc.position[0]
-    if exc.code in _AMPERSANDS:
+    if "EntityRef:" in (exc.msg or ""):
         return RecordError("malformed", f"line {line}: an & that is not escaped; expected &amp;")
     code = "entity" if exc.code == _UNDECLARED_ENTITY else "malformed"
     found = _INSIDE.sub("", _WHERE.sub("", exc.msg or "no XML")).strip()

@@ -22,6 +22,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_NO_ENCODINGS = frozenset({"idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape"})
+"""Codecs that Python has beside encodings of characters; those of bytes fail by themselves."""
+
 _KEEP = "feedferry-keep-bytes"
 _KEPT = re.compile("([\udc00-\udcff])")
 _SHAPES = (
@@ -51,7 +54,9 @@ def detect(head: bytes, *, source: str) -> tuple[str, int]:
 def _known(name: str, source: str) -> str:
     try:
         codec = codecs.lookup(name).name
-    except LookupError as exc:
+        if codec.replace("-", "_") in _NO_ENCODINGS or "<".encode(name) == b"":
+            raise LookupError(name)
+    except (LookupError, ValueError) as exc:
         raise FormatError(
             f"{source}:1: encoding={name!r}; expected the name of an encoding, such as 'UTF-8'"
         ) from exc

@@ -27,6 +27,7 @@ def read_acl(
         raise bad_acl(f"inheritance-type={kind!r}; expected one of {', '.join(INHERITANCES)}")
     parent = attributes.pop("inherit-from", None)
     extras.extend(Extra(f"{place}/@{key}", value) for key, value in attributes.items())
+    require_no_text(element)
     principals: list[Principal] = []
     for child in element:
         if child.tag == "principal":
@@ -73,6 +74,14 @@ def _one_of(name: str, value: str | None, values: Mapping[str, Value]) -> Value:
 
 def bad_acl(reason: str) -> RecordError:
     return RecordError("bad-acl", reason)
+
+
+def require_no_text(element: etree._Element) -> None:
+    """Raise RecordError for text where only elements may be: a tag may have lost its `<`."""
+    texts = [element.text, *[child.tail for child in element]]
+    if any([text and not text.isspace() for text in texts]):  # noqa: C419 - faster as a list
+        reason = f"text inside <{tag_of(element)}>; expected elements only"
+        raise RecordError("stray-text", reason)
 
 
 def tag_of(element: etree._Element) -> str:

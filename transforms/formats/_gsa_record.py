@@ -4,11 +4,9 @@ Whatever is not understood is kept where it stood, as an `Extra`; only what deci
 document (its url, its action, who may see it, how its content is encoded) is refused instead.
 """
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import pybase64
 from lxml import etree
@@ -32,13 +30,21 @@ from schemas.record import (
 )
 from schemas.span import Span
 from transforms.formats._dates import parse_date
-from transforms.formats._elements import Parsed, parse_markup
-from transforms.formats._gsa_acl import Attributes, Extras, bad_acl, read_acl, tag_of
+from transforms.formats._elements import Parsed
+from transforms.formats._gsa_acl import (
+    Attributes,
+    Extras,
+    bad_acl,
+    read_acl,
+    require_no_text,
+    tag_of,
+)
+from transforms.formats._gsa_around import ACTIONS, Around, around_of
+from transforms.formats._gsa_express import Express
 from transforms.formats._legacy_acl import acl_of
 from transforms.formats._options import ReadOptions
-from transforms.formats._units import Context
+from transforms.formats._unit import Context, Unit
 
-ACTIONS = {"add": Action.ADD, "delete": Action.DELETE}
 BOOLEANS = {"true": True, "false": False}
 AUTHMETHODS = {method.value.lower(): method for method in Authmethod}
 SCORINGS = {scoring.value.lower(): scoring for scoring in Scoring}
@@ -53,18 +59,6 @@ _PLAIN_META = 2
 Value = TypeVar("Value")
 
 
-class Around(NamedTuple):
-    """What a record inherits from its feed and its group."""
-
-    datasource: str | None
-    feedtype: str | None
-    action: Action | None
-    pagerank: str | None
-    feedrank: str | None
-    unknown: tuple[Extra, ...]
-    readable: bool
-
-
 class Builder:
     """Builds the records of one stream; `build` raises RecordError for one that is refused."""
 
@@ -72,13 +66,41 @@ class Builder:
         self._span = span
         self._options = options
         self._context: Context | None = None
+        self._express = Express()
 
     def build(self, parsed: Parsed) -> Record:
-        unit = parsed.unit
-        if unit.context is not self._context:
-            self._context = unit.context
-            self._around = _around(unit.context)
-        provenance = Provenance(
+        """The record of an element."""
+        around = self._enter(parsed.unit.context)
+        extras: Extras = list(around.unknown)
+        if parsed.unit.name == "acl":
+            return self._acl_alone(parsed, extras)
+        attributes = dict(parsed.element.items())
+        return self._record(parsed.unit, attributes, _Children(parsed, extras), extras)
+
+    def quick(self, unit: Unit) -> Record | None:
+        """The record of a unit whose shape is known, None where it must be parsed."""
+        parts = self._express.take(unit)
+        if parts is None:
+            return None
+        extras: Extras = list(self._enter(unit.context).unknown)
+        children = _Children(None, extras)
+        children.acl = parts.acl
+        children.metadata = parts.metadata
+        if parts.overwrite_acls is not None:
+            children.take_overwrite_acls("overwrite-acls", parts.overwrite_acls)
+        if parts.payload is not None:
+            children.content = make_content(parts.encoding, parts.payload)
+        return self._record(unit, parts.attributes, children, extras)
+
+    def _enter(self, context: Context) -> Around:
+        if context is not self._context:
+            self._context = context
+            self._around = around_of(context)
+            self._is_web = is_web(self._around.datasource, self._around.feedtype)
+        return self._around
+
+    def _provenance(self, unit: Unit) -> Provenance:
+        return Provenance(
             source=self._span.source,
             span=self._span.ordinal,
             line=unit.line,
@@ -86,29 +108,31 @@ class Builder:
             datasource=self._around.datasource,
             feedtype=self._around.feedtype,
         )
-        if unit.name == "acl":
-            return self._acl_alone(parsed, provenance)
-        return self._record(parsed, provenance)
 
-    def _record(self, parsed: Parsed, provenance: Provenance) -> Record:
-        attributes = dict(parsed.element.items())
-        extras: Extras = list(self._around.unknown)
-        url = _required_url(attributes.pop("url", ""))
+    def _record(
+        self, unit: Unit, attributes: Attributes, children: "_Children", extras: Extras
+    ) -> Record:
+        url = attributes.pop("url", "")
+        if not url or url.isspace():
+            raise _no_url("a record without a url; expected the url of its document")
         action = self._action(attributes.pop("action", None))
         mimetype = attributes.pop("mimetype", None) or None
         modified = attributes.pop("last-modified", None)
         moment = None if modified is None else self._moment(modified)
         if modified is not None and moment is None:
             extras.append(Extra("record/@last-modified", modified))
-        children = _Children(parsed, extras, self._options.max_content_bytes)
-        acl, metadata = children.acl, tuple(children.metadata)
+        content, acl, metadata = children.content, children.acl, tuple(children.metadata)
+        if content is not None:
+            check(content, max_bytes=self._options.max_content_bytes)
         if acl is None and metadata:
             acl, metadata = acl_of(metadata)
+        if action is Action.ADD and content is None and not self._is_web:
+            action = Action.UPDATE  # without content, the rest of the document stays
         return Record(
             url=url,
-            action=self._settle(action, children.content),
+            action=action,
             arrival=self._arrival(action),
-            content=children.content,
+            content=content,
             mimetype=mimetype,
             metadata=metadata,
             modified=moment,
@@ -116,15 +140,14 @@ class Builder:
             overwrite_acls=children.overwrite_acls,
             crawl=self._crawl(attributes, extras),
             extras=_sorted(extras),
-            provenance=provenance,
+            provenance=self._provenance(unit),
         )
 
     def _moment(self, text: str) -> datetime | None:
         moment = parse_date(text, zone=self._options.zone)
         return moment.replace(microsecond=0) if moment and moment.microsecond else moment
 
-    def _acl_alone(self, parsed: Parsed, provenance: Provenance) -> Record:
-        extras: Extras = list(self._around.unknown)
+    def _acl_alone(self, parsed: Parsed, extras: Extras) -> Record:
         attributes = dict(parsed.element.items())
         url = attributes.pop("url", "")
         if not url.strip():
@@ -136,7 +159,7 @@ class Builder:
             action=Action.UPDATE if action is Action.ADD else action,
             acl=read_acl(parsed.element, attributes, extras, "acl", alone=True),
             extras=tuple(extras),
-            provenance=provenance,
+            provenance=self._provenance(parsed.unit),
         )
 
     def _action(self, stated: str | None) -> Action:
@@ -146,24 +169,15 @@ class Builder:
             if action is None:
                 raise RecordError("bad-action", f"action={stated!r}; expected add or delete")
             return action
-        if not self._around.readable:
-            reason = "a record in a group whose tag cannot be read; expected an action of its own"
+        if self._around.doubt:
+            reason = f"a record in {self._around.doubt}; expected an action of its own"
             raise RecordError("group-unreadable", reason)
         return self._around.action or Action.ADD
-
-    def _settle(self, action: Action, content: Content | None) -> Action:
-        """A content feed changes what is given: without content, the rest of the document stays."""
-        if action is Action.ADD and content is None and not self._is_web():
-            return Action.UPDATE
-        return action
 
     def _arrival(self, action: Action) -> Arrival | None:
         if action is Action.DELETE:
             return None
-        return Arrival.CRAWLED if self._is_web() else Arrival.PUSHED
-
-    def _is_web(self) -> bool:
-        return is_web(self._around.datasource, self._around.feedtype)
+        return Arrival.CRAWLED if self._is_web else Arrival.PUSHED
 
     def _crawl(self, attributes: Attributes, extras: Extras) -> Crawl | None:
         """The hints that are stated; what remains of the attributes becomes extras."""
@@ -215,23 +229,33 @@ class _Take:
 class _Children:
     """The child elements of a record, taken in one pass."""
 
-    def __init__(self, parsed: Parsed, extras: Extras, max_content_bytes: int) -> None:
+    def __init__(self, parsed: Parsed | None, extras: Extras) -> None:
         self.acl: Acl | None = None
         self.content: Content | None = None
         self.metadata: list[Meta] = []
         self.overwrite_acls: bool | None = None
         self._extras = extras
+        if parsed is not None:
+            self._take(parsed)
+
+    def take_overwrite_acls(self, name: str, value: str) -> None:
+        if name == "overwrite-acls" and value in BOOLEANS:
+            self.overwrite_acls = BOOLEANS[value]
+        else:
+            self._extras.append(Extra(f"record/metadata/@{name}", value))
+
+    def _take(self, parsed: Parsed) -> None:
+        require_no_text(parsed.element)
         for child in parsed.element:
             tag = child.tag
             if tag == "metadata":
                 self._metadata(child)
             elif tag == "content" and self.content is None:
-                self.content = _content(child, parsed.payload, extras)
-                check(self.content, max_bytes=max_content_bytes)
+                self.content = _content(child, parsed.payload, self._extras)
             elif tag == "acl":
                 self._acl(child)
             else:
-                extras.append(_markup("record", child))
+                self._extras.append(_markup("record", child))
 
     def _acl(self, child: etree._Element) -> None:
         if self.acl is not None:
@@ -240,10 +264,8 @@ class _Children:
 
     def _metadata(self, element: etree._Element) -> None:
         for name, value in element.items():
-            if name == "overwrite-acls" and value in BOOLEANS:
-                self.overwrite_acls = BOOLEANS[value]
-            else:
-                self._extras.append(Extra(f"record/metadata/@{name}", value))
+            self.take_overwrite_acls(name, value)
+        require_no_text(element)
         metadata = self.metadata
         for meta in element:
             pairs = meta.items()
@@ -288,23 +310,25 @@ def _decoded(text: str) -> bytes:
 
 def _content(element: etree._Element, payload: bytes | None, extras: Extras) -> Content:
     attributes = dict(element.items())
-    stated = attributes.pop("encoding", None)
-    if stated not in ENCODINGS:
-        expected = "base64binary, base64compressed or no encoding"
-        raise RecordError("bad-encoding", f"encoding={stated!r} of a content; expected {expected}")
+    encoding = attributes.pop("encoding", None)
     if len(element):
         reason = f"<{tag_of(element[0])}> inside <content>; expected text: escape it or use CDATA"
         raise RecordError("content-with-elements", reason)
     extras.extend(Extra(f"record/content/@{key}", value) for key, value in attributes.items())
+    return make_content(encoding, (element.text or "").encode() if payload is None else payload)
+
+
+def make_content(stated: str | None, text: bytes) -> Content:
+    """The content of a text in its stated encoding; base64 is checked and mended."""
+    if stated not in ENCODINGS:
+        expected = "base64binary, base64compressed or no encoding"
+        raise RecordError("bad-encoding", f"encoding={stated!r} of a content; expected {expected}")
     encoding = ENCODINGS[stated]
-    text = (element.text or "").encode() if payload is None else payload
     return Content(text if encoding is Encoding.NONE else clean_base64(text), encoding)
 
 
-def _required_url(url: str) -> str:
-    if not url.strip():
-        raise RecordError("url-missing", "a record without a url; expected the url of its document")
-    return url
+def _no_url(reason: str) -> RecordError:
+    return RecordError("url-missing", reason)
 
 
 def _sorted(extras: Extras) -> tuple[Extra, ...]:
@@ -315,48 +339,3 @@ def _sorted(extras: Extras) -> tuple[Extra, ...]:
 def _markup(parent: str, element: etree._Element) -> Extra:
     place = f"{parent}/{tag_of(element)}"
     return Extra(place, etree.tostring(element, encoding="unicode", with_tail=False))
-
-
-@lru_cache(maxsize=64)
-def _around(context: Context) -> Around:
-    datasource, feedtype = _header(context.header)
-    attributes, readable = _group(context.group)
-    action = attributes.pop("action", None)
-    return Around(
-        datasource=datasource,
-        feedtype=feedtype,
-        action=ACTIONS.get(action or "add"),
-        pagerank=attributes.pop("pagerank", None),
-        feedrank=attributes.pop("feedrank", None),
-        unknown=tuple(Extra(f"group/@{name}", value) for name, value in attributes.items()),
-        readable=readable and (action or "add") in ACTIONS,
-    )
-
-
-def _header(header: bytes) -> tuple[str | None, str | None]:
-    """Datasource and feedtype; an appliance takes both from the push, so they may be missing."""
-    if not header:
-        return None, None
-    try:
-        element = parse_markup(header)
-    except RecordError:  # both decide over what records mean, so they are taken where they show
-        return _salvage(header, "datasource"), _salvage(header, "feedtype")
-    return _text(element, "datasource"), _text(element, "feedtype")
-
-
-def _text(element: etree._Element, name: str) -> str | None:
-    return (element.findtext(name) or "").strip() or None
-
-
-def _salvage(header: bytes, name: str) -> str | None:
-    found = re.search(rf"<{name}>\s*([\w-]+)\s*<".encode(), header)
-    return found[1].decode() if found else None
-
-
-def _group(tag: bytes) -> tuple[Attributes, bool]:
-    if not tag:
-        return {}, True
-    try:
-        return dict(parse_markup(tag + b"</group>").items()), True
-    except RecordError:
-        return {}, False

@@ -33,6 +33,7 @@ from transforms.formats._options import ReadOptions
 from transforms.formats._thunderstone_extra import parse_around, parse_element
 from transforms.formats._thunderstone_nested import ERRORS, REFS, parse_nested
 from transforms.formats._thunderstone_text import (
+    CHARSET,
     DATATYPES,
     PARAMETRIC,
     bare_base64,
@@ -113,7 +114,7 @@ class _Item:
     def __init__(self, item: etree._Element, *, zone: str, raw: bytes | None) -> None:
         self._item = item
         self._zone = zone
-        self._charset = ""
+        self._charset = CHARSET
         self._raw = None if raw is None else _own_payload(item, raw)
         self._left = dict.fromkeys(item)
         self._named: dict[str, list[etree._Element]] = {}
@@ -143,7 +144,7 @@ class _Item:
     def read_charset(self) -> str | None:
         """Return what Charset states; texts are decoded by it from here on."""
         stated = self.text("Charset")
-        self._charset = stated or ""
+        self._charset = stated or CHARSET
         return stated
 
     def url(self, action: Action) -> str:

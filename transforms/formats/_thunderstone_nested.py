@@ -7,6 +7,7 @@ from lxml import etree
 
 from transforms.formats._thunderstone_text import (
     BASE64,
+    CHARSET,
     DATATYPES,
     base64_element,
     characters,
@@ -24,7 +25,6 @@ from transforms.formats._xml import attributes
 REFS = ("Refs", "Ref")
 ERRORS = ("Errors", "Reason")
 
-_CHARSET = "UTF-8"
 _RESULTS = attributes([("xmlns:dt", DATATYPES)])
 
 
@@ -74,12 +74,12 @@ def _parse(document: bytes) -> etree._Element | None:
 def _text(result: etree._Element, leaf: str, url: str) -> str | None:
     if result.tag != "result" or not is_layout(result):
         return None
-    if [child.tag for child in result] != ["Url", leaf] or url_of(result[0], _CHARSET) != url:
+    if [child.tag for child in result] != ["Url", leaf] or url_of(result[0], CHARSET) != url:
         return None
     read = url_of if leaf == REFS[1] else text_of
-    return read(result[1], _CHARSET)
+    return read(result[1], CHARSET)
 
 
 def _result(leaf: str, text: str, url: str) -> bytes:
     write = url_element if leaf == REFS[1] else text_element
-    return enclose("result", url_element("Url", url, _CHARSET) + write(leaf, text, _CHARSET))
+    return enclose("result", url_element("Url", url, CHARSET) + write(leaf, text, CHARSET))

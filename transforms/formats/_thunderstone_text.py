@@ -3,6 +3,7 @@
 **Spec:** Thunderstone dataload API, "Specifying all fields manually".
 """
 
+import codecs
 import math
 import re
 from functools import lru_cache
@@ -17,14 +18,17 @@ from transforms.formats._xml import attributes, element, escape_bytes, holds_byt
 
 DATATYPES = "urn:schemas-microsoft-com:datatypes"
 PARAMETRIC = "http://www.thunderstone.com/ParametricSearch/1.0/"
+CHARSET = "UTF-8"
+"""Of texts in base64 whose Item declares none."""
+
 BASE64 = attributes([("dt:dt", "bin.base64")])
 
 _DT = f"{{{DATATYPES}}}dt"
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 # What Python calls codecs but no document is in: they take quadratic time, warn, or fit one system.
-_NO_CHARSETS = re.compile(
-    "idna|punycode|(?:raw_)?unicode_escape|undefined|mbcs|oem|ansi|dbcs", re.IGNORECASE
+_NO_CHARSETS = frozenset(
+    ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
 )
 _SEPARATOR = ": "
 _TOO_LARGE = 1 << 63
@@ -179,8 +183,8 @@ def metadata_text(metadata: tuple[Meta, ...]) -> str:
 
 
 def _codec(charset: str) -> str:
-    name = charset.strip() or "UTF-8"
-    if _NO_CHARSETS.fullmatch(name.replace("-", "_")):
+    name = codecs.lookup(charset.strip() or CHARSET).name
+    if name in _NO_CHARSETS:
         raise LookupError(name)
     return name
 

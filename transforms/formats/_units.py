@@ -5,10 +5,12 @@ record can begin or end, passes over CDATA sections, comments and processing ins
 cuts the stream into units: one element each, that a parser then takes alone. A stretch that is
 no unit is a Reject, and the next unit begins behind it.
 
-A CDATA section or comment whose end is damaged would swallow records up to the next such end. It is
-taken as torn when another one opens inside it: a comment must not hold `<!--`. A CDATA section may
-hold `<![CDATA[`, and is torn only if it also reads as the rest of its record and whole records
-behind it. One that quotes such a feed on purpose ends in `]]]]>`: it must split the quoted `]]>`.
+A comment whose end is damaged would swallow records up to the end of the next. It must not
+hold `<!--`, so it is taken as torn there. A CDATA section may hold anything but its end: one whose
+end is damaged is well-formed up to the next `]]>`. If what it swallows reads as the end of its
+record, whole records and another CDATA section, nobody can tell which it is: to trust it would
+lose records in silence, to doubt it would let content bring in records of its own. So the whole
+stretch is a Reject.
 """
 
 import re
@@ -20,7 +22,8 @@ import msgspec
 from schemas.errors import FormatError
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats._vocabulary import Vocabulary
+from transforms.formats._unit import NESTED, Context, Unit, find_url
+from transforms.formats._vocabulary import CLOSERS, Vocabulary
 from transforms.formats._window import BLOCK_BYTES, Window
 
 KEPT_BYTES = 1 << 20
@@ -31,38 +34,16 @@ _OVERLAP = 1024
 _PREVIEW = 40
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _TAG = re.compile(rb"""<[^<>"'\s]+(?:[^<>"']++|"[^"<]*"|'[^'<]*')*+""")
+_TAG_BYTES = 2048  # a start tag that is not seen to end by then is left to the steps
+_SLASH = ord("/")
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
 _DOCTYPE = re.compile(
     rb"""<!DOCTYPE(?:[^<>\[\]"']++|"[^"]*"|'[^']*')*+"""
     rb"""(?:\[(?:<!--.*?-->|<\?.*?\?>|"[^"]*"|'[^']*'|[^\]"'<]++|<)*+\]\s*)?>""",
     re.S,
 )
-_CLOSERS = {"cdata": b"]]>", "comment": b"-->", "instruction": b"?>"}
 _OPENERS = {"cdata": b"<![CDATA[", "comment": b"<!--", "instruction": b"<?"}
-_URL = re.compile(rb"""(?:\surl\s*=\s*["']|<Url>)([^"'<>]+)""")
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
-
-
-class Context(msgspec.Struct, frozen=True):
-    """What stands around a unit: start tags of root and group, and the header element, as bytes.
-
-    A `group` that is not empty and does not end in `>` could not be read.
-    """
-
-    root: bytes = b""
-    header: bytes = b""
-    group: bytes = b""
-
-
-class Unit(NamedTuple):
-    """One element of the document and where it stands; `plain` has no CDATA, comment, PI in it."""
-
-    name: str
-    text: bytes
-    offset: int
-    line: int
-    plain: bool
-    context: Context
 
 
 class _Stretch(NamedTuple):
@@ -84,6 +65,7 @@ class Scanner(Window):
         super().__init__(stream, span)
         self._vocabulary = vocabulary
         self._max_unit_bytes = max_unit_bytes
+        self._doubtful = False
         self._barren = dict.fromkeys(_OPENERS, 0)
         self.context = (
             msgspec.json.decode(span.context, type=Context) if span.context else Context()
@@ -91,7 +73,10 @@ class Scanner(Window):
         self._seen = bool(self.context.root)
 
     def __iter__(self) -> Iterator[Unit | Reject]:
-        while self._forward():
+        while True:
+            yield from self._run()
+            if not self._forward():
+                break
             token = self._vocabulary.top.match(self._data, self._pos)
             found = self._step(token.lastgroup or "", token) if token else self._stray()
             if found is not None:
@@ -108,7 +93,43 @@ class Scanner(Window):
                 break
         return self._pos < len(self._data)
 
-    # Steps: each consumes what it found.
+    def _run(self) -> Iterator[Unit]:
+        """Yield units while each is seen to end before anything else begins: nearly all are.
+
+        This is the loop that every record of every feed goes through, so it calls nothing.
+        """
+        if self._transcoded or not self._seen:
+            return
+        data, pos, begun = self._data, self._pos, self._pos
+        inside = self._vocabulary.inside
+        while (start := self._vocabulary.start.match(data, pos)) is not None:
+            name = start["unit"].decode()
+            begin = start.start("unit") - 1
+            end = data.find(b">", begin, begin + _TAG_BYTES)
+            if end < 0:
+                break
+            tag = data[begin:end]
+            if tag.endswith(b"/") or tag.count(b'"') & 1 or b"'" in tag:
+                whole = _TAG.match(data, begin)
+                end = whole.end() if whole else begin
+                if data[end : end + 1] != b">":
+                    break
+            if data[end - 1] == _SLASH:
+                end += 1
+            else:
+                token = inside[name].search(data, end)
+                if token is None or token.lastgroup != "end":
+                    break
+                end = token.end()
+            self._line += data.count(b"\n", pos, begin)
+            yield Unit(
+                name, data[begin:end], self._offset + begin - begun, self._line, True, self.context
+            )
+            self._line += data.count(b"\n", begin, end)
+            pos = end
+        self._pos = pos
+        self._offset += pos - begun
+        self._consumed += pos - begun
 
     def _step(self, kind: str, token: re.Match[bytes]) -> Unit | Reject | None:
         if kind == "unit":
@@ -131,17 +152,19 @@ class Scanner(Window):
         tag = self._tag()
         if isinstance(tag, _Stretch):
             return self._set_aside(tag)
-        if self._data[self._pos + tag - 2] == ord("/"):
+        if self._data[self._pos + tag - 2] == _SLASH:
             return self._take(name, tag, plain=True)
         plain = True
         at = tag
+        self._doubtful = False
         while True:
             token = self._search(self._vocabulary.inside[name], at)
             if isinstance(token, _Stretch):
                 return self._set_aside(token)
             kind = token.lastgroup
             if kind == "end":
-                return self._take(name, token.end() - self._pos, plain=plain)
+                length = token.end() - self._pos
+                return self._doubt(length) or self._take(name, length, plain=plain)
             if kind == "other":
                 return self._torn(name, token)
             plain = False
@@ -149,6 +172,15 @@ class Scanner(Window):
             if isinstance(closed, _Stretch):
                 return self._set_aside(closed)
             at = closed
+
+    def _doubt(self, length: int) -> Reject | None:
+        if not self._doubtful:
+            return None
+        reason = (
+            "a CDATA section that holds the end of its record, whole records and another CDATA; "
+            "expected ']]>' before them, or content that does not read as records"
+        )
+        return self._reject("ambiguous-cdata", reason, length)
 
     def _take(self, name: str, length: int, *, plain: bool) -> Unit:
         text = self._data[self._pos : self._pos + length]
@@ -159,8 +191,9 @@ class Scanner(Window):
     def _torn(self, name: str, token: re.Match[bytes]) -> Reject:
         found = token.group().decode("utf-8", "replace")
         reason = f"{found!r} inside <{name}>; expected </{name}> before it"
-        length = token.start() - self._pos
-        return self._reject("torn-record", reason, length)
+        loose = self._vocabulary.loose.search(self._data, self._pos + 1, token.start())
+        end = loose.start() if loose and name == self._vocabulary.units[0] else token.start()
+        return self._reject("torn-record", reason, end - self._pos)
 
     def _open(self, kind: str) -> Reject | None:
         """Enter the root or a group; one whose tag cannot be read is entered all the same."""
@@ -180,16 +213,19 @@ class Scanner(Window):
         if kind == "root":
             self.context = Context(root=tag)
         else:
-            self.context = Context(root=self.context.root, header=self.context.header, group=tag)
+            depth = 1 + bool(self.context.depth)
+            self.context = msgspec.structs.replace(self.context, group=tag, depth=depth)
 
     def _leave(self, kind: str) -> None:
         if kind == "end":  # another document may follow: connectors append feeds to one archive
             self.context = Context()
         else:
-            self.context = Context(root=self.context.root, header=self.context.header)
+            depth = max(0, self.context.depth - 1)
+            group = NESTED if depth else b""
+            self.context = msgspec.structs.replace(self.context, group=group, depth=depth)
 
     def _header(self) -> Reject | None:
-        token = self._search(self._vocabulary.header_end, 0)
+        token = self._search(self._vocabulary.header_end, 1)
         if isinstance(token, _Stretch):
             return self._set_aside(token)
         length = token.end() - self._pos
@@ -232,8 +268,6 @@ class Scanner(Window):
         source, root = self._span.source, self._vocabulary.root
         return FormatError(f"{source}:{self._line}: {found}; expected <{root}>")
 
-    # Searches: positions are relative to `_pos`.
-
     def _tag(self) -> int | _Stretch:
         """Return the length of the start tag at `_pos`."""
         while True:
@@ -255,19 +289,26 @@ class Scanner(Window):
 
     def _close(self, kind: str, at: int) -> int | _Stretch:
         """Return where the section that opens at `at` ends, or the stretch if it is torn."""
-        opener, closer = _OPENERS[kind], _CLOSERS[kind]
+        opener, closer = _OPENERS[kind], CLOSERS[kind]
         begin = at + len(opener)
         found = self._find_closer(kind, begin)
         if found is not None:
             nested = self._data.find(opener, self._pos + begin, self._pos + found)
-            if nested < 0 or self._quotes(kind, self._pos + begin, self._pos + found):
+            if nested < 0 or kind != "comment":
+                self._doubtful |= (
+                    kind == "cdata"
+                    and nested >= 0
+                    and self._vocabulary.reads_as_records(
+                        self._data, self._pos + begin, self._pos + found
+                    )
+                )
                 return found + len(closer)
         reason = f"{opener.decode()!r} without its end; expected {closer.decode()!r}"
         return _Stretch("malformed", reason, begin)
 
     def _find_closer(self, kind: str, begin: int) -> int | None:
         """Return where the closer is; what is known to have none is not looked at again."""
-        closer = _CLOSERS[kind]
+        closer = CLOSERS[kind]
         seek = max(begin, self._barren[kind] - self._consumed)
         while (found := self._data.find(closer, self._pos + seek)) < 0:
             seek = max(begin, len(self._data) - self._pos - len(closer) + 1)
@@ -275,31 +316,6 @@ class Scanner(Window):
             if (kind != "cdata" and seek - begin > _COMMENT_BYTES) or self._grow():
                 return None
         return found - self._pos
-
-    def _quotes(self, kind: str, begin: int, close: int) -> bool:
-        """Whether the section that ends at `close` may hold another opener."""
-        if kind != "cdata":
-            return kind == "instruction"
-        return self._data[close - 2 : close] == b"]]" or not self._is_torn(begin, close)
-
-    def _is_torn(self, begin: int, close: int) -> bool:
-        """Whether the section reads as the end of its record, whole records and one with CDATA."""
-        record_end = self._vocabulary.record_end.search(self._data, begin, close)
-        at = record_end.end() if record_end else close
-        while (unit := self._vocabulary.next_unit.match(self._data, at, close)) is not None:
-            at = unit.end()
-            while token := self._vocabulary.inside[unit["unit"].decode()].search(self._data, at):
-                kind = str(token.lastgroup)
-                at = token.end()
-                if kind in ("end", "other"):
-                    break
-                found = self._data.find(_CLOSERS[kind], at)
-                if found >= close or found < 0:
-                    return kind == "cdata" and found == close
-                at = found
-            if token is None or token.lastgroup == "other":
-                return False
-        return False
 
     def _is_full(self) -> bool:
         return len(self._data) - self._pos > self._max_unit_bytes
@@ -313,8 +329,6 @@ class Scanner(Window):
                 "torn-record", "the end of the stream inside a record; expected its end tag", 1
             )
         return None
-
-    # Rejects.
 
     def _set_aside(self, stretch: _Stretch) -> Reject:
         """Consume up to the next place where a unit can begin; what is dropped is not held."""
@@ -372,9 +386,3 @@ class Scanner(Window):
         )
         self._consume(length)
         return reject
-
-
-def find_url(text: bytes) -> str | None:
-    """The url in what was to be a record, as it is written there, if there is one."""
-    url = _URL.search(text)
-    return url[1].decode("utf-8", "replace") if url else None

@@ -2,6 +2,7 @@
 
 import re
 
+CLOSERS = {"cdata": b"]]>", "comment": b"-->", "instruction": b"?>"}
 _AFTER = r"(?=[\s/>])"
 
 
@@ -37,7 +38,9 @@ class Vocabulary:
         self.next_unit = re.compile(
             rf"\s*(?:</{group}\s*>\s*<{group}{_AFTER}[^<>]*>\s*)?<(?P<unit>{'|'.join(units)}){_AFTER}".encode()
         )
-        self.header_end = re.compile(rf"</{header}\s*>|(?=<{group}{_AFTER})".encode())
+        begun = "|".join((group, header, *units))
+        self.header_end = re.compile(rf"</{header}\s*>|(?=<(?:{begun}){_AFTER})".encode())
+        self.start = re.compile(rf"\s*<(?P<unit>{'|'.join(units)}){_AFTER}".encode())
         self.inside = {
             first: _tokens(
                 rf"(?P<end>/{first}\s*>)|{skips}|(?P<other>(?:{first}|{around}){_AFTER})"
@@ -48,12 +51,43 @@ class Vocabulary:
             self.inside[name] = _tokens(
                 rf"(?P<end>/{name}\s*>)|{skips}|(?P<other>(?:{others}){_AFTER})"
             )
+        self.loose = re.compile(rf"<(?:{loose})(?=\s(?:[^<>]*\s)?url\s*=)".encode())
         # An element that stands alone has a url; inside the first unit it must not have one.
         self.recover = _tokens(
             rf"(?P<end>/{first}\s*>)|{skips}|(?P<other>(?:{first}|{around}){_AFTER}"
-            rf"|(?:{loose})(?=\s(?:[^<>]*\s)?url\s*=))"
+            rf"|{self.loose.pattern.decode()[1:]})"
             rf"|(?P<opened>(?:{loose}){_AFTER})|(?P<closed>/(?:{loose})\s*>)"
         )
+
+    def reads_as_records(self, data: bytes, begin: int, close: int) -> bool:
+        """Whether a CDATA section is also the end of a record, whole records and one with CDATA.
+
+        The section stands in `data` from `begin` to its end mark at `close`.
+        """
+        if data[close - 2 : close] == b"]]":
+            return False  # it splits a quoted end mark, so it quotes on purpose
+        record_end = self.record_end.search(data, begin, close)
+        at = record_end.end() if record_end else close
+        while (unit := self.next_unit.match(data, at, close)) is not None:
+            end = self._end_of_quoted(data, unit, close)
+            if end is None or end == close:
+                return end == close
+            at = end
+        return False
+
+    def _end_of_quoted(self, data: bytes, unit: re.Match[bytes], close: int) -> int | None:
+        """Where a quoted unit ends; `close` if that is the end of a CDATA section inside it."""
+        pattern, at = self.inside[unit["unit"].decode()], unit.end()
+        while (token := pattern.search(data, at)) is not None:
+            kind = str(token.lastgroup)
+            if kind == "end":
+                return token.end()
+            if kind == "other":
+                return None
+            at = data.find(CLOSERS[kind], token.end())
+            if at < 0 or at >= close:
+                return close if kind == "cdata" and at == close else None
+        return None
 
 
 def _tokens(alternatives: str) -> re.Pattern[bytes]:

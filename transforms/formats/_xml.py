@@ -7,6 +7,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _IN_TEXT = re.compile("[&<>\r]")
 _IN_ATTRIBUTE = re.compile('[&<>"\t\n\r]')
 _CONTROLS = bytes(set(range(0x20)) - {0x09, 0x0A, 0x0D})
+_AND = "&amp;"
 _SPECIAL = bytes(range(0x20)) + b'&<>"'
 _TEXT_REFERENCES = ((b"&", b"&amp;"), (b"<", b"&lt;"), (b">", b"&gt;"), (b"\r", b"&#13;"))
 _REFERENCES = {
@@ -66,14 +67,15 @@ def attributes(pairs: Iterable[tuple[str, str | None]]) -> str:
     Raises ValueError, with the pair as it is to be shown, for a value that XML cannot hold.
     """
     stated = [(name, value) for name, value in pairs if value is not None]
-    if is_plain("".join([value for _, value in stated])):
+    text = "".join([value for _, value in stated])
+    if is_plain(text):
         return "".join([f' {name}="{value}"' for name, value in stated])
+    if is_plain(text.replace("&", "")):  # as in most urls with a query
+        return "".join([f' {name}="{value.replace("&", _AND)}"' for name, value in stated])
     return "".join([f' {name}="{_escaped(name, value)}"' for name, value in stated])
 
 
 def _escaped(name: str, value: str) -> str:
-    if is_plain(value):
-        return value
     if not holds(value):
         raise ValueError(f"{name}={value!r}")
     return escape_attribute(value)

@@ -64,7 +64,8 @@ def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[Record | Reject]:
     """Yield the records of a feed in its order, and a Reject for each that cannot be understood."""
-    grammar = Grammar(_VOCABULARY, _PAYLOAD, Builder(span, options).build)
+    builder = Builder(span, options)
+    grammar = Grammar(_VOCABULARY, _PAYLOAD, builder.build, builder.quick)
     return read_units(stream, grammar, span=span, options=options)
 
 
@@ -226,11 +227,15 @@ def _metadata(record: Record, metas: tuple[Meta, ...], more: _More, *, is_5_0: b
 
 def _plain_metas(metas: tuple[Meta, ...]) -> list[str] | None:
     """The pairs as they are, if none needs escaping: nearly all records are so."""
-    if not is_plain("".join([meta.name + meta.value for meta in metas if meta.data is None])):
-        return None
     if any([meta.data is not None for meta in metas]):  # noqa: C419 - a list is twice as fast
         return None
-    return [f'<meta name="{meta.name}" content="{meta.value}"/>\n' for meta in metas]
+    text = "".join([meta.name + meta.value for meta in metas])
+    lines = [f'<meta name="{meta.name}" content="{meta.value}"/>\n' for meta in metas]
+    if is_plain(text):
+        return lines
+    return (
+        [line.replace("&", "&amp;") for line in lines] if is_plain(text.replace("&", "")) else None
+    )
 
 
 def _meta(meta: Meta, more: _More, number: int, *, is_5_0: bool) -> str:

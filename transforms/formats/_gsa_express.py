@@ -1,0 +1,230 @@
+"""The record of a unit whose markup was seen before: nearly all records of a feed look alike.
+
+What stands between the double quotes of a unit are the values of its attributes; the rest is its
+*shape*. A shape is parsed once, with marks for values. If each mark turns out to be the value of an
+attribute that is known here, every unit of that shape is well-formed whatever its values are, as
+long as no value holds markup, a control character or a reference other than the five that XML
+defines; and the places of its values are known. Any other unit is left to the parser.
+"""
+
+import re
+from typing import NamedTuple
+
+from lxml import etree
+
+from schemas.acl import Acl
+from schemas.errors import RecordError
+from schemas.record import Meta
+from transforms.formats._elements import parse_markup
+from transforms.formats._gsa_acl import Extras, read_acl
+from transforms.formats._unit import Unit
+from transforms.formats._xml import holds_bytes, is_plain
+
+_SHAPES = 256
+"""How many shapes are learned; a feed without repetition must not cost memory."""
+
+_ACLS = 4096
+_TEXT_BYTES = 1 << 16
+_OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
+_REFERENCES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
+
+
+class Parts(NamedTuple):
+    """A record in pieces: all that the parser would have told of it."""
+
+    attributes: dict[str, str]
+    acl: Acl | None
+    metadata: list[Meta]
+    overwrite_acls: str | None
+    encoding: str | None
+    payload: bytes | None
+
+
+class Shape(NamedTuple):
+    """Where the values of a shape belong, by their index.
+
+    Those of the record come first, in the order of `names`. The metadata are `metas` pairs of name
+    and content, end to end from `first_meta` on.
+    """
+
+    names: tuple[str, ...]
+    first_meta: int
+    metas: int
+    overwrite: int | None
+    encoding: int | None
+
+
+class Express:
+    """Takes units of one stream apart; remembers its shapes and ACLs, of which there are few."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[str, Shape | None] = {}
+        self._acls: dict[bytes, Acl | None] = {}
+
+    def take(self, unit: Unit) -> Parts | None:
+        """Return the parts of a unit, or None where the parser is needed."""
+        if not unit.plain or unit.name != "record":
+            return None
+        text, acl, payload = unit.text, None, None
+        if (begin := text.find(b"<acl")) >= 0:
+            end = text.find(b"</acl>") + len(b"</acl>")
+            acl = self._acl(text[begin:end])
+            if acl is None:
+                return None
+            text = b"%b<acl/>%b" % (text[:begin], text[end:])
+        if (content := text.find(b"<content")) >= 0:
+            begin, end = text.find(b">", content) + 1, text.rfind(b"</content")
+            payload = text[begin:end]
+            if end < begin or not _is_payload(payload):
+                return None
+            text = text[:begin] + text[end:]
+        return self._parts(text, acl, payload) if len(text) <= _TEXT_BYTES else None
+
+    def _parts(self, text: bytes, acl: Acl | None, payload: bytes | None) -> Parts | None:
+        try:
+            pieces = text.decode().split('"')
+        except UnicodeDecodeError:
+            return None
+        shape = self._shape('"'.join(pieces[::2]))
+        values = _unescaped(pieces[1::2]) if shape else None
+        if shape is None or values is None:
+            return None
+        first = shape.first_meta
+        end = first + 2 * shape.metas
+        encoding = None if shape.encoding is None else values[shape.encoding]
+        if encoding is None and payload and not _is_text(payload):
+            return None
+        return Parts(
+            dict(zip(shape.names, values, strict=False)),
+            acl,
+            list(map(Meta, values[first:end:2], values[first + 1 : end : 2])),
+            None if shape.overwrite is None else values[shape.overwrite],
+            encoding,
+            payload,
+        )
+
+    def _shape(self, markup: str) -> Shape | None:
+        if markup in self._shapes:
+            return self._shapes[markup]
+        if len(self._shapes) >= _SHAPES:
+            return None
+        self._shapes[markup] = shape = _learn(markup)
+        return shape
+
+    def _acl(self, markup: bytes) -> Acl | None:
+        if markup in self._acls:
+            return self._acls[markup]
+        if len(self._acls) >= _ACLS:
+            self._acls.clear()
+        self._acls[markup] = acl = _read_acl(markup)
+        return acl
+
+
+def _read_acl(markup: bytes) -> Acl | None:
+    extras: Extras = []
+    try:
+        element = parse_markup(markup)
+        acl = read_acl(element, dict(element.items()), extras, "record/acl", alone=False)
+    except RecordError:
+        return None
+    return None if extras or element.tag != "acl" else acl
+
+
+def _learn(markup: str) -> Shape | None:
+    """Parse a shape with its marks `0`, `1`, … for values, and see where they come out."""
+    pieces = markup.split('"')
+    marked = "".join(f'{piece}"{number}"' for number, piece in enumerate(pieces[:-1])) + pieces[-1]
+    try:
+        record = parse_markup(marked.encode())
+    except RecordError:
+        return None
+    found = _Found()
+    if record.tag != "record" or (record.text or "").strip():
+        return None
+    if not all(found.see(child) for child in record):
+        return None
+    names = tuple(record.keys())
+    marks = [*record.values(), *found.marks]
+    if marks != [str(number) for number in range(len(pieces) - 1)]:
+        return None  # single quotes, or double ones in a text
+    return Shape(
+        names=names,
+        first_meta=len(names) + (found.overwrite is not None),
+        metas=found.metas,
+        overwrite=found.overwrite,
+        encoding=found.encoding,
+    )
+
+
+class _Found:
+    """What the children of a marked record hold; `see` refuses what a Shape cannot tell."""
+
+    def __init__(self) -> None:
+        self.marks: list[str] = []
+        self.metas = 0
+        self.overwrite: int | None = None
+        self.encoding: int | None = None
+        self._seen: set[str] = set()
+
+    def see(self, child: etree._Element) -> bool:
+        tag = str(child.tag)
+        first = tag not in self._seen
+        self._seen.add(tag)
+        if not first or (child.text or "").strip() or (child.tail or "").strip():
+            return False
+        if tag == "metadata":
+            return "content" not in self._seen and self._see_metadata(child)
+        if tag == "content":
+            return not len(child) and self._see_content(child)
+        return tag == "acl" and not len(child) and not child.keys()
+
+    def _see_metadata(self, element: etree._Element) -> bool:
+        if element.keys():
+            if element.keys() != ["overwrite-acls"]:
+                return False
+            self.overwrite = int(element.values()[0])
+            self.marks += element.values()
+        for meta in element:
+            if meta.tag != "meta" or meta.keys() != ["name", "content"] or len(meta):
+                return False
+            if (meta.text or "").strip() or (meta.tail or "").strip():
+                return False
+            self.marks += meta.values()
+            self.metas += 1
+        return True
+
+    def _see_content(self, element: etree._Element) -> bool:
+        if element.keys() == ["encoding"]:
+            self.encoding = int(element.values()[0])
+            self.marks += element.values()
+            return True
+        return not element.keys()
+
+
+def _is_payload(payload: bytes) -> bool:
+    return b"<" not in payload and b"&" not in payload
+
+
+def _is_text(payload: bytes) -> bool:
+    """Whether the parser would hand on a text as it is: no line ends of other systems, all XML."""
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\r" not in payload and b"]]>" not in payload and holds_bytes(payload)
+
+
+def _unescaped(values: list[str]) -> list[str] | None:
+    """The values without references, or None if one is not fit to be an attribute's value."""
+    text = " ".join(values)
+    if is_plain(text):
+        return values
+    if _OTHER_REFERENCE.search(text) or not is_plain(text.replace("&", "").replace(">", "")):
+        return None
+    return [_unescape(value) if "&" in value else value for value in values]
+
+
+def _unescape(value: str) -> str:
+    for reference, char in _REFERENCES:
+        value = value.replace(reference, char)
+    return value

@@ -1,0 +1,264 @@
+"""Avro object container files of canonical records: what is archived, and read again as it was.
+
+**Spec:** Apache Avro 1.12, "Object Container Files".
+
+**Keeps:** every field, the provenance too: it says where a record came from at first.
+
+**Reads beyond our own:** any codec that fastavro knows, and any schema that Avro resolves into
+`schemas/record.avsc`. Blocks are found by their headers, never by looking for the sync marker,
+which a content may hold. Only behind a damaged block is the marker looked for.
+"""
+
+import io
+from collections.abc import Iterable, Iterator
+from typing import IO, NamedTuple
+
+import msgspec
+
+from schemas import avro
+from schemas.errors import FormatError, RecordError
+from schemas.record import Record
+from schemas.reject import Reject
+from schemas.span import Span
+from schemas.varint import long
+from transforms.formats._canonical import admit
+from transforms.formats._codecs import unpack
+from transforms.formats._container import (
+    FRAMING_BYTES,
+    MAX_BLOCK_BYTES,
+    MAX_HEADER_BYTES,
+    SYNC_BYTES,
+    Container,
+    framing,
+    open_container,
+    our_header,
+    our_sync,
+)
+from transforms.formats._container import MAGIC as CONTAINER_MAGIC
+from transforms.formats._options import ReadOptions, WriteOptions
+from transforms.formats._tape import Tape
+
+MAGIC = CONTAINER_MAGIC
+KEPT_BYTES = 1 << 20
+"""Most bytes of a damaged block that its reject keeps."""
+
+_BLOCK_BYTES = 1 << 16
+
+
+def read(
+    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
+) -> Iterator[Record | Reject]:
+    """Yield the records of all blocks; one block at a time is in memory.
+
+    A damaged block costs its own records from the damage on.
+    """
+    tape = Tape(stream, offset=span.offset)
+    container = open_container(span.context or tape.peek(MAX_HEADER_BYTES), source=span.source)
+    if not span.context:
+        tape.skip(len(container.header))
+    yield from _BlockReader(tape, container, span, options).results()
+
+
+def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
+    """Yield spans that end with a block, and carry the container's header.
+
+    Behind a damaged block nothing is cut any more: only its reader can tell where to go on.
+    """
+    tape = Tape(stream)
+    container = open_container(tape.peek(MAX_HEADER_BYTES), source=source)
+    tape.skip(len(container.header))
+    span = Span(source=source)
+    while _skip_block(tape, container.sync):
+        if tape.offset - span.offset >= span_bytes and tape.peek(1):
+            yield msgspec.structs.replace(span, length=tape.offset - span.offset)
+            span = Span(
+                source=source,
+                ordinal=span.ordinal + 1,
+                offset=tape.offset,
+                context=container.header,
+            )
+    yield span
+
+
+def write(
+    records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
+) -> None:
+    """Write a container with blocks of about 64 KiB, or of one larger record each."""
+    encode = encoder(options)
+    stream.write(encode.prolog())
+    block: list[bytes] = []
+    size = 0
+    for record in records:
+        block.append(encode.encode(record))
+        size += len(block[-1])
+        if size >= _BLOCK_BYTES:
+            stream.write(encode.frame(block))
+            block, size = [], 0
+    stream.write(encode.frame(block))
+
+
+class AvroEncoder:
+    """Records as datums of a container without compression; a frame is one block of it."""
+
+    extension = "avro"
+    frame_bytes = FRAMING_BYTES + SYNC_BYTES
+
+    def prolog(self) -> bytes:
+        """Return the header; the same for all containers, so that the same records are the same."""
+        return our_header()
+
+    def encode(self, record: Record) -> bytes:
+        """Return one datum."""
+        return avro.encode(record)
+
+    def frame(self, records: list[bytes]) -> bytes:
+        """Return one block, or nothing for no records."""
+        if not records:
+            return b""
+        size = sum(map(len, records))
+        return b"".join((long(len(records)), long(size), *records, our_sync()))
+
+    def epilog(self) -> bytes:
+        """Return nothing: a container ends with a block."""
+        return b""
+
+
+def encoder(options: WriteOptions = WriteOptions()) -> AvroEncoder:
+    """Return the encoder; there is one way only to write a container."""
+    return AvroEncoder()
+
+
+def _skip_block(tape: Tape, sync: bytes) -> bool:
+    try:
+        _, size, width = framing(tape.peek(FRAMING_BYTES))
+    except RecordError:
+        return False
+    tape.skip(width + size)
+    return tape.take(SYNC_BYTES) == sync
+
+
+_Place = tuple[int, int]
+"""Where a stretch of the stream begins, and its length."""
+
+
+class _Block(NamedTuple):
+    offset: int
+    records: int
+    packed: bytes
+
+
+class _BlockReader:
+    """The blocks of one span, and what is made of a damaged one."""
+
+    def __init__(self, tape: Tape, container: Container, span: Span, options: ReadOptions) -> None:
+        self._tape = tape
+        self._container = container
+        self._span = span
+        self._options = options
+        self._resolved = False
+
+    def results(self) -> Iterator[Record | Reject]:
+        while head := self._tape.peek(FRAMING_BYTES):
+            try:
+                count, size, width = framing(head)
+            except RecordError as exc:
+                yield self._skip(exc)
+            else:
+                yield from self._read_block(head[:width], count, size)
+
+    def _read_block(self, head: bytes, count: int, size: int) -> Iterator[Record | Reject]:
+        self._tape.skip(len(head))
+        block = _Block(self._tape.offset, count, self._tape.take(size))
+        mark = self._tape.take(SYNC_BYTES)
+        if self._stands(block, mark):
+            yield from self._records(block)
+            return
+        self._tape.put_back(head + block.packed + mark)
+        found = f"{mark!r} behind a block of {size} bytes"
+        expected = f"the sync marker {self._container.sync!r}"
+        yield self._skip(RecordError("bad-block", f"{found}; expected {expected}"))
+
+    def _stands(self, block: _Block, mark: bytes) -> bool:
+        """Whether the block is as long as its head says, but for a torn end."""
+        if mark == self._container.sync:
+            return True
+        if len(mark) < SYNC_BYTES:
+            return self._container.sync not in block.packed + mark
+        return self._is_whole(block)  # then only the marker is damaged
+
+    def _is_whole(self, block: _Block) -> bool:
+        try:
+            datums = self._unpack(block)
+            stream = io.BytesIO(datums)
+            for _ in range(block.records):
+                self._decode_next(stream)
+        except RecordError:
+            return False
+        return stream.tell() == len(datums)
+
+    def _skip(self, exc: RecordError) -> Reject:
+        begin = self._tape.offset
+        kept, length = self._tape.take_past(self._container.sync, keep=KEPT_BYTES)
+        reject = self._reject(exc, kept, (begin, length))
+        return msgspec.structs.replace(reject, truncated=length > len(kept))
+
+    def _records(self, block: _Block) -> Iterator[Record | Reject]:
+        try:
+            datums = self._unpack(block)
+        except RecordError as exc:
+            yield self._reject(exc, block.packed, (block.offset, len(block.packed)))
+            return
+        stream = io.BytesIO(datums)
+        for _ in range(block.records):
+            at = stream.tell()
+            try:
+                record = self._decode_next(stream)
+            except RecordError as exc:
+                yield self._reject(exc, datums[at:], _place(block, datums, at, len(datums)))
+                return
+            yield self._admit(record, _place(block, datums, at, stream.tell()))
+        at = stream.tell()
+        if at < len(datums):
+            found = f"{len(datums) - at} bytes behind {block.records} records; expected none"
+            place = _place(block, datums, at, len(datums))
+            yield self._reject(RecordError("bad-block", found), datums[at:], place)
+
+    def _unpack(self, block: _Block) -> bytes:
+        return unpack(self._container.codec, block.packed, max_bytes=MAX_BLOCK_BYTES)
+
+    def _decode_next(self, stream: IO[bytes]) -> Record:
+        try:
+            record = avro.decode_next(stream, written=self._container.written)
+        except RecordError as exc:
+            if exc.code == "other-schema" and not self._resolved:
+                raise FormatError(f"{self._span.source}: {exc.reason}") from exc
+            raise
+        self._resolved = True
+        return record
+
+    def _admit(self, record: Record, place: _Place) -> Record | Reject:
+        try:
+            return admit(record, max_content_bytes=self._options.max_content_bytes)
+        except RecordError as exc:
+            reject = self._reject(exc, avro.encode(record), place)
+        return msgspec.structs.replace(reject, url=record.url, action=record.action.value)
+
+    def _reject(self, exc: RecordError, found: bytes, place: _Place) -> Reject:
+        offset, length = place
+        return Reject(
+            code=exc.code,
+            reason=exc.reason,
+            stage="read",
+            source=self._span.source,
+            span=self._span.ordinal,
+            offset=offset,
+            length=length,
+            data=found[:KEPT_BYTES],
+            truncated=len(found) > KEPT_BYTES,
+        )
+
+
+def _place(block: _Block, datums: bytes, begin: int, end: int) -> _Place:
+    if datums is block.packed:
+        return block.offset + begin, end - begin
+    return block.offset, len(block.packed)  # a datum in a packed block has no bytes of its own

@@ -1,0 +1,227 @@
+"""JSON lines of canonical records, for eyes, diffs and golden files.
+
+One object a line, its keys sorted, without what is not stated; bytes are base64, times RFC 3339.
+
+**Keeps:** every field. A record that was written by hand, without a provenance, gets its place in
+the stream as one.
+
+**Drops:** nothing; infinite numbers, which JSON has not, are refused.
+
+**Reads beyond our own:** empty lines, a byte order mark and carriage returns, which editors leave.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from functools import cache
+from typing import IO, Any, NamedTuple
+
+import msgspec
+
+from schemas.errors import RecordError
+from schemas.record import Provenance, Record
+from schemas.reject import Reject
+from schemas.span import Span
+from transforms.formats._canonical import admit
+from transforms.formats._dates import parse_date
+from transforms.formats._options import ReadOptions, WriteOptions, write_all
+
+MAX_LINE_BYTES = 512 << 20
+"""Most bytes of a line that is read; base64 in base64, a content takes 16/9 of its size."""
+KEPT_BYTES = 1 << 20
+"""Most bytes of a line that its reject keeps."""
+
+_PIECE_BYTES = 1 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_TIMES = ("modified", "visited", "next_check")
+_NOWHERE = Provenance()
+
+
+def read(
+    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
+) -> Iterator[Record | Reject]:
+    """Yield the record of each line; a line that is none costs nothing but itself."""
+    for found in _lines(stream, span):
+        try:
+            yield _record(found, span, options)
+        except RecordError as exc:
+            yield _reject(found, exc, span)
+
+
+def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
+    """Yield spans that end with a line; reads the stream once, to count its lines."""
+    span, passed = Span(source=source), _pass_lines(stream, span_bytes)
+    while (following := _pass_lines(stream, span_bytes)).length:
+        yield msgspec.structs.replace(span, length=passed.length)
+        span = Span(
+            source=source,
+            ordinal=span.ordinal + 1,
+            offset=span.offset + passed.length,
+            line=span.line + passed.lines,
+        )
+        passed = following
+    yield span
+
+
+def write(
+    records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
+) -> None:
+    """Write a line for each record."""
+    write_all(encoder(options), records, stream)
+
+
+def line(found: Record | Reject) -> bytes:
+    """Return one line, its end included; raise RecordError for what JSON cannot hold."""
+    try:
+        return msgspec.json.encode(_stated(found), order="sorted") + b"\n"
+    except UnicodeEncodeError as exc:
+        code = f"U+{ord(exc.object[exc.start]):04X}"
+        raise RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text") from exc
+
+
+class NativeEncoder:
+    """Records as lines; a frame adds nothing to them."""
+
+    extension = "jsonl"
+    frame_bytes = 0
+
+    def prolog(self) -> bytes:
+        """Return nothing: the first line is a record."""
+        return b""
+
+    def encode(self, record: Record) -> bytes:
+        """Return one line."""
+        return line(record)
+
+    def frame(self, records: list[bytes]) -> bytes:
+        """Return the lines, one behind the other."""
+        return b"".join(records)
+
+    def epilog(self) -> bytes:
+        """Return nothing: the last line is a record."""
+        return b""
+
+
+def encoder(options: WriteOptions = WriteOptions()) -> NativeEncoder:
+    """Return the encoder; there is one way only to write a line."""
+    return NativeEncoder()
+
+
+class _Passed(NamedTuple):
+    length: int
+    lines: int
+
+
+def _pass_lines(stream: IO[bytes], size: int) -> _Passed:
+    """Pass over whole lines of at least `size` bytes, unless the stream ends before."""
+    length = lines = 0
+    last = b""
+    while length < size and (last := stream.read(min(size - length, _PIECE_BYTES))):
+        length += len(last)
+        lines += last.count(b"\n")
+    if last and not last.endswith(b"\n"):
+        length += _skip_line(stream)
+        lines += 1
+    return _Passed(length, lines)
+
+
+class _Line(NamedTuple):
+    """A line, or its first bytes where it is longer than `MAX_LINE_BYTES`."""
+
+    text: bytes
+    number: int
+    offset: int
+    length: int
+
+
+def _lines(stream: IO[bytes], span: Span) -> Iterator[_Line]:
+    number, offset = span.line, span.offset
+    while text := stream.readline(MAX_LINE_BYTES):
+        length = len(text)
+        if length == MAX_LINE_BYTES and not text.endswith(b"\n"):
+            length += _skip_line(stream)
+        if not text.isspace():
+            yield _Line(text, number, offset, length)
+        number, offset = number + 1, offset + length
+
+
+def _skip_line(stream: IO[bytes]) -> int:
+    skipped = 0
+    while piece := stream.readline(_PIECE_BYTES):
+        skipped += len(piece)
+        if piece.endswith(b"\n"):
+            break
+    return skipped
+
+
+def _record(found: _Line, span: Span, options: ReadOptions) -> Record:
+    if found.length > len(found.text):
+        reason = f"a line of {found.length} bytes; expected at most {MAX_LINE_BYTES}"
+        raise RecordError("line-too-long", reason)
+    record = _in_utc(_decode(found), zone=options.zone)
+    if record.provenance == _NOWHERE:
+        place = Provenance(
+            source=span.source, span=span.ordinal, line=found.number, offset=found.offset
+        )
+        record = msgspec.structs.replace(record, provenance=place)
+    return admit(record, max_content_bytes=options.max_content_bytes)
+
+
+def _decode(found: _Line) -> Record:
+    text = found.text
+    if found.offset == 0:
+        text = text.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        return msgspec.json.decode(text, type=Record)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        reason = str(exc).replace("Invalid ", "unreadable ").replace("invalid ", "unreadable ")
+        raise RecordError("bad-json", f"{reason}; expected a record in JSON") from exc
+
+
+def _in_utc(record: Record, *, zone: str) -> Record:
+    moments = {name: getattr(record, name) for name in _TIMES}
+    changed = {
+        name: _moment(moment, name, zone)
+        for name, moment in moments.items()
+        if moment is not None and moment.tzinfo is not UTC
+    }
+    return msgspec.structs.replace(record, **changed) if changed else record
+
+
+def _moment(moment: datetime, name: str, zone: str) -> datetime:
+    found = parse_date(moment.isoformat(), zone=zone)
+    if found is None:
+        raise RecordError("bad-date", f"{name}={moment.isoformat()!r}; expected a time in UTC")
+    return found
+
+
+def _reject(found: _Line, exc: RecordError, span: Span) -> Reject:
+    return Reject(
+        code=exc.code,
+        reason=exc.reason,
+        stage="read",
+        source=span.source,
+        span=span.ordinal,
+        line=found.number,
+        offset=found.offset,
+        length=found.length,
+        data=found.text[:KEPT_BYTES],
+        truncated=found.length > KEPT_BYTES,
+    )
+
+
+def _stated(found: Any) -> Any:
+    """Return what is not as its default, as JSON has it; msgspec writes the rest."""
+    if isinstance(found, msgspec.Struct):
+        values = ((name, getattr(found, name), usual) for name, usual in _defaults(type(found)))
+        return {name: _stated(value) for name, value, usual in values if value != usual}
+    if isinstance(found, tuple):
+        return [_stated(part) for part in found]
+    if isinstance(found, float) and not math.isfinite(found):
+        raise RecordError("not-finite", f"the number {found}; expected a finite one")
+    return found
+
+
+@cache
+def _defaults(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
+    return tuple((field.name, field.default) for field in msgspec.structs.fields(kind))
