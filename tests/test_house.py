@@ -1,0 +1,215 @@
+"""The house rules that a machine can check."""
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import inspect
+
+from schemas.record import Record
+from schemas.reject import Reject
+
+ROOT = Path(__file__).parents[1]
+FLOORS = ("schemas", "transforms", "pipelines")
+TOP = {
+    "CHANGELOG.md",
+    "LICENSE",
+    "README.md",
+    "docs",
+    "pipelines",
+    "pyproject.toml",
+    "run_local.sh",
+    "schemas",
+    "tests",
+    "transforms",
+}
+MACHINE = re.compile(
+    r"(?<![\w.~/-])/(work|root|home)" + "/"  # apart, so that this file is not found
+    "|pypi[.]org|python" + "hosted"
+)
+
+MOST_LINES_OF_A_FUNCTION = 40
+MOST_LINES_OF_A_MODULE = 400
+
+SCALARS = {
+    inspect.StrType: "string",
+    inspect.BytesType: "bytes",
+    inspect.IntType: "integer",
+    inspect.FloatType: "double",
+    inspect.BoolType: "boolean",
+    inspect.DateTimeType: "timestamp",
+}
+AVRO_SCALARS = {"int": "integer", "long": "integer"}
+
+
+def modules(*floors: str) -> list[Path]:
+    return sorted(path for floor in floors for path in (ROOT / floor).rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (node.end_lineno or node.lineno) - node.body[0].lineno + 1
+
+
+def kept_files() -> list[str]:
+    """What is in the repository, or would be if it were added now."""
+    if not shutil.which("git") or not (ROOT / ".git").exists():
+        pytest.skip("git is missing, or this is no checkout")
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return [name for name in listing.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def avro(name: str) -> Any:  # JSON
+    return json.loads((ROOT / "schemas" / f"{name}.avsc").read_text("utf-8"))
+
+
+def shape_of_avro(kind: Any) -> object:
+    """The shape of an Avro type, in the words of `shape_of_struct`."""
+    match kind:
+        case str():
+            return AVRO_SCALARS.get(kind, kind)
+        case ["null", other]:
+            return ("or nothing", shape_of_avro(other))
+        case {"type": "record", "fields": fields}:
+            return [(field["name"], shape_of_avro(field["type"])) for field in fields]
+        case {"type": "enum", "symbols": symbols}:
+            return ("one of", *symbols)
+        case {"type": "array", "items": one}:
+            return ("many", shape_of_avro(one))
+        case {"type": "long", "logicalType": "timestamp-micros"}:
+            return "timestamp"
+    raise AssertionError(f"{kind!r}: no such type in our schemas so far")
+
+
+def shape_of_struct(kind: inspect.Type) -> object:
+    """The shape of a type of `msgspec.inspect`."""
+    match kind:
+        case inspect.UnionType(types=types):
+            (other,) = (one for one in types if not isinstance(one, inspect.NoneType))
+            return ("or nothing", shape_of_struct(other))
+        case inspect.StructType(fields=fields):
+            return [(field.name, shape_of_struct(field.type)) for field in fields]
+        case inspect.EnumType(cls=cls):
+            return ("one of", *(member.value for member in cls))
+        case inspect.VarTupleType(item_type=one):
+            return ("many", shape_of_struct(one))
+    return SCALARS[type(kind)]
+
+
+def undocumented(kind: Any, place: str) -> Iterator[str]:
+    """The fields, at any depth, that have no doc string."""
+    match kind:
+        case list():
+            for one in kind:
+                yield from undocumented(one, place)
+        case {"fields": fields}:
+            for field in fields:
+                inner = f"{place}.{field['name']}"
+                if not field.get("doc", "").strip():
+                    yield inner
+                yield from undocumented(field["type"], inner)
+        case {"items": one}:
+            yield from undocumented(one, place)
+
+
+def test_imports_run_downwards() -> None:
+    lint = (
+        "from importlinter.cli import lint_imports\n"
+        "raise SystemExit(lint_imports(no_cache=True, no_logo=True))"
+    )
+    command = [sys.executable, "-c", lint]
+    run = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout
+
+
+def test_importing_transforms_loads_nothing() -> None:
+    assert (ROOT / "transforms" / "__init__.py").read_bytes() == b""
+
+
+def test_every_folder_of_modules_is_a_package_and_so_is_installed() -> None:
+    folders = {path.parent for path in modules(*FLOORS)}
+    assert [name_of(one) for one in sorted(folders) if not (one / "__init__.py").exists()] == []
+
+
+def test_no_function_is_longer_than_an_eye_can_hold() -> None:
+    long = [
+        f"{name_of(path)}:{node.lineno} {node.name} has {lines_of(node)} lines"
+        for path in modules(*FLOORS)
+        for node in functions(path)
+        if lines_of(node) > MOST_LINES_OF_A_FUNCTION
+    ]
+    assert long == []
+
+
+def test_no_module_is_longer_than_a_concept() -> None:
+    long = [
+        f"{name_of(path)} has {count} lines"
+        for path in modules(*FLOORS)
+        if (count := len(path.read_text("utf-8").splitlines())) > MOST_LINES_OF_A_MODULE
+    ]
+    assert long == []
+
+
+@pytest.mark.parametrize("word", ["from __future__ import annotations", "TYPE_CHECKING"])
+def test_beam_can_read_the_annotations(word: str) -> None:
+    hidden = [
+        name_of(path)
+        for path in modules("transforms", "pipelines")
+        if word in path.read_text("utf-8")
+    ]
+    assert hidden == []
+
+
+def test_only_stages_and_pipelines_mention_beam() -> None:
+    knowing = {
+        name_of(path)
+        for path in modules("schemas", "transforms")
+        if "apache_beam" in path.read_text("utf-8")
+    }
+    stages = {name for name in knowing if name.startswith("transforms/stages")}
+    assert knowing - stages == set()
+
+
+@pytest.mark.parametrize(("name", "struct"), [("record", Record), ("reject", Reject)])
+def test_a_struct_has_the_fields_of_its_avro_schema_in_their_order(
+    name: str, struct: type[msgspec.Struct]
+) -> None:
+    assert shape_of_struct(inspect.type_info(struct)) == shape_of_avro(avro(name))
+
+
+@pytest.mark.parametrize("name", ["record", "reject"])
+def test_every_field_of_a_schema_says_what_it_means(name: str) -> None:
+    assert list(undocumented(avro(name), name)) == []
+
+
+def test_the_top_of_the_house_is_fixed() -> None:
+    tops = {Path(name).parts[0] for name in kept_files()}
+    assert {top for top in tops if not top.startswith(".")} <= TOP
+
+
+def test_no_file_knows_the_machine_it_was_written_on() -> None:
+    knowing = [name for name in kept_files() if MACHINE.search((ROOT / name).read_text("latin-1"))]
+    assert knowing == []
+
+
+def test_every_shell_script_can_be_started() -> None:
+    stuck = [name for name in ("run_local.sh", ".ci/run") if not shutil.which(ROOT / name)]
+    assert stuck == []

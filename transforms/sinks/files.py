@@ -1,0 +1,142 @@
+"""Files as sinks: chunks, rejects and lists, each under a temporary name until it is whole."""
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import fastavro
+import msgspec
+
+from schemas.account import Chunk
+from schemas.avro import schema
+from schemas.errors import FatalError
+from schemas.reject import Reject
+from schemas.span import Span
+from transforms.chunk import Frame
+
+SYNC_MARKER = b"feedferryrejects"  # fixed, so that the same rejects make the same bytes
+PARTIAL = ".partial"
+"""Suffix of a file that is not whole."""
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that gets its name when the block ends, and is removed if it raises."""
+    partial = path.with_name(path.name + PARTIAL)
+    try:
+        with partial.open("wb") as stream:
+            yield stream
+        os.replace(partial, path)
+    except OSError as exc:
+        partial.unlink(missing_ok=True)
+        raise FatalError(f"{path}: {exc.strerror}; expected to write there") from exc
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a document, indented, keys sorted."""
+    with whole_file(path) as stream:
+        text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+        stream.write(text.encode() + b"\n")
+
+
+class ChunkFiles:
+    """Writes frames to `folder/NAME-NNN.EXTENSION`, and lists the chunks that are finished."""
+
+    def __init__(self, folder: Path, span: Span, extension: str) -> None:
+        self._folder = folder
+        self._span = span
+        self._extension = extension
+        self.finished: list[Chunk] = []
+
+    def write(self, frames: Iterable[Frame]) -> None:
+        """Write all frames; a chunk whose last frame did not come is removed."""
+        frames = iter(frames)
+        frame = next(frames, None)
+        while frame is not None:
+            frame = self._write_chunk(frame, frames)
+
+    def _write_chunk(self, frame: Frame, frames: Iterator[Frame]) -> Frame | None:
+        """Write the chunk that begins with `frame`; return the first frame of the next."""
+        path = self._folder / f"{self._span.name}-{frame.number:03d}.{self._extension}"
+        tally = _Tally(frame)
+        following: Frame | None = frame
+        with whole_file(path) as stream:
+            while following is not None and following.number == frame.number:
+                stream.write(following.data)
+                tally.add(following)
+                following = next(frames, None)
+        self.finished.append(tally.chunk(path.name, self._span))
+        return following
+
+
+class _Tally:
+    def __init__(self, frame: Frame) -> None:
+        self._feed = frame.feed
+        self._asked = frame.asked
+        self._digest = hashlib.sha256()
+        self._bytes = 0
+        self._records: Counter[str] = Counter()
+        self._urls: tuple[str, str] | None = None
+
+    def add(self, frame: Frame) -> None:
+        self._digest.update(frame.data)
+        self._bytes += len(frame.data)
+        self._records.update(record.action.value for record in frame.records)
+        if frame.records:
+            first = self._urls[0] if self._urls else frame.records[0].url
+            self._urls = (first, frame.records[-1].url)
+
+    def chunk(self, path: str, span: Span) -> Chunk:
+        first, last = self._urls or ("", "")
+        return Chunk(
+            path=path,
+            bytes=self._bytes,
+            sha256=self._digest.hexdigest(),
+            records=dict(sorted(self._records.items())),
+            first_url=first,
+            last_url=last,
+            source=span.source,
+            span=span.ordinal,
+            datasource=self._feed.datasource if self._feed else None,
+            feedtype=self._feed.feedtype if self._feed else None,
+            asked=self._asked.feedtype if self._asked else None,
+        )
+
+
+class RejectFile:
+    """Keeps rejects in an Avro container; the file is made when there is a first one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._partial = path.with_name(path.name + PARTIAL)
+        self._stream: IO[bytes] | None = None
+        self.count = 0
+
+    def add(self, reject: Reject) -> None:
+        if self._stream is None:
+            self._stream = self._partial.open("wb")
+            self._writer = fastavro.write.Writer(
+                self._stream, schema("reject"), sync_marker=SYNC_MARKER
+            )
+        self._writer.write(msgspec.to_builtins(reject, builtin_types=(bytes,)))
+        self.count += 1
+
+    def close(self, *, whole: bool) -> None:
+        """Give the file its name, or remove it."""
+        if self._stream is None:
+            return
+        if whole:
+            self._writer.flush()
+        self._stream.close()
+        if whole:
+            os.replace(self._partial, self._path)
+        else:
+            self._partial.unlink(missing_ok=True)

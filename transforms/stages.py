@@ -1,0 +1,84 @@
+"""The functions of this package as Beam transforms: the only place here that knows Beam.
+
+What travels between them is small: spans and accounts, as JSON bytes, so that every runner can
+carry them with the coder that it has for bytes.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import apache_beam as beam
+import msgspec
+
+from schemas.account import Account, merge
+from schemas.errors import FeedferryError
+from schemas.span import Span
+from transforms import convert as _convert
+from transforms.sources import files as _files
+
+_spans = msgspec.json.Decoder(Span)
+_accounts = msgspec.json.Decoder(Account)
+
+
+@dataclass
+class CutFile(beam.PTransform):
+    """Takes whole files, gives their spans; a file that cannot be cut is one span.
+
+    The Reshuffle behind it is what makes spans run in parallel.
+    """
+
+    span_bytes: int
+
+    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
+        cut = beam.FlatMap(_cut, self.span_bytes).with_output_types(bytes)
+        return pcoll | "Cut" >> cut | "Spread" >> beam.Reshuffle()
+
+
+@dataclass
+class Convert(beam.PTransform):
+    """Takes spans, gives the account of each; its chunk files stand when the account is there.
+
+    Runs at least once for each span, and a second time finds the files of the first.
+    """
+
+    settings: _convert.Settings
+
+    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
+        convert = beam.Map(_convert_span, self.settings).with_output_types(bytes)
+        return pcoll | "ConvertSpan" >> convert
+
+
+@dataclass
+class Merge(beam.PTransform):
+    """Takes accounts, gives one that adds them up."""
+
+    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
+        keyed = beam.Map(_key).with_output_types(tuple[str, bytes])
+        return (
+            pcoll
+            | "Key" >> keyed
+            | "Add" >> beam.CombinePerKey(_merge)
+            | "Total" >> beam.Values().with_output_types(bytes)
+        )
+
+
+def _cut(whole: bytes, span_bytes: int) -> Iterator[bytes]:
+    """A file that cannot be cut stays whole: reading it tells why, in its account."""
+    try:
+        spans = list(_files.cut_file(_spans.decode(whole), span_bytes=span_bytes))
+    except (FeedferryError, OSError):
+        yield whole
+        return
+    yield from map(msgspec.json.encode, spans)
+
+
+def _convert_span(span: bytes, settings: _convert.Settings) -> bytes:
+    return msgspec.json.encode(_convert.convert(_spans.decode(span), settings))
+
+
+def _key(account: bytes) -> tuple[str, bytes]:
+    return "account", account
+
+
+def _merge(accounts: Iterable[bytes]) -> bytes:
+    return msgspec.json.encode(merge(map(_accounts.decode, accounts)))
