@@ -1,0 +1,201 @@
+"""The command `feedferry`: its verbs, and what the shell is told at the end.
+
+Everything but click is imported where it is used, so that `--help` answers at once.
+"""
+
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+USAGE_EXIT = 2
+FATAL_EXIT = 4
+INTERNAL_EXIT = 5
+INTERRUPTED_EXIT = 130
+TERMINATED_EXIT = 143
+
+_FLOORS = ("pipelines", "schemas", "transforms")
+
+
+class _Terminated(BaseException):
+    """SIGTERM came."""
+
+
+class _ConvertCommand(click.Command):
+    """A command that leaves what stands behind `--` to Beam."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        ctx.params["beam_flags"] = tuple(args[end + 1 :])
+        return super().parse_args(ctx, args[:end])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- BEAM FLAGS]"]
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line `args`, or that of this process; return its exit code."""
+    try:
+        with _sigterm_raised():
+            return int(feedferry.main(args, prog_name="feedferry", standalone_mode=False) or 0)
+    except _Terminated:
+        return _end("terminated", TERMINATED_EXIT)
+    except Exception as exc:  # nobody stands above who could do more with it
+        return _explain(exc)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="feedferry", message="%(prog)s %(version)s")
+def feedferry() -> None:
+    """Carry documents between search appliances, with nothing lost in silence."""
+
+
+@feedferry.command()
+def formats() -> None:
+    """List the formats, and whether they are read and written."""
+    from pipelines.options import FORMATS
+
+    for row in FORMATS:
+        uses = "/".join(["read"] * row.reads + ["write"] * row.writes)
+        click.echo(f"{row.name:<14}{uses:<12}{row.line}")
+
+
+@feedferry.command(cls=_ConvertCommand)
+@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.option("-o", "--output", metavar="DIR", help="Folder of the run: chunks, rejects, report.")
+@click.option("--to", "to_format", metavar="FORMAT", help="Format to write; see the verb formats.")
+@click.option("--from", "from_format", metavar="FORMAT", help="Format to read; else it is sniffed.")
+@click.option("--datasource", metavar="NAME", help="Datasource of the feeds that are written.")
+@click.option("--feedtype", metavar="full|incremental|metadata-and-url", help="Their feedtype.")
+@click.option("--dialect", metavar="7.x|5.0", help="Their protocol release.  [default: 7.x]")
+@click.option(
+    "--max-chunk-bytes",
+    metavar="SIZE",
+    help="Most bytes of one chunk, below 1,000,000,000.  [default: 900MiB]",
+)
+@click.option("--span-bytes", metavar="SIZE", help="Share of a big file.  [default: 32MiB]")
+@click.option(
+    "--max-content-bytes",
+    metavar="SIZE",
+    help="Most bytes of one document, decoded.  [default: 256MiB]",
+)
+@click.option("--jobs", metavar="N", help="Worker processes.  [default: 1]")
+@click.option("--max-rejects", metavar="N|P%", help="Stop beyond so many rejects.  [default: none]")
+@click.option("--accept-loss", metavar="FIELD,...", help="Go on without these, even acl, content.")
+@click.option("--fail-on-loss", metavar="FIELD,...", help="Stop where the target holds them not.")
+@click.option("--zone", metavar="IANA", help="Zone of dates that state none.  [default: UTC]")
+@click.option(
+    "--empty-metadata", metavar="drop|placeholder", help="Pairs without a value.  [default: drop]"
+)
+@click.option("--known-urls", metavar="FILE", help="Urls, one a line, for deletes by pattern.")
+@click.option("--allow-wide-deletes", is_flag=True, help="Let a pattern delete a whole host.")
+@click.option("--default-mimetype", metavar="TYPE", help="For documents that state none.")
+@click.option(
+    "--field",
+    "fields",
+    multiple=True,
+    metavar="NAME=FIELD",
+    help="Metadata NAME goes to the target's FIELD; may be repeated.",
+)
+@click.option("--fresh", is_flag=True, help="Begin anew, over what an earlier run left in DIR.")
+@click.option("--runner", metavar="NAME", help="Beam runner.  [default: in this process]")
+@click.option("--progress", metavar="auto|bar|plain|none", help="On stderr.  [default: auto]")
+@click.option("--format", "report_format", metavar="text|json", help="Account.  [default: text]")
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but what stops the run.")
+@click.option("-v", "--verbose", count=True, help="Say more; twice: much more.")
+def convert(*, quiet: bool, verbose: int, **words: object) -> int:
+    """Convert files of records into chunk files of another format.
+
+    INPUT is a file, a folder, a glob, a uri or - for stdin; .gz, .bz2, .xz and .zst are
+    decompressed. Records keep their order. What stands behind -- goes to Beam.
+
+    \b
+    Examples:
+      feedferry convert archive/ -o out --to thunderstone --accept-loss acl
+      feedferry convert feed.xml.gz -o out --to avro --jobs 2
+      feedferry convert out/chunks -o back --to gsa-feed --datasource intranet
+
+    \b
+    Exit codes:
+      0  done, nothing rejected
+      1  done, but there are rejects
+      2  the command line cannot be used; nothing was touched
+      3  stopped at a threshold of rejects or losses
+      4  an input or the output gave up; start again to resume
+      5  a defect of feedferry
+    """
+    from pipelines.options import parse
+
+    verbosity = -1 if quiet else verbose
+    _log_to_stderr(verbosity)
+    options = parse({**words, "verbosity": verbosity})
+    from pipelines.convert import run  # Beam takes a second: the command line is checked before
+
+    return run(options).exit_code
+
+
+@contextmanager
+def _sigterm_raised() -> Iterator[None]:
+    """SIGTERM ends a run as an exception does: what is open is closed."""
+    before = signal.signal(signal.SIGTERM, _raise_terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _raise_terminated(signum: int, frame: FrameType | None) -> NoReturn:
+    raise _Terminated
+
+
+def _log_to_stderr(verbosity: int) -> None:
+    """Let our floors speak at their level, and Beam, which is talkative, two levels below."""
+    import logging
+
+    levels = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+    spoken = min(verbosity + 1, len(levels) - 1)
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger().setLevel(levels[max(spoken - 2, 0)])
+    for floor in _FLOORS:
+        logging.getLogger(floor).setLevel(levels[spoken])
+
+
+def _explain(exc: Exception) -> int:
+    """Say on stderr what went wrong; return the exit code that tells it to a script."""
+    from schemas.errors import FeedferryError
+
+    match exc:
+        case click.exceptions.NoArgsIsHelpError():
+            exc.show()
+            return USAGE_EXIT
+        case click.UsageError():
+            return _end(f"{exc.format_message()} See {_command_path(exc)} --help.", USAGE_EXIT)
+        case click.Abort() if isinstance(exc.__cause__, KeyboardInterrupt):
+            return _end("interrupted", INTERRUPTED_EXIT)
+        case FeedferryError():
+            _log_traceback(exc)
+            return _end(str(exc), exc.exit_code)
+        case OSError() if exc.strerror:
+            _log_traceback(exc)
+            return _end(f"{exc.filename or 'stream'}: {exc.strerror}", FATAL_EXIT)
+    _log_traceback(exc)
+    found = f"{type(exc).__name__}: {exc}"
+    return _end(f"a defect of feedferry: {found}; -v shows where", INTERNAL_EXIT)
+
+
+def _command_path(exc: click.UsageError) -> str:
+    return exc.ctx.command_path if exc.ctx else "feedferry"
+
+
+def _log_traceback(exc: Exception) -> None:
+    import logging
+
+    logging.getLogger(__name__).info("where it came from", exc_info=exc)
+
+
+def _end(message: str, exit_code: int) -> int:
+    click.echo(f"feedferry: {message}", err=True)
+    return exit_code

@@ -1,0 +1,223 @@
+"""`feedferry convert`: archives in, chunk files for another appliance out.
+
+::
+
+    files ── CutFile ──► spans ── Convert ──► accounts ── Merge ──► account ──► report
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import apache_beam as beam
+import click
+import msgspec
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.runner import PipelineRunner
+
+from pipelines.inputs import list_spans, size_of
+from pipelines.local_runner import LocalRunner
+from pipelines.options import ConvertOptions, ProgressStyle, ReportFormat
+from pipelines.progress import Reporter, Snapshot
+from pipelines.publish import publish
+from pipelines.report import Report, as_json_text, as_text
+from schemas.account import Account, check_balance
+from schemas.errors import (
+    ConfigError,
+    FatalError,
+    FeedferryError,
+    StoppedError,
+    TooManyRejectsError,
+)
+from schemas.loss import REFUSED
+from schemas.span import Span
+from transforms.adapt import Target
+from transforms.convert import Settings
+from transforms.formats import ReadOptions, WriteOptions
+from transforms.sinks.files import whole_file
+from transforms.sources.files import is_compressed
+from transforms.stages import Convert, CutFile, Merge
+
+WORK = ".work"
+"""Folder inside the output folder where an unfinished run stands, to be resumed."""
+
+_FINISHED = ("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt")
+
+
+def run(options: ConvertOptions) -> Report:
+    """Convert, publish, print the account; raise FeedferryError, and publish nothing, otherwise.
+
+    Started again with the same options and inputs, it goes on where it was interrupted.
+    """
+    output = Path(options.output)
+    _prepare(output, fresh=options.fresh)
+    spans = list_spans(
+        options.inputs, from_format=options.from_format, spool=output / WORK / "stdin"
+    )
+    settings = _settings(options, output / WORK / _fingerprint(options, spans))
+    Path(settings.folder).mkdir(parents=True, exist_ok=True)
+    with _reporter(options, settings, spans):
+        account = _account(spans, options, settings)
+    _check(account, options)
+    report = publish(account, settings, output=output, spans=spans)
+    shutil.rmtree(output / WORK)
+    as_asked = as_text if options.report_format is ReportFormat.TEXT else as_json_text
+    if options.verbosity >= 0:
+        click.echo(as_asked(report))
+    return report
+
+
+def build(
+    pipeline: beam.Pipeline, spans: list[Span], settings: Settings, *, span_bytes: int
+) -> beam.PCollection[bytes]:
+    """The dataflow: whole files in, one account out."""
+    return (
+        pipeline
+        | "Files" >> beam.Create([msgspec.json.encode(span) for span in spans])
+        | CutFile(span_bytes)
+        | Convert(settings)
+        | Merge()
+    )
+
+
+def _account(spans: list[Span], options: ConvertOptions, settings: Settings) -> Account:
+    path = Path(settings.folder) / "account.json"
+    pipeline = beam.Pipeline(runner=_runner(options), options=_pipeline_options(options))
+    total = build(pipeline, spans, settings, span_bytes=options.span_bytes)
+    _ = total | "Report" >> beam.Map(_store, str(path))
+    pipeline.run().wait_until_finish()
+    return msgspec.json.decode(path.read_bytes(), type=Account)
+
+
+def _store(account: bytes, path: str) -> None:
+    with whole_file(Path(path)) as stream:
+        stream.write(account)
+
+
+def _check(account: Account, options: ConvertOptions) -> None:
+    """Raise what stopped a span, or the threshold that the whole run is over."""
+    if account.stopped is not None:
+        raise _STOPS.get(account.exit_code, FeedferryError)(account.stopped)
+    check_balance(account)
+    rejects, records = sum(account.rejected.values()), sum(account.read.values())
+    limit = options.max_rejects
+    if limit is not None and not limit.allows(rejects=rejects, records=records):
+        raise TooManyRejectsError(
+            f"{rejects} of {records} records rejected; expected at most what --max-rejects allows; "
+            "nothing is published"
+        )
+
+
+_STOPS: dict[int, type[FeedferryError]] = {
+    ConfigError.exit_code: ConfigError,
+    StoppedError.exit_code: StoppedError,
+    FatalError.exit_code: FatalError,
+}
+
+
+def _prepare(output: Path, *, fresh: bool) -> None:
+    standing = [name for name in _FINISHED if (output / name).exists()]
+    if standing and not fresh:
+        raise ConfigError(
+            f"-o {output}: holds {standing[0]} of a finished run; "
+            "expected another folder, or --fresh"
+        )
+    try:
+        if fresh:
+            for name in (*_FINISHED, WORK):
+                _remove(output / name)
+        (output / WORK).mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise ConfigError(f"-o {output}: {exc.strerror}; expected a folder to write in") from exc
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _settings(options: ConvertOptions, folder: Path) -> Settings:
+    target = Target(
+        format=options.to_format,
+        feedtype=options.feedtype,
+        datasource=options.datasource,
+        dialect=options.dialect,
+        empty_metadata=options.empty_metadata.value,
+        known_urls=_known_urls(options.known_urls),
+        wide_deletes=options.allow_wide_deletes,
+        default_mimetype=options.default_mimetype,
+        named_fields=tuple((field.name, field.field) for field in options.fields),
+        max_content_bytes=options.max_content_bytes,
+    )
+    limit = options.max_rejects
+    return Settings(
+        folder=str(folder.absolute()),
+        target=target,
+        reading=ReadOptions(max_content_bytes=options.max_content_bytes, zone=options.zone),
+        writing=WriteOptions(dialect=options.dialect, zone=options.zone),
+        max_chunk_bytes=options.max_chunk_bytes,
+        refused=(REFUSED - options.accept_loss) | options.fail_on_loss,
+        max_rejects=limit.count if limit is not None else None,
+        beat=True,
+    )
+
+
+def _known_urls(path: str | None) -> tuple[str, ...]:
+    if path is None:
+        return ()
+    try:
+        return tuple(Path(path).read_text("utf-8").split())
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"--known-urls {path}: {exc}; expected a url on each line") from exc
+
+
+def _fingerprint(options: ConvertOptions, spans: list[Span]) -> str:
+    """What decides over the bytes that are written: the inputs, and every option but how to run."""
+    kept = msgspec.structs.replace(
+        options, output="", jobs=1, fresh=False, runner=None, verbosity=0, beam_flags=()
+    )
+    states = [
+        (span.source, span.format, size_of(span.source), _changed(span.source)) for span in spans
+    ]
+    text = msgspec.json.encode((kept, states), order="sorted")
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def _changed(source: str) -> int:
+    return 0 if "://" in source else os.stat(source).st_mtime_ns
+
+
+def _runner(options: ConvertOptions) -> PipelineRunner | str:
+    return options.runner if options.runner is not None else LocalRunner()
+
+
+def _pipeline_options(options: ConvertOptions) -> PipelineOptions:
+    flags = ["--default_sdk_harness_log_level=ERROR", *options.beam_flags]
+    if options.jobs > 1:
+        flags += [
+            "--direct_running_mode=multi_processing",
+            f"--direct_num_workers={options.jobs}",
+        ]
+    return PipelineOptions(flags)
+
+
+def _reporter(options: ConvertOptions, settings: Settings, spans: list[Span]) -> Reporter:
+    sizes = [0 if is_compressed(span.source) else size_of(span.source) for span in spans]
+    total = sum(sizes) if all(sizes) else None
+    style = ProgressStyle.NONE if options.verbosity < 0 else options.progress
+    folder = Path(settings.folder)
+    return Reporter(lambda: _snapshot(folder, total), style=style, stream=sys.stderr)
+
+
+def _snapshot(folder: Path, total: int | None) -> Snapshot:
+    """Adds up what the spans tell of themselves in their small files."""
+    beats = [json.loads(path.read_text()) for path in folder.glob("*.beat")]
+    done, records, rejects = (
+        (sum(column) for column in zip(*beats, strict=True)) if beats else (0, 0, 0)
+    )
+    return Snapshot(bytes_done=done, bytes_total=total, records=records, rejects=rejects)

@@ -1,0 +1,85 @@
+"""The account of a run as its user reads it, and as `report.json`."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from schemas.account import Account, LossCount
+from schemas.loss import REFUSED
+
+VERSION = 1
+_COLUMNS = ("read", "written", "rejected", "filtered")
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a finished run tells: its account, where it lies, and the exit code that this means."""
+
+    account: Account
+    folder: str
+    chunks: int
+    chunk_bytes: int
+    exit_code: int
+    settings: dict[str, Any]
+    sources: tuple[str, ...]
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as plain values; chunks stand in the manifest and are not repeated."""
+    values: dict[str, Any] = msgspec.to_builtins(report)
+    del values["account"]["chunks"]
+    return {"version": VERSION, **values}
+
+
+def as_json_text(report: Report) -> str:
+    """The report as one indented document, keys sorted."""
+    return json.dumps(as_json(report), indent=2, sort_keys=True, ensure_ascii=False)
+
+
+def as_text(report: Report) -> str:
+    """The account as a table, then losses, rejects, chunks and where the report is."""
+    account = report.account
+    lines = [
+        *_table(account),
+        *_losses(account.losses),
+        *_codes("rejects", account.reject_codes, f"{report.folder}/rejects/"),
+        *_codes("filtered", account.filter_codes, ""),
+        f"chunks    {report.chunks}, {report.chunk_bytes:,} bytes, in {report.folder}/chunks/",
+        f"report    {report.folder}/report.json",
+    ]
+    return "\n".join(lines)
+
+
+def _table(account: Account) -> list[str]:
+    columns = [getattr(account, name) for name in _COLUMNS]
+    names = list(_COLUMNS)
+    if account.expanded:
+        columns.insert(1, account.expanded)
+        names.insert(1, "expanded")
+    actions = sorted({action for column in columns for action in column})
+    rows = [(action, [column.get(action, 0) for column in columns]) for action in actions]
+    rows.append(("total", [sum(column.values()) for column in columns]))
+    width = max(len(action) for action, _ in rows) + 2
+    head = " " * width + "".join(f"{name:>12}" for name in names)
+    return [
+        head,
+        *(f"{action:<{width}}" + "".join(f"{n:>12,}" for n in row) for action, row in rows),
+    ]
+
+
+def _losses(losses: dict[str, LossCount]) -> list[str]:
+    lines = []
+    for field, loss in sorted(losses.items()):
+        sample = loss.samples[0]
+        accepted = " (accepted)" if field in REFUSED else ""
+        lines.append(
+            f"loss      {field}{accepted}: {loss.count:,}, as {sample.url}: {sample.detail}"
+        )
+    return lines
+
+
+def _codes(name: str, codes: dict[str, int], where: str) -> list[str]:
+    if not codes:
+        return []
+    counts = ", ".join(f"{code} {count:,}" for code, count in codes.items())
+    return [f"{name:<10}{counts}" + (f", in {where}" if where else "")]

@@ -1,0 +1,113 @@
+"""Measure feedferry beside xmllint and a plain lxml loop, on feeds that are made for it.
+
+In the folder `tests`: `python -m benchmarks`. All of it takes about half an hour and 9 GB of
+disk; `--quick` takes a few minutes and says little: start-up is most of it.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.measure import RunError
+from benchmarks.scenarios import MB, SCENARIOS, Figures, Outcome, Scenario, play
+
+_ROOT = Path(__file__).resolve().parents[2]
+_QUICK_SHARE = 10
+_FEED_TO_DISK = 2.3
+"""The feed, and what it is converted to."""
+
+_COLUMNS = (
+    "command",
+    "seconds",
+    "MB/s",
+    "records/s",
+    "ratio",
+    "start-up s",
+    "MB a process",
+    "MB all",
+)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure, and print a table for each scenario."""
+    options = _options(words)
+    os.environ["PYTHONPATH"] = str(_ROOT)
+    with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-", dir=options.scratch) as folder:
+        for scenario in _chosen(options):
+            if fault := _missing(scenario, Path(folder)):
+                print(f"{scenario.name}: {fault}", file=sys.stderr)
+                return 2
+            try:
+                outcome = play(scenario, Path(folder), repeat=options.repeat)
+            except RunError as exc:
+                print(f"{scenario.name}: {exc}", file=sys.stderr)
+                return 1
+            print("\n".join(_table(outcome)), flush=True)
+    return 0
+
+
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    names = [scenario.name for scenario in SCENARIOS]
+    parser.add_argument("--only", action="append", choices=names, help="may be repeated")
+    parser.add_argument("--quick", action="store_true", help="a tenth of each feed, one run each")
+    parser.add_argument("--size", type=int, help="MB of a feed, or records of the small one")
+    parser.add_argument("--repeat", type=int, default=3, help="runs, of which the median is shown")
+    parser.add_argument("--scratch", help="folder for feeds and chunks; they are removed")
+    options = parser.parse_args(words)
+    options.repeat = 1 if options.quick else options.repeat
+    return options
+
+
+def _chosen(options: argparse.Namespace) -> Iterator[Scenario]:
+    for scenario in SCENARIOS:
+        if options.only and scenario.name not in options.only:
+            continue
+        size = scenario.size // (_QUICK_SHARE if options.quick else 1)
+        if options.size:
+            size = options.size if scenario.name == "small" else options.size * MB
+        yield scenario._replace(size=size)
+
+
+def _missing(scenario: Scenario, folder: Path) -> str | None:
+    """Return what stands in the way of a scenario, if anything does."""
+    if "xmllint" in scenario.commands and not shutil.which("xmllint"):
+        return "no xmllint on the path; install libxml2-utils"
+    needed = scenario.size * _FEED_TO_DISK
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        return f"{free // MB} MB free in {folder}; expected {needed / MB:.0f} MB: see --scratch"
+    return None
+
+
+def _table(outcome: Outcome) -> Iterator[str]:
+    scenario = outcome.scenario
+    yield f"\n{scenario.name}: {outcome.feed_bytes / MB:,.0f} MB, {outcome.records:,} records"
+    yield f"(start-up taken off and shown beside; the ratio is to {scenario.commands[0]})"
+    rows = [_COLUMNS, *(_row(one, outcome) for one in outcome.figures)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    for row in rows:
+        first, *rest = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        yield "  ".join((first.strip().ljust(widths[0]), *rest))
+    yield from (f"aim: {aim}" for aim in scenario.aims)
+
+
+def _row(one: Figures, outcome: Outcome) -> tuple[str, ...]:
+    return (
+        one.command,
+        f"{one.seconds:.2f}",
+        f"{outcome.feed_bytes / MB / one.seconds:,.0f}",
+        f"{outcome.records / one.seconds:,.0f}",
+        f"{outcome.figures[0].seconds / one.seconds:.2f}",
+        f"{one.startup_seconds:.2f}",
+        f"{one.max_bytes / MB:,.0f}",
+        f"{one.sum_bytes / MB:,.0f}",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

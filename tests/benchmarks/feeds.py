@@ -1,0 +1,116 @@
+"""Feeds to measure with: the same bytes for the same size and seed."""
+
+import base64
+import random
+import zlib
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+HEAD = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n'
+    '<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
+    "<gsafeed>\n<header>\n<datasource>benchmark</datasource>\n"
+    "<feedtype>{feedtype}</feedtype>\n</header>\n<group>\n"
+)
+TAIL = b"</group>\n</gsafeed>\n"
+SEED = 1911
+CONTENT_BYTES = 30_000
+_VARIANTS = 40
+_ASCII_SHARE = 0.9
+_SYLLABLES = ("ma", "ri", "to", "ske", "lun", "dor", "va", "pel", "ge", "hin", "so", "or", "ny")
+
+
+def documents(path: Path, size_bytes: int) -> int:
+    """Write a feed of documents of about `size_bytes`; return how many records it has.
+
+    Text, HTML in CDATA, base64 and compressed base64 take turns; each record has five metadata
+    pairs and an acl of three principals.
+    """
+    return _write(path, "incremental", _documents(), size_bytes)
+
+
+def small(path: Path, records: int) -> int:
+    """Write a metadata-and-url feed of so many records with five metadata pairs each."""
+    return _write(path, "metadata-and-url", map(_small, range(records)), size_bytes=None)
+
+
+def _write(path: Path, feedtype: str, records: Iterator[bytes], size_bytes: int | None) -> int:
+    written = 0
+    with path.open("wb", buffering=1 << 20) as stream:
+        stream.write(HEAD.format(feedtype=feedtype).encode())
+        for record in records:
+            stream.write(record)
+            written += 1
+            if size_bytes is not None and stream.tell() >= size_bytes:
+                break
+        stream.write(TAIL)
+    return written
+
+
+def _small(number: int) -> bytes:
+    return (
+        f'<record url="http://www.example.com/dir{number % 97}/page{number}.html?a=1&amp;b=2"'
+        f' mimetype="text/html" action="add"'
+        f' last-modified="Tue, 06 Nov 2007 12:45:{number % 60:02d} GMT">\n<metadata>\n'
+        f'<meta name="Name" content="Jenny Wong {number}"/>\n'
+        '<meta name="Title" content="Metadata Developer &amp; co"/>\n'
+        f'<meta name="Phone" content="x{number}"/>\n'
+        f'<meta name="Floor" content="{number % 30}"/>\n'
+        f'<meta name="Department" content="Search quality {number % 1000}"/>\n'
+        "</metadata>\n</record>\n"
+    ).encode()
+
+
+def _documents() -> Iterator[bytes]:
+    chance = random.Random(SEED)
+    words = ["".join(chance.choices(_SYLLABLES, k=chance.randint(1, 4))) for _ in range(3000)]
+    kinds = (_text, _html, _base64, _compressed)
+    contents = [[kind(chance, words) for _ in range(_VARIANTS)] for kind in kinds]
+    for number in count():
+        of_kind = contents[number % len(kinds)]
+        yield _start(number) + of_kind[number // len(kinds) % _VARIANTS] + b"</record>\n"
+
+
+def _start(number: int) -> bytes:
+    mimetype = ("text/plain", "text/html", "application/pdf", "application/msword")[number % 4]
+    return (
+        f'<record url="http://docs.example.com/folder{number % 113}/{number}?v=1&amp;n={number}"'
+        f' mimetype="{mimetype}" last-modified="Tue, 06 Nov 2007 12:45:{number % 60:02d} GMT">\n'
+        '<acl inheritance-type="leaf-node">\n'
+        f'<principal scope="user" access="permit">EXAMPLE\\user{number % 977}</principal>\n'
+        '<principal scope="group" access="permit" namespace="ldap">staff</principal>\n'
+        '<principal scope="group" access="deny">guests</principal>\n</acl>\n<metadata>\n'
+        f'<meta name="Author" content="Author {number % 311} &lt;a@example.com&gt;"/>\n'
+        f'<meta name="Title" content="Document {number}"/>\n'
+        f'<meta name="Version" content="{number % 9}"/>\n'
+        '<meta name="Language" content="en"/>\n'
+        f'<meta name="Department" content="Department {number % 40}"/>\n</metadata>\n'
+    ).encode()
+
+
+def _prose(chance: random.Random, words: list[str]) -> str:
+    """Text that deflates to about a third, as prose does."""
+    ranks = (int(len(words) ** chance.random()) for _ in range(CONTENT_BYTES // 7))
+    text = "".join(f"{words[rank - 1]} " for rank in ranks).replace("ke ", "ke.\n")
+    return text if chance.random() < _ASCII_SHARE else text.replace("ske", "ß")
+
+
+def _text(chance: random.Random, words: list[str]) -> bytes:
+    prose = _prose(chance, words).replace("ma ", "&amp; ", 20).replace("ri ", "&lt; ", 20)
+    return f"<content>{prose}</content>".encode()
+
+
+def _html(chance: random.Random, words: list[str]) -> bytes:
+    body = _prose(chance, words).replace(".\n", ".</p>\n<p class='a &amp; b'>")
+    return f"<content><![CDATA[<html><body><p>{body}</p></body></html>]]></content>".encode()
+
+
+def _base64(chance: random.Random, words: list[str]) -> bytes:
+    content = b"%PDF-1.4\n" + chance.randbytes(CONTENT_BYTES)
+    return b'<content encoding="base64binary">' + base64.b64encode(content) + b"</content>"
+
+
+def _compressed(chance: random.Random, words: list[str]) -> bytes:
+    text = base64.b64encode(zlib.compress(_prose(chance, words).encode()))
+    return b'<content encoding="base64compressed">' + text + b"</content>"

@@ -1,0 +1,128 @@
+"""What is measured: a feed, the commands that read it, and what they aim at."""
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from benchmarks import feeds
+from benchmarks.measure import Measured, measure
+
+MB = 1_000_000
+_SCRIPTS = Path(__file__).resolve().parent
+_FEEDFERRY = "from pipelines.cli import main; raise SystemExit(main())"
+
+
+class Scenario(NamedTuple):
+    """One feed of `size` (bytes or records, as `make` takes it) and the commands to compare."""
+
+    name: str
+    make: Callable[[Path, int], int]
+    size: int
+    commands: tuple[str, ...]
+    aims: tuple[str, ...]
+
+
+class Figures(NamedTuple):
+    """Medians of one command; `seconds` without the start-up."""
+
+    command: str
+    seconds: float
+    startup_seconds: float
+    sum_bytes: int
+    max_bytes: int
+
+
+class Outcome(NamedTuple):
+    """All figures of one scenario."""
+
+    scenario: Scenario
+    feed_bytes: int
+    records: int
+    figures: tuple[Figures, ...]
+
+
+SCENARIOS = (
+    Scenario(
+        "documents",
+        feeds.documents,
+        300 * MB,
+        ("xmllint", "lxml loop", "thunderstone --jobs 1"),
+        ("thunderstone --jobs 1: 0.40 of the MB/s of xmllint",),
+    ),
+    Scenario(
+        "small",
+        feeds.small,
+        400_000,
+        ("xmllint", "lxml loop", "avro --jobs 1", "gsa-feed --jobs 1"),
+        ("avro and gsa-feed: 120,000 records/s",),
+    ),
+    Scenario(
+        "jobs",
+        feeds.documents,
+        2_000 * MB,
+        ("thunderstone --jobs 1", "thunderstone --jobs 2"),
+        ("--jobs 2: 1.6 times --jobs 1", "every process: under 400 MB"),
+    ),
+    Scenario(
+        "memory",
+        feeds.documents,
+        4_000 * MB,
+        ("thunderstone --jobs 1", "thunderstone --jobs 2"),
+        ("every process: under 400 MB, as with half the feed",),
+    ),
+)
+
+
+def play(scenario: Scenario, folder: Path, *, repeat: int) -> Outcome:
+    """Make the feed, run all commands `repeat` times in turn, and take the medians."""
+    feed, lone = folder / f"{scenario.name}.xml", folder / "one-record.xml"
+    records = scenario.make(feed, scenario.size)
+    scenario.make(lone, 1)
+    startups = _in_turn(scenario.commands, lone, repeat=max(repeat, 3))
+    runs = _in_turn(scenario.commands, feed, repeat=repeat)
+    figures = [_figures(command, runs[command], startups[command]) for command in scenario.commands]
+    feed_bytes = feed.stat().st_size
+    feed.unlink()
+    return Outcome(scenario, feed_bytes, records, tuple(figures))
+
+
+def _in_turn(commands: Sequence[str], feed: Path, *, repeat: int) -> dict[str, list[Measured]]:
+    """Run A B C A B C …, so that what else the machine has to do strikes all alike."""
+    runs: dict[str, list[Measured]] = {command: [] for command in commands}
+    for command in [*commands] * repeat:
+        runs[command].append(_run(command, feed))
+    return runs
+
+
+def _run(command: str, feed: Path) -> Measured:
+    output = feed.parent / "output"
+    try:
+        return measure(list(_words(command, feed, output)), cwd=feed.parent)
+    finally:
+        shutil.rmtree(output, ignore_errors=True)
+
+
+def _words(command: str, feed: Path, output: Path) -> Iterator[str]:
+    if command == "xmllint":
+        yield from ("xmllint", "--stream", "--noout", str(feed))
+    elif command == "lxml loop":
+        yield from (sys.executable, str(_SCRIPTS / "loop.py"), str(feed))
+    else:
+        target, *flags = command.split()
+        yield from (sys.executable, "-c", _FEEDFERRY, "convert", str(feed))
+        yield from ("-o", str(output), "--to", target, "--accept-loss", "acl", "--fresh", "-q")
+        yield from flags
+
+
+def _figures(command: str, runs: list[Measured], startups: list[Measured]) -> Figures:
+    startup = median(run.seconds for run in startups)
+    return Figures(
+        command,
+        max(median(run.seconds for run in runs) - startup, 0.001),
+        startup,
+        max(run.sum_bytes for run in runs),
+        max(run.max_bytes for run in runs),
+    )
