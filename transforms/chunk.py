@@ -26,6 +26,13 @@ class Frame(NamedTuple):
     records: list[Record]
 
 
+class Refused(NamedTuple):
+    """A record that is in no chunk, and why."""
+
+    record: Record
+    reject: Reject
+
+
 EncoderOf = Callable[[Feed | None, int], tuple[Feed | None, Encoder]]
 """The encoder for the feed of a chunk with this number, and the feed as that chunk states it."""
 
@@ -36,89 +43,92 @@ def chunk(
     feed_of: Callable[[Record], Feed | None],
     encoder_of: EncoderOf,
     max_bytes: int,
-) -> Iterator[Frame | Reject]:
+) -> Iterator[Frame | Refused]:
     """Yield the frames of one chunk after the other, each chunk at most `max_bytes`, in order.
 
     A new chunk begins where the next record does not fit, or is of another feed. A record that
-    fits in no chunk, or that its format cannot hold, is a Reject. Holds one frame in memory.
+    fits in no chunk, or that its format cannot hold, is refused. Holds one frame in memory.
     """
-    cutter = _Cutter(encoder_of, max_bytes)
+    run = None
+    number = 0
     for record in records:
-        yield from cutter.add(record, feed_of(record))
-    yield from cutter.close()
-
-
-class _Cutter:
-    def __init__(self, encoder_of: EncoderOf, max_bytes: int) -> None:
-        self._encoder_of = encoder_of
-        self._max_bytes = max_bytes
-        self._number = -1
-        self._encoder: Encoder | None = None
-
-    def add(self, record: Record, feed: Feed | None) -> Iterator[Frame | Reject]:
-        if self._encoder is None or feed != self._asked:
-            yield from self.close()
-            self._open(feed)
+        feed = feed_of(record)
+        if run is None or feed is not run.asked:
+            if run is not None and feed != run.asked:
+                yield from run.end()
+                number += run.is_begun
+                run = None
+            run = run or _Run(feed, number, encoder_of)
         try:
-            data = self._encoder.encode(record)  # type: ignore[union-attr]  # `_open` made it
+            data = run.encode(record)
         except RecordError as exc:
-            yield reject_record(record, code=exc.code, reason=exc.reason, stage="write")
-            return
-        if not self._fits(len(data)) and self._holds_records:
-            yield from self.close()
-            self._open(feed)
-        if not self._fits(len(data)):
-            yield self._too_large(record, len(data))
-            return
-        self._pending.append(data)
-        self._records.append(record)
-        self._size += len(data)
-        self._pending_bytes += len(data)
-        if self._pending_bytes >= FRAME_BYTES:
-            yield self._flush()
+            yield _refuse(record, exc)
+            continue
+        if run.size + len(data) > max_bytes and run.holds_records:
+            yield from run.end()
+            number += 1
+            run = _Run(feed, number, encoder_of)
+            data = run.encode(record)
+        if run.size + len(data) > max_bytes:
+            yield _refuse(record, _too_large(len(data), max_bytes))
+        elif run.add(record, data):
+            yield run.flush()
+    if run is not None:
+        yield from run.end()
 
-    def close(self) -> Iterator[Frame]:
-        """End the chunk; one without records never came to be."""
-        if self._encoder is None or not self._holds_records:
-            self._encoder = None
-            return
-        if self._pending:
-            yield self._flush()
-        yield Frame(self._number, self._asked, self._feed, self._encoder.epilog(), [])
-        self._encoder = None
 
-    @property
-    def _holds_records(self) -> bool:
-        return self._started or bool(self._pending)
+class _Run:
+    """The chunk that is being filled; `size` is what it has so far, all overheads included."""
 
-    def _open(self, feed: Feed | None) -> None:
-        self._asked = feed
-        self._feed, self._encoder = self._encoder_of(feed, self._number + 1)
+    def __init__(self, asked: Feed | None, number: int, encoder_of: EncoderOf) -> None:
+        self.asked = asked
+        self._number = number
+        self._feed, self._encoder = encoder_of(asked, number)
+        self.encode = self._encoder.encode
+        self._overhead = self._encoder.frame_bytes
+        self.size = len(self._encoder.prolog()) + len(self._encoder.epilog()) + self._overhead
         self._pending: list[bytes] = []
         self._records: list[Record] = []
         self._pending_bytes = 0
-        self._started = False
-        self._size = len(self._encoder.prolog()) + len(self._encoder.epilog())
+        self.is_begun = False
 
-    def _fits(self, length: int) -> bool:
-        assert self._encoder is not None  # noqa: S101
-        return self._size + length + self._encoder.frame_bytes <= self._max_bytes
+    @property
+    def holds_records(self) -> bool:
+        return self.is_begun or bool(self._pending)
 
-    def _flush(self) -> Frame:
-        assert self._encoder is not None  # noqa: S101
+    def add(self, record: Record, data: bytes) -> bool:
+        """Take a record; return whether it is time to flush."""
+        self._pending.append(data)
+        self._records.append(record)
+        self.size += len(data)
+        self._pending_bytes += len(data)
+        return self._pending_bytes >= FRAME_BYTES
+
+    def flush(self) -> Frame:
         data = self._encoder.frame(self._pending)
-        self._size += len(data) - self._pending_bytes
-        if not self._started:
-            self._number += 1
+        self.size += len(data) - self._pending_bytes
+        if not self.is_begun:
             data = self._encoder.prolog() + data
-        frame = Frame(self._number, self._asked, self._feed, data, self._records)
-        self._started = True
+        frame = Frame(self._number, self.asked, self._feed, data, self._records)
+        self.is_begun = True
         self._pending, self._records, self._pending_bytes = [], [], 0
         return frame
 
-    def _too_large(self, record: Record, length: int) -> Reject:
-        reason = (
-            f"a record of {length} bytes as written; expected one that fits in a chunk of "
-            f"{self._max_bytes} bytes; raise --max-chunk-bytes"
-        )
-        return reject_record(record, code="record-too-large", reason=reason, stage="write")
+    def end(self) -> Iterator[Frame]:
+        """Yield what is left; a chunk without records never came to be."""
+        if self._pending:
+            yield self.flush()
+        if self.is_begun:
+            yield Frame(self._number, self.asked, self._feed, self._encoder.epilog(), [])
+
+
+def _refuse(record: Record, exc: RecordError) -> Refused:
+    return Refused(record, reject_record(record, code=exc.code, reason=exc.reason, stage="write"))
+
+
+def _too_large(length: int, max_bytes: int) -> RecordError:
+    return RecordError(
+        "record-too-large",
+        f"a record of {length} bytes as written; expected one that fits in a chunk of "
+        f"{max_bytes} bytes; raise --max-chunk-bytes",
+    )

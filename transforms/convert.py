@@ -34,7 +34,7 @@ UNKNOWN = "UNKNOWN"
 
 _HEADED = frozenset({"gsa-feed"})
 _PROGRESS_SECONDS = 0.5
-_PROGRESS_RECORDS = 256
+_BEAT_RECORDS = 256
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,14 +82,17 @@ class _Passage:
         self._span = span
         self._settings = settings
         self._folder = Path(settings.folder)
-        self._adapters: dict[Feed | None, Adapter] = {}
-        self._feeds: dict[tuple[str | None, str | None], Feed | None] = {}
+        self._adapters: dict[tuple[str | None, str | None], tuple[Feed | None, Adapter]] = {}
         self._account = Account(spans=1)
         self._rejects = RejectFile(self._folder / f"{span.name}.rejects.avro")
         self._uncrawled: list[str] = []
         self._files = ChunkFiles(self._folder, span, _encoder_of(settings, None).extension)
         self._counts = {name: Counter[str]() for name in _COUNTERS}
-        self._beat = _Beat(self._folder / f"{span.name}.beat") if settings.beat else None
+        self._beat = _Beat(self._folder / f"{span.name}.beat")
+        self._is_headed = settings.target.format in _HEADED
+        self._datasource: str | None = ""
+        self._feedtype: str | None = ""
+        self._feed: Feed | None = None
 
     def run(self) -> Account:
         whole = False
@@ -99,9 +102,9 @@ class _Passage:
                 found = read(
                     cast(IO[bytes], stream), span=self._span, options=self._settings.reading
                 )
-                adapted = self._adapt(self._count(found, stream))
-                self._files.write(self._chunk(adapted))
+                self._files.write(self._chunk(self._adapt(found, stream)))
                 self._account.bytes_read = stream.bytes_read
+                self._tell(stream, self._counts["read"].total())
             whole = True
         finally:
             self._rejects.close(whole=whole)
@@ -114,40 +117,40 @@ class _Passage:
             (self._folder / finished.path).unlink(missing_ok=True)
         return Account(spans=1, stopped=reason, exit_code=exit_code)
 
-    def _count(self, found: Iterable[Record | Reject], stream: Stretch) -> Iterator[Record]:
+    def _adapt(self, found: Iterable[Record | Reject], stream: Stretch) -> Iterator[Record]:
+        """Yield what the target takes of what is found; count, and set the rest aside."""
         read = self._counts["read"]
-        total = 0
-        for one in found:
-            total += 1
-            if self._beat and total % _PROGRESS_RECORDS == 0:
-                self._beat.beat(stream.bytes_read, total, self._rejects.count)
-            if isinstance(one, Record):
-                read[one.action.value] += 1
-                yield one
-            else:
+        for total, one in enumerate(found, start=1):
+            if total % _BEAT_RECORDS == 0:
+                self._tell(stream, total)
+            if isinstance(one, Reject):
                 read[one.action or UNKNOWN] += 1
                 self._reject(one)
-        if self._beat:
-            self._beat.beat(stream.bytes_read, total, self._rejects.count, last=True)
-
-    def _adapt(self, records: Iterable[Record]) -> Iterator[Record]:
-        for record in records:
-            adapt = self._adapters.get(self._feed_of(record)) or self._adapter(record)
-            outcomes, losses = adapt(normalize(record))
-            for loss in losses:
-                self._lose(loss)
-            if len(outcomes) > 1:
-                self._counts["expanded"][record.action.value] += len(outcomes) - 1
+                continue
+            action: str = one.action._value_  # twice as fast as `value`
+            read[action] += 1
+            origin = one.provenance
+            if origin.datasource is not self._datasource or origin.feedtype is not self._feedtype:
+                self._enter_feed(one)
+            outcomes, losses = self._adapter(normalize(one))
+            if losses or len(outcomes) > 1:
+                self._note(one, len(outcomes), losses)
             for outcome in outcomes:
                 if isinstance(outcome, Record):
                     yield outcome
                 else:
-                    self._set_aside(outcome, record)
+                    self._set_aside(outcome, one)
+
+    def _note(self, record: Record, outcomes: int, losses: Iterable[Loss]) -> None:
+        for loss in losses:
+            self._lose(loss)
+        if outcomes > 1:
+            self._counts["expanded"][record.action.value] += outcomes - 1
 
     def _chunk(self, records: Iterable[Record]) -> Iterator[Frame]:
         frames = chunk(
-            self._keep_original(records),
-            feed_of=self._headed,
+            records,
+            feed_of=self._feed_of,
             encoder_of=self._encoder,
             max_bytes=self._settings.max_chunk_bytes,
         )
@@ -155,18 +158,18 @@ class _Passage:
             if isinstance(frame, Frame):
                 yield frame
             else:
-                self._reject(msgspec.structs.replace(frame, data=_datum(self._original)))
+                original = avro.encode(frame.record)
+                self._reject(msgspec.structs.replace(frame.reject, data=original))
 
-    def _keep_original(self, records: Iterable[Record]) -> Iterator[Record]:
-        for record in records:
-            self._original = record
-            yield record
+    def _tell(self, stream: Stretch, total: int) -> None:
+        if self._settings.beat:
+            self._beat.beat(stream.bytes_read, total, self._rejects.count)
 
     def _set_aside(self, outcome: Reject | Filtered, record: Record) -> None:
         if isinstance(outcome, Reject):
             if record.arrival is Arrival.CRAWLED and record.action is Action.ADD:
                 self._uncrawled.append(record.url)
-            self._reject(msgspec.structs.replace(outcome, data=_datum(record)))
+            self._reject(msgspec.structs.replace(outcome, data=avro.encode(record)))
         else:
             self._counts["filtered"][outcome.action] += 1
             self._counts["filter_codes"][outcome.code] += 1
@@ -188,39 +191,40 @@ class _Passage:
         add_loss(self._account.losses, loss)
 
     def _feed_of(self, record: Record) -> Feed | None:
-        """The feed that a record is to be in; None where neither source nor user names one."""
-        origin = (record.provenance.datasource, record.provenance.feedtype)
-        if origin not in self._feeds:
-            target = self._settings.target
-            datasource = target.datasource or origin[0]
-            feedtype = target.feedtype or origin[1] or INCREMENTAL
-            self._feeds[origin] = (
-                Feed(datasource=datasource, feedtype=feedtype) if datasource else None
-            )
-        return self._feeds[origin]
+        """The feed of the record that was adapted last, for a format whose chunks name one."""
+        return self._feed if self._is_headed else None
 
-    def _headed(self, record: Record) -> Feed | None:
-        """The feed at the head of the chunk, for a format that has one."""
-        return self._feed_of(record) if self._settings.target.format in _HEADED else None
+    def _enter_feed(self, record: Record) -> None:
+        """Turn to the feed that a record came in; those of one feed share their strings."""
+        provenance = record.provenance
+        self._datasource, self._feedtype = provenance.datasource, provenance.feedtype
+        origin = (provenance.datasource, provenance.feedtype)
+        if origin not in self._adapters:
+            feed = self._name_feed(*origin)
+            self._adapters[origin] = (feed, self._make_adapter(feed, record))
+        self._feed, self._adapter = self._adapters[origin]
 
-    def _adapter(self, record: Record) -> Adapter:
-        feed = self._feed_of(record)
+    def _name_feed(self, datasource: str | None, feedtype: str | None) -> Feed | None:
+        target = self._settings.target
+        datasource = target.datasource or datasource
+        if datasource is None:
+            return None
+        return Feed(datasource=datasource, feedtype=target.feedtype or feedtype or INCREMENTAL)
+
+    def _make_adapter(self, feed: Feed | None, record: Record) -> Adapter:
         target = self._settings.target
         if feed is not None:
             target = msgspec.structs.replace(
                 target, datasource=feed.datasource, feedtype=feed.feedtype
             )
-        elif target.format in _HEADED:
+        elif self._is_headed:
             raise FatalError(
                 f"{self._span.source}: no datasource in the source; expected --datasource NAME"
             )
-        self._adapters[feed] = adapter(target)
         if record.provenance.feedtype == FULL and target.format == "thunderstone":
-            detail = (
-                "a full feed, whose target keeps what it leaves out; expected a diff or deletes"
-            )
+            detail = "full: the target keeps what the feed leaves out; delete that yourself"
             self._lose(Loss(field="feedtype", url=record.url, detail=detail))
-        return self._adapters[feed]
+        return adapter(target)
 
     def _encoder(self, feed: Feed | None, number: int) -> tuple[Feed | None, Encoder]:
         """Only the first chunk of a full feed may be full: the next would erase the one before."""
@@ -256,17 +260,13 @@ class _Beat:
         self._path = path
         self._last = 0.0
 
-    def beat(self, bytes_read: int, records: int, rejects: int, *, last: bool = False) -> None:
+    def beat(self, bytes_read: int, records: int, rejects: int) -> None:
         now = time.monotonic()
-        if last or now - self._last >= _PROGRESS_SECONDS:
+        if now - self._last >= _PROGRESS_SECONDS:
             self._last = now
             partial = self._path.with_suffix(".beating")
             partial.write_text(json.dumps([bytes_read, records, rejects]))
             os.replace(partial, self._path)
-
-
-def _datum(record: Record) -> bytes:
-    return avro.encode(record)
 
 
 def _encoder_of(settings: Settings, feed: Feed | None) -> Encoder:

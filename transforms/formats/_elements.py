@@ -7,6 +7,7 @@ payloads are cut out before it runs and handed on as the bytes that they are.
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import groupby
 from typing import IO, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats._options import ReadOptions
 from transforms.formats._unit import Context, Unit, find_url
-from transforms.formats._units import Scanner
+from transforms.formats._units import Bulk, Scanner
 from transforms.formats._vocabulary import Vocabulary
 
 _BATCH_BYTES = 64 << 10
@@ -46,15 +47,17 @@ Build = Callable[[Parsed], Record]
 class Grammar(NamedTuple):
     """What a format adds to the reading of units.
 
-    `build` makes a record of an element, or raises RecordError. `payload` matches the start tag of
-    an element whose text is base64; it must not match anything that is only text. `quick` builds
-    the record of a unit without a parser, or returns None.
+    `build` makes a record of an element, or raises RecordError. `quick` does so of a unit without
+    a parser, or returns None; `bulk` of many units that are alike. `payload` matches the start tag
+    of an element whose text is base64; `payload_name` is that element's name.
     """
 
     vocabulary: Vocabulary
     payload: re.Pattern[bytes]
+    payload_name: str
     build: Build
-    quick: Callable[[Unit], Record | Reject | None] | None = None
+    quick: Callable[[Unit], Record | None] | None = None
+    bulk: Bulk | None = None
 
 
 def read_units(
@@ -66,13 +69,26 @@ def read_units(
         grammar.vocabulary,
         span,
         max_unit_bytes=2 * options.max_content_bytes + (16 << 20),
+        bulk=grammar.bulk,
     )
     units = _Units(grammar, scanner, span)
-    for batch in _batches(scanner):
-        if isinstance(batch, Reject):
-            yield batch
-        else:
-            yield from units.read(batch)
+    quick = grammar.quick or _never
+    for unit in scanner:
+        if not isinstance(unit, Unit):
+            yield from units.flush()
+            yield from unit if isinstance(unit, list) else (unit,)
+            continue
+        try:
+            one: Record | Reject | None = quick(unit)
+        except RecordError as exc:
+            one = units.reject(unit, exc)
+        if one is not None:
+            if units.waiting:
+                yield from units.flush()
+            yield one
+        elif units.wait(unit):
+            yield from units.flush()
+    yield from units.flush()
 
 
 def cut_units(
@@ -83,18 +99,23 @@ def cut_units(
     A stream that is not UTF-8 is one span: its offsets cannot be sought.
     """
     span = Span(source=source)
-    scanner = Scanner(stream, vocabulary, span, max_unit_bytes=1 << 30)
-    for unit in scanner:
+    scanner = Scanner(stream, vocabulary, span, max_unit_bytes=1 << 30, bulk=_pass_over)
+    first, mended = vocabulary.units[0], False
+    for one in scanner:
         if not scanner.is_utf8:
             break
-        if isinstance(unit, Unit) and unit.offset - span.offset >= span_bytes:
-            yield msgspec.structs.replace(span, length=unit.offset - span.offset)
+        if isinstance(one, Reject) or mended:  # a stretch may end by what follows it
+            mended = isinstance(one, Reject) or (isinstance(one, Unit) and one.name != first)
+            continue
+        offset, line = (one.offset, one.line) if isinstance(one, Unit) else scanner.place
+        if offset - span.offset >= span_bytes:
+            yield msgspec.structs.replace(span, length=offset - span.offset)
             span = Span(
                 source=source,
                 ordinal=span.ordinal + 1,
-                offset=unit.offset,
-                line=unit.line,
-                context=msgspec.json.encode(unit.context),
+                offset=offset,
+                line=line,
+                context=msgspec.json.encode(scanner.context),
             )
     yield span
 
@@ -107,54 +128,37 @@ def parse_markup(markup: bytes) -> etree._Element:
         raise _malformed(exc, 0) from exc
 
 
-def _batches(scanner: Scanner) -> Iterator[list[Unit] | Reject]:
-    batch: list[Unit] = []
-    size = 0
-    for unit in scanner:
-        if isinstance(unit, Reject) or (
-            batch and (size > _BATCH_BYTES or unit.context is not batch[0].context)
-        ):
-            if batch:
-                yield batch
-            batch, size = [], 0
-        if isinstance(unit, Reject):
-            yield unit
-        else:
-            batch.append(unit)
-            size += len(unit.text)
-    if batch:
-        yield batch
+def _pass_over(run: bytes, offset: int, line: int, context: Context) -> list[Record]:
+    """For cutting: where a run of units ends is all that there is to know."""
+    return []
+
+
+def _never(unit: Unit) -> None:
+    """For a format whose units are all parsed."""
 
 
 class _Units:
-    """Reads lists of units that stand in the same context."""
+    """Units that wait for a parser, to be parsed together if they stand in the same context."""
 
     def __init__(self, grammar: Grammar, scanner: Scanner, span: Span) -> None:
         self._grammar = grammar
         self._scanner = scanner
         self._span = span
         self._parser = _parser()
+        self._size = 0
+        self.waiting: list[Unit] = []
 
-    def read(self, units: list[Unit]) -> Iterator[Record | Reject]:
-        quick = self._grammar.quick
-        if quick is None:
-            yield from self._read(units)
-            return
-        waiting: list[Unit] = []
-        for unit in units:
-            try:
-                record = quick(unit)
-            except RecordError as exc:
-                record = self._reject(unit, exc)
-            if record is None:
-                waiting.append(unit)
-                continue
-            if waiting:
-                yield from self._read(waiting)
-                waiting = []
-            yield record
-        if waiting:
-            yield from self._read(waiting)
+    def wait(self, unit: Unit) -> bool:
+        """Add a unit; return whether it is time to flush."""
+        self.waiting.append(unit)
+        self._size += len(unit.text)
+        return self._size > _BATCH_BYTES
+
+    def flush(self) -> Iterator[Record | Reject]:
+        """Read all that wait, in order."""
+        waiting, self.waiting, self._size = self.waiting, [], 0
+        for _, units in groupby(waiting, lambda unit: id(unit.context)):
+            yield from self._read(list(units))
 
     def _read(self, units: list[Unit]) -> Iterator[Record | Reject]:
         texts, payloads = zip(*map(self._lighten, units), strict=True)
@@ -185,6 +189,15 @@ class _Units:
             raise etree.XMLSyntaxError("units that are not one element each", 0, 0, 0)
         return elements
 
+    def _is_only(self, element: etree._Element) -> bool:
+        """Whether the payload can only have come from the one child of that name."""
+        name = self._grammar.payload_name
+        return len(element.findall(name)) == 1 == sum(1 for _ in element.iter(name))
+
+    def _whole(self, parsed: Parsed) -> Parsed:
+        [element] = self._parse(parsed.unit.context, (parsed.unit.text,))
+        return Parsed(element, parsed.unit, None)
+
     def _open(self, root: bytes) -> bytes:
         return _wrapper(root, self._grammar.vocabulary.root, self._grammar.vocabulary.prefixes)
 
@@ -194,7 +207,7 @@ class _Units:
     def _apart(self, units: list[Unit], exc: etree.XMLSyntaxError) -> Iterator[Record | Reject]:
         """Halve the batch until the units that are not well-formed stand alone."""
         if len(units) == 1:
-            yield self._reject(units[0], _malformed(exc, units[0].line - 1))
+            yield self.reject(units[0], _malformed(exc, units[0].line - 1))
             return
         middle = len(units) // 2
         yield from self._read(units[:middle])
@@ -204,11 +217,13 @@ class _Units:
         try:
             if len(parsed.unit.text) > _BATCH_BYTES:
                 _limit_attributes(parsed.element)
+            if parsed.payload is not None and not self._is_only(parsed.element):
+                parsed = self._whole(parsed)
             return self._grammar.build(parsed)
         except RecordError as exc:
-            return self._reject(parsed.unit, exc)
+            return self.reject(parsed.unit, exc)
 
-    def _reject(self, unit: Unit, exc: RecordError) -> Reject:
+    def reject(self, unit: Unit, exc: RecordError) -> Reject:
         text = self._scanner.original(unit.text)
         return Reject(
             code=exc.code,

@@ -4,8 +4,9 @@ Whatever is not understood is kept where it stood, as an `Extra`; only what deci
 document (its url, its action, who may see it, how its content is encoded) is refused instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 import pybase64
@@ -40,7 +41,7 @@ from transforms.formats._gsa_acl import (
     tag_of,
 )
 from transforms.formats._gsa_around import ACTIONS, Around, around_of
-from transforms.formats._gsa_express import Express
+from transforms.formats._gsa_express import Express, Runs
 from transforms.formats._legacy_acl import acl_of
 from transforms.formats._options import ReadOptions
 from transforms.formats._unit import Context, Unit
@@ -67,6 +68,7 @@ class Builder:
         self._options = options
         self._context: Context | None = None
         self._express = Express()
+        self._runs = Runs(self._express)
 
     def build(self, parsed: Parsed) -> Record:
         """The record of an element."""
@@ -75,27 +77,59 @@ class Builder:
         if parsed.unit.name == "acl":
             return self._acl_alone(parsed, extras)
         attributes = dict(parsed.element.items())
-        return self._record(parsed.unit, attributes, _Children(parsed, extras), extras)
+        children = _Children(extras)
+        children.take(parsed)
+        return self._record(attributes, children, self._provenance(parsed.unit))
 
     def quick(self, unit: Unit) -> Record | None:
         """The record of a unit whose shape is known, None where it must be parsed."""
         parts = self._express.take(unit)
         if parts is None:
             return None
-        extras: Extras = list(self._enter(unit.context).unknown)
-        children = _Children(None, extras)
+        around = self._enter(unit.context)
+        children = _Children(list(around.unknown))
         children.acl = parts.acl
         children.metadata = parts.metadata
         if parts.overwrite_acls is not None:
             children.take_overwrite_acls("overwrite-acls", parts.overwrite_acls)
         if parts.payload is not None:
             children.content = make_content(parts.encoding, parts.payload)
-        return self._record(unit, parts.attributes, children, extras)
+        return self._record(parts.attributes, children, self._provenance(unit))
+
+    def bulk(self, run: bytes, offset: int, line: int, context: Context) -> list[Record] | None:
+        """The records of units that are all of one shape; None where one is not, or is refused.
+
+        Why it is refused is then told by `quick` or `build`, which take them one by one.
+        """
+        columns = self._runs.take(run)
+        if columns is None:
+            return None
+        around = self._enter(context)
+        make = partial(
+            Provenance,
+            source=self._span.source,
+            span=self._span.ordinal,
+            datasource=around.datasource,
+            feedtype=around.feedtype,
+        )
+        records = []
+        rows = zip(columns.rows, columns.metadata, columns.offsets, columns.lines, strict=True)
+        try:
+            for values, metadata, begin, row in rows:
+                children = _Children(list(around.unknown))
+                children.metadata = metadata
+                attributes = dict(zip(columns.names, values, strict=True))
+                provenance = make(line=line + row, offset=offset + begin)
+                records.append(self._record(attributes, children, provenance))
+        except RecordError:
+            return None
+        return records
 
     def _enter(self, context: Context) -> Around:
         if context is not self._context:
             self._context = context
             self._around = around_of(context)
+            self._is_ranked = self._around.pagerank or self._around.feedrank
             self._is_web = is_web(self._around.datasource, self._around.feedtype)
         return self._around
 
@@ -110,8 +144,9 @@ class Builder:
         )
 
     def _record(
-        self, unit: Unit, attributes: Attributes, children: "_Children", extras: Extras
+        self, attributes: Attributes, children: "_Children", provenance: Provenance
     ) -> Record:
+        extras = children.extras
         url = attributes.pop("url", "")
         if not url or url.isspace():
             raise _no_url("a record without a url; expected the url of its document")
@@ -138,9 +173,9 @@ class Builder:
             modified=moment,
             acl=acl,
             overwrite_acls=children.overwrite_acls,
-            crawl=self._crawl(attributes, extras),
-            extras=_sorted(extras),
-            provenance=self._provenance(unit),
+            crawl=self._crawl(attributes, extras) if attributes or self._is_ranked else None,
+            extras=_sorted(extras) if extras else (),
+            provenance=provenance,
         )
 
     def _moment(self, text: str) -> datetime | None:
@@ -186,8 +221,6 @@ class Builder:
             attributes.setdefault("pagerank", around.pagerank)
         if around.feedrank is not None:
             attributes.setdefault("feedrank", around.feedrank)
-        if not attributes:
-            return None
         take = _Take(attributes)
         crawl = Crawl(
             lock=take.one_of("lock", BOOLEANS),
@@ -229,44 +262,46 @@ class _Take:
 class _Children:
     """The child elements of a record, taken in one pass."""
 
-    def __init__(self, parsed: Parsed | None, extras: Extras) -> None:
+    __slots__ = ("acl", "content", "extras", "metadata", "overwrite_acls")
+
+    def __init__(self, extras: Extras) -> None:
         self.acl: Acl | None = None
         self.content: Content | None = None
-        self.metadata: list[Meta] = []
+        self.metadata: Sequence[Meta] = ()
         self.overwrite_acls: bool | None = None
-        self._extras = extras
-        if parsed is not None:
-            self._take(parsed)
+        self.extras = extras
 
     def take_overwrite_acls(self, name: str, value: str) -> None:
         if name == "overwrite-acls" and value in BOOLEANS:
             self.overwrite_acls = BOOLEANS[value]
         else:
-            self._extras.append(Extra(f"record/metadata/@{name}", value))
+            self.extras.append(Extra(f"record/metadata/@{name}", value))
 
-    def _take(self, parsed: Parsed) -> None:
+    def take(self, parsed: Parsed) -> None:
+        """Take what the children of an element hold."""
         require_no_text(parsed.element)
         for child in parsed.element:
             tag = child.tag
             if tag == "metadata":
                 self._metadata(child)
             elif tag == "content" and self.content is None:
-                self.content = _content(child, parsed.payload, self._extras)
+                self.content = _content(child, parsed.payload, self.extras)
             elif tag == "acl":
                 self._acl(child)
             else:
-                self._extras.append(_markup("record", child))
+                self.extras.append(_markup("record", child))
 
     def _acl(self, child: etree._Element) -> None:
         if self.acl is not None:
             raise bad_acl("a second acl in a record; expected one")
-        self.acl = read_acl(child, dict(child.items()), self._extras, "record/acl", alone=False)
+        self.acl = read_acl(child, dict(child.items()), self.extras, "record/acl", alone=False)
 
     def _metadata(self, element: etree._Element) -> None:
         for name, value in element.items():
             self.take_overwrite_acls(name, value)
         require_no_text(element)
-        metadata = self.metadata
+        metadata = [*self.metadata]
+        self.metadata = metadata
         for meta in element:
             pairs = meta.items()
             if len(pairs) == _PLAIN_META and pairs[0][0] == "name" and pairs[1][0] == "content":
@@ -274,7 +309,7 @@ class _Children:
             elif meta.tag == "meta":
                 metadata.append(self._meta(dict(pairs)))
             else:
-                self._extras.append(_markup("record/metadata", meta))
+                self.extras.append(_markup("record/metadata", meta))
 
     def _meta(self, attributes: Attributes) -> Meta:
         name, content = attributes.pop("name", None), attributes.pop("content", None)
@@ -284,7 +319,7 @@ class _Children:
             raise RecordError("bad-meta", f"{what}; expected name and content")
         encoding = attributes.pop("encoding", None)
         place = f"record/metadata/meta[{len(self.metadata)}]"
-        self._extras.extend(Extra(f"{place}/@{key}", value) for key, value in attributes.items())
+        self.extras.extend(Extra(f"{place}/@{key}", value) for key, value in attributes.items())
         if encoding is None:
             return Meta(name, content)
         if encoding != "base64binary":
@@ -333,7 +368,7 @@ def _no_url(reason: str) -> RecordError:
 
 def _sorted(extras: Extras) -> tuple[Extra, ...]:
     """In an order that does not depend on where the writer puts them."""
-    return tuple(sorted(extras, key=lambda extra: extra.place)) if extras else ()
+    return tuple(sorted(extras, key=lambda extra: extra.place))
 
 
 def _markup(parent: str, element: etree._Element) -> Extra:

@@ -14,45 +14,41 @@ stretch is a Reject.
 """
 
 import re
-from collections.abc import Iterator
-from typing import IO, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import IO
 
 import msgspec
 
 from schemas.errors import FormatError
+from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
+from transforms.formats._sections import OPENERS, OVERLAP, TAG, Sections, Stretch
 from transforms.formats._unit import NESTED, Context, Unit, find_url
-from transforms.formats._vocabulary import CLOSERS, Vocabulary
-from transforms.formats._window import BLOCK_BYTES, Window
+from transforms.formats._vocabulary import Vocabulary
+from transforms.formats._window import BLOCK_BYTES
 
 KEPT_BYTES = 1 << 20
 """How much is kept of a stretch that could not be delimited."""
 
-_COMMENT_BYTES = 16 << 20
-_OVERLAP = 1024
+_RUN_BYTES = 128 << 10
 _PREVIEW = 40
 _SPACE = re.compile(rb"[ \t\r\n]*")
-_TAG = re.compile(rb"""<[^<>"'\s]+(?:[^<>"']++|"[^"<]*"|'[^'<]*')*+""")
 _TAG_BYTES = 2048  # a start tag that is not seen to end by then is left to the steps
 _SLASH = ord("/")
-_OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
 _DOCTYPE = re.compile(
     rb"""<!DOCTYPE(?:[^<>\[\]"']++|"[^"]*"|'[^']*')*+"""
     rb"""(?:\[(?:<!--.*?-->|<\?.*?\?>|"[^"]*"|'[^']*'|[^\]"'<]++|<)*+\]\s*)?>""",
     re.S,
 )
-_OPENERS = {"cdata": b"<![CDATA[", "comment": b"<!--", "instruction": b"<?"}
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
 
 
-class _Stretch(NamedTuple):
-    code: str
-    reason: str
-    at: int
+Bulk = Callable[[bytes, int, int, Context], list[Record] | None]
+"""Makes records of a run of units, given its offset, line and context; None if they differ."""
 
 
-class Scanner(Window):
+class Scanner(Sections):
     """Yields the units of a stream, and a Reject for each stretch between them that is none.
 
     Holds one unit and at most a block beyond it in memory; a unit of more than `max_unit_bytes` is
@@ -60,20 +56,25 @@ class Scanner(Window):
     """
 
     def __init__(
-        self, stream: IO[bytes], vocabulary: Vocabulary, span: Span, *, max_unit_bytes: int
+        self,
+        stream: IO[bytes],
+        vocabulary: Vocabulary,
+        span: Span,
+        *,
+        max_unit_bytes: int,
+        bulk: Bulk | None = None,
     ) -> None:
-        super().__init__(stream, span)
-        self._vocabulary = vocabulary
-        self._max_unit_bytes = max_unit_bytes
-        self._doubtful = False
-        self._barren = dict.fromkeys(_OPENERS, 0)
+        super().__init__(stream, vocabulary, span, max_unit_bytes=max_unit_bytes)
+        self._bulk = bulk
         self.context = (
             msgspec.json.decode(span.context, type=Context) if span.context else Context()
         )
-        self._seen = bool(self.context.root)
+        self._seen = bool(span.context)
 
-    def __iter__(self) -> Iterator[Unit | Reject]:
+    def __iter__(self) -> Iterator[Unit | Reject | list[Record]]:
         while True:
+            if self._bulk is not None and self._seen:
+                yield from self._runs(self._bulk)
             yield from self._run()
             if not self._forward():
                 break
@@ -89,9 +90,30 @@ class Scanner(Window):
             match = _SPACE.match(self._data, self._pos)
             if match and match.end() > self._pos:
                 self._consume(match.end() - self._pos)
-            if len(self._data) - self._pos >= _OVERLAP or not self._more():
+            if len(self._data) - self._pos >= OVERLAP or not self._more():
                 break
         return self._pos < len(self._data)
+
+    def _runs(self, bulk: Bulk) -> Iterator[list[Record]]:
+        """Yield records of runs of units that are all alike."""
+        while not self._transcoded:
+            end = self._run_end(self._pos + _RUN_BYTES)
+            if end < 0:
+                return
+            text = self._data[self._pos : end]
+            records = bulk(text, self._offset, self._line, self.context)
+            if records is None:
+                return
+            self._consume(len(text))
+            yield records
+
+    def _run_end(self, limit: int) -> int:
+        """Where the last unit before `limit` ends, if only units stand before it; else -1."""
+        end = self._data.rfind(self._vocabulary.end_tag, self._pos, limit)
+        special = self._vocabulary.special.search(self._data, self._pos, max(end, self._pos))
+        if special:
+            end = self._data.rfind(self._vocabulary.end_tag, self._pos, special.start())
+        return end + len(self._vocabulary.end_tag) if end >= 0 else -1
 
     def _run(self) -> Iterator[Unit]:
         """Yield units while each is seen to end before anything else begins: nearly all are.
@@ -110,26 +132,37 @@ class Scanner(Window):
                 break
             tag = data[begin:end]
             if tag.endswith(b"/") or tag.count(b'"') & 1 or b"'" in tag:
-                whole = _TAG.match(data, begin)
+                whole = TAG.match(data, begin)
                 end = whole.end() if whole else begin
                 if data[end : end + 1] != b">":
                     break
+            plain = True
             if data[end - 1] == _SLASH:
                 end += 1
             else:
                 token = inside[name].search(data, end)
+                if token is not None and token.lastgroup == "cdata":
+                    token = self._behind_cdata(name, token)
                 if token is None or token.lastgroup != "end":
                     break
+                plain = token.pos == end
                 end = token.end()
             self._line += data.count(b"\n", pos, begin)
             yield Unit(
-                name, data[begin:end], self._offset + begin - begun, self._line, True, self.context
+                name, data[begin:end], self._offset + begin - begun, self._line, plain, self.context
             )
             self._line += data.count(b"\n", begin, end)
             pos = end
         self._pos = pos
         self._offset += pos - begun
         self._consumed += pos - begun
+
+    def _behind_cdata(self, name: str, token: re.Match[bytes]) -> re.Match[bytes] | None:
+        """The token behind a CDATA section that is at hand and holds no other; else None."""
+        close = self._data.find(b"]]>", token.end())
+        if close < 0 or self._data.find(token.group(), token.end(), close) >= 0:
+            return None
+        return self._vocabulary.inside[name].search(self._data, close + 3)
 
     def _step(self, kind: str, token: re.Match[bytes]) -> Unit | Reject | None:
         if kind == "unit":
@@ -150,7 +183,7 @@ class Scanner(Window):
         if not self._seen:
             raise self._no_root(f"root element {name!r}")
         tag = self._tag()
-        if isinstance(tag, _Stretch):
+        if isinstance(tag, Stretch):
             return self._set_aside(tag)
         if self._data[self._pos + tag - 2] == _SLASH:
             return self._take(name, tag, plain=True)
@@ -159,7 +192,7 @@ class Scanner(Window):
         self._doubtful = False
         while True:
             token = self._search(self._vocabulary.inside[name], at)
-            if isinstance(token, _Stretch):
+            if isinstance(token, Stretch):
                 return self._set_aside(token)
             kind = token.lastgroup
             if kind == "end":
@@ -169,7 +202,7 @@ class Scanner(Window):
                 return self._torn(name, token)
             plain = False
             closed = self._close(str(kind), token.start() - self._pos)
-            if isinstance(closed, _Stretch):
+            if isinstance(closed, Stretch):
                 return self._set_aside(closed)
             at = closed
 
@@ -198,7 +231,7 @@ class Scanner(Window):
     def _open(self, kind: str) -> Reject | None:
         """Enter the root or a group; one whose tag cannot be read is entered all the same."""
         tag = self._tag()
-        if isinstance(tag, _Stretch):
+        if isinstance(tag, Stretch):
             reject = self._set_aside(tag)
             self._enter(kind, reject.data[:KEPT_BYTES].rstrip(b">") or b"<")
             return reject
@@ -226,7 +259,7 @@ class Scanner(Window):
 
     def _header(self) -> Reject | None:
         token = self._search(self._vocabulary.header_end, 1)
-        if isinstance(token, _Stretch):
+        if isinstance(token, Stretch):
             return self._set_aside(token)
         length = token.end() - self._pos
         header = self._data[self._pos : self._pos + length]
@@ -237,13 +270,13 @@ class Scanner(Window):
     def _doctype(self) -> Reject | None:
         while not (match := _DOCTYPE.match(self._data, self._pos)):
             if len(self._data) - self._pos > BLOCK_BYTES or not self._more():
-                return self._set_aside(_Stretch("malformed", "a DOCTYPE without its end", 9))
+                return self._set_aside(Stretch("malformed", "a DOCTYPE without its end", 9))
         self._consume(match.end() - self._pos)
         return None
 
     def _pass_over(self, kind: str) -> Reject | None:
         closed = self._close(kind, 0)
-        if isinstance(closed, _Stretch):
+        if isinstance(closed, Stretch):
             return self._set_aside(closed)
         self._consume(closed)
         return None
@@ -254,7 +287,7 @@ class Scanner(Window):
         if not self._seen and name:
             raise self._no_root(f"root element {name[1].decode('utf-8', 'replace')!r}")
         what = f"<{name[1].decode('utf-8', 'replace')}>" if name else "text"
-        return self._set_aside(_Stretch("stray", f"{what} between records; expected a record", 1))
+        return self._set_aside(Stretch("stray", f"{what} between records; expected a record", 1))
 
     def _end_of_stream(self) -> Iterator[Reject]:
         if self._span.length is None and self.context.root:
@@ -268,76 +301,14 @@ class Scanner(Window):
         source, root = self._span.source, self._vocabulary.root
         return FormatError(f"{source}:{self._line}: {found}; expected <{root}>")
 
-    def _tag(self) -> int | _Stretch:
-        """Return the length of the start tag at `_pos`."""
-        while True:
-            match = _TAG.match(self._data, self._pos)
-            end = match.end() if match else self._pos
-            if self._data[end : end + 1] == b">":
-                return end + 1 - self._pos
-            quote = _OPEN_QUOTE.match(self._data, end)
-            partial = (quote.end() if quote else end) == len(self._data)
-            if not partial or self._is_full() or not self._more():
-                return _Stretch("malformed", "a tag that does not end; expected '>'", 1)
-
-    def _search(self, pattern: re.Pattern[bytes], at: int) -> re.Match[bytes] | _Stretch:
-        while not (token := pattern.search(self._data, self._pos + at)):
-            at = max(at, len(self._data) - self._pos - _OVERLAP)
-            if fault := self._grow():
-                return fault
-        return token
-
-    def _close(self, kind: str, at: int) -> int | _Stretch:
-        """Return where the section that opens at `at` ends, or the stretch if it is torn."""
-        opener, closer = _OPENERS[kind], CLOSERS[kind]
-        begin = at + len(opener)
-        found = self._find_closer(kind, begin)
-        if found is not None:
-            nested = self._data.find(opener, self._pos + begin, self._pos + found)
-            if nested < 0 or kind != "comment":
-                self._doubtful |= (
-                    kind == "cdata"
-                    and nested >= 0
-                    and self._vocabulary.reads_as_records(
-                        self._data, self._pos + begin, self._pos + found
-                    )
-                )
-                return found + len(closer)
-        reason = f"{opener.decode()!r} without its end; expected {closer.decode()!r}"
-        return _Stretch("malformed", reason, begin)
-
-    def _find_closer(self, kind: str, begin: int) -> int | None:
-        """Return where the closer is; what is known to have none is not looked at again."""
-        closer = CLOSERS[kind]
-        seek = max(begin, self._barren[kind] - self._consumed)
-        while (found := self._data.find(closer, self._pos + seek)) < 0:
-            seek = max(begin, len(self._data) - self._pos - len(closer) + 1)
-            self._barren[kind] = self._consumed + seek
-            if (kind != "cdata" and seek - begin > _COMMENT_BYTES) or self._grow():
-                return None
-        return found - self._pos
-
-    def _is_full(self) -> bool:
-        return len(self._data) - self._pos > self._max_unit_bytes
-
-    def _grow(self) -> _Stretch | None:
-        if self._is_full():
-            reason = f"more than {self._max_unit_bytes} bytes; expected a smaller record"
-            return _Stretch("record-too-large", reason, 1)
-        if not self._more():
-            return _Stretch(
-                "torn-record", "the end of the stream inside a record; expected its end tag", 1
-            )
-        return None
-
-    def _set_aside(self, stretch: _Stretch) -> Reject:
+    def _set_aside(self, stretch: Stretch) -> Reject:
         """Consume up to the next place where a unit can begin; what is dropped is not held."""
         start = self._reject(stretch.code, stretch.reason, 0)
         at, kept, opened = stretch.at, b"", False
         while True:
             token = self._vocabulary.recover.search(self._data, self._pos + at)
             if token is None:
-                kept = self._drop(kept, max(at, len(self._data) - self._pos - _OVERLAP))
+                kept = self._drop(kept, max(at, len(self._data) - self._pos - OVERLAP))
                 at = 0
                 if not self._more():
                     return self._finish(start, kept, len(self._data) - self._pos)
@@ -349,9 +320,9 @@ class Scanner(Window):
             if kind == "other":
                 return self._finish(start, kept, token.start() - self._pos)
             opened = kind == "opened" or (opened and kind != "closed")
-            if kind in _OPENERS:
+            if kind in OPENERS:
                 closed = self._close(kind, token.start() - self._pos)
-                at = at if isinstance(closed, _Stretch) else closed
+                at = at if isinstance(closed, Stretch) else closed
 
     def _drop(self, kept: bytes, length: int) -> bytes:
         rest = self._data[self._pos + length : self._pos + length + 1]

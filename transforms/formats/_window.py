@@ -28,6 +28,11 @@ class Window:
         return self._transcoded.original(utf8) if self._transcoded else utf8
 
     @property
+    def place(self) -> tuple[int, int]:
+        """Offset and line of what is not read yet, between two runs of units."""
+        return self._offset, self._line
+
+    @property
     def is_utf8(self) -> bool:
         """Whether offsets can be sought: the stream is read as it is."""
         return self._transcoded is None

@@ -8,6 +8,7 @@ _IN_TEXT = re.compile("[&<>\r]")
 _IN_ATTRIBUTE = re.compile('[&<>"\t\n\r]')
 _CONTROLS = bytes(set(range(0x20)) - {0x09, 0x0A, 0x0D})
 _AND = "&amp;"
+_NOT_RAW = bytes(range(0x20)) + b"<"
 _SPECIAL = bytes(range(0x20)) + b'&<>"'
 _TEXT_REFERENCES = ((b"&", b"&amp;"), (b"<", b"&lt;"), (b">", b"&gt;"), (b"\r", b"&#13;"))
 _REFERENCES = {
@@ -59,6 +60,12 @@ def is_plain(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return len(utf8.translate(None, _SPECIAL)) == len(utf8) and b"\xef\xbf" not in utf8
+
+
+def may_be_attribute(text: str) -> bool:
+    """Whether `text`, as it stands in a document, can be values of attributes: no markup in it."""
+    utf8 = text.encode()
+    return len(utf8.translate(None, _NOT_RAW)) == len(utf8) and b"\xef\xbf" not in utf8
 
 
 def attributes(pairs: Iterable[tuple[str, str | None]]) -> str:

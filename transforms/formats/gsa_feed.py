@@ -65,7 +65,7 @@ def read(
 ) -> Iterator[Record | Reject]:
     """Yield the records of a feed in its order, and a Reject for each that cannot be understood."""
     builder = Builder(span, options)
-    grammar = Grammar(_VOCABULARY, _PAYLOAD, builder.build, builder.quick)
+    grammar = Grammar(_VOCABULARY, _PAYLOAD, "content", builder.build, builder.quick, builder.bulk)
     return read_units(stream, grammar, span=span, options=options)
 
 
@@ -112,6 +112,8 @@ class GsaFeedEncoder:
         return b"</group>\n</gsafeed>\n"
 
     def _element(self, record: Record) -> bytes:
+        if not record.extras and record.acl is None and (plain := _plain_head(record)):
+            return self._with_content(record, plain)
         if record.action not in _ACTION_NAMES:
             found = record.action.value
             raise RecordError("bad-action", f"action {found}; expected ADD, UPDATE or DELETE")
@@ -144,6 +146,12 @@ class GsaFeedEncoder:
         content = _content(record.content, more.attributes("record/content"), is_5_0=is_5_0)
         return b"%b%b%b</record>\n" % (head, content, more.markup("record").encode())
 
+    def _with_content(self, record: Record, head: bytes) -> bytes:
+        if record.content is None:
+            return head + b"</record>\n"
+        is_5_0 = self._options.dialect == DIALECT_5_0
+        return b"%b%b</record>\n" % (head, _content(record.content, "", is_5_0=is_5_0))
+
 
 class _More:
     """What a record holds of unknown attributes and elements, by the place where they go."""
@@ -174,6 +182,31 @@ def _attribute(name: str, value: str, number: int) -> str:
     if not brace:
         return attributes([(name, value)])
     return attributes([(f"xmlns:n{number}", uri), (f"n{number}:{local}", value)])
+
+
+def _plain_head(record: Record) -> bytes | None:
+    """The record up to its content, if nothing in it needs more than `&amp;`: most are so.
+
+    The same bytes as piece by piece, in a third of the time.
+    """
+    if record.crawl is not None or record.overwrite_acls is not None:
+        return None
+    if record.action is not Action.ADD and record.action is not Action.UPDATE:
+        return None
+    metas, mimetype = record.metadata, record.mimetype or ""
+    for meta in metas:
+        if meta.data is not None:
+            return None
+    values = "".join([record.url, mimetype, *[meta.name + meta.value for meta in metas]])
+    if not is_plain(values.replace("&", "")):
+        return None
+    modified = record.modified
+    date = "" if modified is None else f' last-modified="{rfc1123(modified)}"'
+    head = f'<record url="{record.url}" mimetype="{mimetype}"{date}>\n'
+    if metas:
+        lines = [f'<meta name="{meta.name}" content="{meta.value}"/>\n' for meta in metas]
+        head = f"{head}<metadata>\n{''.join(lines)}</metadata>\n"
+    return head.replace("&", "&amp;").encode()
 
 
 def _is_alone(record: Record) -> bool:
@@ -218,24 +251,9 @@ def _metadata(record: Record, metas: tuple[Meta, ...], more: _More, *, is_5_0: b
     markup = more.markup("record/metadata") if record.extras else ""
     if not (metas or attrs or markup):
         return ""
-    lines = _plain_metas(metas) if not record.extras else None
-    if lines is None:
-        numbered = enumerate(metas)
-        lines = [_meta(meta, more, number, is_5_0=is_5_0) for number, meta in numbered]
+    numbered = enumerate(metas)
+    lines = [_meta(meta, more, number, is_5_0=is_5_0) for number, meta in numbered]
     return f"<metadata{attrs}>\n{''.join(lines)}{markup}</metadata>\n"
-
-
-def _plain_metas(metas: tuple[Meta, ...]) -> list[str] | None:
-    """The pairs as they are, if none needs escaping: nearly all records are so."""
-    if any([meta.data is not None for meta in metas]):  # noqa: C419 - a list is twice as fast
-        return None
-    text = "".join([meta.name + meta.value for meta in metas])
-    lines = [f'<meta name="{meta.name}" content="{meta.value}"/>\n' for meta in metas]
-    if is_plain(text):
-        return lines
-    return (
-        [line.replace("&", "&amp;") for line in lines] if is_plain(text.replace("&", "")) else None
-    )
 
 
 def _meta(meta: Meta, more: _More, number: int, *, is_5_0: bool) -> str:

@@ -86,7 +86,9 @@ def read(
             parsed.element, options=options, provenance=provenance, content=parsed.payload
         )
 
-    return read_units(stream, Grammar(_VOCABULARY, _PAYLOAD, build), span=span, options=options)
+    return read_units(
+        stream, Grammar(_VOCABULARY, _PAYLOAD, "RawData", build), span=span, options=options
+    )
 
 
 def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +21,7 @@ from schemas.span import Span
 from transforms.chunk import Frame
 
 SYNC_MARKER = b"feedferryrejects"  # fixed, so that the same rejects make the same bytes
+_ACTION = attrgetter("action._value_")
 PARTIAL = ".partial"
 """Suffix of a file that is not whole."""
 
@@ -89,7 +91,7 @@ class _Tally:
     def add(self, frame: Frame) -> None:
         self._digest.update(frame.data)
         self._bytes += len(frame.data)
-        self._records.update(record.action.value for record in frame.records)
+        self._records.update(map(_ACTION, frame.records))
         if frame.records:
             first = self._urls[0] if self._urls else frame.records[0].url
             self._urls = (first, frame.records[-1].url)

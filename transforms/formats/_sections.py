@@ -1,0 +1,98 @@
+"""Where tags and sections end, in a stream that may be torn anywhere."""
+
+import re
+from typing import IO, NamedTuple
+
+from schemas.span import Span
+from transforms.formats._vocabulary import CLOSERS, Vocabulary
+from transforms.formats._window import Window
+
+_COMMENT_BYTES = 16 << 20
+OVERLAP = 1024
+TAG = re.compile(rb"""<[^<>"'\s]+(?:[^<>"']++|"[^"<]*"|'[^'<]*')*+""")
+OPENERS = {"cdata": b"<![CDATA[", "comment": b"<!--", "instruction": b"<?"}
+_OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
+
+
+class Stretch(NamedTuple):
+    code: str
+    reason: str
+    at: int
+
+
+class Sections(Window):
+    """A window that finds ends; positions are relative to `_pos`, and the window grows for them.
+
+    `_doubtful` is set when a CDATA section was passed that may be torn.
+    """
+
+    def __init__(
+        self, stream: IO[bytes], vocabulary: Vocabulary, span: Span, *, max_unit_bytes: int
+    ) -> None:
+        super().__init__(stream, span)
+        self._vocabulary = vocabulary
+        self._max_unit_bytes = max_unit_bytes
+        self._doubtful = False
+        self._barren = dict.fromkeys(OPENERS, 0)
+
+    def _tag(self) -> int | Stretch:
+        """Return the length of the start tag at `_pos`."""
+        while True:
+            match = TAG.match(self._data, self._pos)
+            end = match.end() if match else self._pos
+            if self._data[end : end + 1] == b">":
+                return end + 1 - self._pos
+            quote = _OPEN_QUOTE.match(self._data, end)
+            partial = (quote.end() if quote else end) == len(self._data)
+            if not partial or self._is_full() or not self._more():
+                return Stretch("malformed", "a tag that does not end; expected '>'", 1)
+
+    def _search(self, pattern: re.Pattern[bytes], at: int) -> re.Match[bytes] | Stretch:
+        while not (token := pattern.search(self._data, self._pos + at)):
+            at = max(at, len(self._data) - self._pos - OVERLAP)
+            if fault := self._grow():
+                return fault
+        return token
+
+    def _close(self, kind: str, at: int) -> int | Stretch:
+        """Return where the section that opens at `at` ends, or the stretch if it is torn."""
+        opener, closer = OPENERS[kind], CLOSERS[kind]
+        begin = at + len(opener)
+        found = self._find_closer(kind, begin)
+        if found is not None:
+            nested = self._data.find(opener, self._pos + begin, self._pos + found)
+            if nested < 0 or kind != "comment":
+                self._doubtful |= (
+                    kind == "cdata"
+                    and nested >= 0
+                    and self._vocabulary.reads_as_records(
+                        self._data, self._pos + begin, self._pos + found
+                    )
+                )
+                return found + len(closer)
+        reason = f"{opener.decode()!r} without its end; expected {closer.decode()!r}"
+        return Stretch("malformed", reason, begin)
+
+    def _find_closer(self, kind: str, begin: int) -> int | None:
+        """Return where the closer is; what is known to have none is not looked at again."""
+        closer = CLOSERS[kind]
+        seek = max(begin, self._barren[kind] - self._consumed)
+        while (found := self._data.find(closer, self._pos + seek)) < 0:
+            seek = max(begin, len(self._data) - self._pos - len(closer) + 1)
+            self._barren[kind] = self._consumed + seek
+            if (kind != "cdata" and seek - begin > _COMMENT_BYTES) or self._grow():
+                return None
+        return found - self._pos
+
+    def _is_full(self) -> bool:
+        return len(self._data) - self._pos > self._max_unit_bytes
+
+    def _grow(self) -> Stretch | None:
+        if self._is_full():
+            reason = f"more than {self._max_unit_bytes} bytes; expected a smaller record"
+            return Stretch("record-too-large", reason, 1)
+        if not self._more():
+            return Stretch(
+                "torn-record", "the end of the stream inside a record; expected its end tag", 1
+            )
+        return None
