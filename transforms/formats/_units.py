@@ -66,6 +66,7 @@ class Scanner(Sections):
     ) -> None:
         super().__init__(stream, vocabulary, span, max_unit_bytes=max_unit_bytes)
         self._bulk = bulk
+        self._next_run = 0
         self.context = (
             msgspec.json.decode(span.context, type=Context) if span.context else Context()
         )
@@ -95,25 +96,27 @@ class Scanner(Sections):
         return self._pos < len(self._data)
 
     def _runs(self, bulk: Bulk) -> Iterator[list[Record]]:
-        """Yield records of runs of units that are all alike."""
-        while not self._transcoded:
+        """Yield records of runs of units that are all alike; what is no run is not tried again."""
+        while not self._transcoded and self._consumed >= self._next_run:
             end = self._run_end(self._pos + _RUN_BYTES)
-            if end < 0:
-                return
             text = self._data[self._pos : end]
-            records = bulk(text, self._offset, self._line, self.context)
+            records = bulk(text, self._offset, self._line, self.context) if text else None
             if records is None:
+                self._next_run = self._consumed + (len(text) or _RUN_BYTES // 2)
                 return
             self._consume(len(text))
             yield records
 
     def _run_end(self, limit: int) -> int:
-        """Where the last unit before `limit` ends, if only units stand before it; else -1."""
-        end = self._data.rfind(self._vocabulary.end_tag, self._pos, limit)
-        special = self._vocabulary.special.search(self._data, self._pos, max(end, self._pos))
+        """Where the last unit before `limit` ends, if only units stand before it; else `_pos`."""
+        tag = self._vocabulary.end_tag
+        end = self._data.rfind(tag, self._pos, limit)
+        if end < 0:
+            return self._pos
+        special = self._vocabulary.special.search(self._data, self._pos, end)
         if special:
-            end = self._data.rfind(self._vocabulary.end_tag, self._pos, special.start())
-        return end + len(self._vocabulary.end_tag) if end >= 0 else -1
+            end = self._data.rfind(tag, self._pos, special.start())
+        return end + len(tag) if end >= 0 else self._pos
 
     def _run(self) -> Iterator[Unit]:
         """Yield units while each is seen to end before anything else begins: nearly all are.
@@ -131,7 +134,7 @@ class Scanner(Sections):
             if end < 0:
                 break
             tag = data[begin:end]
-            if tag.endswith(b"/") or tag.count(b'"') & 1 or b"'" in tag:
+            if tag.endswith(b"/") or tag.count(b'"') & 1 or b"'" in tag or tag.rfind(b"<"):
                 whole = TAG.match(data, begin)
                 end = whole.end() if whole else begin
                 if data[end : end + 1] != b">":
