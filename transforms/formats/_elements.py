@@ -6,7 +6,7 @@ payloads are cut out before it runs and handed on as the bytes that they are.
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
 from typing import IO, NamedTuple
 
@@ -247,6 +247,7 @@ def _limit_attributes(element: etree._Element) -> None:
         raise RecordError("too-many-attributes", reason)
 
 
+@cache
 def _parser() -> etree.XMLParser:
     return etree.XMLParser(
         huge_tree=True,

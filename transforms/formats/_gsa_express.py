@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import NamedTuple
 
+import msgspec
 from lxml import etree
 
-from schemas.acl import Acl
+from schemas.acl import Acl, Principal
 from schemas.errors import RecordError
 from schemas.record import Meta
 from transforms.formats._elements import parse_markup
@@ -33,6 +34,7 @@ _BEGIN = re.compile(b"<record")
 _TEXT_BYTES = 1 << 16
 _OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
 _CDATA = b"<![CDATA["
+_PRINCIPAL = re.compile(rb"\s*(<principal\b[^<>]*>[^<>]*</principal>)")
 _REFERENCES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
 
 
@@ -70,25 +72,20 @@ class Express:
 
     def take(self, unit: Unit) -> Parts | None:
         """Return the parts of a unit, or None where the parser is needed."""
-        if unit.name != "record":
+        if unit.name != "record" or not (unit.plain or unit.cdata):
             return None
-        text, acl, payload = unit.text, None, None
-        if not unit.plain:
-            text, payload = _cut_cdata(text)
-            if payload is None:
-                return None
+        text, payload = (
+            _cut_cdata(unit.text, *unit.cdata) if unit.cdata else _cut_payload(unit.text)
+        )
+        if text is None:
+            return None
+        acl = None
         if (begin := text.find(b"<acl")) >= 0:
             end = text.find(b"</acl>") + len(b"</acl>")
             acl = self._acl(text[begin:end])
             if acl is None:
                 return None
             text = b"%b<acl/>%b" % (text[:begin], text[end:])
-        if payload is None and (content := text.find(b"<content")) >= 0:
-            begin, end = text.find(b">", content) + 1, text.rfind(b"</content")
-            payload = text[begin:end]
-            if end < begin or not _is_payload(payload):
-                return None
-            text = text[:begin] + text[end:]
         return self._parts(text, acl, payload) if len(text) <= _TEXT_BYTES else None
 
     def _parts(self, text: bytes, acl: Acl | None, payload: bytes | None) -> Parts | None:
@@ -124,12 +121,29 @@ class Express:
         return shape
 
     def _acl(self, markup: bytes) -> Acl | None:
-        if markup in self._acls:
-            return self._acls[markup]
+        """The ACL of its markup; of its tag and each principal, what was seen before is known."""
+        tag = markup[: markup.find(b">") + 1]
+        if tag not in self._acls:
+            self._remember(tag, tag + b"</acl>")
+        principals: list[Principal] = []
+        acl, at = self._acls[tag], len(tag)
+        while (match := _PRINCIPAL.match(markup, at)) is not None:
+            principal = match[1]
+            if principal not in self._acls:
+                self._remember(principal, b"<acl>%b</acl>" % principal)
+            one = self._acls[principal]
+            if one is None:
+                return None
+            principals += one.principals
+            at = match.end()
+        if acl is None or markup[at:].lstrip() != b"</acl>":
+            return None
+        return msgspec.structs.replace(acl, principals=tuple(principals))
+
+    def _remember(self, markup: bytes, acl: bytes) -> None:
         if len(self._acls) >= _ACLS:
             self._acls.clear()
-        self._acls[markup] = acl = _read_acl(markup)
-        return acl
+        self._acls[markup] = _read_acl(acl)
 
 
 class Columns(NamedTuple):
@@ -300,22 +314,25 @@ class _Found:
         return not element.keys()
 
 
-def _cut_cdata(text: bytes) -> tuple[bytes, bytes | None]:
-    """Take the text of a content that is one CDATA section out of a unit that has no other."""
-    begin, end = text.find(b"<!"), text.rfind(b"]]>")
-    opened = begin + len(_CDATA)
-    content = text.rfind(b"<content", 0, begin)
-    if text.find(b">", content) + 1 != begin or text[begin:opened] != _CDATA:
-        return text, None
-    if text.find(b"]]>", opened) != end or not text.startswith(b"</content", end + 3):
-        return text, None
-    if b"<!" in text[end:] or b"<?" in text[:begin] or b"<?" in text[end:]:
-        return text, None
-    return text[:begin] + text[end + 3 :], text[opened:end]
+def _cut_cdata(text: bytes, begin: int, end: int) -> tuple[bytes | None, bytes | None]:
+    """Take the CDATA section out of a unit, if it is all that its content holds; else None."""
+    opened, closed = begin - len(_CDATA), end + 3
+    content = text.rfind(b"<content", 0, opened)
+    if text.find(b">", content) + 1 != opened or not text.startswith(b"</content", closed):
+        return None, None
+    return text[:opened] + text[closed:], text[begin:end]
 
 
-def _is_payload(payload: bytes) -> bool:
-    return b"<" not in payload and b"&" not in payload
+def _cut_payload(text: bytes) -> tuple[bytes | None, bytes | None]:
+    """Take the text out of the content of a unit, if it has one; None where it has references."""
+    content = text.find(b"<content")
+    if content < 0:
+        return text, None
+    begin, end = text.find(b">", content) + 1, text.rfind(b"</content")
+    payload = text[begin:end]
+    if end < begin or b"&" in payload or b"<" in payload:
+        return None, None
+    return text[:begin] + text[end:], payload
 
 
 def _is_text(payload: bytes) -> bool:
@@ -338,7 +355,7 @@ def _unescaped(values: list[str]) -> list[str] | None:
         return None
     if text.count("&") == text.count("&amp;"):
         return text.replace("&amp;", "&").split('"')
-    return [_unescape(value) for value in values]
+    return [_unescape(value) if "&" in value else value for value in values]
 
 
 def _unescape(value: str) -> str:

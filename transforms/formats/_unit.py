@@ -26,7 +26,10 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class Unit(NamedTuple):
-    """One element of the document and where it stands; `plain` has no CDATA, comment, PI in it."""
+    """One element of the document and where it stands; `plain` has no CDATA, comment, PI in it.
+
+    `cdata` tells where the text of its one CDATA section stands, if that is all there is but tags.
+    """
 
     name: str
     text: bytes
@@ -34,6 +37,7 @@ class Unit(NamedTuple):
     line: int
     plain: bool
     context: Context
+    cdata: tuple[int, int] | None = None
 
 
 def find_url(text: bytes) -> str | None:
