@@ -7,7 +7,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ import msgspec
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineRunner
 
-from pipelines.inputs import list_spans, size_of
+from pipelines.inputs import changed, list_spans, size_of
 from pipelines.local_runner import LocalRunner
 from pipelines.options import ConvertOptions, ProgressStyle, ReportFormat
 from pipelines.progress import Reporter, Snapshot
@@ -44,6 +43,9 @@ from transforms.stages import Convert, CutFile, Merge
 WORK = ".work"
 """Folder inside the output folder where an unfinished run stands, to be resumed."""
 
+_OF_THE_RUN = ("jobs", "fresh", "runner", "verbosity", "beam_flags", "progress", "report_format")
+"""Options that change nothing about what is made."""
+
 _FINISHED = ("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt")
 
 
@@ -53,12 +55,15 @@ def run(options: ConvertOptions) -> Report:
     Started again with the same options and inputs, it goes on where it was interrupted.
     """
     output = Path(options.output)
-    _prepare(output, fresh=options.fresh)
+    known_urls = _known_urls(options.known_urls)
+    _require_room(output, options)
     spans = list_spans(
         options.inputs, from_format=options.from_format, spool=output / WORK / "stdin"
     )
-    settings = _settings(options, output / WORK / _fingerprint(options, spans))
-    Path(settings.folder).mkdir(parents=True, exist_ok=True)
+    _prepare(output, fresh=options.fresh)
+    work = output / WORK / _fingerprint(options, known_urls, spans)
+    settings = _settings(options, known_urls, work)
+    _make_folder(work, output)
     with _reporter(options, settings, spans):
         account = _account(spans, options, settings)
     _check(account, options)
@@ -118,18 +123,33 @@ _STOPS: dict[int, type[FeedferryError]] = {
 }
 
 
-def _prepare(output: Path, *, fresh: bool) -> None:
+def _require_room(output: Path, options: ConvertOptions) -> None:
+    """Refuse to touch what a finished run has left, and to read what is about to be removed."""
+    inside = [name for name in options.inputs if _is_below(name, output)]
+    if inside and options.fresh:
+        raise ConfigError(f"INPUT: {inside[0]!r} is in -o {output}, which --fresh would remove")
     standing = [name for name in _FINISHED if (output / name).exists()]
-    if standing and not fresh:
+    unfinished = (output / WORK).exists() and "report.json" not in standing
+    if standing and not options.fresh and not unfinished:
         raise ConfigError(
             f"-o {output}: holds {standing[0]} of a finished run; "
             "expected another folder, or --fresh"
         )
+
+
+def _is_below(name: str, output: Path) -> bool:
+    return "://" not in name and Path(name).absolute().is_relative_to(output.absolute())
+
+
+def _prepare(output: Path, *, fresh: bool) -> None:
+    if fresh:
+        for name in (*_FINISHED, WORK):
+            _remove(output / name)
+
+
+def _make_folder(folder: Path, output: Path) -> None:
     try:
-        if fresh:
-            for name in (*_FINISHED, WORK):
-                _remove(output / name)
-        (output / WORK).mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
         raise ConfigError(f"-o {output}: {exc.strerror}; expected a folder to write in") from exc
 
@@ -141,14 +161,14 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _settings(options: ConvertOptions, folder: Path) -> Settings:
+def _settings(options: ConvertOptions, known_urls: tuple[str, ...], folder: Path) -> Settings:
     target = Target(
         format=options.to_format,
         feedtype=options.feedtype,
         datasource=options.datasource,
         dialect=options.dialect,
         empty_metadata=options.empty_metadata.value,
-        known_urls=_known_urls(options.known_urls),
+        known_urls=known_urls,
         wide_deletes=options.allow_wide_deletes,
         default_mimetype=options.default_mimetype,
         named_fields=tuple((field.name, field.field) for field in options.fields),
@@ -176,20 +196,15 @@ def _known_urls(path: str | None) -> tuple[str, ...]:
         raise ConfigError(f"--known-urls {path}: {exc}; expected a url on each line") from exc
 
 
-def _fingerprint(options: ConvertOptions, spans: list[Span]) -> str:
+def _fingerprint(options: ConvertOptions, known_urls: tuple[str, ...], spans: list[Span]) -> str:
     """What decides over the bytes that are written: the inputs, and every option but how to run."""
+    usual = ConvertOptions(inputs=(), output="", to_format="")
     kept = msgspec.structs.replace(
-        options, output="", jobs=1, fresh=False, runner=None, verbosity=0, beam_flags=()
+        options, **{name: getattr(usual, name) for name in _OF_THE_RUN}, output=""
     )
-    states = [
-        (span.source, span.format, size_of(span.source), _changed(span.source)) for span in spans
-    ]
-    text = msgspec.json.encode((kept, states), order="sorted")
+    states = [(span.source, span.format, size_of(span), changed(span)) for span in spans]
+    text = msgspec.json.encode((kept, known_urls, states), order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
-
-
-def _changed(source: str) -> int:
-    return 0 if "://" in source else os.stat(source).st_mtime_ns
 
 
 def _runner(options: ConvertOptions) -> PipelineRunner | str:
@@ -207,7 +222,7 @@ def _pipeline_options(options: ConvertOptions) -> PipelineOptions:
 
 
 def _reporter(options: ConvertOptions, settings: Settings, spans: list[Span]) -> Reporter:
-    sizes = [0 if is_compressed(span.source) else size_of(span.source) for span in spans]
+    sizes = [0 if is_compressed(span.path) else size_of(span) for span in spans]
     total = sum(sizes) if all(sizes) else None
     style = ProgressStyle.NONE if options.verbosity < 0 else options.progress
     folder = Path(settings.folder)

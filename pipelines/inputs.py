@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 from apache_beam.io.filesystems import FileSystems
 
 from schemas.errors import ConfigError, SourceError
@@ -25,41 +26,57 @@ def list_spans(inputs: tuple[str, ...], *, from_format: str | None, spool: Path)
     Raises ConfigError where an argument names nothing, SourceError where it cannot be listed,
     FormatError where a format is neither given nor found.
     """
-    sources = [source for name in inputs for source in _expand(name, spool)]
-    return [
-        Span(
-            source=source,
-            source_ordinal=ordinal,
-            format=from_format or sniff_format(source),
-        )
+    sources = [source for name in inputs for source in _expand(name)]
+    spans = [
+        Span(source=source, path=_path(source, spool), source_ordinal=ordinal)
         for ordinal, source in enumerate(sources)
+    ]
+    return [
+        msgspec.structs.replace(span, format=from_format or sniff_format(span)) for span in spans
     ]
 
 
-def size_of(source: str) -> int:
+def size_of(span: Span) -> int:
     """The file's size in bytes, 0 where it cannot be known beforehand."""
-    return 0 if "://" in source else Path(source).stat().st_size
+    return 0 if "://" in span.path else Path(span.path).stat().st_size
 
 
-def _expand(name: str, spool: Path) -> Iterator[str]:
+def changed(span: Span) -> int:
+    """When the file last changed, in nanoseconds; 0 where that cannot be known or says nothing."""
+    is_plain = "://" not in span.path and span.source != STDIN
+    return Path(span.path).stat().st_mtime_ns if is_plain else 0
+
+
+def _path(source: str, spool: Path) -> str:
+    """Where a source is opened, from any folder that a worker may stand in."""
+    if source == STDIN:
+        return _spool(spool)
+    return source if "://" in source else str(Path(source).absolute())
+
+
+def _expand(name: str) -> Iterator[str]:
     if name == STDIN:
-        yield _spool(spool)
+        yield name
     elif "://" in name:
         yield from _remote(name)
     elif Path(name).is_dir():
-        yield from _found(name, (path for path in Path(name).rglob("*") if _is_input(path)))
+        folder = Path(name)
+        yield from _found(name, (path for path in folder.rglob("*") if _is_input(path, folder)))
     elif Path(name).exists():
         yield name
     elif _GLOB_CHARS & set(name):
         root = Path(name).anchor or "."
         pattern = str(Path(name).relative_to(root)) if Path(name).is_absolute() else name
-        yield from _found(name, (path for path in Path(root).glob(pattern) if path.is_file()))
+        paths = Path(root).glob(pattern)
+        yield from _found(name, (path for path in paths if _is_input(path, Path(root))))
     else:
         raise ConfigError(f"INPUT: {name!r} is not there; expected a file, folder, glob, uri or -")
 
 
-def _is_input(path: Path) -> bool:
-    return path.is_file() and not path.name.startswith(".")
+def _is_input(path: Path, root: Path) -> bool:
+    """Whether it is a file, and neither it nor a folder on the way to it is hidden."""
+    hidden = any(part.startswith(".") and part != ".." for part in path.relative_to(root).parts)
+    return path.is_file() and not hidden
 
 
 def _found(name: str, paths: Iterator[Path]) -> list[str]:
@@ -84,6 +101,7 @@ def _remote(name: str) -> list[str]:
 
 def _spool(spool: Path) -> str:
     """Workers of other processes cannot read our standard input; a run can resume from a file."""
+    spool.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(spool) as stream:
         shutil.copyfileobj(sys.stdin.buffer, stream, 1 << 20)
-    return str(spool)
+    return str(spool.absolute())

@@ -144,6 +144,7 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
     if options.datasource is not None:
         check_datasource(options.datasource)
     _check_losses(options)
+    _check_feed(options)
     return options
 
 
@@ -320,3 +321,11 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "progress": ("--progress", _choice(*(style.value for style in ProgressStyle))),
     "report_format": ("--format", _choice(*(format_.value for format_ in ReportFormat))),
 }
+
+
+def _check_feed(options: ConvertOptions) -> None:
+    if options.to_format != "thunderstone":
+        return
+    for flag, stated in (("--datasource", options.datasource), ("--feedtype", options.feedtype)):
+        if stated is not None:
+            raise ConfigError(f"{flag} {stated}: not for --to thunderstone, which has no feeds")

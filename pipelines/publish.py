@@ -1,19 +1,21 @@
 """What a run made, in its user's folder: all of it at the end, or nothing.
 
-Chunks get their final names in one rename of their folder, the manifest follows, the report is
-last. A run that was stopped leaves none of them.
+The manifest comes first, chunks get their names by one rename of their folder, and the report is
+last: a run without one is unfinished, and goes on when it is started again.
 """
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from pipelines.report import Report, as_json
 from schemas.account import Account, Chunk
-from schemas.feed import FULL, Feed
+from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.record import Action, Record
 from schemas.span import Span
 from transforms.convert import Settings
@@ -24,58 +26,80 @@ _COPY_BYTES = 1 << 20
 
 
 def publish(account: Account, settings: Settings, *, output: Path, spans: list[Span]) -> Report:
-    """Number the chunks in input order, let them and all else appear in `output`, and report."""
+    """Number the chunks in input order, let them and all else appear in `output`, and report.
+
+    May be called again after it was interrupted anywhere.
+    """
     work = Path(settings.folder)
-    full = _full_feeds(account, settings)
-    chunks = [_restate(chunk, work, settings, full) for chunk in account.chunks]
-    chunks += _update_index(chunks, work, settings)
-    chunks = _move_chunks(chunks, work, output)
-    _move_rejects(work, output)
-    _join_urls(work, output)
+    standing = output / "chunks"
+    staged = standing if standing.exists() else work / "chunks"
+    staged.mkdir(exist_ok=True)
+    chunks = [*account.chunks, *_update_index(account.chunks, work, settings)]
+    full = _full_chunks(chunks)
+    chunks = [
+        _stage(chunk, ordinal, staged, settings, is_full=chunk.path in full)
+        for ordinal, chunk in enumerate(chunks, start=1)
+    ]
     with whole_file(output / "manifest.jsonl") as stream:
         stream.writelines(msgspec.json.encode(chunk, order="sorted") + b"\n" for chunk in chunks)
+    _move_rejects(work, output)
+    _join_urls(work, output)
+    if staged != standing:
+        os.replace(staged, standing)
     report = _report(account, chunks, settings, output=output, spans=spans)
     write_json(output / "report.json", as_json(report))
     return report
 
 
-def _full_feeds(account: Account, settings: Settings) -> set[str]:
-    """Paths of chunks that must be full: the first of each full feed, if it could not be known.
+def _full_chunks(chunks: list[Chunk]) -> set[str]:
+    """Paths of the chunks to be sent as full: of each full feed the first, and no other.
 
-    A span knows that it is not the first of its file, but not whether those before it left
-    anything to write.
+    A span cannot know whether those before it left anything to write, nor whether the feed that
+    it is a part of began in another file.
     """
-    begun: set[tuple[str, str | None]] = set()
-    first = set()
-    for chunk in account.chunks:
-        key = (chunk.source, chunk.datasource)
-        if chunk.asked == FULL and key not in begun and chunk.feedtype != FULL:
-            first.add(chunk.path)
-        begun.add(key)
-    return first
+    first: dict[tuple[str | None, str], str] = {}
+    for chunk in chunks:
+        if chunk.asked == FULL:
+            first.setdefault((chunk.datasource, chunk.origin or ""), chunk.path)
+    return set(first.values())
 
 
-def _restate(chunk: Chunk, work: Path, settings: Settings, full: set[str]) -> Chunk:
-    """Write the chunk again with `full` at its head, if it is to be so."""
-    if chunk.path not in full or chunk.datasource is None or chunk.feedtype is None:
-        return chunk
-    stated = Feed(datasource=chunk.datasource, feedtype=chunk.feedtype)
-    old = _encoder(settings, stated).prolog()
-    new = _encoder(settings, Feed(datasource=chunk.datasource, feedtype=FULL)).prolog()
-    path = work / chunk.path
-    digest = hashlib.sha256(new)
-    with path.open("rb") as source, whole_file(path.with_suffix(".full")) as stream:
-        source.seek(len(old))
-        stream.write(new)
-        for block in iter(lambda: source.read(_COPY_BYTES), b""):
-            digest.update(block)
-            stream.write(block)
-    os.replace(path.with_suffix(".full"), path)
-    size = chunk.bytes - len(old) + len(new)
-    return msgspec.structs.replace(chunk, feedtype=FULL, bytes=size, sha256=digest.hexdigest())
+def _stage(chunk: Chunk, ordinal: int, staged: Path, settings: Settings, *, is_full: bool) -> Chunk:
+    """Give the chunk its number, and the feedtype that it must have among the others."""
+    path = Path(settings.folder) / chunk.path
+    name = f"{ordinal:06d}{path.suffix}"
+    feedtype = chunk.feedtype
+    if chunk.asked == FULL:
+        feedtype = FULL if is_full else INCREMENTAL
+    stated = msgspec.structs.replace(
+        chunk, ordinal=ordinal, path=f"chunks/{name}", feedtype=feedtype
+    )
+    if feedtype == chunk.feedtype:
+        if path.exists():  # not if an interrupted run has moved it
+            os.replace(path, staged / name)
+        return stated
+    if not (staged / name).exists():
+        _restate(path, staged / name, chunk, stated, settings)
+    return _described(stated, staged / name)
 
 
-def _encoder(settings: Settings, feed: Feed) -> Encoder:
+def _restate(path: Path, to: Path, before: Chunk, after: Chunk, settings: Settings) -> None:
+    """Write a chunk with another feedtype at its head."""
+    head = _encoder(settings, before).prolog()
+    with path.open("rb") as source, whole_file(to) as stream:
+        source.seek(len(head))
+        stream.write(_encoder(settings, after).prolog())
+        shutil.copyfileobj(source, stream, _COPY_BYTES)
+
+
+def _described(chunk: Chunk, path: Path) -> Chunk:
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return msgspec.structs.replace(chunk, bytes=path.stat().st_size, sha256=digest)
+
+
+def _encoder(settings: Settings, chunk: Chunk) -> Encoder:
+    feed = Feed(datasource=chunk.datasource or "", feedtype=chunk.feedtype or "")
     writing = msgspec.structs.replace(settings.writing, feed=feed)
     return WRITERS[settings.target.format](writing)
 
@@ -100,19 +124,6 @@ def _update_index(chunks: list[Chunk], work: Path, settings: Settings) -> Iterat
         source="",
         span=0,
     )
-
-
-def _move_chunks(chunks: Iterable[Chunk], work: Path, output: Path) -> list[Chunk]:
-    staged = work / "chunks"
-    staged.mkdir(exist_ok=True)
-    moved = []
-    for ordinal, chunk in enumerate(chunks, start=1):
-        name = f"{ordinal:06d}{Path(chunk.path).suffix}"
-        if (work / chunk.path).exists():  # not if an interrupted run has moved it
-            os.replace(work / chunk.path, staged / name)
-        moved.append(msgspec.structs.replace(chunk, ordinal=ordinal, path=f"chunks/{name}"))
-    os.replace(staged, output / "chunks")
-    return moved
 
 
 def _move_rejects(work: Path, output: Path) -> None:
@@ -140,6 +151,12 @@ def _report(
         chunks=len(chunks),
         chunk_bytes=sum(chunk.bytes for chunk in chunks),
         exit_code=1 if account.rejected else 0,
-        settings=msgspec.to_builtins(settings, order="sorted"),
+        settings=_shown(settings),
         sources=tuple(span.source for span in spans),
     )
+
+
+def _shown(settings: Settings) -> dict[str, Any]:
+    values: dict[str, Any] = msgspec.to_builtins(settings, order="sorted")
+    del values["folder"], values["beat"]
+    return values

@@ -16,7 +16,8 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     """A finished chunk file, as a line of the manifest.
 
     `records` counts per action; `path` is relative to the run's folder. `feedtype` is how the chunk
-    must be sent, `asked` the feedtype of the feed that it is a part of. `state`, `attempts` and
+    must be sent, `asked` the feedtype of the feed that it is a part of, `origin` the source of
+    that feed, if it is one of several. `state`, `attempts` and
     `reply` are those of its push.
     """
 
@@ -32,6 +33,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     datasource: str | None = None
     feedtype: str | None = None
     asked: str | None = None
+    origin: str | None = None
     state: str = "ready"
     attempts: int = 0
     reply: str | None = None

@@ -24,6 +24,13 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     feedtype: str
 
 
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The feed that records belong to; full feeds of one datasource differ in their `origin`."""
+
+    feed: Feed | None = None
+    origin: str | None = None
+
+
 def is_web(datasource: str | None, feedtype: str | None) -> bool:
     """Whether the appliance fetches the documents of such a feed itself."""
     return datasource == "web" or feedtype == METADATA_AND_URL

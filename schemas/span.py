@@ -10,9 +10,11 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     `ordinal` counts the spans of one source from 0, `line` the lines from 1. `context` is what
     the reader of the format must know of the bytes before the span; only its `cut` makes one.
     `format` is the name of that format, `source_ordinal` the place of the source in the input.
+    `source` is its name for its user, `path` where it is opened, if that is not the same.
     """
 
     source: str = ""
+    path: str = ""
     source_ordinal: int = 0
     format: str = ""
     ordinal: int = 0

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from schemas.errors import RecordError
-from schemas.feed import Feed
+from schemas.feed import Asked, Feed
 from schemas.record import Record
 from schemas.reject import Reject, reject_record
 from transforms.formats._options import Encoder
@@ -20,7 +20,7 @@ class Frame(NamedTuple):
     """
 
     number: int
-    asked: Feed | None
+    asked: Asked | None
     feed: Feed | None
     data: bytes
     records: list[Record]
@@ -33,32 +33,34 @@ class Refused(NamedTuple):
     reject: Reject
 
 
-EncoderOf = Callable[[Feed | None, int], tuple[Feed | None, Encoder]]
+EncoderOf = Callable[[Asked | None, int], tuple[Feed | None, Encoder]]
 """The encoder for the feed of a chunk with this number, and the feed as that chunk states it."""
 
 
 def chunk(
     records: Iterable[Record],
     *,
-    feed_of: Callable[[Record], Feed | None],
+    asked_of: Callable[[Record], Asked | None],
     encoder_of: EncoderOf,
     max_bytes: int,
+    reserved_bytes: int = 0,
 ) -> Iterator[Frame | Refused]:
     """Yield the frames of one chunk after the other, each chunk at most `max_bytes`, in order.
 
     A new chunk begins where the next record does not fit, or is of another feed. A record that
     fits in no chunk, or that its format cannot hold, is refused. Holds one frame in memory.
+    `reserved_bytes` of each chunk are left free, for a head that may grow.
     """
     run = None
     number = 0
     for record in records:
-        feed = feed_of(record)
-        if run is None or feed is not run.asked:
-            if run is not None and feed != run.asked:
+        asked = asked_of(record)
+        if run is None or asked is not run.asked:
+            if run is not None and asked != run.asked:
                 yield from run.end()
                 number += run.is_begun
                 run = None
-            run = run or _Run(feed, number, encoder_of)
+            run = run or _Run(asked, number, encoder_of, reserved_bytes)
         try:
             data = run.encode(record)
         except RecordError as exc:
@@ -67,7 +69,7 @@ def chunk(
         if run.size + len(data) > max_bytes and run.holds_records:
             yield from run.end()
             number += 1
-            run = _Run(feed, number, encoder_of)
+            run = _Run(asked, number, encoder_of, reserved_bytes)
             data = run.encode(record)
         if run.size + len(data) > max_bytes:
             yield _refuse(record, _too_large(len(data), max_bytes))
@@ -80,13 +82,15 @@ def chunk(
 class _Run:
     """The chunk that is being filled; `size` is what it has so far, all overheads included."""
 
-    def __init__(self, asked: Feed | None, number: int, encoder_of: EncoderOf) -> None:
+    def __init__(
+        self, asked: Asked | None, number: int, encoder_of: EncoderOf, reserved: int
+    ) -> None:
         self.asked = asked
         self._number = number
         self._feed, self._encoder = encoder_of(asked, number)
         self.encode = self._encoder.encode
-        self._overhead = self._encoder.frame_bytes
-        self.size = len(self._encoder.prolog()) + len(self._encoder.epilog()) + self._overhead
+        self.size = len(self._encoder.prolog()) + len(self._encoder.epilog())
+        self.size += self._encoder.frame_bytes + reserved
         self._pending: list[bytes] = []
         self._records: list[Record] = []
         self._pending_bytes = 0

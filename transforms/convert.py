@@ -9,6 +9,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
@@ -16,13 +17,19 @@ import msgspec
 
 from schemas import avro
 from schemas.account import Account, add_loss
-from schemas.errors import FatalError, FeedferryError, LossRefusedError, TooManyRejectsError
-from schemas.feed import FULL, INCREMENTAL, Feed
+from schemas.errors import (
+    ConfigError,
+    FatalError,
+    FeedferryError,
+    LossRefusedError,
+    TooManyRejectsError,
+)
+from schemas.feed import FULL, INCREMENTAL, Asked, Feed
 from schemas.loss import Loss
-from schemas.record import Action, Arrival, Record
+from schemas.record import Action, Arrival, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.adapt import Adapter, Target, adapter
+from transforms.adapt import Adapted, Adapter, Target, adapter
 from transforms.chunk import Frame, chunk
 from transforms.formats import READERS, WRITERS, Encoder, ReadOptions, WriteOptions
 from transforms.normalize import normalize
@@ -35,6 +42,7 @@ UNKNOWN = "UNKNOWN"
 _HEADED = frozenset({"gsa-feed"})
 _PROGRESS_SECONDS = 0.5
 _BEAT_RECORDS = 256
+_RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +90,7 @@ class _Passage:
         self._span = span
         self._settings = settings
         self._folder = Path(settings.folder)
-        self._adapters: dict[tuple[str | None, str | None], tuple[Feed | None, Adapter]] = {}
+        self._adapters: dict[tuple[str | None, ...], tuple[Asked, Adapter]] = {}
         self._account = Account(spans=1)
         self._rejects = RejectFile(self._folder / f"{span.name}.rejects.avro")
         self._uncrawled: list[str] = []
@@ -90,9 +98,8 @@ class _Passage:
         self._counts = {name: Counter[str]() for name in _COUNTERS}
         self._beat = _Beat(self._folder / f"{span.name}.beat")
         self._is_headed = settings.target.format in _HEADED
-        self._datasource: str | None = ""
-        self._feedtype: str | None = ""
-        self._feed: Feed | None = None
+        self._origin = Provenance(source="\0")  # that of no record
+        self._asked = Asked()
 
     def run(self) -> Account:
         whole = False
@@ -129,8 +136,12 @@ class _Passage:
                 continue
             action: str = one.action._value_  # twice as fast as `value`
             read[action] += 1
-            origin = one.provenance
-            if origin.datasource is not self._datasource or origin.feedtype is not self._feedtype:
+            now, before = one.provenance, self._origin
+            if (
+                now.datasource is not before.datasource
+                or now.feedtype is not before.feedtype
+                or now.source is not before.source
+            ):
                 self._enter_feed(one)
             outcomes, losses = self._adapter(normalize(one))
             if losses or len(outcomes) > 1:
@@ -150,9 +161,10 @@ class _Passage:
     def _chunk(self, records: Iterable[Record]) -> Iterator[Frame]:
         frames = chunk(
             records,
-            feed_of=self._feed_of,
+            asked_of=self._asked_of,
             encoder_of=self._encoder,
             max_bytes=self._settings.max_chunk_bytes,
+            reserved_bytes=_RESTATED_BYTES if self._is_headed else 0,
         )
         for frame in frames:
             if isinstance(frame, Frame):
@@ -180,7 +192,9 @@ class _Passage:
         self._counts["reject_codes"][reject.code] += 1
         limit = self._settings.max_rejects
         if limit is not None and self._rejects.count > limit:
-            raise TooManyRejectsError(f"more than {limit} rejects, the last {reject.message}")
+            raise TooManyRejectsError(
+                f"{reject.message}; this is more than the {limit} rejects that --max-rejects allows"
+            )
 
     def _lose(self, loss: Loss) -> None:
         if loss.field in self._settings.refused:
@@ -190,19 +204,22 @@ class _Passage:
             )
         add_loss(self._account.losses, loss)
 
-    def _feed_of(self, record: Record) -> Feed | None:
+    def _asked_of(self, record: Record) -> Asked | None:
         """The feed of the record that was adapted last, for a format whose chunks name one."""
-        return self._feed if self._is_headed else None
+        return self._asked if self._is_headed else None
 
     def _enter_feed(self, record: Record) -> None:
         """Turn to the feed that a record came in; those of one feed share their strings."""
-        provenance = record.provenance
-        self._datasource, self._feedtype = provenance.datasource, provenance.feedtype
-        origin = (provenance.datasource, provenance.feedtype)
-        if origin not in self._adapters:
-            feed = self._name_feed(*origin)
-            self._adapters[origin] = (feed, self._make_adapter(feed, record))
-        self._feed, self._adapter = self._adapters[origin]
+        self._origin = origin = record.provenance
+        key = (origin.source, origin.datasource, origin.feedtype)
+        if key not in self._adapters:
+            feed = self._name_feed(origin.datasource, origin.feedtype)
+            is_own = (
+                feed is not None and feed.feedtype == FULL and not self._settings.target.feedtype
+            )
+            asked = Asked(feed=feed, origin=origin.source if is_own else None)
+            self._adapters[key] = (asked, self._make_adapter(feed, record))
+        self._asked, self._adapter = self._adapters[key]
 
     def _name_feed(self, datasource: str | None, feedtype: str | None) -> Feed | None:
         target = self._settings.target
@@ -213,22 +230,29 @@ class _Passage:
 
     def _make_adapter(self, feed: Feed | None, record: Record) -> Adapter:
         target = self._settings.target
+        if feed is None and self._is_headed:
+            raise ConfigError(
+                f"{self._span.source}: no datasource in the source; expected --datasource NAME"
+            )
+        if target.format not in _HEADED and (target.datasource or target.feedtype):
+            return partial(_in_feed, target)
+        if record.provenance.feedtype == FULL and target.format == "thunderstone":
+            detail = "full: the target keeps what the feed leaves out; delete that yourself"
+            self._lose(Loss(field="feedtype", url=record.url, detail=detail))
         if feed is not None:
             target = msgspec.structs.replace(
                 target, datasource=feed.datasource, feedtype=feed.feedtype
             )
-        elif self._is_headed:
-            raise FatalError(
-                f"{self._span.source}: no datasource in the source; expected --datasource NAME"
-            )
-        if record.provenance.feedtype == FULL and target.format == "thunderstone":
-            detail = "full: the target keeps what the feed leaves out; delete that yourself"
-            self._lose(Loss(field="feedtype", url=record.url, detail=detail))
         return adapter(target)
 
-    def _encoder(self, feed: Feed | None, number: int) -> tuple[Feed | None, Encoder]:
-        """Only the first chunk of a full feed may be full: the next would erase the one before."""
-        if feed is not None and feed.feedtype == FULL and (number or self._span.ordinal):
+    def _encoder(self, asked: Asked | None, number: int) -> tuple[Feed | None, Encoder]:
+        """Only the first chunk of a full feed is full: any later one would erase those before.
+
+        Which that is, is seen for certain when all spans are there.
+        """
+        feed = asked.feed if asked else None
+        is_later = number or self._span.ordinal
+        if feed is not None and feed.feedtype == FULL and is_later:
             feed = Feed(datasource=feed.datasource, feedtype=INCREMENTAL)
         return feed, _encoder_of(self._settings, feed)
 
@@ -267,6 +291,17 @@ class _Beat:
             partial = self._path.with_suffix(".beating")
             partial.write_text(json.dumps([bytes_read, records, rejects]))
             os.replace(partial, self._path)
+
+
+def _in_feed(target: Target, record: Record) -> Adapted:
+    """For an archive: the record as one of the feed that its user names."""
+    origin = record.provenance
+    provenance = msgspec.structs.replace(
+        origin,
+        datasource=target.datasource or origin.datasource,
+        feedtype=target.feedtype or origin.feedtype,
+    )
+    return (msgspec.structs.replace(record, provenance=provenance),), ()
 
 
 def _encoder_of(settings: Settings, feed: Feed | None) -> Encoder:

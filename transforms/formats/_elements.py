@@ -125,7 +125,7 @@ def parse_markup(markup: bytes) -> etree._Element:
     try:
         return etree.fromstring(markup, _parser())
     except etree.XMLSyntaxError as exc:
-        raise _malformed(exc, 0) from exc
+        raise _malformed(exc) from exc
 
 
 def _pass_over(run: bytes, offset: int, line: int, context: Context) -> list[Record]:
@@ -207,7 +207,7 @@ class _Units:
     def _apart(self, units: list[Unit], exc: etree.XMLSyntaxError) -> Iterator[Record | Reject]:
         """Halve the batch until the units that are not well-formed stand alone."""
         if len(units) == 1:
-            yield self.reject(units[0], _malformed(exc, units[0].line - 1))
+            yield self.reject(units[0], _malformed(exc))
             return
         middle = len(units) // 2
         yield from self._read(units[:middle])
@@ -278,10 +278,14 @@ def _wrapper(root: bytes, name: str, prefixes: tuple[tuple[str, str], ...]) -> b
     return _DEFAULT_NAMESPACE.sub(b" ", root)[:-1] + missing.encode() + b">"
 
 
-def _malformed(exc: etree.XMLSyntaxError, line: int) -> RecordError:
-    line += exc.position[0]
+def _malformed(exc: etree.XMLSyntaxError) -> RecordError:
+    """The parser's words, and the line of the record that they are about, counted from 1."""
     if "EntityRef:" in (exc.msg or ""):
-        return RecordError("malformed", f"line {line}: an & that is not escaped; expected &amp;")
-    code = "entity" if exc.code == _UNDECLARED_ENTITY else "malformed"
-    found = _INSIDE.sub("", _WHERE.sub("", exc.msg or "no XML")).strip()
-    return RecordError(code, f"line {line}: {found}; expected well-formed XML")
+        code, found, expected = "malformed", "an & that is not escaped", "&amp;"
+    else:
+        code = "entity" if exc.code == _UNDECLARED_ENTITY else "malformed"
+        found = _INSIDE.sub("", _WHERE.sub("", exc.msg or "no XML")).strip()
+        expected = "well-formed XML"
+    row = exc.position[0]
+    where = f" in line {row} of the record" if row > 1 else ""
+    return RecordError(code, f"{found}{where}; expected {expected}")

@@ -330,7 +330,7 @@ def _cut_payload(text: bytes) -> tuple[bytes | None, bytes | None]:
         return text, None
     begin, end = text.find(b">", content) + 1, text.rfind(b"</content")
     payload = text[begin:end]
-    if end < begin or b"&" in payload or b"<" in payload:
+    if end < begin or b"&" in payload or b"<" in payload or b"]]>" in payload:
         return None, None
     return text[:begin] + text[end:], payload
 
@@ -341,7 +341,7 @@ def _is_text(payload: bytes) -> bool:
         payload.decode()
     except UnicodeDecodeError:
         return False
-    return b"\r" not in payload and b"]]>" not in payload and holds_bytes(payload)
+    return b"\r" not in payload and holds_bytes(payload)
 
 
 def _unescaped(values: list[str]) -> list[str] | None:

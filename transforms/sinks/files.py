@@ -5,7 +5,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import IO
@@ -34,11 +34,11 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         with partial.open("wb") as stream:
             yield stream
         os.replace(partial, path)
-    except OSError as exc:
-        partial.unlink(missing_ok=True)
-        raise FatalError(f"{path}: {exc.strerror}; expected to write there") from exc
-    except BaseException:
-        partial.unlink(missing_ok=True)
+    except BaseException as exc:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        if isinstance(exc, OSError):
+            raise _unwritable(path, exc) from exc
         raise
 
 
@@ -109,7 +109,8 @@ class _Tally:
             span=span.ordinal,
             datasource=self._feed.datasource if self._feed else None,
             feedtype=self._feed.feedtype if self._feed else None,
-            asked=self._asked.feedtype if self._asked else None,
+            asked=self._asked.feed.feedtype if self._asked and self._asked.feed else None,
+            origin=self._asked.origin if self._asked else None,
         )
 
 
@@ -123,6 +124,12 @@ class RejectFile:
         self.count = 0
 
     def add(self, reject: Reject) -> None:
+        try:
+            self._add(reject)
+        except OSError as exc:
+            raise _unwritable(self._path, exc) from exc
+
+    def _add(self, reject: Reject) -> None:
         if self._stream is None:
             self._stream = self._partial.open("wb")
             self._writer = fastavro.write.Writer(
@@ -142,3 +149,7 @@ class RejectFile:
             os.replace(self._partial, self._path)
         else:
             self._partial.unlink(missing_ok=True)
+
+
+def _unwritable(path: Path, exc: OSError) -> FatalError:
+    return FatalError(f"{path}: {exc.strerror}; expected to write there")

@@ -8,8 +8,8 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, cast
 
@@ -21,13 +21,9 @@ from schemas.errors import FormatError, SourceError
 from schemas.span import Span
 from transforms.formats import CUTTERS, sniff
 
-COMPRESSED: dict[str, Callable[..., object]] = {
-    ".gz": gzip.open,
-    ".bz2": bz2.open,
-    ".xz": lzma.open,
-    ".zst": zstandard.open,
-}
 SNIFFED_BYTES = 64 << 10
+_PIECE_BYTES = 1 << 10
+_UNREACHABLE = (NotImplementedError, ImportError, ValueError)
 _TORN = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 
 
@@ -58,62 +54,121 @@ class Stretch(io.RawIOBase):
 
 def is_compressed(source: str) -> bool:
     """Whether the file is decompressed while it is read, so that no offset can be sought in it."""
-    return Path(source).suffix.lower() in COMPRESSED
+    return Path(source).suffix.lower() in _DECOMPRESSORS
 
 
 @contextmanager
 def open_span(span: Span) -> Iterator[Stretch]:
     """Open the bytes of a span; raise SourceError where they cannot be opened or read."""
-    try:
-        stream = _open(span.source)
-    except _TORN as exc:
-        raise _unreadable(span.source, exc) from exc
-    with stream:
+    path = span.path or span.source
+    with ExitStack() as opened:
+        try:
+            stream = opened.enter_context(_open(path))
+            if is_compressed(path):
+                decompress = _DECOMPRESSORS[Path(path).suffix.lower()]
+                stream = opened.enter_context(decompress(stream))
+        except (*_TORN, *_UNREACHABLE) as exc:
+            raise _unreadable(span.source, exc) from exc
         if span.offset:
             stream.seek(span.offset)
         yield Stretch(stream, span.source, span.length)
 
 
-def sniff_format(source: str) -> str:
+def sniff_format(span: Span) -> str:
     """Return the name of the format that a file is in; raise FormatError where none is known."""
-    with open_span(Span(source=source)) as stream:
+    with open_span(span) as stream:
         head = b""
         while len(head) < SNIFFED_BYTES and (block := stream.read(SNIFFED_BYTES - len(head))):
             head += block
     found = sniff(head)
     if found is None:
-        raise FormatError(f"{source}:1: none of the formats that are known; expected --from FORMAT")
+        raise FormatError(
+            f"{span.source}:1: none of the known formats; expected --from FORMAT"
+        )
     return found
 
 
 def cut_file(whole: Span, *, span_bytes: int) -> Iterator[Span]:
     """Yield the spans of a file; one that is compressed, or not longer than that, stays whole."""
-    if is_compressed(whole.source) or _is_small(whole.source, span_bytes):
+    path = whole.path or whole.source
+    if is_compressed(path) or _is_small(path, span_bytes):
         yield whole
         return
     with open_span(whole) as stream:
         cut = CUTTERS[whole.format]
         for span in cut(cast(IO[bytes], stream), source=whole.source, span_bytes=span_bytes):
             yield msgspec.structs.replace(
-                span, source_ordinal=whole.source_ordinal, format=whole.format
+                span,
+                path=whole.path,
+                source_ordinal=whole.source_ordinal,
+                format=whole.format,
             )
 
 
-def _open(source: str) -> IO[bytes]:
-    open_compressed = COMPRESSED.get(Path(source).suffix.lower())
-    if "://" in source:
-        remote: IO[bytes] = smart_open.open(source, "rb", compression="disable")
-        return _decompress(open_compressed, remote)
-    local = open(source, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
-    return _decompress(open_compressed, cast(IO[bytes], local))
+class _Zstandard(io.RawIOBase):
+    """Decompresses frames, one behind the other, and tells when the last one is torn.
+
+    It takes little at a time, as a few bytes can stand for 128 KiB.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._begun = False
+        self._ahead = bytearray()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        while (size < 0 or len(self._ahead) < size) and self._more():
+            pass
+        taken = bytes(self._ahead[:size] if size >= 0 else self._ahead)
+        del self._ahead[: len(taken)]
+        return taken
+
+    def _more(self) -> bool:
+        block = self._stream.read(_PIECE_BYTES)
+        if not block and self._begun:
+            raise EOFError("the file ends inside a frame")
+        while block:
+            self._ahead += self._frame.decompress(block)
+            self._begun = not self._frame.eof
+            if self._begun:
+                return True
+            block = self._frame.unused_data
+            self._frame = zstandard.ZstdDecompressor().decompressobj()
+        return bool(self._ahead) and self._begun
 
 
-def _decompress(open_compressed: Callable[..., object] | None, stream: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], open_compressed(stream, "rb")) if open_compressed else stream
+def _bunzip(stream: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], bz2.BZ2File(stream))
 
 
-def _is_small(source: str, span_bytes: int) -> bool:
-    return "://" not in source and Path(source).stat().st_size <= span_bytes
+def _gunzip(stream: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], gzip.GzipFile(fileobj=stream))
+
+
+def _unxz(stream: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], lzma.LZMAFile(stream))
+
+
+def _unzstd(stream: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], _Zstandard(stream))
+
+
+_DECOMPRESSORS = {".gz": _gunzip, ".bz2": _bunzip, ".xz": _unxz, ".zst": _unzstd}
+
+
+def _open(path: str) -> IO[bytes]:
+    if "://" in path:
+        remote: IO[bytes] = smart_open.open(path, "rb", compression="disable")
+        return remote
+    return cast(IO[bytes], open(path, "rb", buffering=0))
+
+
+def _is_small(path: str, span_bytes: int) -> bool:
+    return "://" not in path and Path(path).stat().st_size <= span_bytes
 
 
 def _unreadable(source: str, exc: BaseException) -> SourceError:

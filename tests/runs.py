@@ -1,0 +1,60 @@
+"""Runs of the command in this process, and what they leave in a folder."""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pipelines.cli import main
+
+ROOT = Path(__file__).parents[1]
+
+
+def convert(*args: str) -> int:
+    """Convert without showing that it moves; return the exit code."""
+    return main(["convert", *args, "--progress", "none"])
+
+
+def chunks(folder: str | Path) -> list[bytes]:
+    """The chunks of a finished run, in the order of their names."""
+    return [path.read_bytes() for path in sorted(Path(folder, "chunks").iterdir())]
+
+
+def manifest(folder: str | Path) -> list[Any]:
+    """The lines of its manifest."""
+    text = Path(folder, "manifest.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def column(folder: str | Path, name: str) -> list[Any]:
+    """What each line of the manifest has under this name."""
+    return [line[name] for line in manifest(folder)]
+
+
+def report(folder: str | Path) -> Any:
+    """The report of a finished run."""
+    return json.loads(Path(folder, "report.json").read_text("utf-8"))
+
+
+def left(folder: str | Path) -> list[str]:
+    """All that is in a folder, at any depth, by path."""
+    return sorted(_names(Path(folder)))
+
+
+@contextmanager
+def keep_levels() -> Iterator[None]:
+    """Give the loggers their levels back: the command sets them."""
+    loggers = [logging.getLogger(name) for name in ("", "pipelines", "schemas", "transforms")]
+    before = [logger.level for logger in loggers]
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+
+
+def _names(folder: Path) -> Iterator[str]:
+    for path in folder.rglob("*"):
+        yield path.relative_to(folder).as_posix() + ("/" if path.is_dir() else "")

@@ -1,0 +1,371 @@
+"""One span: its account, its chunks and rejects, and what is left when it is stopped."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import msgspec
+import pytest
+from archives import (
+    ACL,
+    BROKEN,
+    DELETED,
+    HOST,
+    document,
+    documents,
+    gsa_feed,
+    native,
+    put,
+    thunderstone,
+)
+
+from schemas import avro
+from schemas.account import Account, LossCount
+from schemas.loss import Loss
+from schemas.span import Span
+from transforms.adapt import Target
+from transforms.convert import Settings, convert
+from transforms.formats import ReadOptions, WriteOptions
+from transforms.formats.native import read as read_native
+
+MIXED = gsa_feed(*documents(1, 2), BROKEN, DELETED)
+PROTECTED = document(9, inside=ACL)
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+def span_of(work: Path, text: bytes, *, format_: str = "gsa-feed", ordinal: int = 0) -> Span:
+    """The span that is a whole file of this text."""
+    source = put(work.parent / "source", text)
+    return Span(source=source, format=format_, ordinal=ordinal)
+
+
+def settings(
+    work: Path, *, to: str = "native", max_chunk_bytes: int = 1 << 20, **stated: Any
+) -> Settings:
+    names = set(Target.__struct_fields__) & set(stated)
+    target = Target(format=to, **{name: stated.pop(name) for name in names})
+    return Settings(
+        folder=str(work),
+        target=target,
+        reading=ReadOptions(),
+        writing=WriteOptions(dialect=target.dialect),
+        max_chunk_bytes=max_chunk_bytes,
+        **stated,
+    )
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def rejects_of(work: Path) -> list[Any]:
+    with (work / "00000-00000.rejects.avro").open("rb") as stream:
+        return list(fastavro.reader(stream))
+
+
+def heads(work: Path, account: Account) -> list[str]:
+    """The feedtype that each chunk has in its header."""
+    texts = [(work / chunk.path).read_text("utf-8") for chunk in account.chunks]
+    return [text.partition("<feedtype>")[2].partition("<")[0] for text in texts]
+
+
+def test_a_span_is_accounted_for(work: Path) -> None:
+    account = convert(span_of(work, MIXED), settings(work))
+
+    assert msgspec.structs.replace(account, chunks=[]) == Account(
+        read={"ADD": 2, "DELETE": 1, "UNKNOWN": 1},
+        written={"ADD": 2, "DELETE": 1},
+        rejected={"UNKNOWN": 1},
+        reject_codes={"malformed": 1},
+        spans=1,
+        bytes_read=len(MIXED),
+    )
+
+
+def test_a_span_leaves_its_chunks_its_rejects_and_its_account(work: Path) -> None:
+    convert(span_of(work, MIXED), settings(work))
+
+    assert names(work) == ["00000-00000-000.jsonl", "00000-00000.json", "00000-00000.rejects.avro"]
+
+
+def test_records_are_written_in_their_order(work: Path) -> None:
+    convert(span_of(work, MIXED), settings(work))
+
+    with (work / "00000-00000-000.jsonl").open("rb") as stream:
+        urls = [record.url for record in read_native(stream)]
+    assert urls == [f"{HOST}/1.txt", f"{HOST}/2.txt", f"{HOST}/old.txt"]
+
+
+def test_a_chunk_is_listed_in_the_account(work: Path) -> None:
+    account = convert(span_of(work, MIXED), settings(work))
+
+    found = [(chunk.path, chunk.records, chunk.last_url) for chunk in account.chunks]
+    assert found == [("00000-00000-000.jsonl", {"ADD": 2, "DELETE": 1}, f"{HOST}/old.txt")]
+
+
+def test_a_reject_has_its_original_bytes(work: Path) -> None:
+    convert(span_of(work, MIXED), settings(work))
+
+    assert [reject["data"] for reject in rejects_of(work)] == [BROKEN.encode()]
+
+
+def test_a_reject_says_where_it_stood(work: Path) -> None:
+    convert(span_of(work, MIXED), settings(work))
+
+    [reject] = rejects_of(work)
+    assert (reject["line"], MIXED[reject["offset"] :].startswith(BROKEN.encode())) == (5, True)
+
+
+def test_a_record_that_the_target_rejects_is_kept_as_a_canonical_record(work: Path) -> None:
+    span = span_of(work, gsa_feed(f'<record url="{HOST}/a"/>', feedtype="metadata-and-url"))
+    convert(span, settings(work, to="thunderstone"))
+
+    [reject] = rejects_of(work)
+    found = (reject["stage"], reject["code"], avro.decode(reject["data"]).url)
+    assert found == ("adapt", "crawled", f"{HOST}/a")
+
+
+def test_urls_that_the_target_must_crawl_are_listed(work: Path) -> None:
+    crawled = [f'<record url="{HOST}/{name}"/>' for name in "ab"]
+    span = span_of(work, gsa_feed(*crawled, feedtype="metadata-and-url"))
+    convert(span, settings(work, to="thunderstone"))
+
+    assert (work / "00000-00000.urls.txt").read_text() == f"{HOST}/a\n{HOST}/b\n"
+
+
+def test_a_record_that_fits_in_no_chunk_is_rejected(work: Path) -> None:
+    span = span_of(work, gsa_feed(document(1), document(2, text="plan " * 100)))
+    account = convert(span, settings(work, max_chunk_bytes=500))
+
+    assert (account.written, account.reject_codes) == ({"ADD": 1}, {"record-too-large": 1})
+
+
+def test_a_record_that_fits_in_no_chunk_is_kept_as_a_canonical_record(work: Path) -> None:
+    span = span_of(work, gsa_feed(document(2, text="plan " * 100)))
+    convert(span, settings(work, max_chunk_bytes=500))
+
+    [reject] = rejects_of(work)
+    assert (reject["stage"], avro.decode(reject["data"]).url) == ("write", f"{HOST}/2.txt")
+
+
+def test_a_loss_is_counted_and_sampled(work: Path) -> None:
+    span = span_of(work, gsa_feed(document(1), PROTECTED))
+    account = convert(span, settings(work, to="thunderstone"))
+
+    lost = Loss(field="acl", url=f"{HOST}/9.txt", detail="1 principal")
+    assert account.losses == {"acl": LossCount(1, (lost,))}
+
+
+def test_a_loss_that_is_refused_stops_the_span(work: Path) -> None:
+    span = span_of(work, gsa_feed(document(1), PROTECTED))
+    account = convert(span, settings(work, to="thunderstone", refused=frozenset({"acl"})))
+
+    reason = f"{span.source}: {HOST}/9.txt: acl: 1 principal; --accept-loss acl goes on without it"
+    assert account == Account(spans=1, stopped=reason, exit_code=3)
+
+
+def test_a_span_that_was_stopped_leaves_no_chunk(work: Path) -> None:
+    span = span_of(work, gsa_feed(*documents(1, 8), BROKEN, PROTECTED))
+    refusing = settings(work, to="thunderstone", refused=frozenset({"acl"}), max_chunk_bytes=600)
+    convert(span, refusing)
+
+    assert names(work) == []
+
+
+def test_more_rejects_than_allowed_stop_the_span(work: Path) -> None:
+    span = span_of(work, gsa_feed(BROKEN, document(1), BROKEN))
+    account = convert(span, settings(work, max_rejects=1))
+
+    line = f"{span.source}:5 (byte 357): an & that is not escaped; expected &amp;"
+    reason = f"{line}; this is more than the 1 rejects that --max-rejects allows"
+    assert account == Account(spans=1, stopped=reason, exit_code=3)
+
+
+def test_as_many_rejects_as_allowed_do_not_stop_the_span(work: Path) -> None:
+    account = convert(span_of(work, MIXED), settings(work, max_rejects=1))
+
+    assert account.stopped is None
+
+
+def test_a_source_that_is_missing_stops_the_span(work: Path) -> None:
+    account = convert(Span(source="nowhere.xml", format="gsa-feed"), settings(work))
+
+    reason = "nowhere.xml: No such file or directory; expected a file that can be read"
+    assert account == Account(spans=1, stopped=reason, exit_code=4)
+
+
+def test_a_source_of_another_format_stops_the_span(work: Path) -> None:
+    account = convert(span_of(work, b"%PDF-1.4", format_="avro"), settings(work))
+
+    assert (account.exit_code, names(work)) == (4, [])
+
+
+def test_a_folder_that_is_gone_stops_the_span(work: Path) -> None:
+    gone = work / "gone"
+    account = convert(span_of(work, gsa_feed(document(1))), settings(gone))
+
+    path = gone / "00000-00000-000.jsonl"
+    reason = f"{path}: No such file or directory; expected to write there"
+    assert account == Account(spans=1, stopped=reason, exit_code=4)
+
+
+def test_a_folder_that_is_gone_stops_a_span_of_rejects(work: Path) -> None:
+    gone = work / "gone"
+    account = convert(span_of(work, gsa_feed(BROKEN)), settings(gone))
+
+    path = gone / "00000-00000.rejects.avro"
+    reason = f"{path}: No such file or directory; expected to write there"
+    assert account == Account(spans=1, stopped=reason, exit_code=4)
+
+
+def test_a_span_whose_account_stands_is_not_read_again(work: Path) -> None:
+    span = span_of(work, MIXED)
+    first = convert(span, settings(work))
+    Path(span.source).unlink()
+
+    assert convert(span, settings(work)) == first
+
+
+def test_a_span_that_was_stopped_is_read_again(work: Path) -> None:
+    span = Span(source=str(work.parent / "source"), format="gsa-feed")
+    convert(span, settings(work))
+    put(work.parent / "source", MIXED)
+
+    assert convert(span, settings(work)).written == {"ADD": 2, "DELETE": 1}
+
+
+def test_a_span_that_was_killed_is_written_over(work: Path) -> None:
+    put(work / "00000-00000-000.jsonl", b"of before")
+    put(work / "00000-00000-000.jsonl.partial", b"of be")
+    put(work / "00000-00000.rejects.avro.partial", b"of be")
+    account = convert(span_of(work, MIXED), settings(work))
+
+    [chunk] = account.chunks
+    assert ((work / chunk.path).stat().st_size, len(names(work))) == (chunk.bytes, 3)
+
+
+def test_only_the_first_chunk_of_a_full_feed_is_full(work: Path) -> None:
+    span = span_of(work, gsa_feed(*documents(1, 5), feedtype="full"))
+    account = convert(span, settings(work, to="gsa-feed", max_chunk_bytes=500))
+
+    assert heads(work, account) == ["full", "incremental", "incremental"]
+
+
+def test_every_chunk_of_a_full_feed_says_what_it_is_a_part_of(work: Path) -> None:
+    span = span_of(work, gsa_feed(*documents(1, 5), feedtype="full"))
+    account = convert(span, settings(work, to="gsa-feed", max_chunk_bytes=500))
+
+    assert [chunk.asked for chunk in account.chunks] == ["full", "full", "full"]
+
+
+def test_no_chunk_of_a_later_span_is_full(work: Path) -> None:
+    span = span_of(work, gsa_feed(document(1), feedtype="full"), ordinal=1)
+    account = convert(span, settings(work, to="gsa-feed"))
+
+    assert heads(work, account) == ["incremental"]
+
+
+def test_no_chunk_is_longer_than_asked(work: Path) -> None:
+    span = span_of(work, gsa_feed(*documents(1, 40)))
+    account = convert(span, settings(work, to="gsa-feed", max_chunk_bytes=1000))
+
+    sizes = [(work / chunk.path).stat().st_size for chunk in account.chunks]
+    assert 900 < max(sizes) <= 1000
+
+
+def test_a_chunk_is_as_long_as_its_account_says(work: Path) -> None:
+    account = convert(span_of(work, gsa_feed(document(1))), settings(work, to="gsa-feed"))
+
+    [chunk] = account.chunks
+    assert (work / chunk.path).stat().st_size == chunk.bytes
+
+
+def test_a_datasource_that_is_asked_for_replaces_that_of_the_source(work: Path) -> None:
+    span = span_of(work, gsa_feed(document(1)))
+    account = convert(span, settings(work, to="gsa-feed", datasource="wiki"))
+
+    text = (work / account.chunks[0].path).read_text("utf-8")
+    assert (account.chunks[0].datasource, "<datasource>wiki<" in text) == ("wiki", True)
+
+
+def test_a_feedtype_that_is_asked_for_replaces_that_of_the_source(work: Path) -> None:
+    span = span_of(work, gsa_feed(document(1), feedtype="full"))
+    account = convert(span, settings(work, to="gsa-feed", feedtype="incremental"))
+
+    assert heads(work, account) == ["incremental"]
+
+
+def test_a_source_without_a_datasource_needs_one(work: Path) -> None:
+    span = span_of(work, thunderstone(f"{HOST}/a"), format_="thunderstone")
+    account = convert(span, settings(work, to="gsa-feed"))
+
+    reason = f"{span.source}: no datasource in the source; expected --datasource NAME"
+    assert account == Account(spans=1, stopped=reason, exit_code=2)
+
+
+def test_each_datasource_of_a_source_has_chunks_of_its_own(work: Path) -> None:
+    lines = "".join(
+        f'{{"action":"DELETE","provenance":{{"datasource":"{name}"}},"url":"{HOST}/{name}"}}\n'
+        for name in ("wiki", "people", "wiki")
+    )
+    span = span_of(work, lines.encode(), format_="native")
+    account = convert(span, settings(work, to="gsa-feed"))
+
+    assert [chunk.datasource for chunk in account.chunks] == ["wiki", "people", "wiki"]
+
+
+def test_a_deletion_by_pattern_is_expanded(work: Path) -> None:
+    line = f'{{"action":"DELETE_PATTERN","url":"{HOST}/a/*"}}\n'
+    span = span_of(work, line.encode(), format_="native")
+    known = (f"{HOST}/a/1", f"{HOST}/b/1", f"{HOST}/a/2")
+    account = convert(span, settings(work, to="gsa-feed", datasource="intranet", known_urls=known))
+
+    assert (account.read, account.expanded, account.written) == (
+        {"DELETE_PATTERN": 1},
+        {"DELETE_PATTERN": 1},
+        {"DELETE": 2},
+    )
+
+
+def test_what_a_target_does_not_need_is_filtered(work: Path) -> None:
+    line = b'{"action":"UPDATE_INDEX","url":""}\n'
+    span = span_of(work, line, format_="native")
+    account = convert(span, settings(work, to="thunderstone"))
+
+    assert (account.filtered, account.filter_codes) == ({"UPDATE_INDEX": 1}, {"update-index": 1})
+
+
+def test_a_full_feed_is_a_loss_where_the_target_keeps_what_it_leaves_out(work: Path) -> None:
+    span = span_of(work, gsa_feed(*documents(1, 2), feedtype="full"))
+    account = convert(span, settings(work, to="thunderstone"))
+
+    detail = "full: the target keeps what the feed leaves out; delete that yourself"
+    lost = Loss(field="feedtype", url=f"{HOST}/1.txt", detail=detail)
+    assert account.losses == {"feedtype": LossCount(1, (lost,))}
+
+
+def test_records_are_normalized(work: Path) -> None:
+    span = span_of(work, native(f" {HOST}/a "), format_="native")
+    account = convert(span, settings(work))
+
+    assert account.chunks[0].first_url == f"{HOST}/a"
+
+
+def test_an_empty_source_leaves_an_account_and_nothing_else(work: Path) -> None:
+    account = convert(span_of(work, b"", format_="native"), settings(work))
+
+    assert (account, names(work)) == (Account(spans=1), ["00000-00000.json"])
+
+
+def test_a_span_tells_how_far_it_is(work: Path) -> None:
+    convert(span_of(work, MIXED), settings(work, beat=True))
+
+    beat = json.loads((work / "00000-00000.beat").read_text())
+    assert beat == [len(MIXED), 4, 1]
