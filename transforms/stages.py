@@ -6,14 +6,22 @@ carry them with the coder that it has for bytes.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from typing import IO, cast
 
 import apache_beam as beam
 import msgspec
 
 from schemas.account import Account, merge
 from schemas.errors import FeedferryError
+from schemas.loss import Loss
+from schemas.record import Record
+from schemas.reject import Reject
 from schemas.span import Span
 from transforms import convert as _convert
+from transforms.adapt import Adapter, Outcome, Target, adapter
+from transforms.formats import READERS, ReadOptions
+from transforms.normalize import normalize
 from transforms.sources import files as _files
 
 _spans = msgspec.json.Decoder(Span)
@@ -60,6 +68,61 @@ class Merge(beam.PTransform):
             | "Add" >> beam.CombinePerKey(_merge)
             | "Total" >> beam.Values().with_output_types(bytes)
         )
+
+
+@dataclass
+class ReadRecords(beam.PTransform):
+    """Takes spans, gives the records and rejects in them, those of one span in its order.
+
+    Contents travel with their records: keep what follows fused to it, without a shuffle between.
+    """
+
+    options: ReadOptions
+
+    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[Record | Reject]:
+        return pcoll | "ReadSpan" >> beam.FlatMap(_read, self.options)
+
+
+@dataclass
+class Normalize(beam.PTransform):
+    """Takes records and rejects, gives normal records and the same rejects."""
+
+    def expand(self, pcoll: beam.PCollection[Record | Reject]) -> beam.PCollection[Record | Reject]:
+        return pcoll | "NormalizeRecord" >> beam.Map(_normalize)
+
+
+@dataclass
+class Adapt(beam.PTransform):
+    """Takes records and rejects, gives what the target can hold, rejects, filtered and losses."""
+
+    target: Target
+
+    def expand(self, pcoll: beam.PCollection[Record | Reject]) -> beam.PCollection[Outcome | Loss]:
+        return pcoll | "AdaptRecord" >> beam.FlatMap(_adapt, self.target)
+
+
+def _read(span: bytes, options: ReadOptions) -> Iterator[Record | Reject]:
+    place = _spans.decode(span)
+    with _files.open_span(place) as stream:
+        yield from READERS[place.format](cast(IO[bytes], stream), span=place, options=options)
+
+
+def _normalize(one: Record | Reject) -> Record | Reject:
+    return normalize(one) if isinstance(one, Record) else one
+
+
+def _adapt(one: Record | Reject, target: Target) -> Iterator[Outcome | Loss]:
+    if isinstance(one, Reject):
+        yield one
+        return
+    outcomes, losses = _adapter(target)(one)
+    yield from outcomes
+    yield from losses
+
+
+@cache
+def _adapter(target: Target) -> Adapter:
+    return adapter(target)
 
 
 def _cut(whole: bytes, span_bytes: int) -> Iterator[bytes]:

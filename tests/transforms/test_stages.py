@@ -12,11 +12,13 @@ from archives import BROKEN, HOST, documents, gsa_feed, native, put
 from pipelines.local_runner import LocalRunner
 from schemas.account import Account, Chunk, LossCount
 from schemas.loss import Loss
+from schemas.record import Action, Arrival, Record
+from schemas.reject import Reject, reject_record
 from schemas.span import Span
 from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import ReadOptions, WriteOptions
-from transforms.stages import Convert, CutFile, Merge
+from transforms.stages import Adapt, Convert, CutFile, Merge, Normalize, ReadRecords
 
 FIRST = Chunk(
     path="00000-00000-000.xml",
@@ -168,3 +170,38 @@ def test_one_span_that_is_stopped_stops_the_run(pipeline: beam.Pipeline) -> None
             pipeline | beam.Create(encoded(Account(read={"ADD": 1}, spans=1), stopped)) | Merge()
         )
         assert_that(merged, equal_to(encoded(total)))
+
+
+def test_a_span_becomes_its_records_and_rejects(pipeline: beam.Pipeline, tmp_path: Path) -> None:
+    source = put(tmp_path / "a", gsa_feed(*documents(1, 1), BROKEN))
+
+    with pipeline:
+        span = encoded(Span(source=source, format="gsa-feed"))
+        found = pipeline | beam.Create(span) | ReadRecords(ReadOptions())
+        assert_that(found | beam.Map(type), equal_to([Record, Reject]))
+
+
+PADDED = Record(url=f" {HOST}/a ", action=Action.DELETE)
+TIDY = Record(url=f"{HOST}/a", action=Action.DELETE)
+CRAWLED = Record(url=f"{HOST}/a", action=Action.ADD, arrival=Arrival.CRAWLED)
+REJECT = Reject(code="malformed", reason="an & that is not escaped", stage="read")
+
+
+def test_a_record_becomes_normal_and_a_reject_stays(pipeline: beam.Pipeline) -> None:
+    with pipeline:
+        found = pipeline | beam.Create([PADDED, REJECT]) | Normalize()
+        assert_that(found, equal_to([TIDY, REJECT]))
+
+
+def test_a_record_is_adapted_and_one_that_the_target_refuses_is_a_reject(
+    pipeline: beam.Pipeline,
+) -> None:
+    reason = (
+        "a url that is to be crawled; expected a document, as a dataload fetches none; the"
+        " crawler takes such urls as a list"
+    )
+    refused = reject_record(CRAWLED, code="crawled", reason=reason, stage="adapt")
+
+    with pipeline:
+        found = pipeline | beam.Create([TIDY, CRAWLED]) | Adapt(Target(format="thunderstone"))
+        assert_that(found, equal_to([TIDY, refused]))

@@ -82,9 +82,7 @@ def sniff_format(span: Span) -> str:
             head += block
     found = sniff(head)
     if found is None:
-        raise FormatError(
-            f"{span.source}:1: none of the known formats; expected --from FORMAT"
-        )
+        raise FormatError(f"{span.source}:1: none of the known formats; expected --from FORMAT")
     return found
 
 
