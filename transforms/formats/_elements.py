@@ -99,7 +99,7 @@ def cut_units(
     A stream that is not UTF-8 is one span: its offsets cannot be sought.
     """
     span = Span(source=source)
-    scanner = Scanner(stream, vocabulary, span, max_unit_bytes=1 << 30, bulk=_pass_over)
+    scanner = Scanner(stream, vocabulary, span, max_unit_bytes=1 << 30, skim_bytes=span_bytes)
     first, mended = vocabulary.units[0], False
     for one in scanner:
         if not scanner.is_utf8:
@@ -126,11 +126,6 @@ def parse_markup(markup: bytes) -> etree._Element:
         return etree.fromstring(markup, _parser())
     except etree.XMLSyntaxError as exc:
         raise _malformed(exc) from exc
-
-
-def _pass_over(run: bytes, offset: int, line: int, context: Context) -> list[Record]:
-    """For cutting: where a run of units ends is all that there is to know."""
-    return []
 
 
 def _never(unit: Unit) -> None:

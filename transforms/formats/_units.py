@@ -53,10 +53,11 @@ class Scanner(Sections):
     """Yields the units of a stream, and a Reject for each stretch between them that is none.
 
     Holds one unit and at most a block beyond it in memory; a unit of more than `max_unit_bytes` is
-    set aside. `original` gives back the stream's own bytes of a unit.
+    set aside. `bulk` may take runs of units, and `skim_bytes` is how many bytes of units may be
+    passed without a look, for cutting. `original` gives back the stream's own bytes of a unit.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each way to pass many units at once
         self,
         stream: IO[bytes],
         vocabulary: Vocabulary,
@@ -64,9 +65,11 @@ class Scanner(Sections):
         *,
         max_unit_bytes: int,
         bulk: Bulk | None = None,
+        skim_bytes: int = 0,
     ) -> None:
         super().__init__(stream, vocabulary, span, max_unit_bytes=max_unit_bytes)
         self._bulk = bulk
+        self._skim_bytes = skim_bytes
         self._next_run = 0
         self.context = (
             msgspec.json.decode(span.context, type=Context) if span.context else Context()
@@ -77,6 +80,8 @@ class Scanner(Sections):
         while True:
             if self._bulk is not None and self._seen:
                 yield from self._runs(self._bulk)
+            if self._skim_bytes and self._seen:
+                yield from self._skim()
             yield from self._run()
             if not self._forward():
                 break
@@ -107,6 +112,30 @@ class Scanner(Sections):
                 return
             self._consume(len(text))
             yield records
+
+    def _skim(self) -> Iterator[list[Record]]:
+        """Pass units without a look at them; yield nothing in their place, for `place` to be asked.
+
+        Where no CDATA, comment or group is in the way, a unit begins behind each end tag of one.
+        """
+        while not self._transcoded and (end := self._skim_end()) > self._pos:
+            self._consume(end - self._pos)
+            yield []
+
+    def _skim_end(self) -> int:
+        data, tag = self._data, self._vocabulary.end_tag
+        at = end = self._pos
+        limit = min(len(data), self._pos + self._skim_bytes)
+        while True:
+            barrier = self._vocabulary.barrier.search(data, at, limit)
+            found = data.rfind(tag, at, barrier.start() if barrier else limit)
+            end = found + len(tag) if found >= 0 else end
+            if not barrier or not data.startswith(OPENERS["cdata"], barrier.start()):
+                return end
+            close = _CDATA_END.search(data, barrier.end(), limit)
+            if not close or data.find(OPENERS["cdata"], barrier.end(), close.start()) >= 0:
+                return end
+            at = close.start() + 3
 
     def _run_end(self, limit: int) -> int:
         """Where the last unit before `limit` ends, if only units stand before it; else `_pos`."""
@@ -322,7 +351,8 @@ class Scanner(Sections):
             if kind == "end" or (kind == "closed" and not opened):
                 return self._finish(start, kept, at)
             if kind == "other":
-                return self._finish(start, kept, token.start() - self._pos)
+                rest = self._data[self._pos : token.start()]
+                return self._finish(start, kept, len(rest.rstrip()))
             opened = kind == "opened" or (opened and kind != "closed")
             if kind in OPENERS:
                 closed = self._close(kind, token.start() - self._pos)

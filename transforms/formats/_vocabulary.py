@@ -41,6 +41,7 @@ class Vocabulary:
         begun = "|".join((group, header, *units))
         self.header_end = re.compile(rf"</{header}\s*>|(?=<(?:{begun}){_AFTER})".encode())
         self.end_tag = f"</{first}>".encode()
+        self.barrier = _tokens(rf"[!?]|{around}{_AFTER}")
         self.special = _tokens(rf"[!?]|(?:{'|'.join((around, *units[1:]))}){_AFTER}")
         self.start = re.compile(rf"\s*<(?P<unit>{'|'.join(units)}){_AFTER}".encode())
         self.inside = {

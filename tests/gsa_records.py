@@ -1,0 +1,223 @@
+"""Feeds of records that a gsafeed can hold, so that it reads them back as they were."""
+
+from typing import Any
+
+import msgspec
+import pybase64
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from strategies import acls, contents, crawls, metas, moments, names, records, urls, xml_texts
+
+from schemas.acl import Acl
+from schemas.feed import FEEDTYPES, Feed, is_web
+from schemas.record import (
+    Action,
+    Arrival,
+    Authmethod,
+    Content,
+    Crawl,
+    Encoding,
+    Extra,
+    Provenance,
+    Record,
+)
+
+XML = xml_texts()
+_FEEDS = st.builds(
+    Feed,
+    datasource=st.sampled_from(("web", "default", "_docs-2")),
+    feedtype=st.sampled_from(FEEDTYPES),
+)
+_ALONE = (Action.UPDATE, Action.DELETE)
+_EMPTY = st.just(())
+_ELEMENTS = (
+    Extra("record/note", "<note/>"),
+    Extra("record/note", '<note x="1">a &amp; b<br/></note>'),
+    Extra("record/metadata/note", '<x:note xmlns:x="urn:example:x">text</x:note>'),
+)
+_HELD_FIELDS = {
+    "charset": st.none(),
+    "size": st.none(),
+    "title": st.none(),
+    "description": st.none(),
+    "keywords": st.none(),
+    "body": st.none(),
+    "categories": _EMPTY,
+    "fields": _EMPTY,
+    "visited": st.none(),
+    "next_check": st.none(),
+    "history": st.none(),
+    "extras": _EMPTY,
+    "provenance": st.just(Provenance()),
+    "arrival": st.none(),
+}
+"""What a gsafeed has no place for."""
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A feed and its records, with the provenance that reading gives them."""
+
+    feed: Feed
+    records: list[Record]
+
+
+def held(*, extras: bool = True, most: int = 3) -> SearchStrategy[Held]:
+    """Feeds of the 7.x dialect; without `extras` they hold nothing that its DTD does not know."""
+    kinds = _of_7_x() if not extras else st.builds(_with_extras, _of_7_x(), _extras())
+    return st.builds(_held, _FEEDS, st.lists(kinds, max_size=most))
+
+
+def held_by_5_0(*, most: int = 3) -> SearchStrategy[Held]:
+    """Feeds of what the 5.0 dialect can say."""
+    return st.builds(_held, _FEEDS, st.lists(_of_5_0(), max_size=most))
+
+
+def is_alone(record: Record) -> bool:
+    """Whether the record is nothing but an acl."""
+    return record.acl is not None and record.acl.alone
+
+
+def unplaced(record: Record) -> Record:
+    """Return the record without line and byte."""
+    provenance = msgspec.structs.replace(record.provenance, line=0, offset=0)
+    return msgspec.structs.replace(record, provenance=provenance)
+
+
+def _held(feed: Feed, found: list[Record]) -> Held:
+    provenance = Provenance(datasource=feed.datasource, feedtype=feed.feedtype)
+    read = (_as_read(record, feed) for record in found)
+    return Held(feed, [msgspec.structs.replace(one, provenance=provenance) for one in read])
+
+
+def _of_7_x() -> SearchStrategy[Record]:
+    document = {
+        "metadata": metas(text=XML) | metas(),
+        "acl": st.none() | _acls(),
+        "overwrite_acls": st.none() | st.booleans(),
+        "crawl": st.none() | crawls(text=XML).map(_held_crawl),
+        "content": st.none() | _contents(),
+    }
+    made = records(text=XML, **_HELD_FIELDS, **_identity(), **document)
+    return made | st.builds(_alone, _urls(), _acls(), st.sampled_from(_ALONE))
+
+
+def _of_5_0() -> SearchStrategy[Record]:
+    document = {
+        "metadata": metas(text=XML).map(lambda found: tuple(one for one in found if not one.data)),
+        "acl": st.none() | _acls().map(_acl_of_5_0).filter(_says_something),
+        "overwrite_acls": st.none(),
+        "crawl": st.none() | crawls(text=XML).map(_crawl_of_5_0),
+        "content": st.none() | _contents().filter(_is_of_5_0),
+    }
+    return records(text=XML, **_HELD_FIELDS, **_identity(), **document)
+
+
+def _identity() -> dict[str, SearchStrategy[Any]]:
+    return {
+        "url": _urls(),
+        "action": st.sampled_from((Action.ADD, Action.ADD, Action.ADD, Action.DELETE)),
+        "mimetype": st.none() | st.sampled_from(("text/html", 'text/html; charset="UTF-8"')),
+        "modified": st.none() | moments(resolution="seconds"),
+    }
+
+
+def _urls() -> SearchStrategy[str]:
+    return urls() | XML.filter(lambda text: text.strip() != "")
+
+
+def _as_read(record: Record, feed: Feed) -> Record:
+    """The action and arrival that a record of such a feed has."""
+    if is_alone(record):
+        return record
+    if record.action is Action.DELETE:
+        return msgspec.structs.replace(record, arrival=None)
+    if is_web(feed.datasource, feed.feedtype):
+        return msgspec.structs.replace(record, arrival=Arrival.CRAWLED)
+    action = Action.UPDATE if record.content is None else Action.ADD
+    return msgspec.structs.replace(record, arrival=Arrival.PUSHED, action=action)
+
+
+def _alone(url: str, acl: Acl, action: Action) -> Record:
+    return Record(url=url, action=action, acl=msgspec.structs.replace(acl, alone=True))
+
+
+def _acls() -> SearchStrategy[Acl]:
+    return acls(text=XML).map(
+        lambda acl: msgspec.structs.replace(acl, inherit_fragment=None, alone=False)
+    )
+
+
+def _acl_of_5_0(acl: Acl) -> Acl:
+    plain = tuple(
+        msgspec.structs.replace(one, namespace=None, case_sensitive=None, unqualified=False)
+        for one in acl.principals
+    )
+    return msgspec.structs.replace(acl, principals=plain)
+
+
+def _says_something(acl: Acl) -> bool:
+    return acl != Acl()
+
+
+def _contents() -> SearchStrategy[Content]:
+    """Contents of which the plain ones are text, and some are too long for the parser."""
+    text = XML.map(lambda text: Content(text.encode()))
+    long = st.just(Content(pybase64.b64encode(bytes(600)), Encoding.BASE64))
+    return text | long | contents().filter(lambda content: content.encoding is not Encoding.NONE)
+
+
+def _is_of_5_0(content: Content) -> bool:
+    return content.encoding is not Encoding.ZLIB_BASE64
+
+
+def _held_crawl(crawl: Crawl) -> Crawl | None:
+    stated = msgspec.structs.replace(
+        crawl, secure=None, no_index=None, no_follow=None, no_archive=None, anchors=()
+    )
+    return None if stated == Crawl() else stated
+
+
+def _crawl_of_5_0(crawl: Crawl) -> Crawl | None:
+    known = crawl.authmethod is not Authmethod.NEGOTIATE
+    stated = Crawl(
+        lock=crawl.lock,
+        authmethod=crawl.authmethod if known else None,
+        pagerank=crawl.pagerank,
+        display_url=crawl.display_url,
+    )
+    return None if stated == Crawl() else stated
+
+
+def _extras() -> SearchStrategy[list[Extra]]:
+    places = st.sampled_from(
+        (
+            *("record/@x-{}", "record/metadata/@x-{}", "group/@x-{}"),
+            *("record/content/@x-{}", "record/acl/@x-{}", "record/acl/principal[0]/@x-{}"),
+            "record/metadata/meta[0]/@x-{}",
+        )
+    )
+    named = st.builds(str.format, places, names())
+    return st.lists(st.builds(Extra, named, XML) | st.sampled_from(_ELEMENTS), max_size=3)
+
+
+def _with_extras(record: Record, extras: list[Extra]) -> Record:
+    """Those that have their place in the record, each attribute once, in the order of reading."""
+    placed = {
+        extra.place if "@" in extra.place else str(extra): extra
+        for extra in extras
+        if _has_place(record, extra.place)
+    }
+    ordered = sorted(placed.values(), key=lambda extra: extra.place)
+    return msgspec.structs.replace(record, extras=tuple(ordered))
+
+
+def _has_place(record: Record, place: str) -> bool:
+    if is_alone(record):
+        return place.startswith("group/")
+    if place.startswith("record/content/"):
+        return record.content is not None
+    if place.startswith("record/acl/principal"):
+        return record.acl is not None and record.acl.principals != ()
+    if place.startswith("record/acl/"):
+        return record.acl is not None
+    return not place.startswith("record/metadata/meta[") or record.metadata != ()

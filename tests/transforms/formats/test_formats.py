@@ -1,0 +1,112 @@
+"""The tables of formats, and how a format is found by its first bytes."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import FormatError
+from schemas.feed import Feed
+from schemas.record import Action, Record
+from transforms.formats import CUTTERS, READERS, WRITERS, WriteOptions, sniff
+from transforms.formats._encoding import HEAD_BYTES
+from transforms.formats._options import Encoder, write_all
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+READABLE = sorted(
+    path
+    for path in GOLDEN.glob("*/*")
+    if path.suffix in {".xml", ".avro", ".json"}
+    and path.parent.name != "convert"
+    and b'\n{"error":' not in b"\n" + path.with_suffix(".jsonl").read_bytes()
+)
+NAMES = ["gsa-feed", "thunderstone", "avro", "native"]
+EVERY_FORMAT = pytest.mark.parametrize("name", NAMES)
+
+
+def encoder(name: str) -> Encoder:
+    return WRITERS[name](WriteOptions(feed=Feed(datasource="d", feedtype="full")))
+
+
+def written(name: str, records: list[Record]) -> bytes:
+    stream = io.BytesIO()
+    write_all(encoder(name), records, stream)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("path", READABLE, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_the_format_of_a_golden_input_is_found(path: Path) -> None:
+    assert sniff(path.read_bytes()[:HEAD_BYTES]) == path.parent.name.replace("_", "-")
+
+
+@EVERY_FORMAT
+def test_the_format_of_what_is_written_is_found(name: str) -> None:
+    record = Record(url="http://www.example.com/", action=Action.DELETE)
+    assert sniff(written(name, [record])) == name
+
+
+@pytest.mark.parametrize(
+    ("head", "name"),
+    [
+        (b"<gsafeed>", "gsa-feed"),
+        (b"<gsafeed/>", "gsa-feed"),
+        (b"<gsafeed\nxmlns='a'>", "gsa-feed"),
+        (b"<x:gsafeed xmlns:x='a'>", "gsa-feed"),
+        (b"\xef\xbb\xbf\n<gsafeed>", "gsa-feed"),
+        ("<gsafeed>".encode("utf-16"), "gsa-feed"),
+        ('<?xml version="1.0" encoding="Shift_JIS"?><gsafeed>'.encode("shift_jis"), "gsa-feed"),
+        (b"<!DOCTYPE gsafeed><!-- \xff --><gsafeed>", "gsa-feed"),
+        (b"<ThunderstoneReplication >", "thunderstone"),
+        (b"Obj\x01", "avro"),
+        (b'{"url":', "native"),
+        (b'\xef\xbb\xbf \r\n\t{"url":', "native"),
+        (b"", None),
+        (b"Obj", None),
+        (b"[", None),
+        (b"<xmlgroups>", None),
+        (b"<gsafeeds>", None),
+        (b"<html><body>gsafeed</body></html>", None),
+        (b"<!DOCTYPE gsafeed>", None),
+        (b"GSA Adaptor Data Version 1 [\n]", None),
+        (bytes(range(256)), None),
+    ],
+)
+def test_a_format_is_found_by_its_first_bytes(head: bytes, name: str | None) -> None:
+    assert sniff(head) == name
+
+
+@pytest.mark.parametrize("table", [READERS, CUTTERS, WRITERS])
+def test_every_format_has_its_place_in_every_table(table: dict[str, object]) -> None:
+    assert list(table) == NAMES
+
+
+@EVERY_FORMAT
+def test_what_a_format_writes_it_reads(name: str) -> None:
+    record = Record(url="http://www.example.com/", action=Action.DELETE)
+    (found,) = READERS[name](io.BytesIO(written(name, [record])))
+    assert isinstance(found, Record)
+    assert (found.url, found.action) == ("http://www.example.com/", Action.DELETE)
+
+
+@EVERY_FORMAT
+def test_a_cutter_names_the_source_of_its_spans(name: str) -> None:
+    record = Record(url="http://www.example.com/", action=Action.DELETE)
+    stream = io.BytesIO(written(name, [record]))
+    spans = list(CUTTERS[name](stream, source="a feed", span_bytes=1 << 20))
+    assert [(span.source, span.ordinal, span.offset, span.length) for span in spans] == [
+        ("a feed", 0, 0, None)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "extension"),
+    [("gsa-feed", "xml"), ("thunderstone", "xml"), ("avro", "avro"), ("native", "jsonl")],
+)
+def test_a_format_has_its_extension(name: str, extension: str) -> None:
+    assert encoder(name).extension == extension
+
+
+@pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", "avro"])
+def test_an_empty_stream_is_refused(name: str) -> None:
+    with pytest.raises(FormatError):
+        list(READERS[name](io.BytesIO(b"")))
