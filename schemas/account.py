@@ -88,7 +88,7 @@ def merge(accounts: Iterable[Account]) -> Account:
         total.chunks += account.chunks
         total.spans += account.spans
         total.bytes_read += account.bytes_read
-        if account.exit_code > total.exit_code:
+        if (account.exit_code, account.stopped or "") > (total.exit_code, total.stopped or ""):
             total.exit_code, total.stopped = account.exit_code, account.stopped
     for name, counter in counts.items():
         setattr(total, name, dict(sorted(counter.items())))

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from runs import ROOT, keep_levels, report
 
 from pipelines.cli import main
+from runs import ROOT, keep_levels, report
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ feedferry (.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)

@@ -36,6 +36,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Measure, and print a table for each scenario."""
     options = _options(words)
     os.environ["PYTHONPATH"] = str(_ROOT)
+    if options.scratch:
+        Path(options.scratch).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="feedferry-benchmark-", dir=options.scratch) as folder:
         for scenario in _chosen(options):
             if fault := _missing(scenario, Path(folder)):

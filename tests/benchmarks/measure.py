@@ -98,13 +98,13 @@ class _Memory(threading.Thread):
 
 def _descent(pid: int) -> Iterator[int]:
     yield pid
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            pids = [int(word) for word in children.read_text().split()]
-        except OSError:  # the thread has ended in between
-            continue
-        for child in pids:
-            yield from _descent(child)
+    try:
+        threads = list(Path(f"/proc/{pid}/task").glob("*/children"))
+        pids = [int(word) for children in threads for word in children.read_text().split()]
+    except OSError:  # the process or a thread has ended in between
+        return
+    for child in pids:
+        yield from _descent(child)
 
 
 def _resident_bytes(pid: int) -> tuple[int, int]:

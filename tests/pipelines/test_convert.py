@@ -23,6 +23,7 @@ from archives import (
     put,
     thunderstone,
 )
+
 from runs import ROOT, chunks, column, convert, keep_levels, left, manifest, report
 
 LONG = "plan " * 200

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
 from runs import ROOT, convert
 
 GOLDEN = ROOT / "tests" / "golden" / "convert"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from archives import put
-from runs import chunks, column, left, manifest, report
 
 from pipelines.publish import publish
+from runs import chunks, column, left, manifest, report
 from schemas.account import Account, Chunk
 from schemas.errors import FatalError
 from schemas.span import Span

@@ -173,12 +173,17 @@ class _Units:
         if not tag:
             return unit.text, None
         end = unit.text.find(b"<", tag.end())
-        return unit.text[: tag.end()] + unit.text[end:], unit.text[tag.end() : end]
+        payload = unit.text[tag.end() : end]
+        lines = b"\n" * payload.count(b"\n")  # so that what follows keeps its line
+        return unit.text[: tag.end() - 1] + lines + b">" + unit.text[end:], payload
 
     def _parse(self, context: Context, texts: tuple[bytes, ...]) -> list[etree._Element]:
         root = etree.fromstring(
             b"".join((self._open(context.root), *texts, self._shut())), self._parser
         )
+        for entry in self._parser.error_log:
+            if entry.level >= etree.ErrorLevels.ERROR:  # a later warning can hide that it failed
+                raise etree.XMLSyntaxError(entry.message, entry.type, entry.line, entry.column)
         elements = list(root)
         if len(elements) != len(texts):  # pragma: no cover - units are delimited
             raise etree.XMLSyntaxError("units that are not one element each", 0, 0, 0)

@@ -14,6 +14,9 @@ SCOPES = {scope.value.lower(): scope for scope in Scope}
 ACCESSES = {access.value.lower(): access for access in Access}
 SENSITIVITIES = {"everything-case-sensitive": True, "everything-case-insensitive": False}
 
+BLANKS = " \t\r\n"
+"""What XML takes as white space; Python takes more."""
+
 Value = TypeVar("Value")
 Attributes = dict[str, str]
 Extras = list[Extra]
@@ -79,7 +82,7 @@ def bad_acl(reason: str) -> RecordError:
 def require_no_text(element: etree._Element) -> None:
     """Raise RecordError for text where only elements may be: a tag may have lost its `<`."""
     texts = [element.text, *[child.tail for child in element]]
-    if any([text and not text.isspace() for text in texts]):  # noqa: C419 - faster as a list
+    if any([text and text.strip(BLANKS) for text in texts]):  # noqa: C419 - faster as a list
         reason = f"text inside <{tag_of(element)}>; expected elements only"
         raise RecordError("stray-text", reason)
 

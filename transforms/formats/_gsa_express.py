@@ -19,7 +19,7 @@ from schemas.acl import Acl, Principal
 from schemas.errors import RecordError
 from schemas.record import Meta
 from transforms.formats._elements import parse_markup
-from transforms.formats._gsa_acl import Extras, read_acl
+from transforms.formats._gsa_acl import BLANKS, Extras, read_acl
 from transforms.formats._unit import Unit
 from transforms.formats._xml import holds_bytes, may_be_attribute
 
@@ -202,12 +202,12 @@ class Runs:
 
 def _common_markup(pieces: list[str], width: int, count: int) -> str | None:
     """The markup of one unit, if it is that of all."""
-    first, last, joints = pieces[0].lstrip(), pieces[-1], pieces[width:-1:width]
+    first, last, joints = pieces[0].lstrip(BLANKS), pieces[-1], pieces[width:-1:width]
     if joints:
         joint = joints[0]
         if joints.count(joint) != count - 1 or not joint.startswith(last):
             return None
-        if joint[len(last) :].lstrip() != first:
+        if joint[len(last) :].lstrip(BLANKS) != first:
             return None
     for column in range(2, width, 2):
         markup = pieces[column::width]
@@ -252,7 +252,7 @@ def _learn(markup: str) -> Shape | None:
     except RecordError:
         return None
     found = _Found()
-    if record.tag != "record" or (record.text or "").strip():
+    if record.tag != "record" or (record.text or "").strip(BLANKS):
         return None
     if not all(found.see(child) for child in record):
         return None
@@ -283,7 +283,7 @@ class _Found:
         tag = str(child.tag)
         first = tag not in self._seen
         self._seen.add(tag)
-        if not first or (child.text or "").strip() or (child.tail or "").strip():
+        if not first or (child.text or "").strip(BLANKS) or (child.tail or "").strip(BLANKS):
             return False
         if tag == "metadata":
             return "content" not in self._seen and self._see_metadata(child)
@@ -291,16 +291,22 @@ class _Found:
             return not len(child) and self._see_content(child)
         return tag == "acl" and not len(child) and not child.keys()
 
+    @staticmethod
+    def _mark(element: etree._Element) -> int | None:
+        """The number of the mark that is the value of the only attribute, if it is one."""
+        value = element.values()[0]
+        return int(value) if value.isascii() and value.isdecimal() else None
+
     def _see_metadata(self, element: etree._Element) -> bool:
         if element.keys():
             if element.keys() != ["overwrite-acls"]:
                 return False
-            self.overwrite = int(element.values()[0])
+            self.overwrite = self._mark(element)
             self.marks += element.values()
         for meta in element:
             if meta.tag != "meta" or meta.keys() != ["name", "content"] or len(meta):
                 return False
-            if (meta.text or "").strip() or (meta.tail or "").strip():
+            if (meta.text or "").strip(BLANKS) or (meta.tail or "").strip(BLANKS):
                 return False
             self.marks += meta.values()
             self.metas += 1
@@ -308,7 +314,7 @@ class _Found:
 
     def _see_content(self, element: etree._Element) -> bool:
         if element.keys() == ["encoding"]:
-            self.encoding = int(element.values()[0])
+            self.encoding = self._mark(element)
             self.marks += element.values()
             return True
         return not element.keys()

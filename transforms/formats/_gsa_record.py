@@ -5,6 +5,7 @@ document (its url, its action, who may see it, how its content is encoded) is re
 """
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
@@ -373,4 +374,6 @@ def _sorted(extras: Extras) -> tuple[Extra, ...]:
 
 def _markup(parent: str, element: etree._Element) -> Extra:
     place = f"{parent}/{tag_of(element)}"
-    return Extra(place, etree.tostring(element, encoding="unicode", with_tail=False))
+    alone = deepcopy(element)  # with the prefixes that it uses, and not those around it
+    etree.cleanup_namespaces(alone)
+    return Extra(place, etree.tostring(alone, encoding="unicode", with_tail=False))

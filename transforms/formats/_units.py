@@ -270,6 +270,7 @@ class Scanner(Sections):
             return reject
         text = self._data[self._pos : self._pos + tag]
         self._consume(tag)
+        self._seen = True
         if not text.endswith(b"/>"):
             self._enter(kind, text)
         return None
@@ -344,18 +345,23 @@ class Scanner(Sections):
                 kept = self._drop(kept, max(at, len(self._data) - self._pos - OVERLAP))
                 at = 0
                 if not self._more():
-                    return self._finish(start, kept, len(self._data) - self._pos)
+                    rest = self._data[self._pos :]
+                    return self._finish(start, kept, len(rest.rstrip()))
                 continue
             kind = token.lastgroup or ""
-            at = token.end() - self._pos
+            begin, at = token.start() - self._pos, token.end() - self._pos
+            near_end = token.end() + OVERLAP > len(self._data)
+            if kind == "opened" and near_end and self._more():
+                at = begin  # whether it has a url was not at hand yet
+                continue
             if kind == "end" or (kind == "closed" and not opened):
                 return self._finish(start, kept, at)
             if kind == "other":
-                rest = self._data[self._pos : token.start()]
+                rest = self._data[self._pos : self._pos + begin]
                 return self._finish(start, kept, len(rest.rstrip()))
             opened = kind == "opened" or (opened and kind != "closed")
             if kind in OPENERS:
-                closed = self._close(kind, token.start() - self._pos)
+                closed = self._close(kind, begin)
                 at = at if isinstance(closed, Stretch) else closed
 
     def _drop(self, kept: bytes, length: int) -> bytes:

@@ -3,6 +3,9 @@
 import re
 
 CLOSERS = {"cdata": b"]]>", "comment": b"-->", "instruction": b"?>"}
+_BLANKS = r"[ \t\r\n]{0,1000}"
+"""What may stand in an end tag; bounded, so that no end tag depends on what is at hand."""
+
 _AFTER = r"(?=[\s/>])"
 
 
@@ -31,35 +34,36 @@ class Vocabulary:
         skips = r"(?P<cdata>!\[CDATA\[)|(?P<comment>!--)|(?P<instruction>\?)"
         self.top = _tokens(
             rf"(?P<unit>{'|'.join(units)}){_AFTER}|(?P<comment>!--)|(?P<instruction>\?)"
-            rf"|(?P<doctype>!DOCTYPE)|(?P<root>{root}){_AFTER}|(?P<end>/{root}\s*>)"
-            rf"|(?P<group>{group}){_AFTER}|(?P<ungroup>/{group}\s*>)|(?P<header>{header}){_AFTER}"
+            rf"|(?P<doctype>!DOCTYPE)|(?P<root>{root}){_AFTER}|(?P<end>/{root}{_BLANKS}>)"
+            rf"|(?P<group>{group}){_AFTER}|(?P<ungroup>/{group}{_BLANKS}>)|(?P<header>{header}){_AFTER}"
         )
-        self.record_end = re.compile(f"</{first}\\s*>".encode())
+        self.record_end = re.compile(f"</{first}{_BLANKS}>".encode())
         self.next_unit = re.compile(
-            rf"\s*(?:</{group}\s*>\s*<{group}{_AFTER}[^<>]*>\s*)?<(?P<unit>{'|'.join(units)}){_AFTER}".encode()
+            rf"[ \t\r\n]*(?:</{group}{_BLANKS}>\s*<{group}{_AFTER}[^<>]*>\s*)?"
+            rf"<(?P<unit>{'|'.join(units)}){_AFTER}".encode()
         )
         begun = "|".join((group, header, *units))
-        self.header_end = re.compile(rf"</{header}\s*>|(?=<(?:{begun}){_AFTER})".encode())
+        self.header_end = re.compile(rf"</{header}{_BLANKS}>|(?=<(?:{begun}){_AFTER})".encode())
         self.end_tag = f"</{first}>".encode()
         self.barrier = _tokens(rf"[!?]|{around}{_AFTER}")
         self.special = _tokens(rf"[!?]|(?:{'|'.join((around, *units[1:]))}){_AFTER}")
-        self.start = re.compile(rf"\s*<(?P<unit>{'|'.join(units)}){_AFTER}".encode())
+        self.start = re.compile(rf"[ \t\r\n]*<(?P<unit>{'|'.join(units)}){_AFTER}".encode())
         self.inside = {
             first: _tokens(
-                rf"(?P<end>/{first}\s*>)|{skips}|(?P<other>(?:{first}|{around}){_AFTER})"
+                rf"(?P<end>/{first}{_BLANKS}>)|{skips}|(?P<other>(?:{first}|{around}){_AFTER})"
             )
         }
         for name in units[1:]:
             others = f"/?(?:{'|'.join(units)})|{around}"
             self.inside[name] = _tokens(
-                rf"(?P<end>/{name}\s*>)|{skips}|(?P<other>(?:{others}){_AFTER})"
+                rf"(?P<end>/{name}{_BLANKS}>)|{skips}|(?P<other>(?:{others}){_AFTER})"
             )
         self.loose = re.compile(rf"<(?:{loose})(?=\s(?:[^<>]*\s)?url\s*=)".encode())
         # An element that stands alone has a url; inside the first unit it must not have one.
         self.recover = _tokens(
-            rf"(?P<end>/{first}\s*>)|{skips}|(?P<other>(?:{first}|{around}){_AFTER}"
+            rf"(?P<end>/{first}{_BLANKS}>)|{skips}|(?P<other>(?:{first}|{around}){_AFTER}"
             rf"|{self.loose.pattern.decode()[1:]})"
-            rf"|(?P<opened>(?:{loose}){_AFTER})|(?P<closed>/(?:{loose})\s*>)"
+            rf"|(?P<opened>(?:{loose}){_AFTER})|(?P<closed>/(?:{loose}){_BLANKS}>)"
         )
 
     def reads_as_records(self, data: bytes, begin: int, close: int) -> bool:

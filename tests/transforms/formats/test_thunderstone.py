@@ -474,8 +474,8 @@ def test_a_body_in_a_charset_that_is_no_charset_is_set_aside() -> None:
     body = '<Body dt:dt="bin.base64">QUJD</Body><Charset>unicode escape</Charset>'
     assert reject_of(item(body)) == (
         "bad-charset",
-        "Body: base64 of 3 bytes that are no text in 'unicode escape'; expected text in the Charset of"
-        " its Item",
+        "Body: base64 of 3 bytes that are no text in 'unicode escape'; expected text in the Charset"
+        " of its Item",
     )
 
 

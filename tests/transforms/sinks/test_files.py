@@ -48,7 +48,7 @@ def tear(path: Path, exc: BaseException) -> None:
 
 
 def frame(
-    number: int, text: bytes, *records: Record, asked: Feed | None = None, feed: Feed | None = None
+    number: int, text: bytes, *records: Record, asked: Asked | None = None, feed: Feed | None = None
 ) -> Frame:
     return Frame(number, asked, feed, text, list(records))
 
