@@ -265,3 +265,9 @@ def test_runs_of_alike_records_are_read_all_the_same() -> None:
     run = "\n".join(f'<record url="{number}" lock="true"></record>' for number in range(5000))
     markup = feed(run, f"<record {URL}><content>text</content></record>", run)
     assert by_either(markup) == by_parser(markup)
+
+
+@pytest.mark.parametrize("content", ["<content></content>", "<content> </content>"])
+def test_contents_that_are_all_alike_read_as_by_the_parser(content: str) -> None:
+    markup = feed(*[f'<record {URL} mimetype="text/plain">{content}</record>'] * 3)
+    assert by_either(markup) == by_parser(markup)
