@@ -104,11 +104,15 @@ class Scanner(Sections):
     def _runs(self, bulk: Bulk) -> Iterator[list[Record]]:
         """Yield records of runs of units that are all alike; what is no run is not tried again."""
         while not self._transcoded and self._consumed >= self._next_run:
-            end = self._run_end(self._pos + _RUN_BYTES)
-            text = self._data[self._pos : end]
+            limit = self._pos + _RUN_BYTES
+            special = self._vocabulary.special.search(self._data, self._pos, limit)
+            tag = self._vocabulary.end_tag
+            end = self._data.rfind(tag, self._pos, special.start() if special else limit)
+            text = self._data[self._pos : end + len(tag)] if end >= 0 else b""
             records = bulk(text, self._offset, self._line, self.context) if text else None
             if records is None:
-                self._next_run = self._consumed + (len(text) or _RUN_BYTES // 2)
+                tried = special.end() - self._pos if special else _RUN_BYTES // 2
+                self._next_run = self._consumed + max(len(text), tried)
                 return
             self._consume(len(text))
             yield records
