@@ -6,7 +6,6 @@ import msgspec
 import pybase64
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from strategies import acls, contents, crawls, metas, moments, names, records, urls, xml_texts
 
 from schemas.acl import Acl
 from schemas.feed import FEEDTYPES, Feed, is_web
@@ -21,6 +20,7 @@ from schemas.record import (
     Provenance,
     Record,
 )
+from strategies import acls, contents, crawls, metas, moments, names, records, urls, xml_texts
 
 XML = xml_texts()
 _FEEDS = st.builds(

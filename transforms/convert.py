@@ -128,7 +128,7 @@ class _Passage:
         """Yield what the target takes of what is found; count, and set the rest aside."""
         read = self._counts["read"]
         for total, one in enumerate(found, start=1):
-            if total % _BEAT_RECORDS == 0:
+            if total % _BEAT_RECORDS == 0 and self._beat.is_due:
                 self._tell(stream, total)
             if isinstance(one, Reject):
                 read[one.action or UNKNOWN] += 1
@@ -175,7 +175,7 @@ class _Passage:
 
     def _tell(self, stream: Stretch, total: int) -> None:
         if self._settings.beat:
-            self._beat.beat(stream.bytes_read, total, self._rejects.count)
+            self._beat.write(stream.bytes_read, total, self._rejects.count)
 
     def _set_aside(self, outcome: Reject | Filtered, record: Record) -> None:
         if isinstance(outcome, Reject):
@@ -284,13 +284,15 @@ class _Beat:
         self._path = path
         self._last = 0.0
 
-    def beat(self, bytes_read: int, records: int, rejects: int) -> None:
-        now = time.monotonic()
-        if now - self._last >= _PROGRESS_SECONDS:
-            self._last = now
-            partial = self._path.with_suffix(".beating")
-            partial.write_text(json.dumps([bytes_read, records, rejects]))
-            os.replace(partial, self._path)
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() - self._last >= _PROGRESS_SECONDS
+
+    def write(self, bytes_read: int, records: int, rejects: int) -> None:
+        self._last = time.monotonic()
+        partial = self._path.with_suffix(".beating")
+        partial.write_text(json.dumps([bytes_read, records, rejects]))
+        os.replace(partial, self._path)
 
 
 def _in_feed(target: Target, record: Record) -> Adapted:

@@ -11,6 +11,7 @@ from typing import Any
 
 import fastavro
 import pytest
+
 from archives import (
     ACL,
     BROKEN,
@@ -23,7 +24,6 @@ from archives import (
     put,
     thunderstone,
 )
-
 from runs import ROOT, chunks, column, convert, keep_levels, left, manifest, report
 
 LONG = "plan " * 200

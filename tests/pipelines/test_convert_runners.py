@@ -13,8 +13,8 @@ from pathlib import Path
 
 import grpc  # type: ignore[import-untyped]  # its stubs are a package of their own
 import pytest
-from archives import ACL, BROKEN, DELETED, document, documents, gsa_feed, put
 
+from archives import ACL, BROKEN, DELETED, document, documents, gsa_feed, put
 from runs import ROOT, convert, keep_levels, manifest
 
 PAGE = "plan " * 6_000

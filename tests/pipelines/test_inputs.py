@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from archives import HOST, document, gsa_feed, native, put, thunderstone
 
+from archives import HOST, document, gsa_feed, native, put, thunderstone
 from pipelines.inputs import list_spans, size_of
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.span import Span

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archives import put
 
+from archives import put
 from pipelines.publish import publish
 from runs import chunks, column, left, manifest, report
 from schemas.account import Account, Chunk

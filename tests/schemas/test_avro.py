@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from strategies import moments, records, texts
 
 from schemas import avro
 from schemas.acl import Access, Acl, Principal, Scope
@@ -28,6 +27,7 @@ from schemas.record import (
     Record,
 )
 from schemas.reject import Reject
+from strategies import moments, records, texts
 
 URL = "http://www.example.com/"
 BARE = Record(url="u", action=Action.ADD)

@@ -6,11 +6,11 @@ import pybase64
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import contents
 
 from schemas.content import MAX_CONTENT_BYTES, check, clean_base64, decode, to_base64
 from schemas.errors import RecordError
 from schemas.record import Content, Encoding
+from strategies import contents
 
 MEBIBYTE = 1 << 20
 BOMB = Content(pybase64.b64encode(zlib.compress(bytes(64 * MEBIBYTE), 9)), Encoding.ZLIB_BASE64)

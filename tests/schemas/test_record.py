@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given
-from strategies import records
 
 from schemas.acl import Access, Acl, Inheritance, Scope
 from schemas.avro import schema_document
@@ -22,6 +21,7 @@ from schemas.record import (
     Record,
     Scoring,
 )
+from strategies import records
 
 URL = "http://www.example.com/"
 

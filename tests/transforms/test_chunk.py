@@ -6,10 +6,10 @@ from itertools import groupby, takewhile
 
 import msgspec
 import pytest
-from gsa_records import Held, held
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gsa_records import Held, held
 from schemas.content import decode
 from schemas.errors import RecordError
 from schemas.feed import Asked, Feed

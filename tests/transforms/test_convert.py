@@ -7,6 +7,7 @@ from typing import Any
 import fastavro
 import msgspec
 import pytest
+
 from archives import (
     ACL,
     BROKEN,
@@ -19,7 +20,6 @@ from archives import (
     put,
     thunderstone,
 )
-
 from schemas import avro
 from schemas.account import Account, LossCount
 from schemas.loss import Loss

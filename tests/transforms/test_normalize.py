@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import records
 
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.record import Action, Content, Meta, Record
+from strategies import records
 from transforms.normalize import normalize
 
 URL = "http://www.example.com/plan.html"

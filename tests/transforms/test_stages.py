@@ -7,8 +7,8 @@ import apache_beam as beam
 import msgspec
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from archives import BROKEN, HOST, documents, gsa_feed, native, put
 
+from archives import BROKEN, HOST, documents, gsa_feed, native, put
 from pipelines.local_runner import LocalRunner
 from schemas.account import Account, Chunk, LossCount
 from schemas.loss import Loss

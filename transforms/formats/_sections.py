@@ -9,8 +9,10 @@ from transforms.formats._window import Window
 
 _COMMENT_BYTES = 16 << 20
 OVERLAP = 1024
-TAG = re.compile(rb"""<[^<>"'\s]+(?:[^<>"']++|"[^"<]*"|'[^'<]*')*+""")
+TAG = re.compile(rb"""<[^<>"'\s]+[^<>"']*(?:(?:"[^"<]*"|'[^'<]*')[^<>"']*)*""")
 OPENERS = {"cdata": b"<![CDATA[", "comment": b"<!--", "instruction": b"<?"}
+_DOCTYPE_PART = re.compile(rb"""[\[\]>"']|<!--|<\?""")
+_DOCTYPE_ENDS = {b'"': b'"', b"'": b"'", b"<!--": b"-->", b"<?": b"?>"}
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
 
 
@@ -96,3 +98,20 @@ class Sections(Window):
                 "torn-record", "the end of the stream inside a record; expected its end tag", 1
             )
         return None
+
+
+def doctype_end(data: bytes, at: int) -> int:
+    """Where a DOCTYPE and its internal subset end, -1 if that is not at hand; no entity is read."""
+    subset = False
+    while part := _DOCTYPE_PART.search(data, at):
+        found, at = part.group(), part.end()
+        if found == b">" and not subset:
+            return at
+        if found in _DOCTYPE_ENDS:
+            close = data.find(_DOCTYPE_ENDS[found], at)
+            if close < 0:
+                return -1
+            at = close + len(_DOCTYPE_ENDS[found])
+        elif found != b">":
+            subset = found == b"["
+    return -1

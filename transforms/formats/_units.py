@@ -23,7 +23,7 @@ from schemas.errors import FormatError
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats._sections import OPENERS, OVERLAP, TAG, Sections, Stretch
+from transforms.formats._sections import OPENERS, OVERLAP, TAG, Sections, Stretch, doctype_end
 from transforms.formats._unit import NESTED, Context, Unit, find_url
 from transforms.formats._vocabulary import Vocabulary
 from transforms.formats._window import BLOCK_BYTES
@@ -36,11 +36,6 @@ _PREVIEW = 40
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _TAG_BYTES = 2048  # a start tag that is not seen to end by then is left to the steps
 _SLASH = ord("/")
-_DOCTYPE = re.compile(
-    rb"""<!DOCTYPE(?:[^<>\[\]"']++|"[^"]*"|'[^']*')*+"""
-    rb"""(?:\[(?:<!--.*?-->|<\?.*?\?>|"[^"]*"|'[^']*'|[^\]"'<]++|<)*+\]\s*)?>""",
-    re.S,
-)
 _CDATA_END = re.compile(rb"\](?=\]>)")  # one literal byte, which `re` finds fastest
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
 
@@ -306,10 +301,10 @@ class Scanner(Sections):
         return None
 
     def _doctype(self) -> Reject | None:
-        while not (match := _DOCTYPE.match(self._data, self._pos)):
+        while (end := doctype_end(self._data, self._pos)) < 0:
             if len(self._data) - self._pos > BLOCK_BYTES or not self._more():
                 return self._set_aside(Stretch("malformed", "a DOCTYPE without its end", 9))
-        self._consume(match.end() - self._pos)
+        self._consume(end - self._pos)
         return None
 
     def _pass_over(self, kind: str) -> Reject | None:

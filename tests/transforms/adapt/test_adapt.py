@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import records
 
 from schemas.errors import ConfigError
 from schemas.loss import REFUSED
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
+from strategies import records
 from transforms.adapt import Target, adapt, adapter
 
 TARGETS = [

@@ -12,7 +12,6 @@ import pybase64
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import records
 
 from schemas import avro as datums
 from schemas.errors import FormatError, RecordError
@@ -20,6 +19,7 @@ from schemas.record import Action, Content, Encoding, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from schemas.varint import long
+from strategies import records
 from transforms.formats import avro
 from transforms.formats._container import our_sync
 from transforms.formats._options import ReadOptions, WriteOptions

@@ -5,10 +5,10 @@ import zlib
 import pybase64
 import pytest
 from hypothesis import given
-from strategies import records
 
 from schemas.errors import RecordError
 from schemas.record import Action, Content, Encoding, Record
+from strategies import records
 from transforms.formats._canonical import admit
 
 

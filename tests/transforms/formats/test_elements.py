@@ -5,10 +5,10 @@ import re
 
 import msgspec
 import pytest
-from damage import Damaged, MadeFeed, damaged, feeds, torn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from damage import Damaged, MadeFeed, damaged, feeds, torn
 from schemas.errors import FormatError, RecordError
 from schemas.record import Action, Content, Extra, Provenance, Record
 from schemas.reject import Reject

@@ -5,9 +5,9 @@ import io
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow import slow
 
 from schemas.errors import FormatError
+from slow import slow
 from transforms.formats._encoding import Transcoded, detect
 
 CODECS = (

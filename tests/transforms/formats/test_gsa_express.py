@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from damage import Damaged, MadeFeed, damaged, feeds
-from gsa_records import Held, held
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from damage import Damaged, MadeFeed, damaged, feeds
+from gsa_records import Held, held
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span

@@ -8,10 +8,10 @@ from functools import cache
 from importlib.resources import as_file, files
 
 import pytest
-from gsa_records import Held, held, held_by_5_0, is_alone, unplaced
 from hypothesis import given, settings
 from lxml import etree
 
+from gsa_records import Held, held, held_by_5_0, is_alone, unplaced
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from schemas.feed import Feed

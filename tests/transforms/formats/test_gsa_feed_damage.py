@@ -2,6 +2,8 @@
 
 import io
 
+from hypothesis import given, settings
+
 from damage import (
     Damaged,
     MadeFeed,
@@ -14,8 +16,6 @@ from damage import (
     torn,
     unaccounted,
 )
-from hypothesis import given, settings
-
 from schemas.record import Record
 from schemas.reject import Reject
 from transforms.formats import gsa_feed

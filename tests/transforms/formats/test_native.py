@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import provenances, records
 
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import RecordError
@@ -24,6 +23,7 @@ from schemas.record import (
 )
 from schemas.reject import Reject
 from schemas.span import Span
+from strategies import provenances, records
 from transforms.formats import native
 from transforms.formats._options import ReadOptions, WriteOptions
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
-from strategies import fields, histories, moments, records, texts
 
 from schemas.errors import FormatError, RecordError
 from schemas.record import (
@@ -28,6 +27,7 @@ from schemas.record import (
 )
 from schemas.reject import Reject
 from schemas.span import Span
+from strategies import fields, histories, moments, records, texts
 from transforms.formats import thunderstone
 from transforms.formats._options import ReadOptions, WriteOptions
 from transforms.formats.thunderstone import ThunderstoneEncoder

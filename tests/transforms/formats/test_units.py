@@ -4,15 +4,15 @@ import io
 
 import msgspec
 import pytest
-from damage import Damaged, MadeFeed, damaged, feeds, torn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow import slow
 
+from damage import Damaged, MadeFeed, damaged, feeds, torn
 from schemas.errors import FormatError
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
+from slow import slow
 from transforms.formats import gsa_feed
 from transforms.formats._unit import Context, Unit
 from transforms.formats._units import KEPT_BYTES, Scanner

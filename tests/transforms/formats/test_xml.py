@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from lxml import etree
-from strategies import names, texts, xml_texts
 
+from strategies import names, texts, xml_texts
 from transforms.formats._xml import (
     attributes,
     element,

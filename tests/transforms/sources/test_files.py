@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from archives import document, gsa_feed, native, put, thunderstone
 
+from archives import document, gsa_feed, native, put, thunderstone
 from schemas.errors import FormatError, SourceError
 from schemas.span import Span
 from transforms.sources.files import cut_file, is_compressed, open_span, sniff_format
