@@ -11,7 +11,7 @@ _COMMENT_BYTES = 16 << 20
 OVERLAP = 1024
 TAG = re.compile(rb"""<[^<>"'\s]+[^<>"']*(?:(?:"[^"<]*"|'[^'<]*')[^<>"']*)*""")
 OPENERS = {"cdata": b"<![CDATA[", "comment": b"<!--", "instruction": b"<?"}
-_DOCTYPE_PART = re.compile(rb"""[\[\]>"']|<!--|<\?""")
+_DOCTYPE_PART = re.compile(rb"""[\[\]>"']|<!--|<\?|<""")
 _DOCTYPE_ENDS = {b'"': b'"', b"'": b"'", b"<!--": b"-->", b"<?": b"?>"}
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
 
@@ -101,8 +101,8 @@ class Sections(Window):
 
 
 def doctype_end(data: bytes, at: int) -> int:
-    """Where a DOCTYPE and its internal subset end, -1 if that is not at hand; no entity is read."""
-    subset = False
+    """Where a DOCTYPE and its internal subset end, -1 if that is not at hand, 0 if it is torn."""
+    subset, at = False, at + len("<!DOCTYPE")
     while part := _DOCTYPE_PART.search(data, at):
         found, at = part.group(), part.end()
         if found == b">" and not subset:
@@ -112,6 +112,8 @@ def doctype_end(data: bytes, at: int) -> int:
             if close < 0:
                 return -1
             at = close + len(_DOCTYPE_ENDS[found])
-        elif found != b">":
+        elif found == b"<" and not subset:
+            return 0
+        elif found in b"[]":
             subset = found == b"["
     return -1

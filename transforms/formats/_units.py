@@ -301,8 +301,8 @@ class Scanner(Sections):
         return None
 
     def _doctype(self) -> Reject | None:
-        while (end := doctype_end(self._data, self._pos)) < 0:
-            if len(self._data) - self._pos > BLOCK_BYTES or not self._more():
+        while (end := doctype_end(self._data, self._pos)) <= 0:
+            if end == 0 or len(self._data) - self._pos > BLOCK_BYTES or not self._more():
                 return self._set_aside(Stretch("malformed", "a DOCTYPE without its end", 9))
         self._consume(end - self._pos)
         return None
