@@ -106,7 +106,8 @@ class Scanner(Sections):
             text = self._data[self._pos : end + len(tag)] if end >= 0 else b""
             records = bulk(text, self._offset, self._line, self.context) if text else None
             if records is None:
-                tried = special.end() - self._pos if special else _RUN_BYTES // 2
+                tried = special.end() - self._pos if special else len(self._data) - self._pos
+                tried = min(tried, _RUN_BYTES // 2)
                 self._next_run = self._consumed + max(len(text), tried)
                 return
             self._consume(len(text))
@@ -148,15 +149,12 @@ class Scanner(Sections):
         return end + len(tag) if end >= 0 else self._pos
 
     def _run(self) -> Iterator[Unit]:
-        """Yield units while each is seen to end before anything else begins: nearly all are.
-
-        This is the loop that every record of every feed goes through, so it calls nothing.
-        """
+        """Yield units while each is seen to end before anything else begins, by few calls."""
         if self._transcoded or not self._seen:
             return
         data, pos, begun = self._data, self._pos, self._pos
-        inside = self._vocabulary.inside
-        while (start := self._vocabulary.start.match(data, pos)) is not None:
+        stop = pos + self._next_run - self._consumed if self._bulk else len(data)
+        while pos < stop and (start := self._vocabulary.start.match(data, pos)) is not None:
             name = start["unit"].decode()
             begin = start.start("unit") - 1
             end = data.find(b">", begin, begin + _TAG_BYTES)
@@ -172,7 +170,7 @@ class Scanner(Sections):
             if data[end - 1] == _SLASH:
                 end += 1
             else:
-                token = inside[name].search(data, end)
+                token = self._vocabulary.inside[name].search(data, end)
                 if token is not None and token.lastgroup == "cdata":
                     cdata = token.end()
                     token = self._behind_cdata(name, token)
