@@ -338,7 +338,7 @@ def _cut_payload(text: bytes) -> tuple[bytes | None, bytes | None]:
         return text, None
     begin, end = text.find(b">", content) + 1, text.rfind(b"</content")
     payload = text[begin:end]
-    if end < begin or b"&" in payload or b"<" in payload or b"]]>" in payload:
+    if end < begin or b"&" in payload or b"<" in payload or b"]" in payload:
         return None, None
     return text[:begin] + text[end:], payload
 

@@ -39,8 +39,9 @@ def escape_attribute(text: str) -> str:
 
 def holds_bytes(text: bytes) -> bool:
     """Whether XML 1.0 can hold UTF-8 `text`, which must not be checked for being UTF-8 again."""
-    controls = len(text.translate(None, _CONTROLS)) != len(text)
-    return not controls and b"\xef\xbf\xbe" not in text and b"\xef\xbf\xbf" not in text
+    if len(text.translate(None, _CONTROLS)) != len(text):
+        return False
+    return text.isascii() or (b"\xef\xbf\xbe" not in text and b"\xef\xbf\xbf" not in text)
 
 
 def escape_bytes(text: bytes) -> bytes:
