@@ -43,6 +43,9 @@ from transforms.stages import Convert, CutFile, Merge
 WORK = ".work"
 """Folder inside the output folder where an unfinished run stands, to be resumed."""
 
+SPOOL = "stdin"
+"""What standard input is kept as in there; it was just read, so `--fresh` leaves it."""
+
 _OF_THE_RUN = ("jobs", "fresh", "runner", "verbosity", "beam_flags", "progress", "report_format")
 """Options that change nothing about what is made."""
 
@@ -57,9 +60,7 @@ def run(options: ConvertOptions) -> Report:
     output = Path(options.output)
     known_urls = _known_urls(options.known_urls)
     _require_room(output, options)
-    spans = list_spans(
-        options.inputs, from_format=options.from_format, spool=output / WORK / "stdin"
-    )
+    spans = list_spans(options.inputs, from_format=options.from_format, spool=output / WORK / SPOOL)
     _prepare(output, fresh=options.fresh)
     work = output / WORK / _fingerprint(options, known_urls, spans)
     settings = _settings(options, known_urls, work)
@@ -143,8 +144,11 @@ def _is_below(name: str, output: Path) -> bool:
 
 def _prepare(output: Path, *, fresh: bool) -> None:
     if fresh:
-        for name in (*_FINISHED, WORK):
+        for name in _FINISHED:
             _remove(output / name)
+        for path in (output / WORK).glob("*"):
+            if path.name != SPOOL:
+                _remove(path)
 
 
 def _make_folder(folder: Path, output: Path) -> None:

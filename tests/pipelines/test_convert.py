@@ -422,6 +422,16 @@ def test_standard_input_is_read() -> None:
     assert column("out", "records") == [{"ADD": 2}]
 
 
+def test_standard_input_is_read_where_a_fresh_run_begins(
+    monkeypatch: pytest.MonkeyPatch, good: str
+) -> None:
+    with Path(good).open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        code = convert("-", "-o", "out", "--to", "native", "--fresh")
+
+    assert (code, column("out", "records")) == (0, [{"ADD": 2}])
+
+
 def test_standard_input_is_called_by_the_name_that_its_user_gave_it(
     monkeypatch: pytest.MonkeyPatch, good: str
 ) -> None:
