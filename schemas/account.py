@@ -8,6 +8,12 @@ import msgspec
 from schemas.errors import BalanceError
 from schemas.loss import Loss
 
+COUNTERS = (
+    *("read", "expanded", "written", "rejected", "filtered"),
+    *("reject_codes", "filter_codes"),
+)
+"""The fields of an Account that count records by action or code."""
+
 SAMPLES = 5
 """How many losses of a field are shown with their urls."""
 
@@ -70,17 +76,8 @@ class Account(msgspec.Struct, kw_only=True):
 
 def merge(accounts: Iterable[Account]) -> Account:
     """Return the sum; chunks and samples in the order of the spans' names, whatever came first."""
-    counters = (
-        "read",
-        "expanded",
-        "written",
-        "rejected",
-        "filtered",
-        "reject_codes",
-        "filter_codes",
-    )
     total = Account()
-    counts = {name: Counter[str]() for name in counters}
+    counts = {name: Counter[str]() for name in COUNTERS}
     for account in accounts:
         for name, counter in counts.items():
             counter.update(getattr(account, name))

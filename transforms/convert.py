@@ -16,7 +16,7 @@ from typing import IO, cast
 import msgspec
 
 from schemas import avro
-from schemas.account import Account, add_loss
+from schemas.account import COUNTERS, Account, add_loss
 from schemas.errors import (
     ConfigError,
     FatalError,
@@ -95,7 +95,7 @@ class _Passage:
         self._rejects = RejectFile(self._folder / f"{span.name}.rejects.avro")
         self._uncrawled: list[str] = []
         self._files = ChunkFiles(self._folder, span, _encoder_of(settings, None).extension)
-        self._counts = {name: Counter[str]() for name in _COUNTERS}
+        self._counts = {name: Counter[str]() for name in COUNTERS}
         self._beat = _Beat(self._folder / f"{span.name}.beat")
         self._is_headed = settings.target.format in _HEADED
         self._origin = Provenance(source="\0")  # that of no record
@@ -269,12 +269,6 @@ class _Passage:
             setattr(account, name, dict(sorted(counter.items())))
         account.chunks = self._files.finished
         return account
-
-
-_COUNTERS = (
-    *("read", "expanded", "written", "rejected", "filtered"),
-    *("reject_codes", "filter_codes"),
-)
 
 
 class _Beat:

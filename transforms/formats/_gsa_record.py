@@ -150,7 +150,8 @@ class Builder:
         extras = children.extras
         url = attributes.pop("url", "")
         if not url or url.isspace():
-            raise _no_url("a record without a url; expected the url of its document")
+            reason = "a record without a url; expected the url of its document"
+            raise RecordError("url-missing", reason)
         action = self._action(attributes.pop("action", None))
         mimetype = attributes.pop("mimetype", None) or None
         modified = attributes.pop("last-modified", None)
@@ -361,10 +362,6 @@ def make_content(stated: str | None, text: bytes) -> Content:
         raise RecordError("bad-encoding", f"encoding={stated!r} of a content; expected {expected}")
     encoding = ENCODINGS[stated]
     return Content(text if encoding is Encoding.NONE else clean_base64(text), encoding)
-
-
-def _no_url(reason: str) -> RecordError:
-    return RecordError("url-missing", reason)
 
 
 def _sorted(extras: Extras) -> tuple[Extra, ...]:

@@ -137,17 +137,6 @@ class Scanner(Sections):
                 return end
             at = close.start() + 3
 
-    def _run_end(self, limit: int) -> int:
-        """Where the last unit before `limit` ends, if only units stand before it; else `_pos`."""
-        tag = self._vocabulary.end_tag
-        end = self._data.rfind(tag, self._pos, limit)
-        if end < 0:
-            return self._pos
-        special = self._vocabulary.special.search(self._data, self._pos, end)
-        if special:
-            end = self._data.rfind(tag, self._pos, special.start())
-        return end + len(tag) if end >= 0 else self._pos
-
     def _run(self) -> Iterator[Unit]:
         """Yield units while each is seen to end before anything else begins, by few calls."""
         if self._transcoded or not self._seen:
