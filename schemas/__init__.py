@@ -4,6 +4,8 @@ from schemas.account import Account, Chunk, LossCount
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.feed import Feed
 from schemas.loss import Loss
+from schemas.membership import Kind, Member, Membership
+from schemas.notice import Notice
 from schemas.record import (
     Action,
     Anchor,
@@ -41,9 +43,13 @@ __all__ = [
     "Filtered",
     "History",
     "Inheritance",
+    "Kind",
     "Loss",
     "LossCount",
+    "Member",
+    "Membership",
     "Meta",
+    "Notice",
     "Principal",
     "Provenance",
     "Record",

@@ -7,6 +7,7 @@ import msgspec
 
 from schemas.errors import BalanceError
 from schemas.loss import Loss
+from schemas.notice import Notice
 
 COUNTERS = (
     *("read", "expanded", "written", "rejected", "filtered"),
@@ -23,8 +24,8 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
     `records` counts per action; `path` is relative to the run's folder. `feedtype` is how the chunk
     must be sent, `asked` the feedtype of the feed that it is a part of, `origin` the source of
-    that feed, if it is one of several. `state`, `attempts` and
-    `reply` are those of its push.
+    that feed, if it is one of several. `members` counts those of groups. `note` is what whoever
+    pushes the chunk must know; `state`, `attempts` and `reply` are those of its push.
     """
 
     ordinal: int = 0
@@ -40,6 +41,8 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     feedtype: str | None = None
     asked: str | None = None
     origin: str | None = None
+    members: int = 0
+    note: str | None = None
     state: str = "ready"
     attempts: int = 0
     reply: str | None = None
@@ -50,6 +53,13 @@ class LossCount(msgspec.Struct, frozen=True):
 
     count: int = 0
     samples: tuple[Loss, ...] = ()
+
+
+class NoticeCount(msgspec.Struct, frozen=True):
+    """How often a code was noted, and the first time that it was."""
+
+    count: int
+    first: Notice
 
 
 class Account(msgspec.Struct, kw_only=True):
@@ -67,6 +77,7 @@ class Account(msgspec.Struct, kw_only=True):
     reject_codes: dict[str, int] = {}
     filter_codes: dict[str, int] = {}
     losses: dict[str, LossCount] = {}
+    notices: dict[str, NoticeCount] = {}
     chunks: list[Chunk] = []
     spans: int = 0
     bytes_read: int = 0
@@ -82,6 +93,8 @@ def merge(accounts: Iterable[Account]) -> Account:
         for name, counter in counts.items():
             counter.update(getattr(account, name))
         _merge_losses(total.losses, account.losses)
+        for noted in account.notices.values():
+            _add_notices(total.notices, noted)
         total.chunks += account.chunks
         total.spans += account.spans
         total.bytes_read += account.bytes_read
@@ -100,6 +113,12 @@ def add_loss(losses: dict[str, LossCount], loss: Loss) -> None:
     losses[loss.field] = LossCount(known.count + 1, samples)
 
 
+def add_notice(notices: dict[str, NoticeCount], notice: Notice) -> None:
+    """Count one notice, by its code."""
+    known = notices.get(notice.code, NoticeCount(0, notice))
+    notices[notice.code] = NoticeCount(known.count + 1, known.first)
+
+
 def check_balance(account: Account) -> None:
     """Raise BalanceError unless all that was read was written, rejected or filtered."""
     came = Counter(account.read) + Counter(account.expanded)
@@ -112,6 +131,12 @@ def check_balance(account: Account) -> None:
 
 
 _NONE = LossCount()
+
+
+def _add_notices(total: dict[str, NoticeCount], noted: NoticeCount) -> None:
+    known = total.get(noted.first.code, NoticeCount(0, noted.first))
+    first = min(known.first, noted.first, key=lambda note: (note.source, note.span, note.offset))
+    total[first.code] = NoticeCount(known.count + noted.count, first)
 
 
 def _merge_losses(total: dict[str, LossCount], losses: dict[str, LossCount]) -> None:

@@ -10,7 +10,9 @@
     ├── FatalError         mend the input or the target, then start again: the run resumes (4)
     │   ├── FormatError    the input is not what it is said to be, and no record can be found in it
     │   └── SourceError    the input cannot be opened or read
+    │       └── UnavailableError  a program says that its repository is unavailable, for now
     ├── RecordError        set this one record aside as a Reject, and go on
+    │   └── ProgramError   a program that was to give it cannot be relied on
     └── BalanceError       a defect of feedferry: the account of a run does not balance (5)
 
 A single bad record ends nothing: what reads or adapts it catches the `RecordError` and yields a
@@ -58,6 +60,10 @@ class SourceError(FatalError):
     """An input cannot be found, opened or read."""
 
 
+class UnavailableError(SourceError):
+    """A command stream says `repository-unavailable`; what it would list or give is not known."""
+
+
 class RecordError(FeedferryError):
     """One record cannot be understood or carried; its reader or adapter makes a `Reject` of it."""
 
@@ -65,6 +71,14 @@ class RecordError(FeedferryError):
         super().__init__(reason)
         self.code = code
         self.reason = reason
+
+
+class ProgramError(RecordError):
+    """A run of a program that cannot be relied on; `stdout` is what came of it."""
+
+    def __init__(self, code: str, reason: str, stdout: bytes = b"") -> None:
+        super().__init__(code, reason)
+        self.stdout = stdout
 
 
 class BalanceError(FeedferryError):

@@ -25,10 +25,14 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """The feed that records belong to; full feeds of one datasource differ in their `origin`."""
+    """The feed that records belong to; full feeds of one datasource differ in their `origin`.
+
+    `memberships` tells that it is a groups feed: its datasource is a groupsource.
+    """
 
     feed: Feed | None = None
     origin: str | None = None
+    memberships: bool = False
 
 
 def is_web(datasource: str | None, feedtype: str | None) -> bool:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from schemas.record import Record
+from schemas.membership import Carried
 
 
 class Reject(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,8 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def message(self) -> str:
         """The reject as one line: *where: what was found; expected what*."""
-        return f"{self.source}:{self.line} (byte {self.offset}): {self.reason}"
+        line = f":{self.line}" if self.line else ""  # not all formats have lines
+        return f"{self.source}{line} (byte {self.offset}): {self.reason}"
 
 
 class Filtered(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +40,7 @@ class Filtered(msgspec.Struct, frozen=True, kw_only=True):
     action: str
 
 
-def reject_record(record: Record, *, code: str, reason: str, stage: str) -> Reject:
+def reject_record(record: Carried, *, code: str, reason: str, stage: str) -> Reject:
     """The reject of a record that was read but cannot go on; its bytes are added by the caller."""
     provenance = record.provenance
     return Reject(

@@ -10,7 +10,8 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     `ordinal` counts the spans of one source from 0, `line` the lines from 1. `context` is what
     the reader of the format must know of the bytes before the span; only its `cut` makes one.
     `format` is the name of that format, `source_ordinal` the place of the source in the input.
-    `source` is its name for its user, `path` where it is opened, if that is not the same.
+    `source` is its name for its user, `path` where it is opened, if that is not the same. A span
+    of several small files has them as `members`, and no bytes of its own.
     """
 
     source: str = ""
@@ -22,6 +23,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     length: int | None = None
     line: int = 1
     context: bytes = b""
+    members: tuple["Span", ...] = ()
 
     @property
     def name(self) -> str:

@@ -5,9 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.account import SAMPLES, Account, Chunk, LossCount, add_loss, check_balance, merge
+from schemas.account import (
+    SAMPLES,
+    Account,
+    Chunk,
+    LossCount,
+    NoticeCount,
+    add_loss,
+    add_notice,
+    check_balance,
+    merge,
+)
 from schemas.errors import BalanceError
 from schemas.loss import Loss
+from schemas.notice import Notice
 
 ACTIONS = ("ADD", "DELETE", "UPDATE")
 
@@ -228,5 +239,28 @@ def test_a_chunk_is_a_line_of_the_manifest() -> None:
     assert msgspec.json.encode(chunk("chunks/1.xml")).decode() == (
         '{"ordinal":0,"path":"chunks/1.xml","bytes":1,"sha256":"","records":{"ADD":1},'
         '"first_url":"a","last_url":"b","source":"feed.xml","span":0,"datasource":null,'
-        '"feedtype":null,"asked":null,"origin":null,"state":"ready","attempts":0,"reply":null}'
+        '"feedtype":null,"asked":null,"origin":null,"members":0,"note":null,"state":"ready","attempts":0,"reply":null}'
     )
+
+
+def noted(code: str, *, source: str = "a", offset: int = 0) -> Notice:
+    return Notice(code=code, detail="x", source=source, offset=offset)
+
+
+def test_notices_are_counted_by_code_and_the_first_is_kept() -> None:
+    notices: dict[str, NoticeCount] = {}
+    add_notice(notices, noted("date", offset=1))
+    add_notice(notices, noted("date", offset=2))
+    add_notice(notices, noted("flag"))
+
+    assert notices == {
+        "date": NoticeCount(2, noted("date", offset=1)),
+        "flag": NoticeCount(1, noted("flag")),
+    }
+
+
+def test_notices_of_spans_are_added_up_and_the_first_in_the_input_is_kept() -> None:
+    late = Account(notices={"date": NoticeCount(2, noted("date", offset=9))})
+    early = Account(notices={"date": NoticeCount(3, noted("date", offset=4))})
+
+    assert merge([late, early]).notices == {"date": NoticeCount(5, noted("date", offset=4))}

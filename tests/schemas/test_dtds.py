@@ -24,8 +24,24 @@ OLD_RECORD = """<gsafeed><header><datasource>s</datasource><feedtype>full</feedt
 <content encoding="base64binary">YQ==</content></record></group></gsafeed>"""
 
 
+FULL_MEMBERSHIP = """<xmlgroups><membership source="ldap">
+<principal scope="GROUP" namespace="Default">staff</principal>
+<members><principal scope="USER" namespace="ad" principal-type="unqualified"
+ case-sensitivity-type="EVERYTHING_CASE_INSENSITIVE">joe</principal>
+<principal scope="GROUP" case-sensitivity-type="EVERYTHING_CASE_SENSITIVE">sub</principal>
+</members></membership></xmlgroups>"""
+
+
 def takes(dtd: str, document: str) -> bool:
-    with files("schemas").joinpath(f"gsafeed-{dtd}.dtd").open("rb") as stream:
+    return is_valid(f"gsafeed-{dtd}.dtd", document)
+
+
+def takes_groups(document: str) -> bool:
+    return is_valid("xmlgroups.dtd", document)
+
+
+def is_valid(dtd: str, document: str) -> bool:
+    with files("schemas").joinpath(dtd).open("rb") as stream:
         return etree.DTD(stream).validate(etree.fromstring(document))
 
 
@@ -92,3 +108,46 @@ def test_a_record_has_a_url(dtd: str) -> None:
 def test_a_feed_has_a_group(dtd: str) -> None:
     header = "<header><datasource>s</datasource><feedtype>full</feedtype></header>"
     assert not takes(dtd, f"<gsafeed>{header}</gsafeed>")
+
+
+def test_the_dtd_of_groups_takes_every_element_and_attribute() -> None:
+    assert takes_groups(FULL_MEMBERSHIP)
+
+
+@pytest.mark.parametrize(
+    ("stated", "instead"),
+    [
+        ('scope="USER"', 'scope="user"'),
+        ('scope="USER"', ""),
+        ("EVERYTHING_CASE_SENSITIVE", "EVERYTHING-CASE-SENSITIVE"),
+        ("unqualified", "qualified"),
+        ('source="ldap"', 'origin="ldap"'),
+        ('namespace="ad"', 'access="permit"'),
+    ],
+)
+def test_the_dtd_of_groups_takes_no_other_word(stated: str, instead: str) -> None:
+    assert not takes_groups(FULL_MEMBERSHIP.replace(stated, instead, 1))
+
+
+def test_the_dtd_of_groups_has_what_is_not_stated() -> None:
+    with files("schemas").joinpath("xmlgroups.dtd").open("rb") as stream:
+        [principal] = [one for one in etree.DTD(stream).iterelements() if one.name == "principal"]
+    defaults = {one.name: one.default_value for one in principal.iterattributes()}
+    assert defaults == {
+        "scope": None,
+        "namespace": "Default",
+        "case-sensitivity-type": "EVERYTHING_CASE_SENSITIVE",
+        "principal-type": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "<xmlgroups/>",
+        '<xmlgroups><membership><principal scope="GROUP"/><members/></membership></xmlgroups>',
+        '<xmlgroups><membership><principal scope="GROUP"/></membership></xmlgroups>',
+    ],
+)
+def test_the_dtd_of_groups_takes_nothing_empty_though_the_guide_does(document: str) -> None:
+    assert not takes_groups(document)
