@@ -17,6 +17,8 @@ from schemas.errors import FormatError, RecordError
 from transforms.formats._codecs import check_codec
 
 MAGIC = b"Obj\x01"
+RECORD = "record"
+MEMBERSHIP = "membership"
 MAX_BLOCK_BYTES = 1 << 30
 """Most bytes of a block that is read, packed or unpacked."""
 MAX_HEADER_BYTES = 1 << 20
@@ -36,17 +38,21 @@ _HEADER = fastavro.parse_schema(
         ],
     }
 )
-_NEEDED_FIELDS = ("url", "action", "provenance")
+_NEEDED_FIELDS = {RECORD: ("url", "action", "provenance"), MEMBERSHIP: ("group", "members")}
 _NO_SCHEMA = (SchemaParseException, UnknownType, AttributeError, *avro.UNREADABLE)
 
 
 class Container(NamedTuple):
-    """What a header says; `written` is the schema where it is not our own."""
+    """What a header says; `written` is the schema where it is not our own.
+
+    `kind` is the name of our schema that the datums are read by: RECORD or MEMBERSHIP.
+    """
 
     header: bytes
     codec: str
     sync: bytes
     written: Any
+    kind: str
 
 
 def open_container(head: bytes, *, source: str) -> Container:
@@ -65,23 +71,24 @@ def open_container(head: bytes, *, source: str) -> Container:
         check_codec(codec)
     except LookupError as exc:
         raise FormatError(f"{source}: {exc.args[0]}") from exc
-    written = _schema(header["meta"].get("avro.schema", b""), source=source)
-    return Container(head[: stream.tell()], codec, header["sync"], written)
+    written, kind = _schema(header["meta"].get("avro.schema", b""), source=source)
+    return Container(head[: stream.tell()], codec, header["sync"], written, kind)
 
 
 @cache
-def our_header() -> bytes:
+def our_header(kind: str) -> bytes:
     """Return the header of a container without compression: the same one always."""
     stream = io.BytesIO()
-    meta = {"avro.codec": b"null", "avro.schema": _published()}
-    fastavro.schemaless_writer(stream, _HEADER, {"magic": MAGIC, "meta": meta, "sync": our_sync()})
+    meta = {"avro.codec": b"null", "avro.schema": _published(kind)}
+    header = {"magic": MAGIC, "meta": meta, "sync": our_sync(kind)}
+    fastavro.schemaless_writer(stream, _HEADER, header)
     return stream.getvalue()
 
 
 @cache
-def our_sync() -> bytes:
+def our_sync(kind: str) -> bytes:
     """Return the sync marker, which other writers leave to chance: ours are to be reproducible."""
-    return hashlib.sha256(_published()).digest()[:SYNC_BYTES]
+    return hashlib.sha256(_published(kind)).digest()[:SYNC_BYTES]
 
 
 def framing(head: bytes) -> tuple[int, int, int]:
@@ -99,26 +106,36 @@ def framing(head: bytes) -> tuple[int, int, int]:
     return count, size, at
 
 
-def _published() -> bytes:
-    return json.dumps(avro.schema_document("record"), separators=(",", ":")).encode()
+def _published(kind: str) -> bytes:
+    return json.dumps(avro.schema_document(kind), separators=(",", ":")).encode()
 
 
-def _schema(text: bytes, *, source: str) -> Any:
+def _schema(text: bytes, *, source: str) -> tuple[Any, str]:
     try:
         written: Any = fastavro.parse_schema(json.loads(text))
     except _NO_SCHEMA as exc:
         raise _bad_header(source, f"avro.schema={text[:40]!r}", "an Avro schema in JSON") from exc
-    if written == avro.schema("record"):
-        return None
-    names = {field["name"] for field in _fields(written)}
-    if not names.issuperset(_NEEDED_FIELDS):
-        found = f"an Avro container of {_name(written)}"
-        raise _bad_header(source, found, f"records with {', '.join(_NEEDED_FIELDS)}")
+    for kind in _NEEDED_FIELDS:
+        if written == avro.schema(kind):
+            return None, kind
+    kind = _kind(written, source=source)
     try:
         _check_finite(written, ())
     except ValueError as exc:
         raise _bad_header(source, f"a schema with {exc}", "a type that takes bytes") from exc
-    return written
+    return written, kind
+
+
+def _kind(written: Any, *, source: str) -> str:
+    """What another schema may be resolved into, by the fields that it has."""
+    names = {field["name"] for field in _fields(written)}
+    for kind, needed in _NEEDED_FIELDS.items():
+        if names.issuperset(needed):
+            return kind
+    expected = " or ".join(
+        f"{kind}s with {', '.join(needed)}" for kind, needed in _NEEDED_FIELDS.items()
+    )
+    raise _bad_header(source, f"an Avro container of {_name(written)}", expected)
 
 
 def _fields(schema: Any) -> Any:

@@ -8,12 +8,13 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from itertools import groupby
-from typing import IO, NamedTuple
+from typing import IO, Generic, NamedTuple, TypeVar
 
 import msgspec
 from lxml import etree
 
 from schemas.errors import RecordError
+from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
@@ -41,29 +42,32 @@ class Parsed(NamedTuple):
     payload: bytes | None
 
 
-Build = Callable[[Parsed], Record]
+One = TypeVar("One", bound=Record | Membership)
+"""What a format makes of a unit."""
+
+Build = Callable[[Parsed], One]
 
 
-class Grammar(NamedTuple):
+class Grammar(NamedTuple, Generic[One]):
     """What a format adds to the reading of units.
 
-    `build` makes a record of an element, or raises RecordError. `quick` does so of a unit without
-    a parser, or returns None; `bulk` of many units that are alike. `payload` matches the start tag
-    of an element whose text is base64; `payload_name` is that element's name.
+    `build` makes a record or a membership of an element, or raises RecordError. `quick` does so of
+    a unit without a parser, or returns None; `bulk` of many units that are alike, records only.
+    `payload` matches the start tag of an element whose text is base64; `payload_name` is its name.
     """
 
     vocabulary: Vocabulary
     payload: re.Pattern[bytes]
     payload_name: str
-    build: Build
-    quick: Callable[[Unit], Record | None] | None = None
+    build: Build[One]
+    quick: Callable[[Unit], One | None] | None = None
     bulk: Bulk | None = None
 
 
 def read_units(
-    stream: IO[bytes], grammar: Grammar, *, span: Span, options: ReadOptions
-) -> Iterator[Record | Reject]:
-    """Yield a Record or a Reject for each unit and each stretch between units, in stream order."""
+    stream: IO[bytes], grammar: Grammar[One], *, span: Span, options: ReadOptions
+) -> Iterator[One | Record | Reject]:
+    """Yield what is built of each unit, a Reject for others and for what is between, in order."""
     scanner = Scanner(
         stream,
         grammar.vocabulary,
@@ -79,7 +83,7 @@ def read_units(
             yield from unit if isinstance(unit, list) else (unit,)
             continue
         try:
-            one: Record | Reject | None = quick(unit)
+            one: One | Reject | None = quick(unit)
         except RecordError as exc:
             one = units.reject(unit, exc)
         if one is not None:
@@ -132,10 +136,10 @@ def _never(unit: Unit) -> None:
     """For a format whose units are all parsed."""
 
 
-class _Units:
+class _Units(Generic[One]):
     """Units that wait for a parser, to be parsed together if they stand in the same context."""
 
-    def __init__(self, grammar: Grammar, scanner: Scanner, span: Span) -> None:
+    def __init__(self, grammar: Grammar[One], scanner: Scanner, span: Span) -> None:
         self._grammar = grammar
         self._scanner = scanner
         self._span = span
@@ -149,13 +153,13 @@ class _Units:
         self._size += len(unit.text)
         return self._size > _BATCH_BYTES
 
-    def flush(self) -> Iterator[Record | Reject]:
+    def flush(self) -> Iterator[One | Reject]:
         """Read all that wait, in order."""
         waiting, self.waiting, self._size = self.waiting, [], 0
         for _, units in groupby(waiting, lambda unit: id(unit.context)):
             yield from self._read(list(units))
 
-    def _read(self, units: list[Unit]) -> Iterator[Record | Reject]:
+    def _read(self, units: list[Unit]) -> Iterator[One | Reject]:
         texts, payloads = zip(*map(self._lighten, units), strict=True)
         try:
             elements = self._parse(units[0].context, texts)
@@ -204,7 +208,7 @@ class _Units:
     def _shut(self) -> bytes:
         return f"</{self._grammar.vocabulary.root}>".encode()
 
-    def _apart(self, units: list[Unit], exc: etree.XMLSyntaxError) -> Iterator[Record | Reject]:
+    def _apart(self, units: list[Unit], exc: etree.XMLSyntaxError) -> Iterator[One | Reject]:
         """Halve the batch until the units that are not well-formed stand alone."""
         if len(units) == 1:
             yield self.reject(units[0], _malformed(exc))
@@ -213,7 +217,7 @@ class _Units:
         yield from self._read(units[:middle])
         yield from self._read(units[middle:])
 
-    def _build(self, parsed: Parsed) -> Record | Reject:
+    def _build(self, parsed: Parsed) -> One | Reject:
         try:
             if len(parsed.unit.text) > _BATCH_BYTES:
                 _limit_attributes(parsed.element)

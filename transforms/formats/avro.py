@@ -1,22 +1,26 @@
 """Avro object container files of canonical records: what is archived, and read again as it was.
 
+A container has records or memberships; its schema says which.
+
 **Spec:** Apache Avro 1.12, "Object Container Files".
 
 **Keeps:** every field, the provenance too: it says where a record came from at first.
 
 **Reads beyond our own:** any codec that fastavro knows, and any schema that Avro resolves into
-`schemas/record.avsc`. Blocks are found by their headers, never by looking for the sync marker,
-which a content may hold. Only behind a damaged block is the marker looked for.
+`schemas/record.avsc` or `schemas/membership.avsc`. Blocks are found by their headers, never by
+looking for the sync marker, which a content may hold. Only behind a damaged block is the marker
+looked for.
 """
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple
 
 import msgspec
 
-from schemas import avro
+from schemas import avro, avro_membership
 from schemas.errors import FormatError, RecordError
+from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
@@ -27,6 +31,8 @@ from transforms.formats._container import (
     FRAMING_BYTES,
     MAX_BLOCK_BYTES,
     MAX_HEADER_BYTES,
+    MEMBERSHIP,
+    RECORD,
     SYNC_BYTES,
     Container,
     framing,
@@ -43,12 +49,13 @@ KEPT_BYTES = 1 << 20
 """Most bytes of a damaged block that its reject keeps."""
 
 _BLOCK_BYTES = 1 << 16
+_ONES = {MEMBERSHIP: "a group and its members", RECORD: "a record"}
 
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Record | Reject]:
-    """Yield the records of all blocks; one block at a time is in memory.
+) -> Iterator[Record | Membership | Reject]:
+    """Yield the records, or memberships, of all blocks; one block at a time is in memory.
 
     A damaged block costs its own records from the damage on.
     """
@@ -81,7 +88,10 @@ def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
 
 
 def write(
-    records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
+    records: Iterable[Record | Membership],
+    stream: IO[bytes],
+    *,
+    options: WriteOptions = WriteOptions(),
 ) -> None:
     """Write a container with blocks of about 64 KiB, or of one larger record each."""
     encode = encoder(options)
@@ -98,34 +108,47 @@ def write(
 
 
 class AvroEncoder:
-    """Records as datums of a container without compression; a frame is one block of it."""
+    """Records as datums of a container without compression; a frame is one block of it.
+
+    With `memberships` of the options, it takes memberships and no records.
+    """
 
     extension = "avro"
     frame_bytes = FRAMING_BYTES + SYNC_BYTES
 
+    def __init__(self, options: WriteOptions) -> None:
+        self._kind = MEMBERSHIP if options.memberships else RECORD
+
     def prolog(self) -> bytes:
         """Return the header; the same for all containers, so that the same records are the same."""
-        return our_header()
+        return our_header(self._kind)
 
-    def encode(self, record: Record) -> bytes:
+    def encode(self, record: Record | Membership) -> bytes:
         """Return one datum."""
-        return avro.encode(record)
+        if isinstance(record, Record):
+            return avro.encode(record) if self._kind == RECORD else self._refuse(record)
+        return self._refuse(record) if self._kind == RECORD else avro_membership.encode(record)
 
     def frame(self, records: list[bytes]) -> bytes:
         """Return one block, or nothing for no records."""
         if not records:
             return b""
         size = sum(map(len, records))
-        return b"".join((long(len(records)), long(size), *records, our_sync()))
+        return b"".join((long(len(records)), long(size), *records, our_sync(self._kind)))
 
     def epilog(self) -> bytes:
         """Return nothing: a container ends with a block."""
         return b""
 
+    def _refuse(self, record: Record | Membership) -> bytes:
+        found = _ONES[RECORD if isinstance(record, Record) else MEMBERSHIP]
+        reason = f"{found}, {record.url!r}; expected {_ONES[self._kind]}, as all of a container"
+        raise RecordError(f"not-a-{self._kind}", reason)
+
 
 def encoder(options: WriteOptions = WriteOptions()) -> AvroEncoder:
-    """Return the encoder; there is one way only to write a container."""
-    return AvroEncoder()
+    """Return the encoder of records or of memberships."""
+    return AvroEncoder(options)
 
 
 def _skip_block(tape: Tape, sync: bytes) -> bool:
@@ -156,8 +179,11 @@ class _BlockReader:
         self._span = span
         self._options = options
         self._resolved = False
+        self._decode: Callable[..., Record | Membership] = (
+            avro_membership.decode_next if container.kind == MEMBERSHIP else avro.decode_next
+        )
 
-    def results(self) -> Iterator[Record | Reject]:
+    def results(self) -> Iterator[Record | Membership | Reject]:
         while head := self._tape.peek(FRAMING_BYTES):
             try:
                 count, size, width = framing(head)
@@ -166,7 +192,9 @@ class _BlockReader:
             else:
                 yield from self._read_block(head[:width], count, size)
 
-    def _read_block(self, head: bytes, count: int, size: int) -> Iterator[Record | Reject]:
+    def _read_block(
+        self, head: bytes, count: int, size: int
+    ) -> Iterator[Record | Membership | Reject]:
         self._tape.skip(len(head))
         block = _Block(self._tape.offset, count, self._tape.take(size))
         mark = self._tape.take(SYNC_BYTES)
@@ -202,7 +230,7 @@ class _BlockReader:
         reject = self._reject(exc, kept, (begin, length))
         return msgspec.structs.replace(reject, truncated=length > len(kept))
 
-    def _records(self, block: _Block) -> Iterator[Record | Reject]:
+    def _records(self, block: _Block) -> Iterator[Record | Membership | Reject]:
         try:
             datums = self._unpack(block)
         except RecordError as exc:
@@ -226,9 +254,9 @@ class _BlockReader:
     def _unpack(self, block: _Block) -> bytes:
         return unpack(self._container.codec, block.packed, max_bytes=MAX_BLOCK_BYTES)
 
-    def _decode_next(self, stream: IO[bytes]) -> Record:
+    def _decode_next(self, stream: IO[bytes]) -> Record | Membership:
         try:
-            record = avro.decode_next(stream, written=self._container.written)
+            record = self._decode(stream, written=self._container.written)
         except RecordError as exc:
             if exc.code == "other-schema" and not self._resolved:
                 raise FormatError(f"{self._span.source}: {exc.reason}") from exc
@@ -236,7 +264,9 @@ class _BlockReader:
         self._resolved = True
         return record
 
-    def _admit(self, record: Record, place: _Place) -> Record | Reject:
+    def _admit(self, record: Record | Membership, place: _Place) -> Record | Membership | Reject:
+        if isinstance(record, Membership):
+            return record
         try:
             return admit(record, max_content_bytes=self._options.max_content_bytes)
         except RecordError as exc:

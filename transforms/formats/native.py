@@ -1,9 +1,10 @@
-"""JSON lines of canonical records, for eyes, diffs and golden files.
+"""JSON lines of canonical records and memberships, for eyes, diffs and golden files.
 
-One object a line, its keys sorted, without what is not stated; bytes are base64, times RFC 3339.
+One object a line, a membership if it has a `group`; its keys sorted, without what is not stated;
+bytes are base64, times RFC 3339.
 
-**Keeps:** every field. A record that was written by hand, without a provenance, gets its place in
-the stream as one.
+**Keeps:** every field. What was written by hand, without a provenance, gets its place in the
+stream as one.
 
 **Drops:** nothing; infinite numbers, which JSON has not, are refused.
 
@@ -19,12 +20,13 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from schemas.errors import RecordError
+from schemas.membership import Membership
 from schemas.record import Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats._canonical import admit
 from transforms.formats._dates import parse_date
-from transforms.formats._options import ReadOptions, WriteOptions, write_all
+from transforms.formats._options import Found, ReadOptions, WriteOptions, write_all
 
 MAX_LINE_BYTES = 512 << 20
 """Most bytes of a line that is read; base64 in base64, a content takes 16/9 of its size."""
@@ -35,15 +37,23 @@ _PIECE_BYTES = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TIMES = ("modified", "visited", "next_check")
 _NOWHERE = Provenance()
+_GROUP = b'"group"'
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class _Head(msgspec.Struct):
+    """As much of a line as tells a membership from a record."""
+
+    group: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Record | Reject]:
-    """Yield the record of each line; a line that is none costs nothing but itself."""
+) -> Iterator[Record | Membership | Reject]:
+    """Yield the record or membership of each line; a line that is none costs nothing but itself."""
     for found in _lines(stream, span):
         try:
-            yield _record(found, span, options)
+            yield _one(found, span, options)
         except RecordError as exc:
             yield _reject(found, exc, span)
 
@@ -64,13 +74,16 @@ def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
 
 
 def write(
-    records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
+    records: Iterable[Record | Membership],
+    stream: IO[bytes],
+    *,
+    options: WriteOptions = WriteOptions(),
 ) -> None:
     """Write a line for each record."""
     write_all(encoder(options), records, stream)
 
 
-def line(found: Record | Reject) -> bytes:
+def line(found: Found) -> bytes:
     """Return one line, its end included; raise RecordError for what JSON cannot hold."""
     try:
         return msgspec.json.encode(_stated(found), order="sorted") + b"\n"
@@ -89,7 +102,7 @@ class NativeEncoder:
         """Return nothing: the first line is a record."""
         return b""
 
-    def encode(self, record: Record) -> bytes:
+    def encode(self, record: Record | Membership) -> bytes:
         """Return one line."""
         return line(record)
 
@@ -154,28 +167,50 @@ def _skip_line(stream: IO[bytes]) -> int:
     return skipped
 
 
-def _record(found: _Line, span: Span, options: ReadOptions) -> Record:
+def _one(found: _Line, span: Span, options: ReadOptions) -> Record | Membership:
     if found.length > len(found.text):
         reason = f"a line of {found.length} bytes; expected at most {MAX_LINE_BYTES}"
         raise RecordError("line-too-long", reason)
-    record = _in_utc(_decode(found), zone=options.zone)
-    if record.provenance == _NOWHERE:
+    one = _decode(found)
+    if one.provenance == _NOWHERE:
         place = Provenance(
             source=span.source, span=span.ordinal, line=found.number, offset=found.offset
         )
-        record = msgspec.structs.replace(record, provenance=place)
+        one = msgspec.structs.replace(one, provenance=place)
+    if isinstance(one, Membership):
+        return one
+    record = _in_utc(one, zone=options.zone)
     return admit(record, max_content_bytes=options.max_content_bytes)
 
 
-def _decode(found: _Line) -> Record:
+def _decode(found: _Line) -> Record | Membership:
     text = found.text
     if found.offset == 0:
         text = text.removeprefix(_BYTE_ORDER_MARK)
     try:
         return msgspec.json.decode(text, type=Record)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        reason = str(exc).replace("Invalid ", "unreadable ").replace("invalid ", "unreadable ")
-        raise RecordError("bad-json", f"{reason}; expected a record in JSON") from exc
+    except _NO_JSON as exc:
+        if not _has_group(text):
+            raise _bad_json(exc, "record") from exc
+    try:
+        return msgspec.json.decode(text, type=Membership)
+    except _NO_JSON as exc:
+        raise _bad_json(exc, "membership") from exc
+
+
+def _has_group(text: bytes) -> bool:
+    """Whether what is no record is a membership; records need no second look at them."""
+    if _GROUP not in text:
+        return False
+    try:
+        return msgspec.json.decode(text, type=_Head).group is not msgspec.UNSET
+    except _NO_JSON as exc:
+        raise _bad_json(exc, "record or a membership") from exc
+
+
+def _bad_json(exc: Exception, name: str) -> RecordError:
+    reason = str(exc).replace("Invalid ", "unreadable ").replace("invalid ", "unreadable ")
+    return RecordError("bad-json", f"{reason}; expected a {name} in JSON")
 
 
 def _in_utc(record: Record, *, zone: str) -> Record:

@@ -13,20 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from membership_strategies import memberships
 from schemas import avro as datums
+from schemas.acl import Scope
 from schemas.errors import FormatError, RecordError
+from schemas.membership import Member, Membership
 from schemas.record import Action, Content, Encoding, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from schemas.varint import long
 from strategies import records
 from transforms.formats import avro
-from transforms.formats._container import our_sync
+from transforms.formats._container import RECORD, our_sync
 from transforms.formats._options import ReadOptions, WriteOptions
 
 ENCODER = avro.encoder(WriteOptions())
 HEADER = ENCODER.prolog()
-SYNC = our_sync()
+SYNC = our_sync(RECORD)
 MEBIBYTE = 1 << 20
 PLACE = Provenance(source="feed.xml", span=2, line=30, offset=400, datasource="hr", feedtype="full")
 SIX = tuple(
@@ -48,7 +51,7 @@ STARTS = (
 CONTAINER = HEADER + b"".join(BLOCKS)
 
 
-def read(container: bytes, **options: Any) -> list[Record | Reject]:
+def read(container: bytes, **options: Any) -> list[Record | Membership | Reject]:
     return list(avro.read(io.BytesIO(container), options=ReadOptions(**options)))
 
 
@@ -67,7 +70,7 @@ def by_fastavro(*found: Record, codec: str) -> bytes:
     return stream.getvalue()
 
 
-def read_spans(container: bytes, spans: list[Span]) -> Iterator[Record | Reject]:
+def read_spans(container: bytes, spans: list[Span]) -> Iterator[Record | Membership | Reject]:
     for span in spans:
         end = None if span.length is None else span.offset + span.length
         yield from avro.read(io.BytesIO(container[span.offset : end]), span=span)
@@ -82,7 +85,7 @@ def only_reject(container: bytes, **options: Any) -> Reject:
     return reject
 
 
-def urls(found: list[Record | Reject]) -> str:
+def urls(found: list[Record | Membership | Reject]) -> str:
     """The last letters of the urls that were read, and ! for a reject."""
     return "".join("!" if isinstance(one, Reject) else one.url[-1] for one in found)
 
@@ -439,3 +442,101 @@ def test_a_container_with_a_schema_that_avro_cannot_resolve_is_a_format_error() 
 def test_a_value_that_avro_cannot_resolve_is_a_reject() -> None:
     found = read(other_container("title", ["null", "string", "long"], "other", 5))
     assert urls(found) == "1!"
+
+
+# Memberships
+
+STAFF = Membership(
+    group=Member(name="staff", scope=Scope.GROUP),
+    members=(Member(name="joe", scope=Scope.USER),),
+    provenance=PLACE,
+)
+OF_MEMBERSHIPS = avro.encoder(WriteOptions(memberships=True))
+
+
+def container_of_memberships(*found: Membership) -> bytes:
+    stream = io.BytesIO()
+    avro.write(found, stream, options=WriteOptions(memberships=True))
+    return stream.getvalue()
+
+
+def refusal(encoder: avro.AvroEncoder, found: Record | Membership) -> tuple[str, str]:
+    with pytest.raises(RecordError) as caught:
+        encoder.encode(found)
+    return caught.value.code, caught.value.reason
+
+
+@given(st.lists(memberships(), max_size=3))
+def test_memberships_are_read_back_as_they_were(found: list[Membership]) -> None:
+    assert read(container_of_memberships(*found)) == found
+
+
+def test_fastavro_reads_memberships_that_we_write() -> None:
+    (found,) = fastavro.reader(io.BytesIO(container_of_memberships(STAFF)))
+    assert msgspec.convert(found, Membership) == STAFF
+
+
+def test_memberships_are_read_in_spans_too() -> None:
+    encoded = [OF_MEMBERSHIPS.frame([OF_MEMBERSHIPS.encode(STAFF)])] * 3
+    container = OF_MEMBERSHIPS.prolog() + b"".join(encoded)
+    assert list(read_spans(container, cut(container))) == [STAFF] * 3
+
+
+def test_a_membership_that_is_damaged_costs_the_rest_of_its_block() -> None:
+    container = bytearray(container_of_memberships(STAFF, STAFF))
+    place = container.rindex(b"\x0astaff")
+    container[place] = 0x7F
+    assert [type(one) for one in read(bytes(container))] == [Membership, Reject]
+
+
+def test_the_reject_of_a_damaged_membership_says_what_was_expected() -> None:
+    container = bytearray(container_of_memberships(STAFF))
+    container[container.rindex(b"\x0astaff")] = 0x7F
+    assert only_reject(bytes(container)).reason.endswith(
+        "; expected one Avro datum of a membership"
+    )
+
+
+def test_a_container_of_memberships_takes_no_record() -> None:
+    assert refusal(OF_MEMBERSHIPS, SIX[0]) == (
+        "not-a-membership",
+        "a record, 'http://www.example.com/0'; "
+        "expected a group and its members, as all of a container",
+    )
+
+
+def test_a_container_of_records_takes_no_membership() -> None:
+    assert refusal(ENCODER, STAFF) == (
+        "not-a-record",
+        "a group and its members, 'staff'; expected a record, as all of a container",
+    )
+
+
+def test_memberships_of_a_schema_that_avro_cannot_resolve_are_a_format_error() -> None:
+    fields = [{"name": name, "type": "string"} for name in ("group", "members")]
+    stream = io.BytesIO()
+    team = fastavro.parse_schema({"type": "record", "name": "Team", "fields": fields})
+    fastavro.writer(stream, team, [{"group": "staff", "members": "joe"}])
+    stream.seek(0)
+    with pytest.raises(FormatError) as caught:
+        list(avro.read(stream, span=Span(source="a.avro")))
+    assert str(caught.value).startswith("a.avro: Schema mismatch: ")
+
+
+def test_memberships_of_a_smaller_schema_are_read() -> None:
+    scope = {"type": "enum", "name": "Scope", "symbols": ["GROUP", "USER"]}
+    kinds = [{"name": "name", "type": "string"}, {"name": "scope", "type": scope}]
+    member = {"type": "record", "name": "Member", "fields": kinds}
+    fields = [
+        {"name": "group", "type": member},
+        {"name": "members", "type": {"type": "array", "items": "Member"}},
+    ]
+    stream = io.BytesIO()
+    membership = {"type": "record", "name": "Membership", "fields": fields}
+    one = {
+        "group": {"name": "staff", "scope": "GROUP"},
+        "members": [{"name": "joe", "scope": "USER"}],
+    }
+    fastavro.writer(stream, fastavro.parse_schema(membership), [one])
+    (found,) = read(stream.getvalue())
+    assert found == msgspec.structs.replace(STAFF, provenance=Provenance())

@@ -12,6 +12,8 @@ from schemas.errors import FormatError, RecordError
 from schemas.varint import long
 from transforms.formats._container import (
     MAX_BLOCK_BYTES,
+    MEMBERSHIP,
+    RECORD,
     framing,
     open_container,
     our_header,
@@ -47,24 +49,39 @@ def complaint(head: bytes) -> str:
 
 
 def test_our_header_is_one_that_fastavro_reads() -> None:
-    container = fastavro.reader(io.BytesIO(our_header()))
+    container = fastavro.reader(io.BytesIO(our_header(RECORD)))
     assert json.loads(container.metadata["avro.schema"]) == avro.schema_document("record")
 
 
 def test_our_header_says_what_we_made_it_say() -> None:
-    container = open_container(our_header() + b"a block", source="")
-    assert container == (our_header(), "null", our_sync(), None)
+    container = open_container(our_header(RECORD) + b"a block", source="")
+    assert container == (our_header(RECORD), "null", our_sync(RECORD), None, RECORD)
 
 
 def test_our_header_is_always_the_same() -> None:
-    first = our_header()
+    first = our_header(RECORD)
     our_header.cache_clear()
     our_sync.cache_clear()
-    assert our_header() == first
+    assert our_header(RECORD) == first
 
 
 def test_our_sync_marker_has_16_bytes() -> None:
-    assert len(our_sync()) == 16
+    assert len(our_sync(RECORD)) == 16
+
+
+def test_our_header_of_memberships_has_their_schema() -> None:
+    container = fastavro.reader(io.BytesIO(our_header(MEMBERSHIP)))
+    assert json.loads(container.metadata["avro.schema"]) == avro.schema_document("membership")
+
+
+def test_our_header_of_memberships_is_known_as_ours() -> None:
+    header = our_header(MEMBERSHIP)
+    container = open_container(header, source="")
+    assert container == (header, "null", our_sync(MEMBERSHIP), None, MEMBERSHIP)
+
+
+def test_memberships_and_records_have_other_sync_markers() -> None:
+    assert our_sync(MEMBERSHIP) != our_sync(RECORD)
 
 
 # Others
@@ -82,8 +99,22 @@ def test_a_header_of_fastavro_with_our_schema_is_known_as_ours() -> None:
     assert (container.codec, container.sync, container.written) == ("deflate", SYNC, None)
 
 
+def test_another_schema_with_group_and_members_is_one_of_memberships() -> None:
+    fields = [{"name": name, "type": "string"} for name in ("members", "since", "group")]
+    container = open_container(
+        header_of({"type": "record", "name": "Team", "fields": fields}), source=""
+    )
+    assert (container.kind, container.written["name"]) == (MEMBERSHIP, "Team")
+
+
+def test_a_schema_with_the_fields_of_both_is_one_of_records() -> None:
+    document = record_of()
+    document["fields"] += [{"name": name, "type": "string"} for name in ("group", "members")]
+    assert open_container(header_of(document), source="").kind == RECORD
+
+
 def test_a_header_without_a_codec_has_none() -> None:
-    head = b"Obj\x01" + our_header()[4:].replace(b"avro.codec", b"some.other")
+    head = b"Obj\x01" + our_header(RECORD)[4:].replace(b"avro.codec", b"some.other")
     assert open_container(head, source="").codec == "null"
 
 
@@ -129,15 +160,17 @@ def test_a_header_without_a_codec_has_none() -> None:
         (
             header_of({"type": "record", "name": "User", "namespace": "org", "fields": []}),
             "a.avro: an Avro container of 'org.User'; "
-            "expected records with url, action, provenance",
+            "expected records with url, action, provenance or memberships with group, members",
         ),
         (
             header_of("string"),
-            "a.avro: an Avro container of 'string'; expected records with url, action, provenance",
+            "a.avro: an Avro container of 'string'; "
+            "expected records with url, action, provenance or memberships with group, members",
         ),
         (
             header_of({"type": "array", "items": "string"}),
-            "a.avro: an Avro container of 'array'; expected records with url, action, provenance",
+            "a.avro: an Avro container of 'array'; "
+            "expected records with url, action, provenance or memberships with group, members",
         ),
     ],
     ids=[

@@ -60,7 +60,7 @@ QUICK = PARSED._replace(quick=quick)
 
 
 def read(
-    inner: bytes, *, root: bytes = b"<list>", grammar: Grammar = PARSED
+    inner: bytes, *, root: bytes = b"<list>", grammar: Grammar[Record] = PARSED
 ) -> list[Record | Reject]:
     stream = io.BytesIO(root + inner + b"</list>")
     span = Span(source="cards.xml")

@@ -40,7 +40,7 @@ def by_express(markup: bytes) -> list[Record | Reject]:
     return list(units(markup, _grammar(refuse)._replace(quick=builder.quick)))
 
 
-def units(markup: bytes, grammar: Grammar) -> Iterator[Record | Reject]:
+def units(markup: bytes, grammar: Grammar[Record]) -> Iterator[Record | Reject]:
     return read_units(io.BytesIO(markup), grammar, span=Span(), options=USUAL)
 
 
@@ -58,7 +58,7 @@ def written(case: Held) -> bytes:
     return stream.getvalue()
 
 
-def _grammar(build: Build) -> Grammar:
+def _grammar(build: Build[Record]) -> Grammar[Record]:
     return Grammar(gsa_feed._VOCABULARY, gsa_feed._PAYLOAD, "content", build)
 
 

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from membership_strategies import memberships
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import RecordError
+from schemas.membership import Member, Membership
+from schemas.notice import Notice
 from schemas.record import (
     Action,
     Content,
@@ -21,11 +24,11 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from schemas.reject import Reject
+from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from strategies import provenances, records
 from transforms.formats import native
-from transforms.formats._options import ReadOptions, WriteOptions
+from transforms.formats._options import Found, ReadOptions, WriteOptions
 
 MEBIBYTE = 1 << 20
 URL = "http://www.example.com/"
@@ -39,11 +42,11 @@ def record(**fields: Any) -> Record:
     return Record(url=URL, action=Action.ADD, **fields)
 
 
-def read(lines: bytes, **options: Any) -> list[Record | Reject]:
+def read(lines: bytes, **options: Any) -> list[Record | Membership | Reject]:
     return list(native.read(io.BytesIO(lines), options=ReadOptions(**options)))
 
 
-def read_one(line: bytes, **options: Any) -> Record | Reject:
+def read_one(line: bytes, **options: Any) -> Record | Membership | Reject:
     (found,) = read(line, **options)
     return found
 
@@ -58,7 +61,7 @@ def cut(lines: bytes, span_bytes: int) -> list[Span]:
     return list(native.cut(io.BytesIO(lines), source="a.jsonl", span_bytes=span_bytes))
 
 
-def read_spans(lines: bytes, spans: list[Span]) -> list[Record | Reject]:
+def read_spans(lines: bytes, spans: list[Span]) -> list[Record | Membership | Reject]:
     parts = [
         (lines[span.offset : None if span.length is None else span.offset + span.length], span)
         for span in spans
@@ -66,7 +69,7 @@ def read_spans(lines: bytes, spans: list[Span]) -> list[Record | Reject]:
     return [found for part, span in parts for found in native.read(io.BytesIO(part), span=span)]
 
 
-def placeless(found: list[Record | Reject]) -> list[Record | Reject]:
+def placeless(found: list[Record | Membership | Reject]) -> list[Record | Membership | Reject]:
     """As if all had been read in one span of no name."""
     return [
         msgspec.structs.replace(one, source="", span=0)
@@ -425,3 +428,82 @@ def test_a_small_stream_is_one_span(lines: bytes) -> None:
 def test_any_spans_read_as_the_whole_does(lines: list[bytes], span_bytes: int) -> None:
     whole = b"".join(lines)
     assert placeless(read_spans(whole, cut(whole, span_bytes))) == read(whole)
+
+
+# Memberships
+
+STAFF = Membership(
+    group=Member(name="staff", scope=Scope.GROUP),
+    members=(Member(name="joe", scope=Scope.USER, case_sensitive=False),),
+    provenance=PLACE,
+)
+
+
+@given(memberships().filter(lambda one: one.provenance != Provenance()))
+def test_a_membership_is_read_back_as_it_was(found: Membership) -> None:
+    assert read(native.line(found)) == [found]
+
+
+def test_records_and_memberships_may_stand_side_by_side() -> None:
+    stream = io.BytesIO()
+    found: list[Record | Membership] = [record(provenance=PLACE), STAFF, record(provenance=PLACE)]
+    native.write(found, stream)
+    assert read(stream.getvalue()) == [*found]
+
+
+def test_a_membership_without_a_provenance_gets_its_place() -> None:
+    (found,) = read(b'\n{"members": [], "group": {"scope": "GROUP", "name": "staff"}}')
+    assert found == Membership(
+        group=Member(name="staff", scope=Scope.GROUP), provenance=Provenance(line=2, offset=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (
+            Membership(group=Member(name="staff", scope=Scope.GROUP)),
+            b'{"group":{"name":"staff","scope":"GROUP"}}\n',
+        ),
+        (
+            Filtered(code="up-to-date", url="u", action="ADD"),
+            b'{"action":"ADD","code":"up-to-date","url":"u"}\n',
+        ),
+        (
+            Notice(code="delimiter", detail="x; y", offset=3),
+            b'{"code":"delimiter","detail":"x; y","offset":3}\n',
+        ),
+    ],
+)
+def test_whatever_a_reader_yields_is_a_line(found: Found, line: bytes) -> None:
+    assert native.line(found) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (
+            b'{"group":{"name":"staff"}}',
+            "Object missing required field `scope` - at `$.group`; expected a membership in JSON",
+        ),
+        (
+            b'{"group":{"name":"staff","scope":"GROUP"},"url":"u"}',
+            "Object contains unknown field `url`; expected a membership in JSON",
+        ),
+        (
+            b'{"group":null}',
+            "Expected `object`, got `null` - at `$.group`; expected a membership in JSON",
+        ),
+        (
+            b'{"url":"u","action":"ADD","title":{"group":1}}',
+            "Expected `str | null`, got `object` - at `$.title`; expected a record in JSON",
+        ),
+        (
+            b'{"group":{"name":"staff","scope":"GROUP"}',
+            "Input data was truncated; expected a record or a membership in JSON",
+        ),
+    ],
+)
+def test_a_line_that_is_no_membership_is_a_reject(line: bytes, reason: str) -> None:
+    reject = only_reject(line)
+    assert (reject.code, reject.reason) == ("bad-json", reason)
