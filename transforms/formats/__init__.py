@@ -3,11 +3,26 @@
 import re
 from collections.abc import Callable
 
-from transforms.formats import avro, gsa_feed, native, thunderstone
+from transforms.formats import (
+    authorizer_stream,
+    avro,
+    groups_csv,
+    gsa_feed,
+    gsa_groups,
+    lister_stream,
+    native,
+    retriever_stream,
+    thunderstone,
+)
+from transforms.formats._command_sniff import sniff_stream
 from transforms.formats._encoding import detect
 from transforms.formats._options import (
     Cutter,
+    Docids,
     Encoder,
+    Found,
+    Mode,
+    NotFound,
     Reader,
     ReadOptions,
     WriteOptions,
@@ -18,7 +33,11 @@ __all__ = [
     "READERS",
     "WRITERS",
     "Cutter",
+    "Docids",
     "Encoder",
+    "Found",
+    "Mode",
+    "NotFound",
     "ReadOptions",
     "Reader",
     "WriteOptions",
@@ -28,23 +47,45 @@ __all__ = [
 READERS: dict[str, Reader] = {
     "gsa-feed": gsa_feed.read,
     "thunderstone": thunderstone.read,
+    "lister-stream": lister_stream.read,
+    "retriever-stream": retriever_stream.read,
+    "authorizer-stream": authorizer_stream.read,
+    "gsa-groups": gsa_groups.read,
+    "groups-csv": groups_csv.read,
     "avro": avro.read,
     "native": native.read,
 }
 CUTTERS: dict[str, Cutter] = {
     "gsa-feed": gsa_feed.cut,
     "thunderstone": thunderstone.cut,
+    "lister-stream": lister_stream.cut,
+    "retriever-stream": retriever_stream.cut,
+    "authorizer-stream": authorizer_stream.cut,
+    "gsa-groups": gsa_groups.cut,
+    "groups-csv": groups_csv.cut,
     "avro": avro.cut,
     "native": native.cut,
 }
 WRITERS: dict[str, Callable[[WriteOptions], Encoder]] = {
     "gsa-feed": gsa_feed.encoder,
     "thunderstone": thunderstone.encoder,
+    "lister-stream": lister_stream.encoder,
+    "retriever-stream": retriever_stream.encoder,
+    "authorizer-stream": authorizer_stream.encoder,
+    "gsa-groups": gsa_groups.encoder,
     "avro": avro.encoder,
     "native": native.encoder,
 }
 
-_ROOTS = {"gsafeed": "gsa-feed", "ThunderstoneReplication": "thunderstone"}
+LONE = frozenset({"retriever-stream"})
+"""Formats of which a stream holds one record."""
+
+_ROOTS = {
+    "gsafeed": "gsa-feed",
+    "ThunderstoneReplication": "thunderstone",
+    "xmlgroups": "gsa-groups",
+}
+_CSV_HEADER = re.compile(rb'(?:\xef\xbb\xbf)?"?group"?,"?member"?,"?scope"?[,\r\n]', re.IGNORECASE)
 _ROOT = re.compile(rf"<(?:\w+:)?({'|'.join(_ROOTS)})(?=[\s/>])")
 
 
@@ -54,6 +95,11 @@ def sniff(head: bytes) -> str | None:
         return "avro"
     if head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
         return "native"
+    stream = sniff_stream(head)
+    if stream:
+        return stream
+    if _CSV_HEADER.match(head):
+        return "groups-csv"
     codec, mark = detect(head, source="")
     root = _ROOT.search(head[mark:].decode(codec, "replace"))
     return _ROOTS[root[1]] if root else None

@@ -20,8 +20,12 @@ READABLE = sorted(
     and path.parent.name != "convert"
     and b'\n{"error":' not in b"\n" + path.with_suffix(".jsonl").read_bytes()
 )
-NAMES = ["gsa-feed", "thunderstone", "avro", "native"]
-EVERY_FORMAT = pytest.mark.parametrize("name", NAMES)
+ARCHIVED = ["gsa-feed", "thunderstone", "avro", "native"]
+"""The formats that hold every kind of record."""
+
+STREAMS = ["lister-stream", "retriever-stream", "authorizer-stream"]
+READ = ["gsa-feed", "thunderstone", *STREAMS, "gsa-groups", "groups-csv", "avro", "native"]
+EVERY_FORMAT = pytest.mark.parametrize("name", ARCHIVED)
 
 
 def encoder(name: str) -> Encoder:
@@ -63,11 +67,14 @@ def test_the_format_of_what_is_written_is_found(name: str) -> None:
         (b"", None),
         (b"Obj", None),
         (b"[", None),
-        (b"<xmlgroups>", None),
+        (b"<xmlgroups>", "gsa-groups"),
+        (b"group,member,scope\n", "groups-csv"),
+        (b"\xef\xbb\xbfGroup,Member,Scope,Namespace\r\n", "groups-csv"),
+        (b"group,members\n", None),
         (b"<gsafeeds>", None),
         (b"<html><body>gsafeed</body></html>", None),
         (b"<!DOCTYPE gsafeed>", None),
-        (b"GSA Adaptor Data Version 1 [\n]", None),
+        (b"GSA Adaptor Data Version 1 [\n]", "lister-stream"),
         (bytes(range(256)), None),
     ],
 )
@@ -75,9 +82,13 @@ def test_a_format_is_found_by_its_first_bytes(head: bytes, name: str | None) -> 
     assert sniff(head) == name
 
 
-@pytest.mark.parametrize("table", [READERS, CUTTERS, WRITERS])
-def test_every_format_has_its_place_in_every_table(table: dict[str, object]) -> None:
-    assert list(table) == NAMES
+@pytest.mark.parametrize("table", [READERS, CUTTERS])
+def test_every_format_has_its_place_in_the_tables_of_reading(table: dict[str, object]) -> None:
+    assert list(table) == READ
+
+
+def test_every_format_but_groups_as_csv_is_written() -> None:
+    assert list(WRITERS) == [name for name in READ if name != "groups-csv"]
 
 
 @EVERY_FORMAT
@@ -100,13 +111,22 @@ def test_a_cutter_names_the_source_of_its_spans(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "extension"),
-    [("gsa-feed", "xml"), ("thunderstone", "xml"), ("avro", "avro"), ("native", "jsonl")],
+    [
+        ("gsa-feed", "xml"),
+        ("thunderstone", "xml"),
+        ("lister-stream", "stream"),
+        ("retriever-stream", "stream"),
+        ("authorizer-stream", "stream"),
+        ("gsa-groups", "xml"),
+        ("avro", "avro"),
+        ("native", "jsonl"),
+    ],
 )
 def test_a_format_has_its_extension(name: str, extension: str) -> None:
     assert encoder(name).extension == extension
 
 
-@pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", "avro"])
+@pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", *STREAMS, "gsa-groups", "avro"])
 def test_an_empty_stream_is_refused(name: str) -> None:
     with pytest.raises(FormatError):
         list(READERS[name](io.BytesIO(b"")))

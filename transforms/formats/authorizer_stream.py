@@ -1,0 +1,186 @@
+"""Reads and writes authorizer streams: which documents a user may see, asked and answered.
+
+**Spec:** GSA adaptor library, CommandStreamParser, "Authorizer Commands".
+
+A record for each id, with its status as the Extra `stream/authz-status`; in a question, which the
+deployed parser does not read, the user and its groups as the Extras `stream/username` and
+`stream/group`. The deployed adaptor asks by `username`, the specification by `user`.
+
+**Drops:** passwords; a status that is none of PERMIT, DENY and INDETERMINATE, as the deployed
+parser does. Of two answers for one id, to the same user,
+the last one counts.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+from msgspec.structs import replace
+
+from schemas.errors import FormatError, RecordError
+from schemas.notice import Notice
+from schemas.record import Action, Extra, Provenance, Record
+from schemas.reject import Reject
+from schemas.span import Span
+from transforms.formats._command_tokens import (
+    COMMAND_NAMES,
+    KEPT_BYTES,
+    Tokens,
+    notice,
+    read_header,
+    read_line_ends,
+)
+from transforms.formats._command_write import GROUP, STATUSES, USERNAME, AuthorizerEncoder
+from transforms.formats._commands import OVERLAP, Command, Commands, UnknownNames, shown_name
+from transforms.formats._docids import url_maker
+from transforms.formats._options import Found, Mode, ReadOptions, WriteOptions, write_all
+
+STATUS = "stream/authz-status"
+
+_FOREIGN = frozenset(COMMAND_NAMES) - {"id", "id-list", "authz-status"}
+_ASKERS = {"username": USERNAME, "user": USERNAME, "group": GROUP}
+_SECRET = "password"  # the name of the command that holds one
+
+
+def read(
+    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
+) -> Iterator[Found]:
+    """Yield a record for each id, when all are read: answers are held, some hundred bytes each."""
+    yield from _Answers(stream, span, options).results()
+
+
+def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
+    """Yield the whole stream: what it begins with may concern all that follows."""
+    yield Span(source=source)
+
+
+def write(
+    records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
+) -> None:
+    """Write one stream of answers, or of questions where records have a user."""
+    write_all(encoder(options), records, stream)
+
+
+def encoder(options: WriteOptions = WriteOptions()) -> AuthorizerEncoder:
+    """Return the encoder."""
+    return AuthorizerEncoder(options)
+
+
+_Question = tuple[tuple[Extra, ...], str]
+"""Who asks, and for which doc id."""
+
+
+class _Answers:
+    def __init__(self, stream: IO[bytes], span: Span, options: ReadOptions) -> None:
+        self._tokens = Tokens(stream, span, options)
+        self._commands = Commands(self._tokens, span=span)
+        self._span = span
+        self._options = options
+        self._is_strict = options.mode is Mode.STRICT
+        self._url_of = url_maker(options.docids)
+        self._unknown = UnknownNames()
+        self._answers: dict[_Question, Record] = {}
+        self._asker: tuple[Extra, ...] = ()
+        self._trouble: RecordError | None = None
+        self._question: _Question | None = None
+        self._has_begun = False
+
+    def results(self) -> Iterator[Found]:
+        yield from read_header(self._tokens, span=self._span, options=self._options)
+        yield from read_line_ends(self._tokens, span=self._span, options=self._options)
+        for command in self._commands:
+            yield from self._take(command)
+        yield from self._answers.values()
+
+    def _take(self, command: Command) -> Iterator[Notice | Reject]:
+        try:
+            yield from self._answer(command)
+        except RecordError as exc:
+            if self._is_strict:
+                where = f"{self._span.source} (byte {command.offset})"
+                raise FormatError(f"{where}: {exc.reason}") from exc
+            yield self._reject(exc, command)
+        if command.is_mended:
+            yield self._notice("overlap", OVERLAP, command)
+
+    def _answer(self, command: Command) -> Iterator[Notice]:
+        name = command.name
+        if command.trouble and self._is_strict:
+            raise command.trouble
+        if name == "id":
+            self._begin(command)
+        elif name == "authz-status":
+            yield from self._set_status(command)
+        elif name in _ASKERS:
+            self._ask(command)
+        elif name in _FOREIGN:
+            raise RecordError("bad-command", f"{name}; expected id or authz-status")
+        elif name != _SECRET:
+            detail = f"{shown_name(name)!r}, a command that nobody knows; skipped"
+            yield self._notice(self._unknown.code(name), detail, command)
+
+    def _begin(self, command: Command) -> None:
+        """An id that the same user asks for again is answered again."""
+        self._question, self._has_begun = None, True
+        trouble = command.trouble or self._trouble
+        if trouble:
+            raise trouble
+        docid = _stated(command)
+        place = Provenance(source=self._span.source, span=self._span.ordinal, offset=command.offset)
+        self._question = (self._asker, docid)
+        self._answers[self._question] = Record(
+            url=self._url_of(docid), action=Action.UPDATE, extras=self._asker, provenance=place
+        )
+
+    def _set_status(self, command: Command) -> Iterator[Notice]:
+        if not self._has_begun:
+            raise RecordError("no-id", "authz-status; expected id or id-list before it")
+        if command.trouble:
+            raise command.trouble
+        status = _stated(command)
+        if self._question is None:
+            detail = "authz-status of an id that was set aside; not taken"
+            yield self._notice("authz-status", detail, command)
+        elif status not in STATUSES:
+            detail = f"authz-status={status!r}, none of {', '.join(STATUSES)}; not taken"
+            yield self._notice("authz-status", detail, command)
+        else:
+            answered = self._answers[self._question]
+            kept = tuple(extra for extra in answered.extras if extra.place != STATUS)
+            extras = (*kept, Extra(STATUS, status))
+            self._answers[self._question] = replace(answered, extras=extras)
+
+    def _ask(self, command: Command) -> None:
+        """Of a user that cannot be read nobody can say what it may see."""
+        asker = Extra(_ASKERS[command.name], command.argument or "")
+        trouble = command.trouble and RecordError(
+            command.trouble.code, f"{command.trouble.reason}, where a user or group is named"
+        )
+        if asker.place == USERNAME:
+            self._asker, self._trouble = (asker,), trouble
+        else:
+            self._asker, self._trouble = (*self._asker, asker), self._trouble or trouble
+
+    def _notice(self, code: str, detail: str, command: Command) -> Notice:
+        return notice(code, detail, self._span, command.offset)
+
+    def _reject(self, exc: RecordError, command: Command) -> Reject:
+        kept = command.token[:KEPT_BYTES]
+        return Reject(
+            code=exc.code,
+            reason=exc.reason,
+            stage="read",
+            source=self._span.source,
+            span=self._span.ordinal,
+            offset=command.offset,
+            length=len(command.token),
+            url=None if command.argument is None else self._url_of(command.argument),
+            data=kept,
+            truncated=len(command.token) > len(kept),
+        )
+
+
+def _stated(command: Command) -> str:
+    name = command.name
+    if command.argument is None:
+        raise RecordError("no-argument", f"{name} without an argument; expected {name}=…")
+    return command.argument
