@@ -57,17 +57,69 @@ say is a loss of acl; an ACL alone is rejected (acl-alone); crawl-immediately, c
 scoring, overwrite-acls and the authmethod NEGOTIATE are losses, as is metadata that XML cannot
 hold; content in zlib becomes plain base64.
 
+Command streams::
+
+    record              lister-stream             retriever-stream          authorizer-stream
+    ------------------  ------------------------  ------------------------  ------------------------
+    ADD with content    loss content              as it is                  as any: only what says
+    ADD with only body  loss content              text/plain content        who is asked for or what
+    ADD to be crawled   as it is                  reject no-content         is answered (extras at
+    UPDATE              reject partial-update     reject partial-update     stream/username, stream/
+    DELETE              as it is                  its url alone             authz-status); else
+                                                                            reject no-authz-status
+    DELETE_PATTERN      reject delete-pattern     the same                  the same
+    UPDATE_INDEX        filtered update-index     the same                  the same
+    ACL of a document   loss acl                  one rule of case; no      loss acl
+                                                  type unqualified, no
+                                                  empty name: else loss
+                                                  acl of just that
+    ACL alone           loss acl; filtered        the same                  as any
+                        acl-alone
+
+    field               lister-stream             retriever-stream          authorizer-stream
+    ------------------  ------------------------  ------------------------  ------------------------
+    texts, categories,  loss                      metadata, in this order;  loss
+    metadata, fields                              a pair again, or no
+                                                  text: loss
+    body beside         with the content          loss                      with the content
+    content
+    mimetype            loss                      as it is                  loss
+    charset             loss                      in the mimetype; loss if  loss
+                                                  that is missing, or has
+                                                  another
+    modified            in whole seconds          in whole seconds          loss
+    lock, crawl-once    as it is, but never       as they are               loss
+                        false
+    crawl-immediately   as it is, but never       loss                      loss
+                        false
+    display url         as it is; loss where no   as it is; loss where no   loss
+                        url for Java              url for Java
+    secure, no-index,   loss                      as they are; an anchor    loss
+    no-follow, anchors,                           that is no url for Java:
+    no-archive                                    loss
+    other hints, size,  loss                      loss                      loss
+    visited, history,
+    next check,
+    overwrite-acls
+    extras              unknown commands; else    unknown commands and      one user, its groups,
+                        loss                      params; else loss         one answer; else loss
+
+Groups feeds take groups with their members, and no documents: reject no-membership. Groups are
+rejected (membership) by what has no groups.
+
 Avro and native hold everything.
 """
 
 from schemas.errors import ConfigError
 from schemas.record import Record
-from transforms.adapt import gsa_feed, thunderstone
+from transforms.adapt import command_stream, gsa_feed, thunderstone
+from transforms.adapt.groups import adapt_membership, refuse_documents
 from transforms.adapt.target import Adapted, Adapter, Outcome, Target
 
-__all__ = ["Adapted", "Adapter", "Outcome", "Target", "adapt", "adapter"]
+__all__ = ["Adapted", "Adapter", "Outcome", "Target", "adapt", "adapt_membership", "adapter"]
 
 _EVERYTHING = ("avro", "native")
+_STREAMS = ("authorizer-stream", "lister-stream", "retriever-stream")
 
 
 def adapter(target: Target) -> Adapter:
@@ -81,8 +133,13 @@ def adapter(target: Target) -> Adapter:
         return gsa_feed.adapter(target)
     if target.format == "thunderstone":
         return thunderstone.adapter(target)
+    if target.format in _STREAMS:
+        return command_stream.adapter(target)
+    if target.format == "gsa-groups":
+        return refuse_documents
     raise ConfigError(
-        f"--to: {target.format!r}; expected 'avro', 'gsa-feed', 'native' or 'thunderstone'"
+        f"--to: {target.format!r}; expected 'authorizer-stream', 'avro', 'gsa-feed', 'gsa-groups',"
+        " 'lister-stream', 'native', 'retriever-stream' or 'thunderstone'"
     )
 
 

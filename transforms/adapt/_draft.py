@@ -1,5 +1,6 @@
 """A record on its way to a target, and the rules that more than one target has."""
 
+from collections.abc import Callable
 from datetime import datetime
 from enum import Enum
 
@@ -7,10 +8,11 @@ from msgspec.structs import asdict, replace
 
 from schemas.errors import RecordError
 from schemas.loss import Loss
-from schemas.record import Action, Crawl, Record
-from schemas.reject import reject_record
-from transforms.adapt.target import Adapted
+from schemas.record import Action, Content, Crawl, Field, Meta, Record
+from schemas.reject import Filtered, reject_record
+from transforms.adapt.target import Adapted, Target
 
+PLAIN_TEXT = "text/plain"
 HINTS = Crawl.__struct_fields__
 _NO_HINTS = Crawl()
 
@@ -34,6 +36,9 @@ class Draft:
         """The outcome. A deletion loses nothing: what it carries describes a document that goes."""
         losses = () if is_deletion(self.record) else tuple(self.losses)
         return (self.record,), losses
+
+
+Rule = Callable[[Draft, Target], None]
 
 
 def is_deletion(record: Record) -> bool:
@@ -103,6 +108,69 @@ def lose_acl(draft: Draft) -> None:
     parent = f", inherits from {acl.inherit_from!r}" if acl.inherit_from else ""
     draft.lose("acl", f"{counted(len(acl.principals), 'principal')}{parent}")
     draft.change(acl=None)
+
+
+def left_out(draft: Draft) -> Adapted:
+    """The adapted form of an ACL alone, where a target has no place for one."""
+    record = draft.record
+    lose_acl(draft)
+    filtered = Filtered(code="acl-alone", url=record.url, action=record.action.value)
+    return (filtered,), () if is_deletion(record) else tuple(draft.losses)
+
+
+def lose_content(draft: Draft) -> None:
+    """Drop content and the text that was extracted from it."""
+    record = draft.record
+    if record.content is not None:
+        size, encoding = len(record.content.data), record.content.encoding.value
+        draft.lose("content", f"{counted(size, 'byte')}, {encoding}")
+    elif record.body is not None:
+        draft.lose("content", f"{counted(len(record.body), 'character')} of extracted text")
+    if record.content is not None or record.body is not None:
+        draft.change(content=None, body=None)
+
+
+def body_as_content(draft: Draft, _target: Target) -> None:
+    record = draft.record
+    if record.body is None:
+        return
+    if record.content is not None:
+        draft.lose("body", f"{counted(len(record.body), 'character')} beside content")
+        draft.change(body=None)
+        return
+    if record.mimetype not in (None, PLAIN_TEXT):
+        draft.lose("mimetype", f"{record.mimetype!r}: only the text of it is there")
+    content = Content(record.body.encode("utf-8", "surrogatepass"))
+    draft.change(body=None, content=content, mimetype=PLAIN_TEXT, charset=None)
+
+
+def texts_as_metadata(draft: Draft, _target: Target) -> None:
+    record = draft.record
+    texts = (
+        ("title", record.title),
+        ("description", record.description),
+        ("keywords", record.keywords),
+        *(("category", category) for category in record.categories),
+    )
+    metas = tuple(Meta(name, text) for name, text in texts if text is not None)
+    if metas:
+        metadata = metas + record.metadata
+        draft.change(title=None, description=None, keywords=None, categories=(), metadata=metadata)
+
+
+def fields_as_metadata(draft: Draft, _target: Target) -> None:
+    record = draft.record
+    if not record.fields:
+        return
+    for field in record.fields:
+        if field.namespace is not None:
+            draft.lose("fields", f"namespace {field.namespace!r} of {field.name!r}")
+    metas = tuple(meta for field in record.fields for meta in _metas(field))
+    draft.change(fields=(), metadata=record.metadata + metas)
+
+
+def _metas(field: Field) -> tuple[Meta, ...]:
+    return tuple(Meta(field.name, value) for value in field.values)
 
 
 def counted(count: int, noun: str) -> str:

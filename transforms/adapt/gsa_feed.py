@@ -6,7 +6,6 @@
 
 import mimetypes
 import re
-from collections.abc import Callable
 from functools import cache, lru_cache
 from operator import attrgetter
 from urllib.parse import urlsplit
@@ -15,18 +14,22 @@ from msgspec.structs import replace
 
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
-from schemas.record import Action, Arrival, Content, Field, Meta, Record
+from schemas.record import Action, Arrival, Meta, Record
 from schemas.reject import Filtered
 from transforms.adapt._draft import (
     Draft,
-    counted,
+    Rule,
+    body_as_content,
+    fields_as_metadata,
     is_alone,
     is_deletion,
+    lose_content,
     lose_extras,
     lose_fields,
     lose_hints,
     lose_history,
     rejected,
+    texts_as_metadata,
 )
 from transforms.adapt._gsa_feed_5 import FIRST_RULES, LAST_RULES
 from transforms.adapt.target import Adapted, Adapter, Outcome, Target
@@ -56,8 +59,6 @@ _OFFICE_TYPES = {  # Python's own tables know the older ones
     ".rtf": "application/rtf",
     ".msg": "application/vnd.ms-outlook",
 }
-
-_Rule = Callable[[Draft, Target], None]
 
 
 def adapter(target: Target) -> Adapter:
@@ -91,23 +92,23 @@ def adapter(target: Target) -> Adapter:
     return adapt
 
 
-def _apply(rules: tuple[_Rule, ...], record: Record, target: Target) -> Adapted:
+def _apply(rules: tuple[Rule, ...], record: Record, target: Target) -> Adapted:
     draft = Draft(record)
     for rule in rules:
         rule(draft, target)
     return draft.finish()
 
 
-def _rules(target: Target, *, web: bool) -> tuple[_Rule, ...]:
+def _rules(target: Target, *, web: bool) -> tuple[Rule, ...]:
     old = target.dialect == "5.0"
     return (
         _lose_unheld,
-        *(() if web else (_body_as_content,)),
+        *(() if web else (body_as_content,)),
         _lose_charset,
         _lose_content if web else _arrive_pushed,
         *(FIRST_RULES if old else ()),
-        _texts_as_metadata,
-        _fields_as_metadata,
+        texts_as_metadata,
+        fields_as_metadata,
         *((_lose_metadata,) if target.datasource == "web" else ()),
         _fill_metadata,
         *(LAST_RULES if old else (_lose_fragment,)),
@@ -115,7 +116,7 @@ def _rules(target: Target, *, web: bool) -> tuple[_Rule, ...]:
     )
 
 
-def _rules_for_alone(target: Target) -> tuple[_Rule, ...]:
+def _rules_for_alone(target: Target) -> tuple[Rule, ...]:
     if target.dialect == "5.0":
         raise RecordError(
             "acl-alone",
@@ -248,20 +249,6 @@ def _lose_fragment(draft: Draft, _target: Target) -> None:
         draft.change(acl=replace(acl, inherit_fragment=None))
 
 
-def _body_as_content(draft: Draft, _target: Target) -> None:
-    record = draft.record
-    if record.body is None:
-        return
-    if record.content is not None:
-        draft.lose("body", f"{counted(len(record.body), 'character')} beside content")
-        draft.change(body=None)
-        return
-    if record.mimetype not in (None, IGNORED_MIMETYPE):
-        draft.lose("mimetype", f"{record.mimetype!r}: only the text of it is there")
-    content = Content(record.body.encode("utf-8", "surrogatepass"))
-    draft.change(body=None, content=content, mimetype=IGNORED_MIMETYPE, charset=None)
-
-
 def _lose_charset(draft: Draft, _target: Target) -> None:
     """A feed's content is in UTF-8, or says itself what it is in."""
     record = draft.record
@@ -279,44 +266,9 @@ def _arrive_pushed(draft: Draft, _target: Target) -> None:
 
 def _lose_content(draft: Draft, _target: Target) -> None:
     """The appliance fetches it. An update of metadata is a record as any: its pairs replace all."""
-    record = draft.record
-    if record.content is not None:
-        size, encoding = len(record.content.data), record.content.encoding.value
-        draft.lose("content", f"{counted(size, 'byte')}, {encoding}")
-    elif record.body is not None:
-        draft.lose("content", f"{counted(len(record.body), 'character')} of extracted text")
-    if record.action in (Action.ADD, Action.UPDATE):
+    lose_content(draft)
+    if draft.record.action in (Action.ADD, Action.UPDATE):
         draft.change(action=Action.ADD, arrival=Arrival.CRAWLED)
-    draft.change(content=None, body=None)
-
-
-def _texts_as_metadata(draft: Draft, _target: Target) -> None:
-    record = draft.record
-    texts = (
-        ("title", record.title),
-        ("description", record.description),
-        ("keywords", record.keywords),
-        *(("category", category) for category in record.categories),
-    )
-    metas = tuple(Meta(name, text) for name, text in texts if text is not None)
-    if metas:
-        metadata = metas + record.metadata
-        draft.change(title=None, description=None, keywords=None, categories=(), metadata=metadata)
-
-
-def _fields_as_metadata(draft: Draft, _target: Target) -> None:
-    record = draft.record
-    if not record.fields:
-        return
-    for field in record.fields:
-        if field.namespace is not None:
-            draft.lose("fields", f"namespace {field.namespace!r} of {field.name!r}")
-    metas = tuple(meta for field in record.fields for meta in _metas(field))
-    draft.change(fields=(), metadata=record.metadata + metas)
-
-
-def _metas(field: Field) -> tuple[Meta, ...]:
-    return tuple(Meta(field.name, value) for value in field.values)
 
 
 def _lose_metadata(draft: Draft, _target: Target) -> None:

@@ -16,6 +16,7 @@ from transforms.adapt._draft import (
     counted,
     is_alone,
     is_deletion,
+    left_out,
     lose_acl,
     lose_extras,
     lose_fields,
@@ -59,7 +60,7 @@ def adapter(target: Target) -> Adapter:
             return (Filtered(code="update-index", url=record.url, action=record.action.value),), ()
         draft = Draft(record)
         if is_alone(record):
-            return _left_out(draft)
+            return left_out(draft)
         for rule in rules:
             rule(draft)
         return draft.finish()
@@ -92,13 +93,6 @@ def _is_wide(pattern: str) -> bool:
 
 def _is_bare(record: Record) -> bool:
     return not is_alone(record) and record.content is None and record.body is None
-
-
-def _left_out(draft: Draft) -> Adapted:
-    record = draft.record
-    lose_acl(draft)
-    filtered = Filtered(code="acl-alone", url=record.url, action=record.action.value)
-    return (filtered,), () if is_deletion(record) else tuple(draft.losses)
 
 
 def _lose_unheld(draft: Draft) -> None:

@@ -22,6 +22,9 @@ TARGETS = [
     Target(format="gsa-feed", datasource="web", feedtype="incremental"),
     Target(format="gsa-feed", datasource="docs", feedtype="incremental", dialect="5.0"),
     Target(format="gsa-feed", datasource="web", feedtype="incremental", dialect="5.0"),
+    Target(format="lister-stream"),
+    Target(format="retriever-stream"),
+    Target(format="authorizer-stream"),
     Target(format="gsa-feed", empty_metadata="placeholder", known_urls=("http://a.example.com/",)),
 ]
 targets = st.sampled_from(TARGETS)
@@ -68,7 +71,10 @@ def test_what_holds_everything_gets_the_record_itself(name: str) -> None:
     assert adapt(record, Target(format=name)) == ((record,), ())
 
 
-@pytest.mark.parametrize("name", ["gsa-feed", "thunderstone"])
+@pytest.mark.parametrize(
+    "name",
+    ["authorizer-stream", "gsa-feed", "lister-stream", "retriever-stream", "thunderstone"],
+)
 def test_an_update_of_indexes_is_filtered(name: str) -> None:
     record = Record(url="", action=Action.UPDATE_INDEX)
 
@@ -83,5 +89,6 @@ def test_an_unknown_format_is_refused() -> None:
         adapter(Target(format="csv"))
 
     assert str(caught.value) == (
-        "--to: 'csv'; expected 'avro', 'gsa-feed', 'native' or 'thunderstone'"
+        "--to: 'csv'; expected 'authorizer-stream', 'avro', 'gsa-feed', 'gsa-groups',"
+        " 'lister-stream', 'native', 'retriever-stream' or 'thunderstone'"
     )
