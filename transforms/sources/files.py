@@ -87,9 +87,13 @@ def sniff_format(span: Span) -> str:
 
 
 def cut_file(whole: Span, *, span_bytes: int) -> Iterator[Span]:
-    """Yield the spans of a file; one that is compressed, or not longer than that, stays whole."""
+    """Yield the spans of a file; one that is compressed, or not longer than that, stays whole.
+
+    So do several that are read as one, and a part of a file.
+    """
     path = whole.path or whole.source
-    if is_compressed(path) or _is_small(path, span_bytes):
+    is_part = whole.offset or whole.length is not None or whole.members
+    if is_part or is_compressed(path) or _is_small(path, span_bytes):
         yield whole
         return
     with open_span(whole) as stream:
