@@ -7,6 +7,7 @@
 
 import hashlib
 import json
+import logging
 import shutil
 import sys
 from pathlib import Path
@@ -17,9 +18,11 @@ import msgspec
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineRunner
 
-from pipelines.inputs import changed, list_spans, size_of
+from pipelines.groups import check_groups
+from pipelines.inputs import changed, group_spans, list_spans, size_of
 from pipelines.local_runner import LocalRunner
-from pipelines.options import ConvertOptions, ProgressStyle, ReportFormat
+from pipelines.options import ConvertOptions, ProgressStyle, ReportFormat, docids
+from pipelines.programs import COMMAND, list_documents, load_programs
 from pipelines.progress import Reporter, Snapshot
 from pipelines.publish import publish
 from pipelines.report import Report, as_json_text, as_text
@@ -35,10 +38,13 @@ from schemas.loss import REFUSED
 from schemas.span import Span
 from transforms.adapt import Target
 from transforms.convert import Settings
-from transforms.formats import ReadOptions, WriteOptions
+from transforms.formats import Mode, NotFound, ReadOptions, WriteOptions
 from transforms.sinks.files import whole_file
 from transforms.sources.files import is_compressed
+from transforms.sources.programs import Programs
 from transforms.stages import Convert, CutFile, Merge
+
+_log = logging.getLogger(__name__)
 
 WORK = ".work"
 """Folder inside the output folder where an unfinished run stands, to be resumed."""
@@ -63,17 +69,26 @@ def run(options: ConvertOptions) -> Report:
     spans = list_spans(options.inputs, from_format=options.from_format, spool=output / WORK / SPOOL)
     _prepare(output, fresh=options.fresh)
     work = output / WORK / _fingerprint(options, known_urls, spans)
-    settings = _settings(options, known_urls, work)
     _make_folder(work, output)
-    with _reporter(options, settings, spans):
-        account = _account(spans, options, settings)
+    programs = load_programs(spans, options)
+    settings = _settings(options, known_urls, work, programs)
+    listed = [part for span in spans for part in list_documents(span, settings)]
+    with _reporter(options, settings, listed):
+        account = _account(group_spans(listed, span_bytes=options.span_bytes), options, settings)
     _check(account, options)
+    _log_notices(account)
     report = publish(account, settings, output=output, spans=spans)
     shutil.rmtree(output / WORK)
     as_asked = as_text if options.report_format is ReportFormat.TEXT else as_json_text
     if options.verbosity >= 0:
         click.echo(as_asked(report))
     return report
+
+
+def _log_notices(account: Account) -> None:
+    """Say once of each thing that a reader mended or did not know what it was, and how often."""
+    for noted in account.notices.values():
+        _log.warning("%s; %s in all", noted.first.message, noted.count)
 
 
 def build(
@@ -108,6 +123,8 @@ def _check(account: Account, options: ConvertOptions) -> None:
     if account.stopped is not None:
         raise _STOPS.get(account.exit_code, FeedferryError)(account.stopped)
     check_balance(account)
+    if options.to_format == "gsa-groups":
+        check_groups(account.chunks)
     rejects, records = sum(account.rejected.values()), sum(account.read.values())
     limit = options.max_rejects
     if limit is not None and not limit.allows(rejects=rejects, records=records):
@@ -165,7 +182,12 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _settings(options: ConvertOptions, known_urls: tuple[str, ...], folder: Path) -> Settings:
+def _settings(
+    options: ConvertOptions,
+    known_urls: tuple[str, ...],
+    folder: Path,
+    programs: dict[str, Programs],
+) -> Settings:
     target = Target(
         format=options.to_format,
         feedtype=options.feedtype,
@@ -182,11 +204,25 @@ def _settings(options: ConvertOptions, known_urls: tuple[str, ...], folder: Path
     return Settings(
         folder=str(folder.absolute()),
         target=target,
-        reading=ReadOptions(max_content_bytes=options.max_content_bytes, zone=options.zone),
-        writing=WriteOptions(dialect=options.dialect, zone=options.zone),
+        reading=ReadOptions(
+            max_content_bytes=options.max_content_bytes,
+            zone=options.zone,
+            mode=Mode.STRICT if options.strict else Mode.LENIENT,
+            docids=docids(options),
+            not_found=NotFound(options.not_found),
+            max_token_bytes=options.max_token_bytes,
+        ),
+        writing=WriteOptions(
+            dialect=options.dialect,
+            zone=options.zone,
+            docids=docids(options),
+            delimiter=options.delimiter,
+            max_content_bytes=options.max_content_bytes,
+        ),
         max_chunk_bytes=options.max_chunk_bytes,
         refused=(REFUSED - options.accept_loss) | options.fail_on_loss,
         max_rejects=limit.count if limit is not None else None,
+        programs=programs,
         beat=True,
     )
 
@@ -217,7 +253,8 @@ def _runner(options: ConvertOptions) -> PipelineRunner | str:
 
 def _pipeline_options(options: ConvertOptions) -> PipelineOptions:
     flags = ["--default_sdk_harness_log_level=ERROR", *options.beam_flags]
-    if options.jobs > 1:
+    # Programs run side by side in threads; a worker process for each would only cost memory.
+    if options.jobs > 1 and options.from_format != COMMAND:
         flags += [
             "--direct_running_mode=multi_processing",
             f"--direct_num_workers={options.jobs}",

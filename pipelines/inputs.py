@@ -3,6 +3,7 @@
 Files of a folder or glob stand in the order of their names; arguments keep the order as given.
 """
 
+import itertools
 import shutil
 import sys
 from collections.abc import Iterator
@@ -13,8 +14,12 @@ from apache_beam.io.filesystems import FileSystems
 
 from schemas.errors import ConfigError, SourceError
 from schemas.span import Span
+from transforms.formats import LONE
 from transforms.sinks.files import whole_file
 from transforms.sources.files import sniff_format
+
+MAX_MEMBERS = 1000
+"""Most files that are put together in a span."""
 
 STDIN = "-"
 _GLOB_CHARS = frozenset("*?[")
@@ -36,6 +41,21 @@ def list_spans(inputs: tuple[str, ...], *, from_format: str | None, spool: Path)
     ]
 
 
+def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:
+    """Return the spans, those of one record each put together: else each would be a chunk.
+
+    Groups are runs of files of one format, of at most `span_bytes` and a thousand files.
+    """
+    grouped: list[Span] = []
+    for _, run in itertools.groupby(spans, key=_kind):
+        members = list(run)
+        if members[0].format in LONE:
+            grouped += map(_together, _runs(members, span_bytes))
+        else:
+            grouped += members
+    return grouped
+
+
 def size_of(span: Span) -> int:
     """The file's size in bytes, 0 where it cannot be known beforehand."""
     return 0 if "://" in span.path else Path(span.path).stat().st_size
@@ -45,6 +65,31 @@ def changed(span: Span) -> int:
     """When the file last changed, in nanoseconds; 0 where that cannot be known or says nothing."""
     is_plain = "://" not in span.path and span.source != STDIN
     return Path(span.path).stat().st_mtime_ns if is_plain else 0
+
+
+def _kind(span: Span) -> str:
+    return span.format
+
+
+def _runs(members: list[Span], span_bytes: int) -> Iterator[list[Span]]:
+    run: list[Span] = []
+    size = 0
+    for member in members:
+        more = size_of(member)
+        if run and (size + more > span_bytes or len(run) == MAX_MEMBERS):
+            yield run
+            run, size = [], 0
+        run.append(member)
+        size += more
+    yield run
+
+
+def _together(run: list[Span]) -> Span:
+    first, last = run[0], run[-1]
+    if first is last:
+        return first
+    source = f"{first.source} … {last.source}"
+    return Span(source=source, source_ordinal=first.source_ordinal, members=tuple(run))
 
 
 def _path(source: str, spool: Path) -> str:

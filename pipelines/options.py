@@ -17,7 +17,9 @@ from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import ConfigError
 from schemas.feed import FEEDTYPES, check_datasource
 from schemas.record import Crawl, Record
-from transforms.formats._options import DIALECTS
+from transforms.formats._command_text import check_delimiter
+from transforms.formats._docids import check_docids
+from transforms.formats._options import DIALECTS, MAX_TOKEN_BYTES, Docids, NotFound
 
 MIN_CHUNK_BYTES = 64 * 1024
 CHUNK_BYTES_LIMIT = 1_000_000_000
@@ -30,6 +32,8 @@ _UNITS |= {f"{unit}ib": 1024**power for power, unit in enumerate("kmgt", start=1
 _REJECTS = re.compile(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)%")
 _FIELD_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*", re.ASCII)
 _MIMETYPE = re.compile(r"[\w.+-]+/[\w.+-]+(; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
+_ESCAPED = {r"\0": "\0", r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\\": "\\"}
+_ESCAPE = re.compile(r"\\[0nrt\\]")
 _NO_LOSS = frozenset({"url", "action", "arrival", "crawl", "provenance"})
 
 
@@ -68,9 +72,17 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 FORMATS = (
     Format(name="gsa-feed", line="Google Search Appliance feeds, protocol 7.x and 5.0 (XML)"),
     Format(name="thunderstone", line="Thunderstone Search Appliance dataload (XML)"),
+    Format(name="lister-stream", line="GSA adaptor command streams: ids, and when they changed"),
+    Format(name="retriever-stream", line="GSA adaptor command streams: a document each"),
+    Format(name="authorizer-stream", line="GSA adaptor command streams: who may see what"),
+    Format(name="command", writes=False, line="GSA adaptor programs that speak them (a YAML file)"),
+    Format(name="gsa-groups", line="Google Search Appliance groups feeds (XML)"),
+    Format(name="groups-csv", writes=False, line="groups as CSV: group,member,scope[,namespace]"),
     Format(name="avro", line="canonical records in an Avro container: lossless, for archives"),
     Format(name="native", line="canonical records as JSON lines: lossless, for eyes and diffs"),
 )
+STREAMS = tuple(format_.name for format_ in FORMATS if format_.name.endswith("-stream"))
+"""The formats of command streams."""
 
 
 class RejectLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +131,13 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_wide_deletes: bool = False
     default_mimetype: str | None = None
     fields: tuple[FieldMapping, ...] = ()
+    strict: bool = False
+    base_url: str | None = None
+    url_template: str | None = None
+    delimiter: str = "\0"
+    not_found: str = NotFound.SKIP.value
+    max_token_bytes: int = MAX_TOKEN_BYTES
+    batch: int | None = None
     fresh: bool = False
     runner: str | None = None
     progress: ProgressStyle = ProgressStyle.AUTO
@@ -145,6 +164,7 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
         check_datasource(options.datasource)
     _check_losses(options)
     _check_feed(options)
+    _check_streams(options)
     return options
 
 
@@ -186,6 +206,22 @@ def parse_jobs(text: str) -> int:
     if not re.fullmatch("[0-9]+", text, re.ASCII) or int(text) < 1:
         raise ConfigError(f"{text!r}; expected a number of processes, 1 or more")
     return int(text)
+
+
+def parse_batch(text: str) -> int:
+    """Return how many ids a retriever is given at once."""
+    if not re.fullmatch("[0-9]+", text, re.ASCII) or int(text) < 1:
+        raise ConfigError(f"{text!r}; expected a number of ids, 1 or more")
+    return int(text)
+
+
+def parse_delimiter(text: str) -> str:
+    r"""Return the delimiter of a command stream; `\0`, `\n`, `\r`, `\t` and `\\` are one character.
+
+    >>> parse_delimiter(r"\r\n")
+    '\r\n'
+    """
+    return check_delimiter(_ESCAPE.sub(lambda match: _ESCAPED[match[0]], text))
 
 
 def parse_rejects(text: str) -> RejectLimit:
@@ -318,14 +354,38 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "empty_metadata": ("--empty-metadata", _choice(*(choice.value for choice in EmptyMetadata))),
     "default_mimetype": ("--default-mimetype", parse_mimetype),
     "fields": ("--field", parse_mappings),
+    "delimiter": ("--delimiter", parse_delimiter),
+    "not_found": ("--not-found", _choice(*(choice.value for choice in NotFound))),
+    "max_token_bytes": ("--max-token-bytes", parse_positive_size),
+    "batch": ("--batch", parse_batch),
     "progress": ("--progress", _choice(*(style.value for style in ProgressStyle))),
     "report_format": ("--format", _choice(*(format_.value for format_ in ReportFormat))),
 }
 
 
+def docids(options: ConvertOptions) -> Docids:
+    """Return the rule by which ids become urls; raise ConfigError if it is none."""
+    flag = "--url-template" if options.base_url is None else "--base-url"
+    try:
+        return check_docids(Docids(base_url=options.base_url, template=options.url_template))
+    except ConfigError as exc:
+        raise ConfigError(f"{flag}: {exc}") from exc
+
+
+def _check_streams(options: ConvertOptions) -> None:
+    docids(options)
+    if options.strict and options.from_format not in (None, "command", *STREAMS):
+        raise ConfigError(
+            f"--strict: not for --from {options.from_format}; expected a command stream, which is"
+            " the one thing that has a deployed reader to be compared with"
+        )
+
+
 def _check_feed(options: ConvertOptions) -> None:
-    if options.to_format != "thunderstone":
+    if options.to_format not in ("thunderstone", *STREAMS):
         return
     for flag, stated in (("--datasource", options.datasource), ("--feedtype", options.feedtype)):
         if stated is not None:
-            raise ConfigError(f"{flag} {stated}: not for --to thunderstone, which has no feeds")
+            raise ConfigError(
+                f"{flag} {stated}: not for --to {options.to_format}, which has no feeds"
+            )

@@ -18,11 +18,14 @@ from schemas.account import Account, Chunk
 from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.record import Action, Record
 from schemas.span import Span
-from transforms.convert import Settings
+from transforms.convert import HEADED, Settings
 from transforms.formats import WRITERS, Encoder
 from transforms.sinks.files import whole_file, write_json
 
 _COPY_BYTES = 1 << 20
+_APPENDED = (
+    "incremental: appends to the groups of the full feed, the first chunk; push it behind that"
+)
 
 
 def publish(account: Account, settings: Settings, *, output: Path, spans: list[Span]) -> Report:
@@ -71,10 +74,15 @@ def _stage(chunk: Chunk, ordinal: int, staged: Path, settings: Settings, *, is_f
     feedtype = chunk.feedtype
     if chunk.asked == FULL:
         feedtype = FULL if is_full else INCREMENTAL
+    is_appended = settings.target.format == "gsa-groups" and feedtype != chunk.asked
     stated = msgspec.structs.replace(
-        chunk, ordinal=ordinal, path=f"chunks/{name}", feedtype=feedtype
+        chunk,
+        ordinal=ordinal,
+        path=f"chunks/{name}",
+        feedtype=feedtype,
+        note=_APPENDED if is_appended else None,
     )
-    if feedtype == chunk.feedtype:
+    if feedtype == chunk.feedtype or settings.target.format not in HEADED:
         if path.exists():  # not if an interrupted run has moved it
             os.replace(path, staged / name)
         return stated
@@ -158,5 +166,6 @@ def _report(
 
 def _shown(settings: Settings) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(settings, order="sorted")
-    del values["folder"], values["beat"]
+    for name in ("folder", "beat", "programs"):
+        del values[name]
     return values

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.account import Account, LossCount
+from schemas.account import Account, LossCount, NoticeCount
 from schemas.loss import REFUSED
 
 VERSION = 1
@@ -43,6 +43,7 @@ def as_text(report: Report) -> str:
     lines = [
         *_table(account),
         *_losses(account.losses),
+        *_notices(account.notices),
         *_codes("rejects", account.reject_codes, f"{report.folder}/rejects/"),
         *_codes("filtered", account.filter_codes, ""),
         f"chunks    {report.chunks}, {report.chunk_bytes:,} bytes, in {report.folder}/chunks/",
@@ -77,6 +78,13 @@ def _losses(losses: dict[str, LossCount]) -> list[str]:
             f"loss      {field}{accepted}: {loss.count:,}, as {sample.url}: {sample.detail}"
         )
     return lines
+
+
+def _notices(notices: dict[str, NoticeCount]) -> list[str]:
+    return [
+        f"notice    {code}: {noted.count:,}, as {noted.first.message}"
+        for code, noted in sorted(notices.items())
+    ]
 
 
 def _codes(name: str, codes: dict[str, int], where: str) -> list[str]:

@@ -1,11 +1,11 @@
 """Encoded records in runs that one chunk can carry, by exact bytes."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from schemas.errors import RecordError
 from schemas.feed import Asked, Feed
-from schemas.record import Record
+from schemas.membership import Carried
 from schemas.reject import Reject, reject_record
 from transforms.formats._options import Encoder
 
@@ -23,13 +23,13 @@ class Frame(NamedTuple):
     asked: Asked | None
     feed: Feed | None
     data: bytes
-    records: list[Record]
+    records: list[Any]  # of Carried, all of one kind
 
 
 class Refused(NamedTuple):
     """A record that is in no chunk, and why."""
 
-    record: Record
+    record: Any  # Carried
     reject: Reject
 
 
@@ -37,19 +37,21 @@ EncoderOf = Callable[[Asked | None, int], tuple[Feed | None, Encoder]]
 """The encoder for the feed of a chunk with this number, and the feed as that chunk states it."""
 
 
-def chunk(
-    records: Iterable[Record],
+def chunk(  # noqa: PLR0913 # its limits would make no struct of their own
+    records: Iterable[Carried],
     *,
-    asked_of: Callable[[Record], Asked | None],
+    asked_of: Callable[[Any], Asked | None],
     encoder_of: EncoderOf,
     max_bytes: int,
     reserved_bytes: int = 0,
+    max_records: int | None = None,
 ) -> Iterator[Frame | Refused]:
     """Yield the frames of one chunk after the other, each chunk at most `max_bytes`, in order.
 
-    A new chunk begins where the next record does not fit, or is of another feed. A record that
-    fits in no chunk, or that its format cannot hold, is refused. Holds one frame in memory.
-    `reserved_bytes` of each chunk are left free, for a head that may grow.
+    A new chunk begins where the next record does not fit, or is of another feed, and behind
+    `max_records`. A record that fits in no chunk, or that its format cannot hold, is refused.
+    Holds one frame in memory. `reserved_bytes` of each chunk are left free, for a head that may
+    grow.
     """
     run = None
     number = 0
@@ -66,7 +68,8 @@ def chunk(
         except RecordError as exc:
             yield _refuse(record, exc)
             continue
-        if run.size + len(data) > max_bytes and run.holds_records:
+        is_full = run.size + len(data) > max_bytes or run.count == max_records
+        if is_full and run.count:
             yield from run.end()
             number += 1
             run = _Run(asked, number, encoder_of, reserved_bytes)
@@ -92,18 +95,16 @@ class _Run:
         self.size = len(self._encoder.prolog()) + len(self._encoder.epilog())
         self.size += self._encoder.frame_bytes + reserved
         self._pending: list[bytes] = []
-        self._records: list[Record] = []
+        self._records: list[Carried] = []
         self._pending_bytes = 0
+        self.count = 0
         self.is_begun = False
 
-    @property
-    def holds_records(self) -> bool:
-        return self.is_begun or bool(self._pending)
-
-    def add(self, record: Record, data: bytes) -> bool:
+    def add(self, record: Carried, data: bytes) -> bool:
         """Take a record; return whether it is time to flush."""
         self._pending.append(data)
         self._records.append(record)
+        self.count += 1
         self.size += len(data)
         self._pending_bytes += len(data)
         return self._pending_bytes >= FRAME_BYTES
@@ -126,7 +127,7 @@ class _Run:
             yield Frame(self._number, self.asked, self._feed, self._encoder.epilog(), [])
 
 
-def _refuse(record: Record, exc: RecordError) -> Refused:
+def _refuse(record: Carried, exc: RecordError) -> Refused:
     return Refused(record, reject_record(record, code=exc.code, reason=exc.reason, stage="write"))
 
 

@@ -8,15 +8,16 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import IO, cast
 
 import msgspec
 
-from schemas import avro
-from schemas.account import COUNTERS, Account, add_loss
+from schemas import avro, avro_membership
+from schemas.account import COUNTERS, Account, add_loss, add_notice
 from schemas.errors import (
     ConfigError,
     FatalError,
@@ -26,20 +27,34 @@ from schemas.errors import (
 )
 from schemas.feed import FULL, INCREMENTAL, Asked, Feed
 from schemas.loss import Loss
+from schemas.membership import Carried, Membership
+from schemas.notice import Notice
 from schemas.record import Action, Arrival, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.adapt import Adapted, Adapter, Target, adapter
+from transforms.adapt import Adapted, Adapter, Target, adapt_membership, adapter
 from transforms.chunk import Frame, chunk
-from transforms.formats import READERS, WRITERS, Encoder, ReadOptions, WriteOptions
+from transforms.formats import (
+    LONE,
+    READERS,
+    WRITERS,
+    Encoder,
+    Found,
+    ReadOptions,
+    WriteOptions,
+)
 from transforms.normalize import normalize
 from transforms.sinks.files import ChunkFiles, RejectFile, whole_file
+from transforms.sources.command import documents
 from transforms.sources.files import Stretch, open_span
+from transforms.sources.programs import Programs
 
 UNKNOWN = "UNKNOWN"
 """The action of what could not be understood."""
 
-_HEADED = frozenset({"gsa-feed"})
+HEADED = frozenset({"gsa-feed"})
+"""Formats whose chunks name their feed."""
+
 _PROGRESS_SECONDS = 0.5
 _BEAT_RECORDS = 256
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
@@ -49,7 +64,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What every span of a run is told.
 
     `folder` takes the files of unfinished runs. A `datasource` or `feedtype` of the target replaces
-    those of the source; `refused` are the fields whose loss ends the run.
+    those of the source; `refused` are the fields whose loss ends the run. `programs` are those of
+    a source whose span is a listing, of which they are to make documents.
     """
 
     folder: str
@@ -59,6 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_chunk_bytes: int
     refused: frozenset[str] = frozenset()
     max_rejects: int | None = None
+    programs: dict[str, Programs] = {}
     beat: bool = False
 
 
@@ -95,23 +112,19 @@ class _Passage:
         self._rejects = RejectFile(self._folder / f"{span.name}.rejects.avro")
         self._uncrawled: list[str] = []
         self._files = ChunkFiles(self._folder, span, _encoder_of(settings, None).extension)
+        self._stream: Stretch | None = None
         self._counts = {name: Counter[str]() for name in COUNTERS}
         self._beat = _Beat(self._folder / f"{span.name}.beat")
-        self._is_headed = settings.target.format in _HEADED
+        self._is_headed = settings.target.format in HEADED
         self._origin = Provenance(source="\0")  # that of no record
         self._asked = Asked()
 
     def run(self) -> Account:
         whole = False
         try:
-            with open_span(self._span) as stream:
-                read = READERS[self._span.format]
-                found = read(
-                    cast(IO[bytes], stream), span=self._span, options=self._settings.reading
-                )
-                self._files.write(self._chunk(self._adapt(found, stream)))
-                self._account.bytes_read = stream.bytes_read
-                self._tell(stream, self._counts["read"].total())
+            with closing(self._read()) as found:
+                self._files.write(self._chunk(self._adapt(found)))
+            self._tell(self._counts["read"].total())
             whole = True
         finally:
             self._rejects.close(whole=whole)
@@ -124,15 +137,29 @@ class _Passage:
             (self._folder / finished.path).unlink(missing_ok=True)
         return Account(spans=1, stopped=reason, exit_code=exit_code)
 
-    def _adapt(self, found: Iterable[Record | Reject], stream: Stretch) -> Iterator[Record]:
+    def _read(self) -> Generator[Found, None, None]:
+        reading = self._settings.reading
+        for span in self._span.members or (self._span,):
+            with open_span(span) as self._stream:
+                stream = cast(IO[bytes], self._stream)
+                found = READERS[span.format](stream, span=span, options=reading)
+                programs = self._settings.programs.get(span.source)
+                if programs:
+                    with closing(documents(found, programs, options=reading)) as found:
+                        yield from found
+                else:
+                    yield from found
+                self._account.bytes_read += self._stream.bytes_read
+        self._stream = None
+
+    def _adapt(self, found: Iterable[Found]) -> Iterator[Carried]:
         """Yield what the target takes of what is found; count, and set the rest aside."""
         read = self._counts["read"]
         for total, one in enumerate(found, start=1):
             if total % _BEAT_RECORDS == 0 and self._beat.is_due:
-                self._tell(stream, total)
-            if isinstance(one, Reject):
-                read[one.action or UNKNOWN] += 1
-                self._reject(one)
+                self._tell(total)
+            if not isinstance(one, Record):
+                yield from self._take(one)
                 continue
             action: str = one.action._value_  # twice as fast as `value`
             read[action] += 1
@@ -152,30 +179,50 @@ class _Passage:
                 else:
                     self._set_aside(outcome, one)
 
+    def _take(self, one: Membership | Reject | Filtered | Notice) -> Iterator[Membership]:
+        """Count what is no record; yield a group if the target takes such."""
+        if isinstance(one, Notice):
+            add_notice(self._account.notices, one)
+            return
+        action = one.action.value if isinstance(one, Membership) else one.action
+        self._counts["read"][action or UNKNOWN] += 1
+        if isinstance(one, Reject):
+            self._reject(one)
+        elif isinstance(one, Filtered):
+            self._filter(one)
+        else:
+            outcome = adapt_membership(one, self._settings.target)
+            if isinstance(outcome, Membership):
+                self._enter_groups(one)
+                yield outcome
+            else:
+                self._reject(msgspec.structs.replace(outcome, data=avro_membership.encode(one)))
+
     def _note(self, record: Record, outcomes: int, losses: Iterable[Loss]) -> None:
         for loss in losses:
             self._lose(loss)
         if outcomes > 1:
             self._counts["expanded"][record.action.value] += outcomes - 1
 
-    def _chunk(self, records: Iterable[Record]) -> Iterator[Frame]:
+    def _chunk(self, records: Iterable[Carried]) -> Iterator[Frame]:
         frames = chunk(
             records,
             asked_of=self._asked_of,
             encoder_of=self._encoder,
             max_bytes=self._settings.max_chunk_bytes,
             reserved_bytes=_RESTATED_BYTES if self._is_headed else 0,
+            max_records=1 if self._settings.target.format in LONE else None,
         )
         for frame in frames:
             if isinstance(frame, Frame):
                 yield frame
             else:
-                original = avro.encode(frame.record)
-                self._reject(msgspec.structs.replace(frame.reject, data=original))
+                self._reject(msgspec.structs.replace(frame.reject, data=_original(frame.record)))
 
-    def _tell(self, stream: Stretch, total: int) -> None:
+    def _tell(self, total: int) -> None:
         if self._settings.beat:
-            self._beat.write(stream.bytes_read, total, self._rejects.count)
+            under_way = self._stream.bytes_read if self._stream else 0
+            self._beat.write(self._account.bytes_read + under_way, total, self._rejects.count)
 
     def _set_aside(self, outcome: Reject | Filtered, record: Record) -> None:
         if isinstance(outcome, Reject):
@@ -183,8 +230,11 @@ class _Passage:
                 self._uncrawled.append(record.url)
             self._reject(msgspec.structs.replace(outcome, data=avro.encode(record)))
         else:
-            self._counts["filtered"][outcome.action] += 1
-            self._counts["filter_codes"][outcome.code] += 1
+            self._filter(outcome)
+
+    def _filter(self, filtered: Filtered) -> None:
+        self._counts["filtered"][filtered.action] += 1
+        self._counts["filter_codes"][filtered.code] += 1
 
     def _reject(self, reject: Reject) -> None:
         self._rejects.add(reject)
@@ -204,9 +254,9 @@ class _Passage:
             )
         add_loss(self._account.losses, loss)
 
-    def _asked_of(self, record: Record) -> Asked | None:
-        """The feed of the record that was adapted last, for a format whose chunks name one."""
-        return self._asked if self._is_headed else None
+    def _asked_of(self, record: Carried) -> Asked | None:
+        """The feed of what was adapted last, for a format whose chunks name one, or of groups."""
+        return self._asked if self._is_headed or self._asked.memberships else None
 
     def _enter_feed(self, record: Record) -> None:
         """Turn to the feed that a record came in; those of one feed share their strings."""
@@ -221,6 +271,18 @@ class _Passage:
             self._adapters[key] = (asked, self._make_adapter(feed, record))
         self._asked, self._adapter = self._adapters[key]
 
+    def _enter_groups(self, membership: Membership) -> None:
+        """Turn to the groups feed; those of other formats have no feedtype."""
+        if self._asked.memberships:
+            return
+        target = self._settings.target
+        feed = None
+        if target.format == "gsa-groups":
+            feedtype = target.feedtype or INCREMENTAL
+            feed = Feed(datasource=target.datasource or "", feedtype=feedtype)
+        self._origin = Provenance(source="\0")
+        self._asked = Asked(feed=feed, memberships=True)
+
     def _name_feed(self, datasource: str | None, feedtype: str | None) -> Feed | None:
         target = self._settings.target
         datasource = target.datasource or datasource
@@ -234,7 +296,8 @@ class _Passage:
             raise ConfigError(
                 f"{self._span.source}: no datasource in the source; expected --datasource NAME"
             )
-        if target.format not in _HEADED and (target.datasource or target.feedtype):
+        is_archive = target.format not in (*HEADED, "gsa-groups")
+        if is_archive and (target.datasource or target.feedtype):
             return partial(_in_feed, target)
         if record.provenance.feedtype == FULL and target.format == "thunderstone":
             detail = "full: the target keeps what the feed leaves out; delete that yourself"
@@ -254,7 +317,9 @@ class _Passage:
         is_later = number or self._span.ordinal
         if feed is not None and feed.feedtype == FULL and is_later:
             feed = Feed(datasource=feed.datasource, feedtype=INCREMENTAL)
-        return feed, _encoder_of(self._settings, feed)
+        return feed, _encoder_of(
+            self._settings, feed, memberships=bool(asked and asked.memberships)
+        )
 
     def _list_uncrawled(self) -> None:
         if self._uncrawled:
@@ -300,8 +365,14 @@ def _in_feed(target: Target, record: Record) -> Adapted:
     return (msgspec.structs.replace(record, provenance=provenance),), ()
 
 
-def _encoder_of(settings: Settings, feed: Feed | None) -> Encoder:
-    writing = settings.writing
+def _original(record: Carried) -> bytes:
+    if isinstance(record, Membership):
+        return avro_membership.encode(record)
+    return avro.encode(record)
+
+
+def _encoder_of(settings: Settings, feed: Feed | None, *, memberships: bool = False) -> Encoder:
+    writing = msgspec.structs.replace(settings.writing, memberships=memberships)
     if feed is not None:
         writing = msgspec.structs.replace(writing, feed=feed)
     return WRITERS[settings.target.format](writing)

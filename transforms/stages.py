@@ -16,11 +16,10 @@ from schemas.account import Account, merge
 from schemas.errors import FeedferryError
 from schemas.loss import Loss
 from schemas.record import Record
-from schemas.reject import Reject
 from schemas.span import Span
 from transforms import convert as _convert
-from transforms.adapt import Adapter, Outcome, Target, adapter
-from transforms.formats import READERS, ReadOptions
+from transforms.adapt import Adapter, Target, adapter
+from transforms.formats import READERS, Found, ReadOptions
 from transforms.normalize import normalize
 from transforms.sources import files as _files
 
@@ -72,47 +71,47 @@ class Merge(beam.PTransform):
 
 @dataclass
 class ReadRecords(beam.PTransform):
-    """Takes spans, gives the records and rejects in them, those of one span in its order.
+    """Takes spans, gives what is found in them, that of one span in its order.
 
     Contents travel with their records: keep what follows fused to it, without a shuffle between.
     """
 
     options: ReadOptions
 
-    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[Record | Reject]:
+    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[Found]:
         return pcoll | "ReadSpan" >> beam.FlatMap(_read, self.options)
 
 
 @dataclass
 class Normalize(beam.PTransform):
-    """Takes records and rejects, gives normal records and the same rejects."""
+    """Takes what is found, gives its records as normal ones and the rest as it is."""
 
-    def expand(self, pcoll: beam.PCollection[Record | Reject]) -> beam.PCollection[Record | Reject]:
+    def expand(self, pcoll: beam.PCollection[Found]) -> beam.PCollection[Found]:
         return pcoll | "NormalizeRecord" >> beam.Map(_normalize)
 
 
 @dataclass
 class Adapt(beam.PTransform):
-    """Takes records and rejects, gives what the target can hold, rejects, filtered and losses."""
+    """Takes what is found, gives what the target can hold of its records, the rest, and losses."""
 
     target: Target
 
-    def expand(self, pcoll: beam.PCollection[Record | Reject]) -> beam.PCollection[Outcome | Loss]:
+    def expand(self, pcoll: beam.PCollection[Found]) -> beam.PCollection[Found | Loss]:
         return pcoll | "AdaptRecord" >> beam.FlatMap(_adapt, self.target)
 
 
-def _read(span: bytes, options: ReadOptions) -> Iterator[Record | Reject]:
+def _read(span: bytes, options: ReadOptions) -> Iterator[Found]:
     place = _spans.decode(span)
     with _files.open_span(place) as stream:
         yield from READERS[place.format](cast(IO[bytes], stream), span=place, options=options)
 
 
-def _normalize(one: Record | Reject) -> Record | Reject:
+def _normalize(one: Found) -> Found:
     return normalize(one) if isinstance(one, Record) else one
 
 
-def _adapt(one: Record | Reject, target: Target) -> Iterator[Outcome | Loss]:
-    if isinstance(one, Reject):
+def _adapt(one: Found, target: Target) -> Iterator[Found | Loss]:
+    if not isinstance(one, Record):
         yield one
         return
     outcomes, losses = _adapter(target)(one)

@@ -282,10 +282,18 @@ def test_beam_is_quieter_than_we_are(
 def test_formats_are_listed_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     main(["formats"])
     assert capsys.readouterr() == (
-        "gsa-feed      read/write  Google Search Appliance feeds, protocol 7.x and 5.0 (XML)\n"
-        "thunderstone  read/write  Thunderstone Search Appliance dataload (XML)\n"
-        "avro          read/write  canonical records in an Avro container: lossless, for archives\n"
-        "native        read/write  canonical records as JSON lines: lossless, for eyes and diffs\n",
+        "gsa-feed           read/write  Google Search Appliance feeds, protocol 7.x and 5.0 (XML)\n"
+        "thunderstone       read/write  Thunderstone Search Appliance dataload (XML)\n"
+        "lister-stream      read/write  GSA adaptor command streams: ids, and when they changed\n"
+        "retriever-stream   read/write  GSA adaptor command streams: a document each\n"
+        "authorizer-stream  read/write  GSA adaptor command streams: who may see what\n"
+        "command            read        GSA adaptor programs that speak them (a YAML file)\n"
+        "gsa-groups         read/write  Google Search Appliance groups feeds (XML)\n"
+        "groups-csv         read        groups as CSV: group,member,scope[,namespace]\n"
+        "avro               read/write  canonical records in an Avro container: "
+        "lossless, for archives\n"
+        "native             read/write  canonical records as JSON lines: "
+        "lossless, for eyes and diffs\n",
         "",
     )
 

@@ -271,6 +271,8 @@ def test_a_manifest_line_tells_all_of_a_chunk(good: str) -> None:
             "feedtype": "incremental",
             "first_url": f"{HOST}/1.txt",
             "last_url": f"{HOST}/2.txt",
+            "members": 0,
+            "note": None,
             "ordinal": 1,
             "origin": None,
             "path": "chunks/000001.xml",
@@ -305,6 +307,7 @@ def test_the_report_holds_the_account(finished: Path) -> None:
         "reject_codes": {"malformed": 1},
         "filter_codes": {},
         "losses": {},
+        "notices": {},
         "spans": 1,
         "bytes_read": (finished.parent / "a.xml").stat().st_size,
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from archives import HOST, document, gsa_feed, native, put, thunderstone
-from pipelines.inputs import list_spans, size_of
+from pipelines.inputs import group_spans, list_spans, size_of
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.span import Span
 
@@ -214,3 +214,46 @@ def test_the_size_of_a_compressed_file_is_that_on_disk() -> None:
 
 def test_the_size_of_a_remote_file_is_not_asked_for() -> None:
     assert size_of(Span(path="s3://bucket/a.xml")) == 0
+
+
+def stream(name: str, *, size: int = 10, format_: str = "retriever-stream") -> Span:
+    put(Path(name), b"x" * size)
+    return Span(source=name, path=name, format=format_)
+
+
+def grouped(*given: Span, span_bytes: int = 1000) -> list[list[str]]:
+    """The sources of each span, those of its members for one that has some."""
+    spans = group_spans(list(given), span_bytes=span_bytes)
+    return [[one.source for one in span.members or (span,)] for span in spans]
+
+
+def test_files_of_one_record_are_read_together() -> None:
+    assert grouped(stream("a"), stream("b"), stream("c")) == [["a", "b", "c"]]
+
+
+def test_a_span_of_several_files_is_called_by_its_first_and_last() -> None:
+    [span] = group_spans([stream("a"), stream("b"), stream("c")], span_bytes=1000)
+
+    assert (span.source, span.name, span.format) == ("a … c", "00000-00000", "")
+
+
+def test_files_together_are_no_more_than_a_span() -> None:
+    given = (stream("a"), stream("b"), stream("c"))
+
+    assert grouped(*given, span_bytes=20) == [["a", "b"], ["c"]]
+
+
+def test_a_file_larger_than_a_span_stays_alone() -> None:
+    assert grouped(stream("a", size=99), stream("b"), span_bytes=20) == [["a"], ["b"]]
+
+
+def test_files_of_many_records_stay_alone() -> None:
+    feeds = (stream("a", format_="gsa-feed"), stream("b", format_="gsa-feed"))
+
+    assert grouped(*feeds) == [["a"], ["b"]]
+
+
+def test_files_that_are_read_together_are_of_one_format_and_in_their_order() -> None:
+    given = (stream("a"), stream("b", format_="gsa-feed"), stream("c"), stream("d"))
+
+    assert grouped(*given) == [["a"], ["b"], ["c", "d"]]

@@ -153,14 +153,15 @@ def test_there_must_be_a_format_to_write() -> None:
 
 def test_a_format_that_is_not_known_is_refused_with_a_guess() -> None:
     assert refusal({"to_format": "gsa_fed"}) == (
-        "--to: 'gsa_fed'; expected one of gsa-feed, thunderstone, avro, native; "
-        "did you mean 'gsa-feed'?"
+        "--to: 'gsa_fed'; expected one of gsa-feed, thunderstone, lister-stream, retriever-stream, "
+        "authorizer-stream, gsa-groups, avro, native; did you mean 'gsa-feed'?"
     )
 
 
 def test_nothing_is_guessed_where_nothing_is_near() -> None:
     assert refusal({"from_format": "pdf"}) == (
-        "--from: 'pdf'; expected one of gsa-feed, thunderstone, avro, native"
+        "--from: 'pdf'; expected one of gsa-feed, thunderstone, lister-stream, retriever-stream, "
+        "authorizer-stream, command, gsa-groups, groups-csv, avro, native"
     )
 
 
@@ -412,4 +413,64 @@ def test_what_is_no_mimetype_is_refused(text: str) -> None:
 
 def test_the_listed_formats_are_those_of_the_tables() -> None:
     rows = [(row.name, row.reads, row.writes) for row in FORMATS]
-    assert rows == [(name, name in READERS, name in WRITERS) for name in READERS | WRITERS]
+    table = [(name, name in READERS, name in WRITERS) for name in READERS | WRITERS]
+    assert sorted(rows) == sorted([*table, ("command", True, False)])
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [(r"\0", "\0"), (r"\n", "\n"), (r"\r\n", "\r\n"), (r"\t", "\t"), (r"\\", "\\"), ("**", "**")],
+)
+def test_a_delimiter_may_be_written_with_escapes(text: str, delimiter: str) -> None:
+    assert parse({**MINIMUM, "delimiter": text}).delimiter == delimiter
+
+
+def test_a_delimiter_that_no_header_may_state_is_refused() -> None:
+    assert refusal({"delimiter": "a|"}) == (
+        "--delimiter: 'a' in the delimiter 'a|'; expected neither a letter, a digit nor one of"
+        " : / - _ space = + [ ]"
+    )
+
+
+def test_only_a_command_stream_is_read_strictly() -> None:
+    assert refusal({"strict": True, "from_format": "gsa-feed"}) == (
+        "--strict: not for --from gsa-feed; expected a command stream, which is the one thing that"
+        " has a deployed reader to be compared with"
+    )
+
+
+@pytest.mark.parametrize("name", [None, "lister-stream", "retriever-stream", "command"])
+def test_a_command_stream_may_be_read_strictly(name: str | None) -> None:
+    assert parse({**MINIMUM, "strict": True, "from_format": name}).strict
+
+
+def test_a_base_url_is_checked_with_its_flag_named() -> None:
+    message = refusal({"base_url": "adaptor/doc/"})
+
+    assert message.startswith("--base-url: base url 'adaptor/doc/'; expected "), message
+
+
+def test_a_template_is_checked_with_its_flag_named() -> None:
+    assert refusal({"url_template": "http://x/"}).startswith("--url-template: template ")
+
+
+def test_there_is_one_rule_only_for_the_urls_of_ids() -> None:
+    both = {"base_url": "http://a.example.com/doc/", "url_template": "http://x/{id}"}
+
+    assert refusal({**both}).startswith("--base-url: a base url 'http://a.example.com/doc/' and a ")
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", ""])
+def test_a_batch_is_a_number_of_ids(text: str) -> None:
+    assert refusal({"batch": text}) == f"--batch: {text!r}; expected a number of ids, 1 or more"
+
+
+def test_what_is_not_found_is_skipped_or_deleted() -> None:
+    assert refusal({"not_found": "keep"}) == ("--not-found: 'keep'; expected one of skip, delete")
+
+
+@pytest.mark.parametrize("name", ["lister-stream", "retriever-stream", "authorizer-stream"])
+def test_a_command_stream_has_no_feeds(name: str) -> None:
+    assert refusal({"to_format": name, "datasource": "d"}) == (
+        f"--datasource d: not for --to {name}, which has no feeds"
+    )

@@ -53,6 +53,8 @@ def made(work: Path, name: str, text: bytes = b"{}\n", **stated: Any) -> Chunk:
         "records": {"ADD": 1},
         "first_url": "",
         "last_url": "",
+        "members": 0,
+        "note": None,
         "source": "a.xml",
         "span": 0,
     }
@@ -101,6 +103,8 @@ def test_the_manifest_has_a_line_for_each_chunk(work: Path) -> None:
             "feedtype": None,
             "first_url": "",
             "last_url": "",
+            "members": 0,
+            "note": None,
             "ordinal": 1,
             "origin": None,
             "path": "chunks/000001.jsonl",

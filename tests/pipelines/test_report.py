@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 from pipelines.report import Report, as_json, as_json_text, as_text
-from schemas.account import Account, Chunk, LossCount
+from schemas.account import Account, Chunk, LossCount, NoticeCount
 from schemas.loss import Loss
+from schemas.notice import Notice
 
 CHUNK = Chunk(
     path="chunks/000001.xml",
@@ -119,4 +120,12 @@ def test_a_report_is_a_document_with_its_keys_sorted_and_letters_as_they_are() -
             "version",
         ],
         ['    "Zürich.xml"', "  ],", '  "version": 1', "}"],
+    )
+
+
+def test_notices_are_listed_by_code_with_the_first_of_each() -> None:
+    date = Notice(code="date", detail="a date; read as one", source="ids.txt", offset=12)
+
+    assert "notice    date: 1,234, as ids.txt (byte 12): a date; read as one" in as_text(
+        report(notices={"date": NoticeCount(1234, date)})
     )

@@ -90,7 +90,7 @@ def build(
     *,
     max_bytes: int,
     encoder: Encoder | None = None,
-    reserved_bytes: int = 0,
+    **limits: int,
 ) -> Build:
     """The chunks of `records`; each states the feed of its records."""
     made = encoder or Bricks()
@@ -100,7 +100,7 @@ def build(
             asked_of=asked_of,
             encoder_of=lambda asked, number: (asked.feed if asked else None, made),
             max_bytes=max_bytes,
-            reserved_bytes=reserved_bytes,
+            **limits,
         )
     )
 
@@ -447,6 +447,19 @@ def test_a_chunk_of_all_records_is_the_document_of_all_records(name: str) -> Non
 def test_any_feed_in_chunks_is_read_record_by_record(case: Held, max_bytes: int) -> None:
     encoder = WRITERS["gsa-feed"](WriteOptions(feed=case.feed))
     made = build(case.records, max_bytes=max_bytes, encoder=encoder)
-    read = [one.url for markup in made for one in READERS["gsa-feed"](io.BytesIO(markup))]
+    found = [one for markup in made for one in READERS["gsa-feed"](io.BytesIO(markup))]
+    read = [one.url if isinstance(one, Record) else one for one in found]
     refused = [id(one.record) for one in made.refused]
     assert read == [record.url for record in case.records if id(record) not in refused]
+
+
+def test_a_chunk_takes_no_more_records_than_it_may() -> None:
+    made = build(bricks([1, 1, 1, 1, 1]), max_bytes=UNLIMITED, max_records=2)
+
+    assert [urls(records) for records in made.records] == [["0", "1"], ["2", "3"], ["4"]]
+
+
+def test_a_refused_record_counts_for_no_chunk() -> None:
+    made = build(bricks([1, 99, 1]), max_bytes=50, max_records=1)
+
+    assert [urls(records) for records in made.records] == [["0"], ["2"]]

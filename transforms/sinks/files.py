@@ -16,6 +16,7 @@ import msgspec
 from schemas.account import Chunk
 from schemas.avro import schema
 from schemas.errors import FatalError
+from schemas.membership import Membership
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.chunk import Frame
@@ -87,6 +88,7 @@ class _Tally:
         self._bytes = 0
         self._records: Counter[str] = Counter()
         self._urls: tuple[str, str] | None = None
+        self._members = 0
 
     def add(self, frame: Frame) -> None:
         self._digest.update(frame.data)
@@ -95,6 +97,9 @@ class _Tally:
         if frame.records:
             first = self._urls[0] if self._urls else frame.records[0].url
             self._urls = (first, frame.records[-1].url)
+        if self._asked and self._asked.memberships:
+            groups = (one for one in frame.records if isinstance(one, Membership))
+            self._members += sum(len(one.members) for one in groups)
 
     def chunk(self, path: str, span: Span) -> Chunk:
         first, last = self._urls or ("", "")
@@ -107,10 +112,11 @@ class _Tally:
             last_url=last,
             source=span.source,
             span=span.ordinal,
-            datasource=self._feed.datasource if self._feed else None,
+            datasource=(self._feed.datasource or None) if self._feed else None,
             feedtype=self._feed.feedtype if self._feed else None,
             asked=self._asked.feed.feedtype if self._asked and self._asked.feed else None,
             origin=self._asked.origin if self._asked else None,
+            members=self._members,
         )
 
 
