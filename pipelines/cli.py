@@ -60,7 +60,7 @@ def formats() -> None:
 
     for row in FORMATS:
         uses = "/".join(["read"] * row.reads + ["write"] * row.writes)
-        click.echo(f"{row.name:<14}{uses:<12}{row.line}")
+        click.echo(f"{row.name:<19}{uses:<12}{row.line}")
 
 
 @feedferry.command(cls=_ConvertCommand)
@@ -100,6 +100,13 @@ def formats() -> None:
     metavar="NAME=FIELD",
     help="Metadata NAME goes to the target's FIELD; may be repeated.",
 )
+@click.option("--strict", is_flag=True, help="Read command streams as the deployed parser does.")
+@click.option("--base-url", metavar="URL", help="Urls of doc ids, as the adaptor makes them.")
+@click.option("--url-template", metavar="URL", help="Urls of doc ids, with {id} in them.")
+@click.option("--delimiter", metavar="TEXT", help=r"Of command streams written.  [default: \0]")
+@click.option("--not-found", metavar="skip|delete", help="What it becomes.  [default: skip]")
+@click.option("--max-token-bytes", metavar="SIZE", help="Longest token.  [default: 64MiB]")
+@click.option("--batch", metavar="N", help="Ids for each call of a retriever.  [default: 1]")
 @click.option("--fresh", is_flag=True, help="Begin anew, over what an earlier run left in DIR.")
 @click.option("--runner", metavar="NAME", help="Beam runner.  [default: in this process]")
 @click.option("--progress", metavar="auto|bar|plain|none", help="On stderr.  [default: auto]")
@@ -117,6 +124,8 @@ def convert(*, quiet: bool, verbose: int, **words: object) -> int:
       feedferry convert archive/ -o out --to thunderstone --accept-loss acl
       feedferry convert feed.xml.gz -o out --to avro --jobs 2
       feedferry convert out/chunks -o back --to gsa-feed --datasource intranet
+      feedferry convert programs.yaml --from command -o out --to gsa-feed \\
+          --base-url http://adaptor.example.com/doc/ --datasource wiki
 
     \b
     Exit codes:
@@ -135,6 +144,42 @@ def convert(*, quiet: bool, verbose: int, **words: object) -> int:
     from pipelines.convert import run  # Beam takes a second: the command line is checked before
 
     return run(options).exit_code
+
+
+@feedferry.command()
+@click.argument("inputs", nargs=-1, metavar="INPUT...")
+@click.option("--from", "from_format", metavar="FORMAT", help="Format to read; else it is sniffed.")
+@click.option("--head", metavar="N", help="Print the first N records in native form, count none.")
+@click.option("--format", "report_format", metavar="text|json", help="Census.  [default: text]")
+@click.option("--strict", is_flag=True, help="Read command streams as the deployed parser does.")
+@click.option("--base-url", metavar="URL", help="Urls of doc ids, as the adaptor makes them.")
+@click.option("--url-template", metavar="URL", help="Urls of doc ids, with {id} in them.")
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but what stops the run.")
+@click.option("-v", "--verbose", count=True, help="Say more; twice: much more.")
+def inspect(*, quiet: bool, verbose: int, **words: object) -> int:
+    """Say what is in files of records: how many of each kind, how big, who may see them.
+
+    INPUT is what it is for convert. Groups that an ACL or another group names are looked for among
+    those that the groups feeds of the input define; give both. Nothing is written.
+
+    \b
+    Examples:
+      feedferry inspect archive/
+      feedferry inspect feed.xml.gz groups.xml --format json
+      feedferry inspect feed.xml --head 3
+
+    \b
+    Exit codes:
+      0  nothing to report
+      1  there are rejects, or groups that are named and that no groups feed of the input defines
+      2  the command line cannot be used
+      4  an input cannot be read
+      5  a defect of feedferry
+    """
+    _log_to_stderr(-1 if quiet else verbose)
+    from pipelines.inspect import parse, run
+
+    return run(parse(words))
 
 
 @contextmanager
