@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.measure import RunError
-from benchmarks.scenarios import MB, SCENARIOS, Figures, Outcome, Scenario, play
+from benchmarks.scenarios import COUNTED, MB, SCENARIOS, Figures, Outcome, Scenario, play
 
 _ROOT = Path(__file__).resolve().parents[2]
 _QUICK_SHARE = 10
@@ -57,7 +57,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     names = [scenario.name for scenario in SCENARIOS]
     parser.add_argument("--only", action="append", choices=names, help="may be repeated")
     parser.add_argument("--quick", action="store_true", help="a tenth of each feed, one run each")
-    parser.add_argument("--size", type=int, help="MB of a feed, or records of the small one")
+    parser.add_argument("--size", type=int, help="MB of a feed, or records where those are counted")
     parser.add_argument("--repeat", type=int, default=3, help="runs, of which the median is shown")
     parser.add_argument("--scratch", help="folder for feeds and chunks; they are removed")
     options = parser.parse_args(words)
@@ -71,7 +71,7 @@ def _chosen(options: argparse.Namespace) -> Iterator[Scenario]:
             continue
         size = scenario.size // (_QUICK_SHARE if options.quick else 1)
         if options.size:
-            size = options.size if scenario.name == "small" else options.size * MB
+            size = options.size * (1 if scenario.name in COUNTED else MB)
         yield scenario._replace(size=size)
 
 

@@ -16,6 +16,7 @@ HEAD = (
 TAIL = b"</group>\n</gsafeed>\n"
 SEED = 1911
 CONTENT_BYTES = 30_000
+_LISTED_AT_ONCE = 10_000
 _VARIANTS = 40
 _ASCII_SHARE = 0.9
 _SYLLABLES = ("ma", "ri", "to", "ske", "lun", "dor", "va", "pel", "ge", "hin", "so", "or", "ny")
@@ -114,3 +115,18 @@ def _base64(chance: random.Random, words: list[str]) -> bytes:
 def _compressed(chance: random.Random, words: list[str]) -> bytes:
     text = base64.b64encode(zlib.compress(_prose(chance, words).encode()))
     return b'<content encoding="base64compressed">' + text + b"</content>"
+
+
+def listing(path: Path, records: int) -> int:
+    """Write a lister stream of ids, each with a time and a lock; return how many."""
+    with path.open("wb") as stream:
+        stream.write(b"GSA Adaptor Data Version 1 [\n]\n")
+        for begin in range(0, records, _LISTED_AT_ONCE):
+            numbers = range(begin, min(begin + _LISTED_AT_ONCE, records))
+            stream.write(b"".join(map(_listed, numbers)))
+    return records
+
+
+def _listed(number: int) -> bytes:
+    path = f"/repository/docs/{number % 997:03d}/file{number:08d}.pdf"
+    return f"id={path}\nlast-modified={1_300_000_000 + 37 * number}\nlock\n".encode()

@@ -12,6 +12,7 @@ from benchmarks.measure import Measured, measure
 
 MB = 1_000_000
 _SCRIPTS = Path(__file__).resolve().parent
+_LOOPS = {"lxml loop": "loop.py", "split loop": "split.py", "read": "listing.py"}
 _FEEDFERRY = "from pipelines.cli import main; raise SystemExit(main())"
 
 
@@ -73,7 +74,16 @@ SCENARIOS = (
         ("thunderstone --jobs 1", "thunderstone --jobs 2"),
         ("every process: under 400 MB, as with half the feed",),
     ),
+    Scenario(
+        "listing",
+        feeds.listing,
+        10_000_000,
+        ("split loop", "read", "avro --jobs 1"),
+        ("read: 1,000,000 records/s", "every process: memory as for one record"),
+    ),
 )
+COUNTED = ("small", "listing")
+"""Scenarios whose size is a number of records."""
 
 
 def play(scenario: Scenario, folder: Path, *, repeat: int) -> Outcome:
@@ -108,8 +118,8 @@ def _run(command: str, feed: Path) -> Measured:
 def _words(command: str, feed: Path, output: Path) -> Iterator[str]:
     if command == "xmllint":
         yield from ("xmllint", "--stream", "--noout", str(feed))
-    elif command == "lxml loop":
-        yield from (sys.executable, str(_SCRIPTS / "loop.py"), str(feed))
+    elif command in _LOOPS:
+        yield from (sys.executable, str(_SCRIPTS / _LOOPS[command]), str(feed))
     else:
         target, *flags = command.split()
         yield from (sys.executable, "-c", _FEEDFERRY, "convert", str(feed))
