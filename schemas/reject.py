@@ -1,8 +1,12 @@
 """What was set aside, and why."""
 
+from typing import NamedTuple
+
 import msgspec
 
+from schemas.errors import RecordError
 from schemas.membership import Carried
+from schemas.span import Span
 
 
 class Reject(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +42,33 @@ class Filtered(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     url: str
     action: str
+
+
+class Place(NamedTuple):
+    """Where a stretch of a source begins, in bytes and lines, and how many bytes it has."""
+
+    offset: int
+    length: int
+    line: int = 0
+
+
+def reject_bytes(
+    exc: RecordError, *, span: Span, place: Place, data: bytes, url: str | None = None
+) -> Reject:
+    """The reject of a stretch that was not understood; `data` may be the first bytes of it."""
+    return Reject(
+        code=exc.code,
+        reason=exc.reason,
+        stage="read",
+        source=span.source,
+        span=span.ordinal,
+        line=place.line,
+        offset=place.offset,
+        length=place.length,
+        url=url,
+        data=data,
+        truncated=place.length > len(data),
+    )
 
 
 def reject_record(record: Carried, *, code: str, reason: str, stage: str) -> Reject:

@@ -16,7 +16,7 @@ from lxml import etree
 from schemas.errors import RecordError
 from schemas.membership import Membership
 from schemas.record import Record
-from schemas.reject import Reject
+from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats._options import ReadOptions
 from transforms.formats._unit import Context, Unit, find_url
@@ -229,18 +229,8 @@ class _Units(Generic[One]):
 
     def reject(self, unit: Unit, exc: RecordError) -> Reject:
         text = self._scanner.original(unit.text)
-        return Reject(
-            code=exc.code,
-            reason=exc.reason,
-            stage="read",
-            source=self._span.source,
-            span=self._span.ordinal,
-            line=unit.line,
-            offset=unit.offset,
-            length=len(text),
-            url=find_url(unit.text),
-            data=text,
-        )
+        place = Place(unit.offset, len(text), unit.line)
+        return reject_bytes(exc, span=self._span, place=place, data=text, url=find_url(unit.text))
 
 
 def _limit_attributes(element: etree._Element) -> None:

@@ -19,9 +19,9 @@ from typing import IO
 
 import msgspec
 
-from schemas.errors import FormatError
+from schemas.errors import FormatError, RecordError
 from schemas.record import Record
-from schemas.reject import Reject
+from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats._sections import OPENERS, OVERLAP, TAG, Sections, Stretch, doctype_end
 from transforms.formats._unit import NESTED, Context, Unit, find_url
@@ -369,17 +369,8 @@ class Scanner(Sections):
 
     def _reject(self, code: str, reason: str, length: int) -> Reject:
         text = self.original(self._data[self._pos : self._pos + length])
-        reject = Reject(
-            code=code,
-            reason=reason,
-            stage="read",
-            source=self._span.source,
-            span=self._span.ordinal,
-            line=self._line,
-            offset=self._offset,
-            length=len(text),
-            url=find_url(text),
-            data=text,
-        )
+        place = Place(self._offset, len(text), self._line)
+        exc = RecordError(code, reason)
+        reject = reject_bytes(exc, span=self._span, place=place, data=text, url=find_url(text))
         self._consume(length)
         return reject

@@ -28,7 +28,7 @@ from schemas.acl import Scope
 from schemas.errors import FormatError, RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Provenance
-from schemas.reject import Reject
+from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats._options import ReadOptions
 
@@ -293,16 +293,5 @@ def _unpacked(member: bytes, namespace: str | None) -> Member:
 def _reject(row: _Row, exc: RecordError, span: Span, group: str | None) -> Reject:
     text = b"".join(line.text for line in row.lines)
     length = sum(line.length for line in row.lines)
-    return Reject(
-        code=exc.code,
-        reason=exc.reason,
-        stage="read",
-        source=span.source,
-        span=span.ordinal,
-        line=row.lines[0].number,
-        offset=row.lines[0].offset,
-        length=length,
-        url=group,
-        data=text,
-        truncated=len(text) < length,
-    )
+    place = Place(row.lines[0].offset, length, row.lines[0].number)
+    return reject_bytes(exc, span=span, place=place, data=text, url=group)

@@ -22,7 +22,7 @@ import msgspec
 from schemas.errors import RecordError
 from schemas.membership import Membership
 from schemas.record import Provenance, Record
-from schemas.reject import Reject
+from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats._canonical import admit
 from transforms.formats._dates import parse_date
@@ -231,18 +231,8 @@ def _moment(moment: datetime, name: str, zone: str) -> datetime:
 
 
 def _reject(found: _Line, exc: RecordError, span: Span) -> Reject:
-    return Reject(
-        code=exc.code,
-        reason=exc.reason,
-        stage="read",
-        source=span.source,
-        span=span.ordinal,
-        line=found.number,
-        offset=found.offset,
-        length=found.length,
-        data=found.text[:KEPT_BYTES],
-        truncated=found.length > KEPT_BYTES,
-    )
+    place = Place(found.offset, found.length, found.number)
+    return reject_bytes(exc, span=span, place=place, data=found.text[:KEPT_BYTES])
 
 
 def _stated(found: Any) -> Any:
