@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from schemas.acl import Access, Acl, Principal, Scope
-from schemas.errors import FormatError, ProgramError, RecordError, UnavailableError
+from schemas.errors import RecordError
 from schemas.notice import Notice
 from schemas.record import Action, Record
 from schemas.reject import Reject
@@ -32,8 +32,8 @@ from transforms.formats._options import Found, Reader, ReadOptions
 from transforms.formats.authorizer_stream import STATUS
 from transforms.sources._abreast import abreast
 from transforms.sources._patience import USUAL, Pauses, attempt
-from transforms.sources._process import Leash, call_of, run, stderr_text
-from transforms.sources._rejects import reject_document
+from transforms.sources._process import Leash, call_of, run
+from transforms.sources._rejects import explained, reject_document
 from transforms.sources.programs import Programs, User, resolve
 
 STAGE = "authorize"
@@ -168,15 +168,8 @@ class _Authorizer:
         question = request(username=user.name, password=password, groups=user.groups, ids=docids)
         call = call_of(self._programs, self._programs.authorizer)
         output = run(call, stdin=question, hidden=(password or "",), leash=leash)
-        try:
+        with explained(output.stdout, output.stderr_tail):
             return self._understand(user, docids, output.stdout)
-        except UnavailableError as exc:
-            code, reason = "repository-unavailable", str(exc)
-        except FormatError as exc:
-            code, reason = "no-stream", str(exc)
-        except RecordError as exc:
-            code, reason = exc.code, exc.reason
-        raise ProgramError(code, reason + stderr_text(output.stderr_tail), output.stdout)
 
     def _understand(self, user: User, docids: list[str], stream: bytes) -> _Answers:
         """An answer that cannot be read is none; nor is the one before it, which it may concern."""

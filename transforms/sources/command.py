@@ -30,11 +30,9 @@ import msgspec
 
 from schemas.errors import (
     FatalError,
-    FormatError,
     ProgramError,
     RecordError,
     SourceError,
-    UnavailableError,
 )
 from schemas.notice import Notice
 from schemas.record import Action, Crawl, Record
@@ -49,9 +47,8 @@ from transforms.sources._process import (
     Leash,
     call_of,
     run,
-    stderr_text,
 )
-from transforms.sources._rejects import reject_answer
+from transforms.sources._rejects import explained, reject_answer
 from transforms.sources.authorizer import authorize
 from transforms.sources.programs import Programs
 from transforms.sources.transformer import transform
@@ -251,15 +248,8 @@ class _Retriever:
 
     def _understand(self, record: Record, answer: "_Answer") -> list[Found]:
         """Return the outcome, notices before it; raise ProgramError where there is none."""
-        try:
+        with explained(answer.stream or b"", answer.stderr_tail):
             return self._outcome(record, answer.stream)
-        except UnavailableError as exc:
-            code, reason = "repository-unavailable", str(exc)
-        except FormatError as exc:
-            code, reason = "no-stream", str(exc)
-        except RecordError as exc:
-            code, reason = exc.code, exc.reason
-        raise ProgramError(code, reason + stderr_text(answer.stderr_tail), answer.stream or b"")
 
     def _outcome(self, record: Record, stream: bytes | None) -> list[Found]:
         if stream is None:
