@@ -5,6 +5,7 @@ carry them with the coder that it has for bytes.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from typing import IO, cast
@@ -22,6 +23,8 @@ from transforms.adapt import Adapter, Target, adapter
 from transforms.formats import READERS, Found, ReadOptions
 from transforms.normalize import normalize
 from transforms.sources import files as _files
+from transforms.sources.command import documents
+from transforms.sources.programs import Programs
 
 _spans = msgspec.json.Decoder(Span)
 _accounts = msgspec.json.Decoder(Account)
@@ -83,6 +86,21 @@ class ReadRecords(beam.PTransform):
 
 
 @dataclass
+class Retrieve(beam.PTransform):
+    """Takes spans of a listing, gives what its programs say of the documents, in its order.
+
+    Each worker runs as many programs at a time as `programs.parallel` says; a bundle that is tried
+    again asks for its documents again.
+    """
+
+    programs: Programs
+    options: ReadOptions
+
+    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[Found]:
+        return pcoll | "RetrieveSpan" >> beam.FlatMap(_retrieve, self.programs, self.options)
+
+
+@dataclass
 class Normalize(beam.PTransform):
     """Takes what is found, gives its records as normal ones and the rest as it is."""
 
@@ -101,9 +119,15 @@ class Adapt(beam.PTransform):
 
 
 def _read(span: bytes, options: ReadOptions) -> Iterator[Found]:
-    place = _spans.decode(span)
-    with _files.open_span(place) as stream:
-        yield from READERS[place.format](cast(IO[bytes], stream), span=place, options=options)
+    whole = _spans.decode(span)
+    for place in whole.members or (whole,):
+        with _files.open_span(place) as stream:
+            yield from READERS[place.format](cast(IO[bytes], stream), span=place, options=options)
+
+
+def _retrieve(span: bytes, programs: Programs, options: ReadOptions) -> Iterator[Found]:
+    with closing(documents(_read(span, options), programs, options=options)) as found:
+        yield from found
 
 
 def _normalize(one: Found) -> Found:

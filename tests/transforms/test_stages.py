@@ -9,16 +9,18 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from archives import BROKEN, HOST, documents, gsa_feed, native, put
+from listings import stream
 from pipelines.local_runner import LocalRunner
 from schemas.account import Account, Chunk, LossCount
 from schemas.loss import Loss
-from schemas.record import Action, Arrival, Record
+from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Reject, reject_record
 from schemas.span import Span
 from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import ReadOptions, WriteOptions
-from transforms.stages import Adapt, Convert, CutFile, Merge, Normalize, ReadRecords
+from transforms.sources.programs import Programs
+from transforms.stages import Adapt, Convert, CutFile, Merge, Normalize, ReadRecords, Retrieve
 
 FIRST = Chunk(
     path="00000-00000-000.xml",
@@ -205,3 +207,43 @@ def test_a_record_is_adapted_and_one_that_the_target_refuses_is_a_reject(
     with pipeline:
         found = pipeline | beam.Create([TIDY, CRAWLED]) | Adapt(Target(format="thunderstone"))
         assert_that(found, equal_to([TIDY, refused]))
+
+
+def answer(docid: str) -> bytes:
+    return stream(f"id={docid}", "content") + docid.encode()
+
+
+def said(url: str) -> Record:
+    """What is retrieved of the one document of the listing."""
+    place = Provenance(source="ids", offset=31)
+    content = Content(url.encode())
+    return Record(
+        url=url, action=Action.ADD, arrival=Arrival.PUSHED, content=content, provenance=place
+    )
+
+
+def test_a_listing_becomes_its_documents_and_rejects(
+    pipeline: beam.Pipeline, tmp_path: Path
+) -> None:
+    put(tmp_path / "ids", stream("id=good", "id=bad"))
+    put(tmp_path / "good", answer("good"))
+    script = f"cat {tmp_path}/$1"
+    programs = Programs(lister=("true",), retriever=("sh", "-c", script, "sh"), retries=0)
+    span = Span(source="ids", path=str(tmp_path / "ids"), format="lister-stream")
+
+    with pipeline:
+        found = pipeline | beam.Create(encoded(span)) | Retrieve(programs, ReadOptions())
+        kinds = found | beam.Map(lambda one: one if isinstance(one, Record) else one.code)
+        assert_that(kinds, equal_to([said("good"), "program-exit"]))
+
+
+def test_files_that_are_one_span_are_read_one_behind_the_other(
+    pipeline: beam.Pipeline, tmp_path: Path
+) -> None:
+    names = [put(tmp_path / name, answer(name)) for name in ("a", "b")]
+    members = tuple(Span(source=name, format="retriever-stream") for name in names)
+
+    with pipeline:
+        spans = pipeline | beam.Create(encoded(Span(members=members)))
+        urls = spans | ReadRecords(ReadOptions()) | beam.Map(lambda one: one.url)
+        assert_that(urls, equal_to(["a", "b"]))
