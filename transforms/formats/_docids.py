@@ -63,7 +63,7 @@ def url_maker(docids: Docids) -> Callable[[str], str]:
         return partial(_under_base, docids.base_url)
     if docids.template is not None:
         return partial(_in_template, *docids.template.split(_MARK))
-    return _same
+    return str
 
 
 def id_maker(docids: Docids) -> Callable[[str], str]:
@@ -77,7 +77,7 @@ def id_maker(docids: Docids) -> Callable[[str], str]:
         return partial(_from_base, docids.base_url)
     if docids.template is not None:
         return partial(_from_template, *docids.template.split(_MARK))
-    return _same
+    return str
 
 
 def _check_base(base_url: str) -> None:
@@ -94,10 +94,6 @@ def _check_template(template: str) -> None:
             f"template {template!r}; expected an absolute url with one {_MARK}, "
             f"such as {_EXAMPLE_TEMPLATE}"
         )
-
-
-def _same(url: str) -> str:
-    return url
 
 
 def _under_base(base_url: str, docid: str) -> str:
