@@ -77,6 +77,7 @@ class Document:
         self._anchors: list[Anchor] = []
         self._extras: list[Extra] = []
         self._namespace: str | None = None
+        self._lacks_namespace = False
         self._sends_acl = False
         self._acl: dict[str, Any] = {}
         self._case_sensitive: bool | None = None
@@ -171,8 +172,10 @@ class Document:
     def send_acl(self, _name: str, _argument: str | None) -> None:
         self._sends_acl = True
 
-    def set_namespace(self, name: str, argument: str | None) -> None:
-        self._namespace = _stated(name, argument)
+    def set_namespace(self, _name: str, argument: str | None) -> None:
+        """The deployed parser minds that there is no argument only where a principal follows."""
+        self._namespace = argument
+        self._lacks_namespace = argument is None
 
     def set_parent(self, name: str, argument: str | None) -> None:
         self._acl["inherit_from"] = _stated(name, argument)
@@ -228,6 +231,9 @@ class Document:
         principal = _stated(name, argument).strip(_TRIMMED)
         if not principal:
             raise RecordError("bad-acl", f"{name}={argument!r}; expected a name")
+        if self._lacks_namespace:
+            reason = f"{name} behind namespace without an argument; expected namespace=…"
+            raise RecordError("no-argument", reason)
         scope, access = _PRINCIPALS[name]
         namespace = "Default" if self._namespace is None else self._namespace
         nth = len(self._principals) if self._keeps_all else 0

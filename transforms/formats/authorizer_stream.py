@@ -83,12 +83,15 @@ class _Answers:
         self._trouble: RecordError | None = None
         self._question: _Question | None = None
         self._has_begun = False
+        self._nameless: FormatError | None = None
 
     def results(self) -> Iterator[Found]:
         yield from read_header(self._tokens, span=self._span, options=self._options)
         yield from read_line_ends(self._tokens, span=self._span, options=self._options)
         for command in self._commands:
             yield from self._take(command)
+        if self._nameless:
+            raise self._nameless
         yield from self._answers.values()
 
     def _take(self, command: Command) -> Iterator[Notice | Reject]:
@@ -96,8 +99,7 @@ class _Answers:
             yield from self._answer(command)
         except RecordError as exc:
             if self._is_strict:
-                where = f"{self._span.source} (byte {command.offset})"
-                raise FormatError(f"{where}: {exc.reason}") from exc
+                raise self._refused(exc, command) from exc
             yield self._reject(exc, command)
         if command.is_mended:
             yield self._notice("overlap", OVERLAP, command)
@@ -106,7 +108,9 @@ class _Answers:
         name = command.name
         if command.trouble and self._is_strict:
             raise command.trouble
-        if name == "id":
+        if name == "id" and command.argument is None and self._is_strict:
+            yield from self._begin_nameless(command)
+        elif name == "id":
             self._begin(command)
         elif name == "authz-status":
             yield from self._set_status(command)
@@ -120,7 +124,7 @@ class _Answers:
 
     def _begin(self, command: Command) -> None:
         """An id that the same user asks for again is answered again."""
-        self._question, self._has_begun = None, True
+        self._question, self._has_begun, self._nameless = None, True, None
         trouble = command.trouble or self._trouble
         if trouble:
             raise trouble
@@ -130,6 +134,13 @@ class _Answers:
         self._answers[self._question] = Record(
             url=self._url_of(docid), action=Action.UPDATE, extras=self._asker, provenance=place
         )
+
+    def _begin_nameless(self, command: Command) -> Iterator[Notice]:
+        """The deployed parser minds an id without an argument only where it is the last one."""
+        self._question, self._has_begun = None, True
+        exc = RecordError("no-argument", "id without an argument; expected id=…")
+        self._nameless = self._refused(exc, command)
+        yield self._notice("no-argument", "id without an argument; set aside", command)
 
     def _set_status(self, command: Command) -> Iterator[Notice]:
         if not self._has_begun:
@@ -159,6 +170,10 @@ class _Answers:
             self._asker, self._trouble = (asker,), trouble
         else:
             self._asker, self._trouble = (*self._asker, asker), self._trouble or trouble
+
+    def _refused(self, exc: RecordError, command: Command) -> FormatError:
+        where = f"{self._span.source} (byte {command.offset})"
+        return FormatError(f"{where}: {exc.reason}")
 
     def _notice(self, code: str, detail: str, command: Command) -> Notice:
         return notice(code, detail, self._span, command.offset)

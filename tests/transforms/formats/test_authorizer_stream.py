@@ -97,6 +97,14 @@ def test_what_the_deployed_parser_takes(
     ("body", "reason"),
     [
         (b"id", "said (byte 31): id without an argument; expected id=…"),
+        (
+            b"id\nid=a\nid\nauthz-status=DENY",
+            "said (byte 39): id without an argument; expected id=…",
+        ),
+        (
+            b"id\nauthz-status",
+            "said (byte 34): authz-status without an argument; expected authz-status=…",
+        ),
         (b"authz-status=DENY", "said (byte 31): authz-status; expected id or id-list before it"),
         (
             b"id=a\nauthz-status",
@@ -110,6 +118,18 @@ def test_what_the_deployed_parser_takes(
 )
 def test_what_the_deployed_parser_throws_at(body: bytes, reason: str) -> None:
     assert refusal(body) == reason
+
+
+@MODES
+@pytest.mark.parametrize("nameless", [b"id", b"id\nid", b"id\nauthz-status=PERMIT"])
+def test_an_id_without_an_argument_before_another_is_left_out(mode: Mode, nameless: bytes) -> None:
+    body = b"id=a\nauthz-status=DENY\n" + nameless + b"\nid=b\n"
+    assert statuses(body, mode) == [("a", ["DENY"]), ("b", [])]
+
+
+def test_an_id_without_an_argument_that_the_deployed_parser_passes_is_noticed() -> None:
+    expected = [("no-argument", "id without an argument; set aside")]
+    assert notices(b"id\nid=a", Mode.STRICT) == expected
 
 
 @MODES

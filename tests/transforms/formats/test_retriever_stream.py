@@ -119,6 +119,11 @@ def test_what_the_deployed_parser_takes(mode: Mode, commands: bytes, expected: R
             Acl(principals=(JOE, replace(STAFF, namespace="n"))),
         ),
         (b"namespace=\nacl-permit-user=joe", Acl(principals=(replace(JOE, namespace=""),))),
+        (b"acl-permit-user=joe\nnamespace", Acl(principals=(JOE,))),
+        (
+            b"namespace\nnamespace=\nacl-permit-user=joe",
+            Acl(principals=(replace(JOE, namespace=""),)),
+        ),
         (
             b"acl-permit-user=joe\nnamespace=\nacl-permit-user=joe",
             Acl(principals=(JOE, replace(JOE, namespace=""))),
@@ -293,7 +298,11 @@ REFUSED = [
         "no-argument",
         "display-url without an argument; expected display-url=…",
     ),
-    (b"id=a\nnamespace", "no-argument", "namespace without an argument; expected namespace=…"),
+    (
+        b"id=a\nnamespace\nacl-permit-user=joe",
+        "no-argument",
+        "acl-permit-user behind namespace without an argument; expected namespace=…",
+    ),
     (b"id=a\nacl-permit-user= ", "bad-acl", "acl-permit-user=' '; expected a name"),
     (b"id=a\nacl-deny-group=", "bad-acl", "acl-deny-group=''; expected a name"),
     (
