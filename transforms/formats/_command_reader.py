@@ -7,10 +7,12 @@ the document that it stands in, as a Reject, or it is mended, as a Notice says.
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
+from msgspec.structs import replace
+
 from schemas.errors import FormatError, RecordError, UnavailableError
 from schemas.notice import Notice
 from schemas.record import Provenance, Record
-from schemas.reject import Filtered, Reject
+from schemas.reject import Filtered, Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats._command_arguments import arguments
 from transforms.formats._command_document import Document
@@ -235,20 +237,12 @@ class DocumentReader:
         return not self._is_strict
 
     def _reject(self, exc: RecordError, document: Document | None, end: int) -> Reject:
-        found = self.tokens.marked(end)
-        return Reject(
-            code=exc.code,
-            reason=exc.reason,
-            stage="read",
-            source=self._span.source,
-            span=self._span.ordinal,
-            offset=self._begin,
-            length=end - self._begin,
-            url=self.url_of(document.docid) if document and document.docid else None,
-            action="ADD" if document else None,
-            data=found,
-            truncated=end - self._begin > len(found),
-        )
+        place = Place(self._begin, end - self._begin)
+        reject = reject_bytes(exc, span=self._span, place=place, data=self.tokens.marked(end))
+        if document is None:
+            return reject
+        url = self.url_of(document.docid) if document.docid else None
+        return replace(reject, url=url, action="ADD")
 
     def _note(self, code: str, detail: str) -> None:
         self._aside.append(notice(code, detail, self._span, self._offset))

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from schemas.errors import FormatError, RecordError
 from schemas.notice import Notice
 from schemas.record import Action, Extra, Provenance, Record
-from schemas.reject import Reject
+from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats._command_tokens import (
     COMMAND_NAMES,
@@ -179,19 +179,10 @@ class _Answers:
         return notice(code, detail, self._span, command.offset)
 
     def _reject(self, exc: RecordError, command: Command) -> Reject:
+        place = Place(command.offset, len(command.token))
+        url = None if command.argument is None else self._url_of(command.argument)
         kept = command.token[:KEPT_BYTES]
-        return Reject(
-            code=exc.code,
-            reason=exc.reason,
-            stage="read",
-            source=self._span.source,
-            span=self._span.ordinal,
-            offset=command.offset,
-            length=len(command.token),
-            url=None if command.argument is None else self._url_of(command.argument),
-            data=kept,
-            truncated=len(command.token) > len(kept),
-        )
+        return reject_bytes(exc, span=self._span, place=place, data=kept, url=url)
 
 
 def _stated(command: Command) -> str:
