@@ -67,7 +67,8 @@ class _Listing:
         express = Express(tokens.delimiter, reader.url_of, self._span)
         while True:
             if is_quick and tokens.offset >= self._slow_until:
-                yield from self._stretches(express)
+                for records in self._stretches(express):
+                    yield from records
             command = reader.commands.next()
             if command is None:
                 break
@@ -83,8 +84,8 @@ class _Listing:
         self._reader.commands.in_list = in_list(context)
         self._tokens.separate(delimiter_of(context))
 
-    def _stretches(self, express: Express) -> Iterator[Found]:
-        """Yield the records of all stretches that are of the usual shape."""
+    def _stretches(self, express: Express) -> Iterator[Iterator[Found]]:
+        """Yield the records of each stretch that is of the usual shape, and what is before it."""
         while stretch := self._stretch():
             offset = self._tokens.offset
             in_list = self._reader.commands.in_list
@@ -92,8 +93,8 @@ class _Listing:
             if records is None or len(stretch) > self._tokens.limit:
                 self._slow_until = offset + len(stretch)
                 return
-            yield from self._reader.finish(offset)
-            yield from records
+            yield self._reader.finish(offset)
+            yield records
             self._tokens.skip(len(stretch))
 
     def _stretch(self) -> bytes:
