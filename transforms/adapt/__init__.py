@@ -45,9 +45,14 @@ What becomes of a record, by target::
     ranks, scoring,
     authmethod, display
     url, overwrite-acls
-    secure, no-index,    loss                                                 loss
-    no-follow, anchors,
-    no-archive
+    secure               authmethod httpbasic, unless one is stated; false:   loss
+                         authmethod none
+    authmethod or secure as they are                                          loss acl, too
+    without an ACL
+    ACL without          a denial of a user that is none                      loss acl
+    principals, parent
+    no-index, no-follow, loss                                                 loss
+    no-archive, anchors
     inherit fragment     loss acl                                             with the ACL
     extras               those of gsafeeds; else loss                         those of Items; else
                                                                               loss
@@ -94,6 +99,7 @@ Command streams::
                         false
     display url         as it is; loss where no   as it is; loss where no   loss
                         url for Java              url for Java
+    authmethod          loss                      secure, and loss          loss
     secure, no-index,   loss                      as they are; an anchor    loss
     no-follow, anchors,                           that is no url for Java:
     no-archive                                    loss

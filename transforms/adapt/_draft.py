@@ -8,7 +8,7 @@ from msgspec.structs import asdict, replace
 
 from schemas.errors import RecordError
 from schemas.loss import Loss
-from schemas.record import Action, Content, Crawl, Field, Meta, Record
+from schemas.record import Action, Authmethod, Content, Crawl, Field, Meta, Record
 from schemas.reject import Filtered, reject_record
 from transforms.adapt.target import Adapted, Target
 
@@ -78,6 +78,18 @@ def lose_hints(draft: Draft, names: tuple[str, ...]) -> None:
     if stated:
         rest = replace(crawl, **{name: getattr(_NO_HINTS, name) for name in stated})
         draft.change(crawl=None if rest == _NO_HINTS else rest)
+
+
+def lose_protection(draft: Draft) -> None:
+    """Where no ACL says who may see a document, how to log in was all that shut it."""
+    record = draft.record
+    crawl = record.crawl
+    if crawl is None or record.acl is not None:
+        return
+    if crawl.authmethod not in (None, Authmethod.NONE):
+        draft.lose("acl", f"none, but the authmethod {_shown(crawl.authmethod)}")
+    elif crawl.secure:
+        draft.lose("acl", "none, but the document is secure")
 
 
 def lose_history(draft: Draft) -> None:

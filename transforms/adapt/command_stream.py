@@ -16,7 +16,7 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from schemas.errors import RecordError
-from schemas.record import Action, Anchor, Arrival, Crawl, Extra, Meta, Record
+from schemas.record import Action, Anchor, Arrival, Authmethod, Crawl, Extra, Meta, Record
 from schemas.reject import Filtered
 from transforms.adapt._command_acl import fit_acl
 from transforms.adapt._draft import (
@@ -193,8 +193,15 @@ def _lose_unlisted(draft: Draft, _target: Target) -> None:
 
 def _lose_unretrieved(draft: Draft, _target: Target) -> None:
     lose_fields(draft, _UNHELD_FIELDS)
+    _authmethod_as_secure(draft)
     lose_hints(draft, _UNRETRIEVED_HINTS)
     lose_history(draft)
+
+
+def _authmethod_as_secure(draft: Draft) -> None:
+    crawl = draft.record.crawl
+    if crawl is not None and crawl.authmethod is not None and crawl.secure is None:
+        draft.change(crawl=replace(crawl, secure=crawl.authmethod is not Authmethod.NONE))
 
 
 def _lose_unanswered(draft: Draft, _target: Target) -> None:

@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
-from schemas.record import Action, Arrival, Meta, Record
+from schemas.record import Action, Arrival, Authmethod, Meta, Record
 from schemas.reject import Filtered
 from transforms.adapt._draft import (
     Draft,
@@ -38,7 +39,14 @@ IGNORED_MIMETYPE = "text/plain"
 """The DTD requires a mimetype where the appliance ignores it; deployed connectors write this."""
 
 _UNHELD_FIELDS = ("size", "visited", "next_check")
-_UNHELD_HINTS = ("secure", "no_index", "no_follow", "no_archive", "anchors")
+NOBODY = Principal(name="google:fakeUserToPreventMissingAcl", scope=Scope.USER, access=Access.DENY)
+"""Stands in an ACL that would have no principals: an appliance takes that for none at all.
+
+The adaptor library sends the same one.
+"""
+
+_UNHELD_HINTS = ("no_index", "no_follow", "no_archive", "anchors")
+_REWORKED = ("secure", *_UNHELD_HINTS)
 _HELD_PLACES = ("record/", "group/", "acl/")
 _stated_elsewhere = attrgetter(
     *("title", "description", "keywords", "body", "charset", "history"),
@@ -102,6 +110,8 @@ def _apply(rules: tuple[Rule, ...], record: Record, target: Target) -> Adapted:
 def _rules(target: Target, *, web: bool) -> tuple[Rule, ...]:
     old = target.dialect == "5.0"
     return (
+        _shut_empty_acl,
+        _secure_as_authmethod,
         _lose_unheld,
         *(() if web else (body_as_content,)),
         _lose_charset,
@@ -123,7 +133,7 @@ def _rules_for_alone(target: Target) -> tuple[Rule, ...]:
             "an ACL without a document; expected a document, as metadata holds the ACLs of the 5.0"
             " dialect; --dialect 7.x holds it",
         )
-    return (_lose_unheld, _lose_fragment)
+    return (_shut_empty_acl, _lose_unheld, _lose_fragment)
 
 
 def _never(_record: Record) -> bool:
@@ -152,9 +162,9 @@ def _held_by_content(record: Record) -> bool:
 def _is_plain(record: Record) -> bool:
     """Whether a feed has a place for its ACL, hints and metadata as they are."""
     crawl, acl = record.crawl, record.acl
-    if acl is not None and (acl.alone or acl.inherit_fragment is not None):
+    if acl is not None and (acl.alone or acl.inherit_fragment is not None or _is_empty(acl)):
         return False
-    if crawl is not None and any(getattr(crawl, name) not in (None, ()) for name in _UNHELD_HINTS):
+    if crawl is not None and any(getattr(crawl, name) not in (None, ()) for name in _REWORKED):
         return False
     return all_filled(record.metadata)
 
@@ -233,6 +243,28 @@ def _refuse_for_web(record: Record, target: Target) -> None:
             "partial-update",
             "an update of single fields; expected metadata of a metadata-and-url feed, or an ACL",
         )
+
+
+def _is_empty(acl: Acl) -> bool:
+    return not acl.principals and not acl.inherit_from
+
+
+def _shut_empty_acl(draft: Draft, _target: Target) -> None:
+    """It permits nobody, and must not look as if there were none."""
+    acl = draft.record.acl
+    if acl is not None and _is_empty(acl) and not is_deletion(draft.record):
+        draft.change(acl=replace(acl, principals=(NOBODY,)))
+
+
+def _secure_as_authmethod(draft: Draft, _target: Target) -> None:
+    """A retriever says that a document is secure, a feed how to log in: the more secure wins."""
+    crawl = draft.record.crawl
+    if crawl is None or crawl.secure is None:
+        return
+    authmethod = crawl.authmethod or Authmethod.NONE
+    if crawl.secure and authmethod is Authmethod.NONE:
+        authmethod = Authmethod.HTTPBASIC
+    draft.change(crawl=replace(crawl, secure=None, authmethod=authmethod))
 
 
 def _lose_unheld(draft: Draft, _target: Target) -> None:

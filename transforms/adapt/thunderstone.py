@@ -21,6 +21,7 @@ from transforms.adapt._draft import (
     lose_extras,
     lose_fields,
     lose_hints,
+    lose_protection,
     rejected,
 )
 from transforms.adapt.target import Adapted, Adapter, Target
@@ -43,6 +44,7 @@ def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to Items."""
     named = {name.lower(): field for name, field in target.named_fields}
     rules: tuple[_Rule, ...] = (
+        lose_protection,
         lose_acl,
         _lose_unheld,
         _arrive,

@@ -440,7 +440,7 @@ def test_what_a_retriever_cannot_say_is_lost() -> None:
     )
 
     assert adapt(record, RETRIEVER) == (
-        (document(),),
+        (document(crawl=Crawl(secure=True)),),
         (
             lost("size", "4"),
             lost("visited", "2007-11-06 12:00:00+00:00"),

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.loss import Loss
@@ -27,6 +28,7 @@ from transforms.adapt import Adapted, Target, adapt
 
 URL = "http://www.example.com/plan.html"
 INCREMENTAL = Target(format="gsa-feed", datasource="docs", feedtype="incremental")
+OLD = replace(INCREMENTAL, dialect="5.0")
 FULL = Target(format="gsa-feed", datasource="docs", feedtype="full")
 AND_URL = Target(format="gsa-feed", datasource="docs", feedtype="metadata-and-url")
 WEB = Target(format="gsa-feed", datasource="web", feedtype="incremental")
@@ -229,7 +231,6 @@ def test_utf_8_content_needs_no_charset(charset: str) -> None:
             lost("history", "depth, click-ratio, references"),
             id="history",
         ),
-        pytest.param({"crawl": Crawl(secure=True)}, lost("secure", "true"), id="secure"),
         pytest.param({"crawl": Crawl(no_index=False)}, lost("no-index", "false"), id="no-index"),
         pytest.param({"crawl": Crawl(no_follow=True)}, lost("no-follow", "true"), id="no-follow"),
         pytest.param(
@@ -252,12 +253,49 @@ def test_what_a_feed_has_no_place_for_is_a_loss(stated: dict[str, object], loss:
 
 
 def test_hints_that_a_feed_holds_stay_beside_one_that_is_lost() -> None:
-    record = document(crawl=Crawl(lock=True, secure=True))
+    record = document(crawl=Crawl(lock=True, no_index=True))
 
     assert adapt(record, INCREMENTAL) == (
         (document(crawl=Crawl(lock=True)),),
-        (lost("secure", "true"),),
+        (lost("no-index", "true"),),
     )
+
+
+@pytest.mark.parametrize(
+    ("secure", "stated", "authmethod"),
+    [
+        (True, None, Authmethod.HTTPBASIC),
+        (True, Authmethod.NONE, Authmethod.HTTPBASIC),
+        (True, Authmethod.NTLM, Authmethod.NTLM),
+        (False, None, Authmethod.NONE),
+        (False, Authmethod.NTLM, Authmethod.NTLM),
+    ],
+)
+@pytest.mark.parametrize("target", [INCREMENTAL, OLD])
+def test_a_secure_document_is_one_to_log_in_for(
+    secure: bool, stated: Authmethod | None, authmethod: Authmethod, target: Target
+) -> None:
+    record = document(crawl=Crawl(secure=secure, authmethod=stated))
+
+    assert adapt(record, target) == ((document(crawl=Crawl(authmethod=authmethod)),), ())
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_an_acl_that_permits_nobody_does_not_look_as_if_there_were_none(alone: bool) -> None:
+    shut = Principal(
+        name="google:fakeUserToPreventMissingAcl", scope=Scope.USER, access=Access.DENY
+    )
+
+    assert adapt(document(acl=Acl(alone=alone)), INCREMENTAL) == (
+        (document(acl=Acl(principals=(shut,), alone=alone)),),
+        (),
+    )
+
+
+def test_an_acl_without_principals_that_inherits_stays_as_it_is() -> None:
+    record = document(acl=Acl(inherit_from="http://a.example.com/"))
+
+    assert adapt(record, INCREMENTAL) == ((record,), ())
 
 
 @pytest.mark.parametrize("alone", [False, True])

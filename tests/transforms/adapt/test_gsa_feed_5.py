@@ -133,8 +133,10 @@ def test_an_empty_principal_is_skipped_as_the_appliance_does() -> None:
     )
 
 
-def test_an_acl_for_nobody_is_a_loss() -> None:
-    assert adapt(document(acl=Acl()), OLD) == ((document(),), (lost("acl", "0 principals"),))
+def test_an_acl_for_nobody_denies_a_user_that_is_none() -> None:
+    shut = Meta("google:acldenyusers", "google:fakeUserToPreventMissingAcl")
+
+    assert adapt(document(acl=Acl()), OLD) == ((document(metadata=(shut,)),), ())
 
 
 def test_an_acl_in_a_web_feed_is_a_loss() -> None:

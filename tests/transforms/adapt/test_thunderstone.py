@@ -271,17 +271,11 @@ def test_an_acl_alone_that_a_crawled_feed_brings_is_no_url_to_be_crawled() -> No
         pytest.param(
             {"crawl": Crawl(crawl_once=True)}, lost("crawl-once", "true"), id="crawl-once"
         ),
-        pytest.param(
-            {"crawl": Crawl(authmethod=Authmethod.HTTPSSO)},
-            lost("authmethod", "HTTPSSO"),
-            id="authmethod",
-        ),
         pytest.param({"crawl": Crawl(pagerank=96)}, lost("pagerank", "96"), id="pagerank"),
         pytest.param({"crawl": Crawl(feedrank=5)}, lost("feedrank", "5"), id="feedrank"),
         pytest.param(
             {"crawl": Crawl(scoring=Scoring.CONTENT)}, lost("scoring", "CONTENT"), id="scoring"
         ),
-        pytest.param({"crawl": Crawl(secure=True)}, lost("secure", "true"), id="secure"),
         pytest.param({"crawl": Crawl(no_index=True)}, lost("no-index", "true"), id="no-index"),
         pytest.param({"crawl": Crawl(no_follow=True)}, lost("no-follow", "true"), id="no-follow"),
         pytest.param(
@@ -392,3 +386,30 @@ def test_a_wide_deletion_passes_with_consent() -> None:
     record = make(action=Action.DELETE_PATTERN, url="*")
 
     assert adapt(record, Target(format="thunderstone", wide_deletes=True)) == ((record,), ())
+
+
+@pytest.mark.parametrize(
+    ("hints", "details"),
+    [
+        (
+            Crawl(authmethod=Authmethod.HTTPSSO),
+            [("acl", "none, but the authmethod HTTPSSO"), ("authmethod", "HTTPSSO")],
+        ),
+        (Crawl(secure=True), [("acl", "none, but the document is secure"), ("secure", "true")]),
+        (Crawl(authmethod=Authmethod.NONE), [("authmethod", "NONE")]),
+        (Crawl(secure=False), [("secure", "false")]),
+    ],
+)
+def test_a_document_that_one_must_log_in_for_is_not_made_public_unasked(
+    hints: Crawl, details: list[tuple[str, str]]
+) -> None:
+    losses = tuple(lost(*detail) for detail in details)
+
+    assert adapt(document(crawl=hints), TARGET) == ((document(),), losses)
+
+
+def test_a_lost_acl_is_one_loss_of_protection() -> None:
+    record = document(acl=Acl(inherit_from="x"), crawl=Crawl(authmethod=Authmethod.NTLM))
+
+    fields = [loss.field for loss in adapt(record, TARGET)[1]]
+    assert fields == ["acl", "authmethod"]
