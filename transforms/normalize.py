@@ -21,7 +21,7 @@ def normalize(record: Record) -> Record:
     >>> normalize(Record(url=" http://www.example.com/ ", action=Action.ADD)).url
     'http://www.example.com/'
     """
-    url = record.url.strip(_BLANKS)
+    url = _url(record.url)
     mimetype = _mimetype(record.mimetype)
     charset = _stated(record.charset)
     acl = _acl(record.acl)
@@ -33,6 +33,11 @@ def normalize(record: Record) -> Record:
     ):
         return record
     return replace(record, url=url, mimetype=mimetype, charset=charset, acl=acl)
+
+
+def _url(stated: str) -> str:
+    """The url without white space around it. A doc id, which has no scheme, is all of itself."""
+    return stated.strip(_BLANKS) if "://" in stated else stated
 
 
 def _mimetype(stated: str | None) -> str | None:
@@ -53,7 +58,7 @@ def _stated(text: str | None) -> str | None:
 def _acl(acl: Acl | None) -> Acl | None:
     if acl is None:
         return None
-    parent = acl.inherit_from and acl.inherit_from.strip(_BLANKS)
+    parent = acl.inherit_from and _url(acl.inherit_from)
     principals = tuple(map(_principal, filter(_is_named, acl.principals)))
     if parent == acl.inherit_from and principals == acl.principals:
         return acl

@@ -116,3 +116,10 @@ def test_texts_metadata_and_content_are_left_alone() -> None:
     record = add(title=" Plan ", metadata=(Meta(" a ", " b "),), content=Content(b" x "))
 
     assert normalize(record) is record
+
+
+@pytest.mark.parametrize("docid", [" a", "b\t", "c\n", " "])
+def test_a_doc_id_that_is_no_url_is_all_of_itself(docid: str) -> None:
+    record = Record(url=docid, action=Action.ADD, acl=Acl(inherit_from=docid))
+
+    assert normalize(record) is record
