@@ -191,7 +191,7 @@ def test_a_token_has_a_limit(here: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (code, capsys.readouterr().err) == (
         4,
         "feedferry: ids.txt (byte 31): a token of more than 102400 bytes;"
-        " expected the delimiter b'\\n' before\n",
+        " expected the delimiter b'\\n' before; raise --max-token-bytes\n",
     )
 
 

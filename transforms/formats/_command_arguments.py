@@ -71,9 +71,12 @@ class LenientArguments(DeployedArguments):
             return moment
 
     def flag(self, name: str, text: str | None) -> bool:
-        if text is None or text.lower() in _TRUE:
+        word = None if text is None else text.strip().lower()
+        if word is None or (word in _TRUE and len(word) == len(text or "")):
             return True
-        stated = text.lower() not in _FALSE
+        if name == "delete" and word not in _TRUE | _FALSE:  # never by accident
+            raise RecordError("bad-flag", f"delete={text!r}; expected delete, and nothing behind")
+        stated = word not in _FALSE
         self._note(
             "flag", f"{name}={text!r}, a flag with an argument; read as {str(stated).lower()}"
         )

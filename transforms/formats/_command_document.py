@@ -125,8 +125,7 @@ class Document:
     def record(self, url: str, provenance: Provenance, *, parent: str | None, acl: bool) -> Record:
         """Return the record; `parent` is the url that its ACL inherits from, if `acl` is sent."""
         action = Action.DELETE if self.is_deleted or self.final == "not-found" else Action.ADD
-        is_crawled = self._is_listed and self.content is None
-        arrival = Arrival.CRAWLED if is_crawled else Arrival.PUSHED
+        arrival = Arrival.CRAWLED if self._is_listed else Arrival.PUSHED
         hints = Crawl(**self._hints, anchors=tuple(self._anchors))
         return Record(
             url=url,

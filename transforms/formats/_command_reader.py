@@ -129,6 +129,9 @@ class DocumentReader:
         name = self._meant(command)
         if command.trouble:
             self._refuse(command.trouble, command)
+        elif self._is_doubtful(name):
+            reason = f"{name}, which says nothing that is known of an ACL; expected acl or acl-…"
+            self._refuse(RecordError("bad-acl", reason), command)
         elif name not in _KNOWN:
             self._keep(command)
         elif self._document is None:
@@ -167,11 +170,22 @@ class DocumentReader:
         self._note("meta-content", "meta-content, which is no command; read as meta-value")
         return "meta-value"
 
+    def _is_doubtful(self, name: str) -> bool:
+        """Whether a command may be of an ACL, and nobody can tell who it shuts out."""
+        is_known = name in _KNOWN or self._is_strict
+        return not is_known and name.lower().startswith("acl")
+
     def _belongs(self, name: str) -> bool:
         if name in self._kind.commands:
             return True
         if self._is_strict or name == "delete":  # never by accident
             return False
+        if name == "content":
+            where = f"{self._span.source} (byte {self._offset})"
+            raise FormatError(
+                f"{where}: content in a listing; expected ids to its end, as content is all that"
+                " follows; --from retriever-stream reads a document"
+            )
         self._note("foreign-command", f"{name} in a {self._kind.name}'s stream; taken as it is")
         return True
 

@@ -219,7 +219,7 @@ class Tokens:
         if end - self._pos > self.limit:
             raise FormatError(
                 f"{self._source} (byte {self.offset}): a token of more than {self.limit} bytes; "
-                f"expected the delimiter {self.delimiter!r} before"
+                f"expected the delimiter {self.delimiter!r} before; raise --max-token-bytes"
             )
 
     def _last(self) -> bytes | None:

@@ -213,7 +213,8 @@ def test_a_token_without_end_is_an_error(kind: str) -> None:
     with pytest.raises(FormatError) as caught:
         list(READERS[kind](endless(HEADER + b"id=", 200 * MILLION), options=options))
     assert str(caught.value) == (
-        " (byte 31): a token of more than 1000000 bytes; expected the delimiter b'\\n' before"
+        " (byte 31): a token of more than 1000000 bytes; expected the delimiter b'\\n' before;"
+        " raise --max-token-bytes"
     )
 
 

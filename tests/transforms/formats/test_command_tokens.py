@@ -469,7 +469,7 @@ def test_a_token_that_is_too_long_is_an_error_at_its_offset(
         separated(slow(data, block_bytes), delimiter, limited)
     assert str(caught.value) == (
         f" (byte {8 + len(delimiter)}): a token of more than 8 bytes; "
-        f"expected the delimiter {delimiter!r} before"
+        f"expected the delimiter {delimiter!r} before; raise --max-token-bytes"
     )
 
 

@@ -170,5 +170,6 @@ def test_a_long_token_is_found_in_the_usual_shape_too(mode: Mode) -> None:
     with pytest.raises(FormatError) as caught:
         found += lister_stream.read(io.BytesIO(data), options=options)
     assert str(caught.value) == (
-        " (byte 41): a token of more than 30 bytes; expected the delimiter b'\\n' before"
+        " (byte 41): a token of more than 30 bytes; expected the delimiter b'\\n' before;"
+        " raise --max-token-bytes"
     )

@@ -343,3 +343,26 @@ def test_a_reject_says_where_and_which() -> None:
 def test_unknown_commands_without_end_are_counted_by_a_hundred_names() -> None:
     body = b"id=a\n" + b"".join(b"x%d\n" % nth for nth in range(500))
     assert len({code for code, *_ in notices(body)}) == 101
+
+
+@pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
+def test_content_in_a_listing_ends_it(mode: Mode) -> None:
+    stream = io.BytesIO(b"GSA Adaptor Data Version 1 [\n]\nid=a\ncontent\nid=b\ndelete\n")
+
+    with pytest.raises(FormatError) as caught:
+        list(lister_stream.read(stream, options=ReadOptions(mode=mode)))
+
+    assert str(caught.value).startswith(" (byte 36): content")
+
+
+@pytest.mark.parametrize("word", ["n", "never", "", "delete"])
+def test_a_document_is_not_deleted_by_a_guess(word: str) -> None:
+    stream = io.BytesIO(b"GSA Adaptor Data Version 1 [\n]\nid=a\ndelete=" + word.encode())
+
+    (found,) = lister_stream.read(stream)
+
+    assert isinstance(found, Reject)
+    assert (found.code, found.reason) == (
+        "bad-flag",
+        f"delete={word!r}; expected delete, and nothing behind",
+    )

@@ -442,3 +442,16 @@ def test_a_retriever_deletes_nothing_by_a_command_of_listers() -> None:
         "bad-command",
         "delete; expected a command of a retriever",
     )
+
+
+@pytest.mark.parametrize("name", ["acl-deny-users", "ACL", "acl_permit_user"])
+def test_what_may_be_of_an_acl_and_is_not_known_spoils_the_document(name: str) -> None:
+    body = f"id=a\nacl\nacl-permit-user=anna\n{name}=tim\ncontent\nx"
+
+    (found,) = read(body.encode())
+
+    assert isinstance(found, Reject)
+    assert (found.code, found.reason) == (
+        "bad-acl",
+        f"{name}, which says nothing that is known of an ACL; expected acl or acl-…",
+    )
