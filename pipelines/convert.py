@@ -34,6 +34,7 @@ from schemas.errors import (
     StoppedError,
     TooManyRejectsError,
 )
+from schemas.feed import FULL
 from schemas.loss import REFUSED
 from schemas.span import Span
 from transforms.adapt import Target
@@ -123,6 +124,7 @@ def _check(account: Account, options: ConvertOptions) -> None:
     if account.stopped is not None:
         raise _STOPS.get(account.exit_code, FeedferryError)(account.stopped)
     check_balance(account)
+    _refuse_holes(account, options)
     if options.to_format == "gsa-groups":
         check_groups(account.chunks)
     rejects, records = sum(account.rejected.values()), sum(account.read.values())
@@ -131,6 +133,18 @@ def _check(account: Account, options: ConvertOptions) -> None:
         raise TooManyRejectsError(
             f"{rejects} of {records} records rejected; expected at most what --max-rejects allows; "
             "nothing is published"
+        )
+
+
+def _refuse_holes(account: Account, options: ConvertOptions) -> None:
+    """A full feed deletes what it leaves out: also what was only not asked for again."""
+    missing = account.filter_codes.get("up-to-date", 0)
+    if options.from_format == COMMAND:
+        missing += sum(account.rejected.values())
+    if options.feedtype == FULL and missing:
+        raise StoppedError(
+            f"a full feed without {missing} documents that are up to date or were rejected;"
+            " expected all, as it deletes what it leaves out; --feedtype incremental leaves them"
         )
 
 

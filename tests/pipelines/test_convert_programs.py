@@ -134,3 +134,15 @@ def test_a_wrong_key_is_refused_before_anything_runs(
 
     assert code == 2
     assert "did you mean 'timeout'?" in capsys.readouterr().err
+
+
+def test_a_full_feed_is_not_made_of_what_was_only_partly_fetched(
+    programs: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = convert(programs, *WORDS, *BASE, "--feedtype", "full", "-o", "out")
+
+    assert (code, capsys.readouterr().err) == (
+        3,
+        "feedferry: a full feed without 2 documents that are up to date or were rejected; expected"
+        " all, as it deletes what it leaves out; --feedtype incremental leaves them\n",
+    )
