@@ -5,7 +5,7 @@ answers with an authorizer stream. So documents of a repository that only answer
 to an appliance that wants to know beforehand.
 
 Nothing that goes wrong here opens a document: whoever is not permitted by a clear answer is not
-among the principals, and a document of which nothing is answered has an ACL that shuts it.
+among the principals, and a document of which nothing is answered has an ACL without any.
 
 **Spec:** GSA adaptor library, CommandLineAdaptor, isUserAuthorized.
 """
@@ -26,7 +26,7 @@ from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats import READERS
-from transforms.formats._command_write import request
+from transforms.formats._command_write import USERNAME, request
 from transforms.formats._docids import id_maker
 from transforms.formats._options import Found, Reader, ReadOptions
 from transforms.formats.authorizer_stream import STATUS
@@ -39,12 +39,6 @@ from transforms.sources.programs import Programs, User, resolve
 STAGE = "authorize"
 BATCH_BYTES = 64 << 20
 """Most content that waits for answers, at a time."""
-
-NOBODY = Principal(name="google:fakeUserToPreventMissingAcl", scope=Scope.USER, access=Access.DENY)
-"""Stands in an ACL that would have no principals, as an appliance may take that for none at all.
-
-The adaptor library sends the same one.
-"""
 
 _ACCESSES = {"PERMIT": Access.PERMIT, "DENY": Access.DENY}
 _UNASKED = 1000
@@ -175,7 +169,8 @@ class _Authorizer:
         """An answer that cannot be read is none; nor is the one before it, which it may concern."""
         source = f"{shlex.join(self._programs.authorizer)} for {user.name!r}"
         found = list(self._read(BytesIO(stream), span=Span(source=source), options=self._options))
-        records = [one for one in found if isinstance(one, Record)]
+        records = [one for one in found if isinstance(one, Record) and _is_for(user, one)]
+        strangers = [one for one in found if isinstance(one, Record) and not _is_for(user, one)]
         rejects = [one for one in found if isinstance(one, Reject)]
         notices = [one for one in found if isinstance(one, Notice)]
         doubtful = {_place_before(reject, records) for reject in rejects}
@@ -184,10 +179,10 @@ class _Authorizer:
             for record in records
         }
         notices += map(_unreadable, rejects)
+        notices += [_not_asked(f"{one.url!r} and another user", source) for one in strangers[:1]]
         unasked = sorted(statuses.keys() - set(docids))
         if unasked:
-            detail = f"an answer for {unasked[0]!r}, which was not asked; ignored"
-            notices.append(Notice(code="not-asked", detail=detail, source=source))
+            notices.append(_not_asked(repr(unasked[0]), source))
         return _Answers(user, statuses, notices)
 
 
@@ -205,6 +200,17 @@ def _unreadable(reject: Reject) -> Notice:
         span=reject.span,
         offset=reject.offset,
     )
+
+
+def _is_for(user: User, record: Record) -> bool:
+    """Whether an answer is for this user: a program need not say for whom it is."""
+    names = [extra.value for extra in record.extras if extra.place == USERNAME]
+    return all(name == user.name for name in names)
+
+
+def _not_asked(found: str, source: str) -> Notice:
+    detail = f"an answer for {found}, which was not asked; ignored"
+    return Notice(code="not-asked", detail=detail, source=source)
 
 
 def _status(record: Record) -> str:
@@ -228,7 +234,7 @@ def _with_acl(record: Record, docid: str, answers: list[_Answers]) -> list[Found
             )
         else:
             notices.append(_indeterminate(record, user, status))
-    acl = Acl(principals=tuple(principals) or (NOBODY,))
+    acl = Acl(principals=tuple(principals))
     return [*notices, msgspec.structs.replace(record, acl=acl)]
 
 

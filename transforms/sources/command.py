@@ -30,9 +30,11 @@ import msgspec
 
 from schemas.errors import (
     FatalError,
+    FormatError,
     ProgramError,
     RecordError,
     SourceError,
+    UnavailableError,
 )
 from schemas.notice import Notice
 from schemas.record import Action, Crawl, Record
@@ -50,7 +52,7 @@ from transforms.sources._process import (
 )
 from transforms.sources._rejects import explained, reject_answer
 from transforms.sources.authorizer import authorize
-from transforms.sources.programs import Programs
+from transforms.sources.programs import Programs, mask
 from transforms.sources.transformer import transform
 
 STAGE = "retrieve"
@@ -123,7 +125,22 @@ def documents(
         closing(transform(retrieved, programs, options=options, pauses=pauses)) as transformed,
         closing(authorize(transformed, programs, options=options, pauses=pauses)) as authorized,
     ):
-        yield from authorized
+        hidden = programs.secrets()
+        if not hidden:
+            yield from authorized
+            return
+        for found in authorized:
+            yield _masked(found, hidden)
+
+
+def _masked(found: Found, hidden: tuple[str, ...]) -> Found:
+    """What is told of a program's output, without the secrets that it was given."""
+    if isinstance(found, Reject):
+        return msgspec.structs.replace(found, reason=mask(found.reason, hidden))
+    if isinstance(found, Notice):
+        code, detail = mask(found.code, hidden), mask(found.detail, hidden)
+        return msgspec.structs.replace(found, code=code, detail=detail)
+    return found
 
 
 def merge(listed: Record, retrieved: Record) -> Record:
@@ -174,7 +191,10 @@ def _check_whole(programs: Programs, path: Path, read: Reader, options: ReadOpti
     """Read all of it: one that breaks off, or says so at its end, must not be gone on with."""
     with path.open("rb") as stream:
         span = Span(source=shlex.join(programs.lister))
-        deque(read(stream, span=span, options=options or ReadOptions()), maxlen=0)
+        try:
+            deque(read(stream, span=span, options=options or ReadOptions()), maxlen=0)
+        except (FormatError, UnavailableError) as exc:
+            raise type(exc)(mask(str(exc), programs.secrets())) from None
 
 
 def _jobs(listed: Iterable[Found], retriever: "_Retriever", *, batch: int) -> Iterator[Job | Found]:

@@ -69,6 +69,11 @@ class Programs(msgspec.Struct, frozen=True, kw_only=True):
     max_listing_bytes: int = GIB << 6
     parallel: int | None = None
 
+    def secrets(self) -> tuple[str, ...]:
+        """Return what its references lead to: what nobody may be shown."""
+        passwords = (user.password for user in self.users if user.password is not None)
+        return secrets_in((*self.environment.values(), *passwords))
+
 
 def load(path: Path) -> Programs:
     """Return what a YAML file says; raise ConfigError at the first that cannot be used."""
@@ -96,6 +101,13 @@ def secrets_in(texts: Iterable[str]) -> tuple[str, ...]:
     """Return what the references in `texts` lead to: what no message may show."""
     found = (_look_up(*match.groups()) for text in texts for match in _SECRET.finditer(text))
     return tuple(secret for secret in found if secret)
+
+
+def mask(text: str, hidden: Iterable[str]) -> str:
+    """Return `text` with `***` for each secret."""
+    for secret in hidden:
+        text = text.replace(secret, "***")
+    return text
 
 
 def _look_up(kind: str, name: str) -> str:

@@ -7,6 +7,8 @@ program exits with 0 is the metadata from then on; the second is not read again.
 **Spec:** GSA adaptor library, CommandLineTransform.
 """
 
+import os
+import stat
 import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import closing
@@ -103,9 +105,12 @@ def _join(pairs: Iterable[tuple[str, bytes]]) -> bytes:
 
 
 def _read(path: Path, max_bytes: int) -> bytes:
-    """Return what the program left, which need not be a file any more."""
+    """Return what the program left; a pipe in its place would never be read to its end."""
     try:
-        with path.open("rb") as stream:
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(opened, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                raise _unreadable("no file where the metadata was")
             text = stream.read(max_bytes + 1)
     except OSError as exc:
         raise _unreadable(f"{exc.strerror} where the metadata was") from exc

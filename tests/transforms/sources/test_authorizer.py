@@ -13,7 +13,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Content, Record
 from schemas.reject import Reject
 from transforms.formats._options import Found
-from transforms.sources.authorizer import BATCH_BYTES, NOBODY, authorize
+from transforms.sources.authorizer import BATCH_BYTES, authorize
 from transforms.sources.programs import Programs, User
 
 A, B, C = listed("a"), listed("b"), listed("c")
@@ -159,7 +159,7 @@ def test_what_is_not_known_is_a_notice_and_no_principal(
         offset=33,
     )
     assert (acls(found), notices(found)) == (
-        [Acl(principals=(ANN_MAY,)), Acl(principals=(NOBODY,))],
+        [Acl(principals=(ANN_MAY,)), Acl(principals=())],
         [notice],
     )
 
@@ -168,21 +168,21 @@ def test_what_is_not_known_is_a_notice_and_no_principal(
 def test_a_document_that_nobody_may_see_is_closed(tmp_path: Path, trouble: str) -> None:
     found = list(authorize([B], authorizer(tmp_path, trouble, BEN)))
 
-    assert acls(found) == [Acl(principals=(NOBODY,))]
+    assert acls(found) == [Acl(principals=())]
 
 
 def test_an_answer_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     found = list(authorize([A, B], authorizer(tmp_path, "unreadable", BEN)))
 
-    assert acls(found) == [Acl(principals=(BEN_MAY_NOT,)), Acl(principals=(NOBODY,))]
+    assert acls(found) == [Acl(principals=(BEN_MAY_NOT,)), Acl(principals=())]
 
 
 def test_an_answer_for_no_id_opens_no_other_document(tmp_path: Path) -> None:
     found = list(authorize([A, B, C], authorizer(tmp_path, "nameless", BEN)))
 
     expected = [
-        Acl(principals=(NOBODY,)),
-        Acl(principals=(NOBODY,)),
+        Acl(principals=()),
+        Acl(principals=()),
         Acl(principals=(BEN_MAY_NOT,)),
     ]
     assert acls(found) == expected
@@ -260,3 +260,19 @@ def test_an_authorizer_that_is_not_there_ends_the_run() -> None:
 
     with pytest.raises(SourceError, match="no-such-authorizer: No such file or directory"):
         list(authorize([A], programs))
+
+
+def test_an_answer_for_another_user_is_not_taken(tmp_path: Path) -> None:
+    header = r"GSA Adaptor Data Version 1 [\n]\n"
+    script = f"printf '{header}username=root\\nid=a\\nauthz-status=PERMIT\\n'"
+    programs = Programs(
+        lister=("list",),
+        authorizer=("/bin/sh", "-c", script),
+        users=(ANN,),
+        folder=str(tmp_path),
+    )
+
+    found = list(authorize([A], programs))
+
+    assert acls(found) == [Acl(principals=())]
+    assert [one.code for one in notices(found)] == ["not-asked", "indeterminate"]

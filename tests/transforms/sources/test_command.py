@@ -534,3 +534,23 @@ def test_a_listing_that_says_at_its_end_that_it_is_not_whole_leaves_no_file(tmp_
 
     assert str(caught.value).endswith("(byte 36): repository-unavailable: 'db down'")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_secret_that_a_program_says_stands_in_no_reason_and_no_notice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TOKEN_OF_TEST", "hunter2")
+    header = r"GSA Adaptor Data Version 1 [\n]\nid=a\n"
+    script = f'printf "{header}$TOKEN\\nlast-modified=$TOKEN\\ncontent\\nx"'
+    programs = Programs(
+        lister=("true",),
+        retriever=("sh", "-c", script),
+        environment={"TOKEN": "${env:TOKEN_OF_TEST}"},
+        folder=str(tmp_path),
+    )
+
+    found = list(documents([listed("a")], programs))
+
+    told = [one.reason if isinstance(one, Reject) else str(one) for one in found]
+    assert [text for text in told if "***" in text] != []
+    assert [text for text in told if "hunter2" in text] == []

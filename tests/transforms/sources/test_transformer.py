@@ -168,3 +168,16 @@ def test_no_file_is_left(tmp_path: Path, then: str) -> None:
 
     names = told.read_text().split()
     assert [len(names), *(Path(name).exists() for name in names)] == [2, False, False]
+
+
+def test_a_pipe_in_the_place_of_the_metadata_is_no_file() -> None:
+    script = 'rm "$1"; mkfifo "$1"'
+    programs = Programs(lister=("list",), transformer=("/bin/sh", "-c", script, "sh"), retries=0)
+
+    (found,) = transform([DOCUMENT], programs)
+
+    assert isinstance(found, Reject)
+    assert (found.code, found.reason.partition(";")[0]) == (
+        "transformer-output",
+        "no file where the metadata was",
+    )
