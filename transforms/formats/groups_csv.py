@@ -14,15 +14,21 @@ may be all there is of it.
 with a line feed only; scope and header in any case.
 
 **Refuses** each row that is not understood: nobody is guessed into a group. A name with a line end
-is refused, for its quote may be torn: then it has swallowed the rows behind it.
+is refused, for its quote may be torn: then it has swallowed the rows behind it. Refuses also the
+whole membership of a group that such a row names: a group that lost a member opens documents that
+are denied to it. Where the namespace of the row cannot be told, that is the group in any namespace;
+where its group cannot be told, no other row is refused for it.
 
 All groups are in memory until the last row is read: about as many bytes as the names take, and
 300 for each group. A file with more than 3,000,000 members is refused, for no appliance holds more.
 """
 
 import csv
+import io
 from collections.abc import Iterator, Mapping
 from typing import IO, NamedTuple
+
+import msgspec
 
 from schemas.acl import Scope
 from schemas.errors import FormatError, RecordError
@@ -36,16 +42,21 @@ MAX_MEMBERS = 3_000_000
 """Members that all groups of a search appliance may have together."""
 MAX_LINE_BYTES = 1 << 20
 """Most bytes of a line that is read."""
+MAX_DATA_BYTES = 1 << 20
+"""Most bytes of its rows that the reject of a membership keeps."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _BLANKS = " \t\r\n"
+_LOOK_BYTES = 1 << 16
+"""How far a torn line is searched for its group, below what the csv module takes as a value."""
 _USUAL = ("group", "member", "scope", "namespace")
 _NEEDED = frozenset(_USUAL[:3])
 _KNOWN = frozenset((*_USUAL, "case_sensitive"))
 _EXPECTED = "group, member and scope, and namespace and case_sensitive where they are, each once"
 _SCOPES = {scope.value.lower(): scope for scope in Scope}
 _SENSITIVITIES = {"": None, "true": True, "false": False}
+_SENSITIVITY_NAMES = {value: name for name, value in _SENSITIVITIES.items()}
 _KINDS = tuple((scope, sensitive) for scope in Scope for sensitive in _SENSITIVITIES.values())
 """What a member can be beside its name: one byte for it is held."""
 _FIRST_KIND = ord("a")  # no line end
@@ -57,12 +68,16 @@ _Values = Mapping[str, str]
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[Membership | Reject]:
-    """Yield a Reject for each bad row, then the memberships; raise FormatError for a bad header."""
+    """Yield a Reject for each bad row, then for each group its membership, or a Reject of that.
+
+    Raise FormatError for a bad header.
+    """
     groups = _Groups(span)
     for row in _Rows(stream, span).rows():
         try:
             groups.add(row)
         except RecordError as exc:
+            groups.spoil(row)
             yield _reject(row, exc, span, groups.name_of(row))
     yield from groups.memberships()
 
@@ -144,12 +159,16 @@ def _lines(stream: IO[bytes], span: Span) -> Iterator[_Line]:
 
 
 class _Group:
-    """The members of a group, as bytes: their kind and their name, end to end."""
+    """The members of a group, as bytes: their kind and their name, end to end.
 
-    __slots__ = ("first", "members")
+    `length` is the number of bytes that its rows take in the table.
+    """
+
+    __slots__ = ("first", "length", "members")
 
     def __init__(self, first: _Line) -> None:
         self.first = (first.number, first.offset)
+        self.length = 0
         self.members = bytearray()
 
 
@@ -161,6 +180,7 @@ class _Groups:
         self._columns: tuple[str, ...] = ()
         self._widths: set[int] = set()
         self._groups: dict[_Key, _Group] = {}
+        self._spoiled: dict[_Key | str, int] = {}  # a name alone is that of any namespace
         self._members = 0
 
     def add(self, row: _Row) -> None:
@@ -172,17 +192,35 @@ class _Groups:
             widths = " or ".join(str(width) for width in sorted(self._widths))
             expected = f"{widths}: {','.join(self._columns)}"
             raise RecordError("bad-row", f"{len(row.values)} columns; expected {expected}")
-        self._add(dict(zip(self._columns, row.values, strict=False)), row.lines[0])
+        self._add(self._values(row), row.lines[0])
+
+    def spoil(self, row: _Row) -> None:
+        """Let a row that was refused cost the groups that it may be about."""
+        for key in self._named(row):
+            self._spoiled.setdefault(key, row.lines[0].number)
 
     def name_of(self, row: _Row) -> str | None:
         """The group that a row is about, where that can be told."""
-        at = (self._columns or _USUAL).index("group")
-        return row.values[at] or None if at < len(row.values) else None
+        at = self._columns.index("group")
+        name = row.values[at] if at < len(row.values) else ""
+        return name if name and _foreign_byte(name) is None else None
 
-    def memberships(self) -> Iterator[Membership]:
-        """Yield a membership for each group."""
+    def memberships(self) -> Iterator[Membership | Reject]:
+        """Yield a membership for each group, or its reject."""
         for key, group in self._groups.items():
-            yield self._membership(key, group)
+            membership = self._membership(key, group)
+            lines = [self._spoiled[one] for one in (key, key[0]) if one in self._spoiled]
+            yield self._refused(membership, group, line=min(lines)) if lines else membership
+
+    def _named(self, row: _Row) -> Iterator[_Key | str]:
+        named = self._values(row) if _is_whole(row) and len(row.values) in self._widths else {}
+        namespace = named.get("namespace", "")
+        if named and _foreign_byte(namespace) is None:
+            yield named["group"], namespace or None
+            return
+        at = self._columns.index("group")
+        for values in (row.values, *map(_torn_values, row.lines)):
+            yield from values[at : at + 1]
 
     def _begin(self, row: _Row) -> bool:
         """Learn the columns by the first row; return whether it is a header.
@@ -213,6 +251,9 @@ class _Groups:
     def _bad_header(self, line: int, found: str) -> FormatError:
         return FormatError(f"{self._span.source}:{line}: {found}; expected {_EXPECTED}")
 
+    def _values(self, row: _Row) -> _Values:
+        return dict(zip(self._columns, row.values, strict=False))
+
     def _add(self, values: _Values, line: _Line) -> None:
         name = values["group"]
         if not name:
@@ -222,6 +263,7 @@ class _Groups:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = _Group(line)
+        group.length += line.length
         group.members += member
         self._members += bool(member)
         if self._members > MAX_MEMBERS:
@@ -242,6 +284,34 @@ class _Groups:
             provenance=Provenance(source=span.source, span=span.ordinal, line=line, offset=offset),
         )
 
+    def _refused(self, membership: Membership, group: _Group, *, line: int) -> Reject:
+        reason = (
+            f"the row in line {line} was refused; expected all rows of the group "
+            f"{membership.url!r}, for without a member it opens what is denied to it: correct "
+            "that row"
+        )
+        exc = RecordError("bad-membership", reason)
+        rows = self._rows(membership)
+        kept = rows[: rows.rfind(b"\n", 0, MAX_DATA_BYTES) + 1]
+        number, offset = group.first
+        place = Place(offset, group.length, number)
+        reject = reject_bytes(exc, span=self._span, place=place, data=kept, url=membership.url)
+        return msgspec.structs.replace(reject, truncated=len(kept) < len(rows))
+
+    def _rows(self, membership: Membership) -> bytes:
+        """The good rows of a group, in the columns of the table."""
+        namespace = membership.group.namespace
+        row = {"group": membership.group.name, "namespace": namespace or ""}
+        width = max(self._widths) if namespace else min(self._widths)
+        text = io.StringIO()
+        writer = csv.DictWriter(
+            text, self._columns[:width], "", extrasaction="ignore", lineterminator="\n"
+        )
+        writer.writerows(row | _member_values(member) for member in membership.members)
+        if not membership.members:
+            writer.writerow(row)
+        return text.getvalue().encode()
+
 
 def _is_header(names: tuple[str, ...]) -> bool:
     """Whether it has all names that a header needs, or nothing but names of columns, each once."""
@@ -258,12 +328,31 @@ def _check(row: _Row) -> None:
     if len(row.lines) > 1:
         reason = f"a value over {len(row.lines)} lines; expected one: a quote may be torn"
         raise RecordError("line-end-in-value", reason)
-    try:
-        "".join(row.values).encode()
-    except UnicodeEncodeError as exc:
-        byte = ord(exc.object[exc.start]) & 0xFF
+    byte = _foreign_byte("".join(row.values))
+    if byte is not None:
         reason = f"the byte {byte:#04x}, which is no UTF-8; expected a table in UTF-8"
-        raise RecordError("not-utf-8", reason) from exc
+        raise RecordError("not-utf-8", reason)
+
+
+def _is_whole(row: _Row) -> bool:
+    """Whether its values are those of one line, and of all of it."""
+    first = row.lines[0]
+    return not row.fault and len(row.lines) == 1 and first.length == len(first.text)
+
+
+def _foreign_byte(text: str) -> int | None:
+    """The first byte in it that was no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        return ord(text[exc.start]) & 0xFF
+    return None
+
+
+def _torn_values(line: _Line) -> list[str]:
+    """What can be told of the values of a line by itself, its quotes taken as they come."""
+    text = line.text[:_LOOK_BYTES].replace(b"\r", b" ").decode("utf-8", "surrogateescape")
+    return [value.strip(_BLANKS) for row in csv.reader([text]) for value in row]
 
 
 def _member(values: _Values) -> bytes:
@@ -288,6 +377,14 @@ def _unpacked(member: bytes, namespace: str | None) -> Member:
     scope, sensitive = _KINDS[member[0] - _FIRST_KIND]
     name = member[1:].decode()
     return Member(name=name, scope=scope, namespace=namespace, case_sensitive=sensitive)
+
+
+def _member_values(member: Member) -> dict[str, str]:
+    return {
+        "member": member.name,
+        "scope": member.scope.value.lower(),
+        "case_sensitive": _SENSITIVITY_NAMES[member.case_sensitive],
+    }
 
 
 def _reject(row: _Row, exc: RecordError, span: Span, group: str | None) -> Reject:

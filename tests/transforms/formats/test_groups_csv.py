@@ -66,7 +66,17 @@ def only_membership(table: bytes) -> Membership:
 
 
 def only_reject(table: bytes) -> Reject:
-    (reject,) = (one for one in read(table) if isinstance(one, Reject))
+    (reject,) = rejects(table)
+    return reject
+
+
+def rejects(table: bytes) -> list[Reject]:
+    return [one for one in read(table) if isinstance(one, Reject)]
+
+
+def refused(table: bytes) -> Reject:
+    """The one membership that is refused."""
+    (reject,) = (one for one in rejects(table) if one.code == "bad-membership")
     return reject
 
 
@@ -210,13 +220,13 @@ def test_a_bad_row_is_a_reject(row: bytes, code: str, reason: str) -> None:
 
 
 def test_the_reject_of_a_row_says_where_and_what() -> None:
-    assert only_reject(ROW + b"\n" + b"staff,joe,x\r\n" + LAST) == Reject(
+    assert only_reject(LAST + b"\n" + b"staff,joe,x\r\n" + LAST) == Reject(
         code="bad-row",
         reason="scope='x' of 'joe'; expected user or group",
         stage="read",
         source="t.csv",
         line=3,
-        offset=16,
+        offset=15,
         length=13,
         url="staff",
         data=b"staff,joe,x\r\n",
@@ -236,10 +246,6 @@ def test_a_row_must_be_as_wide_as_its_header() -> None:
     )
 
 
-def test_a_group_with_bad_rows_only_is_none() -> None:
-    assert rows(ROW + b"bad,joe,x\n") == ["bad-row", "staff/joe"]
-
-
 def test_a_torn_quote_costs_its_line_only() -> None:
     table = ROW + b'"torn,joe,user\n' + b"staff,eve,user\n" + b'staff,"tom",user\n'
     assert rows(table) == ["bad-csv", "staff/joe", "staff/eve", "staff/tom"]
@@ -254,8 +260,8 @@ def test_a_torn_quote_far_from_any_other_costs_its_line_only() -> None:
 
 
 def test_a_torn_quote_that_fits_another_costs_what_is_between_and_is_seen() -> None:
-    table = ROW + b'staff,"a,user\n' + b'staff,b",user\n' + LAST
-    assert rows(table) == ["line-end-in-value", "staff/joe", "last/ann"]
+    table = LAST + b'staff,"a,user\n' + b'staff,b",user\n' + LAST
+    assert rows(table) == ["line-end-in-value", "last/ann", "last/ann"]
 
 
 def test_a_long_line_is_kept_in_part() -> None:
@@ -266,6 +272,102 @@ def test_a_long_line_is_kept_in_part() -> None:
 def test_a_byte_order_mark_is_no_part_of_a_reject() -> None:
     reject = only_reject(b"\xef\xbb\xbfstaff,joe,x\n")
     assert (reject.data, reject.offset) == (b"staff,joe,x\n", 3)
+
+
+# Groups with bad rows
+
+
+@pytest.mark.parametrize(
+    ("row", "code"),
+    [
+        (b"staff,,user", "bad-row"),
+        (b"staff,eve,role", "bad-row"),
+        (b"staff,eve", "bad-row"),
+        (b"staff,eve,user,,", "bad-row"),
+        (b"staff,Zo\xeb,user", "not-utf-8"),
+        (b"staff,eve,user,\xeb", "not-utf-8"),
+        (b'staff,"eve"x,user', "bad-csv"),
+        (b'staff,"eve,user', "bad-csv"),
+        (b"staff,e\rve,user", "bad-csv"),
+        (b"staff," + b"x" * 200_000 + b",user", "bad-csv"),
+        (b"staff," + b"x," * (1 << 19), "line-too-long"),
+        (b'"staff\nx",eve,user', "line-end-in-value"),
+        (b'torn,"eve,user\nstaff,tom",user', "line-end-in-value"),
+    ],
+)
+def test_a_bad_row_costs_its_group(row: bytes, code: str) -> None:
+    assert rows(ROW + LAST + row + b"\n") == [code, "bad-membership", "last/ann"]
+
+
+@pytest.mark.parametrize("row", [b",eve,user", b'"staff,eve,user', b"staf\xeb,eve,user"])
+def test_a_bad_row_whose_group_cannot_be_told_is_alone(row: bytes) -> None:
+    assert rows(ROW + row + b"\n")[1:] == ["staff/joe"]
+
+
+def test_a_group_that_no_good_row_names_is_not_refused_once_more() -> None:
+    assert rows(ROW + b"bad,joe,x\n") == ["bad-row", "staff/joe"]
+
+
+def test_the_reject_of_a_membership_holds_its_good_rows() -> None:
+    table = LAST + b" staff , Joe ,USER\r\nstaff,eve,x\nstaff,,x\n" + b'staff,"a,""b""",group\n'
+    assert refused(table) == Reject(
+        code="bad-membership",
+        reason="the row in line 3 was refused; expected all rows of the group 'staff', "
+        "for without a member it opens what is denied to it: correct that row",
+        stage="read",
+        source="t.csv",
+        line=2,
+        offset=14,
+        length=42,
+        url="staff",
+        data=b'staff,Joe,user\nstaff,"a,""b""",group\n',
+    )
+
+
+def test_a_group_in_another_namespace_is_another() -> None:
+    table = b"staff,joe,user,ad\nstaff,ann,user\nstaff,eve,x,ad\n"
+    assert (refused(table).data, rows(table)[-1]) == (b"staff,joe,user,ad\n", "staff/ann")
+
+
+@pytest.mark.parametrize("row", [b"staff,eve", b"staff,eve,user,\xeb", b'staff,"eve"x,user'])
+def test_a_row_that_does_not_tell_its_namespace_costs_the_group_in_all(row: bytes) -> None:
+    table = b"staff,joe,user,ad\nstaff,ann,user\n" + row + b"\n"
+    assert rows(table)[1:] == ["bad-membership", "bad-membership"]
+
+
+def test_the_first_bad_row_is_named_whatever_it_tells() -> None:
+    table = ROW + b"staff,eve\nstaff,eve,x\n"
+    assert refused(table).reason.startswith("the row in line 2 was refused; ")
+
+
+def test_good_rows_are_kept_in_the_columns_of_the_table() -> None:
+    header = b"case_sensitive,Scope,member,group\n"
+    table = header + b"TRUE,USER,joe,staff\n,group,sub,staff\nfalse,user,ann,staff\n,x,eve,staff\n"
+    kept = b"true,user,joe,staff\n,group,sub,staff\nfalse,user,ann,staff\n"
+    assert refused(table).data == kept
+
+
+def test_a_good_row_has_an_empty_namespace_where_there_is_a_column_for_it() -> None:
+    table = b"group,namespace,member,scope\nstaff,,joe,user\nstaff,,eve,x\n"
+    assert refused(table).data == b"staff,,joe,user\n"
+
+
+def test_a_group_that_was_only_named_is_kept_as_a_row_that_names_it() -> None:
+    assert refused(b"staff,,,ad\nstaff,eve,x,ad\n").data == b"staff,,,ad\n"
+
+
+def test_as_many_whole_rows_are_kept_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups_csv, "MAX_DATA_BYTES", 44)
+    reject = refused(ROW * 3 + b"staff,eve,x\n")
+    assert (reject.data, reject.length, reject.truncated) == (ROW * 2, 45, True)
+
+
+def test_a_megabyte_of_good_rows_is_kept() -> None:
+    assert groups_csv.MAX_DATA_BYTES == 1_048_576
+
+
+def test_a_group_whose_bytes_are_no_utf_8_is_named_by_no_reject() -> None:
+    assert only_reject(LAST + b"Caf\xe9,joe,user\n").url is None
 
 
 # What is no table
@@ -339,6 +441,12 @@ def test_a_table_without_one_of_its_bytes_raises_nothing_foreign(at: int) -> Non
 @given(st.binary(max_size=200))
 def test_bytes_by_chance_raise_nothing_foreign(table: bytes) -> None:
     assert isinstance(rows_if_any(table), list)
+
+
+@given(st.binary(max_size=200))
+def test_rows_by_chance_can_be_told_of(stretch: bytes) -> None:
+    found = [reject.message + (reject.url or "") for reject in rejects(ROW + stretch)]
+    assert isinstance("".join(found).encode(), bytes)
 
 
 @given(st.text(alphabet='",\n\r xÿ', max_size=60))
