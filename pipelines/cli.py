@@ -6,6 +6,7 @@ Everything but click is imported where it is used, so that `--help` answers at o
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from logging import LogRecord
 from types import FrameType
 from typing import NoReturn
 
@@ -154,6 +155,8 @@ def convert(*, quiet: bool, verbose: int, **words: object) -> int:
 @click.option("--strict", is_flag=True, help="Read command streams as the deployed parser does.")
 @click.option("--base-url", metavar="URL", help="Urls of doc ids, as the adaptor makes them.")
 @click.option("--url-template", metavar="URL", help="Urls of doc ids, with {id} in them.")
+@click.option("--zone", metavar="IANA", help="Zone of dates that state none.  [default: UTC]")
+@click.option("--max-token-bytes", metavar="SIZE", help="Longest token.  [default: 64MiB]")
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but what stops the run.")
 @click.option("-v", "--verbose", count=True, help="Say more; twice: much more.")
 def inspect(*, quiet: bool, verbose: int, **words: object) -> int:
@@ -206,20 +209,26 @@ def _log_to_stderr(verbosity: int) -> None:
     logging.getLogger().setLevel(levels[max(spoken - 2, 0)])
     for floor in _FLOORS:
         logging.getLogger(floor).setLevel(levels[spoken])
+    logging.getLogger("apache_beam.runners.common").addFilter(_is_no_signal)
+
+
+def _is_no_signal(spoken: LogRecord) -> bool:
+    """Beam shows where in a step a signal came, which is nowhere in particular."""
+    return not (spoken.exc_info and _signalled(spoken.exc_info[1]))
 
 
 def _explain(exc: Exception) -> int:
     """Say on stderr what went wrong; return the exit code that tells it to a script."""
     from schemas.errors import FeedferryError
 
+    if ended := _signalled(exc):
+        return _end(*ended)
     match exc:
         case click.exceptions.NoArgsIsHelpError():
             exc.show()
             return USAGE_EXIT
         case click.UsageError():
             return _end(f"{exc.format_message()} See {_command_path(exc)} --help.", USAGE_EXIT)
-        case click.Abort() if isinstance(exc.__cause__, KeyboardInterrupt):
-            return _end("interrupted", INTERRUPTED_EXIT)
         case FeedferryError():
             _log_traceback(exc)
             return _end(str(exc), exc.exit_code)
@@ -229,6 +238,21 @@ def _explain(exc: Exception) -> int:
     _log_traceback(exc)
     found = f"{type(exc).__name__}: {exc}"
     return _end(f"a defect of feedferry: {found}; -v shows where", INTERNAL_EXIT)
+
+
+def _signalled(exc: BaseException | None) -> tuple[str, int] | None:
+    """What is said of the signal that `exc` was raised for, at any remove, and its exit code.
+
+    Inside a step, Beam makes a RuntimeError of it.
+    """
+    while exc is not None:
+        match exc:
+            case KeyboardInterrupt():
+                return "interrupted", INTERRUPTED_EXIT
+            case _Terminated():
+                return "terminated", TERMINATED_EXIT
+        exc = exc.__cause__ or exc.__context__
+    return None
 
 
 def _command_path(exc: click.UsageError) -> str:

@@ -16,7 +16,7 @@ import apache_beam as beam
 import click
 import msgspec
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.runner import PipelineRunner
+from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from pipelines.groups import check_groups
 from pipelines.inputs import changed, group_spans, list_spans, size_of
@@ -67,15 +67,18 @@ def run(options: ConvertOptions) -> Report:
     output = Path(options.output)
     known_urls = _known_urls(options.known_urls)
     _require_room(output, options)
+    runner = _runner(options)
     spans = list_spans(options.inputs, from_format=options.from_format, spool=output / WORK / SPOOL)
+    programs = load_programs(spans, options)
     _prepare(output, fresh=options.fresh)
     work = output / WORK / _fingerprint(options, known_urls, spans)
     _make_folder(work, output)
-    programs = load_programs(spans, options)
     settings = _settings(options, known_urls, work, programs)
     listed = [part for span in spans for part in list_documents(span, settings)]
     with _reporter(options, settings, listed):
-        account = _account(group_spans(listed, span_bytes=options.span_bytes), options, settings)
+        account = _account(
+            group_spans(listed, span_bytes=options.span_bytes), options, settings, runner
+        )
     _check(account, options)
     _log_notices(account)
     report = publish(account, settings, output=output, spans=spans)
@@ -105,9 +108,11 @@ def build(
     )
 
 
-def _account(spans: list[Span], options: ConvertOptions, settings: Settings) -> Account:
+def _account(
+    spans: list[Span], options: ConvertOptions, settings: Settings, runner: PipelineRunner
+) -> Account:
     path = Path(settings.folder) / "account.json"
-    pipeline = beam.Pipeline(runner=_runner(options), options=_pipeline_options(options))
+    pipeline = beam.Pipeline(runner=runner, options=_pipeline_options(options))
     total = build(pipeline, spans, settings, span_bytes=options.span_bytes)
     _ = total | "Report" >> beam.Map(_store, str(path))
     pipeline.run().wait_until_finish()
@@ -261,8 +266,24 @@ def _fingerprint(options: ConvertOptions, known_urls: tuple[str, ...], spans: li
     return hashlib.sha256(text).hexdigest()[:16]
 
 
-def _runner(options: ConvertOptions) -> PipelineRunner | str:
-    return options.runner if options.runner is not None else LocalRunner()
+def _runner(options: ConvertOptions) -> PipelineRunner:
+    if options.runner is None:
+        return LocalRunner()
+    try:
+        runner = create_runner(options.runner)
+    except (AttributeError, ImportError, TypeError, ValueError) as exc:
+        cause = f" ({exc})" if isinstance(exc, ImportError) else ""  # it may say what to install
+        raise _bad_runner(f"{options.runner!r}{cause}") from exc
+    if not isinstance(runner, PipelineRunner):
+        raise _bad_runner(repr(options.runner))
+    return runner
+
+
+def _bad_runner(found: str) -> ConfigError:
+    return ConfigError(
+        f"--runner: {found}; expected one of Beam's, such as DirectRunner, FlinkRunner or "
+        "PortableRunner, or the full name of a class"
+    )
 
 
 def _pipeline_options(options: ConvertOptions) -> PipelineOptions:

@@ -32,6 +32,8 @@ def list_spans(inputs: tuple[str, ...], *, from_format: str | None, spool: Path)
     FormatError where a format is neither given nor found.
     """
     sources = [source for name in inputs for source in _expand(name)]
+    for source in sources:
+        _check_name(source)
     spans = [
         Span(source=source, path=_path(source, spool), source_ordinal=ordinal)
         for ordinal, source in enumerate(sources)
@@ -129,6 +131,13 @@ def _found(name: str, paths: Iterator[Path]) -> list[str]:
     if not found:
         raise ConfigError(f"INPUT: {name!r} holds no file; expected at least one")
     return found
+
+
+def _check_name(name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError as exc:  # reports and rejects could not say which one it was
+        raise ConfigError(f"INPUT: {name!r}; expected a name in UTF-8") from exc
 
 
 def _remote(name: str) -> list[str]:

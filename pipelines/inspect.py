@@ -137,7 +137,10 @@ def as_text(census: Census) -> str:
 
 def _reading(told: ConvertOptions) -> ReadOptions:
     return ReadOptions(
-        mode=Mode.STRICT if told.strict else Mode.LENIENT, docids=shared.docids(told)
+        zone=told.zone,
+        mode=Mode.STRICT if told.strict else Mode.LENIENT,
+        docids=shared.docids(told),
+        max_token_bytes=told.max_token_bytes,
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import ConfigError
-from schemas.feed import FEEDTYPES, check_datasource
+from schemas.feed import FEEDTYPES, METADATA_AND_URL, check_datasource
 from schemas.record import Crawl, Record
 from transforms.formats._command_text import check_delimiter
 from transforms.formats._docids import check_docids
@@ -382,6 +382,10 @@ def _check_streams(options: ConvertOptions) -> None:
 
 
 def _check_feed(options: ConvertOptions) -> None:
+    if options.to_format == "gsa-groups" and options.feedtype == METADATA_AND_URL:
+        raise ConfigError(
+            f"--feedtype {METADATA_AND_URL}: not for --to gsa-groups; expected full or incremental"
+        )
     if options.to_format not in ("thunderstone", *STREAMS):
         return
     for flag, stated in (("--datasource", options.datasource), ("--feedtype", options.feedtype)):

@@ -4,10 +4,12 @@ import errno
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +17,7 @@ from types import ModuleType
 import msgspec
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli import _Terminated, main
 from pipelines.options import (
     ConvertOptions,
     EmptyMetadata,
@@ -33,6 +35,35 @@ from schemas.errors import (
 )
 
 ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+}
+RUN_SECONDS = 8
+MAIN = """\
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been ignored above us
+from pipelines.cli import main
+raise SystemExit(main())
+"""
+LISTER = r"""
+print("GSA Adaptor Data Version 1 [\n]\nid-list\na\nb\n", end="")
+"""
+RETRIEVER = """
+import signal, socket
+line = socket.socket(socket.AF_UNIX)
+line.connect("line")
+signal.pause()
+"""
+"""Tells that it runs, and by the end of the line that it does no more."""
+PROGRAMS = """\
+lister: ["{python}", list.py]
+retriever: ["{python}", get.py]
+"""
+FETCH = (
+    *("convert", "programs.yaml", "--from", "command", "--to", "native", "-o", "out"),
+    *("--base-url", "http://adaptor.example.com/doc/", "--progress", "none"),
+)
 MINIMUM = ["convert", "a.xml", "-o", "out", "--to", "avro"]
 
 
@@ -261,6 +292,71 @@ def test_what_sigterm_did_before_it_does_after(install: Install) -> None:
 
 
 @pytest.mark.parametrize(
+    ("cause", "code", "said"),
+    [(KeyboardInterrupt, 130, "interrupted"), (_Terminated, 143, "terminated")],
+)
+def test_a_signal_that_beam_wraps_is_a_signal(
+    install: Install,
+    capsys: pytest.CaptureFixture[str],
+    cause: type[BaseException],
+    code: int,
+    said: str,
+) -> None:
+    def run(options: ConvertOptions) -> Report:
+        try:
+            raise cause
+        except BaseException:
+            raise RuntimeError("[while running 'Convert']")  # noqa: B904  # as Beam does
+
+    install(run)
+    assert (main(MINIMUM), capsys.readouterr().err) == (code, f"feedferry: {said}\n")
+
+
+@contextmanager
+def started(folder: Path, *args: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The command in a process of its own, which does not outlive the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *args],
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "said"),
+    [
+        (signal.SIGINT, 130, b"feedferry: interrupted\n"),
+        (signal.SIGTERM, 143, b"feedferry: terminated\n"),
+    ],
+)
+def test_a_signal_ends_a_run_and_its_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: int, code: int, said: bytes
+) -> None:
+    (tmp_path / "list.py").write_text(LISTER)
+    (tmp_path / "get.py").write_text(RETRIEVER)
+    (tmp_path / "programs.yaml").write_text(PROGRAMS.format(python=sys.executable))
+    monkeypatch.chdir(tmp_path)  # the whole path may be too long for a socket
+    with socket.socket(socket.AF_UNIX) as listening, started(tmp_path, *FETCH) as process:
+        listening.bind("line")
+        listening.listen()
+        listening.settimeout(RUN_SECONDS)
+        line, _ = listening.accept()
+        with line:
+            process.send_signal(sent)
+            _, err = process.communicate(timeout=RUN_SECONDS)
+            line.settimeout(RUN_SECONDS)
+            assert (process.returncode, err, line.recv(1)) == (code, said, b"")
+
+
+@pytest.mark.parametrize(
     ("flags", "ours", "beams"),
     [
         (["-q"], logging.ERROR, logging.ERROR),
@@ -277,6 +373,62 @@ def test_beam_is_quieter_than_we_are(
     main([*MINIMUM, *flags])
     levels = (logging.getLogger("pipelines.x").getEffectiveLevel(), logging.getLogger().level)
     assert levels == (ours, beams)
+
+
+def run_for_real(monkeypatch: pytest.MonkeyPatch, folder: Path, *args: str) -> tuple[int, bool]:
+    """The exit code of a conversion, and whether it left anything."""
+    monkeypatch.chdir(folder)
+    code = main(["convert", *args, "-o", "out", "--progress", "none"])
+    return code, Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("Nosuch", "'Nosuch'"),
+        ("json.Nosuch", "'json.Nosuch'"),
+        ("nosuch.Runner", "'nosuch.Runner' (No module named 'nosuch')"),
+        ("collections.Counter", "'collections.Counter'"),
+        (".Runner", "'.Runner'"),
+    ],
+)
+def test_a_runner_that_is_none_is_refused_before_anything_is_written(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    found: str,
+) -> None:
+    (tmp_path / "a.xml").write_bytes(b"<gsafeed/>")
+    ended = run_for_real(monkeypatch, tmp_path, "a.xml", "--to", "native", "--runner", name)
+    assert (ended, capsys.readouterr().err) == (
+        (2, False),
+        f"feedferry: --runner: {found}; expected one of Beam's, such as DirectRunner, "
+        "FlinkRunner or PortableRunner, or the full name of a class\n",
+    )
+
+
+def test_programs_that_cannot_be_used_are_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "programs.yaml").write_text("listr: [a]\n")
+    ended = run_for_real(
+        monkeypatch, tmp_path, "programs.yaml", "--from", "command", "--to", "native"
+    )
+    assert ended == (2, False)
+
+
+@pytest.mark.parametrize("given", [b"bad\xff.xml", b"."])
+def test_a_name_that_is_no_utf_8_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    given: bytes,
+) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.xml")).write_bytes(b"<gsafeed/>")
+    ended = run_for_real(monkeypatch, tmp_path, os.fsdecode(given), "--to", "native")
+    message = "feedferry: INPUT: 'bad\\udcff.xml'; expected a name in UTF-8\n"
+    assert (ended, capsys.readouterr().err) == ((2, False), message)
 
 
 def test_formats_are_listed_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,11 +458,9 @@ def test_help_is_asked_for_and_ends_with_0(capsys: pytest.CaptureFixture[str]) -
 
 def python(code: str) -> str:
     """What a fresh interpreter prints for `code`."""
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, "-c", code]
     return subprocess.run(
-        command, check=True, capture_output=True, text=True, env=environment
+        command, check=True, capture_output=True, text=True, env=ENVIRONMENT
     ).stdout
 
 

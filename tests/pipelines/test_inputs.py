@@ -106,6 +106,25 @@ def test_a_file_whose_name_looks_like_a_glob_is_that_file() -> None:
     assert sources("a[1].xml") == ["a[1].xml"]
 
 
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("bad\udcff.xml", "bad\\udcff.xml"),
+        ("in", "in/bad\\udcff.xml"),
+        ("in/*", "in/bad\\udcff.xml"),
+    ],
+    ids=["file", "folder", "glob"],
+)
+def test_a_name_that_is_no_utf_8_is_told(folder: str, given: str, name: str) -> None:
+    put(Path("bad\udcff.xml"), FEED)
+    put(Path(folder, "bad\udcff.xml"), FEED)
+
+    with pytest.raises(ConfigError) as caught:
+        spans(given)
+
+    assert str(caught.value) == f"INPUT: '{name}'; expected a name in UTF-8"
+
+
 def test_a_uri_is_taken_as_it_is() -> None:
     assert sources("s3://bucket/a.xml") == ["s3://bucket/a.xml"]
 

@@ -81,12 +81,17 @@ def test_the_words_become_options() -> None:
         "strict": True,
         "base_url": "http://adaptor.example.com/doc/",
         "url_template": None,
+        "zone": "Europe/Berlin",
+        "max_token_bytes": "1MiB",
     }
     assert parse(words) == InspectOptions(
         inputs=("a.txt", "-"),
         from_format="lister-stream",
         reading=ReadOptions(
-            mode=Mode.STRICT, docids=Docids(base_url="http://adaptor.example.com/doc/")
+            zone="Europe/Berlin",
+            mode=Mode.STRICT,
+            docids=Docids(base_url="http://adaptor.example.com/doc/"),
+            max_token_bytes=1_048_576,
         ),
         head=3,
         report_format=ReportFormat.JSON,
@@ -114,6 +119,20 @@ def test_programs_are_not_started() -> None:
 
 def test_a_format_that_is_not_known_is_refused_as_by_convert() -> None:
     assert refusal(from_format="avr").endswith("did you mean 'avro'?")
+
+
+@pytest.mark.parametrize(
+    ("flag", "word", "message"),
+    [
+        ("--zone", "Nowhere", "--zone: 'Nowhere'; expected an IANA time zone"),
+        ("--max-token-bytes", "0", "--max-token-bytes: '0'; expected at least one byte"),
+    ],
+)
+def test_a_flag_is_that_of_convert(
+    capsys: pytest.CaptureFixture[str], flag: str, word: str, message: str
+) -> None:
+    code = main(["inspect", "a.xml", flag, word])
+    assert (code, capsys.readouterr().err) == (2, f"feedferry: {message}\n")
 
 
 def test_an_empty_input_has_an_empty_table() -> None:

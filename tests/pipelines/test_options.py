@@ -474,3 +474,15 @@ def test_a_command_stream_has_no_feeds(name: str) -> None:
     assert refusal({"to_format": name, "datasource": "d"}) == (
         f"--datasource d: not for --to {name}, which has no feeds"
     )
+
+
+def test_groups_feeds_are_not_of_metadata() -> None:
+    assert refusal({"to_format": "gsa-groups", "feedtype": "metadata-and-url"}) == (
+        "--feedtype metadata-and-url: not for --to gsa-groups; expected full or incremental"
+    )
+
+
+@pytest.mark.parametrize("feedtype", ["full", "incremental"])
+def test_a_groups_feed_may_be_full_or_incremental(feedtype: str) -> None:
+    words = {**MINIMUM, "to_format": "gsa-groups", "feedtype": feedtype}
+    assert parse(words).feedtype == feedtype

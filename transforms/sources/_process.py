@@ -20,6 +20,7 @@ from typing import IO, cast
 import msgspec
 
 from schemas.errors import ProgramError, SourceError
+from transforms.sources._mask import Mask
 from transforms.sources.programs import Programs, resolve, secrets_in
 
 TAIL_BYTES = 4 << 10
@@ -102,17 +103,17 @@ def run(
     """
     leash = leash or Leash()
     leash.check()
-    hidden = (*filter(None, hidden), *secrets_in(call.environment.values()))
+    mask = Mask((*hidden, *secrets_in(call.environment.values())))
     environment = {name: resolve(text) for name, text in call.environment.items()}
     with _started(call, environment, is_fed=bool(stdin)) as process:
-        pump = _Pump(call, process, output or io.BytesIO(), leash)
+        pump = _Pump(call, process, output or io.BytesIO(), leash, mask)
         try:
             pump.run(stdin)
             _check_exit(pump.wait())
         except ProgramError as exc:
-            reason = exc.reason + stderr_text(pump.tail(hidden))
+            reason = exc.reason + stderr_text(pump.tail())
             raise ProgramError(exc.code, reason, pump.stdout()) from exc
-    return Output(stdout=pump.stdout(), stderr_tail=pump.tail(hidden))
+    return Output(stdout=pump.stdout(), stderr_tail=pump.tail())
 
 
 def stderr_text(tail: bytes) -> str:
@@ -125,12 +126,19 @@ class _Pump:
     """Moves what a program reads and writes, in the thread of its caller."""
 
     def __init__(
-        self, call: Call, process: subprocess.Popen[bytes], output: IO[bytes], leash: Leash
+        self,
+        call: Call,
+        process: subprocess.Popen[bytes],
+        output: IO[bytes],
+        leash: Leash,
+        mask: Mask,
     ) -> None:
         self._call = call
         self._process = process
         self._output = output
         self._leash = leash
+        self._mask = mask
+        self._most_kept = 2 * (TAIL_BYTES + mask.longest)  # what is masked is shorter
         self._count = 0
         self._stderr = b""
         self._began = self._heard = time.monotonic()
@@ -160,12 +168,11 @@ class _Pump:
     def stdout(self) -> bytes:
         return self._output.getvalue() if isinstance(self._output, io.BytesIO) else b""
 
-    def tail(self, hidden: tuple[str, ...]) -> bytes:
-        """The end of standard error, without what is hidden."""
-        shown = self._stderr
-        for secret in hidden:
-            shown = shown.replace(secret.encode(), b"***")
-        return shown[-TAIL_BYTES:]
+    def tail(self) -> bytes:
+        """The end of standard error, without what is hidden, be it the end of a secret."""
+        is_cut = len(self._stderr) == self._most_kept
+        doubtful = self._mask.longest if is_cut else 0
+        return self._mask.bytes(self._stderr)[doubtful:][-TAIL_BYTES:]
 
     def _patience(self) -> float:
         self._leash.check()
@@ -188,7 +195,7 @@ class _Pump:
         if not block:
             selector.unregister(key.fileobj)
         elif key.fileobj is self._process.stderr:
-            self._stderr = (self._stderr + block)[-2 * TAIL_BYTES :]  # some of it is hidden
+            self._stderr = (self._stderr + block)[-self._most_kept :]
         else:
             self._take(block)
 

@@ -169,20 +169,20 @@ class _Authorizer:
         """An answer that cannot be read is none; nor is the one before it, which it may concern."""
         source = f"{shlex.join(self._programs.authorizer)} for {user.name!r}"
         found = list(self._read(BytesIO(stream), span=Span(source=source), options=self._options))
-        records = [one for one in found if isinstance(one, Record) and _is_for(user, one)]
-        strangers = [one for one in found if isinstance(one, Record) and not _is_for(user, one)]
+        records = [one for one in found if isinstance(one, Record)]
         rejects = [one for one in found if isinstance(one, Reject)]
         notices = [one for one in found if isinstance(one, Notice)]
         doubtful = {_place_before(reject, records) for reject in rejects}
         statuses = {
             self._id_of(record.url): "" if record.provenance.offset in doubtful else _status(record)
             for record in records
+            if not _others(user, record)
         }
         notices += map(_unreadable, rejects)
-        notices += [_not_asked(f"{one.url!r} and another user", source) for one in strangers[:1]]
-        unasked = sorted(statuses.keys() - set(docids))
-        if unasked:
-            notices.append(_not_asked(repr(unasked[0]), source))
+        others = [f"user {name!r}, who" for one in records for name in _others(user, one)]
+        unasked = [f"{docid!r}, which" for docid in sorted(statuses.keys() - set(docids))]
+        notices += [_not_asked(f"{one} was not asked about", source) for one in others[:1]]
+        notices += [_not_asked(f"{one} was not asked", source) for one in unasked[:1]]
         return _Answers(user, statuses, notices)
 
 
@@ -202,15 +202,14 @@ def _unreadable(reject: Reject) -> Notice:
     )
 
 
-def _is_for(user: User, record: Record) -> bool:
-    """Whether an answer is for this user: a program need not say for whom it is."""
-    names = [extra.value for extra in record.extras if extra.place == USERNAME]
-    return all(name == user.name for name in names)
+def _others(user: User, record: Record) -> list[str]:
+    """Return whom but this user an answer is for; a program need not say for whom it is."""
+    names = (extra.value for extra in record.extras if extra.place == USERNAME)
+    return [name for name in names if name != user.name]
 
 
 def _not_asked(found: str, source: str) -> Notice:
-    detail = f"an answer for {found}, which was not asked; ignored"
-    return Notice(code="not-asked", detail=detail, source=source)
+    return Notice(code="not-asked", detail=f"an answer for {found}; ignored", source=source)
 
 
 def _status(record: Record) -> str:

@@ -30,11 +30,9 @@ import msgspec
 
 from schemas.errors import (
     FatalError,
-    FormatError,
     ProgramError,
     RecordError,
     SourceError,
-    UnavailableError,
 )
 from schemas.notice import Notice
 from schemas.record import Action, Crawl, Record
@@ -44,6 +42,7 @@ from transforms.formats import READERS
 from transforms.formats._docids import id_maker
 from transforms.formats._options import Found, Reader, ReadOptions
 from transforms.sources._abreast import Job, abreast
+from transforms.sources._mask import Mask
 from transforms.sources._patience import PASSING, USUAL, Pauses, attempt
 from transforms.sources._process import (
     Leash,
@@ -52,7 +51,7 @@ from transforms.sources._process import (
 )
 from transforms.sources._rejects import explained, reject_answer
 from transforms.sources.authorizer import authorize
-from transforms.sources.programs import Programs, mask
+from transforms.sources.programs import Programs
 from transforms.sources.transformer import transform
 
 STAGE = "retrieve"
@@ -74,13 +73,15 @@ def list_documents(
     """Write what the lister says to a file, which gets its name when the lister ends well.
 
     Raise SourceError if it does not or if the repository was unavailable, and FormatError if that
-    is no listing.
+    is no listing. None of them shows a secret.
     """
     partial_path = path.with_name(path.name + _PARTIAL)
+    mask = Mask(programs.secrets())
     try:
-        with partial_path.open("wb") as stream:
-            _run_lister(programs, stream)
-        _check_whole(programs, partial_path, read or READERS["lister-stream"], options)
+        with mask.errors():
+            with partial_path.open("wb") as stream:
+                _run_lister(programs, stream)
+            _check_whole(programs, partial_path, read or READERS["lister-stream"], options)
         os.replace(partial_path, path)
     except OSError as exc:
         raise FatalError(f"{path}: {exc.strerror}; expected to write there") from exc
@@ -119,28 +120,18 @@ def documents(
     options: ReadOptions = ReadOptions(),
     pauses: Pauses = USUAL,
 ) -> Generator[Found, None, None]:
-    """Yield what all programs make of a listing: retrieved, transformed, and with their ACLs."""
+    """Yield what all programs make of a listing: retrieved, transformed, and with their ACLs.
+
+    No reason and no notice shows a secret that one of them was told.
+    """
+    mask = Mask(programs.secrets())
     with (
+        mask.errors(),
         closing(retrieve(listed, programs, options=options, pauses=pauses)) as retrieved,
         closing(transform(retrieved, programs, options=options, pauses=pauses)) as transformed,
         closing(authorize(transformed, programs, options=options, pauses=pauses)) as authorized,
     ):
-        hidden = programs.secrets()
-        if not hidden:
-            yield from authorized
-            return
-        for found in authorized:
-            yield _masked(found, hidden)
-
-
-def _masked(found: Found, hidden: tuple[str, ...]) -> Found:
-    """What is told of a program's output, without the secrets that it was given."""
-    if isinstance(found, Reject):
-        return msgspec.structs.replace(found, reason=mask(found.reason, hidden))
-    if isinstance(found, Notice):
-        code, detail = mask(found.code, hidden), mask(found.detail, hidden)
-        return msgspec.structs.replace(found, code=code, detail=detail)
-    return found
+        yield from authorized if mask.is_empty else map(mask.found, authorized)
 
 
 def merge(listed: Record, retrieved: Record) -> Record:
@@ -191,10 +182,7 @@ def _check_whole(programs: Programs, path: Path, read: Reader, options: ReadOpti
     """Read all of it: one that breaks off, or says so at its end, must not be gone on with."""
     with path.open("rb") as stream:
         span = Span(source=shlex.join(programs.lister))
-        try:
-            deque(read(stream, span=span, options=options or ReadOptions()), maxlen=0)
-        except (FormatError, UnavailableError) as exc:
-            raise type(exc)(mask(str(exc), programs.secrets())) from None
+        deque(read(stream, span=span, options=options or ReadOptions()), maxlen=0)
 
 
 def _jobs(listed: Iterable[Found], retriever: "_Retriever", *, batch: int) -> Iterator[Job | Found]:

@@ -103,13 +103,6 @@ def secrets_in(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(secret for secret in found if secret)
 
 
-def mask(text: str, hidden: Iterable[str]) -> str:
-    """Return `text` with `***` for each secret."""
-    for secret in hidden:
-        text = text.replace(secret, "***")
-    return text
-
-
 def _look_up(kind: str, name: str) -> str:
     if kind == "file":
         try:

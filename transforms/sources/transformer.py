@@ -107,9 +107,8 @@ def _join(pairs: Iterable[tuple[str, bytes]]) -> bytes:
 def _read(path: Path, max_bytes: int) -> bytes:
     """Return what the program left; a pipe in its place would never be read to its end."""
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with open(opened, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(opened).st_mode):
+        with open(path, "rb", opener=_open_at_once) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise _unreadable("no file where the metadata was")
             text = stream.read(max_bytes + 1)
     except OSError as exc:
@@ -117,6 +116,11 @@ def _read(path: Path, max_bytes: int) -> bytes:
     if len(text) > max_bytes:
         raise _unreadable(f"more than {max_bytes} bytes of metadata (max_output_bytes)")
     return text
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open what is there, but follow no link, and wait for nobody at the other end of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 def _split(text: bytes) -> tuple[Meta, ...]:

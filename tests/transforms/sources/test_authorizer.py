@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from listings import listed, python
+from listings import listed, python, stream
 from schemas import avro
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError, SourceError
@@ -262,17 +263,35 @@ def test_an_authorizer_that_is_not_there_ends_the_run() -> None:
         list(authorize([A], programs))
 
 
-def test_an_answer_for_another_user_is_not_taken(tmp_path: Path) -> None:
-    header = r"GSA Adaptor Data Version 1 [\n]\n"
-    script = f"printf '{header}username=root\\nid=a\\nauthz-status=PERMIT\\n'"
-    programs = Programs(
-        lister=("list",),
-        authorizer=("/bin/sh", "-c", script),
-        users=(ANN,),
-        folder=str(tmp_path),
+def says(*lines: str) -> Programs:
+    """An authorizer that says the same whoever it is asked about."""
+    return Programs(
+        lister=("list",), authorizer=("printf", "%s", stream(*lines).decode()), users=(ANN,)
     )
 
-    found = list(authorize([A], programs))
+
+@pytest.mark.parametrize("command", ["username=root", "user=root", "username=", "username=Ann"])
+def test_an_answer_for_another_user_is_not_taken(command: str) -> None:
+    found = list(authorize([A], says(command, "id=a", "authz-status=PERMIT")))
 
     assert acls(found) == [Acl(principals=())]
-    assert [one.code for one in notices(found)] == ["not-asked", "indeterminate"]
+
+
+def test_an_answer_for_another_user_is_noticed() -> None:
+    first, _ = notices(list(authorize([A], says("username=root", "id=a", "authz-status=PERMIT"))))
+
+    expected = ("not-asked", "an answer for user 'root', who was not asked about; ignored")
+    assert (first.code, first.detail) == expected
+
+
+def test_an_answer_that_names_the_user_is_taken() -> None:
+    found = list(authorize([A], says("username=ann", "id=a", "authz-status=PERMIT")))
+
+    assert found[-1:] == [msgspec.structs.replace(A, acl=Acl(principals=(ANN_MAY,)))]
+
+
+def test_an_answer_for_another_user_takes_nothing_from_this_one() -> None:
+    answers = ["id=a", "authz-status=DENY", "username=root", "id=a", "authz-status=PERMIT"]
+    found = list(authorize([A], says(*answers)))
+
+    assert acls(found) == [Acl(principals=(ANN_MAY_NOT,))]

@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from listings import FOLDER, listed, shell, stream
+from listings import FOLDER, HEADER, listed, shell, stream
 from schemas.acl import Acl
-from schemas.errors import FatalError, FormatError, SourceError, UnavailableError
+from schemas.errors import ConfigError, FatalError, FormatError, SourceError, UnavailableError
 from schemas.notice import Notice
 from schemas.record import (
     Action,
@@ -28,7 +29,7 @@ from schemas.reject import Filtered, Reject
 from transforms.formats._options import Docids, Found, Mode, NotFound, ReadOptions
 from transforms.sources._patience import Pauses
 from transforms.sources.command import documents, list_documents, merge, retrieve
-from transforms.sources.programs import Programs
+from transforms.sources.programs import Programs, User
 
 AT_ONCE = Pauses(sleep=lambda seconds: None)
 A, B, C, D = listed("a"), listed("b"), listed("c"), listed("d")
@@ -536,21 +537,107 @@ def test_a_listing_that_says_at_its_end_that_it_is_not_whole_leaves_no_file(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_secret_that_a_program_says_stands_in_no_reason_and_no_notice(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("TOKEN_OF_TEST", "hunter2")
-    header = r"GSA Adaptor Data Version 1 [\n]\nid=a\n"
-    script = f'printf "{header}$TOKEN\\nlast-modified=$TOKEN\\ncontent\\nx"'
-    programs = Programs(
-        lister=("true",),
-        retriever=("sh", "-c", script),
-        environment={"TOKEN": "${env:TOKEN_OF_TEST}"},
-        folder=str(tmp_path),
+def secretive(*lister_lines: str, retriever: tuple[str, ...] = ()) -> Programs:
+    """A lister that shows its secret, which it has from the environment, where `$TOKEN` stands."""
+    script = "".join(f'printf "%s\\n" "{line}";' for line in (HEADER[:-1], *lister_lines))
+    return Programs(
+        lister=("/bin/sh", "-c", script),
+        retriever=retriever,
+        authorizer=("printf", HEADER.replace("\n", "\\n") + "pa55\\n"),
+        users=(User(name="ann", password="${env:ANNS}"),),
+        environment={"TOKEN": "${env:SECRET}"},
+        retries=0,
     )
 
-    found = list(documents([listed("a")], programs))
 
-    told = [one.reason if isinstance(one, Reject) else str(one) for one in found]
-    assert [text for text in told if "***" in text] != []
-    assert [text for text in told if "hunter2" in text] == []
+@pytest.fixture
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "s3same")
+    monkeypatch.setenv("ANNS", "pa55")
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_secret_that_a_program_says_is_in_no_reason() -> None:
+    script = f'printf "%s" "{HEADER}" "id=a\nlast-modified=$TOKEN\ncontent"'
+    (reject,) = documents([A], secretive(retriever=("/bin/sh", "-c", script)))
+
+    assert isinstance(reject, Reject)
+    assert (reject.code, reject.reason) == (
+        "bad-date",
+        "last-modified='***'; expected seconds since 1970; nothing on stderr",
+    )
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_secret_that_a_program_says_is_in_no_notice() -> None:
+    first, *_ = documents([A], secretive())
+
+    assert isinstance(first, Notice)
+    assert (first.code, first.detail) == (
+        "unknown-command ***",
+        "'***', a command that nobody knows; skipped",
+    )
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_secret_in_what_is_said_of_a_listing_is_masked() -> None:
+    notice = Notice(code="unknown-command s3same", detail="'s3same', a command; kept")
+    first, *_ = documents([notice], secretive())
+
+    assert first == Notice(code="unknown-command ***", detail="'***', a command; kept")
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_secret_in_why_a_listing_breaks_off_is_masked() -> None:
+    def torn() -> Iterator[Found]:
+        yield listed("gone", action=Action.DELETE)
+        raise FormatError("'s3same'; expected an id")
+
+    with pytest.raises(FormatError) as caught:
+        list(documents(torn(), secretive()))
+
+    assert str(caught.value) == "'***'; expected an id"
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_secret_that_a_lister_gives_as_a_reason_is_not_told(tmp_path: Path) -> None:
+    programs = secretive("id=a", "repository-unavailable=$TOKEN is locked")
+
+    with pytest.raises(UnavailableError) as caught:
+        list_documents(programs, tmp_path / "listing")
+
+    assert str(caught.value).endswith("): repository-unavailable: '*** is locked'")
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_secret_in_what_is_no_listing_is_not_told(tmp_path: Path) -> None:
+    programs = Programs(
+        lister=("/bin/sh", "-c", 'printf %s "$TOKEN"'), environment={"TOKEN": "${env:SECRET}"}
+    )
+
+    with pytest.raises(FormatError) as caught:
+        list_documents(programs, tmp_path / "listing")
+
+    expected = "header: '***'; expected 'GSA Adaptor Data Version' to begin with"
+    assert str(caught.value).partition(": ")[2] == expected
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_password_that_a_lister_finds_is_not_told(tmp_path: Path) -> None:
+    script = 'printf "%s" "$ANNS" >&2; exit 1'
+    programs = msgspec.structs.replace(secretive(), lister=("/bin/sh", "-c", script))
+
+    with pytest.raises(SourceError) as caught:
+        list_documents(programs, tmp_path / "listing")
+
+    expected = "(lister-exit): exit code 1; expected 0; stderr ends '***'"
+    assert str(caught.value).endswith(expected)
+
+
+def test_a_secret_that_is_not_there_is_found_before_anything_is_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SECRET", "s3same")
+
+    with pytest.raises(ConfigError, match="env:ANNS"):
+        list(documents([], secretive()))

@@ -135,6 +135,21 @@ def test_what_is_hidden_is_not_in_the_output_about_a_good_end() -> None:
     assert output.stderr_tail == b"it was ***"
 
 
+def test_nothing_is_left_of_a_secret_that_stands_where_standard_error_is_cut() -> None:
+    secret = "s3same" * 100
+    script = 'yes "$S" | head -n 30 >&2'
+    call = Call(command=("/bin/sh", "-c", script), environment={"S": secret})
+
+    assert b"same" not in run(call, hidden=(secret,)).stderr_tail
+
+
+def test_as_much_of_standard_error_is_left_beside_a_long_secret() -> None:
+    script = 'head -c 20000 /dev/zero >&2; printf %s "$S" >&2'
+    call = Call(command=("/bin/sh", "-c", script), environment={"S": "x" * 5000})
+
+    assert run(call, hidden=("x" * 5000,)).stderr_tail == bytes(4093) + b"***"
+
+
 def test_another_exit_code_than_0_is_told_with_the_end_of_standard_error() -> None:
     exc = trouble_of(behave("exit", "3"))
 

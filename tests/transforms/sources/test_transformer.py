@@ -1,5 +1,6 @@
 """A program that rewrites metadata, and others that only should."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -170,14 +171,30 @@ def test_no_file_is_left(tmp_path: Path, then: str) -> None:
     assert [len(names), *(Path(name).exists() for name in names)] == [2, False, False]
 
 
-def test_a_pipe_in_the_place_of_the_metadata_is_no_file() -> None:
-    script = 'rm "$1"; mkfifo "$1"'
+def left(script: str) -> tuple[str, str]:
+    """What is said of a program that leaves something else than a file."""
     programs = Programs(lister=("list",), transformer=("/bin/sh", "-c", script, "sh"), retries=0)
-
     (found,) = transform([DOCUMENT], programs)
-
     assert isinstance(found, Reject)
-    assert (found.code, found.reason.partition(";")[0]) == (
-        "transformer-output",
-        "no file where the metadata was",
-    )
+    return found.code, found.reason
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        ('rm "$1"; mkfifo "$1"', "no file"),
+        ('rm "$1"; ln -s /dev/zero "$1"', "Too many levels of symbolic links"),
+        ('rm "$1"; ln -s "$2" "$1"', "Too many levels of symbolic links"),
+        ('rm "$1"; mkdir "$1"', "Is a directory"),
+    ],
+)
+def test_what_is_no_file_any_more_is_not_read(script: str, found: str) -> None:
+    expected = f"{found} where the metadata was; expected name, NUL, value and NUL, in UTF-8"
+    assert left(script) == ("transformer-output", expected)
+
+
+def test_a_folder_in_the_place_of_the_metadata_leaves_nothing_open() -> None:
+    before = os.listdir("/proc/self/fd")
+    left('rm "$1"; mkdir "$1"')
+
+    assert os.listdir("/proc/self/fd") == before
