@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import IO, cast
 
 import click
 import msgspec
@@ -24,7 +23,7 @@ from schemas.span import Span
 from transforms.census import OTHERS, Census, Coded, FeedCount, count
 from transforms.formats import READERS, Found, Mode, ReadOptions, native
 from transforms.mentions import GroupCount, Groups
-from transforms.sources.files import open_span
+from transforms.sources.files import read_span
 
 VERSION = 1
 MAX_NAMES = 10
@@ -146,8 +145,7 @@ def _reading(told: ConvertOptions) -> ReadOptions:
 
 def _read(spans: Iterable[Span], reading: ReadOptions) -> Generator[Found, None, None]:
     for span in spans:
-        with open_span(span) as stream:
-            yield from READERS[span.format](cast(IO[bytes], stream), span=span, options=reading)
+        yield from read_span(span, options=reading)
 
 
 def _line(one: Found) -> bytes | Reject:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from typing import IO, cast
 
 import apache_beam as beam
 import msgspec
@@ -20,7 +19,7 @@ from schemas.record import Record
 from schemas.span import Span
 from transforms import convert as _convert
 from transforms.adapt import Adapter, Target, adapter
-from transforms.formats import READERS, Found, ReadOptions
+from transforms.formats import Found, ReadOptions
 from transforms.normalize import normalize
 from transforms.sources import files as _files
 from transforms.sources.command import documents
@@ -119,10 +118,7 @@ class Adapt(beam.PTransform):
 
 
 def _read(span: bytes, options: ReadOptions) -> Iterator[Found]:
-    whole = _spans.decode(span)
-    for place in whole.members or (whole,):
-        with _files.open_span(place) as stream:
-            yield from READERS[place.format](cast(IO[bytes], stream), span=place, options=options)
+    return _files.read_span(_spans.decode(span), options=options)
 
 
 def _retrieve(span: bytes, programs: Programs, options: ReadOptions) -> Iterator[Found]:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from schemas.acl import Access, Acl, Principal
 from transforms.adapt._draft import Draft
 from transforms.adapt.target import Target
-from transforms.formats._command_acl import TRIMMED
+from transforms.formats._command_tokens import TRIMMED
 
 _DEFAULT_NAMESPACE = "Default"
 

@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from transforms.formats._command_text import Separator
-
-TRIMMED = "".join(map(chr, range(0x21)))
-"""What Java takes off both ends of a principal's name."""
+from transforms.formats._command_tokens import TRIMMED
 
 _CASES = {True: "acl-case-sensitive", False: "acl-case-insensitive"}
 _INHERITANCES = {one: one.value.lower().replace("_", "-") for one in Inheritance}

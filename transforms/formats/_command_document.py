@@ -23,6 +23,7 @@ from schemas.record import (
     Record,
 )
 from transforms.formats._command_arguments import DeployedArguments
+from transforms.formats._command_tokens import TRIMMED
 
 LISTER = frozenset(
     {"result-link", "last-modified", "crawl-immediately", "crawl-once", "lock", "delete"}
@@ -48,7 +49,6 @@ _SECONDS = {"meta-name": "meta-value", "param-name": "param-value", "anchor-uri"
 _FIRSTS = {second: first for first, second in _SECONDS.items()}
 _FINALS = ("up-to-date", "not-found")
 _DOMAINS = ("\\", "/", "@")
-_TRIMMED = "".join(map(chr, range(0x21)))
 _NO_HINTS = Crawl()
 _INHERITANCES = {one.value.lower().replace("_", "-"): one for one in Inheritance}
 
@@ -227,7 +227,7 @@ class Document:
 
     def _add_principal(self, name: str, argument: str | None) -> None:
         """Strictly, a name and its domain are one principal in any form: the first is kept."""
-        principal = _stated(name, argument).strip(_TRIMMED)
+        principal = _stated(name, argument).strip(TRIMMED)
         if not principal:
             raise RecordError("bad-acl", f"{name}={argument!r}; expected a name")
         if self._lacks_namespace:

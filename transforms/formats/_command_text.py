@@ -3,17 +3,14 @@
 **Spec:** GSA adaptor library, CommandStreamParser, "Header Format", modified UTF-8.
 """
 
-import re
-
 from schemas.errors import ConfigError, RecordError
 from schemas.record import Extra
 from transforms.formats._command_arguments import DeployedArguments
-from transforms.formats._command_tokens import COMMAND_NAMES, PREFIX
+from transforms.formats._command_tokens import COMMAND_NAMES, FORBIDDEN, PREFIX
 
 PLACE = "stream/"
 """What the places of extras begin with that are commands nobody knows."""
 
-_FORBIDDEN = re.compile(r"[a-zA-Z0-9:/\-_ =+\[\]]")
 _KNOWN = frozenset(COMMAND_NAMES)
 _SHOWN_CHARS = 80
 
@@ -22,7 +19,7 @@ def check_delimiter(text: str) -> str:
     """Return a delimiter that a header may state; raise ConfigError for any other."""
     if not text:
         raise ConfigError("an empty delimiter; expected one or more characters")
-    forbidden = _FORBIDDEN.search(text)
+    forbidden = FORBIDDEN.search(text)
     if forbidden:
         raise ConfigError(
             f"{forbidden[0]!r} in the delimiter {text!r}; expected neither a letter, a digit nor"

@@ -32,6 +32,12 @@ COMMAND_NAMES = (
 )
 """All commands that the deployed parser knows."""
 
+FORBIDDEN = re.compile(r"[a-zA-Z0-9:/\-_ =+\[\]]")
+"""A character that no delimiter may have."""
+
+TRIMMED = "".join(map(chr, range(0x21)))
+"""What Java trims."""
+
 _OTHER_NAMES = ("username", "user", "password", "group", "meta-content")
 
 # A byte order mark, and the flag that some shells have their `echo` say
@@ -40,12 +46,10 @@ _BEFORE = re.compile(BEFORE_HEADER + b"(?=GSA Adaptor)")
 _BEFORE_BYTES = 1 << 12
 _LINE_BYTES = 1 << 16
 _SHOWN_BYTES = 40
-_FORBIDDEN = re.compile(r"[a-zA-Z0-9:/\-_ =+\[\]]")
 _NUMBER = re.compile(r"[+-]?\d+")
 _DIGIT = re.compile(r"\d")
 _BEYOND_CHAR = re.compile("[\U00010000-\U0010ffff]")  # Java looks at halves of these
 _LONGEST = 19 + 1
-_TRIMMED = "".join(map(chr, range(0x21)))
 _MODIFIED = re.compile(rb"\xc0([\x80\x8a])")
 _MODIFIED_CHARS = {b"\x80": b"\x00", b"\x8a": b"\n"}
 _FIRST_LINE_ENDS_CRLF = re.compile(rb"\n*[^\n]*\r\n")
@@ -376,7 +380,7 @@ def _text(token: bytes, span: Span) -> str:
 def _check_delimiter(delimiter: str, span: Span) -> None:
     if not delimiter:
         raise _refused(span, "no delimiter; expected one or more characters in brackets")
-    forbidden = _FORBIDDEN.search(delimiter)
+    forbidden = FORBIDDEN.search(delimiter)
     if forbidden:
         expected = "neither a letter, a digit nor one of : / - _ space = + [ ]"
         raise _refused(span, f"{forbidden[0]!r} in the delimiter; expected {expected}")
@@ -384,7 +388,7 @@ def _check_delimiter(delimiter: str, span: Span) -> None:
 
 def _check_version(stated: str, span: Span, options: ReadOptions) -> None:
     """The deployed parser wants three characters, and then takes any number among them."""
-    number = stated.strip(_TRIMMED)
+    number = stated.strip(TRIMMED)
     is_long = len(stated) >= 3 or options.mode is Mode.LENIENT
     if not is_long or integer(number, bits=32) is None:
         raise _refused(span, f"version {stated!r}; expected a number between spaces")

@@ -29,12 +29,10 @@ from transforms.formats._command_tokens import (
     read_header,
     read_line_ends,
 )
-from transforms.formats._command_write import GROUP, STATUSES, USERNAME, AuthorizerEncoder
+from transforms.formats._command_write import GROUP, STATUS, STATUSES, USERNAME, AuthorizerEncoder
 from transforms.formats._commands import OVERLAP, Command, Commands, UnknownNames, shown_name
 from transforms.formats._docids import url_maker
 from transforms.formats._options import Found, Mode, ReadOptions, WriteOptions, write_all
-
-STATUS = "stream/authz-status"
 
 _FOREIGN = frozenset(COMMAND_NAMES) - {"id", "id-list", "authz-status"}
 _ASKERS = {"username": USERNAME, "user": USERNAME, "group": GROUP}

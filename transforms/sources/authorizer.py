@@ -26,10 +26,9 @@ from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats import READERS
-from transforms.formats._command_write import USERNAME, request
+from transforms.formats._command_write import STATUS, USERNAME, request
 from transforms.formats._docids import id_maker
 from transforms.formats._options import Found, Reader, ReadOptions
-from transforms.formats.authorizer_stream import STATUS
 from transforms.sources._abreast import abreast
 from transforms.sources._patience import USUAL, Pauses, attempt
 from transforms.sources._process import Leash, call_of, run

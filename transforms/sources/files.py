@@ -8,7 +8,7 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, cast
@@ -19,7 +19,7 @@ import zstandard
 
 from schemas.errors import FormatError, SourceError
 from schemas.span import Span
-from transforms.formats import CUTTERS, sniff
+from transforms.formats import CUTTERS, READERS, Found, ReadOptions, sniff
 
 SNIFFED_BYTES = 64 << 10
 _PIECE_BYTES = 1 << 10
@@ -72,6 +72,13 @@ def open_span(span: Span) -> Iterator[Stretch]:
         if span.offset:
             stream.seek(span.offset)
         yield Stretch(stream, span.source, span.length)
+
+
+def read_span(whole: Span, *, options: ReadOptions) -> Generator[Found, None, None]:
+    """Yield what is found in a span; in its members one behind the other, if it has some."""
+    for span in whole.members or (whole,):
+        with open_span(span) as stream:
+            yield from READERS[span.format](cast(IO[bytes], stream), span=span, options=options)
 
 
 def sniff_format(span: Span) -> str:
