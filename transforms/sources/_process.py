@@ -21,7 +21,8 @@ import msgspec
 
 from schemas.errors import ProgramError, SourceError
 from transforms.sources._mask import Mask
-from transforms.sources.programs import Programs, resolve, secrets_in
+from transforms.sources.programs import Programs
+from transforms.sources.references import resolve, secrets_in
 
 TAIL_BYTES = 4 << 10
 _BLOCK_BYTES = 1 << 18

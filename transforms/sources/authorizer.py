@@ -33,7 +33,8 @@ from transforms.sources._abreast import abreast
 from transforms.sources._patience import USUAL, Pauses, attempt
 from transforms.sources._process import Leash, call_of, run
 from transforms.sources._rejects import explained, reject_document
-from transforms.sources.programs import Programs, User, resolve
+from transforms.sources.programs import Programs, User
+from transforms.sources.references import resolve
 
 STAGE = "authorize"
 BATCH_BYTES = 64 << 20

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigError
-from transforms.sources.programs import Programs, User, load, resolve, secrets_in
+from transforms.sources.programs import Programs, User, load
+from transforms.sources.references import resolve, secrets_in
 
 
 def loaded(folder: Path, text: str) -> Programs:

@@ -1,0 +1,21 @@
+"""What a state remembers of a document that was sent: enough to tell whether it has changed."""
+
+import msgspec
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A document as it was when it was sent last.
+
+    `key` names it in its source: the path below the root of a tree, the key of a row as JSON.
+    `modified_ns` counts nanoseconds since 1970. `around` is whatever else its record is made of,
+    as one text: its sidecars, its permissions, the timestamp of a row. `digest` is the SHA-256 of
+    what it was made of, in hexadecimal. `parent` is the key of the archive that it is a member of.
+    """
+
+    key: str
+    url: str
+    size: int = 0
+    modified_ns: int | None = None
+    around: str = ""
+    digest: str = ""
+    parent: str | None = None

@@ -1,0 +1,33 @@
+"""References to secrets: `${env:NAME}` and `${file:PATH}`, in place of what nobody may be shown."""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from schemas.errors import ConfigError
+
+REFERENCE = re.compile(r"\$\{(env|file):([^{}]+)\}")
+
+
+def resolve(text: str) -> str:
+    """Return `text` with its references replaced; raise ConfigError for one that leads nowhere."""
+    return REFERENCE.sub(lambda match: _look_up(match[1], match[2]), text)
+
+
+def secrets_in(texts: Iterable[str]) -> tuple[str, ...]:
+    """Return what the references in `texts` lead to: what no message may show."""
+    found = (_look_up(*match.groups()) for text in texts for match in REFERENCE.finditer(text))
+    return tuple(secret for secret in found if secret)
+
+
+def _look_up(kind: str, name: str) -> str:
+    if kind == "file":
+        try:
+            return Path(name).read_text("utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as exc:
+            cause = getattr(exc, "strerror", None) or "not UTF-8"
+            raise ConfigError(f"${{file:{name}}}: {cause}; expected a file with a secret") from exc
+    if name not in os.environ:
+        raise ConfigError(f"${{env:{name}}}: not set; expected a variable of the environment")
+    return os.environ[name]

@@ -1,0 +1,99 @@
+"""The keys of a YAML file that its user writes, parsed one by one: each says what it expected."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from schemas.errors import ConfigError
+from transforms.sources.references import REFERENCE
+
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)", re.ASCII)
+_BYTES = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_SIZE = re.compile(r"([1-9][0-9]*) ?(|KiB|MiB|GiB)", re.ASCII)
+
+Parser = Callable[[str, Any], object]  # Any: whatever YAML holds
+
+
+def load_yaml(path: Path) -> Any:
+    """Return what a YAML file says; raise ConfigError unless it can be read and is one."""
+    try:
+        return msgspec.yaml.decode(path.read_bytes())
+    except OSError as exc:
+        raise ConfigError(f"{path}: {exc.strerror}; expected a file that can be read") from exc
+    except msgspec.DecodeError as exc:
+        raise ConfigError(f"{path}: {_on_one_line(exc)}; expected YAML") from exc
+
+
+def parse_keys(said: Any, parsers: Mapping[str, tuple[str, Parser]], *, required: str) -> Any:
+    if not isinstance(said, dict):
+        raise ConfigError(f"{said!r}; expected keys and values, {required} among them")
+    for key in said:
+        if key not in parsers:
+            raise ConfigError(f"{key!r}; expected one of {', '.join(parsers)}{_like(key, parsers)}")
+    if required not in said:
+        raise ConfigError(f"{required}: not given; expected it beside {', '.join(map(str, said))}")
+    named = ((*parsers[key], key, value) for key, value in said.items())
+    return {field: parse(key, value) for field, parse, key, value in named}
+
+
+def parse_words(key: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        raise ConfigError(f"{key}: {value!r}; expected a list: [{', '.join(value.split())}]")
+    if not isinstance(value, list):
+        raise ConfigError(f"{key}: {value!r}; expected a list of texts")
+    return tuple(parse_text(f"{key}[{number}]", one) for number, one in enumerate(value))
+
+
+def parse_text(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"{key}: {value!r}; expected a text, so put it in quotes")
+    if "\0" in value:
+        raise ConfigError(f"{key}: {value!r}; expected a text without NUL")
+    return value
+
+
+def parse_template(key: str, value: Any) -> str:
+    text = parse_text(key, value)
+    if "${" in REFERENCE.sub("", text):
+        raise ConfigError(f"{key}: {text!r}; expected ${{env:NAME}} or ${{file:PATH}}")
+    return text
+
+
+def parse_duration(key: str, value: Any) -> float:
+    match = _DURATION.fullmatch(str(value))
+    if not match or float(match[1]) == 0:
+        raise ConfigError(f"{key}: {value!r}; expected a duration such as 200ms, 90s or 2h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_size(key: str, value: Any) -> int:
+    match = _SIZE.fullmatch(str(value))
+    if not match:
+        raise ConfigError(f"{key}: {value!r}; expected a size such as 4096, 64KiB or 256MiB")
+    return int(match[1]) * _BYTES[match[2]]
+
+
+def parse_count(key: str, value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ConfigError(f"{key}: {value!r}; expected a number, 1 or more")
+    return value
+
+
+def parse_retries(key: str, value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ConfigError(f"{key}: {value!r}; expected a number, 0 or more")
+    return value
+
+
+def _like(key: object, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(str(key).lower().replace("-", "_"), list(names), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _on_one_line(exc: Exception) -> str:
+    return " ".join(str(exc).split())
