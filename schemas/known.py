@@ -1,5 +1,7 @@
 """What a state remembers of a document that was sent: enough to tell whether it has changed."""
 
+from collections.abc import Callable
+
 import msgspec
 
 
@@ -19,3 +21,14 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     around: str = ""
     digest: str = ""
     parent: str | None = None
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run learned of a document, for the state: how it is now, or that it is gone."""
+
+    known: Known
+    is_gone: bool = False
+
+
+See = Callable[[Seen], None]
+"""Told of each document just before its outcome is yielded, so that a state can remember it."""
