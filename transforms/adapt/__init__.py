@@ -119,6 +119,7 @@ Avro and native hold everything.
 from schemas.errors import ConfigError
 from schemas.record import Record
 from transforms.adapt import command_stream, gsa_feed, thunderstone
+from transforms.adapt._content_encoding import encoder
 from transforms.adapt.groups import adapt_membership, refuse_documents
 from transforms.adapt.target import Adapted, Adapter, Outcome, Target
 
@@ -134,9 +135,9 @@ def adapter(target: Target) -> Adapter:
     Raises ConfigError where no such format is known.
     """
     if target.format in _EVERYTHING:
-        return _hold
+        return encoder(_hold, target)
     if target.format == "gsa-feed":
-        return gsa_feed.adapter(target)
+        return encoder(gsa_feed.adapter(target), target)
     if target.format == "thunderstone":
         return thunderstone.adapter(target)
     if target.format in _STREAMS:

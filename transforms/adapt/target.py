@@ -10,6 +10,7 @@ from schemas.record import Record
 from schemas.reject import Filtered, Reject
 
 EMPTY_METADATA = ("drop", "placeholder")
+CONTENT_ENCODINGS = ("auto", "base64", "zlib")
 
 Outcome = Record | Reject | Filtered
 Adapted = tuple[tuple[Outcome, ...], tuple[Loss, ...]]
@@ -23,7 +24,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     `known_urls` are what a deletion by pattern is expanded against where the target knows no
     patterns. `named_fields` pairs a metadata name with the Thunderstone field that takes its
-    values. `max_content_bytes` bounds one document where it must be decoded.
+    values. `max_content_bytes` bounds one document where it must be decoded. `content_encoding` is
+    how contents travel where a target leaves the choice: `auto` as they came, text as text; `zlib`
+    in base64 where that is shorter.
     """
 
     format: str
@@ -37,3 +40,4 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     default_mimetype: str | None = None
     named_fields: tuple[tuple[str, str], ...] = ()
     max_content_bytes: int = MAX_CONTENT_BYTES
+    content_encoding: str = CONTENT_ENCODINGS[0]
