@@ -156,15 +156,23 @@ def body_as_content(draft: Draft, _target: Target) -> None:
     draft.change(body=None, content=content, mimetype=PLAIN_TEXT, charset=None)
 
 
+def texts_of(record: Record) -> tuple[Meta, ...]:
+    """The texts of a record that have names of their own, as metadata."""
+    metas = []
+    if record.title is not None:
+        metas.append(Meta("title", record.title))
+    if record.description is not None:
+        metas.append(Meta("description", record.description))
+    if record.keywords is not None:
+        metas.append(Meta("keywords", record.keywords))
+    if record.categories:
+        metas += [Meta("category", category) for category in record.categories]
+    return tuple(metas)
+
+
 def texts_as_metadata(draft: Draft, _target: Target) -> None:
     record = draft.record
-    texts = (
-        ("title", record.title),
-        ("description", record.description),
-        ("keywords", record.keywords),
-        *(("category", category) for category in record.categories),
-    )
-    metas = tuple(Meta(name, text) for name, text in texts if text is not None)
+    metas = texts_of(record)
     if metas:
         metadata = metas + record.metadata
         draft.change(title=None, description=None, keywords=None, categories=(), metadata=metadata)

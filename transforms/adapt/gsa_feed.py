@@ -4,19 +4,19 @@
 "Choosing the Feed Type", "Adding Metadata Information to a Record".
 """
 
-import mimetypes
 import re
-from functools import cache, lru_cache
+from functools import lru_cache
 from operator import attrgetter
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
-from schemas.record import Action, Arrival, Authmethod, Meta, Record
+from schemas.record import Action, Arrival, Authmethod, Encoding, Meta, Record
 from schemas.reject import Filtered
+from transforms import charset
 from transforms.adapt._draft import (
     Draft,
     Rule,
@@ -31,9 +31,11 @@ from transforms.adapt._draft import (
     lose_history,
     rejected,
     texts_as_metadata,
+    texts_of,
 )
 from transforms.adapt._gsa_feed_5 import FIRST_RULES, LAST_RULES
 from transforms.adapt.target import Adapted, Adapter, Outcome, Target
+from transforms.extensions import ARCHIVES, type_of_name
 
 IGNORED_MIMETYPE = "text/plain"
 """The DTD requires a mimetype where the appliance ignores it; deployed connectors write this."""
@@ -55,18 +57,6 @@ _stated_elsewhere = attrgetter(
 )
 _NOWHERE = (*(None,) * 9, (), (), ())
 _UTF_8 = ("utf-8", "utf8")
-_OOXML = "application/vnd.openxmlformats-officedocument"
-_ODF = "application/vnd.oasis.opendocument"
-_OFFICE_TYPES = {  # Python's own tables know the older ones
-    ".docx": f"{_OOXML}.wordprocessingml.document",
-    ".xlsx": f"{_OOXML}.spreadsheetml.sheet",
-    ".pptx": f"{_OOXML}.presentationml.presentation",
-    ".odt": f"{_ODF}.text",
-    ".ods": f"{_ODF}.spreadsheet",
-    ".odp": f"{_ODF}.presentation",
-    ".rtf": "application/rtf",
-    ".msg": "application/vnd.ms-outlook",
-}
 
 
 def adapter(target: Target) -> Adapter:
@@ -82,6 +72,9 @@ def adapter(target: Target) -> Adapter:
             if record.mimetype is None:
                 record = replace(record, mimetype=IGNORED_MIMETYPE)
             return (record,), ()
+        restated = _restated(record)
+        if restated is not record and holds(restated) and not only_urls:
+            return (restated,), ()
         try:
             return _adapt(record)
         except RecordError as exc:
@@ -157,6 +150,26 @@ def _held_by_content(record: Record) -> bool:
     ):
         return False
     return _stated_elsewhere(record) == _NOWHERE and _is_plain(record)
+
+
+def _restated(record: Record) -> Record:
+    """The record with its texts as metadata, and without what UTF-8 content need not say.
+
+    The rules would do the same; this is quicker where a feed holds all the rest.
+    """
+    if record.charset is not None and record.content is not None:
+        if record.charset.lower() not in _UTF_8:
+            return record
+        record = replace(record, charset=None)
+    texts = texts_of(record)
+    if not texts:
+        return record
+    metadata = texts + record.metadata
+    if record.description is None and record.keywords is None and not record.categories:
+        return replace(record, title=None, metadata=metadata)
+    return replace(
+        record, title=None, description=None, keywords=None, categories=(), metadata=metadata
+    )
 
 
 def _is_plain(record: Record) -> bool:
@@ -286,9 +299,17 @@ def _lose_charset(draft: Draft, _target: Target) -> None:
     record = draft.record
     if record.charset is None:
         return
-    if record.content is None or record.charset.lower() not in _UTF_8:
+    if record.content is None or not (record.charset.lower() in _UTF_8 or _tells(record)):
         draft.lose("charset", repr(record.charset))
     draft.change(charset=None)
+
+
+def _tells(record: Record) -> bool:
+    """Whether an appliance finds the charset in the document itself."""
+    content = record.content
+    if content is None or content.encoding is not Encoding.NONE:
+        return False
+    return charset.is_told(content.data, mimetype=record.mimetype or "")
 
 
 def _arrive_pushed(draft: Draft, _target: Target) -> None:
@@ -355,14 +376,5 @@ def _guessed(url: str) -> str | None:
         path = urlsplit(url).path
     except ValueError:  # brackets that hold no address
         return None
-    mimetype, encoding = _extensions().guess_type(f"file:{path}")
-    return None if encoding else mimetype
-
-
-@cache
-def _extensions() -> mimetypes.MimeTypes:
-    """Python's own tables: those of the system differ from one worker to the next."""
-    known = mimetypes.MimeTypes(filenames=())
-    for extension, mimetype in _OFFICE_TYPES.items():
-        known.add_type(mimetype, extension)
-    return known
+    mimetype = type_of_name(unquote(path.rpartition("/")[2]))
+    return None if mimetype in ARCHIVES else mimetype

@@ -7,6 +7,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _IN_TEXT = re.compile("[&<>\r]")
 _IN_ATTRIBUTE = re.compile('[&<>"\t\n\r]')
 _CONTROLS = bytes(set(range(0x20)) - {0x09, 0x0A, 0x0D})
+_NOT_TEXT = _CONTROLS + b"&<>\r"
 _AND = "&amp;"
 _NOT_RAW = bytes(range(0x20)) + b"<"
 _SPECIAL = bytes(range(0x20)) + b'&<>"'
@@ -42,6 +43,11 @@ def holds_bytes(text: bytes) -> bool:
     if len(text.translate(None, _CONTROLS)) != len(text):
         return False
     return text.isascii() or (b"\xef\xbf\xbe" not in text and b"\xef\xbf\xbf" not in text)
+
+
+def is_plain_text(text: bytes) -> bool:
+    """Whether ASCII can be character data as it stands; a quick answer for most texts."""
+    return text.isascii() and len(text.translate(None, _NOT_TEXT)) == len(text)
 
 
 def escape_bytes(text: bytes) -> bytes:

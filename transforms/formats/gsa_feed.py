@@ -45,6 +45,7 @@ from transforms.formats._xml import (
     holds,
     holds_bytes,
     is_plain,
+    is_plain_text,
 )
 
 _VOCABULARY = Vocabulary(root="gsafeed", units=("record", "acl"), group="group", header="header")
@@ -197,7 +198,7 @@ def _plain_head(record: Record) -> bytes | None:
     for meta in metas:
         if meta.data is not None:
             return None
-    values = "".join([record.url, mimetype, *[meta.name + meta.value for meta in metas]])
+    values = f"{record.url}{mimetype}{''.join([meta.name + meta.value for meta in metas])}"
     if not is_plain(values.replace("&", "")):
         return None
     modified = record.modified
@@ -277,6 +278,8 @@ def _meta(meta: Meta, more: _More, number: int, *, is_5_0: bool) -> str:
 
 def _content(content: Content, attrs: str, *, is_5_0: bool) -> bytes:
     data, encoding = content.data, content.encoding
+    if encoding is Encoding.NONE and is_plain_text(data):
+        return b"".join((b"<content", attrs.encode(), b">", data, b"</content>\n"))
     if encoding is Encoding.NONE and not _is_text(data):
         data, encoding = pybase64.b64encode(data), Encoding.BASE64
     if encoding is Encoding.ZLIB_BASE64 and is_5_0:

@@ -211,6 +211,20 @@ def test_utf_8_content_needs_no_charset(charset: str) -> None:
     assert adapt(document(charset=charset), INCREMENTAL) == ((document(),), ())
 
 
+def test_content_that_tells_its_charset_loses_none() -> None:
+    page = Content('<meta charset="iso-8859-1"><p>Pläne'.encode("iso-8859-1"))
+    stated = document(content=page, mimetype="text/html", charset="iso-8859-1")
+    told = document(content=page, mimetype="text/html")
+    assert adapt(stated, INCREMENTAL) == ((told,), ())
+
+
+def test_content_that_tells_no_charset_loses_it() -> None:
+    page = Content("<p>Pläne".encode("iso-8859-1"))
+    stated = document(content=page, mimetype="text/html", charset="iso-8859-1")
+    _, losses = adapt(stated, INCREMENTAL)
+    assert losses == (lost("charset", "'iso-8859-1'"),)
+
+
 @pytest.mark.parametrize(
     ("stated", "loss"),
     [
