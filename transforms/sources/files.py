@@ -5,21 +5,22 @@ Compression goes by the extension: .gz, .bz2, .xz, .zst. Remote files are read b
 
 import bz2
 import gzip
+import importlib
 import io
 import lzma
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, cast
 
 import msgspec
-import smart_open
 import zstandard
 
 from schemas.errors import FormatError, SourceError
 from schemas.span import Span
-from transforms.formats import CUTTERS, READERS, Found, ReadOptions, sniff
+from transforms.formats import CUTTERS, sniff
+from transforms.sources.tree.remote import LISTED, open_remote, scheme_of
 
 SNIFFED_BYTES = 64 << 10
 _PIECE_BYTES = 1 << 10
@@ -72,13 +73,6 @@ def open_span(span: Span) -> Iterator[Stretch]:
         if span.offset:
             stream.seek(span.offset)
         yield Stretch(stream, span.source, span.length)
-
-
-def read_span(whole: Span, *, options: ReadOptions) -> Generator[Found, None, None]:
-    """Yield what is found in a span; in its members one behind the other, if it has some."""
-    for span in whole.members or (whole,):
-        with open_span(span) as stream:
-            yield from READERS[span.format](cast(IO[bytes], stream), span=span, options=options)
 
 
 def sniff_format(span: Span) -> str:
@@ -170,7 +164,11 @@ _DECOMPRESSORS = {".gz": _gunzip, ".bz2": _bunzip, ".xz": _unxz, ".zst": _unzstd
 
 
 def _open(path: str) -> IO[bytes]:
+    """Open a file; smart-open, which loads the libraries of all clouds, only where it must."""
+    if scheme_of(path) in LISTED:
+        return open_remote(path)
     if "://" in path:
+        smart_open = importlib.import_module("smart_open")
         remote: IO[bytes] = smart_open.open(path, "rb", compression="disable")
         return remote
     return cast(IO[bytes], open(path, "rb", buffering=0))

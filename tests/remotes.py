@@ -1,0 +1,323 @@
+"""Servers of remote trees for tests, on loopback: S3, SFTP and the web; each ends with its `with`.
+
+While one runs, this process finds what it needs to talk to it where its user would have that: in
+the environment, and in a home folder.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncssh
+import boto3  # type: ignore[import-untyped]  # it has no types of its own
+import pytest
+from moto.backends import get_backend
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.server import ThreadedMotoServer
+
+from transforms.sources.tree import _ssh, s3, web
+from transforms.sources.tree.remote import open_remote
+
+USER = "feeder"
+PASSWORD = "s3same/0pen@up"
+BUCKET = "documents"
+
+_T = TypeVar("_T")
+_Handler = SimpleHTTPRequestHandler
+Answer = Callable[[_Handler], bool]
+"""Answers a request in place of the server; returns whether it did."""
+
+
+def put_all(folder: Path, *names: str) -> None:
+    """Put files below a folder, each with its own name in it."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.fsencode(name))
+
+
+def trouble_of(path: str) -> OSError:
+    """Return what is raised by reading a file that cannot be read to its end."""
+    try:
+        with open_remote(path) as stream:
+            stream.read()
+    except OSError as exc:
+        return exc
+    raise AssertionError(f"{path} is read to its end")
+
+
+def read(path: str) -> bytes:
+    """Return the content of a remote file."""
+    with open_remote(path) as stream:
+        return stream.read()
+
+
+@contextmanager
+def s3_server() -> Iterator[Any]:  # boto3 makes its classes when it runs
+    """Run an S3 server with one bucket; yield a client of it."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with s3_at(f"http://{host}:{port}") as client:
+        client.create_bucket(Bucket=BUCKET)
+        yield client
+    server.stop()
+    get_backend("s3").reset()
+
+
+def fill_bucket(*keys: str) -> None:
+    """Put small objects into the bucket, past the server: a request takes it its time."""
+    bucket = get_backend("s3")[DEFAULT_ACCOUNT_ID]["aws"]
+    for key in keys:
+        bucket.put_object(BUCKET, key, b"text")
+
+
+@contextmanager
+def s3_at(endpoint: str) -> Iterator[Any]:  # the same
+    """Let this process take a server for S3."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", endpoint)
+        patch.setenv("AWS_ACCESS_KEY_ID", USER)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", PASSWORD)
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setenv("AWS_MAX_ATTEMPTS", "1")
+        patch.delenv("AWS_PROFILE", raising=False)
+        s3.client.cache_clear()
+        client = boto3.session.Session().client("s3")
+        yield client
+        client.close()
+        s3.client().close()
+    s3.client.cache_clear()
+
+
+class SftpServer:
+    """A folder as `/` of an SFTP server, whose user has a key and knows the server's.
+
+    A read at the first of the offsets in `cuts`, or behind it, ends the connection instead; then
+    the next one is the first. Nobody may open what stands at `closed`, nor list it.
+    """
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.cuts: list[int] = []
+        self.closed = b""
+        self.logins = 0
+        self.home = home
+        self._folder = folder
+        self._connections: list[asyncssh.SSHServerConnection] = []
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self._listening = self._run(self._listen(self._put_keys()))
+        self.port = self._listening.get_port()
+        self.know(self._host_key)
+
+    @property
+    def root(self) -> str:
+        return f"sftp://{USER}@127.0.0.1:{self.port}"
+
+    @property
+    def fingerprint(self) -> str:
+        return str(self._host_key.get_fingerprint())
+
+    def know(self, key: asyncssh.SSHKey) -> None:
+        """Let the user know this one as the server's key, and no other."""
+        line = f"[127.0.0.1]:{self.port} {key.export_public_key().decode()}"
+        (self.home / ".ssh/known_hosts").write_text(line)
+
+    def stop_listening(self) -> None:
+        """Let nobody in any more."""
+        self._loop.call_soon_threadsafe(self._listening.close)
+        self._run(self._listening.wait_closed())
+
+    def drop(self) -> None:
+        """End all connections, and go on."""
+        self._run(self._drop())
+
+    def close(self) -> None:
+        self.stop_listening()
+        self.drop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _put_keys(self) -> asyncssh.SSHAuthorizedKeys:
+        self._host_key = asyncssh.generate_private_key("ssh-ed25519")
+        user_key = asyncssh.generate_private_key("ssh-ed25519")
+        (self.home / ".ssh").mkdir(parents=True)
+        user_key.write_private_key(str(self.home / ".ssh/id_ed25519"))
+        return asyncssh.import_authorized_keys(user_key.export_public_key().decode())
+
+    async def _listen(self, keys: asyncssh.SSHAuthorizedKeys) -> asyncssh.SSHAcceptor:
+        return await asyncssh.listen(
+            "127.0.0.1",
+            0,
+            server_factory=partial(_Door, self),
+            server_host_keys=[self._host_key],
+            authorized_client_keys=keys,
+            sftp_factory=partial(_Files, self, self._folder),
+        )
+
+    async def _drop(self) -> None:
+        for connection in self._connections:
+            connection.abort()
+            await connection.wait_closed()
+        self._connections.clear()
+
+    def _run(self, call: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+
+    def let_in(self, connection: asyncssh.SSHServerConnection) -> None:
+        self.logins += 1
+        self._connections.append(connection)
+
+
+class _Door(asyncssh.SSHServer):
+    def __init__(self, server: SftpServer) -> None:
+        self._server = server
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._server.let_in(conn)
+
+    def password_auth_supported(self) -> bool:
+        return True
+
+    def validate_password(self, username: str, password: str) -> bool:
+        return (username, password) == (USER, PASSWORD)
+
+
+class _Files(asyncssh.SFTPServer):
+    def __init__(
+        self, server: SftpServer, folder: Path, chan: asyncssh.SSHServerChannel[bytes]
+    ) -> None:
+        super().__init__(chan, chroot=str(folder).encode())
+        self._server = server
+        self._chan = chan
+        self._is_cut = False
+
+    def open(self, path: bytes, pflags: int, attrs: asyncssh.SFTPAttrs) -> Any:  # may be awaitable
+        self._check(path)
+        return super().open(path, pflags, attrs)
+
+    def scandir(self, path: bytes) -> Any:  # what it gives is none of our business
+        self._check(path)
+        return super().scandir(path)
+
+    def read(self, file_obj: object, offset: int, size: int) -> Any:  # may be awaitable
+        cuts = self._server.cuts
+        if cuts and offset >= cuts[0] and not self._is_cut:
+            self._is_cut = True
+            cuts.pop(0)
+            self._chan.get_connection().abort()
+        return super().read(file_obj, offset, size)
+
+    def _check(self, path: bytes) -> None:
+        if path == self._server.closed:
+            raise asyncssh.SFTPPermissionDenied("Permission denied")
+
+
+@contextmanager
+def sftp_server(folder: Path, home: Path) -> Iterator[SftpServer]:
+    """Serve a folder by SFTP, to whoever has `home` for a home; `folder` and it are made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    server = SftpServer(folder, home)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        patch.delenv("SSH_AUTH_SOCK", raising=False)
+        patch.delenv(_ssh.PASSWORD, raising=False)
+        yield server
+        _ssh.close_sessions()
+    server.close()
+
+
+class WebServer(ThreadingHTTPServer):
+    """A web server that lists folders, as Python's own does, but for what `answer` answers.
+
+    `asked` are the requests so far, each as its method and its path.
+    """
+
+    def __init__(self, folder: Path, answer: Answer | None) -> None:
+        self.asked: list[str] = []
+        self.answer = answer
+        super().__init__(("127.0.0.1", 0), partial(_Pages, directory=str(folder)))
+
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of clients that have read enough."""
+
+    @property
+    def root(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Pages(_Handler):
+    protocol_version = "HTTP/1.1"
+    server: WebServer
+
+    def do_GET(self) -> None:  # noqa: N802  # the name that http.server calls
+        if not self._answered():
+            super().do_GET()
+
+    def do_HEAD(self) -> None:  # noqa: N802  # the same
+        if not self._answered():
+            super().do_HEAD()
+
+    def _answered(self) -> bool:
+        self.server.asked.append(f"{self.command} {self.path}")
+        return self.server.answer is not None and self.server.answer(self)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def web_server(folder: Path, answer: Answer | None = None) -> Iterator[WebServer]:
+    """Serve a folder by HTTP."""
+    with WebServer(folder, answer) as server, pytest.MonkeyPatch.context() as patch:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        patch.setenv("NO_PROXY", "*")
+        web.session.cache_clear()
+        yield server
+        web.session().close()
+        server.shutdown()
+        thread.join()
+    web.session.cache_clear()
+
+
+def page(text: str, kind: str = "text/html; charset=utf-8") -> Answer:
+    """Answer every request for a folder with this page."""
+
+    def answer(handler: _Handler) -> bool:
+        if not handler.path.endswith("/"):
+            return False
+        send(handler, text.encode(), {"Content-Type": kind})
+        return True
+
+    return answer
+
+
+def break_off(handler: _Handler) -> bool:
+    """Promise 2000 bytes, and end the connection after 1000; and then give no more of them."""
+    ranged = handler.headers["Range"]
+    headers = {"ETag": '"1"', "Content-Range": "bytes 1000-1999/2000"}
+    body = b"" if ranged else b"x" * 1000
+    send(handler, body, headers, status=206 if ranged else 200, length=1000 if ranged else 2000)
+    return True
+
+
+def send(
+    handler: _Handler, body: bytes, headers: dict[str, str], *, status: int = 200, length: int = -1
+) -> None:
+    """Send an answer, of the length that it has or pretends to have; then end the connection."""
+    handler.send_response(status)
+    for name, value in headers.items():
+        handler.send_header(name, value)
+    handler.send_header("Content-Length", str(len(body) if length < 0 else length))
+    handler.send_header("Connection", "close")
+    handler.end_headers()
+    handler.wfile.write(body)

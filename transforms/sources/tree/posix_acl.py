@@ -1,0 +1,262 @@
+"""Who may see a file, as POSIX decides it: by owner, group, mode and the POSIX ACL, if it has one.
+
+POSIX takes the first of these that is about a user: the owner, a named user; then the groups, of
+which one with the permission is enough; then others. The mask of an ACL limits all but the owner
+and others. An appliance asks for a denial first, so that here a group is denied only where others
+are permitted, and a user who is in such a group too is not permitted more than by POSIX, but maybe
+less. To read a file takes searching all folders above it as well: those from the root of the tree,
+as what stands above may be passed otherwise, by a mount or an export.
+"""
+
+import errno
+import grp
+import os
+import pwd
+import struct
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache, reduce
+from pathlib import Path
+from typing import NamedTuple
+
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.errors import RecordError
+from transforms.sources.tree.rules import Tree, TreeAcl
+
+READ = 4
+SEARCH = 1
+
+_ATTRIBUTE = "system.posix_acl_access"
+_VERSION = 2
+_ENTRY = struct.Struct("<HHI")
+_OWNER, _USER, _OWNERS, _GROUP, _MASK, _OTHERS = 1, 2, 4, 8, 16, 32
+_ALL = 7
+_NO_ACL = {errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+_FOLDERS = 1 << 12
+
+
+class Permissions(NamedTuple):
+    """What a file says of who may what: ids, each with bits as in a mode, the mask applied.
+
+    `owner` is the first of users, the owner's group the first of groups.
+    """
+
+    users: tuple[tuple[int, int], ...]
+    groups: tuple[tuple[int, int], ...]
+    others: int
+
+
+class Decision(NamedTuple):
+    """Who may, by ids: one who is denied as a user or in a group may not, whatever else is said.
+
+    Of all others who is permitted may, as a user or in a group; of those in no map, the `others`.
+    """
+
+    users: dict[int, bool]
+    groups: dict[int, bool]
+    others: bool
+
+
+class PosixAcls:
+    """The ACLs of the files and folders of a tree; folders above files are looked at once."""
+
+    def __init__(self, tree: Tree, rules: TreeAcl) -> None:
+        self._root = str(Path(tree.root).absolute())  # as paths of what is listed begin
+        self._real_root = os.path.realpath(self._root)
+        self._follows_links = tree.follows_links
+        self._rules = rules
+        self._search = lru_cache(maxsize=_FOLDERS)(_search)
+
+    def key_of(self, path: str) -> str:
+        """Return where a file stands below the root, an archive for what is a member of it."""
+        return _below(self._root, path)
+
+    def of_file(self, path: str) -> Acl:
+        """Return whom reading a file is permitted; raise RecordError where that cannot be told.
+
+        Where folders have ACLs of their own, of those above only the ones behind a link count.
+        """
+        return Acl(principals=self._principals(path, READ))
+
+    def of_folder(self, path: str) -> Acl:
+        """Return whom searching a folder is permitted, and that all below it asks for both."""
+        return Acl(
+            inheritance=Inheritance.AND_BOTH_PERMIT,
+            principals=self._principals(path, SEARCH),
+            alone=True,
+        )
+
+    def _principals(self, path: str, bit: int) -> tuple[Principal, ...]:
+        permissions = read_permissions(path)
+        if self._rules.everyone is None:
+            permissions = permissions._replace(others=0)
+        above = map(self._search, self._folders(path))
+        return principals_of(reduce(both, above, decide(permissions, bit)), self._rules)
+
+    def _folders(self, path: str) -> Iterator[str]:
+        if not self._rules.is_inherited:
+            yield from _between(self._root, path)
+        if self._follows_links:
+            real = os.path.realpath(path)
+            if real != _join(self._real_root, _below(self._root, path)):
+                is_inside = real.startswith(self._real_root.rstrip("/") + "/")
+                yield from _between(self._real_root if is_inside else "/", real)
+
+
+def read_permissions(path: str) -> Permissions:
+    """Return the permissions of a file or folder; raise RecordError where they cannot be read."""
+    if "://" in path:
+        raise _unknown(path, "remote")
+    try:
+        status = os.stat(path)
+        acl = _attribute(path)
+    except OSError as exc:
+        raise _unknown(path, exc.strerror or type(exc).__name__) from exc
+    try:
+        return parse_permissions(status, acl)
+    except ValueError as exc:
+        raise _unknown(path, str(exc)) from exc
+
+
+def parse_permissions(status: os.stat_result, acl: bytes | None) -> Permissions:
+    """Return what a mode says, or a POSIX ACL in the form in which Linux keeps it, if there is one.
+
+    Raise ValueError for what is no such ACL.
+    """
+    owner, group = status.st_uid, status.st_gid
+    if acl is None:
+        bits = [status.st_mode >> shift & _ALL for shift in (6, 3, 0)]
+        return Permissions(((owner, bits[0]),), ((group, bits[1]),), bits[2])
+    if int.from_bytes(acl[:4], "little") != _VERSION or len(acl) % _ENTRY.size != 4:
+        raise ValueError(f"a POSIX ACL of {len(acl)} bytes that is not of version {_VERSION}")
+    entries = list(_ENTRY.iter_unpack(acl[4:]))
+    by_tag = {tag: may for tag, may, _ in entries}
+    if not {_OWNER, _OWNERS, _OTHERS} <= by_tag.keys():
+        raise ValueError("a POSIX ACL without owner, group or others")
+    mask = by_tag.get(_MASK, _ALL)
+    return Permissions(
+        ((owner, by_tag[_OWNER]), *_masked(entries, _USER, mask)),
+        ((group, by_tag[_OWNERS] & mask), *_masked(entries, _GROUP, mask)),
+        by_tag[_OTHERS],
+    )
+
+
+def _masked(
+    entries: list[tuple[int, int, int]], wanted: int, mask: int
+) -> Iterator[tuple[int, int]]:
+    return ((name, may & mask) for tag, may, name in entries if tag == wanted)
+
+
+def _unknown(path: str, found: str) -> RecordError:
+    return RecordError("no-acl", f"{path}: {found}; expected permissions that can be read")
+
+
+def decide(permissions: Permissions, bit: int) -> Decision:
+    """Return who has a bit of their permissions; who has it not is told where others have it."""
+    users: dict[int, bool] = {}
+    for user, bits in permissions.users:
+        users.setdefault(user, bool(bits & bit))
+    groups: dict[int, bool] = {}
+    for group, bits in permissions.groups:
+        groups[group] = groups.get(group, False) or bool(bits & bit)
+    others = bool(permissions.others & bit)
+    is_for_more = others or any(groups.values())
+    return Decision(
+        {user: may for user, may in users.items() if may or is_for_more},
+        {group: may for group, may in groups.items() if may or others},
+        others,
+    )
+
+
+def both(one: Decision, other: Decision) -> Decision:
+    """Return who may by both decisions; where groups would have to be compared, nobody."""
+    return Decision(
+        _both(one.users, one.others, other.users, other.others),
+        _both(one.groups, one.others, other.groups, other.others),
+        one.others and other.others,
+    )
+
+
+def principals_of(decision: Decision, rules: TreeAcl) -> tuple[Principal, ...]:
+    """Return a decision as principals: users, groups, and the group that stands for all others."""
+    users = [(_user_name(user), may) for user, may in decision.users.items()]
+    groups = [(_group_name(group), may) for group, may in decision.groups.items()]
+    everyone = rules.everyone
+    if decision.others and everyone is not None and everyone not in dict(groups):
+        groups.append((everyone, True))
+    return (
+        *(_principal(name, Scope.USER, may, rules) for name, may in users),
+        *(_principal(name, Scope.GROUP, may, rules) for name, may in groups),
+    )
+
+
+def _both(
+    one: dict[int, bool], one_others: bool, other: dict[int, bool], other_others: bool
+) -> dict[int, bool]:
+    """Who may by both maps, or by one of them and as one of the others by the other one."""
+    decided = {}
+    for name in one | other:
+        may = one.get(name), other.get(name)
+        if False in may:
+            decided[name] = False
+        elif (may[0] or one_others) and (may[1] or other_others):
+            decided[name] = True
+    return decided
+
+
+def _search(path: str) -> Decision:
+    return decide(read_permissions(path), SEARCH)
+
+
+def _attribute(path: str) -> bytes | None:
+    """The POSIX ACL of a file; None if it has none, or its file system or platform knows none."""
+    read: Callable[[str, str], bytes] | None = getattr(os, "getxattr", None)
+    if read is None:
+        return None
+    try:
+        return read(path, _ATTRIBUTE)
+    except OSError as exc:
+        if exc.errno in _NO_ACL:
+            return None
+        raise
+
+
+def _between(root: str, path: str) -> Iterator[str]:
+    """The folders from a root to that of a path, which stands below it."""
+    yield root
+    *folders, _ = _below(root, path).split("/")
+    for end in range(1, len(folders) + 1):
+        yield _join(root, "/".join(folders[:end]))
+
+
+def _below(root: str, path: str) -> str:
+    return path.removeprefix(root).removeprefix("/")
+
+
+def _join(root: str, below: str) -> str:
+    return f"{root.rstrip('/')}/{below}".rstrip("/") or "/"
+
+
+def _principal(name: str, scope: Scope, may: bool, rules: TreeAcl) -> Principal:
+    return Principal(
+        name=name,
+        scope=scope,
+        access=Access.PERMIT if may else Access.DENY,
+        namespace=rules.namespace,
+        case_sensitive=True,
+    )
+
+
+@cache
+def _user_name(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
+
+
+@cache
+def _group_name(group: int) -> str:
+    try:
+        return grp.getgrgid(group).gr_name
+    except KeyError:
+        return str(group)
