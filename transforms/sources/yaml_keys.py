@@ -29,14 +29,18 @@ def load_yaml(path: Path) -> Any:
         raise ConfigError(f"{path}: {_on_one_line(exc)}; expected YAML") from exc
 
 
-def parse_keys(said: Any, parsers: Mapping[str, tuple[str, Parser]], *, required: str) -> Any:
+def parse_keys(
+    said: Any, parsers: Mapping[str, tuple[str, Parser]], *, required: str | None = None
+) -> Any:
     if not isinstance(said, dict):
-        raise ConfigError(f"{said!r}; expected keys and values, {required} among them")
+        among = f", {required} among them" if required else f": {', '.join(parsers)}"
+        raise ConfigError(f"{said!r}; expected keys and values{among}")
     for key in said:
         if key not in parsers:
-            raise ConfigError(f"{key!r}; expected one of {', '.join(parsers)}{_like(key, parsers)}")
-    if required not in said:
-        raise ConfigError(f"{required}: not given; expected it beside {', '.join(map(str, said))}")
+            raise ConfigError(f"{key!r}; expected one of {', '.join(parsers)}{like(key, parsers)}")
+    if required is not None and required not in said:
+        beside = f" beside {', '.join(map(str, said))}" if said else ""
+        raise ConfigError(f"{required}: not given; expected it{beside}")
     named = ((*parsers[key], key, value) for key, value in said.items())
     return {field: parse(key, value) for field, parse, key, value in named}
 
@@ -90,7 +94,8 @@ def parse_retries(key: str, value: Any) -> int:
     return value
 
 
-def _like(key: object, names: Iterable[str]) -> str:
+def like(key: object, names: Iterable[str]) -> str:
+    """Return what to ask behind a name that is none of `names`, if it is close to one."""
     close = difflib.get_close_matches(str(key).lower().replace("-", "_"), list(names), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -43,7 +43,8 @@ class AclFrom(msgspec.Struct, frozen=True, kw_only=True):
     r"""Columns of principals, parted by `delimiter`, which a `\` before it makes a character.
 
     Or a `query` that selects the key columns, then name, scope (user, group), access (permit,
-    deny) and, if it likes, a namespace. `inherit_from` is a column or, with `{`, a url template.
+    deny) and, if it likes, a namespace. `inherit_from` is a url template, which may name no column;
+    `inheritance` is spelled as in a feed. `case_sensitive` of `None` is not stated.
     """
 
     users: str | None = None
@@ -55,6 +56,7 @@ class AclFrom(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None = None
     case_sensitive: bool | None = None
     inherit_from: str | None = None
+    inherit_from_column: str | None = None
     inheritance: str | None = None
 
 
@@ -78,7 +80,8 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     `connection` is a SQLAlchemy url whose secrets are references. Either `table` (in `schema`) or
     `query` names the rows, `key` the columns that order them and that no two rows share; empty, it
     is the primary key of the table. Urls come from `url`, a template with column names in braces,
-    or from `url_column`. `folder` is where paths of the file begin.
+    or from `url_column`; so do display urls. With `all_metadata` each column is metadata by its own
+    name, but for those that `metadata` says otherwise. `folder` is where the mapping file stands.
     """
 
     connection: str
@@ -99,6 +102,7 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     keywords: str | None = None
     language: str | None = None
     display_url: str | None = None
+    display_url_column: str | None = None
     modified: str | None = None
     action: ActionFrom | None = None
     acl: AclFrom | None = None

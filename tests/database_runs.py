@@ -1,0 +1,152 @@
+"""Runs of one database, one behind the other, and the target that they fill."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from databases import Server
+from schemas.known import Seen
+from schemas.record import Action, Record
+from schemas.reject import Filtered, Reject
+from schemas.span import Span
+from transforms.formats._options import Found
+from transforms.sources.database.incremental import encode_mark
+from transforms.sources.database.mapping import ContentFrom, Mapping
+from transforms.sources.database.plan import Plan, Run, plan_rows
+from transforms.sources.database.settle import MOST_REMEMBERED, rejected, settle
+from transforms.sources.database.tables import connect, open_rows
+from transforms.sources.reading import DATABASE, Reading
+from transforms.sources.safety import Safety
+from transforms.sources.state import Stamp, move, open_state
+
+Refuses = Callable[[Record], bool]
+USUAL = Safety(min_records=0, max_delete_percent=Safety().max_delete_percent * 5)
+
+
+class Database:
+    """A file `people.db` of SQLite, what was sent of it, and the state between two runs."""
+
+    def __init__(self, folder: Path, *statements: str, **keys: Any) -> None:  # keys of a Mapping
+        self.folder = folder
+        self.state = folder / "state"
+        self.mapping = Mapping(
+            **{
+                "connection": "sqlite:///people.db",
+                "table": "people",
+                "url": "http://db.example.com/{id}",
+                "content": ContentFrom(column="body"),
+                "mimetype": "text/plain",
+                "folder": str(folder),
+                **keys,
+            },
+        )
+        self.target: dict[str, str] = {}
+        self.runs = 0
+        self.execute(*statements)
+
+    def execute(self, *statements: str) -> None:
+        with closing(sqlite3.connect(self.folder / "people.db")) as connection, connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def rows(self, query: str) -> dict[str, str]:
+        with closing(sqlite3.connect(self.folder / "people.db")) as connection:
+            return dict(connection.execute(query).fetchall())
+
+    def remap(self, **keys: Any) -> None:  # keys of a Mapping
+        self.mapping = replace(self.mapping, **keys)
+
+    def plan(self, *, is_refresh: bool = False, safety: Safety = USUAL) -> Plan:
+        """Return the plan of the run that is next."""
+        folder = self.folder / f"run{self.runs}"
+        folder.mkdir(exist_ok=True)
+        span = Span(source="people.yaml", path="people.yaml", format=DATABASE)
+        run = Run(span=span, folder=folder, span_bytes=200, is_refresh=is_refresh, safety=safety)
+        with open_state(self.state) as state:
+            return plan_rows(open_rows(self.mapping, connect(self.mapping)), state, run)
+
+    def run(
+        self,
+        *,
+        is_refresh: bool = False,
+        refuses: Refuses = lambda record: False,
+        most: int = MOST_REMEMBERED,
+    ) -> list[str]:
+        """Run once, with success; return what came out, but for what was filtered."""
+        plan = self.plan(is_refresh=is_refresh)
+        seen: list[Seen] = []
+        lines = [line for span in plan.spans for line in self._read(span, seen, refuses)]
+        with open_state(self.state) as state:
+            settled = settle(
+                lambda: seen,
+                state=state,
+                outlook=plan.outlook,
+                path=self.folder / f"run{self.runs}" / "settled",
+                most=most,
+            )
+            before = state.generation
+        mark = None if settled.mark is None else encode_mark(settled.mark)
+        stamp = Stamp(source="people.yaml", rules=plan.rules, mark=mark)
+        move(self.state, settled.seen, before=before, stamp=stamp)
+        self.runs += 1
+        return lines
+
+    def run_in_vain(self) -> list[str]:
+        """Run once, but publish nothing: neither the target nor the state is moved."""
+        before = self.target.copy()
+        lines = [line for span in self.plan().spans for line in self._read(span, [], _nothing)]
+        self.target = before
+        self.runs += 1
+        return lines
+
+    def known(self) -> list[str]:
+        """Return the keys that the state knows."""
+        with open_state(self.state) as state:
+            return [known.key for known in state.documents()]
+
+    def mark(self) -> str | None:
+        with open_state(self.state) as state:
+            return state.mark
+
+    def _read(self, span: Span, seen: list[Seen], refuses: Refuses) -> Iterator[str]:
+        reading = Reading(span, source=self.mapping, see=seen.append, state=str(self.state))
+        for found in reading.found():
+            if isinstance(found, Record) and refuses(found):
+                seen[-1] = rejected(seen[-1])
+                yield f"refused {found.url}"
+            elif not isinstance(found, Filtered):
+                yield self._sent(found)
+
+    def _sent(self, found: Found) -> str:
+        if isinstance(found, Reject):
+            return found.code
+        if not isinstance(found, Record):
+            raise TypeError(found)
+        if found.action is Action.DELETE:
+            self.target.pop(found.url, None)
+        else:
+            self.target[found.url] = found.content.data.decode() if found.content else ""
+        return f"{found.action.value} {found.url}"
+
+
+class ServedDatabase(Database):
+    """The same on a server."""
+
+    def __init__(
+        self, server: Server, folder: Path, *statements: str, **keys: Any
+    ) -> None:  # keys of a Mapping
+        self._server = server
+        self._name = server.new_database(*statements)
+        super().__init__(folder, connection=server.url(self._name), **keys)
+
+    def execute(self, *statements: str) -> None:
+        if statements:
+            self._server.execute(self._name, statements)
+
+
+def _nothing(_record: Record) -> bool:
+    return False

@@ -1,0 +1,440 @@
+"""Pages of rows: in order, whole, in bounds, and on the way again after a connection was lost."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import chain
+
+import pytest
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from databases import Proxy, Server, Sqlite
+from schemas.errors import ConfigError, SourceError
+from transforms.sources.database._session import Pauses
+from transforms.sources.database.keys import write_key
+from transforms.sources.database.mapping import ContentFrom, Mapping
+from transforms.sources.database.pages import Partial, Torn, pages
+from transforms.sources.database.ranges import KeyRange, Kind
+from transforms.sources.database.tables import Rows, connect, open_rows
+
+MAPPING = Mapping(
+    connection="",
+    table="docs",
+    url="https://docs.example.com/{id}",
+    content=ContentFrom(column="body"),
+    page_rows=2,
+    retries=2,
+    backoff_seconds=1,
+)
+FIVE = (
+    "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body VARCHAR(40))",
+    "INSERT INTO docs VALUES (5, 'e'), (3, 'c'), (1, 'a'), (2, 'b'), (4, 'd')",
+)
+ALL = KeyRange()
+
+
+def opened(server: Server | Sqlite, *statements: str, mapping: Mapping = MAPPING) -> Rows:
+    connection = server.url(server.new_database(*statements))
+    mapping = replace(mapping, connection=connection)
+    return open_rows(mapping, connect(mapping))
+
+
+def keyed(server: Server | Sqlite, sort: str, *values: str) -> Rows:
+    """Rows whose key has a type, and these values, written in SQL."""
+    table = f"CREATE TABLE docs (id {sort} NOT NULL PRIMARY KEY, body VARCHAR(9))"
+    inserts = [f"INSERT INTO docs VALUES ({value}, '')" for value in values]
+    return opened(server, table, *inserts, mapping=replace(MAPPING, page_rows=1))
+
+
+def keys_of(rows: Rows, key_range: KeyRange = ALL) -> list[object]:
+    return [row[0] for row in chain.from_iterable(pages(rows, key_range))]
+
+
+def test_rows_come_in_pages_in_the_order_of_their_keys(server: Server | Sqlite) -> None:
+    assert list(pages(opened(server, *FIVE), ALL)) == [
+        [(1, "a"), (2, "b")],
+        [(3, "c"), (4, "d")],
+        [(5, "e")],
+    ]
+
+
+def test_a_last_page_that_is_full_is_the_last(server: Server | Sqlite) -> None:
+    rows = opened(server, *FIVE, "DELETE FROM docs WHERE id = 5")
+    assert list(pages(rows, ALL)) == [[(1, "a"), (2, "b")], [(3, "c"), (4, "d")]]
+
+
+def test_a_table_without_rows_has_no_page(server: Server | Sqlite) -> None:
+    assert list(pages(opened(server, FIVE[0]), ALL)) == []
+
+
+@pytest.mark.parametrize(
+    ("key_range", "keys"),
+    [
+        (KeyRange(after="[2]"), [3, 4, 5]),
+        (KeyRange(upto="[2]"), [1, 2]),
+        (KeyRange(after="[1]", upto="[4]"), [2, 3, 4]),
+        (KeyRange(after="[5]"), []),
+    ],
+)
+def test_a_range_has_the_rows_behind_one_key_up_to_another(
+    server: Server | Sqlite, key_range: KeyRange, keys: list[int]
+) -> None:
+    assert keys_of(opened(server, *FIVE), key_range) == keys
+
+
+def test_keys_of_two_columns_are_paged_through(server: Server | Sqlite) -> None:
+    table = "CREATE TABLE docs (a INT NOT NULL, id INT NOT NULL, body TEXT, PRIMARY KEY (a, id))"
+    values = "INSERT INTO docs VALUES (1, 3, ''), (1, 1, ''), (2, 2, ''), (2, 1, ''), (1, 2, '')"
+    rows = opened(server, table, values)
+    between = KeyRange(after="[1,1]", upto="[2,1]")
+    found = [row[:2] for row in chain.from_iterable(pages(rows, between)) if type(row) is tuple]
+    assert found == [(1, 2), (1, 3), (2, 1)]
+
+
+def test_keys_of_three_columns_are_paged_through(server: Server | Sqlite) -> None:
+    columns = "a INT NOT NULL, b VARCHAR(9) NOT NULL, id INT NOT NULL"
+    table = f"CREATE TABLE docs ({columns}, body TEXT, PRIMARY KEY (a, b, id))"
+    values = "INSERT INTO docs VALUES (1,'x',1,''), (1,'x',2,''), (1,'y',1,''), (2,'a',0,'')"
+    rows = opened(server, table, values, mapping=replace(MAPPING, page_rows=1))
+    found = [row[:3] for row in chain.from_iterable(pages(rows, ALL)) if type(row) is tuple]
+    assert found == [(1, "x", 1), (1, "x", 2), (1, "y", 1), (2, "a", 0)]
+
+
+def test_keys_are_numbers_beyond_any_register(server: Server | Sqlite) -> None:
+    sort = "TEXT" if server.scheme == "sqlite" else "DECIMAL(30, 2)"
+    one, other = "'123456789012345678901234567.89'", "'123456789012345678901234567.88'"
+    found = [Decimal(str(key)) for key in keys_of(keyed(server, sort, one, other))]
+    assert found == [
+        Decimal("123456789012345678901234567.88"),
+        Decimal("123456789012345678901234567.89"),
+    ]
+
+
+@pytest.mark.parametrize("sort", ["DOUBLE PRECISION"])
+def test_keys_are_floats_to_the_last_digit(server: Server | Sqlite, sort: str) -> None:
+    values = ("0.1", "0.30000000000000004", "0.3", "1e300")
+    assert keys_of(keyed(server, sort, *values)) == [0.1, 0.3, 0.30000000000000004, 1e300]
+
+
+def test_keys_are_floats_of_four_bytes(postgresql_server: Server) -> None:
+    assert keys_of(keyed(postgresql_server, "REAL", "0.1", "0.2", "'NaN'"))[:2] == [0.1, 0.2]
+
+
+def test_keys_are_times_to_the_microsecond(remote: Server) -> None:
+    sort = "TIMESTAMP(6)"
+    values = ("'2026-01-02 03:04:05.000002'", "'2026-01-02 03:04:05.000001'", "'2026-01-02'")
+    zone = UTC if remote.scheme == "mariadb" else None
+    assert keys_of(keyed(remote, sort, *values)) == [
+        datetime(2026, 1, 2, tzinfo=zone),
+        datetime(2026, 1, 2, 3, 4, 5, 1, tzinfo=zone),
+        datetime(2026, 1, 2, 3, 4, 5, 2, tzinfo=zone),
+    ]
+
+
+def test_keys_are_times_in_a_zone(postgresql_server: Server) -> None:
+    values = ("'2026-01-02 03:04:05.000001+02'", "'2026-01-02 01:04:05+00'", "'infinity'")
+    assert keys_of(keyed(postgresql_server, "TIMESTAMPTZ", *values)) == [
+        datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC),
+        datetime(2026, 1, 2, 1, 4, 5, 1, tzinfo=UTC),
+        "infinity",
+    ]
+
+
+def test_keys_are_uuids(remote: Server) -> None:
+    texts = ["00000000-0000-0000-0000-0000000000ff", "10000000-0000-0000-0000-000000000001"]
+    found = keys_of(keyed(remote, "UUID", *(f"'{text}'" for text in reversed(texts))))
+    assert sorted(map(str, found)) == texts
+
+
+def test_keys_are_bytes(server: Server | Sqlite) -> None:
+    sorts = {"postgresql": "BYTEA", "mariadb": "VARBINARY(9)", "sqlite": "BLOB"}
+    values = ("'\\x00ff'", "'\\x0001'") if server.scheme == "postgresql" else ("x'00ff'", "x'0001'")
+    assert keys_of(keyed(server, sorts[server.scheme], *values)) == [b"\x00\x01", b"\x00\xff"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("a", "b", "ab"),
+        ("Zoë 🎉", "Zoe", "zoë 🎊"),
+        ("it's", 'a "b"', "100%", ":x", "a\\b"),
+        ("", " ", "  x"),
+        ("%s", "%(x)s", "?", "{id}"),
+    ],
+)
+def test_keys_are_any_texts(server: Server | Sqlite, values: Sequence[str]) -> None:
+    """In the order of the database, none twice, and none left out."""
+    slash = "\\\\" if server.scheme == "mariadb" else "\\"
+    written = [value.replace("'", "''").replace("\\", slash) for value in values]
+    binary = " COLLATE utf8mb4_bin" if server.scheme == "mariadb" else ""
+    if "" in values and server.scheme == "mariadb":
+        binary = " COLLATE utf8mb4_nopad_bin"
+    rows = keyed(server, f"VARCHAR(40){binary}", *(f"'{value}'" for value in written))
+    assert sorted(map(str, keys_of(rows))) == sorted(values)
+
+
+def test_keys_are_texts_of_a_collation_that_ignores_case(mariadb_server: Server) -> None:
+    rows = keyed(mariadb_server, "VARCHAR(9) COLLATE utf8mb4_general_ci", "'b'", "'A'", "'C'")
+    assert keys_of(rows) == ["A", "b", "C"]
+
+
+def test_keys_are_texts_that_are_padded(postgresql_server: Server) -> None:
+    rows = keyed(postgresql_server, "CHAR(3)", "'b'", "'a'", "'abc'")
+    assert keys_of(rows) == ["a  ", "abc", "b  "]
+
+
+def test_keys_are_texts_of_a_collation_that_is_not_by_bytes(mariadb_server: Server) -> None:
+    collated = "VARCHAR(9) COLLATE utf8mb4_unicode_ci"
+    rows = keyed(mariadb_server, collated, "'Z'", "'ac'", "'Äb'", "'b'")
+    assert keys_of(rows) == ["Äb", "ac", "b", "Z"]
+
+
+def test_keys_are_texts_with_nul(sqlite_server: Sqlite) -> None:
+    rows = keyed(sqlite_server, "TEXT", "'a' || char(0) || 'b'", "'a' || char(0) || 'a'")
+    assert keys_of(rows) == ["a\0a", "a\0b"]
+
+
+def test_keys_are_texts_of_an_enum_in_its_order(postgresql_server: Server) -> None:
+    kind = "CREATE TYPE size AS ENUM ('small', 'large')"
+    table = "CREATE TABLE docs (id size PRIMARY KEY, body TEXT)"
+    values = "INSERT INTO docs VALUES ('large', ''), ('small', '')"
+    rows = opened(postgresql_server, kind, table, values, mapping=replace(MAPPING, page_rows=1))
+    assert keys_of(rows) == ["small", "large"]
+
+
+def test_keys_are_anything_in_sqlite(sqlite_server: Sqlite) -> None:
+    """Numbers come first there, then texts, then bytes."""
+    rows = keyed(sqlite_server, "", "x'00'", "'a'", "2.5", "1")
+    assert keys_of(rows) == [1, 2.5, "a", b"\x00"]
+
+
+def test_rows_with_null_in_their_key_are_in_no_range_of_keys(server: Server | Sqlite) -> None:
+    table = "CREATE TABLE docs (a INT, id INT, body VARCHAR(9))"
+    values = "INSERT INTO docs VALUES (1, 1, ''), (1, NULL, ''), (NULL, 2, ''), (2, 1, '')"
+    rows = opened(server, table, values, mapping=replace(MAPPING, key=("a", "id")))
+    assert [write_key(tuple(row[:2])) for row in chain.from_iterable(pages(rows, ALL))] == [
+        "[1,1]",
+        "[2,1]",
+    ]
+
+
+def test_rows_with_null_in_their_key_have_a_range_of_their_own(server: Server | Sqlite) -> None:
+    table = "CREATE TABLE docs (id INT, body VARCHAR(9))"
+    values = "INSERT INTO docs VALUES (1, 'a'), (NULL, 'b'), (NULL, 'b'), (NULL, 'b')"
+    rows = opened(server, table, values, mapping=replace(MAPPING, key=("id",)))
+    nulls = KeyRange(kind=Kind.NULLS)
+    assert list(pages(rows, nulls)) == [[(None, "b"), (None, "b")], [(None, "b")]]
+
+
+def test_a_row_that_is_added_meanwhile_is_there(server: Server | Sqlite) -> None:
+    rows = opened(server, *FIVE)
+    found = pages(rows, ALL)
+    next(found)
+    engine = sa.make_url(rows.mapping.connection).database or ""
+    server.execute(engine.rpartition("/")[2].removesuffix(".db"), ["DELETE FROM docs WHERE id = 3"])
+    assert list(found) == [[(4, "d"), (5, "e")]]
+
+
+def long_text(server: Server | Sqlite, length: int) -> str:
+    if server.scheme == "sqlite":
+        return f"replace(hex(zeroblob({length})), '00', 'x')"
+    return f"repeat('x', {length})"
+
+
+def wide(server: Server | Sqlite, *lengths: int) -> Rows:
+    """Rows with texts of these lengths."""
+    sort = "LONGTEXT" if server.scheme == "mariadb" else "TEXT"
+    table = f"CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body {sort})"
+    inserts = [
+        f"INSERT INTO docs VALUES ({number}, {long_text(server, length)})"
+        for number, length in enumerate(lengths)
+    ]
+    return opened(server, table, *inserts, mapping=replace(MAPPING, page_rows=1000))
+
+
+def test_a_large_value_is_left_out(server: Server | Sqlite) -> None:
+    assert list(pages(wide(server, 3, 65537), ALL)) == [[(0, "xxx"), Partial((1, None))]]
+
+
+def test_a_value_of_64_kib_is_read_with_its_row(server: Server | Sqlite) -> None:
+    assert list(pages(wide(server, 65536), ALL)) == [[(0, "x" * 65536)]]
+
+
+def test_pages_of_wide_rows_have_fewer(sqlite_server: Sqlite) -> None:
+    rows = wide(sqlite_server, *[60_000] * 300)
+    narrow = replace(rows.mapping, page_rows=100)
+    rows = open_rows(narrow, rows.engine)
+    first, *others = map(len, pages(rows, ALL))
+    assert first == 100
+    assert max(others) <= 139
+
+
+def silent(_seconds: float) -> None: ...
+
+
+PATIENT = Pauses(sleep=silent, chance=lambda: 1.0)
+
+
+def many(server: Server, *, port: int = 0, count: int = 2000) -> tuple[Rows, str]:
+    """Rows of 1 kB in pages of 100, and the name of their database."""
+    digit = " UNION ALL ".join(f"SELECT {number} AS n" for number in range(10))
+    numbers = (
+        f"SELECT 1000 * d.n + 100 * c.n + 10 * b.n + a.n + 1 AS i FROM ({digit}) a, ({digit}) b, "
+        f"({digit}) c, ({digit}) d"
+    )
+    fill = f"INSERT INTO docs SELECT i, repeat('x', 1000) FROM ({numbers}) ns WHERE i <= {count}"
+    table = "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body VARCHAR(2000))"
+    database = server.new_database(table, fill)
+    url = server.url(database, port=port)
+    mapping = replace(MAPPING, connection=url, page_rows=100)
+    return open_rows(mapping, connect(mapping)), database
+
+
+def test_a_connection_that_dies_in_mid_range_is_made_anew(remote: Server) -> None:
+    rows, database = many(remote)
+    found = pages(rows, ALL, pauses=PATIENT)
+    first = [row[0] for _ in range(3) for row in next(found)]
+    assert remote.end_connections(database) == 1
+    rest = [row[0] for row in chain.from_iterable(found)]
+    assert first + rest == list(range(1, 2001))
+
+
+def test_a_connection_that_dies_while_nulls_are_read_is_made_anew(remote: Server) -> None:
+    table = "CREATE TABLE docs (id INT, body VARCHAR(9))"
+    database = remote.new_database(table, *["INSERT INTO docs VALUES (NULL, 'x')"] * 5)
+    mapping = replace(MAPPING, connection=remote.url(database), key=("id",), page_rows=1)
+    rows = open_rows(mapping, connect(mapping))
+    found = pages(rows, KeyRange(kind=Kind.NULLS), pauses=PATIENT)
+    next(found)
+    remote.end_connections(database)
+    assert list(found) == [[(None, "x")]] * 4
+
+
+@contextmanager
+def cut(server: Server, cuts: Sequence[int]) -> Iterator[Proxy]:
+    proxy = Proxy(server.port, cuts)
+    try:
+        yield proxy
+    finally:
+        proxy.close()
+
+
+def test_a_page_that_is_cut_in_the_middle_is_read_again(remote: Server) -> None:
+    """The first connection tells the columns; the next two break off in their second page."""
+    with cut(remote, [1 << 20, 150_000, 150_000]) as proxy:
+        rows, _ = many(remote, port=proxy.port)
+        found = [row[0] for row in chain.from_iterable(pages(rows, ALL, pauses=PATIENT))]
+    assert found == list(range(1, 2001))
+    assert proxy.connections == 4
+
+
+def test_a_page_that_is_cut_too_often_ends_it(remote: Server) -> None:
+    pauses: list[float] = []
+    with cut(remote, [1 << 20, 150_000, *[30_000] * 9]) as proxy:
+        rows, database = many(remote, port=proxy.port)
+        found = pages(rows, KeyRange(upto="[1500]"), pauses=replace(PATIENT, sleep=pauses.append))
+        given = next(found)
+        with pytest.raises(SourceError) as caught:
+            next(found)
+    assert [row[0] for row in given] == list(range(1, 101))
+    assert pauses == [1.0, 2.0]
+    place = f"{remote.scheme}://127.0.0.1:{proxy.port}/{database}"
+    assert str(caught.value).startswith(f"{place}, table 'docs', rows behind [100] up to [1500]: ")
+    assert str(caught.value).endswith(" (3 times); expected a database that answers")
+    assert "s3same" not in repr(caught.value)
+
+
+def test_a_page_that_was_read_gives_back_the_tries(remote: Server) -> None:
+    """Each page fails twice, and none three times."""
+    cuts = [1 << 20, *[30_000, 150_000] * 30]
+    with cut(remote, cuts) as proxy:
+        rows, _ = many(remote, port=proxy.port, count=1000)
+        found = [row[0] for row in chain.from_iterable(pages(rows, ALL, pauses=PATIENT))]
+    assert found == list(range(1, 1001))
+
+
+def test_pauses_are_bounded_and_shortened_by_chance(remote: Server) -> None:
+    pauses: list[float] = []
+    with cut(remote, [1 << 20, *[30_000] * 12]) as proxy:
+        rows, _ = many(remote, port=proxy.port)
+        rows = open_rows(replace(rows.mapping, retries=10), rows.engine)
+        with pytest.raises(SourceError):
+            next(pages(rows, ALL, pauses=Pauses(sleep=pauses.append, chance=lambda: 0.5)))
+    assert pauses == [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 150]
+
+
+def test_a_statement_that_is_not_understood_is_sent_once(server: Server | Sqlite) -> None:
+    rows = opened(server, *FIVE)
+    pauses: list[float] = []
+    database = (sa.make_url(rows.mapping.connection).database or "").rpartition("/")[2]
+    server.execute(database.removesuffix(".db"), ["ALTER TABLE docs RENAME COLUMN body TO text"])
+    with pytest.raises(ConfigError, match="; expected SQL that this database understands"):
+        list(pages(rows, ALL, pauses=replace(PATIENT, sleep=pauses.append)))
+    assert pauses == []
+
+
+def test_a_file_that_is_locked_is_waited_for(sqlite_server: Sqlite) -> None:
+    rows = opened(sqlite_server, *FIVE)
+    fails = iter([True, True, False])
+    sa.event.listen(rows.engine, "before_cursor_execute", lock_of(lambda: next(fails)))
+    assert keys_of_first_page(rows) == [1, 2]
+
+
+def keys_of_first_page(rows: Rows) -> list[object]:
+    return [row[0] for row in next(pages(rows, ALL, pauses=PATIENT))]
+
+
+def lock_of(fails: Callable[[], bool]) -> Callable[..., None]:
+    def lock(*_: object) -> None:
+        if fails():
+            locked = connect_error()
+            raise sa.exc.OperationalError("", None, locked)
+
+    return lock
+
+
+def connect_error() -> Exception:
+    exc = Exception("database is locked")
+    exc.sqlite_errorcode = 5  # type: ignore[attr-defined]  # as the driver does
+    return exc
+
+
+def test_a_value_that_python_has_no_form_for_is_a_text(postgresql_server: Server) -> None:
+    table = "CREATE TABLE docs (id INT PRIMARY KEY, body TEXT, changed TIMESTAMP)"
+    values = "INSERT INTO docs VALUES (1, '', '2026-01-02'), (2, '', 'infinity')"
+    mapping = replace(MAPPING, modified="changed")
+    assert list(pages(opened(postgresql_server, table, values, mapping=mapping), ALL)) == [
+        [(1, "", datetime(2026, 1, 2)), (2, "", "infinity")]
+    ]
+
+
+def test_a_text_that_is_not_utf_8_is_bytes(sqlite_server: Sqlite) -> None:
+    broken = "INSERT INTO docs VALUES (6, CAST(x'c3' AS TEXT))"
+    assert list(pages(opened(sqlite_server, *FIVE, broken), ALL)) == [
+        [(1, "a"), (2, "b")],
+        [(3, "c"), (4, "d")],
+        [(5, "e"), (6, b"\xc3")],
+    ]
+
+
+def test_a_row_that_cannot_be_read_costs_no_other(postgresql_server: Server) -> None:
+    view = "CREATE VIEW torn AS SELECT id, body, 6 / (id - 3) AS part FROM docs"
+    mapping = replace(MAPPING, table="torn", key=("id",), title="part", page_rows=4)
+    assert list(pages(opened(postgresql_server, *FIVE, view, mapping=mapping), ALL)) == [
+        [(1, "a", -3), (2, "b", -6), Torn((3,), "division by zero"), (4, "d", 6)],
+        [(5, "e", 3)],
+    ]
+
+
+def test_a_key_that_cannot_be_read_ends_it(postgresql_server: Server) -> None:
+    view = "CREATE VIEW torn AS SELECT 6 / (id - 3) AS id, body FROM docs"
+    rows = opened(
+        postgresql_server, *FIVE, view, mapping=replace(MAPPING, table="torn", key=("id",))
+    )
+    with pytest.raises(SourceError) as caught:
+        list(pages(rows, ALL))
+    assert str(caught.value) == (
+        "table 'torn', all rows: the first key cannot be read; expected a key of values that can be"
+    )

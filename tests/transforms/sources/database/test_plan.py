@@ -1,0 +1,665 @@
+"""Plans, and the runs that follow them, one behind the other, of a database that changes."""
+
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from database_runs import Database
+from schemas.errors import ConfigError, StoppedError
+from schemas.span import Span
+from transforms.sources.database.incremental import Kind, Mark, encode_mark
+from transforms.sources.database.mapping import ActionFrom, ContentFrom, Incremental, Mapping
+from transforms.sources.database.plan import Run, plan_rows, read_plan, rules_of
+from transforms.sources.database.scope import Scope, scope_of
+from transforms.sources.database.settle import Outlook
+from transforms.sources.database.tables import connect, open_rows
+from transforms.sources.listing import LISTING
+from transforms.sources.safety import Safety
+
+PEOPLE = "CREATE TABLE people (id INTEGER PRIMARY KEY, body TEXT, updated, action TEXT, slug TEXT)"
+ANNA = "INSERT INTO people VALUES (1, 'Anna', '2020-01-01 08:00:00', '', 'anna')"
+BERT = "INSERT INTO people VALUES (2, 'Bert', '2020-01-01 09:00:00', '', 'bert')"
+CARL = "INSERT INTO people VALUES (3, 'Carl', '2020-01-01 10:00:00', '', 'carl')"
+NEITHER = "DELETE FROM people WHERE id IN (1, 2)"
+LOG = "CREATE TABLE log (id INTEGER)"
+
+BY_MARK = Incremental(timestamp="updated")
+BY_KEYS = Incremental(compares_keys=True)
+BY_BOTH = Incremental(timestamp="updated", compares_keys=True)
+BY_QUERY = Incremental(timestamp="updated", deletes="SELECT id FROM log")
+TOMBSTONES = ActionFrom(column="action")
+
+ADD_1 = "ADD http://db.example.com/1"
+ADD_2 = "ADD http://db.example.com/2"
+ADD_3 = "ADD http://db.example.com/3"
+ADD_4 = "ADD http://db.example.com/4"
+DELETE_1 = "DELETE http://db.example.com/1"
+DELETE_2 = "DELETE http://db.example.com/2"
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Database:
+    return Database(tmp_path, PEOPLE, ANNA, BERT, CARL, LOG, incremental=BY_MARK)
+
+
+def row(number: int, updated: str) -> str:
+    return f"INSERT INTO people VALUES ({number}, 'new', {updated}, '', 'new-{number}')"
+
+
+def test_the_first_run_sends_every_row(people: Database) -> None:
+    assert people.run() == [ADD_1, ADD_2, ADD_3]
+
+
+def test_the_second_run_sends_nothing(people: Database) -> None:
+    people.run()
+    assert people.run() == []
+
+
+def test_a_row_that_has_changed_is_sent(people: Database) -> None:
+    people.run()
+    people.execute("UPDATE people SET body = 'Ann', updated = '2020-01-02 08:00:00' WHERE id = 1")
+    assert people.run() == [ADD_1]
+
+
+def test_a_row_that_was_only_touched_is_not_sent_again(people: Database) -> None:
+    people.run()
+    people.execute("UPDATE people SET updated = '2020-01-01 10:05:00' WHERE id = 3")
+    assert people.run() == []
+
+
+def test_a_touched_row_stays_known_for_as_long_as_it_is_read(people: Database) -> None:
+    people.run()
+    people.execute("UPDATE people SET updated = '2020-01-01 10:05:00' WHERE id = 3")
+    people.run()
+    people.execute(row(4, "'2020-01-01 10:12:00'"))
+    assert people.run() == [ADD_4]
+
+
+def test_a_row_that_is_committed_within_the_lag_is_sent(people: Database) -> None:
+    people.run()
+    people.execute(row(4, "'2020-01-01 09:50:00'"))
+    assert people.run() == [ADD_4]
+
+
+def test_a_row_that_is_committed_later_than_the_lag_is_not_found(people: Database) -> None:
+    people.run()
+    people.execute(row(4, "'2020-01-01 09:49:00'"))
+    assert people.run() == []
+
+
+def test_what_was_not_found_is_sent_by_a_refresh(people: Database) -> None:
+    people.run()
+    people.execute(row(4, "'2020-01-01 09:49:00'"))
+    assert people.run(is_refresh=True) == [ADD_1, ADD_2, ADD_3, ADD_4]
+
+
+def test_a_row_with_the_timestamp_of_the_mark_is_sent_without_a_lag(tmp_path: Path) -> None:
+    exact = Incremental(timestamp="updated", lag_seconds=0)
+    people = Database(tmp_path, PEOPLE, CARL, incremental=exact)
+    people.run()
+    people.execute(row(4, "'2020-01-01 10:00:00'"))
+    assert people.run() == [ADD_4]
+
+
+def test_of_rows_with_one_timestamp_only_the_new_one_is_sent(tmp_path: Path) -> None:
+    exact = Incremental(timestamp="updated", lag_seconds=0)
+    people = Database(tmp_path, PEOPLE, CARL, row(5, "'2020-01-01 10:00:00'"), incremental=exact)
+    people.run()
+    people.execute(row(4, "'2020-01-01 10:00:00'"))
+    assert people.run() == [ADD_4]
+
+
+def test_versions_that_are_numbers_work_without_a_lag(tmp_path: Path) -> None:
+    versions = Incremental(timestamp="updated", lag_seconds=0)
+    people = Database(tmp_path, PEOPLE, row(1, "7"), incremental=versions)
+    people.run()
+    people.execute(row(2, "8"))
+    assert people.run() == [ADD_2]
+
+
+def test_versions_that_are_numbers_have_no_lag(tmp_path: Path) -> None:
+    people = Database(tmp_path, PEOPLE, row(1, "7"), incremental=BY_MARK)
+    with pytest.raises(ConfigError) as raised:
+        people.plan()
+    assert str(raised.value) == (
+        "lag: 600s, and 'updated' holds 7, which tells no time; expected lag: 0s, or a column of "
+        "dates, times or seconds since 1970"
+    )
+
+
+def test_the_mark_stands_at_the_highest_timestamp(people: Database) -> None:
+    people.run()
+    assert people.mark() == encode_mark(Mark(kind=Kind.TEXT, text="2020-01-01 10:00:00"))
+
+
+def test_a_timestamp_ahead_of_the_clock_does_not_move_the_mark_there(people: Database) -> None:
+    people.execute(row(4, "'2999-01-01 00:00:00'"))
+    people.run()
+    people.execute(row(5, "strftime('%Y-%m-%d %H:%M:%S')"))
+    assert people.run() == ["ADD http://db.example.com/5"]
+
+
+def test_a_row_ahead_of_the_clock_is_sent_before_its_time_has_come(people: Database) -> None:
+    people.run()
+    people.execute(row(4, "'2999-01-01 00:00:00'"))
+    assert people.run() == [ADD_4]
+
+
+def test_a_row_ahead_of_the_clock_is_sent_once(people: Database) -> None:
+    people.execute(row(4, "'2999-01-01 00:00:00'"))
+    people.run()
+    assert people.run() == []
+
+
+def test_a_mark_does_not_go_back_when_the_youngest_row_is_taken_away(people: Database) -> None:
+    people.run()
+    people.execute("DELETE FROM people WHERE id = 3")
+    assert people.run() == []
+
+
+def test_a_table_that_was_emptied_keeps_its_mark(people: Database) -> None:
+    people.run()
+    people.execute("DELETE FROM people")
+    people.run()
+    assert people.mark() == encode_mark(Mark(kind=Kind.TEXT, text="2020-01-01 10:00:00"))
+
+
+def test_an_empty_table_has_no_mark(tmp_path: Path) -> None:
+    people = Database(tmp_path, PEOPLE, incremental=BY_MARK)
+    people.run()
+    assert people.mark() is None
+
+
+def test_a_column_of_another_type_than_the_mark_is_read_from_its_beginning(
+    people: Database,
+) -> None:
+    people.run()
+    people.execute("UPDATE people SET updated = 1600000000 + id")
+    people.execute(row(4, "1500000000"))
+    assert people.run() == [ADD_1, ADD_2, ADD_4]
+
+
+def test_a_row_without_a_timestamp_is_sent(people: Database) -> None:
+    people.run()
+    people.execute(row(4, "NULL"))
+    assert people.run() == [ADD_4]
+
+
+def test_a_row_without_a_timestamp_is_sent_once(people: Database) -> None:
+    people.execute(row(4, "NULL"))
+    people.run()
+    assert people.run() == []
+
+
+def test_a_row_without_a_timestamp_is_sent_when_it_has_changed(people: Database) -> None:
+    people.execute(row(4, "NULL"))
+    people.run()
+    people.execute("UPDATE people SET body = 'newer' WHERE id = 4")
+    assert people.run() == [ADD_4]
+
+
+def test_without_a_timestamp_every_row_is_compared_with_what_was_sent(people: Database) -> None:
+    people.remap(incremental=None)
+    people.run()
+    people.execute("UPDATE people SET body = 'Ann' WHERE id = 1")
+    assert people.run() == [ADD_1]
+
+
+def test_a_row_that_was_rejected_is_read_again_until_it_is_mended(people: Database) -> None:
+    people.execute("UPDATE people SET body = NULL WHERE id = 1")
+    people.run()
+    assert people.run() == ["null-content"]
+
+
+def test_a_row_that_was_mended_is_sent_without_a_new_timestamp(people: Database) -> None:
+    people.execute("UPDATE people SET body = NULL WHERE id = 1")
+    people.run()
+    people.execute("UPDATE people SET body = 'Anna' WHERE id = 1")
+    assert people.run() == [ADD_1]
+
+
+def test_a_row_that_was_mended_is_sent_once(people: Database) -> None:
+    people.execute("UPDATE people SET body = NULL WHERE id = 1")
+    people.run()
+    people.execute("UPDATE people SET body = 'Anna' WHERE id = 1")
+    people.run()
+    assert people.run() == []
+
+
+def test_a_row_that_was_mended_with_a_new_timestamp_is_sent_once(people: Database) -> None:
+    people.execute("UPDATE people SET body = NULL WHERE id = 1")
+    people.run()
+    people.execute("UPDATE people SET body = 'Ann', updated = '2020-01-02 08:00:00' WHERE id = 1")
+    assert people.run() == [ADD_1]
+
+
+def test_a_rejected_row_that_was_taken_away_is_forgotten(people: Database) -> None:
+    people.execute("UPDATE people SET body = NULL WHERE id = 1")
+    people.run()
+    people.execute("DELETE FROM people WHERE id = 1")
+    people.run()
+    assert people.known() == ["[3]"]
+
+
+def test_a_row_that_the_target_refused_is_read_again(people: Database) -> None:
+    people.run(refuses=lambda record: record.url == "http://db.example.com/1")
+    assert people.run() == [ADD_1]
+
+
+def test_too_many_rejected_rows_hold_the_mark(people: Database) -> None:
+    people.run(refuses=lambda record: record.url == "http://db.example.com/2", most=0)
+    assert people.mark() == encode_mark(Mark(kind=Kind.TEXT, text="2020-01-01 09:00:00"))
+
+
+def test_rows_at_a_mark_that_was_held_are_read_again(people: Database) -> None:
+    people.run(refuses=lambda record: record.url == "http://db.example.com/2", most=0)
+    assert people.run() == [ADD_2]
+
+
+def test_what_a_run_in_vain_has_sent_is_sent_again(people: Database) -> None:
+    people.run_in_vain()
+    assert people.run() == [ADD_1, ADD_2, ADD_3]
+
+
+def test_a_row_that_says_it_is_deleted_is_deleted(people: Database) -> None:
+    people.remap(action=TOMBSTONES)
+    people.run()
+    people.execute("UPDATE people SET action = 'DELETE', updated = '2020-01-02' WHERE id = 1")
+    assert people.run() == [DELETE_1]
+
+
+def test_a_row_that_says_it_is_deleted_is_deleted_once(people: Database) -> None:
+    people.remap(action=TOMBSTONES)
+    people.run()
+    people.execute(
+        "UPDATE people SET action = 'delete', updated = '2020-01-01 10:05:00' WHERE id = 1"
+    )
+    people.run()
+    assert people.run() == []
+
+
+def test_a_deleted_row_that_is_there_again_is_sent(people: Database) -> None:
+    people.remap(action=TOMBSTONES)
+    people.execute("UPDATE people SET action = 'delete' WHERE id = 3")
+    people.run()
+    people.execute("UPDATE people SET action = '', updated = '2020-01-01 10:05:00' WHERE id = 3")
+    assert people.run() == [ADD_3]
+
+
+def test_a_row_that_said_it_was_deleted_is_not_deleted_again_when_it_is_gone(
+    people: Database,
+) -> None:
+    people.remap(action=TOMBSTONES, incremental=BY_BOTH)
+    people.execute("UPDATE people SET action = 'delete' WHERE id = 1")
+    people.run()
+    people.execute("DELETE FROM people WHERE id = 1")
+    assert people.run() == []
+
+
+def test_a_key_that_no_row_has_any_more_is_deleted(people: Database) -> None:
+    people.remap(incremental=BY_KEYS)
+    people.run()
+    people.execute("DELETE FROM people WHERE id = 2")
+    assert people.run() == [DELETE_2]
+
+
+def test_a_key_that_no_row_has_is_deleted_once(people: Database) -> None:
+    people.remap(incremental=BY_KEYS)
+    people.run()
+    people.execute("DELETE FROM people WHERE id = 2")
+    people.run()
+    assert people.run() == []
+
+
+def test_keys_older_than_the_mark_are_compared(people: Database) -> None:
+    people.remap(incremental=BY_BOTH)
+    people.run()
+    people.execute("DELETE FROM people WHERE id = 1")
+    assert people.run() == [DELETE_1]
+
+
+def test_keys_are_not_compared_unless_it_is_asked_for(people: Database) -> None:
+    people.run()
+    people.execute("DELETE FROM people WHERE id = 3")
+    assert people.run() == []
+
+
+def test_to_compare_keys_is_to_begin_anew(people: Database) -> None:
+    people.run()
+    people.remap(incremental=BY_BOTH)
+    assert people.run() == [ADD_1, ADD_2, ADD_3]
+
+
+def test_more_deletions_than_are_safe_stop_the_run(people: Database) -> None:
+    people.remap(incremental=BY_KEYS)
+    people.run()
+    people.execute(NEITHER)
+    with pytest.raises(StoppedError) as raised:
+        people.plan(safety=Safety(max_delete_percent=Decimal(50)))
+    assert str(raised.value) == (
+        "2 of 3 documents that the state knows are gone; expected at most 50% of them; nothing was "
+        "read: see whether all of the source is there; if it is, --max-delete-percent allows more"
+    )
+
+
+def test_a_run_that_was_stopped_has_no_plan(people: Database) -> None:
+    people.remap(incremental=BY_KEYS)
+    people.run()
+    people.execute(NEITHER)
+    with pytest.raises(StoppedError):
+        people.plan(safety=Safety(max_delete_percent=Decimal(50)))
+    assert list((people.folder / "run1").iterdir()) == []
+
+
+def test_a_key_that_a_query_gives_is_deleted(people: Database) -> None:
+    people.remap(incremental=BY_QUERY)
+    people.run()
+    people.execute("DELETE FROM people WHERE id = 1", "INSERT INTO log VALUES (1)")
+    assert people.run() == [DELETE_1]
+
+
+def test_a_key_that_a_query_gives_in_every_run_is_deleted_once(people: Database) -> None:
+    people.remap(incremental=BY_QUERY)
+    people.execute("DELETE FROM people WHERE id = 1", "INSERT INTO log VALUES (1)")
+    people.run()
+    assert people.run() == []
+
+
+def test_a_deleted_key_is_forgotten_when_the_query_does_not_give_it(people: Database) -> None:
+    people.remap(incremental=BY_QUERY)
+    people.execute("DELETE FROM people WHERE id = 1", "INSERT INTO log VALUES (1)")
+    people.run()
+    people.execute("DELETE FROM log")
+    people.run()
+    assert people.known() == ["[3]"]
+
+
+def test_a_refresh_deletes_again(people: Database) -> None:
+    people.remap(incremental=BY_QUERY)
+    people.execute("DELETE FROM people WHERE id = 1", "INSERT INTO log VALUES (1)")
+    people.run()
+    assert people.run(is_refresh=True) == [DELETE_1, ADD_2, ADD_3]
+
+
+def test_a_key_that_a_query_gives_and_a_row_has_is_rejected(people: Database) -> None:
+    people.remap(incremental=BY_QUERY)
+    people.run()
+    people.execute("INSERT INTO log VALUES (1)")
+    assert people.run() == ["key-in-both"]
+
+
+def test_a_query_with_null_for_a_key_gives_a_reject(people: Database) -> None:
+    people.remap(incremental=BY_QUERY)
+    people.execute("INSERT INTO log VALUES (NULL)")
+    assert people.run() == ["unknown-key", ADD_1, ADD_2, ADD_3]
+
+
+def test_a_query_that_lacks_what_the_url_is_made_of_gives_rejects(people: Database) -> None:
+    people.remap(incremental=BY_QUERY, url="http://db.example.com/{slug}")
+    people.execute("INSERT INTO log VALUES (9)")
+    assert people.run()[:1] == ["unknown-key"]
+
+
+def test_a_query_may_give_what_the_url_is_made_of(people: Database) -> None:
+    query = Incremental(timestamp="updated", deletes="SELECT id, 'x/' || id AS slug FROM log;")
+    people.remap(incremental=query, url="http://db.example.com/{slug}")
+    people.execute("INSERT INTO log VALUES (9)")
+    assert people.run()[:1] == ["DELETE http://db.example.com/x%2F9"]
+
+
+def test_a_url_column_may_come_from_the_query(people: Database) -> None:
+    query = Incremental(
+        timestamp="updated", deletes="SELECT id, 'http://x.example.com' slug FROM log"
+    )
+    people.remap(incremental=query, url=None, url_column="slug")
+    people.execute("UPDATE people SET slug = 'http://db.example.com/' || id")
+    people.execute("INSERT INTO log VALUES (9)")
+    assert people.run()[:1] == ["DELETE http://x.example.com"]
+
+
+def test_a_query_without_the_key_is_refused(people: Database) -> None:
+    people.remap(incremental=Incremental(deletes="SELECT 1 AS number"))
+    with pytest.raises(ConfigError) as raised:
+        people.plan()
+    assert str(raised.value) == "incremental: deletes: 'id'; expected a column: number"
+
+
+def test_keys_of_several_columns_are_deleted_and_read_again(tmp_path: Path) -> None:
+    table = "CREATE TABLE people (shop TEXT, id INTEGER, body TEXT, updated TEXT, slug TEXT)"
+    query = Incremental(timestamp="updated", deletes="SELECT shop, id FROM log")
+    people = Database(
+        tmp_path,
+        table,
+        "INSERT INTO people VALUES ('a', 1, NULL, '2020-01-01 08:00:00', 'a')",
+        "INSERT INTO people VALUES ('b', 1, 'Bert', '2020-01-01 09:00:00', 'b')",
+        "CREATE TABLE log (shop TEXT, id INTEGER)",
+        incremental=query,
+        key=("shop", "id"),
+        url="http://db.example.com/{shop}/{id}",
+    )
+    people.run()
+    people.execute("INSERT INTO log VALUES ('a', 2), ('b', 1), (NULL, 1)")
+    assert people.run() == [
+        "DELETE http://db.example.com/a/2",
+        "key-in-both",
+        "unknown-key",
+        "null-content",
+    ]
+
+
+def test_a_row_with_another_url_is_sent_there_first(people: Database) -> None:
+    people.remap(incremental=BY_KEYS, url="http://db.example.com/{slug}")
+    people.run()
+    people.execute("UPDATE people SET slug = 'anne' WHERE id = 1")
+    assert people.run() == ["ADD http://db.example.com/anne"]
+
+
+def test_the_url_that_a_row_had_is_deleted_by_the_next_run(people: Database) -> None:
+    people.remap(incremental=BY_KEYS, url="http://db.example.com/{slug}")
+    people.run()
+    people.execute("UPDATE people SET slug = 'anne' WHERE id = 1")
+    people.run()
+    assert people.run() == ["DELETE http://db.example.com/anna"]
+
+
+def test_a_url_that_another_row_has_taken_over_stays(people: Database) -> None:
+    people.remap(incremental=BY_KEYS, url="http://db.example.com/{slug}")
+    people.run()
+    people.execute("DELETE FROM people WHERE id = 1")
+    people.execute("UPDATE people SET slug = 'anna' WHERE id = 2")
+    people.run()
+    people.run()
+    assert people.target == {
+        "http://db.example.com/anna": "Bert",
+        "http://db.example.com/carl": "Carl",
+    }
+
+
+def test_other_rules_send_everything_anew(people: Database) -> None:
+    people.run()
+    people.remap(mimetype="text/html")
+    assert people.run() == [ADD_1, ADD_2, ADD_3]
+
+
+def test_urls_that_other_rules_made_are_deleted_by_the_next_run(people: Database) -> None:
+    people.remap(incremental=BY_KEYS)
+    people.run()
+    people.remap(url="http://db.example.com/new/{id}")
+    people.run()
+    assert people.run() == [DELETE_1, DELETE_2, "DELETE http://db.example.com/3"]
+
+
+def test_a_plan_that_was_made_is_the_same_when_it_is_asked_for_again(people: Database) -> None:
+    plan = people.plan()
+    people.execute(row(4, "'2020-01-03 00:00:00'"), "DELETE FROM people WHERE id = 1")
+    assert people.plan() == plan
+
+
+def test_a_plan_that_was_made_can_be_read(people: Database) -> None:
+    plan = people.plan()
+    assert read_plan(Span(), people.folder / "run0") == plan
+
+
+def test_a_plan_begins_with_what_is_to_be_deleted(people: Database) -> None:
+    people.remap(incremental=BY_BOTH)
+    people.run()
+    people.execute("DELETE FROM people WHERE id = 1")
+    listing, *rows = people.plan().spans
+    assert (listing.format, {span.format for span in rows}) == (LISTING, {"database"})
+
+
+def test_the_spans_of_a_plan_are_numbered_in_its_order(people: Database) -> None:
+    people.remap(incremental=BY_BOTH)
+    people.run()
+    people.execute("DELETE FROM people WHERE id = 1", row(4, "NULL"))
+    assert [span.ordinal for span in people.plan().spans] == [0, 1, 2]
+
+
+def test_a_plan_says_which_rows_each_span_has(people: Database) -> None:
+    people.execute("UPDATE people SET body = NULL WHERE id = 1")
+    people.run()
+    people.execute(row(4, "NULL"))
+    mark = Mark(kind=Kind.TEXT, text="2020-01-01 10:00:00")
+    below = Mark(kind=Kind.TEXT, text="2020-01-01 09:49:59")
+    assert [scope_of(span.context) for span in people.plan().spans] == [
+        Scope(timestamp="updated", above=below, upto=mark),
+        Scope(timestamp="updated", is_null=True),
+        Scope(timestamp="updated", upto=below, keys=("[1]",)),
+    ]
+
+
+def test_a_plan_of_a_refresh_says_that_it_begins_anew(people: Database) -> None:
+    people.run()
+    plan = people.plan(is_refresh=True)
+    assert {scope_of(span.context) for span in plan.spans} == {Scope(anew=True)}
+
+
+def test_without_a_state_a_plan_is_all_rows(people: Database) -> None:
+    rows = open_rows(people.mapping, connect(people.mapping))
+    run = Run(span=Span(format="database"), folder=people.folder, span_bytes=1 << 20)
+    plan = plan_rows(rows, None, run)
+    assert [scope_of(span.context) for span in plan.spans] == [Scope()]
+
+
+def test_without_a_state_a_plan_leaves_no_mark(people: Database) -> None:
+    rows = open_rows(people.mapping, connect(people.mapping))
+    run = Run(span=Span(format="database"), folder=people.folder, span_bytes=1 << 20)
+    assert plan_rows(rows, None, run).outlook == Outlook()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Mapping(connection="postgresql://bert:${env:B}@db.example.com/people", table="people"),
+        Mapping(
+            connection="postgresql://${env:A}:${file:/run/a@b}@db.example.com/people",
+            table="people",
+        ),
+        Mapping(connection="postgresql://db.example.com/people", table="people", page_rows=7),
+        Mapping(connection="postgresql://db.example.com/people", table="people", retries=7),
+        Mapping(connection="postgresql://db.example.com/people", table="people", folder="x"),
+        Mapping(
+            connection="postgresql://db.example.com/people",
+            table="people",
+            incremental=Incremental(lag_seconds=1, deletes="SELECT 1"),
+        ),
+    ],
+)
+def test_rules_are_the_same_however_rows_are_come_by(other: Mapping) -> None:
+    usual = Mapping(connection="postgresql://anna@db.example.com/people", table="people")
+    assert rules_of(other) == rules_of(usual)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Mapping(connection="postgresql://db.example.com/other", table="people"),
+        Mapping(connection="postgresql://db.example.com/people", table="other"),
+        Mapping(
+            connection="postgresql://db.example.com/people",
+            table="people",
+            incremental=Incremental(timestamp="updated"),
+        ),
+    ],
+)
+def test_rules_are_others_where_records_may_be_others(other: Mapping) -> None:
+    usual = Mapping(connection="postgresql://db.example.com/people", table="people")
+    assert rules_of(other) != rules_of(usual)
+
+
+def test_rules_are_others_when_a_template_says_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    mapping = Mapping(connection="sqlite://", content=ContentFrom(template=str(path)))
+    path.write_text("one")
+    before = rules_of(mapping)
+    path.write_text("other")
+    assert rules_of(mapping) != before
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["put", "take", "run", "run in vain"]), st.integers(1, 4)),
+    max_size=25,
+)
+
+
+def take(step: tuple[str, int], at: int, people: Database, away: str) -> None:
+    """Take a step in the minute `at`; a row that goes `away` may say so and stay."""
+    stamp = f"'2020-01-01 {at // 60:02d}:{at % 60:02d}:00'"
+    match step:
+        case "put", number:
+            people.execute(
+                f"REPLACE INTO people VALUES ({number}, 'at {at}', {stamp}, '', 'new')",
+            )
+        case "take", number:
+            people.execute(away.format(number=number, stamp=stamp))
+        case "run in vain", _:
+            people.run_in_vain()
+        case _:
+            people.run()
+
+
+def follow(steps: list[tuple[str, int]], people: Database, away: str) -> None:
+    for at, step in enumerate(steps):
+        take(step, at, people, away)
+    people.run()
+
+
+@settings(max_examples=20, deadline=None)
+@given(STEPS)
+@pytest.mark.parametrize("incremental", [BY_KEYS, BY_BOTH])
+def test_the_target_has_what_the_table_has_when_keys_are_compared(
+    incremental: Incremental, steps: list[tuple[str, int]]
+) -> None:
+    with TemporaryDirectory() as folder:
+        people = Database(Path(folder), PEOPLE, incremental=incremental)
+        follow(steps, people, "DELETE FROM people WHERE id = {number}")
+        assert people.target == people.rows(
+            "SELECT 'http://db.example.com/' || id, body FROM people"
+        )
+
+
+@settings(max_examples=20, deadline=None)
+@given(STEPS, st.sampled_from([0, 120, 86_400]))
+def test_the_target_has_what_the_table_has_when_rows_say_that_they_are_deleted(
+    steps: list[tuple[str, int]], lag_seconds: float
+) -> None:
+    away = "UPDATE people SET action = 'delete', updated = {stamp} WHERE id = {number}"
+    standing = "SELECT 'http://db.example.com/' || id, body FROM people WHERE action = ''"
+    with TemporaryDirectory() as folder:
+        incremental = Incremental(timestamp="updated", lag_seconds=lag_seconds)
+        people = Database(Path(folder), PEOPLE, incremental=incremental, action=TOMBSTONES)
+        follow(steps, people, away)
+        assert people.target == people.rows(standing)
+
+
+@settings(max_examples=20, deadline=None)
+@given(STEPS)
+def test_a_run_behind_any_other_sends_nothing(steps: list[tuple[str, int]]) -> None:
+    with TemporaryDirectory() as folder:
+        people = Database(Path(folder), PEOPLE, incremental=BY_BOTH)
+        follow(steps, people, "DELETE FROM people WHERE id = {number}")
+        assert people.run() == []

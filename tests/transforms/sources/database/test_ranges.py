@@ -1,0 +1,194 @@
+"""Ranges of keys, cut from the data."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import pytest
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from databases import Server, Sqlite
+from schemas.errors import ConfigError, SourceError
+from transforms.sources.database.mapping import ContentFrom, Incremental, Mapping
+from transforms.sources.database.pages import pages
+from transforms.sources.database.ranges import (
+    KeyRange,
+    Kind,
+    cut_rows,
+    decode_range,
+    encode_range,
+    marks_by_stream,
+)
+from transforms.sources.database.tables import Rows, connect, open_rows
+
+TABLE = "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, title VARCHAR(40), body TEXT)"
+MAPPING = Mapping(
+    connection="",
+    table="docs",
+    url="https://docs.example.com/{id}",
+    content=ContentFrom(column="body"),
+    title="title",
+)
+
+
+def numbers(count: int) -> str:
+    """A query of the numbers from 1, as all three databases understand it."""
+    digit = " UNION ALL ".join(f"SELECT {number} AS n" for number in range(10))
+    digits = ", ".join(f"({digit}) d{place}" for place in range(5))
+    term = " + ".join(f"{10**place} * d{place}.n" for place in range(5))
+    return f"SELECT i FROM (SELECT 1 + {term} AS i FROM {digits}) ns WHERE i <= {count}"
+
+
+def filled(count: int, *, key: str = "i", body: str = "'0123456789'") -> list[str]:
+    return [TABLE, f"INSERT INTO docs SELECT {key}, 'title', {body} FROM ({numbers(count)}) n"]
+
+
+def opened(server: Server | Sqlite, statements: Sequence[str], mapping: Mapping = MAPPING) -> Rows:
+    connection = server.url(server.new_database(*statements))
+    mapping = replace(mapping, connection=connection)
+    return open_rows(mapping, connect(mapping))
+
+
+def keys_in(rows: Rows, cuts: Sequence[KeyRange]) -> list[list[object]]:
+    return [[row[0] for page in pages(rows, one) for row in page] for one in cuts]
+
+
+def test_a_small_table_is_one_range_without_bounds(server: Server | Sqlite) -> None:
+    rows = opened(server, filled(3))
+    assert list(cut_rows(rows, span_bytes=1000)) == [KeyRange(rows=3, size=240)]
+
+
+def test_an_empty_table_has_no_range(server: Server | Sqlite) -> None:
+    assert list(cut_rows(opened(server, [TABLE]), span_bytes=1000)) == []
+
+
+def test_ranges_hold_as_many_bytes_as_they_are_asked_to(server: Server | Sqlite) -> None:
+    rows = opened(server, filled(10))
+    assert list(cut_rows(rows, span_bytes=400)) == [
+        KeyRange(upto="[5]", rows=5, size=400),
+        KeyRange(after="[5]", rows=5, size=400),
+    ]
+
+
+def test_gaps_between_keys_make_no_small_ranges(server: Server | Sqlite) -> None:
+    """Nine keys in ten are close together, and the last tenth is spread wide."""
+    key = "CASE WHEN i <= 90 THEN i ELSE i * 10000 END"
+    rows = opened(server, filled(100, key=key))
+    cuts = list(cut_rows(rows, span_bytes=1700))
+    assert list(map(len, keys_in(rows, cuts))) == [20, 20, 20, 20, 20]
+
+
+def test_large_values_count_for_what_they_have(server: Server | Sqlite) -> None:
+    long = "RPAD('', 100000, 'x')" if server.scheme == "mariadb" else "repeat('x', 100000)"
+    if server.scheme == "sqlite":
+        long = "hex(zeroblob(50000))"
+    body = f"CASE WHEN i = 5 THEN {long} END"
+    statements = [statement.replace("TEXT", "LONGTEXT") for statement in filled(10, body=body)]
+    if server.scheme == "postgresql":
+        statements = filled(10, body=body)
+    (whole,) = cut_rows(opened(server, statements), span_bytes=1 << 20)
+    assert whole == KeyRange(rows=10, size=100700)
+
+
+def test_ranges_know_no_more_than_the_data(server: Server | Sqlite) -> None:
+    rows = opened(server, filled(1000))
+    assert list(cut_rows(rows, span_bytes=9999)) == list(cut_rows(rows, span_bytes=9999))
+
+
+def test_rows_with_null_in_their_key_have_a_range_of_their_own(server: Server | Sqlite) -> None:
+    table = "CREATE TABLE docs (id INT, part INT, title VARCHAR(40), body TEXT)"
+    values = "INSERT INTO docs VALUES (1, 1, 'a', ''), (1, NULL, 'b', ''), (NULL, NULL, 'c', '')"
+    rows = opened(server, [table, values], replace(MAPPING, key=("id", "part")))
+    assert list(cut_rows(rows, span_bytes=1000)) == [
+        KeyRange(rows=1, size=67),
+        KeyRange(kind=Kind.NULLS, rows=2),
+    ]
+
+
+def test_a_key_that_is_not_unique_is_refused(server: Server | Sqlite) -> None:
+    rows = opened(server, filled(3), replace(MAPPING, key=("title",)))
+    with pytest.raises(ConfigError, match=r"^key: 3 rows of table 'docs' have title='title'; exp"):
+        list(cut_rows(rows, span_bytes=1000))
+
+
+def test_only_the_rows_of_a_window_are_cut(server: Server | Sqlite) -> None:
+    rows = opened(server, filled(10), replace(MAPPING, incremental=Incremental(timestamp="id")))
+    narrowed = rows.narrowed("id", after=2, upto=6)
+    assert list(cut_rows(narrowed, span_bytes=1000)) == [KeyRange(rows=4, size=320)]
+
+
+def test_ranges_of_many_rows_hold_all_of_them_once(server: Server | Sqlite) -> None:
+    rows = opened(server, filled(100_000, key="i * 7"))
+    cuts = list(cut_rows(rows, span_bytes=1 << 20))
+    assert list(chain.from_iterable(keys_in(rows, cuts))) == list(range(7, 700_001, 7))
+
+
+def test_ranges_of_many_rows_have_about_as_many_each(sqlite_server: Sqlite) -> None:
+    rows = opened(sqlite_server, filled(100_000))
+    cuts = list(cut_rows(rows, span_bytes=1 << 20))
+    assert list(map(len, keys_in(rows, cuts))) == [12_500] * 8
+
+
+def test_estimates_add_up(server: Server | Sqlite) -> None:
+    cuts = cut_rows(opened(server, filled(1001)), span_bytes=9999)
+    assert sum(one.rows for one in cuts) == 1001
+
+
+def test_keys_of_two_columns_are_cut(server: Server | Sqlite) -> None:
+    rows = opened(server, filled(10), replace(MAPPING, key=("title", "id")))
+    assert list(cut_rows(rows, span_bytes=400)) == [
+        KeyRange(upto='["title",5]', rows=5, size=400),
+        KeyRange(after='["title",5]', rows=5, size=400),
+    ]
+
+
+def test_every_so_many_th_key_is_taken_of_a_stream() -> None:
+    assert marks_by_stream(((number,) for number in range(1, 9)), 3) == [(3,), (6,)]
+
+
+def test_a_database_that_cannot_number_rows_streams_their_keys(sqlite_server: Sqlite) -> None:
+    rows = opened(sqlite_server, filled(10))
+    sa.event.listen(rows.engine, "before_cursor_execute", refuse_windows)
+    assert list(cut_rows(rows, span_bytes=400)) == [
+        KeyRange(upto="[5]", rows=5, size=400),
+        KeyRange(after="[5]", rows=5, size=400),
+    ]
+
+
+def refuse_windows(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+    if "OVER (" in statement:
+        raise sa.exc.OperationalError("", None, Exception('near "(": syntax error'))
+
+
+def test_a_database_that_is_lost_while_ranges_are_cut_is_told(remote: Server) -> None:
+    database = remote.new_database(*filled(10))
+    mapping = replace(MAPPING, connection=remote.url(database))
+    rows = open_rows(mapping, connect(mapping))
+
+    def end(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "OVER (" in statement:
+            remote.end_connections(database)
+
+    sa.event.listen(rows.engine, "before_cursor_execute", end)
+    with pytest.raises(SourceError, match=r"/feeds\d+, table 'docs': .*; expected a database that"):
+        list(cut_rows(rows, span_bytes=400))
+
+
+def test_a_range_stands_in_the_context_of_a_span() -> None:
+    one = KeyRange(after="[5]", rows=5, size=400)
+    assert encode_range(one) == b'{"after":"[5]","rows":5,"size":400}'
+    assert decode_range(encode_range(one)) == one
+
+
+@pytest.mark.parametrize(
+    ("one", "shown"),
+    [
+        (KeyRange(), "all rows"),
+        (KeyRange(after="[5]"), "rows behind [5]"),
+        (KeyRange(upto="[9]"), "rows up to [9]"),
+        (KeyRange(after="[5]", upto="[9]"), "rows behind [5] up to [9]"),
+        (KeyRange(kind=Kind.NULLS), "rows with NULL in their key"),
+    ],
+)
+def test_a_range_is_shown(one: KeyRange, shown: str) -> None:
+    assert one.shown == shown

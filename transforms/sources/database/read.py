@@ -1,0 +1,223 @@
+"""The rows of a span as records, in the order of their keys.
+
+With a state, a document that is as it was when it was sent is filtered; what decides is the digest
+of its record, wherever that comes from: its row, second queries, a file, a template.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from functools import lru_cache
+
+import msgspec
+
+from schemas import avro
+from schemas.errors import RecordError
+from schemas.known import Known, See, Seen
+from schemas.record import Action, Provenance, Record
+from schemas.reject import Filtered, Reject
+from schemas.span import Span
+from transforms.formats._options import Found, ReadOptions
+from transforms.sources.database._errors import TornValueError
+from transforms.sources.database._large import Large
+from transforms.sources.database._session import USUAL, Pauses, Session
+from transforms.sources.database.incremental import timestamp_text
+from transforms.sources.database.keys import Key, write_key
+from transforms.sources.database.mapping import Mapping
+from transforms.sources.database.pages import Paged, Partial, Torn, lazy_columns, pages
+from transforms.sources.database.ranges import Kind, decode_range
+from transforms.sources.database.records import record_maker
+from transforms.sources.database.rows import Row
+from transforms.sources.database.rows import Rows as Named
+from transforms.sources.database.scope import scope_of, scoped
+from transforms.sources.database.sides import Sides
+from transforms.sources.database.tables import Rows, connect, open_rows
+
+DATABASE = "database"
+"""The format of a span that is a range of keys."""
+
+UNCHANGED = "unchanged"
+NULL_KEY = "null-key"
+TOO_LARGE = "content-too-large"
+UNREADABLE = "unreadable"
+
+_OPENED = 4
+_KEPT_BYTES = 1 << 20
+_NOWHERE = Provenance()
+Recall = Callable[[str], Known | None]
+_Outcome = Record | Reject
+
+
+def read_rows(
+    span: Span,
+    *,
+    mapping: Mapping,
+    options: ReadOptions = ReadOptions(),
+    see: See | None = None,
+    known: Recall | None = None,
+) -> Generator[Found, None, None]:
+    """Yield what is made of the rows in the range and scope that the context of a span says.
+
+    `see` is told of each row before its outcome is yielded: of one that says `delete` as gone, of
+    one that was rejected without a digest. What is `known` by its key as it is now is filtered,
+    unless the scope is of a run that begins anew. Raise SourceError if the database is lost.
+    """
+    scope = scope_of(span.context)
+    rows = scoped(_opened(mapping, os.getpid()), scope)
+    with closing(_Reading(rows, span, options)) as reading:
+        if see is None and known is None:
+            yield from (outcome for _, _, outcome in reading.outcomes())
+            return
+        recall = _nothing if known is None or scope.anew else known
+        around_of = _around_maker(rows)
+        for key, row, outcome in reading.outcomes():
+            if key is None:
+                yield outcome
+                continue
+            seen = _seen(write_key(key), outcome, around=around_of(row))
+            if see is not None:
+                see(seen)
+            yield outcome if _is_news(seen, recall) else _unchanged(outcome)
+
+
+class _Reading:
+    """Makes what becomes of the rows of a range."""
+
+    def __init__(
+        self, rows: Rows, span: Span, options: ReadOptions, *, pauses: Pauses = USUAL
+    ) -> None:
+        self._rows = rows
+        self._span = span
+        self._range = decode_range(span.context)
+        self._max_bytes = options.max_content_bytes
+        self._session = Session(rows.mapping, rows.engine, pauses=pauses, autocommit=False)
+        self._sides = Sides(rows, self._session)
+        self._large = Large(rows, self._session, max_bytes=options.max_content_bytes)
+        self._named = rows.named
+        self._key_of = self._named.key_maker()
+        self._make = record_maker(
+            rows.mapping, self._named, self._sides, span=span, options=options
+        )
+        self._pages = pages(rows, self._range, pauses=pauses)
+
+    def outcomes(self) -> Iterator[tuple[Key | None, Row | None, _Outcome]]:
+        """Yield the key of each row, the row, and what became of it.
+
+        There is no key where it has NULL in it, and no row where the driver cannot read it.
+        """
+        if self._range.kind is Kind.NULLS:
+            yield from ((None, row, self._unkeyed(row)) for page in self._pages for row in page)
+            return
+        for page in self._pages:
+            self._sides.turn(self._key(page[0]), self._key(page[-1]))
+            yield from map(self._outcome, page)
+
+    def close(self) -> None:
+        """Close what is connected to the database."""
+        self._pages.close()
+        self._session.close()
+
+    def _key(self, row: Paged) -> Key:
+        if isinstance(row, Torn):
+            return row.key
+        return self._key_of(row.row if isinstance(row, Partial) else row)
+
+    def _outcome(self, row: Paged) -> tuple[Key, Row | None, _Outcome]:
+        if isinstance(row, Torn):
+            return row.key, None, self._torn(row.key, row.reason)
+        if isinstance(row, Partial):
+            return self._key_of(row.row), row.row, self._whole(row.row)
+        return self._key_of(row), row, self._make(row)
+
+    def _whole(self, row: Row) -> _Outcome:
+        try:
+            whole = self._large.complete(row)
+        except TornValueError as exc:
+            return self._torn(self._key_of(row), str(exc))
+        made = self._make(whole.row)
+        if whole.too_large is None or (isinstance(made, Record) and made.action is Action.DELETE):
+            return made
+        reason = (
+            f"{whole.too_large} has {whole.length} bytes; expected at most {self._max_bytes} "
+            "bytes; raise --max-content-bytes to read it"
+        )
+        action = made.action.value if isinstance(made, Record) else made.action
+        reject = self._reject(TOO_LARGE, reason, row)
+        return msgspec.structs.replace(reject, url=made.url, action=action)
+
+    def _unkeyed(self, row: Row) -> Reject:
+        return self._reject(NULL_KEY, "NULL in its key; expected a value, which names it", row)
+
+    def _torn(self, key: Key, reason: str) -> Reject:
+        """A row of which only the key can be read."""
+        named = Named(names=self._rows.key, key=self._rows.key)
+        return self._reject(UNREADABLE, f"{reason}; expected values that can be read", key, named)
+
+    def _reject(self, code: str, reason: str, row: Row, named: Named | None = None) -> Reject:
+        kept = named.json(row, without=()) if named else self._kept(row)
+        named = named or self._named
+        return Reject(
+            code=code,
+            reason=f"{named.key_text(row)}: {reason}",
+            stage="read",
+            source=self._span.source,
+            span=self._span.ordinal,
+            length=len(kept),
+            data=kept[:_KEPT_BYTES],
+            truncated=len(kept) > _KEPT_BYTES,
+        )
+
+    def _kept(self, row: Row) -> bytes:
+        """A row without its document, and without what was too large to be read with it."""
+        content = self._rows.mapping.content.column
+        document = () if content is None else (self._named.at("content", content),)
+        left_out = (at for at, _ in lazy_columns(self._rows) if row[at] is None)
+        return self._named.json(row, without={*document, *left_out})
+
+
+@lru_cache(maxsize=_OPENED)
+def _opened(mapping: Mapping, _process: int) -> Rows:
+    """Return the rows of a mapping, looked up once: a forked process must not share them."""
+    return open_rows(mapping, connect(mapping))
+
+
+def _nothing(_key: str) -> None:
+    return None
+
+
+def _around_maker(rows: Rows) -> Callable[[Row | None], str]:
+    incremental = rows.mapping.incremental
+    if incremental is None or incremental.timestamp is None:
+        return lambda row: ""
+    at = rows.named.at("incremental: timestamp", incremental.timestamp)
+    return lambda row: "" if row is None else timestamp_text(row[at])
+
+
+def _seen(key: str, outcome: _Outcome, *, around: str) -> Seen:
+    digest = _digest(outcome) if isinstance(outcome, Record) else ""
+    is_gone = isinstance(outcome, Record) and outcome.action is Action.DELETE
+    known = Known(key=key, url=outcome.url or "", around=around, digest=digest)
+    return Seen(known=known, is_gone=is_gone)
+
+
+def _digest(record: Record) -> str:
+    """SHA-256 of a record but for where it was read; empty for one that no format can hold."""
+    try:
+        datum = avro.encode(msgspec.structs.replace(record, provenance=_NOWHERE))
+    except (RecordError, UnicodeEncodeError):  # whoever writes it rejects it
+        return ""
+    return hashlib.sha256(datum).hexdigest()
+
+
+def _is_news(seen: Seen, recall: Recall) -> bool:
+    """Whether a document is not known as it is now; a deletion has no url in a state."""
+    before = recall(seen.known.key)
+    if before is None or not before.digest or before.digest != seen.known.digest:
+        return True
+    return before.url not in ("", seen.known.url)
+
+
+def _unchanged(outcome: _Outcome) -> Filtered:
+    action = outcome.action.value if isinstance(outcome, Record) else ""
+    return Filtered(code=UNCHANGED, url=outcome.url or "", action=action)
