@@ -12,6 +12,8 @@ from typing import NoReturn
 
 import click
 
+from pipelines import flags
+
 USAGE_EXIT = 2
 FATAL_EXIT = 4
 INTERNAL_EXIT = 5
@@ -23,18 +25,6 @@ _FLOORS = ("pipelines", "schemas", "transforms")
 
 class _Terminated(BaseException):
     """SIGTERM came."""
-
-
-class _ConvertCommand(click.Command):
-    """A command that leaves what stands behind `--` to Beam."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        end = args.index("--") if "--" in args else len(args)
-        ctx.params["beam_flags"] = tuple(args[end + 1 :])
-        return super().parse_args(ctx, args[:end])
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- BEAM FLAGS]"]
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -57,68 +47,21 @@ def feedferry() -> None:
 @feedferry.command()
 def formats() -> None:
     """List the formats, and whether they are read and written."""
-    from pipelines.options import FORMATS
+    from pipelines.formats import FORMATS
 
     for row in FORMATS:
         uses = "/".join(["read"] * row.reads + ["write"] * row.writes)
         click.echo(f"{row.name:<19}{uses:<12}{row.line}")
 
 
-@feedferry.command(cls=_ConvertCommand)
-@click.argument("inputs", nargs=-1, metavar="INPUT...")
-@click.option("-o", "--output", metavar="DIR", help="Folder of the run: chunks, rejects, report.")
-@click.option("--to", "to_format", metavar="FORMAT", help="Format to write; see the verb formats.")
-@click.option("--from", "from_format", metavar="FORMAT", help="Format to read; else it is sniffed.")
-@click.option("--datasource", metavar="NAME", help="Datasource of the feeds that are written.")
-@click.option("--feedtype", metavar="full|incremental|metadata-and-url", help="Their feedtype.")
-@click.option("--dialect", metavar="7.x|5.0", help="Their protocol release.  [default: 7.x]")
-@click.option(
-    "--max-chunk-bytes",
-    metavar="SIZE",
-    help="Most bytes of one chunk, below 1,000,000,000.  [default: 900MiB]",
-)
-@click.option("--span-bytes", metavar="SIZE", help="Share of a big file.  [default: 32MiB]")
-@click.option(
-    "--max-content-bytes",
-    metavar="SIZE",
-    help="Most bytes of one document, decoded.  [default: 256MiB]",
-)
-@click.option("--jobs", metavar="N", help="Worker processes.  [default: 1]")
-@click.option("--max-rejects", metavar="N|P%", help="Stop beyond so many rejects.  [default: none]")
-@click.option("--accept-loss", metavar="FIELD,...", help="Go on without these, even acl, content.")
-@click.option("--fail-on-loss", metavar="FIELD,...", help="Stop where the target holds them not.")
-@click.option("--zone", metavar="IANA", help="Zone of dates that state none.  [default: UTC]")
-@click.option(
-    "--empty-metadata", metavar="drop|placeholder", help="Pairs without a value.  [default: drop]"
-)
-@click.option("--known-urls", metavar="FILE", help="Urls, one a line, for deletes by pattern.")
-@click.option("--allow-wide-deletes", is_flag=True, help="Let a pattern delete a whole host.")
-@click.option("--default-mimetype", metavar="TYPE", help="For documents that state none.")
-@click.option(
-    "--field",
-    "fields",
-    multiple=True,
-    metavar="NAME=FIELD",
-    help="Metadata NAME goes to the target's FIELD; may be repeated.",
-)
-@click.option("--strict", is_flag=True, help="Read command streams as the deployed parser does.")
-@click.option("--base-url", metavar="URL", help="Urls of doc ids, as the adaptor makes them.")
-@click.option("--url-template", metavar="URL", help="Urls of doc ids, with {id} in them.")
-@click.option("--delimiter", metavar="TEXT", help=r"Of command streams written.  [default: \0]")
-@click.option("--not-found", metavar="skip|delete", help="What it becomes.  [default: skip]")
-@click.option("--max-token-bytes", metavar="SIZE", help="Longest token.  [default: 64MiB]")
-@click.option("--batch", metavar="N", help="Ids for each call of a retriever.  [default: 1]")
-@click.option("--fresh", is_flag=True, help="Begin anew, over what an earlier run left in DIR.")
-@click.option("--runner", metavar="NAME", help="Beam runner.  [default: in this process]")
-@click.option("--progress", metavar="auto|bar|plain|none", help="On stderr.  [default: auto]")
-@click.option("--format", "report_format", metavar="text|json", help="Account.  [default: text]")
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but what stops the run.")
-@click.option("-v", "--verbose", count=True, help="Say more; twice: much more.")
+@feedferry.command(cls=flags.ConvertCommand)
+@flags.with_flags(*flags.READING, flags.OUTPUT, *flags.WRITING, *flags.RUNNING, *flags.TELLING)
 def convert(*, quiet: bool, verbose: int, **words: object) -> int:
-    """Convert files of records into chunk files of another format.
+    """Convert records, files or rows into chunk files of another format.
 
     INPUT is a file, a folder, a glob, a uri or - for stdin; .gz, .bz2, .xz and .zst are
-    decompressed. Records keep their order. What stands behind -- goes to Beam.
+    decompressed. Records keep their order. A folder of anything else is a tree of documents.
+    What stands behind -- goes to Beam.
 
     \b
     Examples:
@@ -127,6 +70,10 @@ def convert(*, quiet: bool, verbose: int, **words: object) -> int:
       feedferry convert out/chunks -o back --to gsa-feed --datasource intranet
       feedferry convert programs.yaml --from command -o out --to gsa-feed \\
           --base-url http://adaptor.example.com/doc/ --datasource wiki
+      feedferry convert ./pdfs -o out --to gsa-feed --base-url https://docs.example.com/ \\
+          --datasource pdfs
+      feedferry convert --from database --mapping people.yaml -o out --to gsa-feed \\
+          --datasource people
 
     \b
     Exit codes:
@@ -145,6 +92,57 @@ def convert(*, quiet: bool, verbose: int, **words: object) -> int:
     from pipelines.convert import run  # Beam takes a second: the command line is checked before
 
     return run(options).exit_code
+
+
+@feedferry.command(cls=flags.ConvertCommand)
+@flags.with_flags(*flags.READING, *flags.WRITING, *flags.TELLING)
+def plan(*, quiet: bool, verbose: int, **words: object) -> int:
+    """Say what convert would read of a tree or a database, and what would come of it.
+
+    Its flags are those of convert. Nothing is written, and no state moves. Five documents are
+    shown, taken from all over the source, with what would become of each.
+
+    \b
+    Examples:
+      feedferry plan ./pdfs --to gsa-feed --base-url https://docs.example.com/ --datasource pdfs
+      feedferry plan --from database --mapping people.yaml --to gsa-feed --datasource people
+
+    \b
+    Exit codes:
+      0  it can be read
+      2  the command line cannot be used
+      3  a run would stop: fewer documents, or more deletions, than are safe
+      4  the source cannot be read
+      5  a defect of feedferry
+    """
+    verbosity = -1 if quiet else verbose
+    _log_to_stderr(verbosity)
+    from pipelines.options import parse
+
+    options = parse({**words, "output": "-", "verbosity": verbosity})
+    from pipelines.plan import run
+
+    return run(options)
+
+
+@feedferry.command()
+@click.option("--from", "from_format", metavar="database", help="What it is for.")
+@click.argument("connection", metavar="URL")
+@click.option("--table", metavar="NAME", help="Table to read.  [default: the only one]")
+@click.option("--schema", metavar="NAME", help="Where the table stands.")
+def init(connection: str, **words: str | None) -> int:
+    """Print a first mapping file for a database, to be edited and given to convert.
+
+    URL is SQLAlchemy's; a password in it is a reference, as in
+    postgresql+psycopg://reader:${env:PGPASSWORD}@db.example.com/people.
+
+    \b
+    Examples:
+      feedferry init --from database sqlite:///people.db > people.yaml
+    """
+    from pipelines.init import run
+
+    return run(connection, **words)
 
 
 @feedferry.command()

@@ -15,17 +15,19 @@ from pathlib import Path
 import apache_beam as beam
 import click
 import msgspec
+from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
+from pipelines.formats import ASKED, COMMAND, DATABASE
 from pipelines.groups import check_groups
 from pipelines.inputs import changed, group_spans, list_spans, size_of
 from pipelines.local_runner import LocalRunner
 from pipelines.options import ConvertOptions, ProgressStyle, ReportFormat, docids
-from pipelines.programs import COMMAND, list_documents, load_programs
 from pipelines.progress import Reporter, Snapshot
 from pipelines.publish import publish
 from pipelines.report import Report, as_json_text, as_text
+from pipelines.sources import begin, cut_source, load_sources, remember
 from schemas.account import Account, check_balance
 from schemas.errors import (
     ConfigError,
@@ -42,7 +44,8 @@ from transforms.convert import Settings
 from transforms.formats import Mode, NotFound, ReadOptions, WriteOptions
 from transforms.sinks.files import whole_file
 from transforms.sources.files import is_compressed
-from transforms.sources.programs import Programs
+from transforms.sources.listing import LISTING
+from transforms.sources.reading import Source
 from transforms.stages import Convert, CutFile, Merge
 
 _log = logging.getLogger(__name__)
@@ -56,7 +59,10 @@ SPOOL = "stdin"
 _OF_THE_RUN = ("jobs", "fresh", "runner", "verbosity", "beam_flags", "progress", "report_format")
 """Options that change nothing about what is made."""
 
-_FINISHED = ("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt")
+_FINISHED = (
+    *("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt"),
+    "filtered.jsonl",
+)
 
 
 def run(options: ConvertOptions) -> Report:
@@ -69,19 +75,22 @@ def run(options: ConvertOptions) -> Report:
     _require_room(output, options)
     runner = _runner(options)
     spans = list_spans(options.inputs, from_format=options.from_format, spool=output / WORK / SPOOL)
-    programs = load_programs(spans, options)
+    sources = load_sources(spans, options)
     _prepare(output, fresh=options.fresh)
     work = output / WORK / _fingerprint(options, known_urls, spans)
     _make_folder(work, output)
-    settings = _settings(options, known_urls, work, programs)
-    listed = [part for span in spans for part in list_documents(span, settings)]
+    settings = settings_of(options, known_urls, work, sources)
+    begin(settings)
+    FileSystems.set_options(_pipeline_options(options))
+    listed = [part for span in spans for part in cut_source(span, settings, options)]
     with _reporter(options, settings, listed):
         account = _account(
             group_spans(listed, span_bytes=options.span_bytes), options, settings, runner
         )
-    _check(account, options)
+    _check(account, options, spans)
     _log_notices(account)
     report = publish(account, settings, output=output, spans=spans)
+    remember(spans, settings)
     shutil.rmtree(output / WORK)
     as_asked = as_text if options.report_format is ReportFormat.TEXT else as_json_text
     if options.verbosity >= 0:
@@ -124,12 +133,12 @@ def _store(account: bytes, path: str) -> None:
         stream.write(account)
 
 
-def _check(account: Account, options: ConvertOptions) -> None:
+def _check(account: Account, options: ConvertOptions, spans: list[Span]) -> None:
     """Raise what stopped a span, or the threshold that the whole run is over."""
     if account.stopped is not None:
         raise _STOPS.get(account.exit_code, FeedferryError)(account.stopped)
     check_balance(account)
-    _refuse_holes(account, options)
+    _refuse_holes(account, options, is_asked=any(span.format in ASKED for span in spans))
     if options.to_format == "gsa-groups":
         check_groups(account.chunks)
     rejects, records = sum(account.rejected.values()), sum(account.read.values())
@@ -141,10 +150,10 @@ def _check(account: Account, options: ConvertOptions) -> None:
         )
 
 
-def _refuse_holes(account: Account, options: ConvertOptions) -> None:
+def _refuse_holes(account: Account, options: ConvertOptions, *, is_asked: bool) -> None:
     """A full feed deletes what it leaves out: also what was only not asked for again."""
     missing = account.filter_codes.get("up-to-date", 0)
-    if options.from_format == COMMAND:
+    if is_asked:
         missing += sum(account.rejected.values())
     if options.feedtype == FULL and missing:
         raise StoppedError(
@@ -201,12 +210,13 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _settings(
+def settings_of(
     options: ConvertOptions,
     known_urls: tuple[str, ...],
     folder: Path,
-    programs: dict[str, Programs],
+    sources: dict[str, Source],
 ) -> Settings:
+    """Return what every span of a run is told."""
     target = Target(
         format=options.to_format,
         feedtype=options.feedtype,
@@ -218,6 +228,7 @@ def _settings(
         default_mimetype=options.default_mimetype,
         named_fields=tuple((field.name, field.field) for field in options.fields),
         max_content_bytes=options.max_content_bytes,
+        content_encoding=options.content_encoding,
     )
     limit = options.max_rejects
     return Settings(
@@ -241,7 +252,8 @@ def _settings(
         max_chunk_bytes=options.max_chunk_bytes,
         refused=(REFUSED - options.accept_loss) | options.fail_on_loss,
         max_rejects=limit.count if limit is not None else None,
-        programs=programs,
+        sources=sources,
+        state=options.state and str(Path(options.state).absolute()),
         beat=True,
     )
 
@@ -298,11 +310,16 @@ def _pipeline_options(options: ConvertOptions) -> PipelineOptions:
 
 
 def _reporter(options: ConvertOptions, settings: Settings, spans: list[Span]) -> Reporter:
-    sizes = [0 if is_compressed(span.path) else size_of(span) for span in spans]
+    sizes = [0 if _is_unsized(span) else size_of(span) for span in spans]
     total = sum(sizes) if all(sizes) else None
     style = ProgressStyle.NONE if options.verbosity < 0 else options.progress
     folder = Path(settings.folder)
     return Reporter(lambda: _snapshot(folder, total), style=style, stream=sys.stderr)
+
+
+def _is_unsized(span: Span) -> bool:
+    """Whether the bytes that are read of it are not those of its file."""
+    return span.format in (LISTING, DATABASE) or is_compressed(span.path)
 
 
 def _snapshot(folder: Path, total: int | None) -> Snapshot:

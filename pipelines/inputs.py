@@ -12,6 +12,8 @@ from pathlib import Path
 import msgspec
 from apache_beam.io.filesystems import FileSystems
 
+from pipelines.formats import FILES
+from pipelines.trees import check_name, is_tree, list_roots, root_span
 from schemas.errors import ConfigError, SourceError
 from schemas.span import Span
 from transforms.formats import LONE
@@ -26,21 +28,23 @@ _GLOB_CHARS = frozenset("*?[")
 
 
 def list_spans(inputs: tuple[str, ...], *, from_format: str | None, spool: Path) -> list[Span]:
-    """Return a whole span for each file; standard input is first copied to `spool`.
+    """Return a whole span for each file, or tree; standard input is first copied to `spool`.
 
     Raises ConfigError where an argument names nothing, SourceError where it cannot be listed,
     FormatError where a format is neither given nor found.
     """
-    sources = [source for name in inputs for source in _expand(name)]
-    for source in sources:
-        _check_name(source)
-    spans = [
-        Span(source=source, path=_path(source, spool), source_ordinal=ordinal)
-        for ordinal, source in enumerate(sources)
-    ]
-    return [
-        msgspec.structs.replace(span, format=from_format or sniff_format(span)) for span in spans
-    ]
+    if from_format == FILES:
+        return list_roots(inputs)
+    spans: list[Span] = []
+    for name in inputs:
+        if from_format is None and is_tree(name):
+            spans.append(root_span(name, ordinal=len(spans)))
+            continue
+        for source in _expand(name):
+            check_name(source)
+            span = Span(source=source, path=_path(source, spool), source_ordinal=len(spans))
+            spans.append(span)
+    return [span if span.format else _in_format(span, from_format) for span in spans]
 
 
 def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:
@@ -67,6 +71,10 @@ def changed(span: Span) -> int:
     """When the file last changed, in nanoseconds; 0 where that cannot be known or says nothing."""
     is_plain = "://" not in span.path and span.source != STDIN
     return Path(span.path).stat().st_mtime_ns if is_plain else 0
+
+
+def _in_format(span: Span, from_format: str | None) -> Span:
+    return msgspec.structs.replace(span, format=from_format or sniff_format(span))
 
 
 def _kind(span: Span) -> str:
@@ -131,13 +139,6 @@ def _found(name: str, paths: Iterator[Path]) -> list[str]:
     if not found:
         raise ConfigError(f"INPUT: {name!r} holds no file; expected at least one")
     return found
-
-
-def _check_name(name: str) -> None:
-    try:
-        name.encode()
-    except UnicodeEncodeError as exc:  # reports and rejects could not say which one it was
-        raise ConfigError(f"INPUT: {name!r}; expected a name in UTF-8") from exc
 
 
 def _remote(name: str) -> list[str]:

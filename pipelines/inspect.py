@@ -23,7 +23,7 @@ from schemas.span import Span
 from transforms.census import OTHERS, Census, Coded, FeedCount, count
 from transforms.formats import READERS, Found, Mode, ReadOptions, native
 from transforms.mentions import GroupCount, Groups
-from transforms.sources.files import read_span
+from transforms.sources.reading import Reading
 
 VERSION = 1
 MAX_NAMES = 10
@@ -145,7 +145,7 @@ def _reading(told: ConvertOptions) -> ReadOptions:
 
 def _read(spans: Iterable[Span], reading: ReadOptions) -> Generator[Found, None, None]:
     for span in spans:
-        yield from read_span(span, options=reading)
+        yield from Reading(span, options=reading).found()
 
 
 def _line(one: Found) -> bytes | Reject:

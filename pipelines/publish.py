@@ -46,7 +46,8 @@ def publish(account: Account, settings: Settings, *, output: Path, spans: list[S
     with whole_file(output / "manifest.jsonl") as stream:
         stream.writelines(msgspec.json.encode(chunk, order="sorted") + b"\n" for chunk in chunks)
     _move_rejects(work, output)
-    _join_urls(work, output)
+    _join(work, "*.urls.txt", output / "urls.txt")
+    _join(work, "*.filtered.jsonl", output / "filtered.jsonl")
     if staged != standing:
         os.replace(staged, standing)
     report = _report(account, chunks, settings, output=output, spans=spans)
@@ -142,12 +143,14 @@ def _move_rejects(work: Path, output: Path) -> None:
         os.replace(path, output / "rejects" / path.name.replace(".rejects", ""))
 
 
-def _join_urls(work: Path, output: Path) -> None:
-    """Urls that only the target's own crawler can bring in."""
-    lists = sorted(work.glob("*.urls.txt"))
-    if lists:
-        with whole_file(output / "urls.txt") as stream:
-            stream.writelines(path.read_bytes() for path in lists)
+def _join(work: Path, pattern: str, path: Path) -> None:
+    """Put the files that spans made of one kind behind one another, in the order of the spans."""
+    parts = sorted(work.glob(pattern))
+    if parts:
+        with whole_file(path) as stream:
+            for part in parts:
+                with part.open("rb") as lines:
+                    shutil.copyfileobj(lines, stream, _COPY_BYTES)
 
 
 def _report(
@@ -166,6 +169,6 @@ def _report(
 
 def _shown(settings: Settings) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(settings, order="sorted")
-    for name in ("folder", "beat", "programs"):
+    for name in ("folder", "beat", "sources", "state"):
         del values[name]
     return values

@@ -3,8 +3,8 @@
 A block with a title, as ```` ```sh title="list.sh" ````, is a file of that name, which is there
 before the first command of the page; one of `sh` can be run. In a block of `console`, a line that
 begins with `$ feedferry` is run and one with `$ cat` prints a file, in the order of the page and in
-one folder that holds the bundled sample as `archive/` and as `pipelines/sample/`. Lines below a
-command are all that it prints on stdout; where there are none, it may print anything.
+one folder that holds `docs/`, and the bundled sample as `archive/` and as `pipelines/sample/`.
+Lines below a command are all that it prints on stdout; where there are none, it may print anything.
 """
 
 import re
@@ -58,6 +58,7 @@ def run(example: Example) -> int:
 def laid_out(page: str, folder: Path) -> Iterator[Path]:
     """Stand in a folder with all that the examples of a page need."""
     shutil.copytree(ROOT / "pipelines" / "sample", folder / "archive")
+    shutil.copytree(ROOT / "docs", folder / "docs")
     shutil.copytree(ROOT / "pipelines" / "sample", folder / "pipelines" / "sample")
     for language, name, text in _FILE.findall(page):
         path = folder / name

@@ -8,7 +8,7 @@ import pytest
 from lxml import etree
 
 from pages import Example, examples, laid_out, read_page, run
-from pipelines.options import FORMATS
+from pipelines.formats import FORMATS
 from runs import ROOT, keep_levels
 from transforms.formats._command_tokens import COMMAND_NAMES
 from transforms.sources import programs

@@ -8,11 +8,10 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import IO, cast
 
 import msgspec
 
@@ -36,7 +35,6 @@ from transforms.adapt import Adapted, Adapter, Target, adapt_membership, adapter
 from transforms.chunk import Frame, chunk
 from transforms.formats import (
     LONE,
-    READERS,
     WRITERS,
     Encoder,
     Found,
@@ -44,10 +42,9 @@ from transforms.formats import (
     WriteOptions,
 )
 from transforms.normalize import normalize
-from transforms.sinks.files import ChunkFiles, RejectFile, whole_file
-from transforms.sources.command import documents
-from transforms.sources.files import Stretch, open_span
-from transforms.sources.programs import Programs
+from transforms.sinks.files import ChunkFiles, LineFile, RejectFile, whole_file
+from transforms.sources.reading import Reading, Source
+from transforms.sources.seen import SEEN, SeenFile
 
 UNKNOWN = "UNKNOWN"
 """The action of what could not be understood."""
@@ -55,6 +52,7 @@ UNKNOWN = "UNKNOWN"
 HEADED = frozenset({"gsa-feed"})
 """Formats whose chunks name their feed."""
 
+_UNLISTED = frozenset({"unchanged", "up-to-date"})  # there may be millions, and nothing to know
 _PROGRESS_SECONDS = 0.5
 _BEAT_RECORDS = 256
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
@@ -64,8 +62,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What every span of a run is told.
 
     `folder` takes the files of unfinished runs. A `datasource` or `feedtype` of the target replaces
-    those of the source; `refused` are the fields whose loss ends the run. `programs` are those of
-    a source whose span is a listing, of which they are to make documents.
+    those of the source; `refused` are the fields whose loss ends the run. `sources` tell how those
+    are read that are more than bytes, by their names. `state` is the path of what is remembered of
+    earlier runs.
     """
 
     folder: str
@@ -75,7 +74,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_chunk_bytes: int
     refused: frozenset[str] = frozenset()
     max_rejects: int | None = None
-    programs: dict[str, Programs] = {}
+    sources: dict[str, Source] = {}
+    state: str | None = None
     beat: bool = False
 
 
@@ -110,9 +110,17 @@ class _Passage:
         self._adapters: dict[tuple[str | None, ...], tuple[Asked, Adapter]] = {}
         self._account = Account(spans=1)
         self._rejects = RejectFile(self._folder / f"{span.name}.rejects.avro")
-        self._uncrawled: list[str] = []
+        self._uncrawled = LineFile(self._folder / f"{span.name}.urls.txt")
+        self._filtered = LineFile(self._folder / f"{span.name}.filtered.jsonl")
         self._files = ChunkFiles(self._folder, span, _encoder_of(settings, None).extension)
-        self._stream: Stretch | None = None
+        self._seen = SeenFile(self._folder / f"{span.name}{SEEN}", span)
+        self._reading = Reading(
+            span,
+            source=settings.sources.get(span.source),
+            options=settings.reading,
+            see=None if settings.state is None else self._seen.add,
+            state=settings.state,
+        )
         self._counts = {name: Counter[str]() for name in COUNTERS}
         self._beat = _Beat(self._folder / f"{span.name}.beat")
         self._is_headed = settings.target.format in HEADED
@@ -122,13 +130,14 @@ class _Passage:
     def run(self) -> Account:
         whole = False
         try:
-            with closing(self._read()) as found:
+            with closing(self._reading.found()) as found:
                 self._files.write(self._chunk(self._adapt(found)))
             self._tell(self._counts["read"].total())
             whole = True
         finally:
-            self._rejects.close(whole=whole)
-        self._list_uncrawled()
+            for kept in (self._rejects, self._uncrawled, self._filtered):
+                kept.close(whole=whole)
+        self._seen.write()
         return self._close()
 
     def stop(self, reason: str, exit_code: int) -> Account:
@@ -136,21 +145,6 @@ class _Passage:
         for finished in self._files.finished:
             (self._folder / finished.path).unlink(missing_ok=True)
         return Account(spans=1, stopped=reason, exit_code=exit_code)
-
-    def _read(self) -> Generator[Found, None, None]:
-        reading = self._settings.reading
-        for span in self._span.members or (self._span,):
-            with open_span(span) as self._stream:
-                stream = cast(IO[bytes], self._stream)
-                found = READERS[span.format](stream, span=span, options=reading)
-                programs = self._settings.programs.get(span.source)
-                if programs:
-                    with closing(documents(found, programs, options=reading)) as found:
-                        yield from found
-                else:
-                    yield from found
-                self._account.bytes_read += self._stream.bytes_read
-        self._stream = None
 
     def _adapt(self, found: Iterable[Found]) -> Iterator[Carried]:
         """Yield what the target takes of what is found; count, and set the rest aside."""
@@ -221,13 +215,12 @@ class _Passage:
 
     def _tell(self, total: int) -> None:
         if self._settings.beat:
-            under_way = self._stream.bytes_read if self._stream else 0
-            self._beat.write(self._account.bytes_read + under_way, total, self._rejects.count)
+            self._beat.write(self._reading.bytes_read, total, self._rejects.count)
 
     def _set_aside(self, outcome: Reject | Filtered, record: Record) -> None:
         if isinstance(outcome, Reject):
             if record.arrival is Arrival.CRAWLED and record.action is Action.ADD:
-                self._uncrawled.append(record.url)
+                self._uncrawled.add(record.url.encode())
             self._reject(msgspec.structs.replace(outcome, data=avro.encode(record)))
         else:
             self._filter(outcome)
@@ -235,11 +228,14 @@ class _Passage:
     def _filter(self, filtered: Filtered) -> None:
         self._counts["filtered"][filtered.action] += 1
         self._counts["filter_codes"][filtered.code] += 1
+        if filtered.code not in _UNLISTED:
+            self._filtered.add(msgspec.json.encode(filtered))
 
     def _reject(self, reject: Reject) -> None:
         self._rejects.add(reject)
         self._counts["rejected"][reject.action or UNKNOWN] += 1
         self._counts["reject_codes"][reject.code] += 1
+        self._seen.reject(reject)
         limit = self._settings.max_rejects
         if limit is not None and self._rejects.count > limit:
             raise TooManyRejectsError(
@@ -321,13 +317,9 @@ class _Passage:
             self._settings, feed, memberships=bool(asked and asked.memberships)
         )
 
-    def _list_uncrawled(self) -> None:
-        if self._uncrawled:
-            with whole_file(self._folder / f"{self._span.name}.urls.txt") as stream:
-                stream.writelines(url.encode() + b"\n" for url in self._uncrawled)
-
     def _close(self) -> Account:
         account = self._account
+        account.bytes_read = self._reading.bytes_read
         for finished in self._files.finished:
             self._counts["written"].update(finished.records)
         for name, counter in self._counts.items():

@@ -24,6 +24,7 @@ from transforms.normalize import normalize
 from transforms.sources import files as _files
 from transforms.sources.command import documents
 from transforms.sources.programs import Programs
+from transforms.sources.reading import Reading
 
 _spans = msgspec.json.Decoder(Span)
 _accounts = msgspec.json.Decoder(Account)
@@ -118,7 +119,7 @@ class Adapt(beam.PTransform):
 
 
 def _read(span: bytes, options: ReadOptions) -> Iterator[Found]:
-    return _files.read_span(_spans.decode(span), options=options)
+    return Reading(_spans.decode(span), options=options).found()
 
 
 def _retrieve(span: bytes, programs: Programs, options: ReadOptions) -> Iterator[Found]:

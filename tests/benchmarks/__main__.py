@@ -14,11 +14,15 @@ from pathlib import Path
 
 from benchmarks.measure import RunError
 from benchmarks.scenarios import COUNTED, MB, SCENARIOS, Figures, Outcome, Scenario, play
+from benchmarks.sources import FILE_BYTES, ROW_BYTES
 
 _ROOT = Path(__file__).resolve().parents[2]
 _QUICK_SHARE = 10
 _FEED_TO_DISK = 2.3
 """The feed, and what it is converted to."""
+
+_BYTES_EACH = {"tree": FILE_BYTES, "rows": ROW_BYTES, "listing": 71, "small": 417}
+"""What one of those weighs whose number is the size of a scenario."""
 
 _COLUMNS = (
     "command",
@@ -79,7 +83,7 @@ def _missing(scenario: Scenario, folder: Path) -> str | None:
     """Return what stands in the way of a scenario, if anything does."""
     if "xmllint" in scenario.commands and not shutil.which("xmllint"):
         return "no xmllint on the path; install libxml2-utils"
-    needed = scenario.size * _FEED_TO_DISK
+    needed = scenario.size * _BYTES_EACH.get(scenario.name, 1) * _FEED_TO_DISK
     free = shutil.disk_usage(folder).free
     if needed > free:
         return f"{free // MB} MB free in {folder}; expected {needed / MB:.0f} MB: see --scratch"

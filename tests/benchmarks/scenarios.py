@@ -7,12 +7,20 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks import feeds
+from benchmarks import feeds, sources
 from benchmarks.measure import Measured, measure
 
 MB = 1_000_000
 _SCRIPTS = Path(__file__).resolve().parent
-_LOOPS = {"lxml loop": "loop.py", "split loop": "split.py", "read": "listing.py"}
+_LOOPS = {
+    "lxml loop": "loop.py",
+    "split loop": "split.py",
+    "read": "listing.py",
+    "walk": "tree_listing.py",
+}
+_BASE64 = 'find "$1" -type f | sort | tr "\\n" "\\0" | xargs -0 cat | base64 -w0 > "$2"'
+_TREE = "gsa-feed --from files --base-url https://docs.example.com/ --datasource docs"
+_ROWS = "gsa-feed --from database --datasource reports"
 _FEEDFERRY = "from pipelines.cli import main; raise SystemExit(main())"
 
 
@@ -81,8 +89,29 @@ SCENARIOS = (
         ("split loop", "read", "avro --jobs 1"),
         ("read: 1,000,000 records/s", "every process: memory as for one record"),
     ),
+    Scenario(
+        "tree",
+        sources.tree,
+        2_000,
+        ("base64", f"{_TREE} --jobs 1", f"{_TREE} --jobs 2"),
+        ("--jobs 1: 0.50 of the MB/s of base64",),
+    ),
+    Scenario(
+        "walk",
+        sources.many,
+        1_000_000,
+        ("walk",),
+        ("every process: memory as for one file",),
+    ),
+    Scenario(
+        "rows",
+        sources.table,
+        1_000_000,
+        (f"{_ROWS} --jobs 1", f"{_ROWS} --jobs 2"),
+        ("--jobs 1: 60,000 records/s", "--jobs 2: 1.5 times that", "every process: under 300 MB"),
+    ),
 )
-COUNTED = ("small", "listing")
+COUNTED = ("small", "listing", "tree", "walk", "rows")
 """Scenarios whose size is a number of records."""
 
 
@@ -94,9 +123,24 @@ def play(scenario: Scenario, folder: Path, *, repeat: int) -> Outcome:
     startups = _in_turn(scenario.commands, lone, repeat=max(repeat, 3))
     runs = _in_turn(scenario.commands, feed, repeat=repeat)
     figures = [_figures(command, runs[command], startups[command]) for command in scenario.commands]
-    feed_bytes = feed.stat().st_size
-    feed.unlink()
+    feed_bytes = _size(feed, records)
+    _remove(feed)
+    _remove(lone)
     return Outcome(scenario, feed_bytes, records, tuple(figures))
+
+
+def _size(feed: Path, records: int) -> int:
+    if feed.is_dir():
+        return sum(path.stat().st_size for path in feed.rglob("*") if path.is_file())
+    is_mapping = feed.stat().st_size < records
+    return records * sources.ROW_BYTES if is_mapping else feed.stat().st_size
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _in_turn(commands: Sequence[str], feed: Path, *, repeat: int) -> dict[str, list[Measured]]:
@@ -118,6 +162,8 @@ def _run(command: str, feed: Path) -> Measured:
 def _words(command: str, feed: Path, output: Path) -> Iterator[str]:
     if command == "xmllint":
         yield from ("xmllint", "--stream", "--noout", str(feed))
+    elif command == "base64":
+        yield from ("sh", "-c", _BASE64, "sh", str(feed), str(feed.parent / "encoded"))
     elif command in _LOOPS:
         yield from (sys.executable, str(_SCRIPTS / _LOOPS[command]), str(feed))
     else:

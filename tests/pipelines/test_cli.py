@@ -18,14 +18,8 @@ import msgspec
 import pytest
 
 from pipelines.cli import _Terminated, main
-from pipelines.options import (
-    ConvertOptions,
-    EmptyMetadata,
-    FieldMapping,
-    ProgressStyle,
-    RejectLimit,
-    ReportFormat,
-)
+from pipelines.options import ConvertOptions, EmptyMetadata, ProgressStyle, ReportFormat
+from pipelines.words import FieldMapping, RejectLimit
 from schemas.errors import (
     BalanceError,
     ConfigError,
@@ -434,6 +428,8 @@ def test_a_name_that_is_no_utf_8_is_refused(
 def test_formats_are_listed_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     main(["formats"])
     assert capsys.readouterr() == (
+        "files              read        files of any kind: a folder or a uri, each a document\n"
+        "database           read        rows of a database, each a document (a YAML file)\n"
         "gsa-feed           read/write  Google Search Appliance feeds, protocol 7.x and 5.0 (XML)\n"
         "thunderstone       read/write  Thunderstone Search Appliance dataload (XML)\n"
         "lister-stream      read/write  GSA adaptor command streams: ids, and when they changed\n"

@@ -6,16 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.options import (
-    FORMATS,
-    ConvertOptions,
-    EmptyMetadata,
+from pipelines.formats import ASKED, FORMATS
+from pipelines.options import ConvertOptions, EmptyMetadata, ProgressStyle, ReportFormat, parse
+from pipelines.words import (
     FieldMapping,
-    ProgressStyle,
     RejectLimit,
-    ReportFormat,
     loss_fields,
-    parse,
     parse_chunk_bytes,
     parse_fields,
     parse_jobs,
@@ -160,8 +156,8 @@ def test_a_format_that_is_not_known_is_refused_with_a_guess() -> None:
 
 def test_nothing_is_guessed_where_nothing_is_near() -> None:
     assert refusal({"from_format": "pdf"}) == (
-        "--from: 'pdf'; expected one of gsa-feed, thunderstone, lister-stream, retriever-stream, "
-        "authorizer-stream, command, gsa-groups, groups-csv, avro, native"
+        "--from: 'pdf'; expected one of files, database, gsa-feed, thunderstone, lister-stream, "
+        "retriever-stream, authorizer-stream, command, gsa-groups, groups-csv, avro, native"
     )
 
 
@@ -414,7 +410,7 @@ def test_what_is_no_mimetype_is_refused(text: str) -> None:
 def test_the_listed_formats_are_those_of_the_tables() -> None:
     rows = [(row.name, row.reads, row.writes) for row in FORMATS]
     table = [(name, name in READERS, name in WRITERS) for name in READERS | WRITERS]
-    assert sorted(rows) == sorted([*table, ("command", True, False)])
+    assert sorted(rows) == sorted([*table, *((name, True, False) for name in ASKED)])
 
 
 @pytest.mark.parametrize(

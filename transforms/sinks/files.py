@@ -120,6 +120,33 @@ class _Tally:
         )
 
 
+class LineFile:
+    """Keeps lines; the file is made when there is a first one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._partial = path.with_name(path.name + PARTIAL)
+        self._stream: IO[bytes] | None = None
+
+    def add(self, line: bytes) -> None:
+        """Write a line that has no end yet."""
+        try:
+            self._stream = self._stream or self._partial.open("wb")
+            self._stream.write(line + b"\n")
+        except OSError as exc:
+            raise _unwritable(self._path, exc) from exc
+
+    def close(self, *, whole: bool) -> None:
+        """Give the file its name, or remove it."""
+        if self._stream is None:
+            return
+        self._stream.close()
+        if whole:
+            os.replace(self._partial, self._path)
+        else:
+            self._partial.unlink(missing_ok=True)
+
+
 class RejectFile:
     """Keeps rejects in an Avro container; the file is made when there is a first one."""
 

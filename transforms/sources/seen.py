@@ -1,0 +1,55 @@
+"""What a span lets a state know: all that its reader saw and nobody rejected behind it."""
+
+from pathlib import Path
+
+import msgspec
+
+from schemas.known import Seen
+from schemas.record import Action
+from schemas.reject import Reject
+from schemas.span import Span
+from transforms.sinks.files import whole_file
+from transforms.sources.reading import DATABASE
+
+SEEN = ".seen.jsonl"
+"""How the names of these files end."""
+
+
+class SeenFile:
+    """Gathers what is seen; holds all of it, which is bounded by what a span may have.
+
+    A file that was rejected is not known. A row is, but without a digest, so that the next run
+    reads it by its key. An archive is not known either if one of its members was rejected.
+    """
+
+    def __init__(self, path: Path, span: Span) -> None:
+        self._path = path
+        self._is_of_rows = span.format == DATABASE
+        self._seen: dict[tuple[str, bool], Seen] = {}
+        self._places: dict[tuple[str, bool], tuple[str, bool]] = {}
+        self._spoiled: set[str] = set()
+
+    def add(self, seen: Seen) -> None:
+        """Take what the reader saw, before it yields what came of it."""
+        place = seen.known.key, seen.is_gone
+        self._seen[place] = seen
+        self._places[seen.known.url, seen.is_gone] = place
+
+    def reject(self, reject: Reject) -> None:
+        """Take back what was seen of the url that was rejected, if anything was."""
+        is_gone = reject.action == Action.DELETE.value
+        place = self._places.get((reject.url or "", is_gone))
+        if reject.url is None or place not in self._seen:
+            return
+        known = self._seen.pop(place).known
+        if known.parent is not None:
+            self._spoiled.add(known.parent)
+        if self._is_of_rows:
+            self._seen[place] = Seen(known=msgspec.structs.replace(known, digest=""))
+
+    def write(self) -> None:
+        """Write a line for each, if there are any."""
+        kept = [one for (key, _), one in self._seen.items() if key not in self._spoiled]
+        if kept:
+            with whole_file(self._path) as stream:
+                stream.writelines(msgspec.json.encode(one) + b"\n" for one in kept)
