@@ -54,7 +54,7 @@ def formats() -> None:
         click.echo(f"{row.name:<19}{uses:<12}{row.line}")
 
 
-@feedferry.command(cls=flags.ConvertCommand)
+@feedferry.command(cls=flags.ConvertCommand, short_help="Convert feeds, files or rows.")
 @flags.with_flags(*flags.READING, flags.OUTPUT, *flags.WRITING, *flags.RUNNING, *flags.TELLING)
 def convert(*, quiet: bool, verbose: int, **words: object) -> int:
     """Convert records, files or rows into chunk files of another format.
@@ -94,7 +94,9 @@ def convert(*, quiet: bool, verbose: int, **words: object) -> int:
     return run(options).exit_code
 
 
-@feedferry.command(cls=flags.ConvertCommand)
+@feedferry.command(
+    cls=flags.ConvertCommand, short_help="Say what convert would read, and what would come of it."
+)
 @flags.with_flags(*flags.READING, *flags.WRITING, *flags.TELLING)
 def plan(*, quiet: bool, verbose: int, **words: object) -> int:
     """Say what convert would read of a tree or a database, and what would come of it.
@@ -125,7 +127,7 @@ def plan(*, quiet: bool, verbose: int, **words: object) -> int:
     return run(options)
 
 
-@feedferry.command()
+@feedferry.command(short_help="Print a first mapping file for a database.")
 @click.option("--from", "from_format", metavar="database", help="What it is for.")
 @click.argument("connection", metavar="URL")
 @click.option("--table", metavar="NAME", help="Table to read.  [default: the only one]")
@@ -145,7 +147,7 @@ def init(connection: str, **words: str | None) -> int:
     return run(connection, **words)
 
 
-@feedferry.command()
+@feedferry.command(short_help="Say what is in files of records.")
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
 @click.option("--from", "from_format", metavar="FORMAT", help="Format to read; else it is sniffed.")
 @click.option("--head", metavar="N", help="Print the first N records in native form, count none.")

@@ -27,7 +27,13 @@ from pipelines.options import ConvertOptions, ProgressStyle, ReportFormat, docid
 from pipelines.progress import Reporter, Snapshot
 from pipelines.publish import publish
 from pipelines.report import Report, as_json_text, as_text
-from pipelines.sources import begin, cut_source, load_sources, remember
+from pipelines.sources import (
+    begin,
+    cut_source,
+    load_sources,
+    refuse_shared_urls,
+    remember,
+)
 from schemas.account import Account, check_balance
 from schemas.errors import (
     ConfigError,
@@ -78,11 +84,13 @@ def run(options: ConvertOptions) -> Report:
     sources = load_sources(spans, options)
     _prepare(output, fresh=options.fresh)
     work = output / WORK / _fingerprint(options, known_urls, spans)
+    _refuse_finished(output, options, work)
     _make_folder(work, output)
     settings = settings_of(options, known_urls, work, sources)
     begin(settings)
     FileSystems.set_options(_pipeline_options(options))
     listed = [part for span in spans for part in cut_source(span, settings, options)]
+    refuse_shared_urls(spans, settings)
     with _reporter(options, settings, listed):
         account = _account(
             group_spans(listed, span_bytes=options.span_bytes), options, settings, runner
@@ -120,6 +128,8 @@ def build(
 def _account(
     spans: list[Span], options: ConvertOptions, settings: Settings, runner: PipelineRunner
 ) -> Account:
+    if not spans:
+        return Account()
     path = Path(settings.folder) / "account.json"
     pipeline = beam.Pipeline(runner=runner, options=_pipeline_options(options))
     total = build(pipeline, spans, settings, span_bytes=options.span_bytes)
@@ -174,9 +184,13 @@ def _require_room(output: Path, options: ConvertOptions) -> None:
     inside = [name for name in options.inputs if _is_below(name, output)]
     if inside and options.fresh:
         raise ConfigError(f"INPUT: {inside[0]!r} is in -o {output}, which --fresh would remove")
+    _refuse_finished(output, options, output / WORK)
+
+
+def _refuse_finished(output: Path, options: ConvertOptions, work: Path) -> None:
+    """Raise ConfigError for what a run has left that no unfinished one at `work` goes on with."""
     standing = [name for name in _FINISHED if (output / name).exists()]
-    unfinished = (output / WORK).exists() and "report.json" not in standing
-    if standing and not options.fresh and not unfinished:
+    if standing and not options.fresh and not work.exists():
         raise ConfigError(
             f"-o {output}: holds {standing[0]} of a finished run; "
             "expected another folder, or --fresh"

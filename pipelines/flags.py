@@ -9,6 +9,9 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 Flag = Callable[[Verb], Verb]
 
 
+_LAST = "The run"
+
+
 class _SectionedOption(click.Option):
     """An option that stands under a heading of its own in the help."""
 
@@ -32,8 +35,8 @@ class ConvertCommand(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             row = parameter.get_help_record(ctx)
-            if row is not None:
-                sections.setdefault(getattr(parameter, "section", "Others"), []).append(row)
+            if row is not None and isinstance(parameter, click.Option):
+                sections.setdefault(getattr(parameter, "section", _LAST), []).append(row)
         for section, rows in sections.items():
             with formatter.section(section):
                 formatter.write_dl(rows)
@@ -62,7 +65,7 @@ _TREE = _section("Trees of files")
 _STATE = _section("What has changed")
 _STREAM = _section("Command streams and programs")
 _WRITE = _section("What is written")
-_RUN = _section("The run")
+_RUN = _section(_LAST)
 
 OUTPUT = _WRITE("-o", "--output", metavar="DIR", help="Folder of the run: chunks, rejects, report.")
 
@@ -88,7 +91,7 @@ READING = (
     _TREE("--charset", metavar="NAME", help="Of text that declares none and is not UTF-8."),
     _TREE("--path-metadata", is_flag=True, help="Parts of the path as metadata."),
     _TREE("--display-url", metavar="URL", help="What users are shown, with {path} in it."),
-    _TREE("--acl", metavar="posix|posix-inherited|CSV", help="Who may see them.  [default: none]"),
+    _TREE("--acl", metavar="posix|posix-inherited|public|CSV", help="Who may see them."),
     _TREE("--acl-namespace", metavar="NAME", help="Namespace of these users and groups."),
     _TREE("--acl-everyone", metavar="GROUP", help="Who the others of a file mode are."),
     _STATE("--state", metavar="FILE", help="What was sent: only what has changed since is read."),

@@ -16,7 +16,7 @@ from pipelines.convert import settings_of
 from pipelines.formats import DATABASE, FILES
 from pipelines.inputs import list_spans
 from pipelines.options import ConvertOptions, ReportFormat
-from pipelines.sources import cut_source, load_sources
+from pipelines.sources import cut_source, load_sources, refuse_shared_urls
 from schemas.errors import ConfigError, RecordError
 from schemas.feed import INCREMENTAL, Feed
 from schemas.record import Record
@@ -62,6 +62,7 @@ def run(options: ConvertOptions) -> int:
         _check(spans)
         settings = settings_of(options, (), Path(folder), load_sources(spans, options))
         plans = [_plan(span, settings, options) for span in spans]
+        refuse_shared_urls(spans, settings)
     if options.report_format is ReportFormat.JSON:
         values = [msgspec.to_builtins(one) for one in plans]
         told = {"version": VERSION, "sources": values}

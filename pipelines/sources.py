@@ -8,6 +8,9 @@ moves when all that the run made is published, and not before.
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
+from heapq import merge
+from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -25,13 +28,14 @@ from transforms.sinks.files import whole_file
 from transforms.sources import command, programs
 from transforms.sources.compare import compare
 from transforms.sources.files import cut_file
-from transforms.sources.listing import cut_listing, write_listing
+from transforms.sources.listing import Kind, cut_listing, read_listing, write_listing
 from transforms.sources.programs import Programs
 from transforms.sources.reading import Source
 from transforms.sources.safety import Counts, Safety, check_safety, counted
 from transforms.sources.seen import SEEN
 from transforms.sources.state import Stamp, check_state, move, open_state
-from transforms.sources.tree.patterns import check_patterns
+from transforms.sources.tree.acl_table import load_acl_table
+from transforms.sources.tree.patterns import check_patterns, judge
 from transforms.sources.tree.rules import Tree
 from transforms.sources.tree.urls import check_urls
 
@@ -39,6 +43,9 @@ LISTED_BYTES = 64 << 10
 """About how much of the listing of a program is a span: a thousand documents, which a resumed run
 need not ask for again.
 """
+
+STDOUT = "-"
+"""The output of what writes no files."""
 
 _GENERATION = "generation"
 
@@ -54,6 +61,9 @@ def load_sources(spans: Iterable[Span], options: ConvertOptions) -> dict[str, So
     if not any(span.format == FILES for span in spans):
         refuse_tree_flags(options)
     sources = {span.source: _load(span, options) for span in spans if span.format in _LOADERS}
+    for source in sources.values():
+        if isinstance(source, Tree) and "://" not in source.root and not source.only:
+            _check_outside(source, options)
     if options.state is not None:
         _check_one(spans, options.state)
     return sources
@@ -74,6 +84,19 @@ def cut_source(span: Span, settings: Settings, options: ConvertOptions) -> Itera
         yield from cut_database(span, settings, options)
     else:
         yield span
+
+
+def refuse_shared_urls(spans: Iterable[Span], settings: Settings) -> None:
+    """Raise ConfigError where trees that were listed share a path: one document would be lost."""
+    trees = [_stands_in(span, settings) for span in spans if span.format == FILES]
+    if len(trees) < 2:
+        return
+    for (key, one), (next_key, other) in pairwise(merge(*trees, key=itemgetter(0))):
+        if key == next_key:
+            raise ConfigError(
+                f"INPUT: {key!r} stands in {one!r} and in {other!r}, and would have one url;"
+                " expected a run for each, with a --base-url of its own"
+            )
 
 
 def begin(settings: Settings) -> None:
@@ -136,8 +159,26 @@ def _load_programs(span: Span, options: ConvertOptions) -> Programs:
     )
 
 
+def _check_outside(tree: Tree, options: ConvertOptions) -> None:
+    """Raise ConfigError where what a run writes would be read as documents, by it or the next."""
+    code_of = judge(tree)
+    output = None if options.output == STDOUT else options.output
+    for flag, name, slash in (("-o", output, "/"), ("--state", options.state, "")):
+        path, root = Path(name or "/").resolve(), Path(tree.root).resolve()
+        key = path.relative_to(root).as_posix() if path.is_relative_to(root) else None
+        if name and key is not None and (key == "." or not code_of(key + slash, None)):
+            cure = "" if key == "." else f", or --exclude {key + slash!r}"
+            raise ConfigError(
+                f"{flag} {name}: in the tree {tree.root!r}, whose files are documents; expected a"
+                f" place outside{cure}"
+            )
+
+
 def _load_tree(span: Span, options: ConvertOptions) -> Tree:
-    return check_patterns(check_urls(tree_of(span, options)))
+    tree = check_patterns(check_urls(tree_of(span, options)))
+    if tree.acl is not None and tree.acl.table is not None:
+        load_acl_table(tree.acl.table)
+    return tree
 
 
 def _load_mapping(span: Span, _options: ConvertOptions) -> Source:
@@ -178,6 +219,14 @@ def _list_tree(tree: Tree, path: Path, options: ConvertOptions) -> None:
         write_listing(counted(changes, counts), unchecked)
         check_safety(counts, known=state.count, safety=_safety(options))
     unchecked.replace(path)
+
+
+def _stands_in(span: Span, settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield the paths in a tree of which something is sent, each with the name of the tree."""
+    with (Path(settings.folder) / f"{span.name}.listing").open("rb") as stream:
+        for _, listed in read_listing(stream):
+            if listed.kind in (Kind.FILE, Kind.FOLDER):
+                yield listed.key, span.source
 
 
 def _listed_at(listing: Path) -> Path:

@@ -5,14 +5,16 @@ done, so that a run that is started again goes on with the same one.
 """
 
 import itertools
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from pipelines.formats import FILES
 from pipelines.options import ConvertOptions
-from schemas.errors import ConfigError, FormatError
+from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import is_web
 from schemas.span import Span
 from transforms.sources.files import open_span, sniff_format
@@ -23,6 +25,7 @@ SNIFFED_FILES = 100
 
 POSIX = "posix"
 POSIX_INHERITED = "posix-inherited"
+PUBLIC = "public"
 _GLOB_CHARS = frozenset("*?[")
 _MARKUP = frozenset({"gsa-feed", "gsa-groups", "thunderstone"})
 _BEFORE_MARKUP = b" \t\r\n\0\xef\xbb\xbf\xfe\xff"
@@ -33,12 +36,16 @@ _PLAIN = frozenset({"native", "groups-csv"})  # any JSON or CSV looks like them
 def is_tree(name: str) -> bool:
     """Whether an input whose format nobody names is a folder of documents rather than of feeds.
 
-    Raises ConfigError where it seems to be one of both.
+    Raises ConfigError where it seems to be one of both, SourceError where it cannot be listed.
     """
     if "://" in name:
         return name.endswith("/")
     if not Path(name).is_dir():
         return False
+    try:
+        os.scandir(name).close()
+    except OSError as exc:
+        raise SourceError(f"{name}: {exc.strerror}; expected a folder that can be listed") from exc
     feed = other = None
     for path in itertools.islice(_files_below(Path(name)), SNIFFED_FILES):
         found = _format_of(path)
@@ -62,20 +69,20 @@ def list_roots(inputs: tuple[str, ...]) -> list[Span]:
     """
     for name in inputs:
         check_name(name)
-    pairs = [_root_of(name) for name in inputs]
-    spans = []
-    for ordinal, (root, group) in enumerate(itertools.groupby(pairs, key=_first)):
-        only = sorted({name for _, name in group if name is not None})
-        spans.append(root_span(root, ordinal=ordinal, only=tuple(only)))
-    return spans
+    roots: dict[str, tuple[str, set[str | None]]] = {}
+    for root, file in map(_root_of, inputs):
+        roots.setdefault(_path_of(root), (root, set()))[1].add(file)
+    return [
+        root_span(root, ordinal=ordinal, only=_only(files))
+        for ordinal, (root, files) in enumerate(roots.values())
+    ]
 
 
 def root_span(root: str, *, ordinal: int, only: tuple[str, ...] = ()) -> Span:
     """Return the span of a tree; its `context` are the files that are to be read, if not all."""
-    path = root if "://" in root else str(Path(root).absolute())
     return Span(
         source=root,
-        path=path.rstrip("/") or path,
+        path=_path_of(root),
         source_ordinal=ordinal,
         format=FILES,
         context=msgspec.json.encode(only) if only else b"",
@@ -101,12 +108,13 @@ def tree_of(span: Span, options: ConvertOptions) -> Tree:
         states_paths=options.path_metadata,
         charset=options.charset,
         acl=_acl(options, is_remote="://" in span.path),
+        is_public=options.acl == PUBLIC,
         is_remembered=options.state is not None,
     )
 
 
 def _acl(options: ConvertOptions, *, is_remote: bool) -> TreeAcl | None:
-    if options.acl is None:
+    if options.acl in (None, PUBLIC):
         return None
     if options.acl not in (POSIX, POSIX_INHERITED):
         return TreeAcl(table=str(Path(options.acl).absolute()))
@@ -122,16 +130,20 @@ def _acl(options: ConvertOptions, *, is_remote: bool) -> TreeAcl | None:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """Yield files that are not hidden, a folder at a time, in no order that matters."""
+    """Yield files that are not hidden, a folder at a time, in no order that matters.
+
+    What cannot be looked into tells nothing, and is passed over.
+    """
     folders = [folder]
     while folders:
-        for path in folders.pop().iterdir():
-            if path.name.startswith("."):
-                continue
-            if path.is_dir() and not path.is_symlink():
-                folders.append(path)
-            elif path.is_file():
-                yield path
+        with suppress(OSError), os.scandir(folders.pop()) as found:
+            for one in found:
+                if one.name.startswith("."):
+                    continue
+                if one.is_dir(follow_symlinks=False):
+                    folders.append(Path(one.path))
+                elif one.is_file() and os.access(one.path, os.R_OK):
+                    yield Path(one.path)
 
 
 def _format_of(path: Path) -> str | None:
@@ -154,8 +166,14 @@ def check_name(name: str) -> None:
         raise ConfigError(f"INPUT: {name!r}; expected a name in UTF-8") from exc
 
 
-def _first(pair: tuple[str, str | None]) -> str:
-    return pair[0]
+def _path_of(root: str) -> str:
+    path = root if "://" in root else str(Path(root).absolute())
+    return path.rstrip("/") or path
+
+
+def _only(files: set[str | None]) -> tuple[str, ...]:
+    """The files that are named; none where the folder is as well, so that all of it is read."""
+    return () if None in files else tuple(sorted(file for file in files if file is not None))
 
 
 def _root_of(name: str) -> tuple[str, str | None]:

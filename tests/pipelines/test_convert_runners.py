@@ -5,17 +5,18 @@ import hashlib
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import grpc  # type: ignore[import-untyped]  # its stubs are a package of their own
 import pytest
 
 from archives import ACL, BROKEN, DELETED, document, documents, gsa_feed, put
-from runs import ROOT, convert, keep_levels, manifest
+from runs import ROOT, chunks, convert, keep_levels, manifest
 
 PAGE = "plan " * 6_000
 PROTECTED = [document(number, text=PAGE, inside=ACL) for number in range(40, 50)]
@@ -177,3 +178,29 @@ def test_a_worker_pool_tells_what_stopped_a_run(flags: list[str], tmp_path: Path
     run = portable(tmp_path, source, "-o", "out", "--to", "thunderstone", flags=flags)
 
     assert run.returncode == 3, run.stdout
+
+
+def test_a_tree_and_a_database_are_read_the_same_by_a_pool_of_workers(
+    flags: list[str], tmp_path: Path
+) -> None:
+    for number in range(40):
+        put(tmp_path / f"docs/{number % 7}/{number}.txt", b"plan " * 1_000)
+    with closing(sqlite3.connect(tmp_path / "plans.db")) as connection, connection:
+        connection.execute("CREATE TABLE plans (id INTEGER PRIMARY KEY, body TEXT)")
+        rows = [(number, "plan " * 1_000) for number in range(40)]
+        connection.executemany("INSERT INTO plans VALUES (?, ?)", rows)
+    mapping = "connection: sqlite:///plans.db\ntable: plans\nurl: https://p.example.com/{id}\n"
+    put(tmp_path / "plans.yaml", mapping.encode())
+    words = ("--to", "gsa-feed", "--datasource", "plans", "--span-bytes", "50KB", "-o")
+    tree = (str(tmp_path / "docs"), "--base-url", "https://docs.example.com/", *words)
+    rows_of = (str(tmp_path / "plans.yaml"), "--from", "database", *words)
+    codes = [convert(*tree, str(tmp_path / "1")), convert(*rows_of, str(tmp_path / "2"))]
+    runs = [
+        portable(tmp_path, *tree, "3", flags=flags),
+        portable(tmp_path, *rows_of, "4", flags=flags),
+    ]
+
+    assert [*codes, *(run.returncode for run in runs)] == [0, 0, 0, 0], runs
+    assert digest(tmp_path / "3") == digest(tmp_path / "1")
+    assert digest(tmp_path / "4") == digest(tmp_path / "2")
+    assert len(chunks(tmp_path / "3")) == len(chunks(tmp_path / "4")) > 3

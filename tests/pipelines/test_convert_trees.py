@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +116,6 @@ def test_a_feed_that_is_crawled_has_urls_only(tree: Path) -> None:
 
 
 def test_archives_are_left_out_or_opened(here: Path, tree: Path) -> None:
-    import zipfile
-
     with zipfile.ZipFile(tree / "old.zip", "w") as archive:
         archive.writestr("inner/deep.txt", "hello")
     convert("pdfs", *BASE, "-o", "out")
@@ -300,3 +300,186 @@ def test_contents_are_compressed_on_request(tree: Path) -> None:
     put(tree / "long.txt", b"rope and sail, " * 1000)
     convert("pdfs", *BASE, "-o", "out", "--content-encoding", "zlib")
     assert b'<content encoding="base64compressed">' in chunks("out")[0]
+
+
+def test_what_others_may_not_read_is_not_made_public(tree: Path) -> None:
+    (tree / "zebra.csv").chmod(0o640)
+    (tree / "hull 121").chmod(0o750)
+    convert("pdfs", *BASE, "-o", "out")
+    secure = [
+        record.split('"')[1]
+        for record in chunks("out")[0].decode().split("<record ")
+        if 'authmethod="httpbasic"' in record
+    ]
+    assert secure == [
+        "https://docs.example.com/hull%20121/index.html",
+        "https://docs.example.com/hull%20121/parts.txt",
+        "https://docs.example.com/zebra.csv",
+    ]
+    assert report("out")["account"]["notices"]["not-public"]["count"] == 3
+
+
+def test_all_is_public_if_its_user_says_so(tree: Path) -> None:
+    (tree / "zebra.csv").chmod(0o600)
+    convert("pdfs", *BASE, "-o", "out", "--acl", "public")
+    assert b"authmethod" not in chunks("out")[0]
+
+
+def test_a_target_that_cannot_keep_it_shut_stops_the_run(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / "zebra.csv").chmod(0o600)
+    words = ("--from", "files", "--to", "thunderstone", "--base-url", "https://docs.example.com/")
+    code = convert("pdfs", *words, "-o", "out")
+    assert code == 3
+    assert "acl: none, but the document is secure" in capsys.readouterr().err
+
+
+def test_a_file_that_is_shut_later_is_sent_again(tree: Path) -> None:
+    age(tree)
+    convert("pdfs", *STATE, "-o", "one")
+    (tree / "zebra.csv").chmod(0o600)
+    convert("pdfs", *STATE, "-o", "two")
+    assert urls("two") == ["https://docs.example.com/zebra.csv"]
+    assert b'authmethod="httpbasic"' in chunks("two")[0]
+
+
+ACL = b'<record><acl><principal scope="user" access="permit">ida</principal></acl></record>'
+
+
+def pack(path: Path, *names: str) -> None:
+    """Write a zip archive of texts that say their own names."""
+    with zipfile.ZipFile(path, "w") as archive:
+        list(map(archive.writestr, names, names))
+
+
+def test_an_empty_folder_is_a_run_of_nothing(here: Path) -> None:
+    (here / "none").mkdir()
+    code = convert("none", "--from", "files", *BASE, "-o", "out")
+    assert (code, report("out")["account"]["read"]) == (0, {})
+
+
+def test_all_may_be_deleted_where_that_is_wanted(tree: Path) -> None:
+    convert("pdfs", *STATE, "-o", "one")
+    shutil.rmtree(tree)
+    tree.mkdir()
+    safe = ("--max-delete-percent", "100", "--min-records", "0")
+    code = convert("pdfs", "--from", "files", *STATE, *safe, "-o", "two")
+    assert (code, len(urls("two"))) == (0, 5)
+
+
+def test_files_of_several_folders_may_be_named_in_any_order(here: Path, tree: Path) -> None:
+    put(here / "more/rope.txt", b"rope")
+    names = ("pdfs/plan.pdf", "more/rope.txt", "pdfs/zebra.csv")
+    convert(*names, "--from", "files", *BASE, "-o", "out")
+    assert urls("out") == [
+        "https://docs.example.com/plan.pdf",
+        "https://docs.example.com/zebra.csv",
+        "https://docs.example.com/rope.txt",
+    ]
+
+
+def test_two_folders_with_one_path_are_not_one_feed(
+    here: Path, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(here / "more/plan.pdf", b"another plan")
+    code = convert("pdfs", "more", "--from", "files", *BASE, "-o", "out")
+    assert (code, capsys.readouterr().err) == (
+        2,
+        "feedferry: INPUT: 'plan.pdf' stands in 'pdfs' and in 'more', and would have one url;"
+        " expected a run for each, with a --base-url of its own\n",
+    )
+
+
+def test_a_file_whose_acl_is_behind_a_link_is_not_sent_without_it(tree: Path) -> None:
+    (tree / "plan.pdf.metadata.xml").symlink_to("nowhere.xml")
+    code = convert("pdfs", *BASE, "-o", "out")
+    assert (code, report("out")["account"]["reject_codes"]) == (1, {"bad-sidecar": 1})
+    assert "https://docs.example.com/plan.pdf" not in urls("out")
+
+
+def test_members_have_the_acl_that_a_sidecar_gives_their_archive(tree: Path) -> None:
+    pack(tree / "old.zip", "a.txt", "b.txt")
+    put(tree / "old.zip.metadata.xml", ACL)
+    convert("pdfs", *BASE, "-o", "out", "--open-archives", "--include", "old.zip/")
+    assert len(urls("out")) == 2
+    assert chunks("out")[0].count(b">ida</principal>") == 2
+
+
+def test_members_have_the_acl_of_new_rules_as_well(here: Path, tree: Path) -> None:
+    pack(tree / "old.zip", "a.txt")
+    age(tree)
+    opened = ("--open-archives", "--include", "old.zip/", *STATE)
+    acl = put(here / "acl.csv", b"pattern,access,scope,name\n**,permit,group,staff\n")
+    convert("pdfs", *opened, "-o", "one")
+    convert("pdfs", *opened, "-o", "two", "--acl", acl)
+    assert chunks("two")[0].count(b">staff</principal>") == 1
+
+
+def test_members_are_deleted_when_archives_are_not_opened_any_more(tree: Path) -> None:
+    pack(tree / "old.zip", "a.txt")
+    age(tree)
+    convert("pdfs", *STATE, "-o", "one", "--open-archives")
+    convert("pdfs", *STATE, "-o", "two")
+    convert("pdfs", *STATE, "-o", "three")
+    assert "https://docs.example.com/old.zip/a.txt deleted" in urls("two")
+    assert report("three")["account"]["filter_codes"]["archive"] == 1
+
+
+def test_members_beside_a_rejected_one_are_known(tree: Path) -> None:
+    pack(tree / "old.zip", "a.txt", "b.txt", "../c.txt")
+    age(tree)
+    convert("pdfs", *STATE, "-o", "one", "--open-archives")
+    pack(tree / "old.zip", "a.txt", "../c.txt")
+    convert("pdfs", *STATE, "-o", "two", "--open-archives")
+    (tree / "old.zip").unlink()
+    convert("pdfs", *STATE, "-o", "three", "--open-archives")
+    assert urls("two") == ["https://docs.example.com/old.zip/b.txt deleted"]
+    assert urls("three") == ["https://docs.example.com/old.zip/a.txt deleted"]
+
+
+def test_a_document_that_became_an_archive_is_deleted(tree: Path) -> None:
+    put(tree / "report", b"a plain text")
+    age(tree)
+    convert("pdfs", *STATE, "-o", "one", "--open-archives")
+    pack(tree / "report", "a.txt")
+    convert("pdfs", *STATE, "-o", "two", "--open-archives")
+    put(tree / "report", b"a plain text")
+    convert("pdfs", *STATE, "-o", "three", "--open-archives")
+    member = "https://docs.example.com/report/a.txt"
+    assert urls("two") == [member, "https://docs.example.com/report deleted"]
+    assert urls("three") == ["https://docs.example.com/report", f"{member} deleted"]
+
+
+def test_a_run_that_was_killed_behind_its_report_moves_the_state(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    age(tree)
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.convert.remember", kill)
+        killed = convert("pdfs", *STATE, "-o", "out")
+    before = chunks("out")
+    code = convert("pdfs", *STATE, "-o", "out")
+    convert("pdfs", *STATE, "-o", "two")
+    assert (killed != 0, code, chunks("out") == before) == (True, 0, True)
+    assert report("two")["account"]["written"] == {}
+
+
+def test_a_run_does_not_go_on_in_the_folder_of_another(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.convert.remember", kill)
+        convert("pdfs", *STATE, "-o", "out", "-q")
+    capsys.readouterr()
+    code = convert("pdfs", *STATE, "-o", "out", "--path-metadata")
+    assert (code, capsys.readouterr().err) == (
+        2,
+        "feedferry: -o out: holds chunks of a finished run; expected another folder, or --fresh\n",
+    )

@@ -12,7 +12,9 @@ Of each key comes at most one line of what is to be deleted, and then one of wha
 A GONE line without a url deletes nothing and is only to be forgotten: an archive, which was no
 document itself, or a document whose url another one has now. The members of an archive that is
 GONE are so too; of one that has changed they are in `members`, and whoever reads it deletes those
-that it does not find, or finds at another url.
+that it does not find, or finds at another url. A document that has changed is its own only member,
+for it may be found to be an archive now, as an archive may be found to be a document. Where all is
+sent as if it were new, members have no digest.
 """
 
 import sqlite3
@@ -47,8 +49,8 @@ def compare(
 
 
 def is_folder(line: Listed) -> bool:
-    """Whether the line is about a folder, whatever became of it."""
-    return line.key.endswith("/")
+    """Whether the line is about a folder, whatever became of it; the key of the root is empty."""
+    return not line.key or line.key.endswith("/")
 
 
 class _Comparison:
@@ -90,7 +92,7 @@ class _Comparison:
     def _leave(self, line: Listed, known: Known | None) -> None:
         """Keep what the state has of it, and of all below; few keys begin like one another."""
         key = line.key
-        beginning = key if is_folder(line) or not key else f"{key}/"
+        beginning = key if is_folder(line) else f"{key}/"
         before = (one for one in self._untold if one >= key or key.startswith(one))
         self._untold = (*before, beginning)
         if known is not None:
@@ -111,8 +113,20 @@ class _Comparison:
             return
         if has_moved and not self._claims.has(known):
             yield self._deletion(known)
-        members = () if known.url else self._state.members_of(known.key)
-        yield msgspec.structs.replace(line, known=known if is_alike else None, members=members)
+        yield msgspec.structs.replace(
+            line,
+            known=known if is_alike else None,
+            members=() if has_moved or line.kind is Kind.FOLDER else self._before(known),
+        )
+
+    def _before(self, known: Known) -> tuple[Known, ...]:
+        """What was sent of a file: itself, or the members of an archive."""
+        if known.url:
+            return () if self._claims.has(known) else (known,)
+        members = self._state.members_of(known.key)
+        if self._is_anew:
+            return tuple(msgspec.structs.replace(member, digest="") for member in members)
+        return members
 
     def _has_same_time(self, line: Listed, known: Known) -> bool:
         """Whether the times show that it is the same; of a folder they only show its files."""

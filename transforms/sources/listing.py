@@ -41,7 +41,8 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     it is opened. A FILE is to be read; of a FOLDER only the ACL is sent; what is GONE is to be
     deleted at `url`. `code` and `reason` tell why it was FILTERED or REJECTED. `around` is what
     decides over its record beside its content, `sidecars` the paths of files that describe it.
-    `known` is what the state has of it, `members` what it has of those of an archive.
+    `known` is what the state has of it, `members` what was sent of it, each at a url of its own:
+    what the state has of the members of an archive, or of a document.
     """
 
     key: str

@@ -19,7 +19,8 @@ class SeenFile:
     """Gathers what is seen; holds all of it, which is bounded by what a span may have.
 
     A file that was rejected is not known. A row is, but without a digest, so that the next run
-    reads it by its key. An archive is not known either if one of its members was rejected.
+    reads it by its key. An archive of which a member was rejected is known without its time, so
+    that the next run reads it again: its other members are known by it.
     """
 
     def __init__(self, path: Path, span: Span) -> None:
@@ -49,7 +50,13 @@ class SeenFile:
 
     def write(self) -> None:
         """Write a line for each, if there are any."""
-        kept = [one for (key, _), one in self._seen.items() if key not in self._spoiled]
-        if kept:
+        if self._seen:
             with whole_file(self._path) as stream:
+                kept = map(self._kept, self._seen.values())
                 stream.writelines(msgspec.json.encode(one) + b"\n" for one in kept)
+
+    def _kept(self, seen: Seen) -> Seen:
+        if seen.known.key not in self._spoiled:
+            return seen
+        known = msgspec.structs.replace(seen.known, modified_ns=None)
+        return msgspec.structs.replace(seen, known=known)

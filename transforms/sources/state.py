@@ -2,7 +2,8 @@
 
 A run reads it, and moves it on in one transaction when it has succeeded: whoever is killed in the
 middle of that leaves it as it was. It keeps a `Known` for each document; besides, for each archive
-that was opened, one without a url. The key of a folder, of which only an ACL is sent, ends in `/`.
+that was opened, one without a url. The key of a folder, of which only an ACL is sent, ends in `/`,
+or is empty, as that of the root is.
 """
 
 import os
@@ -40,7 +41,7 @@ _COLUMNS = "SELECT key, url, size, modified_ns, around, digest, parent FROM know
 _HEAD = "SELECT generation, documents, source, rules, mark, listed_at_ns, run FROM head"
 _REMEMBER = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
 _FORGET = "DELETE FROM known WHERE key = ?"
-_COUNT = "SELECT count(*) FROM known WHERE url <> '' AND substr(key, -1) <> '/'"
+_COUNT = "SELECT count(*) FROM known WHERE url <> '' AND key <> '' AND substr(key, -1) <> '/'"
 _SHARED = "SELECT EXISTS (SELECT 1 FROM known WHERE url <> '' GROUP BY url HAVING count(*) > 1)"
 
 

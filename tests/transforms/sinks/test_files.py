@@ -14,7 +14,7 @@ from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.chunk import Frame
-from transforms.sinks.files import ChunkFiles, RejectFile, whole_file, write_json
+from transforms.sinks.files import ChunkFiles, LineFile, RejectFile, whole_file, write_json
 
 A = Record(url="http://www.example.com/a", action=Action.ADD)
 B = Record(url="http://www.example.com/b", action=Action.DELETE)
@@ -296,3 +296,46 @@ def test_no_rejects_make_no_file(tmp_path: Path) -> None:
     RejectFile(tmp_path / "r.avro").close(whole=True)
 
     assert names(tmp_path) == []
+
+
+def test_lines_are_kept_in_order(tmp_path: Path) -> None:
+    lines = LineFile(tmp_path / "urls.txt")
+    lines.add(b"b")
+    lines.add(b"a")
+    lines.close(whole=True)
+
+    assert (tmp_path / "urls.txt").read_bytes() == b"b\na\n"
+
+
+def test_lines_have_a_temporary_name_until_all_are_there(tmp_path: Path) -> None:
+    lines = LineFile(tmp_path / "urls.txt")
+    lines.add(b"a")
+    before = [path.name for path in tmp_path.iterdir()]
+    lines.close(whole=True)
+
+    assert before == ["urls.txt.partial"]
+    assert [path.name for path in tmp_path.iterdir()] == ["urls.txt"]
+
+
+def test_lines_of_a_span_that_was_stopped_are_removed(tmp_path: Path) -> None:
+    lines = LineFile(tmp_path / "urls.txt")
+    lines.add(b"a")
+    lines.close(whole=False)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_no_lines_make_no_file(tmp_path: Path, whole: bool) -> None:
+    LineFile(tmp_path / "urls.txt").close(whole=whole)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_that_cannot_be_written_is_fatal(tmp_path: Path) -> None:
+    with pytest.raises(FatalError) as caught:
+        LineFile(tmp_path / "none/urls.txt").add(b"a")
+
+    assert str(caught.value) == (
+        f"{tmp_path}/none/urls.txt: No such file or directory; expected to write there"
+    )

@@ -132,7 +132,7 @@ def test_a_new_document_is_as_it_was_listed(state: Remembering) -> None:
 def test_a_document_that_has_changed_is_as_it_was_listed(state: Remembering, line: Listed) -> None:
     state.knows(known("a"))
 
-    assert state.against(line) == [line]
+    assert state.against(line) == [changed(line, members=(known("a"),))]
 
 
 @pytest.mark.parametrize("modified_ns", [OLD_NS + 1, OLD_NS - 1])
@@ -142,7 +142,7 @@ def test_a_document_with_another_time_is_to_be_compared(
     state.knows(known("a"))
     line = file("a", modified_ns=modified_ns)
 
-    assert state.against(line) == [changed(line, known=known("a"))]
+    assert state.against(line) == [changed(line, known=known("a"), members=(known("a"),))]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_document_that_was_written_when_it_was_listed_is_to_be_compared(
     young = known("a", modified_ns=modified_ns)
     line = file("a", modified_ns=modified_ns)
 
-    assert state.knows(young).against(line) == [changed(line, known=young)]
+    assert state.knows(young).against(line) == [changed(line, known=young, members=(young,))]
 
 
 def test_a_document_that_was_written_long_enough_before_is_unchanged(state: Remembering) -> None:
@@ -168,7 +168,9 @@ def test_a_document_without_a_time_is_to_be_compared(state: Remembering) -> None
     timeless = known("a", modified_ns=None)
     line = file("a", modified_ns=None)
 
-    assert state.knows(timeless).against(line) == [changed(line, known=timeless)]
+    expected = changed(line, known=timeless, members=(timeless,))
+
+    assert state.knows(timeless).against(line) == [expected]
 
 
 def test_the_url_of_before_is_gone_first(state: Remembering) -> None:
@@ -259,7 +261,7 @@ def test_a_folder_that_is_not_listed_is_gone(state: Remembering) -> None:
     assert state.against() == [gone("a/"), gone("a/b")]
 
 
-@pytest.mark.parametrize(("key", "expected"), [("a/", True), ("a", False)])
+@pytest.mark.parametrize(("key", "expected"), [("a/", True), ("a", False), ("", True)])
 def test_a_folder_is_known_by_its_key(key: str, expected: bool) -> None:
     assert is_folder(filtered(key)) is expected
 
@@ -267,17 +269,35 @@ def test_a_folder_is_known_by_its_key(key: str, expected: bool) -> None:
 def test_with_other_rules_all_is_new(state: Remembering) -> None:
     state.knows(known("a"), known("b"))
 
-    assert state.against(file("a"), rules="r2") == [file("a"), gone("b")]
+    assert state.against(file("a"), rules="r2") == [
+        changed(file("a"), members=(known("a"),)),
+        gone("b"),
+    ]
 
 
 def test_with_a_refresh_all_is_new(state: Remembering) -> None:
     state.knows(known("a"), Known(key="b/", url=url_of("b/")), known("c"))
 
     assert state.against(file("a"), folder("b/"), is_refresh=True) == [
-        file("a"),
+        changed(file("a"), members=(known("a"),)),
         folder("b/"),
         gone("c"),
     ]
+
+
+def test_with_other_rules_members_of_archives_are_new_too(state: Remembering) -> None:
+    inner = member("a.zip/b", "a.zip")
+    state.knows(archive("a.zip"), msgspec.structs.replace(inner, digest="d1"))
+
+    assert state.against(file("a.zip"), rules="r2") == [changed(file("a.zip"), members=(inner,))]
+
+
+def test_a_document_whose_url_another_one_has_now_is_not_to_be_deleted(state: Remembering) -> None:
+    state.knows(known("a"))
+
+    taken = changed(file("0"), url=url_of("a"))
+
+    assert state.against(taken, file("a", size=6)) == [taken, file("a", size=6)]
 
 
 def test_members_of_an_archive_as_it_was_stay(state: Remembering) -> None:

@@ -246,8 +246,9 @@ def test_members_of_an_archive_that_is_gone_stay_until_they_are_seen_to_be(path:
 
 
 def test_documents_are_counted_without_archives_and_folders(path: Path) -> None:
+    root = Known(key="", url="http://docs.example.com/")
     folder = Known(key="a/", url="http://docs.example.com/a/")
-    count = move(path, seen(ARCHIVE, MEMBER, folder, REPORT), before=0, stamp=STAMP)
+    count = move(path, seen(root, ARCHIVE, MEMBER, folder, REPORT), before=0, stamp=STAMP)
 
     with open_state(path) as state:
         assert (count, state.count) == (2, 2)

@@ -54,9 +54,8 @@ class Documents:
         self._tell(known, is_gone=True)
         if not known.url:
             return []
-        acl = (
-            Acl(alone=True) if known.key.endswith("/") else None
-        )  # of a folder nothing else was sent
+        is_folder = not known.key or known.key.endswith("/")
+        acl = Acl(alone=True) if is_folder else None  # of a folder nothing else was sent
         place = self._provenance()
         return [Record(url=known.url, action=Action.DELETE, acl=acl, provenance=place)]
 
@@ -116,21 +115,25 @@ class Documents:
         except RecordError as exc:
             return [self.rejected(listed, exc)]
         self._tell(known)
-        return [described]
+        if described.crawl is None or not described.crawl.secure:
+            return [described]
+        detail = f"{listed.key!r}: not for others to read; sent as secure, as it has no ACL"
+        return [self._notice("not-public", f"{detail}: --acl posix makes one"), described]
 
     def _noticed(self, listed: Listed, detected: Detected) -> list[Found]:
         if detected.notice is None:
             return []
         detail = f"{listed.key!r}: {detected.named} by its name; sent as {detected.mimetype},"
-        return [
-            Notice(
-                code=detected.notice,
-                detail=f"{detail} which its content shows",
-                source=self._span.source,
-                span=self._span.ordinal,
-                offset=self.offset,
-            )
-        ]
+        return [self._notice(detected.notice, f"{detail} which its content shows")]
+
+    def _notice(self, code: str, detail: str) -> Notice:
+        return Notice(
+            code=code,
+            detail=detail,
+            source=self._span.source,
+            span=self._span.ordinal,
+            offset=self.offset,
+        )
 
     def _known(self, listed: Listed, state: State) -> Known:
         return Known(

@@ -36,8 +36,8 @@ class Members:
     ) -> Iterator[Found]:
         """Yield what is found in an archive; `stream` is what it holds, if it is open already.
 
-        Deletions are told only where it was read to its end; it is remembered if nothing in it was
-        rejected, so that it is read again otherwise.
+        Deletions are told only where it was read to its end. It is remembered as soon as a member
+        is; where something of it was rejected, as one that is to be read again.
         """
         opened = _Opened(archive)
         try:
@@ -51,12 +51,12 @@ class Members:
             return
         except RecordError as exc:
             yield self._documents.rejected(archive, exc)
+            yield from self._torn(opened)
             return
         if opened.is_empty:
             yield self._documents.filtered(archive, "empty")
         yield from self._gone(opened)
-        if opened.state and not opened.has_rejects:
-            self._documents.remembered(_known(archive, opened.state))
+        self._remember(opened)
 
     def _read(self, opened: "_Opened", stream: IO[bytes], mimetype: str | None) -> Iterator[Found]:
         archive = opened.archive
@@ -97,7 +97,8 @@ class Members:
     def _listed(self, opened: "_Opened", member: Member) -> Listed:
         """The member as if it were a file of the tree, in a folder that is called as the archive.
 
-        Where the archive may be read, its members may; so what is around it is around them.
+        Where the archive may be read, its members may; so what is around it is around them, and
+        what describes it describes them.
         """
         archive = opened.archive
         key = f"{archive.key}/{member.path}"
@@ -113,6 +114,7 @@ class Members:
             listed,
             url=f"{archive.url}/{quote(member.path, safe='/', errors='surrogateescape')}",
             around=archive.around,
+            sidecars=archive.sidecars,
             known=opened.known.get(key),
         )
 
@@ -120,6 +122,29 @@ class Members:
         for known in opened.archive.members:
             if known.key not in opened.present:
                 yield from self._documents.deleted(known)
+
+    def _torn(self, opened: "_Opened") -> Iterator[Found]:
+        """What came before the damage stands, and what was a document here does not."""
+        if not opened.present:
+            return
+        for known in opened.archive.members:
+            if known.key == opened.archive.key:
+                yield from self._documents.deleted(known)
+        opened.has_rejects = True
+        self._remember(opened)
+
+    def _remember(self, opened: "_Opened") -> None:
+        archive = opened.archive
+        state = opened.state or State(archive.size, archive.modified_ns)
+        self._documents.remembered(
+            Known(
+                key=archive.key,
+                url="",
+                size=state.size,
+                modified_ns=None if opened.has_rejects else state.modified_ns,
+                around=archive.around,
+            )
+        )
 
 
 class _Opened:
@@ -132,13 +157,3 @@ class _Opened:
         self.state: State | None = None
         self.has_rejects = False
         self.is_empty = True
-
-
-def _known(archive: Listed, state: State) -> Known:
-    return Known(
-        key=archive.key,
-        url="",
-        size=state.size,
-        modified_ns=state.modified_ns,
-        around=archive.around,
-    )

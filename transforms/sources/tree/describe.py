@@ -1,6 +1,7 @@
 """What describes a file beside its content: sidecars, its path, its display url and its ACL."""
 
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import IO
 
 import msgspec
@@ -13,6 +14,7 @@ from transforms.sources.tree.posix_acl import PosixAcls
 from transforms.sources.tree.rules import Tree
 from transforms.sources.tree.sidecars import read_sidecars
 from transforms.sources.tree.urls import display_url_of, folder_url_of, path_metadata
+from transforms.sources.tree.walk_around import SHUT
 
 Describe = Callable[[Listed, Record], Record]
 """Adds to a record what describes its file; raises RecordError where that cannot be told."""
@@ -23,24 +25,33 @@ AclOf = Callable[[Listed], Acl | None]
 def describer(tree: Tree, open_file: Callable[[str], IO[bytes]]) -> Describe:
     """Return the function that describes the files of a tree; `open_file` takes their paths.
 
-    An ACL that a sidecar states stands before those that the tree has. Raise ConfigError where the
-    table of ACLs cannot be used.
+    An ACL that a sidecar states stands before those that the tree has. Without any, what others may
+    not read is secure: an appliance then asks who may see it, rather than show it to everyone.
+    Raise ConfigError where the table of ACLs cannot be used.
     """
     acl_of = _acl_of(tree)
     make_display_url = display_url_of(tree)
+    # The members of an archive come one behind the other, and have the same sidecars.
+    read_once = lru_cache(maxsize=1)(partial(read_sidecars, open_file=open_file))
 
     def describe(listed: Listed, record: Record) -> Record:
-        said = read_sidecars(listed.sidecars, open_file)
+        said = read_once(listed.sidecars)
         paths = path_metadata(listed.key) if tree.states_paths else ()
+        crawl = _shown_at(make_display_url(listed.key), record.crawl)
         return msgspec.structs.replace(
             record,
             metadata=record.metadata + said.metadata + paths,
             acl=acl_of(listed) if said.acl is None else said.acl,
             overwrite_acls=said.overwrite_acls,
-            crawl=_shown_at(make_display_url(listed.key), record.crawl),
+            crawl=_secure(crawl) if said.acl is None and is_marked_shut(listed) else crawl,
         )
 
     return describe
+
+
+def is_marked_shut(listed: Listed) -> bool:
+    """Whether others may not read a file of which no ACL tells who may."""
+    return SHUT in listed.around.split()
 
 
 def folder_acl(tree: Tree) -> Callable[[Listed], Acl]:
@@ -90,3 +101,7 @@ def _shown_at(display_url: str | None, crawl: Crawl | None) -> Crawl | None:
     if display_url is None:
         return crawl
     return msgspec.structs.replace(crawl or Crawl(), display_url=display_url)
+
+
+def _secure(crawl: Crawl | None) -> Crawl:
+    return msgspec.structs.replace(crawl or Crawl(), secure=True)

@@ -12,6 +12,7 @@ from typing import IO
 from schemas.errors import RecordError
 from schemas.known import Known, See
 from schemas.record import Action, Record
+from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats._options import Found, ReadOptions
 from transforms.sources.listing import Kind, Listed, read_listing
@@ -48,7 +49,8 @@ def read_tree(  # noqa: PLR0913 # what all readers are told, and three doors to 
     """Yield what becomes of each line of a part of a listing, in its order.
 
     That is one Record, Filtered or Reject for each, and notices before it; of an archive that is
-    opened, one for each member; of what is gone and has no url, nothing. `see` is told of each
+    opened, one for each member; of what is gone and has no url, nothing. Behind what is found to be
+    an archive, or to be none any more, come deletions of what was sent of it. `see` is told of each
     document just before. Files are opened as it is done in trees like this, unless `open_file` is
     given; `pause` waits before a file that changed is read once more.
     """
@@ -96,7 +98,8 @@ class _Reader:
         if is_archive(listed.key):
             yield from self._archive(listed)
         elif self._tree.is_crawled:
-            yield from self._documents.unread(listed, State(listed.size, listed.modified_ns))
+            state = State(listed.size, listed.modified_ns)
+            yield from self._instead(listed, self._documents.unread(listed, state))
         else:
             yield from self._read(listed)
 
@@ -106,6 +109,9 @@ class _Reader:
         tree = self._tree
         if tree.is_crawled or not tree.opens_archives or not is_openable(listed.key, mimetype):
             yield self._documents.filtered(listed, "archive")
+            yield from self._documents.deleted(Known(key=listed.key, url=""))
+            for known in listed.members:
+                yield from self._documents.deleted(known)
             return
         stream = None if content is None else BytesIO(content)
         yield from self._members.found(listed, mimetype, stream)
@@ -116,7 +122,7 @@ class _Reader:
         except LeftOutError as exc:
             yield self._documents.filtered(listed, exc.code)
         except TooLargeError as exc:
-            yield from self._too_large(listed, exc)
+            yield from self._instead(listed, self._too_large(listed, exc))
         except RecordError as exc:
             yield self._documents.rejected(listed, exc)
         else:
@@ -124,7 +130,15 @@ class _Reader:
             if is_archive(listed.key, detected.mimetype):
                 yield from self._archive(listed, detected.mimetype, whole.content)
             else:
-                yield from self._documents.read(listed, whole, detected)
+                yield from self._instead(listed, self._documents.read(listed, whole, detected))
+
+    def _instead(self, listed: Listed, found: list[Found]) -> Iterator[Found]:
+        """Yield a document, and deletions of the members of an archive that stood in its place."""
+        yield from found
+        if not any(isinstance(one, Reject) for one in found):
+            for known in listed.members:
+                if known.key != listed.key:
+                    yield from self._documents.deleted(known)
 
     def _too_large(self, listed: Listed, exc: TooLargeError) -> list[Found]:
         if self._tree.oversize is Oversize.METADATA:

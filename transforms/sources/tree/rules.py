@@ -34,7 +34,8 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     `url_template` with `{path}` (segments encoded), `{id}` (all encoded, slashes too), `{name}`,
     `{stem}` and `{extension}` in it; `display_url` is such a template. `include` and `exclude` are
     globs of paths below the root, `re:` before a regular expression. `is_crawled` records have no
-    content: the appliance fetches it by their urls.
+    content: the appliance fetches it by their urls. Without an `acl`, local files that others may
+    not read are sent as secure, unless all of the tree `is_public`.
     """
 
     root: str
@@ -52,4 +53,5 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     states_paths: bool = False
     charset: str | None = None
     acl: TreeAcl | None = None
+    is_public: bool = False
     is_remembered: bool = False

@@ -7,6 +7,7 @@ a feed does: `<metadata>`, or `<record>` with `<metadata>` and `<acl>` in it. Me
 `google:aclusers` and its like is an ACL, as in a feed. A sidecar is taken as a whole or refused.
 """
 
+import errno
 import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
@@ -103,6 +104,8 @@ def _load(path: str, open_file: Open) -> bytes:
             while block := stream.read(MAX_BYTES + 1 - len(text)):
                 text += block
     except (OSError, SourceError) as exc:
+        if isinstance(exc, OSError) and exc.errno == errno.ELOOP:
+            raise ValueError("a symbolic link; expected a file, or --follow-links") from exc
         cause = (isinstance(exc, OSError) and exc.strerror) or str(exc)
         raise ValueError(f"{cause}; expected a file that can be read") from exc
     if len(text) > MAX_BYTES:

@@ -24,11 +24,14 @@ from transforms.sources.tree.patterns import described_by, judge
 from transforms.sources.tree.rules import Tree
 from transforms.sources.tree.urls import folder_url_of, url_of
 from transforms.sources.tree.walk_around import (
+    SHUT,
     Sidecar,
     around_file,
     around_folder,
+    asks_others,
     decides_by_posix,
     digest,
+    is_shut,
     sidecars_of,
 )
 from transforms.sources.tree.walk_names import Is, Name, Names, read_names
@@ -101,6 +104,7 @@ class _Walker:
         self._url_of = url_of(tree)
         self._folder_url_of = folder_url_of(tree)
         self._is_posix = decides_by_posix(tree)
+        self._asks_others = asks_others(tree)
         self._is_inherited = tree.acl is not None and tree.acl.is_inherited
 
     def all(self) -> Iterator[Listed]:
@@ -192,7 +196,7 @@ class _Walker:
             return self._rejected(key, "unlistable-folder", f"{_words(exc)}; {_LISTABLE}")
 
     def _opened(self, key: str, status: os.stat_result, *, above: str) -> _Folder:
-        mark = around_folder(status, self._path(key)) if self._is_posix else ""
+        mark = self._mark_of(status, self._path(key))
         return _Folder(
             key=key,
             names=read_names(self._path(key), follows_links=self._follows_links),
@@ -217,6 +221,8 @@ class _Walker:
         marks = [sidecar.mark for sidecar in sidecars]
         if self._is_posix:
             marks.append(around_file(status, guard))
+        elif self._asks_others and (guard or is_shut(status)):
+            marks.append(SHUT)
         if listed.kind is not Kind.FILE or not marks:
             return listed
         return msgspec.structs.replace(listed, around=" ".join(marks))
@@ -251,16 +257,22 @@ class _Walker:
         return sidecars_of(self._path(key), follows_links=self._follows_links)
 
     def _mark(self, folder: str) -> str:
-        if not self._is_posix:
-            return ""
         path = self._path(folder)
         try:
-            return around_folder(os.stat(path), path)
+            return self._mark_of(os.stat(path), path)
         except OSError as exc:  # then the file is not there either
             return _words(exc)
 
+    def _mark_of(self, status: os.stat_result, path: str) -> str:
+        """Return who may search a folder, as far as its files are to know it."""
+        if self._is_posix:
+            return around_folder(status, path)
+        return SHUT if self._asks_others and is_shut(status) else ""
+
     def _guard(self, above: str, mark: str) -> str:
         """Return who may search a folder and all above it, where no line of theirs tells it."""
+        if self._asks_others:
+            return above or mark
         return digest((above, mark)) if self._is_posix and not self._is_inherited else ""
 
     def _folder_lines(self, key: str, mark: str) -> Iterator[Listed]:

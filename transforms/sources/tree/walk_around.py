@@ -10,6 +10,9 @@ from typing import NamedTuple
 from transforms.sources.tree.patterns import SIDECARS
 from transforms.sources.tree.rules import Tree
 
+SHUT = "shut"
+"""Marks a file that others may not read, in a tree that has no ACLs."""
+
 _ACL = "system.posix_acl_access"
 
 
@@ -25,18 +28,40 @@ def decides_by_posix(tree: Tree) -> bool:
     return tree.acl is not None and tree.acl.table is None
 
 
+def asks_others(tree: Tree) -> bool:
+    """Whether files that others may not read are to be told from those that they may."""
+    return tree.acl is None and not tree.is_public
+
+
+def is_shut(status: os.stat_result) -> bool:
+    """Whether others may not read a file, or search a folder."""
+    is_folder = stat.S_ISDIR(status.st_mode)
+    return not status.st_mode & (stat.S_IXOTH if is_folder else stat.S_IROTH)
+
+
 def sidecars_of(path: str, *, follows_links: bool) -> list[Sidecar]:
-    """Return the sidecars that a file has."""
+    """Return the sidecars that a file has, those too that nobody can read.
+
+    A link that is not followed, or is broken, may lead to the ACL of the file: without it the file
+    would be public.
+    """
     sidecars = []
     for suffix in SIDECARS:
         try:
-            status = os.stat(path + suffix, follow_symlinks=follows_links)
+            status = _status(path + suffix, follows_links=follows_links)
         except OSError:
             continue
-        if stat.S_ISREG(status.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             mark = f"{suffix}={status.st_size}:{status.st_mtime_ns}"
             sidecars.append(Sidecar(path + suffix, mark))
     return sidecars
+
+
+def _status(path: str, *, follows_links: bool) -> os.stat_result:
+    try:
+        return os.stat(path, follow_symlinks=follows_links)
+    except OSError:
+        return os.lstat(path)
 
 
 def around_file(status: os.stat_result, folders: str) -> str:

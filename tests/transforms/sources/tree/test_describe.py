@@ -230,3 +230,20 @@ def test_what_is_permitted_of_a_folder_is_its_group_as_well(tree: Tree) -> None:
 def test_folders_that_nothing_inherits_from_have_no_acl() -> None:
     with pytest.raises(ValueError, match=r"^ACLs of folders, which nothing inherits from$"):
         folder_acl(with_acl(PLAIN, TreeAcl()))
+
+
+def test_what_others_may_not_read_is_secure() -> None:
+    shut = msgspec.structs.replace(LISTED, around=".meta.json=9:7 shut")
+    assert described(PLAIN, shut) == msgspec.structs.replace(RECORD, crawl=Crawl(secure=True))
+
+
+def test_what_others_may_not_read_is_not_secure_where_an_acl_tells_who_may() -> None:
+    shut = msgspec.structs.replace(LISTED, around="shut")
+    record = described(
+        PLAIN,
+        shut,
+        metadata_xml='<record><acl><principal scope="group" access="permit">staff'
+        "</principal></acl></record>",
+    )
+    assert record.acl is not None
+    assert record.crawl is None

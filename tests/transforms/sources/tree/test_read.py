@@ -442,8 +442,9 @@ def test_what_is_gone_is_deleted_and_forgotten() -> None:
     assert seen == [Seen(known=Known(key="a.txt", url=BASE + "a.txt", size=5), is_gone=True)]
 
 
-def test_of_a_folder_that_is_gone_the_acl_is_deleted() -> None:
-    assert record(gone("a/", BASE + "a/")).acl == Acl(alone=True)
+@pytest.mark.parametrize("key", ["a/", ""])
+def test_of_a_folder_that_is_gone_the_acl_is_deleted(key: str) -> None:
+    assert record(gone(key, BASE + key)).acl == Acl(alone=True)
 
 
 def test_an_archive_that_is_gone_is_forgotten_only() -> None:
@@ -700,9 +701,30 @@ def test_members_are_remembered_and_then_the_archive(files: Files) -> None:
     ]
 
 
-def test_an_archive_of_which_something_was_rejected_is_not_remembered(files: Files) -> None:
+def test_an_archive_of_which_something_was_rejected_is_to_be_read_again(files: Files) -> None:
     _, seen = run_seen(files("a.zip", zipped(("../a", b"x"), ("b", b"y"))), rules=OPENING)
-    assert [one.known.key for one in seen] == ["a.zip/b"]
+    assert [one.known.key for one in seen] == ["a.zip/b", "a.zip"]
+    assert seen[1].known.modified_ns is None
+
+
+def test_an_archive_that_is_torn_behind_a_member_is_to_be_read_again(files: Files) -> None:
+    _, seen = run_seen(files("a.tar", tarred("a.txt")), rules=OPENING)
+    assert [(one.known.key, one.known.modified_ns) for one in seen][1:] == [("a.tar", None)]
+
+
+def tarred(path: str) -> bytes:
+    """A tar archive of one member, torn behind it."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        info = tarfile.TarInfo(path)
+        info.size = 5
+        archive.addfile(info, io.BytesIO(b"first"))
+    return stream.getvalue()[:1024]
+
+
+def test_an_archive_of_which_nothing_was_read_is_not_remembered(files: Files) -> None:
+    _, seen = run_seen(files("a.zip", b"plan"), rules=OPENING)
+    assert seen == []
 
 
 def member(path: str, content: bytes) -> Known:
@@ -713,6 +735,77 @@ def member(path: str, content: bytes) -> Known:
         digest=sha256(content).hexdigest(),
         parent="a.zip",
     )
+
+
+def test_members_have_the_sidecars_of_the_archive(files: Files) -> None:
+    acl = b'<record><acl><principal scope="user" access="permit">ida</principal></acl></record>'
+    sidecar = files("a.zip.metadata.xml", acl)
+    found = run(files("a.zip", zipped(*TWO), sidecars=(sidecar.path,)), rules=OPENING)
+    names = [[who.name for who in cast(Acl, cast(Record, one).acl).principals] for one in found]
+    assert names == [["ida"], ["ida"]]
+
+
+def test_a_bad_sidecar_costs_all_members_of_an_archive(files: Files) -> None:
+    sidecar = files("a.zip.meta.json", b"[1]")
+    found = run(files("a.zip", zipped(*TWO), sidecars=(sidecar.path,)), rules=OPENING)
+    assert codes(found) == ["bad-sidecar", "bad-sidecar"]
+
+
+def sent(key: str) -> Known:
+    return Known(key=key, url=BASE + key)
+
+
+def actions(found: list[Found]) -> list[tuple[str, str]]:
+    """What a target is told, and what is left out."""
+    return [
+        (one.action.value, one.url.removeprefix(BASE))
+        if isinstance(one, Record)
+        else (getattr(one, "code", ""), "")
+        for one in found
+    ]
+
+
+def test_members_of_an_archive_that_is_not_to_be_opened_any_more_are_deleted(files: Files) -> None:
+    line = files("a.zip", zipped(*TWO), members=(member("a.txt", b"first"),))
+    found, seen = run_seen(line)
+    assert actions(found) == [("archive", ""), ("DELETE", "a.zip/a.txt")]
+    assert [one.known.key for one in seen if one.is_gone] == ["a.zip", "a.zip/a.txt"]
+
+
+def test_a_document_that_is_an_archive_now_is_deleted(files: Files) -> None:
+    found, seen = run_seen(files("doc", zipped(*TWO), members=(sent("doc"),)))
+    assert actions(found) == [("archive", ""), ("DELETE", "doc")]
+    assert {(one.known.key, one.is_gone) for one in seen} == {("doc", True)}
+
+
+def test_a_document_that_is_an_opened_archive_now_is_deleted(files: Files) -> None:
+    line = files("doc", zipped(*TWO), members=(sent("doc"),))
+    found, seen = run_seen(line, rules=OPENING)
+    assert actions(found) == [("ADD", "doc/a.txt"), ("ADD", "doc/b/c%20d.txt"), ("DELETE", "doc")]
+    assert [(one.known.key, one.is_gone) for one in seen][2:] == [("doc", True), ("doc", False)]
+
+
+def test_a_document_that_is_a_torn_archive_now_is_deleted_if_it_has_members(files: Files) -> None:
+    line = files("doc.tar", tarred("a.txt"), members=(sent("doc.tar"),))
+    found = run(line, rules=OPENING)
+    assert actions(found) == [("ADD", "doc.tar/a.txt"), ("bad-archive", ""), ("DELETE", "doc.tar")]
+
+
+def test_members_of_an_archive_that_is_a_document_now_are_deleted(files: Files) -> None:
+    line = files("doc", b"plan", members=(sent("doc/a.txt"),))
+    found, seen = run_seen(line, rules=OPENING)
+    assert actions(found) == [("ADD", "doc"), ("DELETE", "doc/a.txt")]
+    assert [(one.known.key, one.is_gone) for one in seen] == [("doc", False), ("doc/a.txt", True)]
+
+
+def test_members_stay_while_the_document_in_their_place_is_rejected(files: Files) -> None:
+    sidecar = files("doc.meta.json", b"[1]")
+    line = files("doc", b"plan", members=(sent("doc/a.txt"),), sidecars=(sidecar.path,))
+    assert actions(run(line, rules=OPENING)) == [("bad-sidecar", "")]
+
+
+def test_a_document_that_has_changed_is_not_deleted(files: Files) -> None:
+    assert actions(run(files("doc", b"plan", members=(sent("doc"),)))) == [("ADD", "doc")]
 
 
 def test_members_that_have_not_changed_are_not_sent(files: Files) -> None:

@@ -1,6 +1,7 @@
 """Sidecars: what they say of a file, and that none is taken by halves."""
 
 from io import BytesIO
+from pathlib import Path
 from typing import IO
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError, SourceError
 from schemas.record import Meta
+from transforms.sources.tree._whole import open_local
 from transforms.sources.tree.sidecars import MAX_BYTES, Said, read_sidecars
 
 PAIRS = "expected names, each with a text, a number, true, false or a list of these"
@@ -311,6 +313,15 @@ def test_a_sidecar_that_cannot_be_opened_is_refused(tmp_path: object) -> None:
         read_sidecars(("x.meta.yml",), gone)
     assert caught.value.reason == (
         "x.meta.yml: No such file or directory; expected a file that can be read"
+    )
+
+
+def test_a_sidecar_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.meta.yml").symlink_to("elsewhere")
+    with pytest.raises(RecordError) as caught:
+        read_sidecars((f"{tmp_path}/x.meta.yml",), open_local)
+    assert caught.value.reason == (
+        "x.meta.yml: a symbolic link; expected a file, or --follow-links"
     )
 
 

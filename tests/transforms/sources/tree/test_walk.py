@@ -74,6 +74,7 @@ def bytes_of(key: str) -> bytes:
 
 
 def test_a_file_is_listed_with_all_that_is_known_of_it(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
     put(tmp_path / "a b/plan.pdf", b"%PDF")
     os.utime(tmp_path / "a b/plan.pdf", ns=(0, 1_700_000_000_123_456_789))
 
@@ -465,7 +466,7 @@ def test_size_and_time_of_sidecars_are_around_their_file(tmp_path: Path) -> None
     files(tmp_path, "x.pdf", "x.pdf.meta.json", "x.pdf.meta.yaml")
     os.utime(tmp_path / "x.pdf.meta.json", ns=(0, 3))
     os.utime(tmp_path / "x.pdf.meta.yaml", ns=(0, 4))
-    assert lines(tmp_path)[0].around == ".meta.json=1:3 .meta.yaml=1:4"
+    assert lines(tmp_path, is_public=True)[0].around == ".meta.json=1:3 .meta.yaml=1:4"
 
 
 def test_a_sidecar_of_nothing_is_a_file_like_any(tmp_path: Path) -> None:
@@ -588,12 +589,32 @@ def test_who_may_read_a_file_is_around_it_if_posix_decides(tmp_path: Path) -> No
     assert found == f"100640:{status.st_uid}:{status.st_gid}:{status.st_ctime_ns}"
 
 
-@pytest.mark.parametrize("acl", [None, TreeAcl(table="acl.csv")])
+@pytest.mark.parametrize("rules", [{"is_public": True}, {"acl": TreeAcl(table="acl.csv")}])
 def test_who_may_read_a_file_is_not_around_it_if_posix_does_not_decide(
-    tmp_path: Path, acl: TreeAcl | None
+    tmp_path: Path, rules: dict[str, Any]
 ) -> None:
     files(tmp_path, "a")
-    assert only(tmp_path, acl=acl).around == ""
+    assert only(tmp_path, **rules).around == ""
+
+
+@pytest.mark.parametrize(
+    ("shut", "marked"),
+    [("", []), ("a/x", ["a/x"]), ("a", ["a/x", "a/y/z"]), (".", ["a/x", "a/y/z", "b"])],
+)
+def test_what_others_may_not_read_is_marked_where_nothing_else_tells(
+    tmp_path: Path, shut: str, marked: list[str]
+) -> None:
+    tmp_path.chmod(0o755)
+    files(tmp_path, "a/x", "a/y/z", "b")
+    (tmp_path / shut).chmod(0o750 if shut else 0o755)
+    assert [one.key for one in lines(tmp_path) if one.around == "shut"] == marked
+
+
+def test_what_others_may_not_read_is_marked_in_a_named_file_too(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    files(tmp_path, "a/x")
+    (tmp_path / "a").chmod(0o700)
+    assert only(tmp_path, only=("a/x",)).around == "shut"
 
 
 @pytest.mark.parametrize("named", [(), ("a/b/x",)])

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,10 @@ from transforms.sources.tree.rules import Tree, TreeAcl
 from transforms.sources.tree.walk_around import (
     around_file,
     around_folder,
+    asks_others,
     decides_by_posix,
     digest,
+    is_shut,
     sidecars_of,
 )
 
@@ -37,13 +40,20 @@ def test_a_folder_describes_no_file(tmp_path: Path) -> None:
     assert sidecars_of(str(tmp_path / "x.pdf"), follows_links=False) == []
 
 
-@pytest.mark.parametrize(("follows_links", "count"), [(False, 0), (True, 1)])
-def test_a_link_describes_a_file_if_it_is_followed(
-    tmp_path: Path, follows_links: bool, count: int
+@pytest.mark.parametrize("follows_links", [False, True])
+@pytest.mark.parametrize("target", ["elsewhere", "nowhere"])
+def test_a_link_describes_a_file_even_if_it_cannot_be_read(
+    tmp_path: Path, follows_links: bool, target: str
 ) -> None:
     put(tmp_path / "elsewhere", b"{}")
-    (tmp_path / "x.pdf.meta.json").symlink_to("elsewhere")
-    assert len(sidecars_of(str(tmp_path / "x.pdf"), follows_links=follows_links)) == count
+    (tmp_path / "x.pdf.meta.json").symlink_to(target)
+    assert len(sidecars_of(str(tmp_path / "x.pdf"), follows_links=follows_links)) == 1
+
+
+def test_a_link_that_is_followed_to_a_folder_describes_no_file(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "x.pdf.meta.json").symlink_to("folder")
+    assert sidecars_of(str(tmp_path / "x.pdf"), follows_links=True) == []
 
 
 def test_who_may_read_a_file_is_its_mode_its_owners_and_when_that_changed() -> None:
@@ -83,3 +93,23 @@ def test_a_digest_stands_for_all_marks_in_their_order() -> None:
 )
 def test_posix_decides_unless_there_is_a_table(acl: TreeAcl | None, is_posix: bool) -> None:
     assert decides_by_posix(Tree(root="/srv", acl=acl)) is is_posix
+
+
+@pytest.mark.parametrize(
+    ("mode", "shut"),
+    [(0o100644, False), (0o100640, True), (0o040751, False), (0o040754, True), (0o100604, False)],
+)
+def test_a_file_is_shut_that_others_may_not_read_and_a_folder_that_they_may_not_search(
+    mode: int, shut: bool
+) -> None:
+    assert is_shut(status(mode=mode)) is shut
+
+
+@pytest.mark.parametrize(
+    ("rules", "asks"),
+    [({}, True), ({"is_public": True}, False), ({"acl": TreeAcl(table="acl.csv")}, False)],
+)
+def test_others_are_asked_about_unless_something_else_tells(
+    rules: dict[str, Any], asks: bool
+) -> None:
+    assert asks_others(Tree(root="/srv", **rules)) is asks
