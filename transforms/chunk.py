@@ -62,19 +62,18 @@ def chunk(  # noqa: PLR0913 # its limits would make no struct of their own
                 yield from run.end()
                 number += run.is_begun
                 run = None
-            run = run or _Run(asked, number, encoder_of, reserved_bytes)
+            run = run or _Run(asked, number, encoder_of, max_bytes - reserved_bytes)
         try:
             data = run.encode(record)
         except RecordError as exc:
             yield _refuse(record, exc)
             continue
-        is_full = run.size + len(data) > max_bytes or run.count == max_records
-        if is_full and run.count:
+        if (len(data) > run.room or run.count == max_records) and run.count:
             yield from run.end()
             number += 1
-            run = _Run(asked, number, encoder_of, reserved_bytes)
+            run = _Run(asked, number, encoder_of, max_bytes - reserved_bytes)
             data = run.encode(record)
-        if run.size + len(data) > max_bytes:
+        if len(data) > run.room:
             yield _refuse(record, _too_large(len(data), max_bytes))
         elif run.add(record, data):
             yield run.flush()
@@ -83,20 +82,19 @@ def chunk(  # noqa: PLR0913 # its limits would make no struct of their own
 
 
 class _Run:
-    """The chunk that is being filled; `size` is what it has so far, all overheads included."""
+    """The chunk that is being filled; there is `room` for so many bytes more of records."""
 
     def __init__(
-        self, asked: Asked | None, number: int, encoder_of: EncoderOf, reserved: int
+        self, asked: Asked | None, number: int, encoder_of: EncoderOf, max_bytes: int
     ) -> None:
         self.asked = asked
         self._number = number
         self._feed, self._encoder = encoder_of(asked, number)
         self.encode = self._encoder.encode
-        self.size = len(self._encoder.prolog()) + len(self._encoder.epilog())
-        self.size += self._encoder.frame_bytes + reserved
+        ends = len(self._encoder.prolog()) + len(self._encoder.epilog())
+        self.room = self._framed_room = max_bytes - ends - self._encoder.frame_bytes
         self._pending: list[bytes] = []
         self._records: list[Carried] = []
-        self._pending_bytes = 0
         self.count = 0
         self.is_begun = False
 
@@ -105,18 +103,17 @@ class _Run:
         self._pending.append(data)
         self._records.append(record)
         self.count += 1
-        self.size += len(data)
-        self._pending_bytes += len(data)
-        return self._pending_bytes >= FRAME_BYTES
+        self.room -= len(data)
+        return self._framed_room - self.room >= FRAME_BYTES
 
     def flush(self) -> Frame:
         data = self._encoder.frame(self._pending)
-        self.size += len(data) - self._pending_bytes
+        self.room = self._framed_room = self._framed_room - len(data)
         if not self.is_begun:
             data = self._encoder.prolog() + data
         frame = Frame(self._number, self.asked, self._feed, data, self._records)
         self.is_begun = True
-        self._pending, self._records, self._pending_bytes = [], [], 0
+        self._pending, self._records = [], []
         return frame
 
     def end(self) -> Iterator[Frame]:

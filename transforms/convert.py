@@ -158,7 +158,7 @@ class _Passage:
             action: str = one.action._value_  # twice as fast as `value`
             read[action] += 1
             now, before = one.provenance, self._origin
-            if (
+            if now is not before and (
                 now.datasource is not before.datasource
                 or now.feedtype is not before.feedtype
                 or now.source is not before.source

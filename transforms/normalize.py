@@ -6,6 +6,8 @@ appliance skips (guide 7.x, "Example Feed with an acl Element"). An ACL that had
 left with none: it permits nobody.
 """
 
+from functools import lru_cache
+
 from msgspec.structs import replace
 
 from schemas.acl import Acl, Principal
@@ -40,6 +42,7 @@ def _url(stated: str) -> str:
     return stated.strip(_BLANKS) if "://" in stated else stated
 
 
+@lru_cache(maxsize=64)
 def _mimetype(stated: str | None) -> str | None:
     """The type in small letters, as it has no case; a parameter such as a boundary may have one."""
     if stated is None:

@@ -5,8 +5,8 @@ wild have wrong ones. **Drops:** the zone that a date was written in.
 """
 
 import re
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from functools import cache
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from functools import cache, lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from schemas.errors import ConfigError
@@ -72,10 +72,8 @@ def rfc1123(moment: datetime) -> str:
     """Return an aware moment as `Tue, 06 Nov 2007 12:45:26 GMT`, whatever the locale."""
     if moment.tzinfo is not UTC:
         moment = _convert(moment, UTC)
-    return (
-        f"{_WEEKDAYS[moment.weekday()]}{_TWO[moment.day]}{_MONTH_NAMES[moment.month]}"
-        f"{moment.year:04d} {_TWO[moment.hour]}:{_TWO[moment.minute]}:{_TWO[moment.second]} GMT"
-    )
+    day = _day(moment.toordinal())
+    return f"{day}{_TWO[moment.hour]}:{_TWO[moment.minute]}:{_TWO[moment.second]} GMT"
 
 
 def local_date(moment: datetime, *, zone: str = "UTC") -> str:
@@ -92,6 +90,12 @@ def check_zone(name: str) -> str:
             f"--zone: {name!r}; expected an IANA time zone such as 'Europe/Zurich'"
         ) from exc
     return name
+
+
+@lru_cache(maxsize=1024)
+def _day(ordinal: int) -> str:
+    day = date.fromordinal(ordinal)
+    return f"{_WEEKDAYS[day.weekday()]}{_TWO[day.day]}{_MONTH_NAMES[day.month]}{day.year:04d} "
 
 
 @cache

@@ -8,9 +8,11 @@ _IN_TEXT = re.compile("[&<>\r]")
 _IN_ATTRIBUTE = re.compile('[&<>"\t\n\r]')
 _CONTROLS = bytes(set(range(0x20)) - {0x09, 0x0A, 0x0D})
 _NOT_TEXT = _CONTROLS + b"&<>\r"
+_WITHOUT_NOT_TEXT = bytes(0x20 if byte in _NOT_TEXT else byte for byte in range(256))
 _AND = "&amp;"
 _NOT_RAW = bytes(range(0x20)) + b"<"
 _SPECIAL = bytes(range(0x20)) + b'&<>"'
+_NO_MARKS = bytes(set(range(0x100)) - set(_SPECIAL)) + b"&"
 _TEXT_REFERENCES = ((b"&", b"&amp;"), (b"<", b"&lt;"), (b">", b"&gt;"), (b"\r", b"&#13;"))
 _REFERENCES = {
     "&": "&amp;",
@@ -47,7 +49,7 @@ def holds_bytes(text: bytes) -> bool:
 
 def is_plain_text(text: bytes) -> bool:
     """Whether ASCII can be character data as it stands; a quick answer for most texts."""
-    return text.isascii() and len(text.translate(None, _NOT_TEXT)) == len(text)
+    return text.isascii() and text.translate(_WITHOUT_NOT_TEXT) == text
 
 
 def escape_bytes(text: bytes) -> bytes:
@@ -67,6 +69,16 @@ def is_plain(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return len(utf8.translate(None, _SPECIAL)) == len(utf8) and b"\xef\xbf" not in utf8
+
+
+def count_marks(markup: bytes) -> int:
+    """Count what in UTF-8 `markup` is not for values: angles, quotes, line ends, other controls.
+
+    Where there are more than the markup itself has, a value cannot stand as it is; a few that could
+    are not seen to. `&` is not counted, as replacing it is quick.
+    """
+    count = len(markup.translate(None, _NO_MARKS))
+    return count if markup.isascii() else count + markup.count(b"\xef\xbf")
 
 
 def may_be_attribute(text: str) -> bool:

@@ -53,7 +53,11 @@ class Reading:
         """Yield what is found in the span; in its members one behind the other, if it has some."""
         for span in self._span.members or (self._span,):
             if span.format in (LISTING, DATABASE):
-                yield from self._weighed(self._asked(span))
+                with closing(self._asked(span)) as found:
+                    for one in found:
+                        if isinstance(one, Record) and one.content is not None:
+                            self._bytes += len(one.content.data)
+                        yield one
                 continue
             with open_span(span) as stream:
                 self._stream = stream
@@ -74,13 +78,17 @@ class Reading:
 
     def _rows(self, span: Span) -> Generator[Found, None, None]:
         from transforms.sources.database.read import read_rows
-        from transforms.sources.state import open_state
 
         mapping = cast(Mapping, self._source)
         if self._state is None:
-            yield from read_rows(span, mapping=mapping, options=self._options)
-            return
-        with open_state(Path(self._state)) as state:
+            return read_rows(span, mapping=mapping, options=self._options)
+        return self._known_rows(span, mapping, Path(self._state))
+
+    def _known_rows(self, span: Span, mapping: Mapping, path: Path) -> Generator[Found, None, None]:
+        from transforms.sources.database.read import read_rows
+        from transforms.sources.state import open_state
+
+        with open_state(path) as state:
             yield from read_rows(
                 span, mapping=mapping, options=self._options, see=self._see, known=state.find
             )
@@ -94,10 +102,3 @@ class Reading:
             yield from read_tree(
                 listing, span=span, tree=tree, options=self._options, see=self._see
             )
-
-    def _weighed(self, found: Generator[Found, None, None]) -> Generator[Found, None, None]:
-        with closing(found):
-            for one in found:
-                if isinstance(one, Record) and one.content is not None:
-                    self._bytes += len(one.content.data)
-                yield one

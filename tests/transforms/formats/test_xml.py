@@ -7,6 +7,7 @@ from lxml import etree
 from strategies import names, texts, xml_texts
 from transforms.formats._xml import (
     attributes,
+    count_marks,
     element,
     escape_attribute,
     escape_bytes,
@@ -162,3 +163,20 @@ def test_usual_texts_are_plain(text: str) -> None:
 
 def test_a_lone_surrogate_is_not_plain() -> None:
     assert not is_plain("\ud800")
+
+
+@given(xml_texts())
+def test_a_value_without_marks_needs_no_more_than_references_for_ampersands(text: str) -> None:
+    assert count_marks(text.encode()) or escape_attribute(text) == text.replace("&", "&amp;")
+
+
+@pytest.mark.parametrize("value", ["", "plain", "it's", "f\u00fcr", "a&b", "\ufeff"])
+def test_a_usual_value_adds_no_mark(value: str) -> None:
+    assert count_marks(f'<a b="{value}"/>\n'.encode()) == 5
+
+
+@pytest.mark.parametrize(
+    "value", ["<", ">", '"', "\t", "\n", "\r", "\x00", "\x1f", "\ufffe", "\uffff"]
+)
+def test_a_value_that_cannot_stand_as_it_is_adds_a_mark(value: str) -> None:
+    assert count_marks(f'<a b="{value}"/>\n'.encode()) == 6
