@@ -3,14 +3,12 @@
 Loaded where one is read: SQLAlchemy takes a while.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import cast
 
-import msgspec
-
-from pipelines.options import ConvertOptions
-from schemas.known import Seen
+from pipelines.options import ConvertOptions, safety_of
 from schemas.span import Span
 from transforms.convert import Settings
 from transforms.sources.database.incremental import encode_mark
@@ -20,11 +18,8 @@ from transforms.sources.database.plan import Run, plan_rows, read_plan
 from transforms.sources.database.ranges import decode_range
 from transforms.sources.database.settle import settle
 from transforms.sources.database.tables import connect, open_rows
-from transforms.sources.safety import Safety
-from transforms.sources.seen import SEEN
+from transforms.sources.seen import read_seen
 from transforms.sources.state import Stamp, move, open_state
-
-_seen = msgspec.json.Decoder(Seen)
 
 
 def read_mapping(span: Span) -> Mapping:
@@ -40,9 +35,7 @@ def cut_database(span: Span, settings: Settings, options: ConvertOptions) -> Ite
         folder=Path(settings.folder),
         span_bytes=options.span_bytes,
         is_refresh=options.refresh,
-        safety=Safety(
-            min_records=options.min_records, max_delete_percent=options.max_delete_percent
-        ),
+        safety=safety_of(options),
     )
     rows = open_rows(mapping, connect(mapping))
     if settings.state is None:
@@ -56,11 +49,8 @@ def remember_rows(span: Span, settings: Settings, *, generation: int) -> None:
     """Move the state to what a run saw of a database."""
     work, path = Path(settings.folder), Path(settings.state or "")
     plan = read_plan(span, work)
-
-    def see_all() -> Iterable[Seen]:
-        return (one for part in sorted(work.glob(f"*{SEEN}")) for one in _seen_in(part))
-
     with open_state(path) as state:
+        see_all = partial(read_seen, work)
         settled = settle(see_all, state=state, outlook=plan.outlook, path=work / "settled.jsonl")
     stamp = Stamp(
         source=span.path,
@@ -74,8 +64,3 @@ def remember_rows(span: Span, settings: Settings, *, generation: int) -> None:
 def rows_in(span: Span) -> int:
     """Return about how many rows a span has."""
     return decode_range(span.context).rows
-
-
-def _seen_in(path: Path) -> Iterator[Seen]:
-    with path.open("rb") as lines:
-        yield from map(_seen.decode, lines)

@@ -42,6 +42,7 @@ from transforms.formats._options import (
     Docids,
     NotFound,
 )
+from transforms.sources.safety import Safety
 from transforms.sources.tree.rules import Oversize
 
 MAX_DELETE_PERCENT = Decimal(20)
@@ -239,6 +240,11 @@ def docids(options: ConvertOptions) -> Docids:
         return check_docids(Docids(base_url=options.base_url, template=template))
     except ConfigError as exc:
         raise ConfigError(f"{flag}: {exc}") from exc
+
+
+def safety_of(options: ConvertOptions) -> Safety:
+    """Return how much of a source may be gone before a run stops."""
+    return Safety(min_records=options.min_records, max_delete_percent=options.max_delete_percent)
 
 
 def _mapping_file(mapping: object) -> tuple[str, ...]:

@@ -17,11 +17,10 @@ import msgspec
 from msgspec.structs import replace
 
 from pipelines.formats import COMMAND, DATABASE, FILES
-from pipelines.options import ConvertOptions, refuse_tree_flags
+from pipelines.options import ConvertOptions, refuse_tree_flags, safety_of
 from pipelines.remote_trees import list_tree
 from pipelines.trees import tree_of
 from schemas.errors import ConfigError
-from schemas.known import Seen
 from schemas.span import Span
 from transforms.convert import Settings
 from transforms.sinks.files import whole_file
@@ -31,8 +30,8 @@ from transforms.sources.files import cut_file
 from transforms.sources.listing import Kind, cut_listing, read_listing, write_listing
 from transforms.sources.programs import Programs
 from transforms.sources.reading import Source
-from transforms.sources.safety import Counts, Safety, check_safety, counted
-from transforms.sources.seen import SEEN
+from transforms.sources.safety import Counts, check_safety, counted
+from transforms.sources.seen import read_seen
 from transforms.sources.state import Stamp, check_state, move, open_state
 from transforms.sources.tree.acl_table import load_acl_table
 from transforms.sources.tree.patterns import check_patterns, judge
@@ -48,8 +47,6 @@ STDOUT = "-"
 """The output of what writes no files."""
 
 _GENERATION = "generation"
-
-_seen = msgspec.json.Decoder(Seen)
 
 
 def load_sources(spans: Iterable[Span], options: ConvertOptions) -> dict[str, Source]:
@@ -119,19 +116,13 @@ def remember(spans: list[Span], settings: Settings) -> None:
 
         remember_rows(span, settings, generation=generation)
         return
-    seen = (one for path in sorted(work.glob(f"*{SEEN}")) for one in _seen_in(path))
     stamp = Stamp(
         source=span.path,
         rules=_rules(settings.sources[span.source]),
         listed_at_ns=int(_listed_at(work / f"{span.name}.listing").read_text()),
         run=str(work),
     )
-    move(Path(settings.state), seen, before=generation, stamp=stamp)
-
-
-def _seen_in(path: Path) -> Iterator[Seen]:
-    with path.open("rb") as lines:
-        yield from map(_seen.decode, lines)
+    move(Path(settings.state), read_seen(work), before=generation, stamp=stamp)
 
 
 def _check_one(spans: list[Span], state: str) -> None:
@@ -217,7 +208,7 @@ def _list_tree(tree: Tree, path: Path, options: ConvertOptions) -> None:
         changes = compare(list_tree(tree), state, rules=_rules(tree), is_refresh=options.refresh)
         unchecked = path.with_suffix(".unchecked")
         write_listing(counted(changes, counts), unchecked)
-        check_safety(counts, known=state.count, safety=_safety(options))
+        check_safety(counts, known=state.count, safety=safety_of(options))
     unchecked.replace(path)
 
 
@@ -231,10 +222,6 @@ def _stands_in(span: Span, settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _listed_at(listing: Path) -> Path:
     return listing.with_suffix(".listed-at")
-
-
-def _safety(options: ConvertOptions) -> Safety:
-    return Safety(min_records=options.min_records, max_delete_percent=options.max_delete_percent)
 
 
 def _rules(source: Source) -> str:

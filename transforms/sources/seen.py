@@ -1,5 +1,6 @@
 """What a span lets a state know: all that its reader saw and nobody rejected behind it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,16 @@ from transforms.sources.reading import DATABASE
 
 SEEN = ".seen.jsonl"
 """How the names of these files end."""
+
+
+_decoder = msgspec.json.Decoder(Seen)
+
+
+def read_seen(folder: Path) -> Iterator[Seen]:
+    """Yield what all spans of a run saw, in the order of the spans."""
+    for path in sorted(folder.glob(f"*{SEEN}")):
+        with path.open("rb") as lines:
+            yield from map(_decoder.decode, lines)
 
 
 class SeenFile:
