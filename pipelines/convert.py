@@ -33,6 +33,7 @@ from pipelines.sources import (
     load_sources,
     refuse_shared_urls,
     remember,
+    rules_of,
 )
 from schemas.account import Account, check_balance
 from schemas.errors import (
@@ -83,7 +84,7 @@ def run(options: ConvertOptions) -> Report:
     spans = list_spans(options.inputs, from_format=options.from_format, spool=output / WORK / SPOOL)
     sources = load_sources(spans, options)
     _prepare(output, fresh=options.fresh)
-    work = output / WORK / _fingerprint(options, known_urls, spans)
+    work = output / WORK / _fingerprint(options, known_urls, spans, sources)
     _refuse_finished(output, options, work)
     _make_folder(work, output)
     settings = settings_of(options, known_urls, work, sources)
@@ -281,14 +282,20 @@ def _known_urls(path: str | None) -> tuple[str, ...]:
         raise ConfigError(f"--known-urls {path}: {exc}; expected a url on each line") from exc
 
 
-def _fingerprint(options: ConvertOptions, known_urls: tuple[str, ...], spans: list[Span]) -> str:
+def _fingerprint(
+    options: ConvertOptions,
+    known_urls: tuple[str, ...],
+    spans: list[Span],
+    sources: dict[str, Source],
+) -> str:
     """What decides over the bytes that are written: the inputs, and every option but how to run."""
     usual = ConvertOptions(inputs=(), output="", to_format="")
     kept = msgspec.structs.replace(
         options, **{name: getattr(usual, name) for name in _OF_THE_RUN}, output=""
     )
     states = [(span.source, span.format, size_of(span), changed(span)) for span in spans]
-    text = msgspec.json.encode((kept, known_urls, states), order="sorted")
+    rules = {name: rules_of(source) for name, source in sources.items()}
+    text = msgspec.json.encode((kept, known_urls, states, rules), order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
 
 

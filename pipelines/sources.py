@@ -26,6 +26,7 @@ from transforms.convert import Settings
 from transforms.sinks.files import whole_file
 from transforms.sources import command, programs
 from transforms.sources.compare import compare
+from transforms.sources.database.mapping import Mapping
 from transforms.sources.files import cut_file
 from transforms.sources.listing import Kind, cut_listing, read_listing, write_listing
 from transforms.sources.programs import Programs
@@ -96,6 +97,21 @@ def refuse_shared_urls(spans: Iterable[Span], settings: Settings) -> None:
             )
 
 
+def rules_of(source: Source) -> str:
+    """Return a fingerprint of what decides over records beside what stands in their source.
+
+    Tables of ACLs and templates are in it by what they say.
+    """
+    if isinstance(source, Mapping):
+        from transforms.sources.database import plan
+
+        return plan.rules_of(source)
+    said = msgspec.json.encode(source, order="sorted")
+    if isinstance(source, Tree) and source.acl is not None and source.acl.table is not None:
+        said += Path(source.acl.table).read_bytes()
+    return hashlib.sha256(said).hexdigest()
+
+
 def begin(settings: Settings) -> None:
     """Note in the folder of the run what the state is when it begins, once."""
     path = Path(settings.folder) / _GENERATION
@@ -118,7 +134,7 @@ def remember(spans: list[Span], settings: Settings) -> None:
         return
     stamp = Stamp(
         source=span.path,
-        rules=_rules(settings.sources[span.source]),
+        rules=rules_of(settings.sources[span.source]),
         listed_at_ns=int(_listed_at(work / f"{span.name}.listing").read_text()),
         run=str(work),
     )
@@ -205,7 +221,7 @@ def _list_tree(tree: Tree, path: Path, options: ConvertOptions) -> None:
     _listed_at(path).write_text(str(now))
     counts = Counts()
     with open_state(Path(options.state)) as state:
-        changes = compare(list_tree(tree), state, rules=_rules(tree), is_refresh=options.refresh)
+        changes = compare(list_tree(tree), state, rules=rules_of(tree), is_refresh=options.refresh)
         unchecked = path.with_suffix(".unchecked")
         write_listing(counted(changes, counts), unchecked)
         check_safety(counts, known=state.count, safety=safety_of(options))
@@ -222,17 +238,6 @@ def _stands_in(span: Span, settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _listed_at(listing: Path) -> Path:
     return listing.with_suffix(".listed-at")
-
-
-def _rules(source: Source) -> str:
-    """A fingerprint of what decides over records beside what stands in their source.
-
-    A table of ACLs is in it by what it says.
-    """
-    said = msgspec.json.encode(source, order="sorted")
-    if isinstance(source, Tree) and source.acl is not None and source.acl.table is not None:
-        said += Path(source.acl.table).read_bytes()
-    return hashlib.sha256(said).hexdigest()
 
 
 _LOADERS: dict[str, Callable[[Span, ConvertOptions], Source]] = {

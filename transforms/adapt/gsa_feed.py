@@ -65,12 +65,10 @@ def adapter(target: Target) -> Adapter:
 
     def adapt(record: Record) -> Adapted:
         if holds(record) and not (only_urls and record.metadata):
-            if record.mimetype is None:
-                record = replace(record, mimetype=IGNORED_MIMETYPE)
-            return (record,), ()
+            return (_typed(record),), ()
         restated = _restated(record)
         if restated is not record and holds(restated) and not only_urls:
-            return (restated,), ()
+            return (_typed(restated),), ()
         try:
             return _adapt(record)
         except RecordError as exc:
@@ -123,6 +121,10 @@ def _rules_for_alone(target: Target) -> tuple[Rule, ...]:
             " dialect; --dialect 7.x holds it",
         )
     return (_shut_empty_acl, _lose_unheld, _lose_fragment)
+
+
+def _typed(record: Record) -> Record:
+    return record if record.mimetype is not None else replace(record, mimetype=IGNORED_MIMETYPE)
 
 
 def _never(_record: Record) -> bool:

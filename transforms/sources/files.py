@@ -90,10 +90,11 @@ def sniff_format(span: Span) -> str:
 def cut_file(whole: Span, *, span_bytes: int) -> Iterator[Span]:
     """Yield the spans of a file; one that is compressed, or not longer than that, stays whole.
 
-    So do several that are read as one, and a part of a file.
+    So do several that are read as one, a part of a file, and what is no file of records.
     """
     path = whole.path or whole.source
     is_part = whole.offset or whole.length is not None or whole.members
+    is_part = is_part or whole.format not in CUTTERS
     if is_part or is_compressed(path) or _is_small(path, span_bytes):
         yield whole
         return

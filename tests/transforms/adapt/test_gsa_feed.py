@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Principal, Scope
@@ -24,7 +25,8 @@ from schemas.record import (
     Scoring,
 )
 from schemas.reject import Filtered, Reject
-from transforms.adapt import Adapted, Target, adapt
+from strategies import records
+from transforms.adapt import Adapted, Target, adapt, gsa_feed
 
 URL = "http://www.example.com/plan.html"
 INCREMENTAL = Target(format="gsa-feed", datasource="docs", feedtype="incremental")
@@ -598,3 +600,21 @@ def test_a_pattern_is_rejected_where_no_url_is_known() -> None:
     assert adapt(make(action=Action.DELETE_PATTERN), INCREMENTAL) == rejected(
         "delete-pattern", reason, "DELETE_PATTERN"
     )
+
+
+@pytest.mark.parametrize("target", [INCREMENTAL, AND_URL, WEB], ids=["content", "url", "web"])
+@given(record=records())
+def test_the_quick_way_is_that_of_the_rules(target: Target, record: Record) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gsa_feed, "_held_by_content", gsa_feed._never)
+        patch.setattr(gsa_feed, "_held_by_web", gsa_feed._never)
+        by_rules = gsa_feed.adapter(target)(record)
+    assert adapt(record, target) == by_rules
+
+
+def test_a_url_with_a_title_has_the_type_that_is_ignored() -> None:
+    record = make(action=Action.ADD, arrival=Arrival.CRAWLED, title="Plan", mimetype=None)
+    (outcome,), losses = adapt(record, AND_URL)
+    assert isinstance(outcome, Record)
+    assert (outcome.mimetype, outcome.metadata) == ("text/plain", (Meta("title", "Plan"),))
+    assert losses == ()

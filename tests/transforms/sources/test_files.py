@@ -258,3 +258,10 @@ def test_a_long_file_behind_a_uri_is_cut_too(tmp_path: Path) -> None:
     whole = Span(source=(tmp_path / "a").as_uri(), format="native")
 
     assert [span.offset for span in cut_file(whole, span_bytes=48)] == [0, 50]
+
+
+def test_a_span_of_a_database_stays_whole(tmp_path: Path) -> None:
+    mapping = put(tmp_path / "people.yaml", b"connection: sqlite:///people.db")
+    whole = Span(source=mapping, format="database", context=b"{}")
+
+    assert list(cut_file(whole, span_bytes=9)) == [whole]

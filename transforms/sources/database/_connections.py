@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from schemas.errors import ConfigError
 from transforms.sources._mask import Mask
+from transforms.sources.database.keys import TornText
 from transforms.sources.database.mapping import Mapping
 from transforms.sources.references import REFERENCE, resolve, secrets_in
 
@@ -184,7 +185,7 @@ def _text_or_bytes(stored: bytes) -> str | bytes:
     try:
         return stored.decode()
     except UnicodeDecodeError:
-        return stored
+        return TornText(stored)
 
 
 def _instant(text: str) -> datetime | str:

@@ -29,6 +29,7 @@ TORN_VALUES = (ValueError, OverflowError)
 _SQL = 1  # of SQLite: "SQL error or missing database"
 _UNDECODABLE = "Could not decode to UTF-8"  # which SQLite's driver counts among what passes
 _DENIED = "42501"
+_DENIED_NUMBERS = frozenset({1044, 1045, 1142, 1143})
 _CONFIG_CLASSES = ("42", "3F")
 _CONFIG_NUMBERS = frozenset({1052, 1054, 1060, 1064, 1066, 1146, 1149, 1248, 1305, 1356, 1630})
 """Of MariaDB and MySQL: unknown or ambiguous names, and syntax."""
@@ -83,7 +84,10 @@ def error_of(
     mask = mask_of(mapping)
     if _is_config(_original(exc)):
         return ConfigError(mask.text(f"{said}; expected SQL that this database understands"))
-    return SourceError(mask.text(f"{said}; expected a database that answers"))
+    expected = (
+        "a login that may read it" if _is_denied(_original(exc)) else "a database that answers"
+    )
+    return SourceError(mask.text(f"{said}; expected {expected}"))
 
 
 def said_by(exc: Exception) -> str:
@@ -113,6 +117,13 @@ def _is_passing(said: Exception, name: str, dbapi: Any) -> bool:
     if name == "sqlite":
         return getattr(said, "sqlite_errorcode", 0) & 0xFF in _PASSING_RESULTS
     return isinstance(said, dbapi.OperationalError | dbapi.InterfaceError)
+
+
+def _is_denied(said: Exception) -> bool:
+    if getattr(said, "sqlstate", None) == _DENIED:
+        return True
+    number = next(iter(said.args), None)
+    return isinstance(number, int) and number in _DENIED_NUMBERS
 
 
 def _is_config(said: Exception) -> bool:

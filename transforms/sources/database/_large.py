@@ -71,8 +71,7 @@ class Large:
         with stream(connection, sa.union_all(*pieces), self._given(key), rows=1) as result:
             found = dict(map(tuple, result))
         connection.rollback()
-        parts = [found[at] for at in sorted(found)]
-        return parts[0] if len(parts) == 1 else type(parts[0])().join(parts)
+        return _joined([found[at] for at in sorted(found)])
 
     def _of_row(self, key: Key, *values: Any) -> sa.Select[Any]:
         rows = self._rows
@@ -80,3 +79,15 @@ class Large:
 
     def _given(self, key: Key) -> dict[str, object]:
         return parameters(_KEY, key, self._rows.engine.dialect)
+
+
+def _joined(parts: list[Any]) -> Any:
+    """A value of its parts; None if the row was deleted, or its value, since it was weighed.
+
+    Of a text of SQLite that is not UTF-8, only some parts may be bytes.
+    """
+    if not parts or None in parts:
+        return None
+    if len(set(map(type, parts))) > 1:
+        parts = [part.encode() if isinstance(part, str) else bytes(part) for part in parts]
+    return parts[0] if len(parts) == 1 else parts[0][:0].join(parts)

@@ -8,15 +8,17 @@ We give each document an ACL, even if no column and no row names a principal: it
 then, where no ACL at all would make it public. The deployed database adaptor does so, too.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from transforms.sources.database.mapping import AclFrom
-from transforms.sources.database.rows import Row, Rows, Sides, text_maker
+from transforms.sources.database.rows import Row, Rows, Sides, column_text, text_maker
 from transforms.sources.database.url_templates import url_maker
 from transforms.sources.database.values import many_of, text_of
 
@@ -75,30 +77,41 @@ def split_principals(text: str, delimiter: str) -> list[str]:
 
 def _listed(acl: AclFrom, rows: Rows) -> _Principals:
     columns = tuple(
-        (rows.at(f"acl: {field}", name), partial(_principal, acl, scope, access))
+        (rows.at(f"acl: {field}", name), name, partial(_principal, acl, scope, access))
         for field, scope, access in _LISTS
         if (name := getattr(acl, field)) is not None
     )
 
     def make(row: Row) -> tuple[Principal, ...]:
         found: list[Principal] = []
-        for at, named in columns:
+        for at, name, named in columns:
             value = row[at]
             if value is not None:
-                found.extend(map(named, _names(value, acl.delimiter)))
+                found.extend(map(named, _names(name, value, acl.delimiter)))
         return tuple(found)
 
     return make
 
 
-def _names(value: object, delimiter: str) -> list[str]:
+def _names(column: str, value: object, delimiter: str) -> list[str]:
+    value = _of_json(value) if isinstance(value, str) else value
     many = many_of(value)
     if many is not None:
-        texts = (text_of(one) or "" for one in many)
+        texts = (column_text(column, one) or "" for one in many)
         return [bare for text in texts if (bare := text.strip())]
     if isinstance(value, Mapping):
-        raise RecordError("bad-acl", "JSON of keys and values; expected a list of principals")
-    return split_principals(text_of(value) or "", delimiter)
+        raise RecordError(
+            "bad-acl", f"{column}: JSON of keys and values; expected a list of principals"
+        )
+    return split_principals(column_text(column, value) or "", delimiter)
+
+
+def _of_json(text: str) -> object:
+    """What a text that is JSON of names holds: JSON columns are texts, as the database has them."""
+    if text.strip()[:1] in ("[", "{"):
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
+    return text
 
 
 def _principal(acl: AclFrom, scope: Scope, access: Access, name: str) -> Principal:

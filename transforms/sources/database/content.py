@@ -79,10 +79,11 @@ def _in_column(
 
     def make(row: Row) -> Made:
         value = row[at]
-        data = _bytes(name, value)
+        is_text = type(value) is str
+        data = value.encode("utf-8", "surrogatepass") if is_text else _bytes(name, value)
         if len(data) > max_bytes:
             check_size(len(data), max_bytes)
-        if type(value) is str:
+        if is_text:
             return Content(data), stated(row) or _text_type(value, data), UTF_8
         if not isinstance(value, bytes | bytearray | memoryview):
             return Content(data), stated(row) or _JSON, UTF_8

@@ -30,6 +30,10 @@ _ROW_VALUES = frozenset({"postgresql", "sqlite"})
 _MICROSECOND = timedelta(microseconds=1)
 
 
+class TornText(bytes):
+    """A text that is not UTF-8, as SQLite keeps it: sent back as bytes, it would equal no text."""
+
+
 def write_key(key: Key) -> str:
     """Return a key as text; raise ConfigError for a value of a type that orders no rows.
 
@@ -51,7 +55,11 @@ def parameters(prefix: str, key: Key, dialect: sa.Dialect) -> dict[str, object]:
 
 
 def bound(value: object, dialect: sa.Dialect) -> object:
-    """Return a value as it is to be sent, so that it compares exactly with a column of its type."""
+    """Return a value as it is to be sent, so that it compares exactly with a column of its type.
+
+    Raise ConfigError for one that cannot be sent so.
+    """
+    _refuse_torn(value)
     if dialect.name == "postgresql" and isinstance(value, float):
         return repr(value)  # a text takes the type of the column, which may be `real`
     if dialect.name in ("mariadb", "mysql") and isinstance(value, datetime) and value.tzinfo:
@@ -107,7 +115,16 @@ def _parameters(columns: Columns, prefix: str) -> list[sa.BindParameter[Any]]:
     return [sa.bindparam(f"{prefix}{at}", type_=NullType()) for at, _ in enumerate(columns)]
 
 
+def _refuse_torn(value: object) -> None:
+    if isinstance(value, TornText):
+        raise ConfigError(
+            f"key: {bytes(value)!r}, a text that is not UTF-8; expected one that is, or a query "
+            "that makes bytes of it, as CAST(… AS BLOB) does"
+        )
+
+
 def _written(value: object) -> object:
+    _refuse_torn(value)
     if isinstance(value, str | bool | int) or (isinstance(value, float) and isfinite(value)):
         return value
     for name, (kind, write, _) in _KINDS.items():

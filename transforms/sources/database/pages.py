@@ -225,7 +225,7 @@ def _fetch(
     result = connection.execute(statement, given)
     try:
         cursor: Any = result.cursor
-        return [tuple(row) for row in cursor.fetchall()]
+        return list(map(tuple, cursor.fetchall()))
     finally:
         result.close()
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import lru_cache
+from itertools import chain
 
 import msgspec
 
@@ -67,7 +68,7 @@ def read_rows(
     rows = scoped(_opened(mapping, os.getpid()), scope)
     with closing(_Reading(rows, span, options)) as reading:
         if see is None and known is None:
-            yield from (outcome for _, _, outcome in reading.outcomes())
+            yield from reading.records()
             return
         recall = _nothing if known is None or scope.anew else known
         around_of = _around_maker(rows)
@@ -101,6 +102,17 @@ class _Reading:
         )
         self._pages = pages(rows, self._range, pauses=pauses)
 
+    def records(self) -> Iterator[_Outcome]:
+        """Yield what became of each row, where nothing is to be remembered of it."""
+        if self._range.kind is Kind.NULLS:
+            return (outcome for _, _, outcome in self.outcomes())
+        return chain.from_iterable(map(self._records, self._pages))
+
+    def _records(self, page: list[Paged]) -> Iterator[_Outcome]:
+        self._turn(page)
+        make = self._make
+        return (make(row) if type(row) is tuple else self._outcome(row)[2] for row in page)
+
     def outcomes(self) -> Iterator[tuple[Key | None, Row | None, _Outcome]]:
         """Yield the key of each row, the row, and what became of it.
 
@@ -110,13 +122,16 @@ class _Reading:
             yield from ((None, row, self._unkeyed(row)) for page in self._pages for row in page)
             return
         for page in self._pages:
-            self._sides.turn(self._key(page[0]), self._key(page[-1]))
+            self._turn(page)
             yield from map(self._outcome, page)
 
     def close(self) -> None:
         """Close what is connected to the database."""
         self._pages.close()
         self._session.close()
+
+    def _turn(self, page: list[Paged]) -> None:
+        self._sides.turn(self._key(page[0]), self._key(page[-1]))
 
     def _key(self, row: Paged) -> Key:
         if isinstance(row, Torn):

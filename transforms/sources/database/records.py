@@ -26,6 +26,7 @@ from transforms.sources.database.url_templates import column_url_maker, url_make
 
 RecordMaker = Callable[[Row], Record | Reject]
 
+_ADD = Action.ADD  # looked up in its enum it costs ten times as much
 _KEPT_BYTES = 1 << 20
 
 
@@ -74,17 +75,17 @@ class _Maker:
         self._keywords = _text_maker("keywords", mapping.keywords, rows)
         self._metadata = metadata_maker(mapping, rows, sides, without=used)
         self._modified = _modified_maker(mapping, rows, zone=options.zone)
-        self._acl = _nothing if mapping.acl is None else acl_maker(mapping.acl, rows, sides)
+        self._acl = None if mapping.acl is None else acl_maker(mapping.acl, rows, sides)
         self._crawl = _crawl_maker(mapping, rows)
 
     def make(self, row: Row) -> Record | Reject:
         """Return the record of a row, or its Reject."""
-        url, action = None, Action.ADD
+        url, action = None, _ADD
         try:
             if self._is_deletion is not None and self._is_deletion(row):
                 action = Action.DELETE
             url = self._url(row)
-            if action is Action.DELETE:
+            if action is not _ADD:
                 return Record(url=url, action=action, provenance=self._provenance)
             return self._add(row, url)
         except RecordError as exc:
@@ -94,18 +95,18 @@ class _Maker:
         content, mimetype, charset = self._content(row)
         return Record(
             url=url,
-            action=Action.ADD,
+            action=_ADD,
             arrival=self._arrival,
             content=content,
             mimetype=mimetype,
             charset=charset,
-            title=self._title(row),
-            description=self._description(row),
-            keywords=self._keywords(row),
+            title=None if self._title is None else self._title(row),
+            description=None if self._description is None else self._description(row),
+            keywords=None if self._keywords is None else self._keywords(row),
             metadata=self._metadata(row),
-            modified=self._modified(row),
-            acl=self._acl(row),
-            crawl=self._crawl(row),
+            modified=None if self._modified is None else self._modified(row),
+            acl=None if self._acl is None else self._acl(row),
+            crawl=None if self._crawl is None else self._crawl(row),
             provenance=self._provenance,
         )
 
@@ -123,10 +124,6 @@ class _Maker:
             data=kept[:_KEPT_BYTES],
             truncated=len(kept) > _KEPT_BYTES,
         )
-
-
-def _nothing(_row: Row) -> None:
-    return None
 
 
 def _places(rows: Rows, *names: str | None) -> set[int]:
@@ -154,21 +151,23 @@ def _deletion_maker(action: ActionFrom | None, rows: Rows) -> Callable[[Row], bo
     return lambda row: (text(row) or "").strip().lower() in words
 
 
-def _text_maker(key: str, name: str | None, rows: Rows) -> Callable[[Row], str | None]:
-    return _nothing if name is None else text_maker(key, name, rows)
+def _text_maker(key: str, name: str | None, rows: Rows) -> Callable[[Row], str | None] | None:
+    return None if name is None else text_maker(key, name, rows)
 
 
-def _modified_maker(mapping: Mapping, rows: Rows, *, zone: str) -> Callable[[Row], datetime | None]:
+def _modified_maker(
+    mapping: Mapping, rows: Rows, *, zone: str
+) -> Callable[[Row], datetime | None] | None:
     name = mapping.modified
     if name is None:
-        return _nothing
+        return None
     return moment_maker(rows.at("modified", name), name=name, zone=zone)
 
 
-def _crawl_maker(mapping: Mapping, rows: Rows) -> Callable[[Row], Crawl | None]:
+def _crawl_maker(mapping: Mapping, rows: Rows) -> Callable[[Row], Crawl | None] | None:
     make = _display_maker(mapping, rows)
     if make is None:
-        return _nothing
+        return None
 
     def crawl(row: Row) -> Crawl | None:
         url = make(row)

@@ -46,15 +46,16 @@ def url_maker(key: str, template: str, rows: Rows) -> Callable[[Row], str]:
     pattern = "".join(marks)
 
     def make(row: Row) -> str:
-        values = []
+        values, has_dots = [], False
         for at in ats:
             value = row[at]
             kind = type(value)
             if kind is not int and not (kind is str and value.isalnum() and value.isascii()):
                 value = _quoted(value, key=key, name=rows.names[at])
+                has_dots = has_dots or value in _DOTS
             values.append(value)
-        url = pattern % tuple(values)
-        return url if _DOTS.isdisjoint(values) else _without_dots(url)
+        url = pattern % (*values,)
+        return _without_dots(url) if has_dots else url
 
     return make
 

@@ -115,7 +115,7 @@ def test_json_of_keys_is_no_list() -> None:
     with pytest.raises(RecordError) as caught:
         made(LISTS, 7, {"anna": True})
 
-    expected = "JSON of keys and values; expected a list of principals"
+    expected = "users: JSON of keys and values; expected a list of principals"
     assert (caught.value.code, caught.value.reason) == ("bad-acl", expected)
 
 
@@ -213,3 +213,27 @@ def test_a_column_that_is_not_there_is_refused() -> None:
 def test_the_columns_of_an_acl_are_known() -> None:
     acl = AclFrom(users="users", deny_groups="no_groups", inherit_from_column="parent")
     assert acl_columns(acl) == ("users", "no_groups", "parent")
+
+
+def test_a_list_that_is_no_text_names_its_column() -> None:
+    with pytest.raises(RecordError) as caught:
+        made(LISTS, 7, None, b"\xff")
+    expected = "groups: bytes that are not UTF-8; expected text, a number or a date"
+    assert (caught.value.code, caught.value.reason) == ("bad-value", expected)
+
+
+def test_a_text_that_is_a_list_of_json_is_one() -> None:
+    """As JSON columns of all databases are: its quotes are no part of who is denied."""
+    acl = made(LISTS, 7, None, None, ' ["Smith, Tim", "CORP\\\\ben", ""]')
+    assert names(acl) == ["Smith, Tim", "CORP\\ben"]
+
+
+def test_a_text_that_is_json_of_keys_is_no_list() -> None:
+    with pytest.raises(RecordError) as caught:
+        made(LISTS, 7, '{"anna": true}')
+    expected = "users: JSON of keys and values; expected a list of principals"
+    assert (caught.value.code, caught.value.reason) == ("bad-acl", expected)
+
+
+def test_a_name_may_begin_as_json_does() -> None:
+    assert names(made(LISTS, 7, "[all] staff,{ben}")) == ["[all] staff", "{ben}"]

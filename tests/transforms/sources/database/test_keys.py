@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from databases import Server, Sqlite
 from schemas.errors import ConfigError
-from transforms.sources.database.keys import above, parameters, read_key, upto, write_key
+from transforms.sources.database.keys import TornText, above, parameters, read_key, upto, write_key
 from transforms.sources.database.mapping import Mapping
 from transforms.sources.database.tables import connect
 
@@ -114,3 +114,12 @@ def test_mariadb_looks_up_two_keys_in_the_index(mariadb_server: Server) -> None:
 def test_sqlite_looks_up_two_keys_in_the_index(sqlite_server: Sqlite) -> None:
     found = plan(sqlite_server, "EXPLAIN QUERY PLAN")
     assert "SEARCH docs USING INDEX sqlite_autoindex_docs_1 ((a,b)>(?,?) AND (a,b)<(?,?))" in found
+
+
+def test_a_text_that_is_not_utf_8_is_no_key() -> None:
+    with pytest.raises(ConfigError) as caught:
+        write_key((TornText(b"b\xff"),))
+    assert str(caught.value) == (
+        r"key: b'b\xff', a text that is not UTF-8; expected one that is, or a query that makes "
+        "bytes of it, as CAST(… AS BLOB) does"
+    )

@@ -1,8 +1,9 @@
 """Values that are too large to be read with their rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from databases import Server, Sqlite
@@ -12,6 +13,7 @@ from transforms.sources.database.mapping import Columns, ContentFrom, Mapping
 from transforms.sources.database.tables import connect, open_rows
 
 KIB = 1 << 10
+Call = Callable[[sa.Connection], object]
 MAPPING = Mapping(
     connection="",
     table="docs",
@@ -132,3 +134,29 @@ def test_a_connection_that_dies_is_made_anew(remote: Server, sessions: list[Sess
     large.complete((7, None, None))
     remote.end_connections(database)
     assert large.complete((7, None, None)).row == (7, bytes(range(256)) * KIB, None)
+
+
+def test_a_text_that_is_not_utf_8_comes_in_pieces(
+    sqlite_server: Sqlite, sessions: list[Session]
+) -> None:
+    text = "CAST(CAST(replace(hex(zeroblob(5000000)), '00', 'y') AS BLOB) || x'ff' AS TEXT)"
+    large = large_of(sqlite_server, filled(sqlite_server, "NULL", text), sessions)
+    assert large.complete((7, None, None)).row[2] == b"y" * 5_000_000 + b"\xff"
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM docs", "UPDATE docs SET body = NULL"])
+def test_a_value_that_is_gone_since_it_was_weighed_is_null(
+    sqlite_server: Sqlite, sessions: list[Session], change: str
+) -> None:
+    database = filled(sqlite_server, many_bytes(sqlite_server, 256 * KIB), "NULL")
+    large = large_of(sqlite_server, database, sessions)
+    run = sessions[0].run
+
+    def run_and_change(call: Call, *, where: str) -> object:
+        found = run(call, where=where)
+        sessions[0].close()
+        sqlite_server.execute(database, [change])
+        return found
+
+    sessions[0].run = run_and_change  # type: ignore[method-assign,assignment]  # of this one only
+    assert large.complete((7, None, None)) == Whole((7, None, None), None, 0)

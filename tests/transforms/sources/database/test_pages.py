@@ -438,3 +438,24 @@ def test_a_key_that_cannot_be_read_ends_it(postgresql_server: Server) -> None:
     assert str(caught.value) == (
         "table 'torn', all rows: the first key cannot be read; expected a key of values that can be"
     )
+
+
+def test_no_row_is_lost_behind_a_text_that_is_not_utf_8(sqlite_server: Sqlite) -> None:
+    rows = keyed(sqlite_server, "TEXT", "'a'", "CAST(x'62ff' AS TEXT)", "'c'")
+    with pytest.raises(ConfigError) as caught:
+        keys_of(rows)
+    assert str(caught.value) == (
+        r"key: b'b\xff', a text that is not UTF-8; expected one that is, or a query that makes "
+        "bytes of it, as CAST(… AS BLOB) does"
+    )
+
+
+def test_a_text_that_is_not_utf_8_is_a_key_as_bytes(sqlite_server: Sqlite) -> None:
+    database = sqlite_server.new_database(
+        "CREATE TABLE docs (name TEXT, body TEXT)",
+        "INSERT INTO docs VALUES ('a', ''), (CAST(x'62ff' AS TEXT), ''), ('c', '')",
+    )
+    query = "SELECT CAST(name AS BLOB) AS id, body FROM docs"
+    mapping = replace(MAPPING, table=None, query=query, key=("id",), page_rows=1)
+    mapping = replace(mapping, connection=sqlite_server.url(database))
+    assert keys_of(open_rows(mapping, connect(mapping))) == [b"a", b"b\xff", b"c"]

@@ -435,3 +435,32 @@ def test_nothing_of_rows_shows_a_password(remote: Server) -> None:
 def test_an_error_has_no_trace_of_what_it_was_raised_from(remote: Server) -> None:
     exc = failing(BY_TITLE, connection=remote.url("nowhere"))
     assert exc.__suppress_context__
+
+
+@pytest.mark.parametrize(
+    ("server", "grant", "said"),
+    [
+        (
+            "postgresql",
+            "CREATE ROLE nobody_{name} LOGIN PASSWORD '{password}'",
+            "permission denied for table docs",
+        ),
+        (
+            "mariadb",
+            "GRANT SELECT ON {name}.other TO nobody_{name}@'%' IDENTIFIED BY '{password}'",
+            "SELECT command denied to user 'nobody_{name}'@'127.0.0.1' for table `{name}`.`docs`",
+        ),
+    ],
+    indirect=["server"],
+)
+def test_a_login_that_may_not_read_is_told_apart(server: Server, grant: str, said: str) -> None:
+    name = server.new_database(*DOCS, "CREATE TABLE other (id INT)")
+    server.execute(name, [grant.format(name=name, password=PASSWORD)])
+    connection = server.url(name).replace("feeder", f"nobody_{name}")
+    mapping = replace(BY_TITLE, connection=connection)
+    with pytest.raises(SourceError) as caught:
+        open_rows(mapping, connect(mapping))
+    assert str(caught.value) == (
+        f"{server.scheme}://127.0.0.1:{server.port}/{name}, table 'docs': "
+        f"{said.format(name=name)}; expected a login that may read it"
+    )
