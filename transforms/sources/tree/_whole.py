@@ -40,13 +40,14 @@ class LeftOutError(Exception):
         self.code = code
 
 
-class TooLargeError(RecordError):
-    """A file has more bytes than a document may have."""
+class TooLargeError(Exception):
+    """A file has more bytes than a document may have; `reason` is why it is rejected, if it is."""
 
     def __init__(self, key: str, state: "State", max_bytes: int) -> None:
         cure = "raise --max-content-bytes, or use --oversize metadata"
         reason = f"{key!r} has {state.size} bytes; expected at most {max_bytes} bytes; {cure}"
-        super().__init__("content-too-large", reason)
+        super().__init__(reason)
+        self.reason = RecordError("content-too-large", reason)
         self.state = state
 
 

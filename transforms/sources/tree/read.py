@@ -143,7 +143,7 @@ class _Reader:
     def _too_large(self, listed: Listed, exc: TooLargeError) -> list[Found]:
         if self._tree.oversize is Oversize.METADATA:
             return self._documents.unread(listed, exc.state)
-        return [self._documents.rejected(listed, exc)]
+        return [self._documents.rejected(listed, exc.reason)]
 
     def _folder(self, listed: Listed) -> Found:
         try:
