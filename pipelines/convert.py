@@ -19,7 +19,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
-from pipelines.formats import ASKED, COMMAND, DATABASE
+from pipelines.formats import ASKED, COMMAND
 from pipelines.groups import check_groups
 from pipelines.inputs import changed, group_spans, list_spans, size_of
 from pipelines.local_runner import LocalRunner
@@ -50,6 +50,7 @@ from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import Mode, NotFound, ReadOptions, WriteOptions
 from transforms.sinks.files import whole_file
+from transforms.sources.database.mapping import DATABASE
 from transforms.sources.files import is_compressed
 from transforms.sources.listing import LISTING
 from transforms.sources.reading import Source

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from transforms.sources.database.mapping import DATABASE
+
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
     """A format as `feedferry formats` lists it."""
@@ -17,9 +19,6 @@ COMMAND = "command"
 
 FILES = "files"
 """The format of a source that is a tree of documents."""
-
-DATABASE = "database"
-"""The format of a source whose file says how rows become records."""
 
 ASKED = (COMMAND, FILES, DATABASE)
 """Formats of sources that are asked what there is before anything is read."""

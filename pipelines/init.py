@@ -5,12 +5,11 @@ from pathlib import Path
 import click
 import sqlalchemy as sa
 
-from pipelines.formats import DATABASE
 from schemas.errors import ConfigError
 from transforms.sources.database._errors import told
 from transforms.sources.database.connection_key import hide_password, parse_connection
 from transforms.sources.database.draft import Column, draft_mapping
-from transforms.sources.database.mapping import Mapping
+from transforms.sources.database.mapping import DATABASE, Mapping
 from transforms.sources.database.tables import connect
 
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import msgspec
 
-from pipelines.formats import DATABASE, FILES, FORMATS, STREAMS
+from pipelines.formats import FILES, FORMATS, STREAMS
 from pipelines.words import (
     FieldMapping,
     RejectLimit,
@@ -42,6 +42,7 @@ from transforms.formats._options import (
     Docids,
     NotFound,
 )
+from transforms.sources.database.mapping import DATABASE
 from transforms.sources.safety import Safety
 from transforms.sources.tree.rules import Oversize
 

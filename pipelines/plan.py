@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from pipelines.convert import settings_of
-from pipelines.formats import DATABASE, FILES
+from pipelines.formats import FILES
 from pipelines.inputs import list_spans
 from pipelines.options import ConvertOptions, ReportFormat
 from pipelines.sources import cut_source, load_sources, refuse_shared_urls
@@ -26,6 +26,7 @@ from transforms.adapt import Adapter, adapter
 from transforms.convert import Settings
 from transforms.formats import WRITERS, Encoder, native
 from transforms.normalize import normalize
+from transforms.sources.database.mapping import DATABASE
 from transforms.sources.files import open_span
 from transforms.sources.listing import LISTING, Kind, read_listing
 from transforms.sources.reading import Reading

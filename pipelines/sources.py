@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.formats import COMMAND, DATABASE, FILES
+from pipelines.formats import COMMAND, FILES
 from pipelines.options import ConvertOptions, refuse_tree_flags, safety_of
 from pipelines.remote_trees import list_tree
 from pipelines.trees import tree_of
@@ -26,7 +26,7 @@ from transforms.convert import Settings
 from transforms.sinks.files import whole_file
 from transforms.sources import command, programs
 from transforms.sources.compare import compare
-from transforms.sources.database.mapping import Mapping
+from transforms.sources.database.mapping import DATABASE, Mapping
 from transforms.sources.files import cut_file
 from transforms.sources.listing import Kind, cut_listing, read_listing, write_listing
 from transforms.sources.programs import Programs
@@ -135,7 +135,7 @@ def remember(spans: list[Span], settings: Settings) -> None:
     stamp = Stamp(
         source=span.path,
         rules=rules_of(settings.sources[span.source]),
-        listed_at_ns=int(_listed_at(work / f"{span.name}.listing").read_text()),
+        listed_at_ns=int(_listed_at(_listing_of(span, settings)).read_text()),
         run=str(work),
     )
     move(Path(settings.state), read_seen(work), before=generation, stamp=stamp)
@@ -195,7 +195,7 @@ def _load_mapping(span: Span, _options: ConvertOptions) -> Source:
 
 
 def _cut_programs(span: Span, settings: Settings) -> Iterator[Span]:
-    path = Path(settings.folder) / f"{span.name}.listing"
+    path = _listing_of(span, settings)
     source = settings.sources[span.source]
     if not path.exists() and isinstance(source, Programs):
         command.list_documents(source, path, options=settings.reading)
@@ -204,7 +204,7 @@ def _cut_programs(span: Span, settings: Settings) -> Iterator[Span]:
 
 
 def _cut_tree(span: Span, settings: Settings, options: ConvertOptions) -> Iterator[Span]:
-    path = Path(settings.folder) / f"{span.name}.listing"
+    path = _listing_of(span, settings)
     tree = settings.sources[span.source]
     if not path.exists() and isinstance(tree, Tree):
         _list_tree(tree, path, options)
@@ -230,10 +230,14 @@ def _list_tree(tree: Tree, path: Path, options: ConvertOptions) -> None:
 
 def _stands_in(span: Span, settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield the paths in a tree of which something is sent, each with the name of the tree."""
-    with (Path(settings.folder) / f"{span.name}.listing").open("rb") as stream:
+    with _listing_of(span, settings).open("rb") as stream:
         for _, listed in read_listing(stream):
             if listed.kind in (Kind.FILE, Kind.FOLDER):
                 yield listed.key, span.source
+
+
+def _listing_of(span: Span, settings: Settings) -> Path:
+    return Path(settings.folder) / f"{span.name}.listing"
 
 
 def _listed_at(listing: Path) -> Path:

@@ -109,7 +109,6 @@ def tree_of(span: Span, options: ConvertOptions) -> Tree:
         charset=options.charset,
         acl=_acl(options, is_remote="://" in span.path),
         is_public=options.acl == PUBLIC,
-        is_remembered=options.state is not None,
     )
 
 

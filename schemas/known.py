@@ -4,6 +4,9 @@ from collections.abc import Callable
 
 import msgspec
 
+UNCHANGED = "unchanged"
+"""The code of what is filtered because it is as it was when it was sent last."""
+
 
 class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A document as it was when it was sent last.

@@ -15,12 +15,13 @@ from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from transforms.formats._options import Found
 from transforms.sources.database.incremental import encode_mark
-from transforms.sources.database.mapping import ContentFrom, Mapping
+from transforms.sources.database.mapping import DATABASE, ContentFrom, Mapping
 from transforms.sources.database.plan import Plan, Run, plan_rows
-from transforms.sources.database.settle import MOST_REMEMBERED, rejected, settle
+from transforms.sources.database.settle import MOST_REMEMBERED, settle
 from transforms.sources.database.tables import connect, open_rows
-from transforms.sources.reading import DATABASE, Reading
+from transforms.sources.reading import Reading
 from transforms.sources.safety import Safety
+from transforms.sources.seen import rejected
 from transforms.sources.state import Stamp, move, open_state
 
 Refuses = Callable[[Record], bool]

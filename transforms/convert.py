@@ -25,6 +25,7 @@ from schemas.errors import (
     TooManyRejectsError,
 )
 from schemas.feed import FULL, INCREMENTAL, Asked, Feed
+from schemas.known import UNCHANGED
 from schemas.loss import Loss
 from schemas.membership import Carried, Membership
 from schemas.notice import Notice
@@ -52,7 +53,7 @@ UNKNOWN = "UNKNOWN"
 HEADED = frozenset({"gsa-feed"})
 """Formats whose chunks name their feed."""
 
-_UNLISTED = frozenset({"unchanged", "up-to-date"})  # there may be millions, and nothing to know
+_UNLISTED = frozenset({UNCHANGED, "up-to-date"})  # there may be millions, and nothing to know
 _PROGRESS_SECONDS = 0.5
 _BEAT_RECORDS = 256
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)

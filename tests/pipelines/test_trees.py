@@ -160,7 +160,6 @@ def test_a_tree_is_read_as_the_flags_say(here: Path) -> None:
         oversize=Oversize.METADATA,
         states_paths=True,
         charset="windows-1252",
-        is_remembered=True,
     )
 
 

@@ -20,7 +20,7 @@ from transforms.formats._thunderstone_text import (
     url_element,
     url_of,
 )
-from transforms.formats._xml import attributes
+from transforms.formats._xml import attributes, shut_parser
 
 REFS = ("Refs", "Ref")
 ERRORS = ("Errors", "Reason")
@@ -57,15 +57,8 @@ def nested_element(names: tuple[str, str], texts: tuple[str, ...], *, url: str) 
 
 
 def _parse(document: bytes) -> etree._Element | None:
-    parser = etree.XMLParser(
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
     try:
-        root = etree.fromstring(document, parser)
+        root = etree.fromstring(document, shut_parser())
     except (etree.XMLSyntaxError, ValueError):
         return None
     return root if root.getroottree().docinfo.internalDTD is None else None

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from lxml import etree
+
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _IN_TEXT = re.compile("[&<>\r]")
 _IN_ATTRIBUTE = re.compile('[&<>"\t\n\r]')
@@ -23,6 +25,17 @@ _REFERENCES = {
     "\n": "&#10;",
     "\r": "&#13;",
 }
+
+
+def shut_parser() -> etree.XMLParser:
+    """Return a parser of a small document, to which entities and the network are shut."""
+    return etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
 
 
 def holds(text: str) -> bool:

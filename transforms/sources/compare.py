@@ -25,11 +25,10 @@ from heapq import heappop, heappush
 import msgspec
 
 from schemas.errors import FeedferryError
-from schemas.known import Known
+from schemas.known import UNCHANGED, Known
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.state import State
 
-UNCHANGED = "unchanged"
 VANISHED = "vanished"
 _SENT = (Kind.FILE, Kind.FOLDER)
 _YOUNG_NS = 2_000_000_000  # the ticks of FAT, the coarsest there are

@@ -11,7 +11,7 @@ from schemas.span import Span
 from transforms.formats import READERS
 from transforms.formats._options import Found, ReadOptions
 from transforms.sources.command import documents
-from transforms.sources.database.mapping import Mapping
+from transforms.sources.database.mapping import DATABASE, Mapping
 from transforms.sources.files import Stretch, open_span
 from transforms.sources.listing import LISTING
 from transforms.sources.programs import Programs
@@ -19,9 +19,6 @@ from transforms.sources.tree.rules import Tree
 
 Source = Programs | Tree | Mapping
 """What tells how a source is read that is more than its bytes."""
-
-DATABASE = "database"
-"""The format of a span that is a range of rows."""
 
 
 class Reading:

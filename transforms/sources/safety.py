@@ -10,7 +10,8 @@ from decimal import Decimal
 import msgspec
 
 from schemas.errors import StoppedError
-from transforms.sources.compare import UNCHANGED, is_folder
+from schemas.known import UNCHANGED
+from transforms.sources.compare import is_folder
 from transforms.sources.listing import Kind, Listed
 
 

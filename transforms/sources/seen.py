@@ -10,7 +10,7 @@ from schemas.record import Action
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.sinks.files import whole_file
-from transforms.sources.reading import DATABASE
+from transforms.sources.database.mapping import DATABASE
 
 SEEN = ".seen.jsonl"
 """How the names of these files end."""
@@ -24,6 +24,11 @@ def read_seen(folder: Path) -> Iterator[Seen]:
     for path in sorted(folder.glob(f"*{SEEN}")):
         with path.open("rb") as lines:
             yield from map(_decoder.decode, lines)
+
+
+def rejected(seen: Seen) -> Seen:
+    """Return what to remember of a row that was rejected behind its reader."""
+    return Seen(known=msgspec.structs.replace(seen.known, digest=""))
 
 
 class SeenFile:
@@ -53,11 +58,11 @@ class SeenFile:
         place = self._places.get((reject.url or "", is_gone))
         if reject.url is None or place not in self._seen:
             return
-        known = self._seen.pop(place).known
-        if known.parent is not None:
-            self._spoiled.add(known.parent)
+        seen = self._seen.pop(place)
+        if seen.known.parent is not None:
+            self._spoiled.add(seen.known.parent)
         if self._is_of_rows:
-            self._seen[place] = Seen(known=msgspec.structs.replace(known, digest=""))
+            self._seen[place] = rejected(seen)
 
     def write(self) -> None:
         """Write a line for each, if there are any."""

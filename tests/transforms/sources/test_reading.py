@@ -9,10 +9,11 @@ from schemas.known import Seen
 from schemas.record import Record
 from schemas.span import Span
 from transforms.formats._options import Found
+from transforms.sources.database.mapping import DATABASE
 from transforms.sources.database.ranges import KeyRange, encode_range
 from transforms.sources.listing import Listed, cut_listing, write_listing
 from transforms.sources.programs import Programs
-from transforms.sources.reading import DATABASE, Reading
+from transforms.sources.reading import Reading
 from transforms.sources.tree.rules import Tree
 
 TWO = b'{"action":"DELETE","url":"http://a.example.com/1"}\n' * 2

@@ -7,7 +7,7 @@ import msgspec
 from schemas.known import Known, Seen
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.sources.reading import DATABASE
+from transforms.sources.database.mapping import DATABASE
 from transforms.sources.seen import SeenFile
 
 FILE = Known(key="a", url="https://docs.example.com/a", modified_ns=7, digest="d")

@@ -2,6 +2,9 @@
 
 import msgspec
 
+DATABASE = "database"
+"""The format of a source that a mapping is of, and of a span that is a range of its rows."""
+
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
     """One metadata name and where its values come from: a `column`, or a `query` of its own.

@@ -15,7 +15,7 @@ import msgspec
 
 from schemas import avro
 from schemas.errors import RecordError
-from schemas.known import Known, See, Seen
+from schemas.known import UNCHANGED, Known, See, Seen
 from schemas.record import Action, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
@@ -29,22 +29,17 @@ from transforms.sources.database.mapping import Mapping
 from transforms.sources.database.pages import Paged, Partial, Torn, lazy_columns, pages
 from transforms.sources.database.ranges import Kind, decode_range
 from transforms.sources.database.records import record_maker
-from transforms.sources.database.rows import Row
+from transforms.sources.database.rows import Row, reject_row
 from transforms.sources.database.rows import Rows as Named
 from transforms.sources.database.scope import scope_of, scoped
 from transforms.sources.database.sides import Sides
 from transforms.sources.database.tables import Rows, connect, open_rows
 
-DATABASE = "database"
-"""The format of a span that is a range of keys."""
-
-UNCHANGED = "unchanged"
 NULL_KEY = "null-key"
 TOO_LARGE = "content-too-large"
 UNREADABLE = "unreadable"
 
 _OPENED = 4
-_KEPT_BYTES = 1 << 20
 _NOWHERE = Provenance()
 Recall = Callable[[str], Known | None]
 _Outcome = Record | Reject
@@ -167,28 +162,19 @@ class _Reading:
     def _torn(self, key: Key, reason: str) -> Reject:
         """A row of which only the key can be read."""
         named = Named(names=self._rows.key, key=self._rows.key)
-        return self._reject(UNREADABLE, f"{reason}; expected values that can be read", key, named)
+        exc = RecordError(UNREADABLE, f"{reason}; expected values that can be read")
+        return reject_row(named, key, exc, span=self._span)
 
-    def _reject(self, code: str, reason: str, row: Row, named: Named | None = None) -> Reject:
-        kept = named.json(row, without=()) if named else self._kept(row)
-        named = named or self._named
-        return Reject(
-            code=code,
-            reason=f"{named.key_text(row)}: {reason}",
-            stage="read",
-            source=self._span.source,
-            span=self._span.ordinal,
-            length=len(kept),
-            data=kept[:_KEPT_BYTES],
-            truncated=len(kept) > _KEPT_BYTES,
-        )
+    def _reject(self, code: str, reason: str, row: Row) -> Reject:
+        exc = RecordError(code, reason)
+        return reject_row(self._named, row, exc, span=self._span, without=self._unkept(row))
 
-    def _kept(self, row: Row) -> bytes:
-        """A row without its document, and without what was too large to be read with it."""
+    def _unkept(self, row: Row) -> set[int]:
+        """Where the document stands, and what was too large to be read with the row."""
         content = self._rows.mapping.content.column
         document = () if content is None else (self._named.at("content", content),)
         left_out = (at for at, _ in lazy_columns(self._rows) if row[at] is None)
-        return self._named.json(row, without={*document, *left_out})
+        return {*document, *left_out}
 
 
 @lru_cache(maxsize=_OPENED)

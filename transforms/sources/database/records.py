@@ -21,13 +21,12 @@ from transforms.sources.database.content import content_maker
 from transforms.sources.database.mapping import ActionFrom, Mapping
 from transforms.sources.database.metadata import metadata_maker
 from transforms.sources.database.moments import moment_maker
-from transforms.sources.database.rows import Row, Rows, Sides, text_maker
+from transforms.sources.database.rows import Row, Rows, Sides, reject_row, text_maker
 from transforms.sources.database.url_templates import column_url_maker, url_maker
 
 RecordMaker = Callable[[Row], Record | Reject]
 
 _ADD = Action.ADD  # looked up in its enum it costs ten times as much
-_KEPT_BYTES = 1 << 20
 
 
 def record_maker(
@@ -111,18 +110,14 @@ class _Maker:
         )
 
     def _reject(self, row: Row, exc: RecordError, *, url: str | None, action: Action) -> Reject:
-        kept = self._rows.json(row, without=self._unkept)
-        return Reject(
-            code=exc.code,
-            reason=f"{self._rows.key_text(row)}: {exc.reason}",
-            stage="read",
-            source=self._span.source,
-            span=self._span.ordinal,
-            length=len(kept),
+        return reject_row(
+            self._rows,
+            row,
+            exc,
+            span=self._span,
+            without=self._unkept,
             url=url,
             action=action.value,
-            data=kept[:_KEPT_BYTES],
-            truncated=len(kept) > _KEPT_BYTES,
         )
 
 

@@ -6,11 +6,14 @@ from typing import Any
 import msgspec
 
 from schemas.errors import ConfigError, RecordError
+from schemas.reject import Reject
+from schemas.span import Span
 from transforms.sources.database.values import row_json, text_of
 from transforms.sources.yaml_keys import like
 
 Row = Sequence[Any]  # Any: what a driver gives
 Key = tuple[Any, ...]
+_KEPT_BYTES = 1 << 20
 Sides = Callable[[str, Key], Sequence[Row]]
 """Gives the rows that a query has for a key, without their key columns."""
 
@@ -52,6 +55,32 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
         """Return a row as JSON, but for the columns that stand at `without`."""
         named = enumerate(zip(self.names, row, strict=True))
         return row_json({name: value for at, (name, value) in named if at not in without})
+
+
+def reject_row(  # noqa: PLR0913 # what a Reject of a row is made of
+    rows: Rows,
+    row: Row,
+    exc: RecordError,
+    *,
+    span: Span,
+    without: Collection[int] = (),
+    url: str | None = None,
+    action: str | None = None,
+) -> Reject:
+    """Return the reject of a row: it is named by its key and kept as JSON, but for some columns."""
+    kept = rows.json(row, without=without)
+    return Reject(
+        code=exc.code,
+        reason=f"{rows.key_text(row)}: {exc.reason}",
+        stage="read",
+        source=span.source,
+        span=span.ordinal,
+        length=len(kept),
+        url=url,
+        action=action,
+        data=kept[:_KEPT_BYTES],
+        truncated=len(kept) > _KEPT_BYTES,
+    )
 
 
 def text_maker(key: str, name: str, rows: Rows) -> Callable[[Row], str | None]:

@@ -52,11 +52,6 @@ class Settled(NamedTuple):
     seen: Iterator[Seen]
 
 
-def rejected(seen: Seen) -> Seen:
-    """Return what to remember of a row that was rejected behind its reader."""
-    return Seen(known=replace(seen.known, digest=""))
-
-
 def settle(
     see_all: SeeAll, *, state: State, outlook: Outlook, path: Path, most: int = MOST_REMEMBERED
 ) -> Settled:

@@ -7,7 +7,7 @@ import msgspec
 
 from schemas.acl import Acl
 from schemas.errors import RecordError
-from schemas.known import Known, See, Seen
+from schemas.known import UNCHANGED, Known, See, Seen
 from schemas.notice import Notice
 from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Filtered, Reject
@@ -77,7 +77,7 @@ class Documents:
             known = msgspec.structs.replace(known, digest=digest, parent=parent)
         if listed.known and _is_same(listed.known, known):
             self._tell(known)
-            return [self.filtered(listed, "unchanged")]
+            return [self.filtered(listed, UNCHANGED)]
         record = Record(
             url=listed.url,
             action=Action.ADD,

@@ -54,4 +54,3 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     charset: str | None = None
     acl: TreeAcl | None = None
     is_public: bool = False
-    is_remembered: bool = False

@@ -26,6 +26,7 @@ from transforms.formats._gsa_record import Builder
 from transforms.formats._legacy_acl import acl_of
 from transforms.formats._options import ReadOptions
 from transforms.formats._unit import Context, Unit
+from transforms.formats._xml import shut_parser
 from transforms.sources.tree.patterns import SIDECARS
 
 MAX_BYTES = 1 << 20
@@ -223,15 +224,8 @@ def _yaml_text(event: Any) -> str | None:
 
 
 def _parse_xml(text: bytes) -> etree._Element:
-    parser = etree.XMLParser(
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
     try:
-        root = etree.fromstring(text, parser)
+        root = etree.fromstring(text, shut_parser())
     except etree.XMLSyntaxError as exc:
         raise ValueError(f"{exc.msg}; expected well-formed XML") from exc
     if root.getroottree().docinfo.internalDTD is not None:

@@ -15,6 +15,7 @@ from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from transforms.formats._options import Found, ReadOptions
 from transforms.sources.database.mapping import (
+    DATABASE,
     AclFrom,
     ActionFrom,
     Columns,
@@ -23,7 +24,7 @@ from transforms.sources.database.mapping import (
     Mapping,
 )
 from transforms.sources.database.ranges import KeyRange, Kind, cut_rows, encode_range
-from transforms.sources.database.read import DATABASE, read_rows
+from transforms.sources.database.read import read_rows
 from transforms.sources.database.scope import Scope as RowScope
 from transforms.sources.database.scope import encode_share
 from transforms.sources.database.tables import connect, open_rows

@@ -6,7 +6,8 @@ from pathlib import Path
 from schemas.known import Known, Seen
 from transforms.sources.database.gone import GONE
 from transforms.sources.database.incremental import Kind, Mark
-from transforms.sources.database.settle import Outlook, Settled, rejected, settle
+from transforms.sources.database.settle import Outlook, Settled, settle
+from transforms.sources.seen import rejected
 from transforms.sources.state import Stamp, State, move, open_state
 
 MARK = Mark(kind=Kind.TEXT, text="2026-11-21 12:00:00")
