@@ -2,10 +2,12 @@
 
 from schemas.account import Account, Chunk, LossCount
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.delivery import Delivery, Door
 from schemas.feed import Feed
 from schemas.loss import Loss
 from schemas.membership import Kind, Member, Membership
 from schemas.notice import Notice
+from schemas.receipt import Receipt, Refusal, Settled
 from schemas.record import (
     Action,
     Anchor,
@@ -36,6 +38,8 @@ __all__ = [
     "Chunk",
     "Content",
     "Crawl",
+    "Delivery",
+    "Door",
     "Encoding",
     "Extra",
     "Feed",
@@ -52,9 +56,12 @@ __all__ = [
     "Notice",
     "Principal",
     "Provenance",
+    "Receipt",
     "Record",
+    "Refusal",
     "Reject",
     "Scope",
     "Scoring",
+    "Settled",
     "Span",
 ]

@@ -24,7 +24,8 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
     `records` counts per action; `path` is relative to the run's folder. `feedtype` is how the chunk
     must be sent, `asked` the feedtype of the feed that it is a part of, `origin` the source of
-    that feed, if it is one of several. `members` counts those of groups. `note` is what whoever
+    that feed, if it is one of several. `format` names what the file holds; `members` counts those of
+    groups. `note` is what whoever
     pushes the chunk must know; `state`, `attempts` and `reply` are those of its push.
     """
 
@@ -37,6 +38,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     last_url: str
     source: str
     span: int
+    format: str | None = None
     datasource: str | None = None
     feedtype: str | None = None
     asked: str | None = None

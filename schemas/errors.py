@@ -9,8 +9,10 @@
     │   └── TooManyRejectsError   more records were set aside than was allowed
     ├── FatalError         mend the input or the target, then start again: the run resumes (4)
     │   ├── FormatError    the input is not what it is said to be, and no record can be found in it
-    │   └── SourceError    the input cannot be opened or read
-    │       └── UnavailableError  a program says that its repository is unavailable, for now
+    │   ├── SourceError    the input cannot be opened or read
+    │   │   └── UnavailableError  a program says that its repository is unavailable, for now
+    │   └── TargetError    the appliance takes nothing, or not this
+    ├── BusyError          start again later: a backlog, a lock, a deadline (75)
     ├── RecordError        set this one record aside as a Reject, and go on
     │   └── ProgramError   a program that was to give it cannot be relied on
     └── BalanceError       a defect of feedferry: the account of a run does not balance (5)
@@ -62,6 +64,16 @@ class SourceError(FatalError):
 
 class UnavailableError(SourceError):
     """A command stream says `repository-unavailable`; what it would list or give is not known."""
+
+
+class TargetError(FatalError):
+    """An appliance cannot be reached, or refuses what is pushed; says what it answered."""
+
+
+class BusyError(FeedferryError):
+    """Nothing is wrong, but now is not the time; what was pushed stays so, and the rest waits."""
+
+    exit_code = 75
 
 
 class RecordError(FeedferryError):

@@ -1,0 +1,35 @@
+"""What a receiver is told."""
+
+import msgspec
+
+FEEDERGATE_PORT = 19900
+REQUEST_BYTES_LIMIT = 1_000_000_000
+"""A feed of this many bytes or more is refused, as an appliance does."""
+
+
+class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a receiver listens, whom it trusts, and where its bounds are.
+
+    `spool` is its folder. `port` 0 takes a free one. `trusted` are addresses, netmasks, prefixes
+    and globs, as the appliances' own lists have them. `profiles` are those of Thunderstone data
+    that exist; none named: any. `min_free_bytes` of the spool's disk stay free. Time-outs are in
+    seconds: `idle_seconds` between two blocks of a request, `head_seconds` for a whole head;
+    a body slower than `min_rate` bytes a second, past its first `grace_seconds`, is cut off.
+    `scenario` is the path of a file that tells how to misbehave.
+    """
+
+    spool: str
+    host: str = "127.0.0.1"
+    port: int = FEEDERGATE_PORT
+    certificate: str | None = None
+    key: str | None = None
+    trusted: tuple[str, ...] = ("127.0.0.0/8", "::1")
+    profiles: tuple[str, ...] = ()
+    min_free_bytes: int = 2 * REQUEST_BYTES_LIMIT
+    max_request_bytes: int = REQUEST_BYTES_LIMIT
+    max_connections: int = 64
+    head_seconds: float = 20.0
+    idle_seconds: float = 60.0
+    grace_seconds: float = 30.0
+    min_rate: int = 1024
+    scenario: str | None = None
