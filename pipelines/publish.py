@@ -80,6 +80,7 @@ def _stage(chunk: Chunk, ordinal: int, staged: Path, settings: Settings, *, is_f
         chunk,
         ordinal=ordinal,
         path=f"chunks/{name}",
+        format=settings.target.format,
         feedtype=feedtype,
         note=_APPENDED if is_appended else None,
     )

@@ -24,9 +24,9 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
     `records` counts per action; `path` is relative to the run's folder. `feedtype` is how the chunk
     must be sent, `asked` the feedtype of the feed that it is a part of, `origin` the source of
-    that feed, if it is one of several. `format` names what the file holds; `members` counts those of
-    groups. `note` is what whoever
-    pushes the chunk must know; `state`, `attempts` and `reply` are those of its push.
+    that feed, if it is one of several. `format` names what the file holds, `members` counts those
+    of groups. `note` is what whoever pushes the chunk must know; `state`, `attempts` and `reply`
+    are those of its push.
     """
 
     ordinal: int = 0

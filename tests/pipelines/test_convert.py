@@ -270,6 +270,7 @@ def test_a_manifest_line_tells_all_of_a_chunk(good: str) -> None:
             "datasource": "intranet",
             "feedtype": "incremental",
             "first_url": f"{HOST}/1.txt",
+            "format": "gsa-feed",
             "last_url": f"{HOST}/2.txt",
             "members": 0,
             "note": None,

@@ -102,6 +102,7 @@ def test_the_manifest_has_a_line_for_each_chunk(work: Path) -> None:
             "datasource": None,
             "feedtype": None,
             "first_url": "",
+            "format": "native",
             "last_url": "",
             "members": 0,
             "note": None,

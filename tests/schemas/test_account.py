@@ -238,7 +238,7 @@ def test_an_account_that_does_not_balance_is_a_defect(account: Account, message:
 def test_a_chunk_is_a_line_of_the_manifest() -> None:
     assert msgspec.json.encode(chunk("chunks/1.xml")).decode() == (
         '{"ordinal":0,"path":"chunks/1.xml","bytes":1,"sha256":"","records":{"ADD":1},'
-        '"first_url":"a","last_url":"b","source":"feed.xml","span":0,"datasource":null,'
+        '"first_url":"a","last_url":"b","source":"feed.xml","span":0,"format":null,"datasource":null,'
         '"feedtype":null,"asked":null,"origin":null,"members":0,"note":null,"state":"ready","attempts":0,"reply":null}'
     )
 
