@@ -95,7 +95,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     `status` is None where no answer came; `fault` then says why, in words. `is_unsent` says that
     the appliance cannot have taken it: no connection was made, or the body was not sent to its
-    end. `body` is at most the first 16 MiB. `sent_bytes` is how long the body of the request was.
+    end. `body` is at most the first 16 MiB. `sent_bytes` is how long the body of the request was,
+    `where` the address that it was for. `is_final` tells of a fault that another attempt meets
+    again: a certificate that is not trusted, a file that has changed.
     """
 
     status: int | None = None
@@ -107,6 +109,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     retry_after: str = ""
     sent_bytes: int = 0
     seconds: float = 0.0
+    where: str = ""
+    is_final: bool = False
 
 
 class Meaning(enum.Enum):

@@ -1,0 +1,228 @@
+"""Appliances for tests: real sockets, and a function that says what goes over them."""
+
+import hashlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from schemas.account import Chunk
+from transforms.sinks.push.model import Part
+
+LARGE = 24 << 20
+"""More bytes than the buffers of a connection on loopback take."""
+
+BOUND_SECONDS = 20
+Talk = Callable[[socket.socket], None]
+
+
+class Listener:
+    """What listens on loopback: its port, and what it read, one text for each connection."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.heard: list[bytes] = []
+        self.is_over = threading.Event()
+        self.url = f"http://127.0.0.1:{port}"
+
+    def body(self) -> bytes:
+        """The body of the only request."""
+        (request,) = self.heard
+        return request.partition(b"\r\n\r\n")[2]
+
+
+@contextmanager
+def listening(
+    talk: Callable[[Listener], Talk], *, context: ssl.SSLContext | None = None
+) -> Iterator[Listener]:
+    """Have `talk` speak on each connection, one behind the other."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        listener = Listener(server.getsockname()[1])
+        thread = threading.Thread(target=_serve, args=(server, talk(listener), context))
+        thread.start()
+        try:
+            yield listener
+        finally:
+            listener.is_over.set()
+            with suppress(OSError):
+                server.shutdown(socket.SHUT_RDWR)
+            thread.join(BOUND_SECONDS)
+            assert not thread.is_alive()
+
+
+def _serve(server: socket.socket, talk: Talk, context: ssl.SSLContext | None) -> None:
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        connection.settimeout(BOUND_SECONDS)
+        with suppress(OSError), connection:
+            if context is None:
+                talk(connection)
+            else:
+                with context.wrap_socket(connection, server_side=True) as wrapped:
+                    talk(wrapped)
+
+
+def saying(*replies: bytes) -> Callable[[Listener], Talk]:
+    """Read each request to its end, and answer it."""
+    left = list(replies)
+
+    def talk_of(listener: Listener) -> Talk:
+        def talk(connection: socket.socket) -> None:
+            listener.heard.append(read_request(connection))
+            connection.sendall(left.pop(0) if len(left) > 1 else left[0])
+
+        return talk
+
+    return talk_of
+
+
+def silent(listener: Listener) -> Talk:
+    """Read each request to its end, and never answer."""
+
+    def talk(connection: socket.socket) -> None:
+        listener.heard.append(read_request(connection))
+        listener.is_over.wait(BOUND_SECONDS)
+
+    return talk
+
+
+def deaf(listener: Listener) -> Talk:
+    """Take a connection, and nothing that comes over it."""
+
+    def talk(connection: socket.socket) -> None:
+        listener.is_over.wait(BOUND_SECONDS)
+
+    return talk
+
+
+def torn(reply: bytes = b"", *, read_bytes: int | None = None) -> Callable[[Listener], Talk]:
+    """Read a request, or so many bytes of it, say something, and hang up."""
+
+    def talk_of(listener: Listener) -> Talk:
+        def talk(connection: socket.socket) -> None:
+            if read_bytes is None:
+                listener.heard.append(read_request(connection))
+            else:
+                _read_bytes(connection, read_bytes)
+            connection.sendall(reply)
+
+        return talk
+
+    return talk_of
+
+
+def hasty(reply: bytes) -> Callable[[Listener], Talk]:
+    """Answer the beginning of a request, and read it to its end."""
+
+    def talk_of(listener: Listener) -> Talk:
+        def talk(connection: socket.socket) -> None:
+            first = connection.recv(1)
+            connection.sendall(reply)
+            listener.heard.append(first + read_request(connection))
+
+        return talk
+
+    return talk_of
+
+
+def _read_bytes(connection: socket.socket, count: int) -> None:
+    while count > 0 and (block := connection.recv(count)):
+        count -= len(block)
+
+
+def read_request(connection: socket.socket) -> bytes:
+    """Return a request: its head, and as many bytes as that says."""
+    request = bytearray()
+    while b"\r\n\r\n" not in request:
+        if not (block := connection.recv(1 << 16)):
+            return bytes(request)
+        request += block
+    head, _, _ = bytes(request).partition(b"\r\n\r\n")
+    end = len(head) + 4 + length_of(head)
+    while len(request) < end and (block := connection.recv(1 << 16)):
+        request += block
+    return bytes(request)
+
+
+def length_of(head: bytes) -> int:
+    """The Content-Length of a request, 0 if it has none."""
+    lines = head.decode("latin-1").lower().split("\r\n")
+    stated = [line.split(":")[1] for line in lines if line.startswith("content-length:")]
+    return int(stated[0]) if stated else 0
+
+
+def reply(text: str, *, status: str = "200 OK", headers: str = "") -> bytes:
+    """An answer as a feedergate gives it."""
+    body = text.encode()
+    head = (
+        f"HTTP/1.0 {status}\r\nContent-Type: text/plain\r\nServer: feedergate_1.0\r\n"
+        f"Connection: Close\r\n{headers}Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def chunk(content: bytes, **fields: object) -> Chunk:
+    """A chunk of the datasource `sample`, unless told otherwise."""
+    stated: dict[str, object] = {
+        "path": "chunks/00000-000.xml",
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "records": {"add": 1},
+        "first_url": "http://www.example.com/a",
+        "last_url": "http://www.example.com/a",
+        "source": "feed.xml",
+        "span": 0,
+        "format": "gsa-feed",
+        "datasource": "sample",
+        "feedtype": "incremental",
+    }
+    return Chunk(**{**stated, **fields})  # type: ignore[arg-type]  # the fields of Chunk
+
+
+def whole(path: Path, content: bytes, **fields: object) -> Part:
+    """A chunk that is sent as it stands in its file."""
+    path.write_bytes(content)
+    return Part(chunk=chunk(content, **fields), path=path, offset=0, length=len(content))
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Write a certificate for 127.0.0.1, signed by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "appliance")])
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(datetime.now(UTC) - timedelta(days=1))
+        .not_valid_after(datetime.now(UTC) + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), False
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
+        .sign(key, hashes.SHA256())
+    )
+    pem, key_pem = folder / "appliance.pem", folder / "appliance.key"
+    pem.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    key_pem.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return pem, key_pem
