@@ -16,11 +16,11 @@ import msgspec
 from pipelines.report import Report, as_json
 from schemas.account import Account, Chunk
 from schemas.feed import FULL, INCREMENTAL, Feed
-from schemas.record import Action, Record
 from schemas.span import Span
 from transforms.convert import HEADED, Settings
 from transforms.formats import WRITERS, Encoder
 from transforms.sinks.files import whole_file, write_json
+from transforms.sinks.push.update_index import write_update
 
 _COPY_BYTES = 1 << 20
 _APPENDED = (
@@ -116,24 +116,8 @@ def _encoder(settings: Settings, chunk: Chunk) -> Encoder:
 
 def _update_index(chunks: list[Chunk], work: Path, settings: Settings) -> Iterator[Chunk]:
     """The appliance updates its search indexes once, after all else: a document of its own."""
-    if settings.target.format != "thunderstone" or not chunks:
-        return
-    encoder = WRITERS["thunderstone"](settings.writing)
-    record = Record(url="", action=Action.UPDATE_INDEX)
-    text = encoder.prolog() + encoder.frame([encoder.encode(record)]) + encoder.epilog()
-    path = work / "update-index.xml"
-    with whole_file(path) as stream:
-        stream.write(text)
-    yield Chunk(
-        path=path.name,
-        bytes=len(text),
-        sha256=hashlib.sha256(text).hexdigest(),
-        records={Action.UPDATE_INDEX.value: 1},
-        first_url="",
-        last_url="",
-        source="",
-        span=0,
-    )
+    if settings.target.format == "thunderstone" and chunks:
+        yield write_update(work / "update-index.xml", options=settings.writing)
 
 
 def _move_rejects(work: Path, output: Path) -> None:

@@ -1,0 +1,124 @@
+"""Wires for tests: what an appliance says is a function of what it is sent."""
+
+import hashlib
+import re
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import pytest
+
+from schemas.account import Chunk
+from schemas.feed import Feed
+from schemas.record import Action, Content, Record
+from transforms.formats import WRITERS, WriteOptions
+from transforms.sinks.push.model import Answer, Appliance, Kind, Part
+
+GSA = Appliance(kind=Kind.FEEDERGATE, url="http://gsa.example.com:19900")
+THUNDERSTONE = Appliance(
+    kind=Kind.RECVDATA, url="http://www.example.com/texis/dowalk/recvdata.xml", profile="intranet"
+)
+SUCCESS = Answer(status=200, content_type="text/plain", body=b"Success", sent_bytes=10)
+ILL_FORMED = Answer(status=400, content_type="text/plain", body=b"malformed feed")
+_NAME = re.compile(rb'(?:<record url="|<Url>)http://www\.example\.com/([^"<]+)')
+
+
+class Sent(NamedTuple):
+    """What an appliance was sent: of which chunk, as what, and the last parts of its urls."""
+
+    chunk: int
+    feedtype: str | None
+    names: tuple[str, ...]
+
+
+class FakeWire:
+    """A wire at whose end a function answers; it remembers all that it was sent."""
+
+    def __init__(self, answer: Callable[[Sent], Answer], *, backlog: Answer | None = None) -> None:
+        self._answer = answer
+        self._backlog = backlog or Answer(status=200, body=b"0")
+        self._lock = threading.Lock()
+        self.sent: list[Sent] = []
+
+    def __call__(self, _appliance: Appliance) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def send(self, part: Part, *, feedtype: str | None) -> Answer:
+        with part.path.open("rb") as stream:
+            text = b"".join(part.blocks(stream))
+        names = tuple(name.decode() for name in _NAME.findall(text))
+        sent = Sent(part.chunk.ordinal, feedtype, names)
+        with self._lock:
+            self.sent.append(sent)
+        return self._answer(sent)
+
+    def backlog(self) -> Answer:
+        return self._backlog
+
+
+def wired(
+    patch: pytest.MonkeyPatch, answer: Callable[[Sent], Answer], *, backlog: Answer | None = None
+) -> FakeWire:
+    """Have pushes talk to a function instead of a network."""
+    wire = FakeWire(answer, backlog=backlog)
+    patch.setattr("transforms.sinks.push.push.Wire", wire)
+    return wire
+
+
+def chunk_of(
+    root: Path, ordinal: int, names: Iterable[str], *, feedtype: str = "incremental", **more: object
+) -> Chunk:
+    """Write a chunk of gsafeed records with these names; return its line of the manifest."""
+    feed = Feed(datasource=str(more.get("datasource", "wiki")), feedtype=feedtype)
+    action = Action(more.get("action", "DELETE"))
+    return _written(root, ordinal, [_record(name, action) for name in names], "gsa-feed", feed)
+
+
+def items_of(root: Path, ordinal: int, names: Iterable[str]) -> Chunk:
+    """Write a chunk of Thunderstone Items with these names."""
+    records = [_record(name, Action.DELETE) for name in names]
+    return _written(root, ordinal, records, "thunderstone", None)
+
+
+def _written(
+    root: Path, ordinal: int, records: Sequence[Record], format_name: str, feed: Feed | None
+) -> Chunk:
+    encoder = WRITERS[format_name](WriteOptions(feed=feed) if feed else WriteOptions())
+    text = encoder.prolog() + encoder.frame(list(map(encoder.encode, records))) + encoder.epilog()
+    path = root / "chunks" / f"{ordinal:06d}.xml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+    return Chunk(
+        ordinal=ordinal,
+        path=f"chunks/{path.name}",
+        bytes=len(text),
+        sha256=hashlib.sha256(text).hexdigest(),
+        records={records[0].action.value: len(records)} if records else {},
+        first_url=records[0].url if records else "",
+        last_url=records[-1].url if records else "",
+        source="feed.xml",
+        span=0,
+        format=format_name,
+        datasource=feed.datasource if feed else None,
+        feedtype=feed.feedtype if feed else None,
+    )
+
+
+def _record(name: str, action: Action) -> Record:
+    url = f"http://www.example.com/{name}"
+    if action is not Action.ADD:
+        return Record(url=url, action=action)
+    content = Content(data=f"the text of {name}".encode())
+    return Record(url=url, action=action, mimetype="text/plain", content=content)

@@ -1,0 +1,208 @@
+"""One lane of a push: the chunks of one datasource, strictly in order.
+
+A chunk is sent when all before it are settled: accepted, or refused and set aside. What is not
+settled ends the lane, so that nothing is ever sent behind it; above all nothing behind a `full`
+part, which would be wiped when that is sent at last.
+"""
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from schemas.account import Chunk
+from schemas.errors import TargetError, TooManyRejectsError
+from schemas.feed import FULL, INCREMENTAL
+from schemas.receipt import Receipt, Settled
+from transforms.sinks.push import replies_gsa, replies_thunderstone
+from transforms.sinks.push.backoff import waits
+from transforms.sinks.push.model import Answer, Kind, Meaning, Part, Verdict
+from transforms.sinks.push.outcome import count_of
+from transforms.sinks.push.pace import Pace
+from transforms.sinks.push.parts import Cutter
+from transforms.sinks.push.receipts import Receipts
+from transforms.sinks.push.settings import OnRefusal, PushSettings
+from transforms.sinks.push.watch import Watch
+from transforms.sinks.push.wire import Wire
+
+REPLY_CHARS = 2000
+"""How much of an answer a receipt keeps."""
+
+MAX_ITEMS = 100_000
+"""So many Items go into one request: each has a result in the answer, which is held in memory."""
+
+_SURE_BYTES = 4
+"""A byte becomes at most three on the wire, and the form around it is small."""
+
+
+class Drained(Exception):  # noqa: N818 - nothing went wrong: somebody asked for it
+    """The push was asked to end behind the chunk that was under way."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Lanes:
+    """What the lanes of one push share, and the way of a chunk in each of them.
+
+    Chunks stand below `root`. All methods are safe from several threads.
+    """
+
+    settings: PushSettings
+    wire: Wire
+    pace: Pace
+    receipts: Receipts
+    root: Path
+    watch: Watch
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+        self.notices: Counter[str] = Counter()
+
+    def run(self, chunks: Iterable[Chunk]) -> None:
+        """Push chunks one behind the other.
+
+        Raises TargetError, BusyError or TooManyRejectsError where one of them is not settled, and
+        Drained behind the one that was under way when the push was asked to end.
+        """
+        for chunk in chunks:
+            self._push(chunk)
+
+    def _push(self, chunk: Chunk) -> None:
+        cutter = Cutter(chunk, self.root)
+        waiting = deque(self._parts(cutter))
+        is_begun = False
+        while waiting:
+            part = waiting.popleft()
+            state = self._known(part) or self._send(part, _feedtype(chunk, is_begun=is_begun))
+            if state is Settled.SPLIT:
+                waiting.extendleft(reversed(cutter.split(part)))
+            is_begun = is_begun or state is Settled.ACCEPTED
+        if chunk.feedtype == FULL and not is_begun:
+            raise TargetError(
+                f"{chunk.path}: the full part of {chunk.datasource!r} was refused; expected it to"
+                " be taken before the parts behind it, which are not sent"
+            )
+
+    def _parts(self, cutter: Cutter) -> Iterator[Part]:
+        """Yield the whole chunk, or runs of its records if it is too large for one request."""
+        if self._fits(cutter.whole):
+            yield cutter.whole
+        else:
+            yield from cutter.fitting(self._fits)
+
+    def _fits(self, part: Part) -> bool:
+        is_data = self.settings.appliance.kind is Kind.RECVDATA
+        if is_data and _records(part) > MAX_ITEMS:
+            return False
+        most = self.settings.max_request_bytes
+        return part.size * _SURE_BYTES < most or self.wire.request_bytes(part) < most
+
+    def _known(self, part: Part) -> Settled | None:
+        known = self.receipts.known(part.chunk, part.first, part.count)
+        return None if known in (Settled.SENDING, Settled.FAILED) else known
+
+    def _send(self, part: Part, feedtype: str | None) -> Settled:
+        """Send a part until it is settled, or raise what keeps it from being so."""
+        pauses = waits(self.settings.backoff)
+        while True:
+            answer, verdict = self._attempt(part, feedtype)
+            if verdict.meaning not in (Meaning.RETRY, Meaning.FULL_DISK):
+                return self._settle(part, feedtype, answer, verdict)
+            self._add(part, feedtype, answer, verdict, state=Settled.FAILED)
+            pause = pauses(answer, is_busy=verdict.meaning is Meaning.FULL_DISK)
+            if pause is None:
+                raise TargetError(f"{part.chunk.path}: {verdict.message}")
+            self.watch.tell(f"{part.chunk.path}: {verdict.message}; tried again in {pause:.0f} s")
+            self.pace.doubt()
+            self._go(self.pace.pause(pause))
+
+    def _attempt(self, part: Part, feedtype: str | None) -> tuple[Answer, Verdict]:
+        self._go(self.pace.before())
+        self.receipts.add(self._receipt(part, Settled.SENDING, feedtype))
+        answer = self.wire.send(part, feedtype=feedtype)
+        if self.settings.appliance.kind is Kind.RECVDATA:
+            return answer, replies_thunderstone.judge(answer, sent=_records(part))
+        return answer, replies_gsa.judge(answer)
+
+    def _go(self, may_go: bool) -> None:
+        if not may_go:
+            raise Drained
+
+    def _settle(
+        self, part: Part, feedtype: str | None, answer: Answer, verdict: Verdict
+    ) -> Settled:
+        """Note what an answer means that will not change; raise where it means the end."""
+        state = self._state(part, verdict)
+        self._add(part, feedtype, answer, verdict, state=state)
+        if state is Settled.FAILED:
+            raise TargetError(f"{part.chunk.path}: {verdict.message}")
+        if state is Settled.ACCEPTED:
+            self.pace.sent(answer.sent_bytes)
+            with self._lock:
+                self.notices.update(verdict.notices)
+        if state is not Settled.SPLIT:
+            self._count(part, verdict, state)
+        return state
+
+    def _state(self, part: Part, verdict: Verdict) -> Settled:
+        if verdict.meaning is Meaning.ACCEPTED:
+            return Settled.ACCEPTED
+        on_refusal = self.settings.on_refusal
+        if verdict.meaning is Meaning.FATAL or on_refusal is OnRefusal.STOP:
+            return Settled.FAILED
+        if on_refusal is OnRefusal.SKIP or _records(part) == 1:
+            return Settled.REFUSED
+        return Settled.SPLIT if verdict.can_split else Settled.FAILED
+
+    def _add(
+        self, part: Part, feedtype: str | None, answer: Answer, verdict: Verdict, *, state: Settled
+    ) -> None:
+        """Write the receipt of an attempt; it stands on the disk when this returns."""
+        receipt = self._receipt(part, state, feedtype)
+        refused = (replace(one, record=part.first + one.record) for one in verdict.refused)
+        self.receipts.add(
+            replace(
+                receipt,
+                bytes=answer.sent_bytes,
+                status=answer.status,
+                reply=verdict.message[:REPLY_CHARS],
+                seconds=round(answer.seconds, 3),
+                refused=tuple(refused) if state is Settled.ACCEPTED else (),
+            )
+        )
+
+    def _receipt(self, part: Part, state: Settled, feedtype: str | None) -> Receipt:
+        known = self.receipts.attempts(part.chunk, part.first, part.count)
+        return Receipt(
+            chunk=part.chunk.ordinal,
+            sha256=part.chunk.sha256,
+            state=state,
+            first=part.first,
+            count=part.count,
+            attempt=known + (state is Settled.SENDING),
+            feedtype=feedtype,
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+
+    def _count(self, part: Part, verdict: Verdict, state: Settled) -> None:
+        records = _records(part)
+        refused = len(verdict.refused) if state is Settled.ACCEPTED else records
+        self.watch.settled(size=part.size, records=records - refused, rejects=refused)
+        limit = self.settings.max_rejects
+        if refused and limit is not None and self.watch.rejects > limit:
+            raise TooManyRejectsError(
+                f"{part.chunk.path}: {verdict.message}; this is more than the {limit} records that"
+                " --max-rejects allows the appliance to refuse"
+            )
+
+
+def _feedtype(chunk: Chunk, *, is_begun: bool) -> str | None:
+    """Only the first part of a full chunk is full: any later one would wipe those before it."""
+    return INCREMENTAL if chunk.feedtype == FULL and is_begun else chunk.feedtype
+
+
+def _records(part: Part) -> int:
+    return part.count or count_of(part.chunk)

@@ -1,0 +1,126 @@
+"""What became of each chunk, by its receipts: the account of a push."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from schemas.account import Chunk
+from schemas.feed import FULL
+from schemas.receipt import Receipt, Refusal, Settled
+
+READY, ACCEPTED, PARTLY = "ready", "accepted", "partly-accepted"
+REFUSED, FAILED = "refused", "failed"
+"""The states of a chunk in a manifest; PARTLY is one of which some records were refused."""
+
+_SETTLED = (Settled.ACCEPTED, Settled.REFUSED)
+
+
+class Fate(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one chunk: records accepted and refused, and those that are left.
+
+    `refusals` name single records; a chunk that was refused as a whole has none. `bytes` are
+    those of requests that were accepted.
+    """
+
+    chunk: Chunk
+    state: str
+    accepted: int = 0
+    refused: int = 0
+    refusals: tuple[Refusal, ...] = ()
+    attempts: int = 0
+    bytes: int = 0
+    reply: str | None = None
+
+    @property
+    def lets_pass(self) -> bool:
+        """Whether what is behind it may be sent: nothing is, if it is a full part and refused."""
+        if self.state == REFUSED:
+            return self.chunk.feedtype != FULL
+        return self.state in (ACCEPTED, PARTLY)
+
+    @property
+    def left(self) -> int:
+        return count_of(self.chunk) - self.accepted - self.refused
+
+
+class Pushed(msgspec.Struct, frozen=True, kw_only=True):
+    """The account of a push: what was pushed by it, or by those that it goes on with.
+
+    `stopped` says why it ended before all was settled, and `exit_code` what that means.
+    """
+
+    target: str
+    fates: tuple[Fate, ...]
+    notices: dict[str, int] = {}
+    stopped: str | None = None
+    exit_code: int = 0
+    waited_seconds: float = 0.0
+    seconds: float = 0.0
+
+    def chunks(self) -> dict[str, int]:
+        """How many chunks are in each state."""
+        return dict(sorted(Counter(fate.state for fate in self.fates).items()))
+
+
+def count_of(chunk: Chunk) -> int:
+    """How many records a chunk has."""
+    return sum(chunk.records.values())
+
+
+def fates(chunks: Iterable[Chunk], receipts: Iterable[Receipt]) -> Iterator[Fate]:
+    """Yield what became of each chunk, in the order of the chunks."""
+    of_chunk: dict[int, list[Receipt]] = defaultdict(list)
+    for receipt in receipts:
+        of_chunk[receipt.chunk].append(receipt)
+    for chunk in chunks:
+        yield fate(chunk, of_chunk[chunk.ordinal])
+
+
+def fate(chunk: Chunk, receipts: list[Receipt]) -> Fate:
+    """Return what became of one chunk, by all receipts that it has, in their order."""
+    last = {(receipt.first, receipt.count): receipt for receipt in receipts}
+    settled = [receipt for receipt in last.values() if receipt.state in _SETTLED]
+    refusals = tuple(sorted(_refusals(chunk, settled), key=_by_record))
+    refused = len(refusals) + sum(_unnamed(chunk, receipt) for receipt in settled)
+    covered = sum(_size(chunk, receipt) for receipt in settled)
+    is_settled = bool(settled) and covered == count_of(chunk)
+    return Fate(
+        chunk=chunk,
+        state=_state(receipts, is_settled=is_settled, accepted=covered - refused, refused=refused),
+        accepted=covered - refused,
+        refused=refused,
+        refusals=refusals,
+        attempts=sum(receipt.state is Settled.SENDING for receipt in receipts),
+        bytes=sum(one.bytes for one in settled if one.state is Settled.ACCEPTED),
+        reply=next((one.reply for one in reversed(receipts) if one.reply), None),
+    )
+
+
+def _state(receipts: list[Receipt], *, is_settled: bool, accepted: int, refused: int) -> str:
+    if not is_settled:
+        return FAILED if receipts else READY
+    if not refused:
+        return ACCEPTED
+    return PARTLY if accepted else REFUSED
+
+
+def _size(chunk: Chunk, receipt: Receipt) -> int:
+    return receipt.count or count_of(chunk)
+
+
+def _refusals(chunk: Chunk, settled: list[Receipt]) -> Iterator[Refusal]:
+    for receipt in settled:
+        yield from receipt.refused
+        if receipt.state is Settled.REFUSED and _size(chunk, receipt) == 1:
+            yield Refusal(receipt.first, receipt.reply)
+
+
+def _unnamed(chunk: Chunk, receipt: Receipt) -> int:
+    """How many records were refused together, so that nobody knows which of them is why."""
+    size = _size(chunk, receipt)
+    return size if receipt.state is Settled.REFUSED and size > 1 else 0
+
+
+def _by_record(refusal: Refusal) -> int:
+    return refusal.record

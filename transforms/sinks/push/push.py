@@ -1,0 +1,278 @@
+"""Chunks to an appliance: each datasource in order, each chunk accepted once, throttled.
+
+What happened stands in receipts, each on the disk before the next request begins, so that a push
+that ended anywhere goes on where it was. The one chunk whose answer was not seen is sent again, and
+nothing else: records are idempotent by their url, and a full part is only ever sent while nothing
+behind it was.
+"""
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Self
+
+import msgspec
+from msgspec.structs import replace
+
+from schemas.account import Chunk
+from schemas.errors import (
+    BusyError,
+    ConfigError,
+    FatalError,
+    FeedferryError,
+    StoppedError,
+    TargetError,
+)
+from schemas.feed import FULL
+from transforms.sinks.push.backlog import Count, Throttle
+from transforms.sinks.push.backoff import waits
+from transforms.sinks.push.lane import Drained, Lanes
+from transforms.sinks.push.model import Answer, Kind
+from transforms.sinks.push.outcome import Fate, Pushed, count_of, fates
+from transforms.sinks.push.pace import Pace, Stop
+from transforms.sinks.push.receipts import Receipts, read_receipts
+from transforms.sinks.push.replies_gsa import count
+from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.update_index import is_update, write_update
+from transforms.sinks.push.watch import Watch
+from transforms.sinks.push.wire import Wire, check
+
+DRAINED = "stopped behind the chunk that was under way; push again to go on"
+
+_LOOK_SECONDS = 0.2
+
+
+class Places(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a push has its files: chunks below `root`, all that it writes itself in `folder`."""
+
+    root: Path
+    folder: Path
+
+
+class Pusher:
+    """Pushes to one appliance, run after run: they share its throttle, window and rate.
+
+    The first run that is ended before all is settled drains `stop`, and is the last one.
+    """
+
+    def __init__(self, settings: PushSettings, *, stop: Stop, watch: Watch) -> None:
+        self._settings = settings
+        self._stop = stop
+        self._watch = watch
+        self.wire = Wire(settings.appliance)
+        self._first: Answer | None = None
+        self._pace = _pace(settings, self._count, stop, watch.tell)
+
+    def __enter__(self) -> Self:
+        self._open = ExitStack()
+        self._open.enter_context(self.wire)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._open.close()
+
+    def push(self, chunks: Sequence[Chunk], places: Places) -> Pushed:
+        """Push all chunks that are not settled yet; return the account of the whole.
+
+        Raises ConfigError before anything is sent, and BusyError where another push has the folder.
+        What ends the push later is told in the account: it can be done again, and goes on.
+        """
+        settings, begun = self._settings, time.monotonic()
+        _check(chunks, settings)
+        with _receipts(chunks, places, settings) as receipts:
+            chunks = _with_update(chunks, places, settings)
+            known = tuple(fates(chunks, read_receipts(places.folder)))
+            self._watch.begin(known)
+            lanes = Lanes(
+                settings=settings,
+                wire=self.wire,
+                pace=self._pace,
+                receipts=receipts,
+                root=places.root,
+                watch=self._watch,
+            )
+            left = [fate.chunk for fate in known if not fate.lets_pass]
+            ended = self._unreached(left) or self._run(left, lanes)
+            if not ended and not self._stop.is_drained:
+                receipts.finish(datetime.now(UTC).isoformat(timespec="seconds"))
+        found = tuple(fates(chunks, read_receipts(places.folder)))
+        end = _gravest(ended)
+        return Pushed(
+            target=_target(settings),
+            fates=found,
+            notices=dict(lanes.notices),
+            stopped=_why(end, self._stop),
+            exit_code=_exit_code(end, found),
+            waited_seconds=self._pace.waited_seconds,
+            seconds=time.monotonic() - begun,
+        )
+
+    def _unreached(self, left: Sequence[Chunk]) -> list[Exception]:
+        """Ask for the backlog until a connection is made; return what says that none can be.
+
+        A wrong address is told within minutes so, where a backlog is waited for by the hour.
+        """
+        if not left or self._settings.appliance.kind is not Kind.FEEDERGATE:
+            return []
+        pauses = waits(self._settings.backoff)
+        while (answer := self.wire.backlog()).status is None and answer.is_unsent:
+            pause = None if answer.is_final else pauses(answer)
+            if pause is None:
+                return [TargetError(answer.fault)]
+            try:
+                self._watch.tell(f"{answer.fault}; tried again in {pause:.0f} s")
+                if not self._pace.pause(pause):
+                    return [Drained()]
+            except BusyError as exc:
+                return [exc]
+        self._first = answer
+        return []
+
+    def _count(self) -> Count:
+        first, self._first = self._first, None
+        return count(first or self.wire.backlog())
+
+    def _run(self, chunks: Sequence[Chunk], lanes: Lanes) -> list[Exception]:
+        ended: list[Exception] = []
+        for stage in _stages(chunks):
+            ended += [] if ended else _run(stage, lanes, self._stop, jobs=self._settings.jobs)
+        return ended
+
+
+def push(
+    chunks: Sequence[Chunk], places: Places, settings: PushSettings, *, stop: Stop, watch: Watch
+) -> Pushed:
+    """Push chunks to an appliance once: what `Pusher.push` does, and raises."""
+    with Pusher(settings, stop=stop, watch=watch) as pusher:
+        return pusher.push(chunks, places)
+
+
+def _check(chunks: Sequence[Chunk], settings: PushSettings) -> None:
+    for chunk in chunks:
+        check(chunk, settings.appliance)
+        is_empty = chunk.feedtype == FULL and not count_of(chunk)
+        if is_empty and not settings.can_empty:
+            raise ConfigError(
+                f"{chunk.path}: a full feed without records, which empties {chunk.datasource!r};"
+                " expected records, or --allow-empty-full"
+            )
+
+
+def _receipts(chunks: Sequence[Chunk], places: Places, settings: PushSettings) -> Receipts:
+    digest = hashlib.sha256("".join(chunk.sha256 for chunk in chunks).encode())
+    return Receipts(
+        places.folder,
+        target=_target(settings),
+        run=digest.hexdigest()[:16],
+        replay=settings.replay,
+    )
+
+
+def _target(settings: PushSettings) -> str:
+    appliance = settings.appliance
+    return f"{appliance.url} {appliance.profile}".strip()
+
+
+def _pace(
+    settings: PushSettings, ask: Callable[[], Count], stop: Stop, tell: Callable[[str], None]
+) -> Pace:
+    throttle = None
+    if settings.appliance.kind is Kind.FEEDERGATE:
+        throttle = Throttle(ask, settings.backlog, clock=time.monotonic, tell=tell)
+    left = settings.deadline and settings.deadline - time.time()
+    return Pace(
+        stop=stop,
+        clock=time.monotonic,
+        now=lambda: datetime.now().astimezone(),
+        tell=tell,
+        throttle=throttle,
+        window=settings.window,
+        rate=settings.rate,
+        deadline=left and time.monotonic() + left,
+        max_wait_seconds=settings.max_wait_seconds,
+    )
+
+
+def _with_update(chunks: Sequence[Chunk], places: Places, settings: PushSettings) -> list[Chunk]:
+    """Return the chunks in order; for Thunderstone, an update of its indexes is the last."""
+    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
+    if settings.appliance.kind is not Kind.RECVDATA or any(map(is_update, ordered[-1:])):
+        return ordered
+    path = places.folder / "update-index.xml"
+    last = max((chunk.ordinal for chunk in chunks), default=0)
+    update = replace(write_update(path), path=str(path.absolute()), ordinal=last + 1)
+    return [*ordered, update]
+
+
+def _stages(chunks: Sequence[Chunk]) -> Iterator[list[list[Chunk]]]:
+    """Yield lanes that may run side by side, then what must come behind all of them."""
+    lanes: dict[tuple[str | None, str | None], list[Chunk]] = {}
+    for chunk in chunks:
+        if not is_update(chunk):
+            lanes.setdefault((chunk.format, chunk.datasource), []).append(chunk)
+    yield list(lanes.values())
+    yield [[chunk] for chunk in chunks if is_update(chunk)][-1:]
+
+
+def _run(stage: list[list[Chunk]], lanes: Lanes, stop: Stop, *, jobs: int) -> list[Exception]:
+    """Push all lanes of a stage, as many at a time as there are jobs; return what ended them.
+
+    The first that is ended ends the others, each behind the chunk that it has under way.
+    """
+    waiting = SimpleQueue[list[Chunk]]()
+    for lane in stage:
+        waiting.put(lane)
+    ended: list[Exception] = []
+
+    def work() -> None:
+        try:
+            while not stop.is_drained:
+                lanes.run(waiting.get_nowait())
+        except Empty:
+            return
+        except Exception as exc:  # told, or raised again, when all lanes have ended
+            ended.append(exc)
+            stop.drain()
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(jobs, len(stage)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(_LOOK_SECONDS)  # a signal is only heard between two looks
+    return ended
+
+
+def _why(end: Exception | None, stop: Stop) -> str | None:
+    if end is None and not stop.is_drained:
+        return None
+    return DRAINED if end is None or isinstance(end, Drained) else str(end)
+
+
+def _gravest(ended: list[Exception]) -> Exception | None:
+    """What ended a push: something fatal, else a threshold, else what is only too early."""
+    exc = min(ended, key=_gravity, default=None)
+    if exc is not None and not isinstance(exc, (FeedferryError, Drained, OSError)):
+        raise exc
+    return exc
+
+
+def _gravity(exc: Exception) -> int:
+    """Lowest first; what was never expected comes before all others."""
+    order = (Drained, BusyError, StoppedError, FatalError, OSError)
+    found = [isinstance(exc, kind) for kind in order]
+    return -found.index(True) if any(found) else -len(order)
+
+
+def _exit_code(end: Exception | None, found: Sequence[Fate]) -> int:
+    match end:
+        case FeedferryError():
+            return end.exit_code
+        case OSError():
+            return FatalError.exit_code
+    return 1 if any(fate.refused for fate in found) else 0

@@ -1,0 +1,50 @@
+"""Records that an appliance refused, as rejects: their bytes and the appliance's words."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from schemas.errors import FormatError, RecordError
+from schemas.reject import Reject
+from transforms.sinks.files import RejectFile
+from transforms.sinks.push.model import Part
+from transforms.sinks.push.outcome import REFUSED, Fate
+from transforms.sinks.push.parts import Cutter
+
+CODE = "refused"
+
+
+def write_rejects(fates: Iterable[Fate], *, root: Path, path: Path) -> int:
+    """Write all that was refused, in the order of the chunks; return how many rejects these are.
+
+    A chunk of several records that was refused as a whole is one reject, with its first bytes: it
+    keeps its file.
+    """
+    refused = [fate for fate in fates if fate.refused]
+    if refused:
+        path.parent.mkdir(exist_ok=True)
+    rejects = RejectFile(path)
+    for fate in refused:
+        for reject in _rejects(fate, root):
+            rejects.add(reject)
+    rejects.close(whole=True)
+    return rejects.count
+
+
+def _rejects(fate: Fate, root: Path) -> Iterator[Reject]:
+    cutter = Cutter(fate.chunk, root)
+    if fate.state == REFUSED and not fate.refusals:
+        yield cutter.reject(cutter.whole, _refused(fate.reply or ""))
+    for refusal in fate.refusals:
+        yield cutter.reject(_single(cutter, refusal.record), _refused(refusal.words))
+
+
+def _single(cutter: Cutter, record: int) -> Part:
+    """One record; or the whole of a chunk that cannot be cut, as it is in another encoding."""
+    try:
+        return cutter.single(cutter.whole, record)
+    except FormatError:
+        return cutter.whole
+
+
+def _refused(words: str) -> RecordError:
+    return RecordError(CODE, f"the appliance said {words!r}; expected it to take the record")

@@ -1,0 +1,54 @@
+"""What a push is told."""
+
+import enum
+
+import msgspec
+
+from transforms.sinks.push.backlog import Backlog
+from transforms.sinks.push.backoff import Backoff
+from transforms.sinks.push.model import REQUEST_BYTES_LIMIT, Appliance
+from transforms.sinks.push.window import Rate, Window
+
+
+class OnRefusal(enum.Enum):
+    """What becomes of a chunk that the appliance refuses as it stands.
+
+    BISECT halves it until the records that are refused stand alone, where the answer allows that,
+    and stops where it does not; STOP ends the push there; SKIP sets the chunk aside, and goes on.
+    """
+
+    BISECT = "bisect"
+    STOP = "stop"
+    SKIP = "skip"
+
+
+class Keep(enum.Enum):
+    """Which chunk files stay when they were pushed: all, as an archive, or what was refused."""
+
+    ALL = "all"
+    REFUSED = "refused"
+
+
+class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How chunks are pushed, and how long it may take.
+
+    `jobs` datasources are pushed side by side. `deadline` is a moment in seconds since the epoch
+    behind which nothing is begun; `max_wait_seconds` bounds all waiting for a backlog or a disk
+    together. A request is below `max_request_bytes`. `replay` sends again what was accepted.
+    `can_empty` allows a full feed without records, which empties its datasource.
+    """
+
+    appliance: Appliance
+    on_refusal: OnRefusal = OnRefusal.BISECT
+    jobs: int = 1
+    backlog: Backlog = Backlog()
+    backoff: Backoff = Backoff()
+    window: Window | None = None
+    rate: Rate | None = None
+    deadline: float | None = None
+    max_wait_seconds: float | None = 24 * 3600.0
+    max_request_bytes: int = REQUEST_BYTES_LIMIT
+    max_rejects: int | None = None
+    keep: Keep = Keep.ALL
+    replay: bool = False
+    can_empty: bool = False

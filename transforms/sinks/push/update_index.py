@@ -1,0 +1,46 @@
+"""The update of Thunderstone's search indexes: once, behind all else, in a document of its own.
+
+**Spec:** Thunderstone dataload API: "UI - Update search indexes (call after a batch of
+inserts/deletes)".
+"""
+
+import hashlib
+from pathlib import Path
+
+from schemas.account import Chunk
+from schemas.record import Action, Record
+from transforms.formats import WRITERS, WriteOptions
+from transforms.sinks.files import whole_file
+
+_PLAIN = WriteOptions()
+_UPDATE = Action.UPDATE_INDEX
+
+
+def is_update(chunk: Chunk) -> bool:
+    """Whether a chunk only has the search indexes updated."""
+    return set(chunk.records) == {_UPDATE.value}
+
+
+def update_document(options: WriteOptions = _PLAIN) -> bytes:
+    """Return the document that has the search indexes updated."""
+    encoder = WRITERS["thunderstone"](options)
+    record = Record(url="", action=_UPDATE)
+    return encoder.prolog() + encoder.frame([encoder.encode(record)]) + encoder.epilog()
+
+
+def write_update(path: Path, *, options: WriteOptions = _PLAIN) -> Chunk:
+    """Write that document; return its chunk, which has no ordinal yet."""
+    text = update_document(options)
+    with whole_file(path) as stream:
+        stream.write(text)
+    return Chunk(
+        path=path.name,
+        bytes=len(text),
+        sha256=hashlib.sha256(text).hexdigest(),
+        records={_UPDATE.value: 1},
+        first_url="",
+        last_url="",
+        source="",
+        span=0,
+        format="thunderstone",
+    )
