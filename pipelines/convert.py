@@ -10,23 +10,24 @@ import json
 import logging
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import apache_beam as beam
 import click
 import msgspec
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.runner import PipelineRunner, create_runner
+from apache_beam.runners.runner import PipelineRunner
 
-from pipelines.formats import ASKED, COMMAND
+from pipelines.formats import ASKED
 from pipelines.groups import check_groups
 from pipelines.inputs import changed, group_spans, list_spans, size_of
-from pipelines.local_runner import LocalRunner
-from pipelines.options import ConvertOptions, ProgressStyle, ReportFormat, docids
+from pipelines.options import ConvertOptions, ProgressStyle, ReportFormat
 from pipelines.progress import Reporter, Snapshot
 from pipelines.publish import publish
 from pipelines.report import Report, as_json_text, as_text
+from pipelines.runners import pipeline_options, runner_of
+from pipelines.settings import check_account, settings_of
 from pipelines.sources import (
     begin,
     cut_source,
@@ -35,21 +36,17 @@ from pipelines.sources import (
     remember,
     rules_of,
 )
-from schemas.account import Account, check_balance
+from schemas.account import Account
 from schemas.errors import (
     ConfigError,
-    FatalError,
-    FeedferryError,
     StoppedError,
     TooManyRejectsError,
 )
 from schemas.feed import FULL
-from schemas.loss import REFUSED
 from schemas.span import Span
-from transforms.adapt import Target
 from transforms.convert import Settings
-from transforms.formats import Mode, NotFound, ReadOptions, WriteOptions
 from transforms.sinks.files import whole_file
+from transforms.sinks.push.outcome import Pushed
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.files import is_compressed
 from transforms.sources.listing import LISTING
@@ -69,19 +66,20 @@ _OF_THE_RUN = ("jobs", "fresh", "runner", "verbosity", "beam_flags", "progress",
 
 _FINISHED = (
     *("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt"),
-    "filtered.jsonl",
+    *("filtered.jsonl", "push"),
 )
 
 
-def run(options: ConvertOptions) -> Report:
+def run(options: ConvertOptions, *, deliver: Callable[[Path], Pushed] | None = None) -> Report:
     """Convert, publish, print the account; raise FeedferryError, and publish nothing, otherwise.
 
-    Started again with the same options and inputs, it goes on where it was interrupted.
+    Started again with the same options and inputs, it goes on where it was interrupted. What it
+    published is then delivered; what is remembered of the sources moves when all of it was.
     """
     output = Path(options.output)
     known_urls = _known_urls(options.known_urls)
     _require_room(output, options)
-    runner = _runner(options)
+    runner = runner_of(options)
     spans = list_spans(options.inputs, from_format=options.from_format, spool=output / WORK / SPOOL)
     sources = load_sources(spans, options)
     _prepare(output, fresh=options.fresh)
@@ -90,7 +88,7 @@ def run(options: ConvertOptions) -> Report:
     _make_folder(work, output)
     settings = settings_of(options, known_urls, work, sources)
     begin(settings)
-    FileSystems.set_options(_pipeline_options(options))
+    FileSystems.set_options(pipeline_options(options))
     listed = [part for span in spans for part in cut_source(span, settings, options)]
     refuse_shared_urls(spans, settings)
     with _reporter(options, settings, listed):
@@ -100,11 +98,16 @@ def run(options: ConvertOptions) -> Report:
     _check(account, options, spans)
     _log_notices(account)
     report = publish(account, settings, output=output, spans=spans)
-    remember(spans, settings)
-    shutil.rmtree(output / WORK)
     as_asked = as_text if options.report_format is ReportFormat.TEXT else as_json_text
     if options.verbosity >= 0:
         click.echo(as_asked(report))
+    if deliver is not None:
+        pushed = deliver(output)
+        report = msgspec.structs.replace(report, exit_code=pushed.exit_code or report.exit_code)
+        if pushed.stopped is not None:
+            return report
+    remember(spans, settings)
+    shutil.rmtree(output / WORK)
     return report
 
 
@@ -133,7 +136,7 @@ def _account(
     if not spans:
         return Account()
     path = Path(settings.folder) / "account.json"
-    pipeline = beam.Pipeline(runner=runner, options=_pipeline_options(options))
+    pipeline = beam.Pipeline(runner=runner, options=pipeline_options(options))
     total = build(pipeline, spans, settings, span_bytes=options.span_bytes)
     _ = total | "Report" >> beam.Map(_store, str(path))
     pipeline.run().wait_until_finish()
@@ -147,9 +150,7 @@ def _store(account: bytes, path: str) -> None:
 
 def _check(account: Account, options: ConvertOptions, spans: list[Span]) -> None:
     """Raise what stopped a span, or the threshold that the whole run is over."""
-    if account.stopped is not None:
-        raise _STOPS.get(account.exit_code, FeedferryError)(account.stopped)
-    check_balance(account)
+    check_account(account)
     _refuse_holes(account, options, is_asked=any(span.format in ASKED for span in spans))
     if options.to_format == "gsa-groups":
         check_groups(account.chunks)
@@ -172,13 +173,6 @@ def _refuse_holes(account: Account, options: ConvertOptions, *, is_asked: bool) 
             f"a full feed without {missing} documents that are up to date or were rejected;"
             " expected all, as it deletes what it leaves out; --feedtype incremental leaves them"
         )
-
-
-_STOPS: dict[int, type[FeedferryError]] = {
-    ConfigError.exit_code: ConfigError,
-    StoppedError.exit_code: StoppedError,
-    FatalError.exit_code: FatalError,
-}
 
 
 def _require_room(output: Path, options: ConvertOptions) -> None:
@@ -226,54 +220,6 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def settings_of(
-    options: ConvertOptions,
-    known_urls: tuple[str, ...],
-    folder: Path,
-    sources: dict[str, Source],
-) -> Settings:
-    """Return what every span of a run is told."""
-    target = Target(
-        format=options.to_format,
-        feedtype=options.feedtype,
-        datasource=options.datasource,
-        dialect=options.dialect,
-        empty_metadata=options.empty_metadata.value,
-        known_urls=known_urls,
-        wide_deletes=options.allow_wide_deletes,
-        default_mimetype=options.default_mimetype,
-        named_fields=tuple((field.name, field.field) for field in options.fields),
-        max_content_bytes=options.max_content_bytes,
-        content_encoding=options.content_encoding,
-    )
-    limit = options.max_rejects
-    return Settings(
-        folder=str(folder.absolute()),
-        target=target,
-        reading=ReadOptions(
-            max_content_bytes=options.max_content_bytes,
-            zone=options.zone,
-            mode=Mode.STRICT if options.strict else Mode.LENIENT,
-            docids=docids(options),
-            not_found=NotFound(options.not_found),
-            max_token_bytes=options.max_token_bytes,
-        ),
-        writing=WriteOptions(
-            dialect=options.dialect,
-            zone=options.zone,
-            docids=docids(options),
-            delimiter=options.delimiter,
-            max_content_bytes=options.max_content_bytes,
-        ),
-        max_chunk_bytes=options.max_chunk_bytes,
-        refused=(REFUSED - options.accept_loss) | options.fail_on_loss,
-        max_rejects=limit.count if limit is not None else None,
-        sources=sources,
-        state=options.state and str(Path(options.state).absolute()),
-        beat=True,
-    )
-
-
 def _known_urls(path: str | None) -> tuple[str, ...]:
     if path is None:
         return ()
@@ -298,37 +244,6 @@ def _fingerprint(
     rules = {name: rules_of(source) for name, source in sources.items()}
     text = msgspec.json.encode((kept, known_urls, states, rules), order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
-
-
-def _runner(options: ConvertOptions) -> PipelineRunner:
-    if options.runner is None:
-        return LocalRunner()
-    try:
-        runner = create_runner(options.runner)
-    except (AttributeError, ImportError, TypeError, ValueError) as exc:
-        cause = f" ({exc})" if isinstance(exc, ImportError) else ""  # it may say what to install
-        raise _bad_runner(f"{options.runner!r}{cause}") from exc
-    if not isinstance(runner, PipelineRunner):
-        raise _bad_runner(repr(options.runner))
-    return runner
-
-
-def _bad_runner(found: str) -> ConfigError:
-    return ConfigError(
-        f"--runner: {found}; expected one of Beam's, such as DirectRunner, FlinkRunner or "
-        "PortableRunner, or the full name of a class"
-    )
-
-
-def _pipeline_options(options: ConvertOptions) -> PipelineOptions:
-    flags = ["--default_sdk_harness_log_level=ERROR", *options.beam_flags]
-    # Programs run side by side in threads; a worker process for each would only cost memory.
-    if options.jobs > 1 and options.from_format != COMMAND:
-        flags += [
-            "--direct_running_mode=multi_processing",
-            f"--direct_num_workers={options.jobs}",
-        ]
-    return PipelineOptions(flags)
 
 
 def _reporter(options: ConvertOptions, settings: Settings, spans: list[Span]) -> Reporter:

@@ -20,8 +20,22 @@ class _SectionedOption(click.Option):
         self.section = section
 
 
-class ConvertCommand(click.Command):
-    """A command that leaves what stands behind `--` to Beam, and whose help has sections."""
+class SectionedCommand(click.Command):
+    """A command whose help has sections."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            row = parameter.get_help_record(ctx)
+            if row is not None and isinstance(parameter, click.Option):
+                sections.setdefault(getattr(parameter, "section", _LAST), []).append(row)
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+
+class ConvertCommand(SectionedCommand):
+    """A command that leaves what stands behind `--` to Beam."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
@@ -30,16 +44,6 @@ class ConvertCommand(click.Command):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- BEAM FLAGS]"]
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            row = parameter.get_help_record(ctx)
-            if row is not None and isinstance(parameter, click.Option):
-                sections.setdefault(getattr(parameter, "section", _LAST), []).append(row)
-        for section, rows in sections.items():
-            with formatter.section(section):
-                formatter.write_dl(rows)
 
 
 def with_flags(*flags: Flag[Any]) -> Flag[Any]:
@@ -53,19 +57,22 @@ def with_flags(*flags: Flag[Any]) -> Flag[Any]:
     return decorate
 
 
-def _section(section: str) -> Callable[..., Flag[Any]]:
+def section(heading: str) -> Callable[..., Flag[Any]]:
+    """Return what makes flags that stand under a heading of the help."""
+
     def flag(*names: str, **attributes: Any) -> Flag[Any]:
-        return click.option(*names, cls=_SectionedOption, section=section, **attributes)
+        return click.option(*names, cls=_SectionedOption, section=heading, **attributes)
 
     return flag
 
 
-_READ = _section("What is read")
-_TREE = _section("Trees of files")
-_STATE = _section("What has changed")
-_STREAM = _section("Command streams and programs")
-_WRITE = _section("What is written")
-_RUN = _section(_LAST)
+_READ = section("What is read")
+_TREE = section("Trees of files")
+_SPOOL = section("Spools of a receiver")
+_STATE = section("What has changed")
+_STREAM = section("Command streams and programs")
+_WRITE = section("What is written")
+_RUN = section(_LAST)
 
 OUTPUT = _WRITE("-o", "--output", metavar="DIR", help="Folder of the run: chunks, rejects, report.")
 
@@ -94,6 +101,8 @@ READING = (
     _TREE("--acl", metavar="posix|posix-inherited|public|CSV", help="Who may see them."),
     _TREE("--acl-namespace", metavar="NAME", help="Namespace of these users and groups."),
     _TREE("--acl-everyone", metavar="GROUP", help="Who the others of a file mode are."),
+    _SPOOL("--history", metavar="latest|all", help="Superseded feeds too?  [default: latest]"),
+    _SPOOL("--only", multiple=True, metavar="NAME", help="Datasources, profiles; repeatable."),
     _STATE("--state", metavar="FILE", help="What was sent: only what has changed since is read."),
     _STATE("--refresh", is_flag=True, help="Send all, whatever the state has."),
     _STATE("--min-records", metavar="N", help="Stop if fewer stand there.  [default: 1]"),

@@ -3,6 +3,7 @@
 import msgspec
 
 from transforms.sources.database.mapping import DATABASE
+from transforms.sources.spool import SPOOL
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +27,7 @@ ASKED = (COMMAND, FILES, DATABASE)
 FORMATS = (
     Format(name=FILES, writes=False, line="files of any kind: a folder or a uri, each a document"),
     Format(name=DATABASE, writes=False, line="rows of a database, each a document (a YAML file)"),
+    Format(name=SPOOL, writes=False, line="what feedferry serve has taken: a folder of feeds"),
     Format(name="gsa-feed", line="Google Search Appliance feeds, protocol 7.x and 5.0 (XML)"),
     Format(name="thunderstone", line="Thunderstone Search Appliance dataload (XML)"),
     Format(name="lister-stream", line="GSA adaptor command streams: ids, and when they changed"),

@@ -20,11 +20,24 @@ _log = logging.getLogger(__name__)
 def check_groups(chunks: Iterable[Chunk]) -> None:
     """Raise StoppedError if the groups are more than one appliance takes; warn from 90 % on.
 
-    Only what this run wrote is counted: an incremental feed is added to what is there.
+    Only what this run wrote is counted: an incremental feed is added to what is there. Chunks are
+    in the order in which they are pushed; what a full feed of the same groupsource comes behind
+    does not count.
     """
-    chunks = list(chunks)
+    chunks = _standing(chunks)
     _check("members", sum(chunk.members for chunk in chunks), MAX_MEMBERS)
     _check("bytes", sum(chunk.bytes for chunk in chunks), MAX_BYTES)
+
+
+def _standing(chunks: Iterable[Chunk]) -> list[Chunk]:
+    standing: dict[str | None, list[Chunk]] = {}
+    begun: dict[str | None, str] = {}
+    for chunk in chunks:
+        if chunk.origin is not None and begun.get(chunk.datasource) != chunk.origin:
+            begun[chunk.datasource] = chunk.origin
+            standing.pop(chunk.datasource, None)
+        standing.setdefault(chunk.datasource, []).append(chunk)
+    return [chunk for chunks in standing.values() for chunk in chunks]
 
 
 def _check(unit: str, count: int, limit: int) -> None:

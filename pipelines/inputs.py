@@ -13,12 +13,14 @@ import msgspec
 from apache_beam.io.filesystems import FileSystems
 
 from pipelines.formats import FILES
+from pipelines.spools import is_spool, spool_span
 from pipelines.trees import check_name, is_tree, list_roots, root_span
 from schemas.errors import ConfigError, SourceError
 from schemas.span import Span
 from transforms.formats import LONE
 from transforms.sinks.files import whole_file
 from transforms.sources.files import sniff_format
+from transforms.sources.spool import SPOOL
 
 MAX_MEMBERS = 1000
 """Most files that are put together in a span."""
@@ -28,7 +30,7 @@ _GLOB_CHARS = frozenset("*?[")
 
 
 def list_spans(inputs: tuple[str, ...], *, from_format: str | None, spool: Path) -> list[Span]:
-    """Return a whole span for each file, or tree; standard input is first copied to `spool`.
+    """Return a whole span for each file, tree or spool; standard input is first copied to `spool`.
 
     Raises ConfigError where an argument names nothing, SourceError where it cannot be listed,
     FormatError where a format is neither given nor found.
@@ -37,6 +39,9 @@ def list_spans(inputs: tuple[str, ...], *, from_format: str | None, spool: Path)
         return list_roots(inputs)
     spans: list[Span] = []
     for name in inputs:
+        if from_format == SPOOL or (from_format is None and is_spool(name)):
+            spans.append(spool_span(name, ordinal=len(spans)))
+            continue
         if from_format is None and is_tree(name):
             spans.append(root_span(name, ordinal=len(spans)))
             continue
@@ -64,13 +69,18 @@ def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:
 
 def size_of(span: Span) -> int:
     """The file's size in bytes, 0 where it cannot be known beforehand."""
-    return 0 if "://" in span.path else Path(span.path).stat().st_size
+    return Path(span.path).stat().st_size if _is_settled(span) else 0
 
 
 def changed(span: Span) -> int:
     """When the file last changed, in nanoseconds; 0 where that cannot be known or says nothing."""
-    is_plain = "://" not in span.path and span.source != STDIN
+    is_plain = _is_settled(span) and span.source != STDIN
     return Path(span.path).stat().st_mtime_ns if is_plain else 0
+
+
+def _is_settled(span: Span) -> bool:
+    """Whether it is here, and may not change while it is read: a spool grows, and is the same."""
+    return "://" not in span.path and span.format != SPOOL
 
 
 def _in_format(span: Span, from_format: str | None) -> Span:

@@ -24,6 +24,7 @@ from transforms.census import OTHERS, Census, Coded, FeedCount, count
 from transforms.formats import READERS, Found, Mode, ReadOptions, native
 from transforms.mentions import GroupCount, Groups
 from transforms.sources.reading import Reading
+from transforms.sources.spool import SPOOL
 
 VERSION = 1
 MAX_NAMES = 10
@@ -56,7 +57,7 @@ def parse(words: Mapping[str, object]) -> InspectOptions:
     """
     known = {name: word for name, word in words.items() if name != "head"}
     told = shared.parse({**known, "output": "-", "to_format": "native"})
-    if told.from_format is not None and told.from_format not in READERS:
+    if told.from_format is not None and told.from_format not in (*READERS, SPOOL):
         raise ConfigError(
             f"--from {told.from_format}: not for inspect, which starts no program; expected a"
             " format of files"

@@ -44,6 +44,7 @@ from transforms.formats._options import (
 )
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.safety import Safety
+from transforms.sources.spool import SPOOL, History
 from transforms.sources.tree.rules import Oversize
 
 MAX_DELETE_PERCENT = Decimal(20)
@@ -65,6 +66,7 @@ TREE_FLAGS = {
 }
 """Options that only a tree of files has, each with its flag."""
 
+_SPOOL_FLAGS = {"history": "--history", "only": "--only"}
 _TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
 
 
@@ -138,6 +140,8 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
     acl_namespace: str | None = None
     acl_everyone: str | None = None
     mapping: str | None = None
+    history: str = History.LATEST.value
+    only: tuple[str, ...] = ()
     state: str | None = None
     refresh: bool = False
     min_records: int = 1
@@ -221,6 +225,8 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "exclude": ("--exclude", parse_texts),
     "oversize": ("--oversize", choice(*(way.value for way in Oversize))),
     "charset": ("--charset", parse_charset),
+    "history": ("--history", choice(*(history.value for history in History))),
+    "only": ("--only", parse_texts),
     "min_records": ("--min-records", parse_count),
     "max_delete_percent": ("--max-delete-percent", parse_percent),
     "progress": ("--progress", choice(*(style.value for style in ProgressStyle))),
@@ -268,16 +274,27 @@ def _check_sources(options: ConvertOptions) -> None:
         raise ConfigError(f"--mapping: not for this source; expected --from {DATABASE} beside it")
     if options.from_format not in (None, FILES):
         refuse_tree_flags(options)
+    if options.from_format not in (None, SPOOL):
+        refuse_spool_flags(options)
     _check_acl(options)
     _check_state(options)
 
 
 def refuse_tree_flags(options: ConvertOptions) -> None:
     """Raise ConfigError for a flag that only a tree of files has."""
+    _refuse(options, TREE_FLAGS, f"a tree (--from {FILES})")
+
+
+def refuse_spool_flags(options: ConvertOptions) -> None:
+    """Raise ConfigError for a flag that only a spool has."""
+    _refuse(options, _SPOOL_FLAGS, f"a spool (--from {SPOOL})")
+
+
+def _refuse(options: ConvertOptions, flags: Mapping[str, str], expected: str) -> None:
     usual = ConvertOptions(inputs=(), output="", to_format="")
-    for name, flag in TREE_FLAGS.items():
+    for name, flag in flags.items():
         if getattr(options, name) != getattr(usual, name):
-            raise ConfigError(f"{flag}: not for this source; expected a tree (--from {FILES})")
+            raise ConfigError(f"{flag}: not for this source; expected {expected}")
 
 
 def _check_acl(options: ConvertOptions) -> None:

@@ -12,10 +12,10 @@ from typing import IO, Any, NamedTuple, cast
 import click
 import msgspec
 
-from pipelines.convert import settings_of
 from pipelines.formats import FILES
 from pipelines.inputs import list_spans
 from pipelines.options import ConvertOptions, ReportFormat
+from pipelines.settings import settings_of
 from pipelines.sources import cut_source, load_sources, refuse_shared_urls
 from schemas.errors import ConfigError, RecordError
 from schemas.feed import INCREMENTAL, Feed

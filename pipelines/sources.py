@@ -1,4 +1,4 @@
-"""Sources that are asked what there is: programs, trees and databases.
+"""Sources that are asked what there is: programs, trees, databases and spools.
 
 They are asked before the pipeline, once; what they say stands in the folder of the run until that
 is done, so that a run that is started again goes on with the same listing. The state of a source
@@ -17,8 +17,14 @@ import msgspec
 from msgspec.structs import replace
 
 from pipelines.formats import COMMAND, FILES
-from pipelines.options import ConvertOptions, refuse_tree_flags, safety_of
+from pipelines.options import (
+    ConvertOptions,
+    refuse_spool_flags,
+    refuse_tree_flags,
+    safety_of,
+)
 from pipelines.remote_trees import list_tree
+from pipelines.spools import cut_spool, load_spool
 from pipelines.trees import tree_of
 from schemas.errors import ConfigError
 from schemas.span import Span
@@ -33,6 +39,7 @@ from transforms.sources.programs import Programs
 from transforms.sources.reading import Source
 from transforms.sources.safety import Counts, check_safety, counted
 from transforms.sources.seen import read_seen
+from transforms.sources.spool import SPOOL, Spool
 from transforms.sources.state import Stamp, check_state, move, open_state
 from transforms.sources.tree.acl_table import load_acl_table
 from transforms.sources.tree.patterns import check_patterns, judge
@@ -58,6 +65,7 @@ def load_sources(spans: Iterable[Span], options: ConvertOptions) -> dict[str, So
     spans = list(spans)
     if not any(span.format == FILES for span in spans):
         refuse_tree_flags(options)
+    _check_spools(spans, options)
     sources = {span.source: _load(span, options) for span in spans if span.format in _LOADERS}
     for source in sources.values():
         if isinstance(source, Tree) and "://" not in source.root and not source.only:
@@ -80,6 +88,8 @@ def cut_source(span: Span, settings: Settings, options: ConvertOptions) -> Itera
         from pipelines.databases import cut_database
 
         yield from cut_database(span, settings, options)
+    elif isinstance(spool := settings.sources.get(span.source), Spool):
+        yield from cut_spool(span, spool, _listing_of(span, settings))
     else:
         yield span
 
@@ -151,6 +161,19 @@ def _check_one(spans: list[Span], state: str) -> None:
             " as if it were gone"
         )
     check_state(Path(state), source=spans[0].path)
+
+
+def _check_spools(spans: list[Span], options: ConvertOptions) -> None:
+    """Raise ConfigError unless a spool is all that is read: what came when is known of one only."""
+    spool = next((span for span in spans if span.format == SPOOL), None)
+    if spool is None:
+        refuse_spool_flags(options)
+    elif len(spans) > 1:
+        other = next(span for span in spans if span is not spool)
+        raise ConfigError(
+            f"INPUT: {spool.source!r} is a spool, and {other.source!r} stands beside it; expected a"
+            " run for each"
+        )
 
 
 def _load(span: Span, options: ConvertOptions) -> Source:
@@ -248,4 +271,5 @@ _LOADERS: dict[str, Callable[[Span, ConvertOptions], Source]] = {
     COMMAND: _load_programs,
     FILES: _load_tree,
     DATABASE: _load_mapping,
+    SPOOL: load_spool,
 }

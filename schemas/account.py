@@ -104,7 +104,7 @@ def merge(accounts: Iterable[Account]) -> Account:
             total.exit_code, total.stopped = account.exit_code, account.stopped
     for name, counter in counts.items():
         setattr(total, name, dict(sorted(counter.items())))
-    total.chunks.sort(key=lambda chunk: chunk.path)
+    total.chunks.sort(key=_place)
     return total
 
 
@@ -133,6 +133,13 @@ def check_balance(account: Account) -> None:
 
 
 _NONE = LossCount()
+
+
+def _place(chunk: Chunk) -> tuple[str, int, str]:
+    """Chunks of one span by their number, which may have more digits than it is written with."""
+    span, _, name = chunk.path.rpartition("-")
+    number, _, _ = name.partition(".")
+    return span, int(number) if number.isdecimal() else 0, name
 
 
 def _add_notices(total: dict[str, NoticeCount], noted: NoticeCount) -> None:

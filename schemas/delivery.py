@@ -25,6 +25,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     header: "Only the data source and feed type provided as POST input parameters are used" (Feeds
     Protocol Developer's Guide 7.x). `profile` is that of Thunderstone data. `at` is the time of
     arrival in RFC 3339, `client` the address that it came from, `user_agent` what that says it is.
+    `refused` are urls that a rehearsal appliance has refused of it, and so does not hold.
     """
 
     ordinal: int
@@ -37,3 +38,4 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
     client: str = ""
     user_agent: str = ""
+    refused: tuple[str, ...] = ()

@@ -2,6 +2,10 @@
 
 import msgspec
 
+from schemas.feed import Feed
+
+_USUAL = 100_000
+
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
     """A file, or a range of bytes of a big one that begins and ends between two records.
@@ -11,7 +15,8 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     the reader of the format must know of the bytes before the span; only its `cut` makes one.
     `format` is the name of that format, `source_ordinal` the place of the source in the input.
     `source` is its name for its user, `path` where it is opened, if that is not the same. A span
-    of several small files has them as `members`, and no bytes of its own.
+    of several small files has them as `members`, and no bytes of its own. `feed` is what the feed
+    was posted as, which goes before what it says of itself.
     """
 
     source: str = ""
@@ -24,8 +29,14 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     line: int = 1
     context: bytes = b""
     members: tuple["Span", ...] = ()
+    feed: Feed | None = None
 
     @property
     def name(self) -> str:
         """What files made of the span are called: sorted, they stand in input order."""
-        return f"{self.source_ordinal:05d}-{self.ordinal:05d}"
+        return f"{_sorted(self.source_ordinal)}-{_sorted(self.ordinal)}"
+
+
+def _sorted(ordinal: int) -> str:
+    """A number that sorts as text; what is more than five digits comes behind all that is not."""
+    return f"{ordinal:05d}" if ordinal < _USUAL else f"z{ordinal:012d}"

@@ -23,7 +23,7 @@ from runs import ROOT
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ (feedferry|cat) (.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
-_FILE = re.compile(r'^```(\w+) title="([\w.-]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r'^```(\w+) title="([\w./-]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
 class Example(NamedTuple):
@@ -62,6 +62,7 @@ def laid_out(page: str, folder: Path) -> Iterator[Path]:
     shutil.copytree(ROOT / "pipelines" / "sample", folder / "pipelines" / "sample")
     for language, name, text in _FILE.findall(page):
         path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         if language == "sh":
             path.chmod(0o755)

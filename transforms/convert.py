@@ -54,6 +54,7 @@ HEADED = frozenset({"gsa-feed"})
 """Formats whose chunks name their feed."""
 
 _UNLISTED = frozenset({UNCHANGED, "up-to-date"})  # there may be millions, and nothing to know
+_NOWHERE = Provenance(source="\0")  # that of no record
 _PROGRESS_SECONDS = 0.5
 _BEAT_RECORDS = 256
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
@@ -125,7 +126,7 @@ class _Passage:
         self._counts = {name: Counter[str]() for name in COUNTERS}
         self._beat = _Beat(self._folder / f"{span.name}.beat")
         self._is_headed = settings.target.format in HEADED
-        self._origin = Provenance(source="\0")  # that of no record
+        self._origin = self._group_origin = _NOWHERE
         self._asked = Asked()
 
     def run(self) -> Account:
@@ -258,7 +259,7 @@ class _Passage:
     def _enter_feed(self, record: Record) -> None:
         """Turn to the feed that a record came in; those of one feed share their strings."""
         self._origin = origin = record.provenance
-        key = (origin.source, origin.datasource, origin.feedtype)
+        key = _feed_of(origin)
         if key not in self._adapters:
             feed = self._name_feed(origin.datasource, origin.feedtype)
             is_own = (
@@ -269,16 +270,23 @@ class _Passage:
         self._asked, self._adapter = self._adapters[key]
 
     def _enter_groups(self, membership: Membership) -> None:
-        """Turn to the groups feed; those of other formats have no feedtype."""
-        if self._asked.memberships:
-            return
+        """Turn to the groups feed that a group came in."""
+        now = membership.provenance
+        if not self._asked.memberships or _feed_of(now) != _feed_of(self._group_origin):
+            self._origin, self._group_origin = _NOWHERE, now
+            self._asked = self._ask_groups(now)
+
+    def _ask_groups(self, origin: Provenance) -> Asked:
+        """The feed of groups; other formats have none."""
         target = self._settings.target
-        feed = None
-        if target.format == "gsa-groups":
-            feedtype = target.feedtype or INCREMENTAL
-            feed = Feed(datasource=target.datasource or "", feedtype=feedtype)
-        self._origin = Provenance(source="\0")
-        self._asked = Asked(feed=feed, memberships=True)
+        if target.format != "gsa-groups":
+            return Asked(memberships=True)
+        is_own = origin.feedtype == FULL and not target.feedtype
+        feed = Feed(
+            datasource=target.datasource or origin.datasource or "",
+            feedtype=FULL if is_own else target.feedtype or INCREMENTAL,
+        )
+        return Asked(feed=feed, origin=origin.source if is_own else None, memberships=True)
 
     def _name_feed(self, datasource: str | None, feedtype: str | None) -> Feed | None:
         target = self._settings.target
@@ -356,6 +364,10 @@ def _in_feed(target: Target, record: Record) -> Adapted:
         feedtype=target.feedtype or origin.feedtype,
     )
     return (msgspec.structs.replace(record, provenance=provenance),), ()
+
+
+def _feed_of(origin: Provenance) -> tuple[str | None, ...]:
+    return origin.source, origin.datasource, origin.feedtype
 
 
 def _original(record: Carried) -> bytes:

@@ -4,6 +4,7 @@ What travels between them is small: spans and accounts, as JSON bytes, so that e
 carry them with the coder that it has for bytes.
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from functools import cache
 import apache_beam as beam
 import msgspec
 
-from schemas.account import Account, merge
+from schemas.account import Account, Chunk, merge
 from schemas.errors import FeedferryError
 from schemas.loss import Loss
 from schemas.record import Record
@@ -21,11 +22,17 @@ from transforms import convert as _convert
 from transforms.adapt import Adapter, Target, adapter
 from transforms.formats import Found, ReadOptions
 from transforms.normalize import normalize
+from transforms.sinks.push.pace import Stop
+from transforms.sinks.push.push import Places, push
+from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.watch import Watch
 from transforms.sources import files as _files
 from transforms.sources.command import documents
 from transforms.sources.programs import Programs
 from transforms.sources.reading import Reading
 
+_log = logging.getLogger(__name__)
+_chunks = msgspec.json.Decoder(Chunk)
 _spans = msgspec.json.Decoder(Span)
 _accounts = msgspec.json.Decoder(Account)
 
@@ -116,6 +123,43 @@ class Adapt(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[Found]) -> beam.PCollection[Found | Loss]:
         return pcoll | "AdaptRecord" >> beam.FlatMap(_adapt, self.target)
+
+
+@dataclass
+class Push(beam.PTransform):
+    """Takes chunks, gives the account of their push to one appliance.
+
+    All chunks of an appliance are one key, so that one worker owns it: order, throttle and receipts
+    hold however many workers there are. When its bundle is retried, what has a receipt is not sent
+    again, as long as the folder of the push is one that all workers share; the one chunk whose
+    answer was not seen is. On a folder of the worker's own, a retry elsewhere sends all of it
+    again: at least once, in order. A worker that is taken for dead while it still pushes has the lock, so
+    that the retry fails, and the runner tries again.
+    """
+
+    settings: PushSettings
+    places: Places
+
+    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
+        name = self.settings.appliance.name
+        owned = beam.Map(_own, name).with_output_types(tuple[str, bytes])
+        push = beam.Map(_push, self.settings, self.places)
+        return (
+            pcoll
+            | "Own" >> owned
+            | "Gather" >> beam.GroupByKey()
+            | "PushChunks" >> push.with_output_types(bytes)
+        )
+
+
+def _own(chunk: bytes, name: str) -> tuple[str, bytes]:
+    return name, chunk
+
+
+def _push(owned: tuple[str, Iterable[bytes]], settings: PushSettings, places: Places) -> bytes:
+    decoded = [_chunks.decode(chunk) for chunk in owned[1]]
+    watch = Watch(_log.warning)
+    return msgspec.json.encode(push(decoded, places, settings, stop=Stop(), watch=watch))
 
 
 def _read(span: bytes, options: ReadOptions) -> Iterator[Found]:

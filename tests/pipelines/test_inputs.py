@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from archives import HOST, document, gsa_feed, native, put, thunderstone
-from pipelines.inputs import group_spans, list_spans, size_of
+from pipelines.inputs import changed, group_spans, list_spans, size_of
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.span import Span
+from spools import HandSpool
 
 FEED = gsa_feed(document(1))
 
@@ -276,3 +277,30 @@ def test_files_that_are_read_together_are_of_one_format_and_in_their_order() -> 
     given = (stream("a"), stream("b", format_="gsa-feed"), stream("c"), stream("d"))
 
     assert grouped(*given) == [["a"], ["b"], ["c", "d"]]
+
+
+def test_a_folder_with_a_journal_and_feeds_is_a_spool(here: Path) -> None:
+    HandSpool("spool").feed(FEED)
+
+    assert spans("spool/", from_format=None) == [
+        Span(source="spool", path=f"{here}/spool", format="spool")
+    ]
+
+
+def test_a_spool_is_what_its_user_says() -> None:
+    HandSpool("spool").feed(FEED)
+
+    assert sources("spool/feeds") == ["spool/feeds/000001.xml"]
+
+
+def test_a_journal_without_feeds_is_a_file() -> None:
+    put(Path("in/deliveries.jsonl"), native(HOST))
+
+    assert [span.format for span in spans("in", from_format=None)] == ["native"]
+
+
+def test_a_spool_that_grows_is_the_same_input() -> None:
+    HandSpool("spool").feed(FEED)
+    [span] = spans("spool", from_format=None)
+
+    assert (size_of(span), changed(span)) == (0, 0)

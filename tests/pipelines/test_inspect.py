@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from archives import document, gsa_feed
 from pipelines import inspect
 from pipelines.cli import main
 from pipelines.inspect import InspectOptions, as_text, parse
@@ -19,6 +20,7 @@ from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError
 from schemas.membership import Member, Membership
 from schemas.record import Action, Content, Provenance, Record
+from spools import HandSpool
 from transforms.census import (
     OTHERS,
     Acls,
@@ -464,3 +466,16 @@ def test_what_is_printed_is_what_is_counted(here: Path, capsys: pytest.CaptureFi
     records: list[Any] = [RECORD, PROTECTED, YARD, RECORD]
     main(["inspect", keep(here / "a.jsonl", *records)])
     assert capsys.readouterr().out == as_text(count(records)) + "\n"
+
+
+@pytest.mark.parametrize("words", [("spool",), ("spool", "--from", "spool")])
+def test_all_that_a_receiver_took_is_counted_by_what_it_was_posted_as(
+    here: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool = HandSpool(here / "spool")
+    spool.feed(gsa_feed(document(1)), "crm", "full")
+    spool.feed(gsa_feed(document(2)), "crm", "full")
+
+    main(["inspect", *words])
+
+    assert capsys.readouterr().out.splitlines()[1] == "crm/full              2           2"

@@ -24,6 +24,7 @@ from pipelines.words import (
 )
 from schemas.errors import ConfigError
 from transforms.formats import READERS, WRITERS
+from transforms.sources.spool import SPOOL
 
 MINIMUM = {"inputs": ("a.xml",), "output": "out", "to_format": "avro"}
 
@@ -156,8 +157,9 @@ def test_a_format_that_is_not_known_is_refused_with_a_guess() -> None:
 
 def test_nothing_is_guessed_where_nothing_is_near() -> None:
     assert refusal({"from_format": "pdf"}) == (
-        "--from: 'pdf'; expected one of files, database, gsa-feed, thunderstone, lister-stream, "
-        "retriever-stream, authorizer-stream, command, gsa-groups, groups-csv, avro, native"
+        "--from: 'pdf'; expected one of files, database, spool, gsa-feed, thunderstone,"
+        " lister-stream, retriever-stream, authorizer-stream, command, gsa-groups, groups-csv,"
+        " avro, native"
     )
 
 
@@ -410,7 +412,7 @@ def test_what_is_no_mimetype_is_refused(text: str) -> None:
 def test_the_listed_formats_are_those_of_the_tables() -> None:
     rows = [(row.name, row.reads, row.writes) for row in FORMATS]
     table = [(name, name in READERS, name in WRITERS) for name in READERS | WRITERS]
-    assert sorted(rows) == sorted([*table, *((name, True, False) for name in ASKED)])
+    assert sorted(rows) == sorted([*table, *((name, True, False) for name in (*ASKED, SPOOL))])
 
 
 @pytest.mark.parametrize(

@@ -157,3 +157,24 @@ def test_a_template_of_paths_is_no_template_of_ids() -> None:
 def test_a_tree_may_have_urls_that_no_adaptor_makes() -> None:
     words = {"from_format": "files", "base_url": "smb://files.example.com/share/"}
     assert parse({**MINIMUM, **words}).base_url == "smb://files.example.com/share/"
+
+
+def test_flags_of_a_spool_are_understood() -> None:
+    options = parse({**MINIMUM, "history": "all", "only": ("crm", "wiki")})
+    assert (options.history, options.only) == ("all", ("crm", "wiki"))
+
+
+def test_what_is_superseded_is_not_read_unless_told_otherwise() -> None:
+    options = parse(MINIMUM)
+    assert (options.history, options.only) == ("latest", ())
+
+
+def test_a_history_is_one_of_two() -> None:
+    assert refusal({"history": "some"}) == "--history: 'some'; expected one of latest, all"
+
+
+@pytest.mark.parametrize(("name", "word"), [("history", "all"), ("only", ("crm",))])
+def test_a_flag_of_a_spool_is_for_nothing_else(name: str, word: object) -> None:
+    assert refusal({name: word, "from_format": "gsa-feed"}) == (
+        f"--{name}: not for this source; expected a spool (--from spool)"
+    )

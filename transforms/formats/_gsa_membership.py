@@ -34,7 +34,7 @@ class Builder:
 
     def build(self, parsed: Parsed) -> Membership:
         """The membership of an element."""
-        element, unit = parsed.element, parsed.unit
+        element, unit, feed = parsed.element, parsed.unit, self._span.feed
         parts = _Parts()
         parts.take(element)
         if parts.group is None:
@@ -50,6 +50,8 @@ class Builder:
                 span=self._span.ordinal,
                 line=unit.line,
                 offset=unit.offset,
+                datasource=feed.datasource or None if feed else None,
+                feedtype=feed.feedtype or None if feed else None,
             ),
         )
 

@@ -129,10 +129,20 @@ class Builder:
     def _enter(self, context: Context) -> Around:
         if context is not self._context:
             self._context = context
-            self._around = around_of(context)
+            self._around = self._as_posted(around_of(context))
             self._is_ranked = self._around.pagerank or self._around.feedrank
             self._is_web = is_web(self._around.datasource, self._around.feedtype)
         return self._around
+
+    def _as_posted(self, around: Around) -> Around:
+        """What a feed was posted as; an appliance takes nothing else."""
+        feed = self._span.feed
+        if feed is None:
+            return around
+        return around._replace(
+            datasource=feed.datasource or around.datasource,
+            feedtype=feed.feedtype or around.feedtype,
+        )
 
     def _provenance(self, unit: Unit) -> Provenance:
         return Provenance(

@@ -106,6 +106,7 @@ def cut_file(whole: Span, *, span_bytes: int) -> Iterator[Span]:
                 path=whole.path,
                 source_ordinal=whole.source_ordinal,
                 format=whole.format,
+                feed=whole.feed,
             )
 
 

@@ -1,6 +1,6 @@
 """One span read, whatever its source is: the one door between spans and what is found in them."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import IO, cast
@@ -15,9 +15,20 @@ from transforms.sources.database.mapping import DATABASE, Mapping
 from transforms.sources.files import Stretch, open_span
 from transforms.sources.listing import LISTING
 from transforms.sources.programs import Programs
+from transforms.sources.spool import (
+    SELECTION,
+    SPOOL,
+    History,
+    Spool,
+    read_deliveries,
+    read_selection,
+    select,
+    spans_of,
+    tell,
+)
 from transforms.sources.tree.rules import Tree
 
-Source = Programs | Tree | Mapping
+Source = Programs | Tree | Mapping | Spool
 """What tells how a source is read that is more than its bytes."""
 
 
@@ -48,7 +59,10 @@ class Reading:
 
     def found(self) -> Generator[Found, None, None]:
         """Yield what is found in the span; in its members one behind the other, if it has some."""
-        for span in self._span.members or (self._span,):
+        for span in _parts(self._span):
+            if span.format == SELECTION:
+                yield from tell(read_selection(Path(span.path)))
+                continue
             if span.format in (LISTING, DATABASE):
                 with closing(self._asked(span)) as found:
                     for one in found:
@@ -99,3 +113,12 @@ class Reading:
             yield from read_tree(
                 listing, span=span, tree=tree, options=self._options, see=self._see
             )
+
+
+def _parts(span: Span) -> Iterable[Span]:
+    """What is read one behind the other; of a whole spool, all that was ever delivered."""
+    if span.format != SPOOL:
+        return span.members or (span,)
+    deliveries = read_deliveries(Path(span.path))
+    spool = Spool(source=span.source, root=span.path, history=History.ALL)
+    return spans_of(select(deliveries, spool), source=span.source, root=span.path)

@@ -13,6 +13,7 @@ from lxml import etree
 from membership_strategies import held_memberships, memberships
 from schemas.acl import Scope
 from schemas.errors import FormatError, RecordError
+from schemas.feed import Feed
 from schemas.membership import Member, Membership
 from schemas.record import Action, Extra, Provenance, Record
 from schemas.reject import Reject
@@ -393,3 +394,19 @@ def test_a_feed_is_cut_between_memberships() -> None:
         (0, 0, 176, 1),
         (1, 176, None, 4),
     ]
+
+
+def test_groups_know_what_they_were_posted_as() -> None:
+    span = Span(source="spool#1", feed=Feed(datasource="ldap", feedtype="full"))
+    origins = [
+        (one.provenance.datasource, one.provenance.feedtype)
+        for one in gsa_groups.read(io.BytesIO(FEED), span=span)
+        if isinstance(one, Membership)
+    ]
+    assert origins == [("ldap", "full"), ("ldap", "full")]
+
+
+def test_groups_that_were_not_posted_are_of_no_feed() -> None:
+    (first, _) = read(FEED)
+    assert isinstance(first, Membership)
+    assert (first.provenance.datasource, first.provenance.feedtype) == (None, None)

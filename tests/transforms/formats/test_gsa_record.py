@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.feed import Feed
 from schemas.record import (
     Action,
     Arrival,
@@ -20,6 +21,7 @@ from schemas.record import (
     Scoring,
 )
 from schemas.reject import Reject
+from schemas.span import Span
 from transforms.formats import gsa_feed
 from transforms.formats._options import ReadOptions
 
@@ -583,3 +585,48 @@ def test_an_acl_in_a_group_without_a_url_is_refused(url: str) -> None:
         "acl-without-url",
         "an acl in a group without a url; expected the url that it is for",
     )
+
+
+# What a feed was posted as
+
+EACH_WAY = {
+    "parsed": f"<record url='{URL}' mimetype='text/plain'/>",
+    "quick": f'<record url="{URL}"><content>a</content></record>',
+    "bulk": f'<record url="{URL}"/>\n<record url="{URL}"/>\n<record url="{URL}"/>',
+    "acl": f'<acl url="{URL}"/>',
+}
+"""Records that are read in one way each."""
+
+
+def posted(markup: str, feed: Feed | None) -> set[tuple[str | None, str | None]]:
+    """The feed that the records of a full one of `docs` belong to, by what it was posted as."""
+    text = (
+        "<gsafeed><header><datasource>docs</datasource><feedtype>full</feedtype></header>"
+        f"<group>\n{markup}\n</group><group>{markup}</group></gsafeed>"
+    )
+    found = gsa_feed.read(io.BytesIO(text.encode()), span=Span(feed=feed))
+    origins = (one.provenance for one in found if isinstance(one, Record))
+    return {(origin.datasource, origin.feedtype) for origin in origins}
+
+
+@pytest.mark.parametrize("way", sorted(EACH_WAY))
+def test_what_was_posted_goes_before_the_header(way: str) -> None:
+    feed = Feed(datasource="crm", feedtype="incremental")
+    assert posted(EACH_WAY[way], feed) == {("crm", "incremental")}
+
+
+@pytest.mark.parametrize("way", sorted(EACH_WAY))
+def test_a_feed_that_was_not_posted_is_what_its_header_says(way: str) -> None:
+    assert posted(EACH_WAY[way], None) == {("docs", "full")}
+
+
+def test_what_was_not_posted_is_taken_from_the_header() -> None:
+    assert posted(EACH_WAY["quick"], Feed(datasource="crm", feedtype="")) == {("crm", "full")}
+
+
+def test_what_was_posted_decides_who_fetches_a_document() -> None:
+    markup = f'<gsafeed><group><record url="{URL}"/></group></gsafeed>'
+    span = Span(feed=Feed(datasource="crm", feedtype="metadata-and-url"))
+    (record,) = gsa_feed.read(io.BytesIO(markup.encode()), span=span)
+    assert isinstance(record, Record)
+    assert (record.action, record.arrival) == (Action.ADD, Arrival.CRAWLED)

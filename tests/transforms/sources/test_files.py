@@ -11,6 +11,7 @@ import zstandard
 
 from archives import document, gsa_feed, native, put, thunderstone
 from schemas.errors import FormatError, SourceError
+from schemas.feed import Feed
 from schemas.span import Span
 from transforms.sources.files import cut_file, is_compressed, open_span, sniff_format
 
@@ -265,3 +266,11 @@ def test_a_span_of_a_database_stays_whole(tmp_path: Path) -> None:
     whole = Span(source=mapping, format="database", context=b"{}")
 
     assert list(cut_file(whole, span_bytes=9)) == [whole]
+
+
+def test_the_parts_of_a_file_know_what_it_was_posted_as(tmp_path: Path) -> None:
+    source = put(tmp_path / "a", native("http://a.example.com/", "http://b.example.com/"))
+    posted = Feed(datasource="crm", feedtype="full")
+    whole = Span(source="spool#1", path=source, format="native", feed=posted)
+
+    assert [span.feed for span in cut_file(whole, span_bytes=48)] == [posted, posted]

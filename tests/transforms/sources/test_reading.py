@@ -3,17 +3,22 @@
 from contextlib import closing
 from pathlib import Path
 
+from archives import HOST, document, gsa_feed
 from database_runs import Database
 from listings import shell
+from schemas.account import NoticeCount
 from schemas.known import Seen
+from schemas.notice import Notice
 from schemas.record import Record
 from schemas.span import Span
+from spools import HandSpool, delivered
 from transforms.formats._options import Found
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.database.ranges import KeyRange, encode_range
 from transforms.sources.listing import Listed, cut_listing, write_listing
 from transforms.sources.programs import Programs
 from transforms.sources.reading import Reading
+from transforms.sources.spool import SELECTION, SPOOL, Selection, write_selection
 from transforms.sources.tree.rules import Tree
 
 TWO = b'{"action":"DELETE","url":"http://a.example.com/1"}\n' * 2
@@ -118,3 +123,19 @@ def test_rows_are_read_as_a_mapping_says(tmp_path: Path) -> None:
     reading = Reading(span, source=database.mapping)
     assert urls(list(reading.found())) == ["http://db.example.com/1", "http://db.example.com/2"]
     assert reading.bytes_read == 10
+
+
+def test_a_spool_is_all_that_was_ever_delivered(tmp_path: Path) -> None:
+    spool = HandSpool(tmp_path)
+    spool.feed(gsa_feed(document(1)))
+    spool.feed(gsa_feed(document(2)), feedtype="full")
+    reading = Reading(Span(source="spool", path=str(tmp_path), format=SPOOL))
+    assert urls(list(reading.found())) == [f"{HOST}/1.txt", f"{HOST}/2.txt"]
+
+
+def test_a_selection_only_tells(tmp_path: Path) -> None:
+    noted = NoticeCount(2, Notice(code="superseded", detail="2 of 'crm'"))
+    path = tmp_path / "selection"
+    write_selection(Selection(deliveries=(delivered(1),), notices=(noted,)), path)
+    reading = Reading(Span(source="spool", path=str(path), format=SELECTION))
+    assert list(reading.found()) == [noted.first, noted.first]

@@ -1,0 +1,72 @@
+"""Spools written by hand, as a receiver leaves them."""
+
+from pathlib import Path
+
+import msgspec
+
+from archives import put
+from schemas.delivery import JOURNAL, Delivery, Door
+
+_NOTHING_POSTED = {"datasource": "", "feedtype": "", "profile": ""}
+ENDS = {Door.FEED: "xml", Door.GROUPS: "groups.xml", Door.DATA: "data.xml"}
+
+
+def delivered(ordinal: int, **more: str | int | Door | None) -> Delivery:
+    """A delivery with this ordinal, of an incremental feed of `intranet` unless told otherwise."""
+    usual = {
+        "door": Door.FEED,
+        "path": f"feeds/{ordinal:06d}.xml",
+        "bytes": 0,
+        "datasource": "intranet",
+        "feedtype": "incremental",
+    }
+    return msgspec.convert({"ordinal": ordinal, **usual, **more}, Delivery)
+
+
+def journal(spool: Path, *deliveries: Delivery) -> None:
+    """Write a journal, and nothing else."""
+    lines = (msgspec.json.encode(delivery) + b"\n" for delivery in deliveries)
+    put(spool / JOURNAL, b"".join(lines))
+
+
+class HandSpool:
+    """A spool that feeds are delivered to one by one."""
+
+    def __init__(self, root: str | Path = "spool") -> None:
+        self.root = Path(root)
+        self.count = 0
+
+    def feed(self, text: bytes, datasource: str = "intranet", feedtype: str = "incremental") -> str:
+        """Deliver a feed; return the path of its file."""
+        return self._deliver(Door.FEED, text, datasource=datasource, feedtype=feedtype)
+
+    def groups(self, text: bytes, groupsource: str = "ldap", feedtype: str = "incremental") -> str:
+        """Deliver groups; return the path of their file."""
+        return self._deliver(Door.GROUPS, text, datasource=groupsource, feedtype=feedtype)
+
+    def data(self, text: bytes, profile: str = "intranet") -> str:
+        """Deliver Thunderstone data; return the path of its file."""
+        return self._deliver(Door.DATA, text, profile=profile)
+
+    def cleanup(self, groupsource: str = "ldap") -> None:
+        """Deliver an order to remove the groups of a groupsource."""
+        self._note(Door.GROUPS, None, 0, datasource=groupsource, feedtype="cleanup")
+
+    def tear(self, line: bytes = b'{"ordinal":9') -> None:
+        """Begin a line of the journal that has no end so far."""
+        with (self.root / JOURNAL).open("ab") as stream:
+            stream.write(line)
+
+    def _deliver(self, door: Door, text: bytes, **posted: str) -> str:
+        path = f"feeds/{self.count + 1:06d}.{ENDS[door]}"
+        put(self.root / path, text)
+        self._note(door, path, len(text), **posted)
+        return str(self.root / path)
+
+    def _note(self, door: Door, path: str | None, size: int, **posted: str) -> None:
+        self.count += 1
+        delivery = delivered(
+            self.count, door=door, path=path, bytes=size, **{**_NOTHING_POSTED, **posted}
+        )
+        (self.root / "feeds").mkdir(parents=True, exist_ok=True)
+        self.tear(msgspec.json.encode(delivery) + b"\n")
