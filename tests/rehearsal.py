@@ -1,0 +1,152 @@
+"""A rehearsal appliance without a door: deliveries are written to a folder and digested there."""
+
+from pathlib import Path
+
+import msgspec
+
+from schemas.delivery import JOURNAL, Delivery, Door
+from transforms.receiver.held import Document, Fed
+from transforms.receiver.index import Index
+
+NOON = "2026-11-21T12:00:00+00:00"
+DAY = "2026-11-20T08:00:00+00:00"
+HOST = "http://www.example.com/"
+DATA_HEAD = '<ThunderstoneReplication xmlns:dt="urn:schemas-microsoft-com:datatypes">'
+DATA_TAIL = "</ThunderstoneReplication>"
+
+
+def gsa_feed(*records: str) -> str:
+    """A feed with a header that an appliance does not look at."""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE gsafeed PUBLIC'
+        ' "-//Google//DTD GSA Feeds//EN" "">\n<gsafeed>\n<header><datasource>other</datasource>'
+        "<feedtype>incremental</feedtype></header>\n<group>\n"
+        + "\n".join(records)
+        + "\n</group>\n</gsafeed>\n"
+    )
+
+
+def page(name: str, content: str | None = "text", *, inner: str = "", more: str = "") -> str:
+    """A record of a page of the host, in a feed."""
+    body = "" if content is None else f"<content>{content}</content>"
+    return f'<record url="{HOST}{name}" mimetype="text/plain"{more}>{inner}{body}</record>'
+
+
+def gone(name: str) -> str:
+    """A record that deletes a page of the host."""
+    return f'<record url="{HOST}{name}" mimetype="text/plain" action="delete"/>'
+
+
+def metadata(**pairs: str) -> str:
+    metas = "".join(f'<meta name="{name}" content="{value}"/>' for name, value in pairs.items())
+    return f"<metadata>{metas}</metadata>"
+
+
+def acl(name: str, *, url: str | None = None) -> str:
+    """An ACL that permits one user; one with a url stands alone."""
+    where = "" if url is None else f' url="{HOST}{url}"'
+    user = f'<principal scope="user" access="permit">{name}</principal>'
+    return f"<acl{where}>{user}</acl>"
+
+
+def xmlgroups(*memberships: str) -> str:
+    return "<xmlgroups>\n" + "\n".join(memberships) + "\n</xmlgroups>\n"
+
+
+def membership(group: str, *users: str) -> str:
+    names = "".join(f'<principal scope="USER">{user}</principal>' for user in users)
+    return (
+        f'<membership><principal scope="GROUP">{group}</principal>'
+        f"<members>{names}</members></membership>"
+    )
+
+
+def data(*items: str) -> str:
+    return "\n".join((DATA_HEAD, *items, DATA_TAIL))
+
+
+def item(kind: str, name: str, inner: str = "") -> str:
+    """An Item about a page of the host."""
+    return f"<Item><Type>{kind}</Type><Url>{HOST}{name}</Url>{inner}</Item>"
+
+
+class Rehearsal:
+    """An index and the spool beside it; each delivery is digested when it is written."""
+
+    def __init__(self, spool: Path) -> None:
+        self.spool = spool
+        self.index = Index(spool / "index.db", now=lambda: NOON)
+        self._ordinal = 0
+
+    def feed(
+        self, markup: str, *, datasource: str = "sample", feedtype: str = "incremental"
+    ) -> Fed:
+        return self.apply(self.write(markup, datasource=datasource, feedtype=feedtype))
+
+    def groups(
+        self, markup: str, *, groupsource: str = "ldap", feedtype: str = "incremental"
+    ) -> Fed:
+        return self.apply(
+            self.write(markup, door=Door.GROUPS, datasource=groupsource, feedtype=feedtype)
+        )
+
+    def cleanup(self, groupsource: str) -> Fed:
+        self._ordinal += 1
+        return self.apply(
+            Delivery(
+                ordinal=self._ordinal,
+                door=Door.GROUPS,
+                path=None,
+                bytes=0,
+                datasource=groupsource,
+                feedtype="cleanup",
+            )
+        )
+
+    def send(self, *items: str, profile: str = "intranet", refused: tuple[str, ...] = ()) -> Fed:
+        delivery = self.write(data(*items), door=Door.DATA, profile=profile)
+        return self.apply(msgspec.structs.replace(delivery, refused=refused))
+
+    def write(
+        self,
+        markup: str | bytes,
+        *,
+        door: Door = Door.FEED,
+        datasource: str = "",
+        feedtype: str = "",
+        profile: str = "",
+    ) -> Delivery:
+        """Write the file of a delivery; it is neither in the journal nor digested."""
+        self._ordinal += 1
+        octets = markup.encode() if isinstance(markup, str) else markup
+        path = f"{self._ordinal:03d}.xml"
+        (self.spool / path).write_bytes(octets)
+        return Delivery(
+            ordinal=self._ordinal,
+            door=door,
+            path=path,
+            bytes=len(octets),
+            datasource=datasource,
+            feedtype=feedtype,
+            profile=profile,
+            at=DAY,
+            client="127.0.0.1",
+            user_agent="curl/7.88.1",
+        )
+
+    def deliver(self, *deliveries: Delivery) -> None:
+        """Add lines to the journal, which a feeder reads."""
+        with (self.spool / JOURNAL).open("ab") as journal:
+            journal.writelines(msgspec.json.encode(one) + b"\n" for one in deliveries)
+
+    def apply(self, delivery: Delivery) -> Fed:
+        self.index.apply(delivery, self.spool)
+        return self.index.feeds()[0]
+
+    def pages(self) -> list[str]:
+        """The names of what is held."""
+        return [one.url.removeprefix(HOST) for one in self.index.documents()]
+
+    def document(self, name: str) -> Document:
+        (found,) = (one for one in self.index.documents() if one.url == HOST + name)
+        return found

@@ -1,0 +1,131 @@
+"""What became of each delivery, as the Feeds page and a test of resuming see it."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from rehearsal import DAY, NOON, Rehearsal, gsa_feed, item, membership, metadata, page, xmlgroups
+from schemas.delivery import Door
+from transforms.receiver.digest import Interrupted
+from transforms.receiver.held import Delivered, Fed, Status
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Rehearsal]:
+    rehearsal = Rehearsal(tmp_path)
+    with closing(rehearsal.index):
+        yield rehearsal
+
+
+def test_a_feed_is_a_line_of_the_page(held: Rehearsal) -> None:
+    markup = gsa_feed(page("a"), page("b", inner=metadata(x="")))
+    held.feed(markup, feedtype="full")
+    assert held.index.feeds() == [
+        Fed(
+            ordinal=1,
+            door=Door.FEED,
+            datasource="sample",
+            feedtype="full",
+            bytes=len(markup),
+            at=DAY,
+            status=Status.WITH_ERRORS,
+            included=1,
+            in_error=1,
+            details=(
+                "Skipping the record, Line number: 7, Error: Element record content does not"
+                " follow the DTD, Misplaced metadata",
+            ),
+            finished_at=NOON,
+            client="127.0.0.1",
+            user_agent="curl/7.88.1",
+        )
+    ]
+
+
+def test_the_statuses_are_in_the_words_of_the_appliance() -> None:
+    assert [status.value for status in Status] == [
+        "Completed",
+        "Completed with errors",
+        "Failed in error",
+        "In progress",
+    ]
+
+
+def test_data_stands_under_its_profile(held: Rehearsal) -> None:
+    fed = held.send(item("I", "a"), profile="intranet")
+    assert (fed.door, fed.datasource, fed.feedtype) == (Door.DATA, "intranet", "")
+
+
+def test_the_last_five_feeds_of_each_datasource_are_shown_newest_first(held: Rehearsal) -> None:
+    held.feed(gsa_feed(), datasource="rare")
+    held.feed(gsa_feed(), datasource="often")
+    held.feed(gsa_feed(), datasource="often")
+    held.feed(gsa_feed(), datasource="often")
+    held.feed(gsa_feed(), datasource="often")
+    held.feed(gsa_feed(), datasource="often")
+    held.feed(gsa_feed(), datasource="often")
+    assert [one.ordinal for one in held.index.feeds()] == [7, 6, 5, 4, 3, 1]
+
+
+def test_as_many_feeds_are_shown_as_are_asked_for(held: Rehearsal) -> None:
+    held.feed(gsa_feed(), datasource="first")
+    held.feed(gsa_feed(), datasource="first")
+    held.feed(gsa_feed(), datasource="second")
+    assert [one.ordinal for one in held.index.feeds(per_datasource=1)] == [3, 2]
+
+
+def test_doors_have_feeds_of_their_own(held: Rehearsal) -> None:
+    held.feed(gsa_feed(), datasource="ldap")
+    held.groups(xmlgroups(membership("staff", "ann")), groupsource="ldap")
+    shown = held.index.feeds(per_datasource=1)
+    assert [one.door for one in shown] == [Door.GROUPS, Door.FEED]
+
+
+def test_a_delivery_that_is_being_digested_is_in_progress(held: Rehearsal) -> None:
+    delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
+    with pytest.raises(Interrupted):
+        held.index.apply(delivery, held.spool, stopping=lambda: True)
+    (fed,) = held.index.feeds()
+    assert (fed.status, fed.included, fed.finished_at) == (Status.IN_PROGRESS, 0, "")
+
+
+def test_deliveries_tell_the_digests_of_their_files(held: Rehearsal) -> None:
+    markup = gsa_feed(page("a"))
+    held.feed(markup, datasource="first", feedtype="full")
+    assert held.index.deliveries() == [
+        Delivered(
+            ordinal=1,
+            sha256=hashlib.sha256(markup.encode()).hexdigest(),
+            datasource="first",
+            feedtype="full",
+            bytes=len(markup),
+        )
+    ]
+
+
+def test_deliveries_can_be_asked_for_behind_an_ordinal(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a")))
+    held.feed(gsa_feed(page("b")))
+    assert [one.ordinal for one in held.index.deliveries(after=1)] == [2]
+
+
+def test_a_feed_that_came_twice_was_accepted_twice(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a")))
+    held.feed(gsa_feed(page("b")))
+    held.feed(gsa_feed(page("a")))
+    digest = hashlib.sha256(gsa_feed(page("a")).encode()).hexdigest()
+    assert held.index.accepted(digest) == 2
+
+
+def test_a_feed_that_never_came_was_not_accepted(held: Rehearsal) -> None:
+    assert held.index.accepted("00" * 32) == 0
+
+
+def test_what_is_in_progress_is_not_among_the_deliveries(held: Rehearsal) -> None:
+    delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
+    with pytest.raises(Interrupted):
+        held.index.apply(delivery, held.spool, stopping=lambda: True)
+    assert (held.index.deliveries(), held.index.applied) == ([], 0)

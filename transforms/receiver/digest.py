@@ -1,0 +1,173 @@
+"""How a delivery is digested: its file is read once, and becomes changes and a tally of errors."""
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from schemas.delivery import Delivery, Door
+from schemas.errors import FormatError, RecordError
+from schemas.feed import Feed
+from schemas.membership import Membership
+from schemas.record import Record
+from schemas.reject import Reject
+from schemas.span import Span
+from transforms.formats import READERS, Found
+from transforms.receiver import documents, groups
+from transforms.receiver.documents import Change
+from transforms.receiver.held import Status
+
+DETAILS = 5
+"""How many reasons are kept of a delivery."""
+
+FORMATS = {Door.FEED: "gsa-feed", Door.GROUPS: "gsa-groups", Door.DATA: "thunderstone"}
+TORN = "torn-end"
+"""The code of the reject that stands for the end of a document, where that is missing."""
+
+_BLOCK_BYTES = 1 << 20
+
+
+class Interrupted(Exception):  # noqa: N818 - nothing is wrong
+    """A delivery was left in the middle, because the receiver stops."""
+
+
+class Unreadable(Exception):  # noqa: N818 - one word says it
+    """A delivery that changes nothing; the appliance's words come first."""
+
+    def __init__(self, found: object) -> None:
+        super().__init__(f"ProcessFeed: parsing error: {found}")
+
+
+class Tally:
+    """Counts what becomes of the records of a delivery, and keeps the first few reasons."""
+
+    def __init__(self) -> None:
+        self.included = self.in_error = 0
+        self.details: list[str] = []
+        self.sha256 = ""
+
+    @property
+    def status(self) -> Status:
+        if not self.in_error:
+            return Status.COMPLETED
+        return Status.WITH_ERRORS if self.included else Status.FAILED
+
+    def refuse(self, line: int, reason: str) -> None:
+        """Count a record that does not go in."""
+        self._note(f"Skipping the record, Line number: {line}, Error: {reason}")
+
+    def tear(self, reject: Reject) -> None:
+        """Count the end that a feed does not have."""
+        self._note(f"ProcessFeed: parsing error, Line number: {reject.line}: {reject.reason}")
+
+    def fail(self, reason: str) -> None:
+        """Tell of a delivery of which nothing goes in."""
+        self.included, self.in_error = 0, max(1, self.in_error)
+        self.details = [reason, *self.details[: DETAILS - 1]]
+
+    def _note(self, reason: str) -> None:
+        self.in_error += 1
+        if len(self.details) < DETAILS:
+            self.details.append(reason)
+
+
+def digest(
+    delivery: Delivery, spool: Path, tally: Tally, *, stopping: Callable[[], bool]
+) -> Iterator[Change]:
+    """Yield the changes that a delivery makes, in order, one record in memory at a time.
+
+    Raises Interrupted soon after `stopping` says so, OSError where its file cannot be read, and
+    FormatError or Unreadable where nothing of it must go in: a full feed whose end is missing
+    would remove documents that may stand in the rest.
+    """
+    for change in _all_changes(delivery, spool, tally, stopping):
+        if stopping():
+            raise Interrupted
+        yield change
+
+
+def _all_changes(
+    delivery: Delivery, spool: Path, tally: Tally, stopping: Callable[[], bool]
+) -> Iterator[Change]:
+    yield from _beginning(delivery)
+    if delivery.path is None:
+        return
+    with _opened(spool / delivery.path, tally, stopping) as stream:
+        span = Span(source=delivery.path, feed=_feed_of(delivery))
+        found = READERS[FORMATS[delivery.door]](stream, span=span)
+        yield from _changes(found, delivery, tally)
+
+
+def _beginning(delivery: Delivery) -> tuple[Change, ...]:
+    if groups.replaces(delivery):
+        return groups.forget(delivery)
+    return (documents.forget(delivery),) if documents.replaces(delivery) else ()
+
+
+def _feed_of(delivery: Delivery) -> Feed | None:
+    """What a feed was posted as, which wins over its header."""
+    if delivery.door is not Door.FEED:
+        return None
+    return Feed(datasource=delivery.datasource, feedtype=delivery.feedtype)
+
+
+def _changes(found: Iterable[Found], delivery: Delivery, tally: Tally) -> Iterator[Change]:
+    change = documents.changer(delivery)
+    for one in found:
+        if isinstance(one, Record):
+            try:
+                made = change(one)
+            except RecordError as exc:
+                tally.refuse(one.provenance.line, exc.reason)
+            else:
+                tally.included += 1
+                yield made
+        elif isinstance(one, Membership):
+            tally.included += 1
+            yield from groups.changes(one, groupsource=delivery.datasource)
+        elif isinstance(one, Reject):
+            _refuse(one, delivery, tally)
+
+
+def _refuse(reject: Reject, delivery: Delivery, tally: Tally) -> None:
+    if reject.code != TORN:
+        tally.refuse(reject.line, reject.reason)
+    elif documents.replaces(delivery) or groups.replaces(delivery):
+        raise Unreadable(f"Line number: {reject.line}: {reject.reason}")
+    else:
+        tally.tear(reject)
+
+
+@contextmanager
+def _opened(path: Path, tally: Tally, stopping: Callable[[], bool]) -> Iterator["_Digested"]:
+    """Open a file; all of it is read for its digest, also what its reader has no use for."""
+    with _Digested(path, stopping) as stream:
+        try:
+            yield stream
+        except (FormatError, Unreadable):
+            tally.sha256 = stream.finish()
+            raise
+        tally.sha256 = stream.finish()
+
+
+class _Digested(io.FileIO):
+    """A file that tells the digest of what was read of it."""
+
+    def __init__(self, path: Path, stopping: Callable[[], bool]) -> None:
+        super().__init__(path, "rb")
+        self._stopping = stopping
+        self._sha256 = sha256()
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self._stopping():
+            raise Interrupted
+        block = super().read(-1 if size is None else size) or b""
+        self._sha256.update(block)
+        return block
+
+    def finish(self) -> str:
+        """Read what is left; return the digest of the whole file."""
+        while self.read(_BLOCK_BYTES):
+            pass
+        return self._sha256.hexdigest()

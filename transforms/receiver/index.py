@@ -1,0 +1,296 @@
+"""What a rehearsal appliance holds: an SQLite file, made of the deliveries in their order.
+
+Each delivery is digested in one transaction, and its ordinal stands in the file with what it did.
+Whoever is killed in the middle leaves the file as it was, and goes on behind the last delivery that
+was digested. It is modelled on the guides, and was never compared with an appliance.
+
+A feed of which nothing can be read changes nothing; nor does a full one without its end, for what
+the appliance does with that is not documented, and to remove what may stand in the rest is worse
+than to keep it. Any other feed without its end goes in as far as it goes.
+"""
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from types import TracebackType
+
+from schemas.delivery import Delivery, Door
+from schemas.errors import ConfigError, FormatError
+from transforms.receiver import deliveries, documents, groups
+from transforms.receiver.digest import Interrupted, Tally, Unreadable, digest
+from transforms.receiver.held import Delivered, Document, Fed, Group, Total
+from transforms.receiver.history import History
+from transforms.receiver.patterns import fits
+
+__all__ = ["Delivered", "Document", "Fed", "Group", "Index", "Interrupted", "Total"]
+
+VERSION = 1
+_APPLICATION = 0x66657269  # "feri"
+_WAIT_SECONDS = 10.0
+_BATCH = 256  # to change turns between reader and database at each row takes half as long again
+_SETTINGS = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",  # what is lost with the power is digested again
+    "PRAGMA journal_size_limit = 67108864",
+    "PRAGMA cache_size = -65536",
+)
+_SCHEMA = (
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+    "CREATE TABLE head (groups_bytes INTEGER NOT NULL)",
+    "INSERT INTO head VALUES (0)",
+    *documents.SCHEMA,
+    *groups.SCHEMA,
+    *deliveries.SCHEMA,
+)
+_EXPECTED = (
+    f"expected an index of version {VERSION}; remove it, and it is made again of what was delivered"
+)
+_log = logging.getLogger(__name__)
+
+
+def _never() -> bool:
+    return False
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Index:
+    """The documents, groups and deliveries of a spool; all methods are safe from several threads.
+
+    What is asked while a delivery is digested is answered as it was before. `now` tells the time
+    in RFC 3339.
+    """
+
+    def __init__(self, path: Path, *, now: Callable[[], str] = _now) -> None:
+        self._path = path
+        self._now = now
+        self._writing, self._reading = threading.Lock(), threading.Lock()
+        self._writer = _open(path)
+        self._reader = _connect(path)
+        self._history = History(path.with_name(f"{path.stem}-backlog{path.suffix}"))
+        self._applied = deliveries.applied(self._reader)
+        self._totals: tuple[int, list[Total]] | None = None
+
+    @property
+    def applied(self) -> int:
+        """The ordinal of the last delivery that was digested, 0 before the first."""
+        return self._applied
+
+    def apply(
+        self, delivery: Delivery, spool: Path, *, stopping: Callable[[], bool] = _never
+    ) -> None:
+        """Digest a delivery, all or nothing; whatever is wrong with it becomes its status.
+
+        One that was digested is not digested again, nor is any before it.
+
+        Raises Interrupted when `stopping` says so: nothing has changed then, and the delivery is
+        to be applied again. So it is where the index cannot be written: sqlite3.Error is raised.
+        """
+        with self._writing:
+            if delivery.ordinal <= self._applied:
+                return
+            deliveries.begin(self._writer, delivery)
+            tally = Tally()
+            try:
+                self._digest(delivery, spool, tally, stopping)
+            except (Interrupted, sqlite3.OperationalError) as exc:
+                if stopping():
+                    raise Interrupted from exc
+                raise
+            except (FormatError, Unreadable, OSError) as exc:
+                self._fail(delivery, tally, exc)
+            except Exception as exc:  # no delivery may keep those behind it from being digested
+                _log.exception("delivery %s", delivery.ordinal)
+                self._fail(delivery, tally, exc)
+            self._applied = delivery.ordinal
+
+    def interrupt(self) -> None:
+        """Cut short a statement that runs; for whoever has told `apply` to stop."""
+        self._writer.interrupt()
+
+    def documents(
+        self,
+        *,
+        datasource: str | None = None,
+        prefix: str | None = None,
+        after: str | None = None,
+        limit: int = 1000,
+    ) -> list[Document]:
+        """Return documents with urls that begin so and come behind `after`, in their order.
+
+        A url that several profiles have is not parted from itself: a page may be longer for that.
+        """
+        with self._reading:
+            return documents.read_documents(
+                self._reader, datasource=datasource, prefix=prefix, after=after, limit=limit
+            )
+
+    def holds(self, url: str, *, profile: str = "") -> bool:
+        """Whether a document is held: of feeds, or of a profile."""
+        with self._reading:
+            return documents.holds(self._reader, url, profile)
+
+    def count_fitting(self, pattern: str, *, profile: str = "") -> int:
+        """Return how many documents of feeds, or of a profile, a pattern names."""
+        with self._reading:
+            return documents.count_fitting(self._reader, pattern, profile)
+
+    def totals(self) -> list[Total]:
+        """Return how much is held of each datasource and profile."""
+        with self._reading:
+            known, applied = self._totals, self._applied
+            if known is None or known[0] != applied:
+                known = self._totals = applied, documents.read_totals(self._reader)
+        return list(known[1])
+
+    def groups(
+        self,
+        *,
+        groupsource: str | None = None,
+        after: str | None = None,
+        limit: int = 1000,
+        members: int = 1000,
+    ) -> list[Group]:
+        """Return groups with names behind `after`, in their order, and the first of their members.
+
+        A page ends where a name does, as with documents.
+        """
+        with self._reading:
+            return groups.read_groups(
+                self._reader, groupsource=groupsource, after=after, limit=limit, members=members
+            )
+
+    def groups_bytes(self) -> int:
+        """Return how much of the capacity for groups is used."""
+        with self._reading:
+            (size,) = self._reader.execute("SELECT groups_bytes FROM head").fetchone()
+        return int(size)
+
+    def feeds(self, *, per_datasource: int = 5) -> list[Fed]:
+        """Return the last deliveries of each datasource, newest first."""
+        with self._reading:
+            return deliveries.read_fed(self._reader, per_datasource)
+
+    def deliveries(self, *, after: int = 0) -> list[Delivered]:
+        """Return what was digested behind an ordinal, in order of arrival."""
+        with self._reading:
+            return deliveries.read_delivered(self._reader, after)
+
+    def accepted(self, sha256: str) -> int:
+        """Return how many files with this digest were digested."""
+        with self._reading:
+            return deliveries.accepted(self._reader, sha256)
+
+    def note_backlog(self, now: float, count: int) -> None:
+        """Keep a count of the backlog, and when it was taken, in seconds of any clock."""
+        self._history.note(now, count)
+
+    def backlog_history(self, since: float) -> list[tuple[float, int]]:
+        """Return what was counted from a moment on, oldest first."""
+        return self._history.since(since)
+
+    def close(self) -> None:
+        """Close the files, when the delivery that is being digested has ended."""
+        with self._writing, self._reading:
+            self._reader.close()
+            self._writer.execute("SELECT 1")  # else an interruption keeps close from tidying up
+            self._writer.close()
+            self._history.close()
+
+    def __enter__(self) -> "Index":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _digest(
+        self, delivery: Delivery, spool: Path, tally: Tally, stopping: Callable[[], bool]
+    ) -> None:
+        with _transaction(self._writer):
+            changes = digest(delivery, spool, tally, stopping=stopping)
+            for statement, run in groupby(changes, key=itemgetter(0)):
+                while batch := [values for _, values in islice(run, _BATCH)]:
+                    self._writer.executemany(statement, batch)
+            if delivery.door is Door.GROUPS:
+                self._writer.execute(f"UPDATE head SET groups_bytes = ({groups.BYTES})")
+            deliveries.end(self._writer, delivery.ordinal, tally, at=self._now())
+
+    def _fail(self, delivery: Delivery, tally: Tally, exc: Exception) -> None:
+        tally.fail(_words(delivery, exc))
+        deliveries.end(self._writer, delivery.ordinal, tally, at=self._now())
+
+
+def _words(delivery: Delivery, exc: Exception) -> str:
+    match exc:
+        case Unreadable():
+            return str(exc)
+        case FormatError():
+            return str(Unreadable(exc))
+        case OSError():
+            return f"{delivery.path}: {exc.strerror}; expected the file of the delivery"
+    return f"Internal Error: {exc!r}"
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """Open the file to be written, and make it if it is not there."""
+    try:
+        connection = _connect(path)
+    except sqlite3.OperationalError as exc:
+        raise ConfigError(f"{path}: {exc}; expected a folder where it can be written") from exc
+    try:
+        for setting in _SETTINGS:
+            connection.execute(setting)
+        with _transaction(connection):
+            if _is_blank(connection, path):
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+    except sqlite3.DatabaseError as exc:
+        connection.close()
+        raise ConfigError(f"{path}: {exc}; {_EXPECTED}") from exc
+    except ConfigError:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether nothing was ever written there; raise ConfigError for what is not ours."""
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if tables and (application, version) != (_APPLICATION, VERSION):
+        raise ConfigError(f"{path}: something else, or of another version; {_EXPECTED}")
+    return not tables
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    connection.create_function("fits", 2, fits, deterministic=True)
+    return connection
