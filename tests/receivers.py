@@ -1,0 +1,46 @@
+"""Receivers for tests: in this process, on a free port, and what stands in their spools."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from schemas.delivery import JOURNAL, Delivery
+from talk import PATIENCE_SECONDS
+from transforms.receiver.receiver import Receiver
+from transforms.receiver.settings import ServeSettings
+
+
+@contextmanager
+def receiving(spool: Path, **told: object) -> Iterator[Receiver]:
+    """Run a receiver; see that nothing is left on its way in when it ends."""
+    settings = ServeSettings(spool=str(spool), port=0, min_free_bytes=0)
+    with Receiver(msgspec.structs.replace(settings, **told)) as receiver:
+        yield receiver
+    assert list((spool / "incoming").iterdir()) == []
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait for what another thread does; fail if it does not come."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < end, "it did not come in time"
+        time.sleep(0.005)
+
+
+def deliveries(spool: Path) -> list[Delivery]:
+    """All that was delivered, in the order of arrival."""
+    lines = (spool / JOURNAL).read_bytes().splitlines()
+    return [msgspec.json.decode(line, type=Delivery) for line in lines]
+
+
+def kept(spool: Path) -> list[tuple[str, str, bytes]]:
+    """What was delivered: its datasource or profile, its feedtype, and its feed."""
+    return [
+        (one.datasource or one.profile, one.feedtype, (spool / one.path).read_bytes())
+        if one.path
+        else (one.datasource, one.feedtype, b"")
+        for one in deliveries(spool)
+    ]

@@ -1,0 +1,162 @@
+"""Who may pass which door of a receiver, and how a scenario meets those who do.
+
+Every path has a door. An address that is not trusted gets the appliance's words, with status 200:
+clients of a GSA read the words, CM3 only those below status 400, and the refusal for want of disk
+space is documented with 200.
+"""
+
+from collections.abc import Callable, Iterator
+
+from schemas.delivery import Door
+from transforms.receiver import results
+from transforms.receiver.decode import bounded, decompressed, too_large
+from transforms.receiver.lookups import COUNT_PATH, DTD_PATH, Lookups
+from transforms.receiver.posts import Posts
+from transforms.receiver.request import RefusedError, Reply, Request, TornError
+from transforms.receiver.scenario import Behaviour
+from transforms.receiver.settings import ServeSettings
+from transforms.receiver.trust import Trust
+
+UNAUTHORIZED = b"Error - Unauthorized Request"
+"""What an appliance says to whoever is not in its List of Trusted IP Addresses."""
+
+DATA_PATH = "/recvdata.xml"
+_FEED_PATHS = {"/xmlfeed": Door.FEED, "/xmlgroups": Door.GROUPS}
+
+
+class Doors:
+    """Answers requests.
+
+    `behave` tells how to meet the next request at a door, None for the backlog's. `wait` passes
+    seconds, and fewer when the receiver stops.
+    """
+
+    def __init__(
+        self,
+        settings: ServeSettings,
+        posts: Posts,
+        lookups: Lookups,
+        *,
+        behave: Callable[[Door | None], Behaviour],
+        wait: Callable[[float], object],
+    ) -> None:
+        self._limit = settings.max_request_bytes
+        self._trust = Trust(settings.trusted)
+        self._posts = posts
+        self._lookups = lookups
+        self._behave = behave
+        self._wait = wait
+
+    def answer(self, request: Request) -> Reply:
+        """Return the reply to a request; raise RefusedError, and TornError for no reply."""
+        door = _door_of(request.path)
+        if door is not None:
+            return self._pass_post(door, request) if request.method == "POST" else _only("POST")
+        if request.path not in self._lookups.paths:
+            known = ", ".join((*_FEED_PATHS, *self._lookups.paths))
+            raise RefusedError(404, f"{request.path!r}; expected {known} or ...{DATA_PATH}")
+        if request.method not in {"GET", "HEAD"}:
+            return _only("GET, HEAD")
+        return self._pass_get(request)
+
+    def _pass_post(self, door: Door, request: Request) -> Reply:
+        if not self._is_trusted(door, request):
+            if door is Door.DATA:
+                return Reply(body=results.refusal("Not Allowed"), content_type="text/xml")
+            return Reply(body=UNAUTHORIZED)
+        behaviour = self._behave(door)
+        if behaviour.tear == "at-once":
+            raise TornError("as the scenario says")
+        blocks = self._blocks(request, behaviour)
+        if behaviour.status is None:
+            reply = self._posts.take(door, request, blocks, refused_urls=behaviour.refuse_urls)
+        else:
+            _drop(blocks)
+            reply = _scripted(behaviour)
+        return self._end(reply, behaviour)
+
+    def _pass_get(self, request: Request) -> Reply:
+        is_trusted = self._trust.allows(request.client)
+        if request.path not in {COUNT_PATH, DTD_PATH}:
+            if not is_trusted:
+                raise RefusedError(403, f"{request.client}; expected a trusted address")
+            return self._lookups.answer(request)
+        if not is_trusted:
+            return Reply(body=UNAUTHORIZED)
+        if request.path == DTD_PATH:
+            return self._lookups.answer(request)
+        return self._count(request)
+
+    def _count(self, request: Request) -> Reply:
+        behaviour = self._behave(None)
+        if behaviour.tear == "at-once":
+            raise TornError("as the scenario says")
+        if behaviour.status is not None:
+            reply = _scripted(behaviour)
+        elif behaviour.backlog is not None:
+            reply = Reply(body=str(behaviour.backlog).encode())
+        else:
+            reply = self._lookups.answer(request)
+        return self._end(reply, behaviour)
+
+    def _end(self, reply: Reply, behaviour: Behaviour) -> Reply:
+        if behaviour.delay_seconds:
+            self._wait(behaviour.delay_seconds)
+        if behaviour.tear == "before-reply":
+            raise TornError("as the scenario says")
+        return reply
+
+    def _is_trusted(self, door: Door, request: Request) -> bool:
+        """A Thunderstone appliance asks for trust in all proxies that a request came through."""
+        chain = request.header("x-forwarded-for") if door is Door.DATA else None
+        is_forwarded = any(name == "x-forwarded-for" for name, _ in request.headers)
+        if door is Door.DATA and is_forwarded and not self._trust.allows_all(chain or ""):
+            return False
+        return self._trust.allows(request.client)
+
+    def _blocks(self, request: Request, behaviour: Behaviour) -> Iterator[bytes]:
+        """Return the body behind its encoding; refuse one that is too long, or may be."""
+        if request.length is not None and request.length >= self._limit:
+            raise too_large(request.length, limit=self._limit)
+        if request.length == 0 and not request.header("content-length"):
+            raise RefusedError(411, "no Content-Length; expected it, or chunks")
+        raw = self._met(request, behaviour) if _slows(behaviour) else request.blocks
+        encoding = request.header("content-encoding")
+        blocks = decompressed(bounded(raw, limit=self._limit), encoding)
+        return bounded(blocks, limit=self._limit)
+
+    def _met(self, request: Request, behaviour: Behaviour) -> Iterator[bytes]:
+        """Yield the body as slowly as a scenario says, and to its middle only if it says so."""
+        received = 0
+        for block in request.blocks:
+            received += len(block)
+            if behaviour.bytes_per_second:
+                self._wait(len(block) / behaviour.bytes_per_second)
+            if behaviour.tear == "in-body" and 2 * received >= (request.length or 0):
+                raise TornError("as the scenario says")
+            yield block
+
+
+def _door_of(path: str) -> Door | None:
+    return Door.DATA if path.endswith(DATA_PATH) else _FEED_PATHS.get(path)
+
+
+def _only(methods: str) -> Reply:
+    return Reply(status=405, body=f"expected {methods}".encode(), headers=(("Allow", methods),))
+
+
+def _slows(behaviour: Behaviour) -> bool:
+    return behaviour.tear == "in-body" or behaviour.bytes_per_second is not None
+
+
+def _drop(blocks: Iterator[bytes]) -> None:
+    for _ in blocks:
+        pass
+
+
+def _scripted(behaviour: Behaviour) -> Reply:
+    return Reply(
+        status=behaviour.status or 200,
+        body=(behaviour.text or "").encode(),
+        content_type=behaviour.content_type,
+    )

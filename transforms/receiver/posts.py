@@ -1,0 +1,226 @@
+"""What clients post, checked as an appliance checks it, and kept in the spool.
+
+An appliance does not look into a feed before it says Success, and reports what is wrong with its
+records later. So does this one. Thunderstone data is answered record by record, as there.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import partial
+from tempfile import SpooledTemporaryFile
+from typing import IO, cast
+from xml.sax.saxutils import escape
+
+import msgspec
+
+from schemas.delivery import Delivery, Door
+from schemas.errors import FormatError
+from schemas.feed import FEEDTYPES, FULL, INCREMENTAL
+from transforms.receiver import forms, results
+from transforms.receiver.index import Index
+from transforms.receiver.request import RefusedError, Reply, Request
+from transforms.receiver.scenario import DISK_FULL
+from transforms.receiver.settings import REQUEST_BYTES_LIMIT
+from transforms.receiver.spool import FullError, Intake, Spool
+
+SUCCESS = b"Success"
+AT_CAPACITY = b"error: group db at capacity."
+CLEANUP = "cleanup"
+REPLACE = "replace"
+
+_GROUPSOURCES = ("groupsource", CLEANUP, REPLACE)
+_FIELDS = {
+    Door.FEED: ("datasource", "feedtype"),
+    Door.GROUPS: (*_GROUPSOURCES, "feedtype"),
+    Door.DATA: ("profile",),
+}
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,249}", re.ASCII)
+_A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
+_KEPT_AGENT = 200
+_REPLY_IN_MEMORY_BYTES = 1 << 20
+_LOOK_BYTES = 1 << 20
+
+
+class Posted(msgspec.Struct, frozen=True, kw_only=True):
+    """A form as it came: its small fields, and its feed in a file."""
+
+    door: Door
+    fields: dict[str, str]
+    intake: Intake
+    refused_urls: frozenset[str]
+    delivery: Delivery
+
+
+class Posts:
+    """Takes forms into a spool; safe from several threads.
+
+    `arrived` is told after each. `profiles` are those that exist; none named: any.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        index: Index,
+        *,
+        arrived: Callable[[], object],
+        profiles: tuple[str, ...] = (),
+    ) -> None:
+        self._spool = spool
+        self._index = index
+        self._arrived = arrived
+        self._profiles = profiles
+        self._take = {
+            Door.FEED: self._take_feed,
+            Door.GROUPS: self._take_groups,
+            Door.DATA: self._take_data,
+        }
+
+    def take(
+        self,
+        door: Door,
+        request: Request,
+        blocks: Iterator[bytes],
+        *,
+        refused_urls: frozenset[str] = frozenset(),
+    ) -> Reply:
+        """Return what is answered, once what is kept is durable; raise RefusedError."""
+        try:
+            self._spool.check_room(request.length or 0)
+            with self._spool.open_intake() as intake:
+                kind = request.header("content-type")
+                fields = forms.read(blocks, kind, known=_FIELDS[door], write=intake.write)
+                posted = Posted(
+                    door=door,
+                    fields=fields,
+                    intake=intake,
+                    refused_urls=refused_urls,
+                    delivery=_delivery(door, request),
+                )
+                return self._take[door](posted)
+        except FullError:
+            return _data_refusal("FAIL") if door is Door.DATA else Reply(body=DISK_FULL.encode())
+
+    def _take_feed(self, posted: Posted) -> Reply:
+        datasource = _name("datasource", posted.fields)
+        feedtype = posted.fields.get("feedtype", "")
+        _check_feedtype(feedtype, FEEDTYPES)
+        _check_content(posted)
+        self._keep(posted, datasource=datasource, feedtype=feedtype)
+        return Reply(body=SUCCESS)
+
+    def _take_groups(self, posted: Posted) -> Reply:
+        """Deployed clients name the groupsource in a field that says what becomes of it."""
+        given = [field for field in _GROUPSOURCES if field in posted.fields]
+        if len(given) != 1:
+            named = " and ".join(given) or "no groupsource"
+            raise RefusedError(400, f"{named}; expected one of {', '.join(_GROUPSOURCES)}")
+        groupsource = _name(given[0], posted.fields)
+        if given[0] == CLEANUP:
+            return self._clean_up(posted, groupsource)
+        # The guide's own client sends no feedtype.
+        feedtype = posted.fields.get("feedtype") or INCREMENTAL
+        _check_feedtype(feedtype, (FULL, INCREMENTAL))
+        _check_content(posted)
+        if self._index.groups_bytes() + posted.intake.bytes > REQUEST_BYTES_LIMIT:
+            return Reply(body=AT_CAPACITY)
+        feedtype = REPLACE if given[0] == REPLACE else feedtype
+        self._keep(posted, datasource=groupsource, feedtype=feedtype)
+        return Reply(body=SUCCESS)
+
+    def _clean_up(self, posted: Posted, groupsource: str) -> Reply:
+        if posted.intake.bytes:
+            raise RefusedError(400, "cleanup and data; expected one of them")
+        delivery = msgspec.structs.replace(
+            posted.delivery, datasource=groupsource, feedtype=CLEANUP
+        )
+        self._spool.commit(delivery)
+        self._arrived()
+        return Reply(body=SUCCESS)
+
+    def _take_data(self, posted: Posted) -> Reply:
+        profile = posted.fields.get("profile", "")
+        if not profile or (self._profiles and profile not in self._profiles):
+            return _data_refusal("No Profile")
+        with ExitStack() as opened:
+            document = opened.enter_context(_new_document())
+            try:
+                self._write_result(posted, profile, document)
+            except FormatError:
+                return _data_refusal("NODATA")
+            self._keep(posted, profile=profile, refused=tuple(sorted(posted.refused_urls)))
+            opened.pop_all()
+        return Reply(body=document, content_type="text/xml")
+
+    def _write_result(self, posted: Posted, profile: str, document: IO[bytes]) -> None:
+        with posted.intake.open() as stream:
+            result = results.result(
+                stream,
+                refused_urls=posted.refused_urls,
+                is_held=partial(self._index.holds, profile=profile),
+                count_fitting=partial(self._index.count_fitting, profile=profile),
+            )
+        result.write(document)
+        result.close()
+
+    def _keep(self, posted: Posted, **fields: object) -> None:
+        self._spool.commit(msgspec.structs.replace(posted.delivery, **fields), posted.intake)
+        self._arrived()
+
+
+def _delivery(door: Door, request: Request) -> Delivery:
+    return Delivery(
+        ordinal=0,
+        door=door,
+        path=None,
+        bytes=0,
+        at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        client=request.client,
+        user_agent=request.header("user-agent")[:_KEPT_AGENT],
+    )
+
+
+def _name(field: str, fields: Mapping[str, str]) -> str:
+    if field not in fields:
+        raise RefusedError(400, f"{field}: not given; {_A_NAME}")
+    if not _NAME.fullmatch(fields[field]):
+        raise RefusedError(400, f"{field}: {fields[field]!r}; {_A_NAME}")
+    return fields[field]
+
+
+def _check_feedtype(feedtype: str, among: tuple[str, ...]) -> None:
+    if feedtype not in among:
+        raise RefusedError(400, f"feedtype: {feedtype!r}; expected {' or '.join(among)}")
+
+
+def _check_content(posted: Posted) -> None:
+    """Refuse what is empty, and what a scenario wants to be refused."""
+    if not posted.intake.bytes:
+        raise RefusedError(400, "data: nothing; expected a feed")
+    url = _first_held(posted.intake, posted.refused_urls) if posted.refused_urls else None
+    if url is not None:
+        raise RefusedError(400, f"malformed feed: {url!r}; expected a feed without it")
+
+
+def _first_held(intake: Intake, urls: frozenset[str]) -> str | None:
+    """Return the first of the urls that stands in the feed as a whole value."""
+    spelt = {escape(url, {'"': "&quot;"}).encode(): url for url in urls}
+    pattern = re.compile(rb"[\"'>]\s*(" + b"|".join(map(re.escape, sorted(spelt))) + rb")\s*[\"'<]")
+    kept = max(map(len, spelt)) + 2
+    tail = b""
+    with intake.open() as stream:
+        while block := stream.read(_LOOK_BYTES):
+            if match := pattern.search(tail + block):
+                return spelt[match[1]]
+            tail = (tail + block)[-kept:]
+    return None
+
+
+def _new_document() -> IO[bytes]:
+    """Return a file for a reply, which is closed when that is sent."""
+    return cast(IO[bytes], SpooledTemporaryFile(_REPLY_IN_MEMORY_BYTES))
+
+
+def _data_refusal(status: str) -> Reply:
+    return Reply(body=results.refusal(status), content_type="text/xml")

@@ -1,0 +1,112 @@
+"""A receiver: the door of an appliance, the spool behind it, and what the appliance would hold."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from transforms.receiver import scenario
+from transforms.receiver.doors import Doors
+from transforms.receiver.feeder import Feeder
+from transforms.receiver.index import Index
+from transforms.receiver.lookups import Lookups
+from transforms.receiver.overview import Overview
+from transforms.receiver.posts import Posts
+from transforms.receiver.server import DRAIN_SECONDS, Server
+from transforms.receiver.settings import ServeSettings
+from transforms.receiver.spool import Spool
+
+INDEX = "index.db"
+
+
+class Receiver:
+    """Serves while its block runs, or until it is stopped.
+
+    It raises ConfigError for settings that cannot be used, BusyError if another receiver has the
+    spool. What clients delivered stays in the spool, and in the index beside it. `backlog` counts
+    what is not digested yet; what the index has not, unless told otherwise.
+    """
+
+    def __init__(
+        self, settings: ServeSettings, *, backlog: Callable[[], int] | None = None
+    ) -> None:
+        self._settings = settings
+        self._backlog = backlog
+        self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # an Event is not reentrant
+        self._stopping = threading.Event()
+        self._open = ExitStack()
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            self._begin(opened)
+            self._open = opened.pop_all()
+        self._server.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+        self._stopping.set()
+        self._open.close()
+
+    def wait(self, timeout_seconds: float | None = None) -> bool:
+        """Return when the receiver is told to stop, or when the time is up: then False."""
+        try:
+            self._told.get(timeout=timeout_seconds)
+        except queue.Empty:
+            return False
+        self._told.put(None)  # for whoever waits next
+        return True
+
+    def stop(self) -> None:
+        """Tell it to stop; running requests end when its block does. Safe in signal handlers."""
+        self._told.put(None)
+
+    def idle(self, timeout_seconds: float) -> bool:
+        """Wait until all that was delivered is digested; return whether it is, in that time."""
+        return self._feeder.idle(timeout_seconds)
+
+    def _begin(self, opened: ExitStack) -> None:
+        settings = self._settings
+        folder = Path(settings.spool)
+        behaviours = scenario.load(Path(settings.scenario)) if settings.scenario else scenario.NONE
+        spool = opened.enter_context(Spool(folder, min_free_bytes=settings.min_free_bytes))
+        index = opened.enter_context(Index(folder / INDEX))
+        self._feeder = opened.enter_context(Feeder(index, folder))
+        posts = Posts(spool, index, arrived=self._feeder.arrived, profiles=settings.profiles)
+        backlog = self._backlog or self._feeder.backlog
+        overview = Overview(index, spool, backlog=backlog, notices=_notices(settings))
+        lookups = Lookups(index, backlog=backlog, show=lambda: overview.show(self.url))
+        started = time.monotonic()
+        doors = Doors(
+            settings,
+            posts,
+            lookups,
+            behave=lambda door: behaviours.next(door, time.monotonic() - started),
+            wait=self._stopping.wait,
+        )
+        self._server = Server(settings, doors.answer)
+        opened.callback(self._server.stop, drain_seconds=DRAIN_SECONDS)
+
+
+def _notices(settings: ServeSettings) -> tuple[str, ...]:
+    """Return what must be known to who looks at the page."""
+    if settings.scenario is None:
+        return ()
+    return (f"It misbehaves, as {Path(settings.scenario).name} tells it to.",)
