@@ -1,13 +1,22 @@
 #!/usr/bin/env bash
 # feedferry on a fresh checkout.
-#   ./run_local.sh             set-up, then a conversion of the bundled sample into runs/
+#   ./run_local.sh             set-up, then the bundled sample, converted and pushed to a rehearsal
+#                              appliance that it starts itself; all of it is in runs/
 #   ./run_local.sh test        set-up, then everything that CI checks
 #   ./run_local.sh VERB …      the command itself, as in: ./run_local.sh convert --help
 set -euo pipefail
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 VENV=$HERE/.venv
-SAMPLE_FLAGS=(--to thunderstone --accept-loss acl)
+SAMPLE_FLAGS=(--to thunderstone --accept-loss acl --profile sample)
+WAIT_SECONDS=60
+COUNT_HELD='
+import json, sys, time, urllib.request
+ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+while (found := json.load(ask(sys.argv[1], timeout=60)))["backlog"]:
+    time.sleep(0.1)
+print(len(found["documents"]))
+'
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -79,10 +88,38 @@ run_tests() {
   say '── all checks passed'
 }
 
+# The rehearsal appliance says its url on the first line, once it listens.
+start_appliance() {
+  local spool=$1 url_file=$1/url waited
+  mkdir -p -- "$spool"
+  : >"$url_file"
+  "$VENV/bin/feedferry" serve --spool "$spool" --port 0 --min-free 0 --quiet >"$url_file" &
+  APPLIANCE=$!
+  trap stop_appliance EXIT
+  for ((waited = 0; waited < WAIT_SECONDS * 10; waited++)); do
+    read -r URL <"$url_file" && return
+    kill -0 "$APPLIANCE" 2>/dev/null || return 1
+    sleep 0.1
+  done
+  say "run_local.sh: the rehearsal appliance does not listen after $WAIT_SECONDS s"
+  return 1
+}
+
+stop_appliance() {
+  kill "$APPLIANCE" 2>/dev/null && wait "$APPLIANCE"
+} 2>/dev/null
+
 run_sample() {
+  local run held code=0
   cd -- "$HERE"
-  exec "$VENV/bin/feedferry" convert pipelines/sample -o "runs/sample-$(date -u +%Y%m%dT%H%M%SZ)" \
-    "${SAMPLE_FLAGS[@]}"
+  run=runs/sample-$(date -u +%Y%m%dT%H%M%SZ)
+  start_appliance "$run/appliance"
+  say "── the bundled sample, to a rehearsal appliance at $URL"
+  "$VENV/bin/feedferry" convert pipelines/sample -o "$run" "${SAMPLE_FLAGS[@]}" \
+    --push-to "$URL/texis/dowalk/recvdata.xml" || code=$?
+  held=$("$VENV/bin/python" -c "$COUNT_HELD" "$URL/documents")
+  printf 'appliance %s documents; ./run_local.sh serve --spool %s shows them\n' "$held" "$run/appliance"
+  return "$code"
 }
 
 case ${1-} in

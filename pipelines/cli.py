@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from pipelines import flags
+from pipelines import flags, push_flags
 
 USAGE_EXIT = 2
 FATAL_EXIT = 4
@@ -55,43 +55,116 @@ def formats() -> None:
 
 
 @feedferry.command(cls=flags.ConvertCommand, short_help="Convert feeds, files or rows.")
-@flags.with_flags(*flags.READING, flags.OUTPUT, *flags.WRITING, *flags.RUNNING, *flags.TELLING)
+@flags.with_flags(
+    *flags.READING,
+    flags.OUTPUT,
+    *flags.WRITING,
+    *flags.RUNNING,
+    *push_flags.BEHIND,
+    *push_flags.APPLIANCE,
+    *flags.TELLING,
+)
 def convert(*, quiet: bool, verbose: int, **words: object) -> int:
     """Convert records, files or rows into chunk files of another format.
 
     INPUT is a file, a folder, a glob, a uri or - for stdin; .gz, .bz2, .xz and .zst are
-    decompressed. Records keep their order. A folder of anything else is a tree of documents.
-    What stands behind -- goes to Beam.
+    decompressed. A folder of anything else is a tree of documents. What stands behind -- goes to
+    Beam. With --push-to, what is written is pushed, as the verb push does.
 
     \b
     Examples:
       feedferry convert archive/ -o out --to thunderstone --accept-loss acl
       feedferry convert feed.xml.gz -o out --to avro --jobs 2
       feedferry convert out/chunks -o back --to gsa-feed --datasource intranet
-      feedferry convert programs.yaml --from command -o out --to gsa-feed \\
-          --base-url http://adaptor.example.com/doc/ --datasource wiki
       feedferry convert ./pdfs -o out --to gsa-feed --base-url https://docs.example.com/ \\
           --datasource pdfs
       feedferry convert --from database --mapping people.yaml -o out --to gsa-feed \\
           --datasource people
+      feedferry convert archive/ -o out --to gsa-feed --push-to http://gsa.example.com:19900
 
     \b
     Exit codes:
-      0  done, nothing rejected
-      1  done, but there are rejects
-      2  the command line cannot be used; nothing was touched
-      3  stopped at a threshold of rejects or losses
-      4  an input or the output gave up; start again to resume
-      5  a defect of feedferry
+      0   done, nothing rejected
+      1   done, but there are rejects
+      2   the command line cannot be used; nothing was touched
+      3   stopped at a threshold of rejects or losses
+      4   an input, the output or the appliance gave up; start again to resume
+      5   a defect of feedferry
+      75  not now: the backlog, the deadline or another push; start again to resume
     """
     from pipelines.options import parse
+    from pipelines.push_options import parse_push_to, without_appliance
 
     verbosity = -1 if quiet else verbose
     _log_to_stderr(verbosity)
-    options = parse({**words, "verbosity": verbosity})
-    from pipelines.convert import run  # Beam takes a second: the command line is checked before
+    appliance = parse_push_to(words)
+    options = parse({**without_appliance(words), "verbosity": verbosity})
+    # Beam takes a second: the command line is checked before.
+    from pipelines.convert_and_push import run
 
-    return run(options).exit_code
+    return run(options, appliance)
+
+
+@feedferry.command(cls=flags.SectionedCommand, short_help="Push chunks to an appliance.")
+@click.argument("inputs", nargs=-1, metavar="DIR|FILE...")
+@flags.with_flags(*push_flags.PUSHED, *push_flags.APPLIANCE, push_flags.PROGRESS, *flags.TELLING)
+def push(*, quiet: bool, verbose: int, **words: object) -> int:
+    """Push chunks to an appliance: in order, throttled by its backlog, each accepted once.
+
+    DIR is the folder of a run; FILEs are feeds that exist already, in the order that they are to be
+    sent in, and -o names the folder of a run for them. A push that ended anywhere goes on where it
+    was when it is started again. Ctrl-C lets the chunk that is under way be finished.
+
+    \b
+    Examples:
+      feedferry push out --to http://gsa.example.com:19900
+      feedferry push out --to https://gsa.example.com:19902 --ca-file gsa.pem \\
+          --window "20:00-06:00 Europe/Berlin"
+      feedferry push out --to http://search.example.com/texis/dowalk/recvdata.xml --profile intranet
+      feedferry push monday.xml tuesday.xml -o pushed --to http://gsa.example.com:19900
+      feedferry push out --to http://gsa.example.com:19900 --replay
+
+    \b
+    Exit codes:
+      0   all is accepted
+      1   all is settled, but records were refused
+      2   the command line cannot be used; nothing was sent
+      3   more records were refused than --max-rejects allows
+      4   the appliance takes nothing, or not this; push again to go on
+      5   a defect of feedferry
+      75  not now: the backlog, the window, the deadline or another push; push again to go on
+    """
+    from pipelines.push import run
+    from pipelines.push_options import parse_push
+
+    verbosity = -1 if quiet else verbose
+    _log_to_stderr(verbosity)
+    return run(*parse_push({**words, "verbosity": verbosity}))
+
+
+@feedferry.command(
+    cls=flags.SectionedCommand, short_help="Take what connectors and appliances push."
+)
+@flags.with_flags(*push_flags.SERVED, *push_flags.APPLIANCE, *push_flags.TOLD)
+def serve(*, quiet: bool, verbose: int, **words: object) -> int:
+    """Take what the clients of a GSA push, and what a Thunderstone appliance replicates.
+
+    What comes is kept in a spool, which is a source: feedferry convert --from spool DIR. With
+    --forward, it is converted and pushed on as it comes. As a rehearsal appliance it keeps an index
+    of what a real one would then hold, shows it on a page and at /documents, and misbehaves as a
+    --scenario says. The first line on stdout is its url.
+
+    \b
+    Examples:
+      feedferry serve --spool spool --host 0.0.0.0 --trust 10.1.0.0/16
+      feedferry serve --spool rehearsal --port 0 --scenario disk-full.yaml
+      feedferry serve --spool spool --forward http://new.example.com:19900
+    """
+    from pipelines.serve import run
+
+    verbosity = -1 if quiet else verbose
+    _log_to_stderr(verbosity)
+    return run({**words, "verbosity": verbosity})
 
 
 @feedferry.command(

@@ -3,7 +3,7 @@
 import codecs
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import cache, partial
 from zoneinfo import ZoneInfo, available_timezones
@@ -224,6 +224,19 @@ def did_you_mean(text: str, names: Iterable[str]) -> str:
 
 def _key(name: str) -> str:
     return name.lower().replace("_", "-")
+
+
+def parse_word(
+    name: str, word: object, parsers: Mapping[str, tuple[str, Callable[..., object]]]
+) -> object:
+    """Return what a word means to its flag; one that is no text, or without a parser, is itself."""
+    flag, parse_text = parsers.get(name, ("", None))
+    if parse_text is None:
+        return word
+    try:
+        return parse_text(word)
+    except ConfigError as exc:
+        raise ConfigError(f"{flag}: {exc}") from exc
 
 
 def choice(*names: str) -> Callable[[str], str]:

@@ -35,7 +35,9 @@ def test_an_example_of_the_readme_does_what_it_shows(
 
 
 def test_the_readme_has_examples() -> None:
-    assert {example.words[0] for example in EXAMPLES} == {"convert", "formats", "inspect", "plan"}
+    assert {example.words[0] for example in EXAMPLES} == {
+        *("convert", "formats", "inspect", "plan", "push"),
+    }
 
 
 def test_the_readme_converts_the_bundled_sample_with_a_balanced_account(folder: Path) -> None:

@@ -49,6 +49,11 @@ def measure(command: Sequence[str], *, cwd: Path) -> Measured:
     return Measured(seconds, max(memory.sum_bytes, max_bytes), max_bytes)
 
 
+def peak_bytes(pid: int) -> int:
+    """Return what a process that runs held at most."""
+    return _resident_bytes(pid)[1]
+
+
 def _wait(pid: int) -> tuple[int, resource.struct_rusage]:
     before = signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(_TIMEOUT_SECONDS)

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks import feeds, sources
+from benchmarks import door, feeds, sources
 from benchmarks.measure import Measured, measure
 
 MB = 1_000_000
@@ -52,6 +52,9 @@ class Outcome(NamedTuple):
     records: int
     figures: tuple[Figures, ...]
 
+
+PUSHING = ("curl", "push")
+"""Commands that send what they are given to a receiver."""
 
 SCENARIOS = (
     Scenario(
@@ -110,6 +113,13 @@ SCENARIOS = (
         (f"{_ROWS} --jobs 1", f"{_ROWS} --jobs 2"),
         ("--jobs 1: 60,000 records/s", "--jobs 2: 1.5 times that", "every process: under 300 MB"),
     ),
+    Scenario(
+        "push",
+        door.finished_run,
+        990 * MB,
+        PUSHING,
+        ("push: 400 MB/s", "push: 0.80 of the MB/s of curl", "every process: under 100 MB"),
+    ),
 )
 COUNTED = ("small", "listing", "tree", "walk", "rows")
 """Scenarios whose size is a number of records."""
@@ -153,6 +163,10 @@ def _in_turn(commands: Sequence[str], feed: Path, *, repeat: int) -> dict[str, l
 
 def _run(command: str, feed: Path) -> Measured:
     output = feed.parent / "output"
+    if command in PUSHING:
+        with door.receiving(feed.parent) as opened:
+            words = list(door.words_of(command, feed, opened))
+            return door.beside(measure(words, cwd=feed.parent), opened)
     try:
         return measure(list(_words(command, feed, output)), cwd=feed.parent)
     finally:

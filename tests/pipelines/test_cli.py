@@ -74,9 +74,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     """Puts a function in the place of the pipeline."""
 
     def put(run: Run) -> None:
-        module = ModuleType("pipelines.convert")
-        module.__dict__["run"] = run
-        monkeypatch.setitem(sys.modules, "pipelines.convert", module)
+        module = ModuleType("pipelines.convert_and_push")
+        module.__dict__["run"] = lambda options, _appliance: run(options).exit_code
+        monkeypatch.setitem(sys.modules, "pipelines.convert_and_push", module)
 
     return put
 
@@ -430,6 +430,7 @@ def test_formats_are_listed_on_stdout(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr() == (
         "files              read        files of any kind: a folder or a uri, each a document\n"
         "database           read        rows of a database, each a document (a YAML file)\n"
+        "spool              read        what feedferry serve has taken: a folder of feeds\n"
         "gsa-feed           read/write  Google Search Appliance feeds, protocol 7.x and 5.0 (XML)\n"
         "thunderstone       read/write  Thunderstone Search Appliance dataload (XML)\n"
         "lister-stream      read/write  GSA adaptor command streams: ids, and when they changed\n"

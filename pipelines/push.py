@@ -1,0 +1,261 @@
+"""`feedferry push`: chunks that exist, to an appliance, in order and throttled.
+
+::
+
+    manifest ──► lanes ──► push ──► receipts ──► account ──► report, rejects, manifest
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Protocol, cast
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from pipelines.options import ProgressStyle, ReportFormat
+from pipelines.progress import Reporter, Snapshot
+from pipelines.push_options import ApplianceOptions, PushOptions, push_settings
+from pipelines.push_report import as_json, as_json_text, as_text, plan_text
+from pipelines.signals import DRAINING, draining
+from schemas.account import Chunk
+from schemas.errors import ConfigError
+from schemas.span import Span
+from transforms.sinks.files import whole_file, write_json
+from transforms.sinks.push.loose import describe
+from transforms.sinks.push.outcome import ACCEPTED, Pushed
+from transforms.sinks.push.pace import Stop
+from transforms.sinks.push.push import Places, push
+from transforms.sinks.push.rejects import write_rejects
+from transforms.sinks.push.settings import Keep, PushSettings
+from transforms.sinks.push.watch import Watch
+from transforms.sources.files import open_span
+
+
+class Telling(Protocol):
+    """How a run is told of: what the options of every verb have."""
+
+    @property
+    def verbosity(self) -> int: ...
+
+    @property
+    def progress(self) -> ProgressStyle: ...
+
+    @property
+    def report_format(self) -> ReportFormat: ...
+
+
+MANIFEST = "manifest.jsonl"
+STAGING = ".staging"
+"""Where compressed feed files are unpacked."""
+
+_COPY_BYTES = 1 << 20
+
+PUSHES = "push"
+"""Folder in that of a run where receipts stand, in one of its own for each appliance."""
+
+
+def run(options: PushOptions, appliance: ApplianceOptions) -> int:
+    """Push, print the account, and return the exit code; raise ConfigError before all that."""
+    settings = replace(
+        push_settings(appliance),
+        jobs=options.jobs,
+        max_rejects=options.max_rejects,
+        replay=options.replay,
+        keep=options.keep,
+        can_empty=options.allow_empty_full,
+    )
+    root, chunks = _chunks(options)
+    if options.dry_run:
+        click.echo(plan_text(chunks, settings))
+        return 0
+    return push_and_tell(root, chunks, settings, telling=options).exit_code
+
+
+def push_and_tell(
+    root: Path, chunks: Sequence[Chunk], settings: PushSettings, *, telling: Telling
+) -> Pushed:
+    """Push the chunks of a run, show that it moves, and print the account; a signal drains it."""
+    is_quiet = telling.verbosity < 0
+    stop, watch = Stop(), Watch(_keep_still if is_quiet else _tell)
+    with (
+        draining(stop.drain, said=None if is_quiet else DRAINING) as heard,
+        _reporter(telling, chunks, watch),
+    ):
+        pushed = push_folder(root, chunks, settings, stop=stop, watch=watch)
+    if pushed.stopped is not None:
+        pushed = replace(pushed, exit_code=heard.exit_code(pushed.exit_code))
+    return tell_pushed(root, pushed, settings, telling=telling)
+
+
+def tell_pushed(root: Path, pushed: Pushed, settings: PushSettings, *, telling: Telling) -> Pushed:
+    """Print the account of a push, and what stopped it if something did; return it."""
+    if telling.verbosity >= 0:
+        shown = as_text if telling.report_format is ReportFormat.TEXT else as_json_text
+        click.echo(shown(pushed, root=root, folder=folder_of(root, settings)))
+    if pushed.stopped is not None:
+        click.echo(f"feedferry: {pushed.stopped}", err=True)
+    return pushed
+
+
+def push_folder(
+    root: Path, chunks: Sequence[Chunk], settings: PushSettings, *, stop: Stop, watch: Watch
+) -> Pushed:
+    """Push the chunks of a run; its folder then tells what became of each of them."""
+    folder = folder_of(root, settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    pushed = push(chunks, Places(root=root, folder=folder), settings, stop=stop, watch=watch)
+    settle(root, pushed, settings)
+    return pushed
+
+
+def settle(root: Path, pushed: Pushed, settings: PushSettings) -> None:
+    """Let the folder of a run tell what became of its chunks: rejects, report and manifest."""
+    folder = folder_of(root, settings)
+    write_rejects(pushed.fates, root=root, path=root / "rejects" / f"push-{folder.name}.avro")
+    write_json(folder / "report.json", as_json(pushed))
+    _write_manifest(root, pushed)
+    if settings.keep is Keep.REFUSED:
+        for fate in pushed.fates:
+            if fate.state == ACCEPTED:
+                (root / fate.chunk.path).unlink(missing_ok=True)
+
+
+def folder_of(root: Path, settings: PushSettings) -> Path:
+    """Where the receipts of an appliance stand in the folder of a run."""
+    return root / PUSHES / settings.appliance.name
+
+
+def read_manifest(root: Path) -> list[Chunk]:
+    """Return the chunks of a run; raise ConfigError unless it is finished and can be read."""
+    if not (root / "report.json").exists():
+        raise ConfigError(
+            f"INPUT: {str(root)!r} holds an unfinished run; expected one with a report.json: start"
+            " it again, it goes on"
+        )
+    try:
+        lines = (root / MANIFEST).read_bytes().splitlines()
+        return [msgspec.json.decode(line, type=Chunk) for line in lines]
+    except (OSError, msgspec.DecodeError) as exc:
+        raise ConfigError(f"{root / MANIFEST}: {exc}; expected the manifest of a run") from exc
+
+
+def _chunks(options: PushOptions) -> tuple[Path, list[Chunk]]:
+    """The folder that is pushed, and its chunks."""
+    first = Path(options.inputs[0])
+    if len(options.inputs) == 1 and (first / MANIFEST).exists():
+        _refuse_feed_flags(options)
+        return first, read_manifest(first)
+    if options.replay:
+        raise ConfigError(f"--replay: {options.inputs[0]!r} is no folder of a run; expected one")
+    return _loose(options)
+
+
+def _refuse_feed_flags(options: PushOptions) -> None:
+    for flag, stated in (
+        ("--datasource", options.datasource),
+        ("--feedtype", options.feedtype),
+        ("-o", options.output),
+    ):
+        if stated is not None:
+            raise ConfigError(f"{flag}: not for the folder of a run, whose manifest says it all")
+
+
+def _loose(options: PushOptions) -> tuple[Path, list[Chunk]]:
+    """Make a run of feed files that exist already, in the folder that -o names."""
+    if options.output is None:
+        raise ConfigError(
+            "-o: not given; expected a folder for the receipts of feed files, and for what is kept"
+        )
+    root = Path(options.output)
+    staging = root / STAGING
+    staging.mkdir(parents=True, exist_ok=True)
+    found = describe(
+        list(_files(options.inputs)),
+        datasource=options.datasource,
+        feedtype=options.feedtype,
+        several_full=options.several_full,
+        allow_empty_full=options.allow_empty_full,
+        staging=staging,
+        open_plain=_open_plain,
+    )
+    chunks = [_taken(chunk, root) for chunk in found]
+    if not (root / MANIFEST).exists():
+        with whole_file(root / MANIFEST) as stream:
+            stream.writelines(msgspec.json.encode(one, order="sorted") + b"\n" for one in chunks)
+        write_json(root / "report.json", {"version": 1, "pushed": list(options.inputs)})
+    elif [chunk.sha256 for chunk in read_manifest(root)] != [chunk.sha256 for chunk in chunks]:
+        raise ConfigError(f"-o {root}: holds the run of other files; expected another folder")
+    return root, chunks
+
+
+def _files(names: Sequence[str]) -> Iterator[Path]:
+    """Yield files as they are given, those of a folder in the order of their names."""
+    for name in names:
+        path = Path(name)
+        if not path.exists():
+            raise ConfigError(f"INPUT: {name!r} is not there; expected a folder or a feed file")
+        yield from (
+            sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
+        )
+
+
+def _taken(chunk: Chunk, root: Path) -> Chunk:
+    """Keep the file of a chunk in the folder of the run: a link, or a copy on another disk."""
+    path = Path(chunk.path)
+    kept = Path("chunks") / f"{chunk.ordinal:06d}{path.suffix}"
+    if not (root / kept).exists():
+        (root / kept).parent.mkdir(exist_ok=True)
+        try:
+            os.link(path, root / kept)
+        except OSError:
+            with path.open("rb") as source, whole_file(root / kept) as stream:
+                shutil.copyfileobj(source, stream, _COPY_BYTES)
+    return replace(chunk, path=str(kept))
+
+
+@contextmanager
+def _open_plain(path: Path) -> Iterator[IO[bytes]]:
+    with open_span(Span(source=str(path), path=str(path))) as stream:
+        yield cast(IO[bytes], stream)
+
+
+@contextmanager
+def _reporter(telling: Telling, chunks: Sequence[Chunk], watch: Watch) -> Iterator[None]:
+    total = sum(chunk.bytes for chunk in chunks)
+    style = ProgressStyle.NONE if telling.verbosity < 0 else telling.progress
+
+    def snapshot() -> Snapshot:
+        return Snapshot(
+            bytes_done=watch.bytes,
+            bytes_total=total,
+            records=watch.records,
+            rejects=watch.rejects,
+        )
+
+    with Reporter(snapshot, style=style, stream=sys.stderr):
+        yield
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _keep_still(line: str) -> None:
+    """For a push that is to be quiet."""
+
+
+def _write_manifest(root: Path, pushed: Pushed) -> None:
+    """Say of each chunk what became of it; an update of indexes that no run made is left out."""
+    known = {chunk.ordinal for chunk in read_manifest(root)}
+    with whole_file(root / MANIFEST) as stream:
+        for fate in pushed.fates:
+            if fate.chunk.ordinal in known:
+                told = replace(
+                    fate.chunk, state=fate.state, attempts=fate.attempts, reply=fate.reply
+                )
+                stream.write(msgspec.json.encode(told, order="sorted") + b"\n")

@@ -1,0 +1,49 @@
+"""Signals that ask a push to end: the first lets it drain, the second ends it at once."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_HEARD = (signal.SIGINT, signal.SIGTERM)
+DRAINING = "feedferry: the chunk that is under way is finished; once more ends at once"
+_STDERR = 2
+_BASE = 128
+
+
+class Heard:
+    """Which signal came first, if one did."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def exit_code(self, otherwise: int) -> int:
+        """What the shell expects of a command that a signal ended."""
+        return otherwise if self.signal is None else _BASE + self.signal
+
+
+@contextmanager
+def draining(drain: Callable[[], None], *, said: str | None = DRAINING) -> Iterator[Heard]:
+    """Call `drain` at the first SIGINT or SIGTERM; the next has the effect that it had before.
+
+    `said` is then said on stderr, if it is anything.
+    """
+    heard = Heard()
+    before = {number: signal.getsignal(number) for number in _HEARD}
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        for each, was in before.items():
+            signal.signal(each, was)
+        heard.signal = number
+        drain()
+        if said is not None:
+            os.write(_STDERR, f"{said}\n".encode())
+
+    for number in _HEARD:
+        signal.signal(number, hear)
+    try:
+        yield heard
+    finally:
+        for number, was in before.items():
+            signal.signal(number, was)

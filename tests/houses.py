@@ -1,0 +1,92 @@
+"""Doors of a receiver for tests: a spool and an index behind them, no socket before them."""
+
+from pathlib import Path
+from urllib.parse import quote_plus
+
+import msgspec
+import pytest
+
+from transforms.receiver.doors import Doors
+from transforms.receiver.index import Index
+from transforms.receiver.lookups import Lookups
+from transforms.receiver.posts import Posts
+from transforms.receiver.request import RefusedError, Reply, Request
+from transforms.receiver.scenario import Behaviour
+from transforms.receiver.settings import ServeSettings
+from transforms.receiver.spool import Spool
+
+URLENCODED = ("content-type", "application/x-www-form-urlencoded")
+FEED = "datasource=s&feedtype=full&data=%3Cgsafeed%2F%3E"
+GROUPS = "groupsource=s&data=%3Cxmlgroups%2F%3E"
+ITEMS = (
+    "<ThunderstoneReplication>"
+    "<Item><Type>I</Type><Url>http://h/1</Url></Item>"
+    "<Item><Type>D</Type><Url>http://h/2</Url></Item>"
+    "</ThunderstoneReplication>"
+)
+DATA = f"profile=p&data={quote_plus(ITEMS)}"
+ONE_STATUS = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n'
+    "<ThunderstoneReplicationResult>\n"
+    "<ItemResult><rid>000000000</rid><Status>{}</Status></ItemResult>\n"
+    "<Rows>0</Rows>\n"
+    "<Version>Version 5.01.0 20051010 (feedferry, modelled on the manual)\n"
+    "2005-10-10 12:34:56</Version>\n"
+    "</ThunderstoneReplicationResult>\n"
+)
+SETTINGS = ServeSettings(spool="unused", min_free_bytes=0)
+
+
+class House:
+    """Doors with a spool and an index behind them, without a socket before them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.index = Index(folder / "index.db")
+        self.spool = Spool(folder)
+        self.waited: list[float] = []
+        self.arrivals = 0
+
+    def close(self) -> None:
+        self.spool.__exit__(None, None, None)
+        self.index.close()
+
+    def doors(self, behaviour: Behaviour | None = None, **told: object) -> Doors:
+        settings = msgspec.structs.replace(SETTINGS, **told)
+        posts = Posts(self.spool, self.index, arrived=self._arrive, profiles=settings.profiles)
+        lookups = Lookups(self.index, backlog=lambda: 7, show=lambda: b"<html>")
+        behave = (lambda door: behaviour) if behaviour else (lambda door: Behaviour())
+        return Doors(settings, posts, lookups, behave=behave, wait=self.waited.append)
+
+    def _arrive(self) -> None:
+        self.arrivals += 1
+
+
+def post(path: str, body: str, *headers: tuple[str, str], client: str = "127.0.0.1") -> Request:
+    length = ("content-length", str(len(body)))
+    return Request(
+        method="POST",
+        path=path,
+        headers=(URLENCODED, length, *headers),
+        client=client,
+        length=len(body),
+        blocks=iter([body.encode()] if body else []),
+    )
+
+
+def get(path: str, query: str = "", *, client: str = "127.0.0.1", method: str = "GET") -> Request:
+    return Request(method=method, path=path, query=query, client=client)
+
+
+def said(reply: Reply) -> bytes:
+    if isinstance(reply.body, bytes):
+        return reply.body
+    with reply.body as stream:
+        stream.seek(0)
+        return stream.read()
+
+
+def refusal_of(doors: Doors, request: Request) -> tuple[int, str]:
+    with pytest.raises(RefusedError) as caught:
+        doors.answer(request)
+    return caught.value.status, caught.value.words

@@ -1,0 +1,138 @@
+"""A receiver that forwards, from one process to another, over real sockets."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from served import Served, run, serving, wait_until
+from wires import chunk_of
+
+HOST = "http://www.example.com"
+FAST = ("--progress", "none", "--backlog-interval", "50ms")
+GROUPS = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<xmlgroups><membership>'
+    '<principal namespace="Default" scope="GROUP">board</principal><members>'
+    '<principal namespace="Default" scope="USER">ines</principal></members></membership>'
+    "</xmlgroups>"
+)
+
+
+def finished(folder: Path, *, feedtype: str = "incremental") -> str:
+    """A run of one chunk of three documents."""
+    chunk = chunk_of(folder, 1, "abc", feedtype=feedtype, action="ADD")
+    (folder / "manifest.jsonl").write_bytes(msgspec.json.encode(chunk) + b"\n")
+    (folder / "report.json").write_text("{}")
+    return str(folder)
+
+
+def forwarded(appliance: Served) -> bool:
+    return int(appliance.get("/getbacklogcount")) == 0
+
+
+def posted(appliance: Served, path: str, *fields: str) -> str:
+    """What curl gets for a form."""
+    words = [word for field in fields for word in ("-F", field)]
+    url = appliance.url + path
+    command = ["curl", "-sS", "--noproxy", "*", "--max-time", "60", *words, url]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def groups(appliance: Served) -> list[Any]:
+    appliance.settle()
+    found: list[Any] = json.loads(appliance.get("/groups"))["groups"]
+    return found
+
+
+def test_what_a_connector_pushes_arrives_behind_the_gateway(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path / "new") as new,
+        serving(tmp_path / "old", "--forward", new.url) as old,
+    ):
+        ended = run("push", finished(tmp_path / "run"), "--to", old.url, *FAST)
+        wait_until(lambda: forwarded(old))
+        urls = new.urls()
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert urls == [f"{HOST}/{name}" for name in "abc"]
+
+
+def test_it_converts_to_what_the_new_appliance_speaks(tmp_path: Path) -> None:
+    with serving(tmp_path / "new") as new:
+        url = f"{new.url}/texis/dowalk/recvdata.xml"
+        flags = ("--forward", url, "--profile", "intranet")
+        with serving(tmp_path / "old", *flags) as old:
+            run("push", finished(tmp_path / "run"), "--to", old.url, *FAST)
+            wait_until(lambda: forwarded(old))
+            documents = new.documents(datasource="intranet")
+
+    found = [(document["url"], document["searchable"]) for document in documents]
+    assert found == [(f"{HOST}/{name}", True) for name in "abc"]
+
+
+def test_groups_are_forwarded_and_cleaned_up_as_they_came(tmp_path: Path) -> None:
+    feed = tmp_path / "groups.xml"
+    feed.write_text(GROUPS)
+    with (
+        serving(tmp_path / "new") as new,
+        serving(tmp_path / "old", "--forward", new.url) as old,
+    ):
+        said = posted(old, "/xmlgroups", "groupsource=ldap", f"data=@{feed}")
+        wait_until(lambda: forwarded(old))
+        held = [group["name"] for group in groups(new)]
+        cleaned = posted(old, "/xmlgroups", "cleanup=ldap")
+        wait_until(lambda: forwarded(old))
+        left = groups(new)
+
+    assert (said, held) == ("Success", ["board"])
+    assert (cleaned, left) == ("Success", [])
+
+
+def test_while_the_new_appliance_is_away_the_backlog_grows_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path / "new") as new:
+        url = new.url
+    with serving(tmp_path / "old", "--forward", url, "--attempts", "1") as old:
+        run("push", finished(tmp_path / "run"), "--to", old.url, *FAST)
+        waiting = int(old.get("/getbacklogcount"))
+    port = url.rsplit(":")[-1]
+    with (
+        serving(tmp_path / "new", "--port", port) as new,
+        serving(tmp_path / "old", "--forward", url) as old,
+    ):
+        wait_until(lambda: forwarded(old))
+        urls, arrivals = new.urls(), new.arrivals()
+
+    assert waiting == 1
+    assert (urls, arrivals.total()) == ([f"{HOST}/{name}" for name in "abc"], 1)
+
+
+def test_what_was_forwarded_is_not_forwarded_again(tmp_path: Path) -> None:
+    with serving(tmp_path / "new") as new:
+        with serving(tmp_path / "old", "--forward", new.url) as old:
+            run("push", finished(tmp_path / "run"), "--to", old.url, *FAST)
+            wait_until(lambda: forwarded(old))
+        with serving(tmp_path / "old", "--forward", new.url) as old:
+            wait_until(lambda: forwarded(old))
+        total = new.arrivals().total()
+
+    assert total == 1
+
+
+def test_a_url_that_the_new_appliance_refuses_holds_nothing_back(tmp_path: Path) -> None:
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(f"- refuse_urls: [{HOST}/b]")
+    with (
+        serving(tmp_path / "new", "--scenario", str(scenario)) as new,
+        serving(tmp_path / "old", "--forward", new.url) as old,
+    ):
+        run("push", finished(tmp_path / "run"), "--to", old.url, *FAST)
+        wait_until(lambda: forwarded(old))
+        urls = new.urls()
+
+    rejects = list((tmp_path / "old" / "forward" / "000000000001" / "rejects").iterdir())
+    assert urls == [f"{HOST}/a", f"{HOST}/c"]
+    assert len(rejects) == 1

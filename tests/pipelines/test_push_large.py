@@ -1,0 +1,102 @@
+"""A chunk of nearly 1 GB goes through push and serve in little memory."""
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from schemas.account import Chunk
+from schemas.feed import Feed
+from schemas.record import Action, Content, Encoding, Record
+from served import run, serving, start
+from transforms.formats import WRITERS, WriteOptions
+
+RECORDS = 943
+CONTENT_BYTES = 1_000_000
+MOST_BYTES = 100_000_000
+FREE_BYTES = 4_000_000_000
+_PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
+
+
+def blocks() -> Iterator[bytes]:
+    encoder = WRITERS["gsa-feed"](WriteOptions(feed=Feed(datasource="a", feedtype="incremental")))
+    content = Content(data=b"A" * CONTENT_BYTES, encoding=Encoding.BASE64)
+    yield encoder.prolog()
+    for number in range(RECORDS):
+        url = f"http://www.example.com/{number:03d}"
+        record = Record(url=url, action=Action.ADD, mimetype="text/plain", content=content)
+        yield encoder.frame([encoder.encode(record)])
+    yield encoder.epilog()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A run of one chunk of 943 MB; removed at once, for its size."""
+    if shutil.disk_usage(tmp_path).free < FREE_BYTES:
+        pytest.skip("less than 4 GB of disk")
+    path = tmp_path / "run" / "chunks" / "000001.xml"
+    path.parent.mkdir(parents=True)
+    digest, size = hashlib.sha256(), 0
+    with path.open("wb") as stream:
+        for block in blocks():
+            digest.update(block)
+            size += stream.write(block)
+    chunk = Chunk(
+        ordinal=1,
+        path="chunks/000001.xml",
+        bytes=size,
+        sha256=digest.hexdigest(),
+        records={"ADD": RECORDS},
+        first_url="",
+        last_url="",
+        source="",
+        span=0,
+        format="gsa-feed",
+        datasource="a",
+        feedtype="incremental",
+    )
+    (tmp_path / "run" / "manifest.jsonl").write_bytes(msgspec.json.encode(chunk) + b"\n")
+    (tmp_path / "run" / "report.json").write_text("{}")
+    yield tmp_path / "run"
+    shutil.rmtree(tmp_path / "run")
+    shutil.rmtree(tmp_path / "spool")
+
+
+def peak_bytes(pid: int) -> int:
+    found = _PEAK.search(Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def test_a_chunk_of_943_mb_takes_less_than_100_mb_on_either_side(
+    folder: Path, tmp_path: Path
+) -> None:
+    with serving(tmp_path / "spool") as appliance:
+        process = start("push", str(folder), "--to", appliance.url, "-q")
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        stdout, stderr = process.communicate()
+        serving_bytes = peak_bytes(appliance.process.pid)
+        [delivery] = (tmp_path / "spool" / "feeds").rglob("*.xml")
+        arrived = delivery.stat().st_size
+
+    assert (process.returncode, stdout, stderr) == (0, "", "")
+    assert arrived == (folder / "chunks" / "000001.xml").stat().st_size
+    assert usage.ru_maxrss * 1024 < MOST_BYTES
+    assert serving_bytes < MOST_BYTES
+
+
+def test_a_feed_of_1_gb_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    path = tmp_path / "feed.xml"
+    with path.open("wb") as stream:
+        stream.truncate(1_000_000_000)
+    with serving(tmp_path / "spool") as appliance:
+        command = ("push", str(path), "-o", str(tmp_path / "out"), "--to", appliance.url)
+        ended = run(*command, "--progress", "none")
+
+    assert ended.returncode == 2, ended.stderr

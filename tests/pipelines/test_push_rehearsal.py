@@ -1,0 +1,344 @@
+"""Pushes by the command, to a receiver that is a process and misbehaves as it is told."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import msgspec
+import pytest
+
+from runs import ROOT, chunks, manifest
+from schemas.account import Chunk
+from served import BOUND_SECONDS, Served, run, serving, start, wait_until
+from wires import chunk_of, items_of
+
+HOST = "http://www.example.com"
+FAST = ("--progress", "none", "--backlog-interval", "50ms")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run of six chunks of three documents each, the first of them full."""
+    chunks = [
+        chunk_of(
+            tmp_path / "run",
+            number,
+            [f"{number}{letter}" for letter in "abc"],
+            feedtype="full" if number == 1 else "incremental",
+            action="ADD",
+        )
+        for number in range(1, 7)
+    ]
+    return finished(tmp_path / "run", chunks)
+
+
+ALL = [f"{HOST}/{number}{letter}" for number in range(1, 7) for letter in "abc"]
+
+
+def finished(folder: Path, chunks: list[Chunk]) -> Path:
+    lines = b"".join(msgspec.json.encode(chunk) + b"\n" for chunk in chunks)
+    (folder / "manifest.jsonl").write_bytes(lines)
+    (folder / "report.json").write_text("{}")
+    return folder
+
+
+def scenario(folder: Path, text: str) -> tuple[str, str]:
+    path = folder / "scenario.yaml"
+    path.write_text(text)
+    return "--scenario", str(path)
+
+
+def push(folder: Path, appliance: Served, *flags: str) -> tuple[int, str]:
+    """Push; return the exit code and what was said on stderr."""
+    ended = run("push", str(folder), "--to", appliance.url, *FAST, *flags)
+    return ended.returncode, ended.stderr
+
+
+def said(text: str) -> list[str]:
+    return text.splitlines()
+
+
+def rejects(folder: Path) -> list[Any]:
+    [path] = (folder / "rejects").iterdir()
+    with path.open("rb") as stream:
+        return list(fastavro.reader(stream))
+
+
+def test_all_arrives_once_and_in_order(folder: Path, tmp_path: Path) -> None:
+    with serving(tmp_path / "spool") as appliance:
+        ended = push(folder, appliance)
+        urls, feedtypes = appliance.urls(), appliance.feedtypes()
+
+    assert ended == (0, "")
+    assert urls == ALL
+    assert feedtypes == ["full", *["incremental"] * 5]
+
+
+def test_the_manifest_tells_what_became_of_each_chunk(folder: Path, tmp_path: Path) -> None:
+    with serving(tmp_path / "spool") as appliance:
+        push(folder, appliance)
+
+    told = {(line["state"], line["attempts"], line["reply"]) for line in manifest(folder)}
+    assert told == {("accepted", 1, "Success")}
+
+
+@pytest.mark.parametrize(
+    "misbehaviour",
+    [
+        pytest.param("- {door: xmlfeed, every: 2, status: 500}", id="internal errors"),
+        pytest.param("- {door: xmlfeed, every: 2, tear: at-once}", id="torn at once"),
+        pytest.param("- {door: xmlfeed, every: 2, tear: in-body}", id="torn in the body"),
+        pytest.param("- {door: xmlfeed, every: 2, tear: before-reply}", id="torn before the reply"),
+        pytest.param("- {door: xmlfeed, first: 1, disk_full: true}", id="a full disk"),
+        pytest.param("- {door: xmlfeed, first: 2, status: 503, text: later}", id="busy"),
+        pytest.param("- {door: xmlfeed, slow: 20KiB, delay: 20ms}", id="slow"),
+        pytest.param("- {door: getbacklogcount, status: 404}", id="no backlog"),
+        pytest.param("- {backlog: [0, 4001, 4001, 1000, 999]}", id="a backlog that falls"),
+        pytest.param('- {door: getbacklogcount, first: 2, text: "-1"}', id="a negative backlog"),
+        pytest.param("- {door: getbacklogcount, first: 1, status: 401}", id="a hidden backlog"),
+    ],
+)
+def test_what_passes_is_outlived(folder: Path, tmp_path: Path, misbehaviour: str) -> None:
+    with serving(tmp_path / "spool", *scenario(tmp_path, misbehaviour)) as appliance:
+        code, stderr = push(folder, appliance)
+        urls = appliance.urls()
+
+    assert (code, urls) == (0, ALL), stderr
+
+
+def test_pausing_and_going_on_is_said_with_the_count(folder: Path, tmp_path: Path) -> None:
+    flags = scenario(tmp_path, "- {backlog: [0, 4001, 3000, 999]}")
+    with serving(tmp_path / "spool", *flags) as appliance:
+        _, stderr = push(folder, appliance, "--max-rate", "20/s")
+
+    assert "4,001 feeds" in stderr
+    assert "999 feeds" in stderr
+
+
+def test_a_backlog_that_stays_is_waited_for_no_longer_than_allowed(
+    folder: Path, tmp_path: Path
+) -> None:
+    with serving(tmp_path / "spool", *scenario(tmp_path, "- {backlog: 5000}")) as appliance:
+        code, _ = push(folder, appliance, "--max-wait", "200ms")
+        arrivals = appliance.arrivals()
+
+    assert (code, arrivals.total()) == (75, 0)
+
+
+def test_a_sender_that_is_not_trusted_is_told_the_cure(folder: Path, tmp_path: Path) -> None:
+    flags = scenario(tmp_path, '- {door: xmlfeed, text: "Error - Unauthorized Request"}')
+    with serving(tmp_path / "spool", *flags) as appliance:
+        code, stderr = push(folder, appliance)
+
+    assert code == 4
+    assert "List of Trusted IP Addresses" in stderr
+
+
+def test_a_url_that_is_refused_stands_alone_in_the_rejects(folder: Path, tmp_path: Path) -> None:
+    flags = scenario(tmp_path, f"- refuse_urls: [{HOST}/3b]")
+    with serving(tmp_path / "spool", *flags) as appliance:
+        code, _ = push(folder, appliance)
+        urls = appliance.urls()
+
+    [reject] = rejects(folder)
+    assert (code, urls) == (1, [url for url in ALL if url != f"{HOST}/3b"])
+    assert (reject["code"], reject["stage"], reject["url"]) == ("refused", "push", f"{HOST}/3b")
+    assert reject["source"] == "chunks/000003.xml"
+    assert reject["data"].startswith(f'<record url="{HOST}/3b"'.encode())
+
+
+def test_a_refused_record_stays_refused_when_the_push_is_started_again(
+    folder: Path, tmp_path: Path
+) -> None:
+    flags = scenario(tmp_path, f"- refuse_urls: [{HOST}/3b]")
+    with serving(tmp_path / "spool", *flags) as appliance:
+        push(folder, appliance)
+        before = appliance.arrivals()
+        code, _ = push(folder, appliance)
+        after = appliance.arrivals()
+
+    assert (code, after) == (1, before)
+
+
+def test_thunderstone_gets_its_items_and_then_one_update(tmp_path: Path) -> None:
+    chunks = [items_of(tmp_path / "run", 1, "ab"), items_of(tmp_path / "run", 2, "c")]
+    folder = finished(tmp_path / "run", chunks)
+    with serving(tmp_path / "spool") as appliance:
+        url = f"{appliance.url}/texis/dowalk/recvdata.xml"
+        ended = run("push", str(folder), "--to", url, "--profile", "intranet", *FAST)
+        arrivals = appliance.arrivals()
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert arrivals.total() == 3
+
+
+def test_an_item_that_thunderstone_refuses_is_rejected_alone(tmp_path: Path) -> None:
+    folder = finished(tmp_path / "run", [items_of(tmp_path / "run", 1, "abc")])
+    flags = scenario(tmp_path, f"- refuse_urls: [{HOST}/b]")
+    with serving(tmp_path / "spool", *flags) as appliance:
+        url = f"{appliance.url}/texis/dowalk/recvdata.xml"
+        ended = run("push", str(folder), "--to", url, "--profile", "intranet", *FAST)
+
+    [reject] = rejects(folder)
+    assert (ended.returncode, reject["url"]) == (1, f"{HOST}/b")
+
+
+def test_of_two_pushes_of_one_run_the_second_is_kept_out(folder: Path, tmp_path: Path) -> None:
+    flags = scenario(tmp_path, "- {door: xmlfeed, first: 1, delay: 5s}")
+    with serving(tmp_path / "spool", *flags) as appliance:
+        first = start("push", str(folder), "--to", appliance.url, *FAST)
+        wait_until(lambda: any((folder / "push").glob("*/receipts-001.jsonl")))
+        code, stderr = push(folder, appliance)
+        first.communicate(timeout=BOUND_SECONDS)
+        urls, total = appliance.urls(), appliance.arrivals().total()
+
+    assert code == 75
+    assert f"process {first.pid}" in stderr or str(first.pid) in stderr
+    assert (first.returncode, urls, total) == (0, ALL, 6)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"]
+)
+def test_a_signal_lets_the_chunk_that_is_under_way_be_finished(
+    folder: Path, tmp_path: Path, number: int, expected: int
+) -> None:
+    flags = scenario(tmp_path, "- {door: xmlfeed, requests: 2, delay: 1s}")
+    with serving(tmp_path / "spool", *flags) as appliance:
+        process = start("push", str(folder), "--to", appliance.url, *FAST)
+        wait_until(lambda: _receipts(folder) >= 4)  # head, sending, accepted, sending
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=BOUND_SECONDS)
+        drained = appliance.arrivals().total()
+        ended = push(folder, appliance)
+        urls, total = appliance.urls(), appliance.arrivals().total()
+
+    assert (process.returncode, drained) == (expected, 2)
+    assert said(stderr) == [
+        "feedferry: the chunk that is under way is finished; once more ends at once",
+        "feedferry: stopped behind the chunk that was under way; push again to go on",
+    ]
+    assert (ended, urls, total) == ((0, ""), ALL, 6)
+
+
+def test_a_second_signal_ends_it_at_once(folder: Path, tmp_path: Path) -> None:
+    flags = scenario(tmp_path, "- {door: xmlfeed, requests: 2, delay: 60s}")
+    with serving(tmp_path / "spool", *flags) as appliance:
+        process = start("push", str(folder), "--to", appliance.url, *FAST)
+        wait_until(lambda: _receipts(folder) >= 4)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=BOUND_SECONDS)
+
+    assert (process.returncode, said(stderr.strip())) == (130, ["feedferry: interrupted"])
+
+
+def _receipts(folder: Path) -> int:
+    paths = (
+        list((folder / "push").glob("*/receipts-001.jsonl")) if (folder / "push").exists() else []
+    )
+    return paths[0].read_bytes().count(b"\n") if paths else 0
+
+
+def test_an_archive_is_sent_again_after_an_index_was_reset(folder: Path, tmp_path: Path) -> None:
+    with serving(tmp_path / "spool") as appliance:
+        push(folder, appliance)
+        code, _ = push(folder, appliance, "--replay")
+        total = appliance.arrivals().total()
+
+    assert (code, total) == (0, 12)
+
+
+def test_feed_files_that_exist_are_pushed_and_kept(folder: Path, tmp_path: Path) -> None:
+    files = [str(folder / "chunks" / f"{number:06d}.xml") for number in (2, 3)]
+    with serving(tmp_path / "spool") as appliance:
+        kept = str(tmp_path / "kept")
+        ended = run("push", *files, "-o", kept, "--to", appliance.url, *FAST)
+        again = run("push", kept, "--to", appliance.url, *FAST)
+        urls, total = appliance.urls(), appliance.arrivals().total()
+
+    assert (ended.returncode, again.returncode) == (0, 0), ended.stderr
+    assert urls == [f"{HOST}/{number}{letter}" for number in (2, 3) for letter in "abc"]
+    assert total == 2
+
+
+@pytest.fixture
+def rehearsal(tmp_path: Path) -> Iterator[Served]:
+    with serving(tmp_path / "spool") as appliance:
+        yield appliance
+
+
+def test_a_conversion_can_be_pushed_in_one_go(tmp_path: Path, rehearsal: Served) -> None:
+    output = str(tmp_path / "out")
+    sample = str(ROOT / "pipelines" / "sample")
+    ended = run(
+        *("convert", sample, "-o", output, "--to", "gsa-feed", "--push-to", rehearsal.url), *FAST
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert {line["state"] for line in manifest(output)} == {"accepted"}
+    assert not (tmp_path / "out" / ".work").exists()
+    assert len(rehearsal.documents()) == 48
+
+
+def test_on_beam_it_ends_the_same(tmp_path: Path, rehearsal: Served) -> None:
+    output = str(tmp_path / "out")
+    sample = str(ROOT / "pipelines" / "sample")
+    runner = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
+    ended = run(
+        *("convert", sample, "-o", output, "--to", "gsa-feed", "--push-to", rehearsal.url),
+        *("--jobs", "2", "--runner", runner),
+        *FAST,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert {line["state"] for line in manifest(output)} == {"accepted"}
+    assert len(rehearsal.documents()) == 48
+
+
+def test_what_is_remembered_of_a_source_moves_when_it_was_pushed(
+    tmp_path: Path, rehearsal: Served
+) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.txt").write_text("a text")
+    state = tmp_path / "docs.state"
+    words = (
+        *("convert", str(docs), "-o", str(tmp_path / "out"), "--to", "gsa-feed"),
+        *(
+            "--datasource",
+            "docs",
+            "--base-url",
+            f"{HOST}/",
+            "--acl",
+            "public",
+            "--state",
+            str(state),
+        ),
+        *("--progress", "none", "--attempts", "1"),
+    )
+    failed = run(*words, "--push-to", "http://127.0.0.1:1")
+    again = run(*words, "--push-to", rehearsal.url)
+    nothing = run(*words[:2], "-o", str(tmp_path / "next"), *words[4:], "--push-to", rehearsal.url)
+
+    assert (failed.returncode, again.returncode, nothing.returncode) == (4, 0, 0), again.stderr
+    assert rehearsal.urls() == [f"{HOST}/a.txt"]
+    assert manifest(tmp_path / "next") == []
+
+
+def test_what_a_receiver_took_is_a_source(folder: Path, tmp_path: Path) -> None:
+    with serving(tmp_path / "spool") as appliance:
+        push(folder, appliance)
+    ended = run(
+        *("convert", str(tmp_path / "spool"), "-o", str(tmp_path / "out"), "--to", "native"),
+        *("--progress", "none"),
+    )
+
+    lines = b"".join(chunks(tmp_path / "out")).splitlines()
+    assert ended.returncode == 0, ended.stderr
+    assert [json.loads(line)["url"] for line in lines] == ALL

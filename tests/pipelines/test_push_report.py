@@ -1,0 +1,101 @@
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from pipelines.push_report import as_json, as_text, plan_text
+from schemas.account import Chunk
+from schemas.receipt import Refusal
+from transforms.sinks.push.outcome import Fate, Pushed
+from transforms.sinks.push.settings import PushSettings
+from wires import GSA
+
+CHUNK = Chunk(
+    ordinal=1,
+    path="chunks/000001.xml",
+    bytes=2048,
+    sha256="",
+    records={"ADD": 3},
+    first_url="",
+    last_url="",
+    source="",
+    span=0,
+    format="gsa-feed",
+    datasource="wiki",
+    feedtype="full",
+)
+PUSHED = Pushed(
+    target="http://gsa.example.com:19900",
+    fates=(
+        Fate(chunk=CHUNK, state="accepted", accepted=3, bytes=3000, attempts=1),
+        Fate(
+            chunk=replace(CHUNK, path="chunks/000002.xml"),
+            state="partly-accepted",
+            accepted=2,
+            refused=1,
+            refusals=(Refusal(1, "malformed feed"),),
+            bytes=2000,
+            attempts=4,
+        ),
+        Fate(chunk=CHUNK, state="refused", refused=3, reply="malformed feed", attempts=1),
+        Fate(chunk=CHUNK, state="ready"),
+    ),
+    notices={"OK, 'Not found'": 2},
+    stopped="why it stopped",
+    exit_code=4,
+    waited_seconds=61.2,
+    seconds=90.6,
+)
+
+
+def test_the_account_of_a_push() -> None:
+    assert as_text(PUSHED, root=Path("out"), folder=Path("out/push/gsa")).splitlines() == [
+        "                chunks     records",
+        "accepted             2           5",
+        "refused              1           4",
+        "left                 1           3",
+        "total                4          12",
+        "refused   chunks/000002.xml, record 2: malformed feed",
+        "refused   chunks/000001.xml: malformed feed",
+        "notice    OK, 'Not found': 2",
+        "rejects   4, in out/rejects/",
+        "target    http://gsa.example.com:19900, 5,000 bytes in 1:31, 1:01 waiting",
+        "receipts  out/push/gsa/",
+    ]
+
+
+def test_the_account_of_a_push_without_trouble_is_short() -> None:
+    pushed = Pushed(target="http://gsa.example.com:19900", fates=PUSHED.fates[:1], seconds=2.0)
+    assert as_text(pushed, root=Path("out"), folder=Path("out/push/gsa")).splitlines() == [
+        "                chunks     records",
+        "accepted             1           3",
+        "refused              0           0",
+        "left                 0           0",
+        "total                1           3",
+        "target    http://gsa.example.com:19900, 3,000 bytes in 0:02",
+        "receipts  out/push/gsa/",
+    ]
+
+
+def test_the_report_of_a_push_as_json() -> None:
+    assert as_json(PUSHED) == {
+        "version": 1,
+        "target": "http://gsa.example.com:19900",
+        "chunks": {"accepted": 1, "partly-accepted": 1, "ready": 1, "refused": 1},
+        "records": {"accepted": 5, "refused": 4, "left": 3},
+        "bytes": 5000,
+        "attempts": 6,
+        "notices": {"OK, 'Not found'": 2},
+        "stopped": "why it stopped",
+        "waited_seconds": 61.2,
+        "seconds": 90.6,
+    }
+
+
+def test_what_a_push_would_send_is_a_line_for_each_datasource() -> None:
+    chunks = [CHUNK, replace(CHUNK, feedtype="incremental"), replace(CHUNK, datasource="people")]
+    assert plan_text(chunks, PushSettings(appliance=GSA)).splitlines() == [
+        "chunks    wiki: 2 (1 full, 1 incremental), 6 records, 4,096 bytes",
+        "chunks    people: 1 (1 full), 3 records, 2,048 bytes",
+        "target    http://gsa.example.com:19900",
+        "nothing was sent",
+    ]

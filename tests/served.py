@@ -1,0 +1,112 @@
+"""Receivers for tests: `feedferry serve` as a process of its own, and pushes to it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import ProxyHandler, build_opener
+
+from transforms.sources.spool import read_deliveries
+
+BOUND_SECONDS = 60.0
+COMMAND = (sys.executable, "-c", "import sys; from pipelines.cli import main; sys.exit(main())")
+_ROOT = Path(__file__).parents[1]
+_OPENER = build_opener(ProxyHandler({}))
+
+
+class Served:
+    """A receiver that runs: where it is, and what it got and holds."""
+
+    def __init__(self, process: "subprocess.Popen[str]", url: str, spool: Path) -> None:
+        self.process = process
+        self.url = url
+        self.spool = spool
+
+    def get(self, path: str) -> bytes:
+        with _OPENER.open(self.url + path, timeout=BOUND_SECONDS) as answer:
+            found: bytes = answer.read()
+        return found
+
+    def settle(self) -> None:
+        """Wait until all that came in is digested, whatever a scenario counts."""
+        wait_until(lambda: json.loads(self.get("/documents?limit=1"))["backlog"] == 0)
+
+    def documents(self, **asked: str) -> list[Any]:
+        """All documents that it holds, once it has digested what came in."""
+        self.settle()
+        found: list[Any] = []
+        while True:
+            page = json.loads(self.get(f"/documents?{urlencode(asked)}"))
+            found += page["documents"]
+            if page["next"] is None:
+                return found
+            asked["after"] = page["next"]
+
+    def urls(self) -> list[str]:
+        return [document["url"] for document in self.documents()]
+
+    def arrivals(self) -> Counter[str]:
+        """How often each feed came in, by the sha256 of its bytes."""
+        paths = (self.spool / one.path for one in read_deliveries(self.spool) if one.path)
+        return Counter(sha256(path.read_bytes()).hexdigest() for path in paths)
+
+    def feedtypes(self) -> list[str]:
+        """What each delivery was posted as, in order of arrival."""
+        return [one.feedtype for one in read_deliveries(self.spool)]
+
+
+@contextmanager
+def serving(spool: Path, *flags: str) -> Iterator[Served]:
+    """Run a receiver on a free port; end it by SIGTERM, and see that it ends well."""
+    process = start("serve", "--spool", str(spool), "--port", "0", "--min-free", "0", *flags)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert url, process.communicate(timeout=BOUND_SECONDS)[1]
+        yield Served(process, url.rstrip("/"), spool)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=BOUND_SECONDS)
+    assert process.returncode == 0, said
+
+
+def start(*args: str, cwd: Path | None = None) -> "subprocess.Popen[str]":
+    """Start the command; its output is kept."""
+    return subprocess.Popen(
+        [*COMMAND, *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+    )
+
+
+def run(*args: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    """Run the command to its end."""
+    return subprocess.run(
+        [*COMMAND, *args],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        timeout=2 * BOUND_SECONDS,
+        check=False,
+    )
+
+
+def wait_until(is_so: Callable[[], bool], *, seconds: float = BOUND_SECONDS) -> None:
+    """Wait for something that another process does; fail if it does not come."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "it did not come in time"
+        time.sleep(0.005)
