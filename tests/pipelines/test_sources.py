@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from archives import gsa_feed, put
-from pipelines.settings import settings_of
 from pipelines.inputs import list_spans
 from pipelines.options import ConvertOptions
+from pipelines.settings import settings_of
 from pipelines.sources import begin, cut_source, load_sources, refuse_shared_urls, remember
 from schemas.errors import ConfigError, FatalError, StoppedError
 from schemas.known import Known, Seen

@@ -19,8 +19,21 @@ from schemas.span import Span
 from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import ReadOptions, WriteOptions
+from transforms.sinks.push.outcome import Pushed
+from transforms.sinks.push.push import Places
+from transforms.sinks.push.settings import PushSettings
 from transforms.sources.programs import Programs
-from transforms.stages import Adapt, Convert, CutFile, Merge, Normalize, ReadRecords, Retrieve
+from transforms.stages import (
+    Adapt,
+    Convert,
+    CutFile,
+    Merge,
+    Normalize,
+    Push,
+    ReadRecords,
+    Retrieve,
+)
+from wires import GSA, SUCCESS, Sent, chunk_of, wired
 
 FIRST = Chunk(
     path="00000-00000-000.xml",
@@ -247,3 +260,38 @@ def test_files_that_are_one_span_are_read_one_behind_the_other(
         spans = pipeline | beam.Create(encoded(Span(members=members)))
         urls = spans | ReadRecords(ReadOptions()) | beam.Map(lambda one: one.url)
         assert_that(urls, equal_to(["a", "b"]))
+
+
+def push_of(folder: Path) -> Push:
+    return Push(PushSettings(appliance=GSA), Places(root=folder, folder=folder / "push"))
+
+
+def test_chunks_in_any_order_are_pushed_in_that_of_the_manifest(
+    pipeline: beam.Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, lambda _sent: SUCCESS)
+    chunks = [chunk_of(tmp_path, number, str(number)) for number in (3, 1, 2)]
+
+    def accepted(found: list[bytes]) -> None:
+        [pushed] = [msgspec.json.decode(one, type=Pushed) for one in found]
+        assert pushed.chunks() == {"accepted": 3}
+
+    with pipeline:
+        given = pipeline | beam.Create([msgspec.json.encode(chunk) for chunk in chunks])
+        assert_that(given | push_of(tmp_path), accepted)
+    assert [sent.chunk for sent in wire.sent] == [1, 2, 3]
+
+
+def test_a_push_whose_bundle_is_tried_again_sends_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, lambda _sent: SUCCESS)
+    chunks = [msgspec.json.encode(chunk_of(tmp_path, number, str(number))) for number in (1, 2)]
+
+    def attempt() -> None:
+        with beam.Pipeline(runner=LocalRunner()) as pipeline:
+            _ = pipeline | beam.Create(chunks) | push_of(tmp_path)
+
+    attempt()
+    attempt()
+    assert wire.sent == [Sent(1, "incremental", ("1",)), Sent(2, "incremental", ("2",))]
