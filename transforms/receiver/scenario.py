@@ -14,7 +14,8 @@ docs/scenarios.md has all keys.
 import re
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -181,28 +182,32 @@ class _Watch:
 
 def _read_rule(path: Path, said: Any, node: Any) -> Rule:
     """Return what a rule says; `node` knows the lines."""
-    try:
+    with _placed(path, _line(node)):
         if not isinstance(said, dict):
             parse_keys(said, _PARSERS)
-        keys = _read_keys(path, said, node)
+    keys = _read_keys(path, said, node)
+    with _placed(path, _line(node)):
         _check_consequences(said)
         _check_moments(said, keys)
         return _make_rule(keys, _doors(said, keys))
-    except _PlacedError as exc:
-        raise ConfigError(str(exc)) from exc
-    except ConfigError as exc:
-        raise ConfigError(f"{path}:{_line(node)}: {exc}") from exc
 
 
 def _read_keys(path: Path, said: Mapping[str, Any], node: Any) -> dict[str, Any]:
     lines = {key.value: _line(key) for key, _ in node.value}
     keys: dict[str, Any] = {}
     for key, value in said.items():
-        try:
+        with _placed(path, lines.get(key, _line(node))):
             keys |= parse_keys({key: value}, _PARSERS)
-        except ConfigError as exc:
-            raise _PlacedError(f"{path}:{lines.get(key, _line(node))}: {exc}") from exc
     return keys
+
+
+@contextmanager
+def _placed(path: Path, line: int) -> Iterator[None]:
+    """Say where, of what cannot be used."""
+    try:
+        yield
+    except ConfigError as exc:
+        raise ConfigError(f"{path}:{line}: {exc}") from exc
 
 
 def _line(node: Any) -> int:
@@ -346,10 +351,6 @@ def _parse_steps(key: str, value: Any) -> Curve:
 
 def _parse_place(key: str, value: Any) -> float:
     return parse_count(key, int(value))
-
-
-class _PlacedError(ConfigError):
-    """Says already where."""
 
 
 # Last, for they name what stands above.
