@@ -62,6 +62,7 @@ def formats() -> None:
     *flags.RUNNING,
     *push_flags.BEHIND,
     *push_flags.APPLIANCE,
+    *push_flags.ENDS,
     *flags.TELLING,
 )
 def convert(*, quiet: bool, verbose: int, **words: object) -> int:
@@ -107,7 +108,9 @@ def convert(*, quiet: bool, verbose: int, **words: object) -> int:
 
 @feedferry.command(cls=flags.SectionedCommand, short_help="Push chunks to an appliance.")
 @click.argument("inputs", nargs=-1, metavar="DIR|FILE...")
-@flags.with_flags(*push_flags.PUSHED, *push_flags.APPLIANCE, push_flags.PROGRESS, *flags.TELLING)
+@flags.with_flags(
+    *push_flags.PUSHED, *push_flags.APPLIANCE, *push_flags.ENDS, push_flags.PROGRESS, *flags.TELLING
+)
 def push(*, quiet: bool, verbose: int, **words: object) -> int:
     """Push chunks to an appliance: in order, throttled by its backlog, each accepted once.
 

@@ -30,7 +30,12 @@ def run(options: ConvertOptions, appliance: ApplianceOptions | None) -> int:
     """Convert, then push if an appliance is named; return the exit code of what ended it."""
     if appliance is None:
         return convert.run(options).exit_code
-    settings = replace(push_settings(appliance), jobs=options.jobs)
+    limit = options.max_rejects
+    settings = replace(
+        push_settings(appliance),
+        jobs=options.jobs,
+        max_rejects=limit.count if limit is not None else None,
+    )
 
     def deliver(output: Path) -> Pushed:
         if options.runner is None:

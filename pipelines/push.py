@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Protocol, cast
 
 import click
@@ -29,7 +30,7 @@ from transforms.sinks.files import whole_file, write_json
 from transforms.sinks.push.loose import describe
 from transforms.sinks.push.outcome import ACCEPTED, Pushed
 from transforms.sinks.push.pace import Stop
-from transforms.sinks.push.push import Places, push
+from transforms.sinks.push.push import Places, check_chunks, push, unsettled
 from transforms.sinks.push.rejects import write_rejects
 from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.sinks.push.watch import Watch
@@ -69,11 +70,26 @@ def run(options: PushOptions, appliance: ApplianceOptions) -> int:
         keep=options.keep,
         can_empty=options.allow_empty_full,
     )
-    root, chunks = _chunks(options)
+    if options.replay and not _is_run(options):
+        raise ConfigError(f"--replay: {options.inputs[0]!r} is no folder of a run; expected one")
     if options.dry_run:
-        click.echo(plan_text(chunks, settings))
-        return 0
+        return _plan(options, settings)
+    root, chunks = _chunks(options)
     return push_and_tell(root, chunks, settings, telling=options).exit_code
+
+
+def _plan(options: PushOptions, settings: PushSettings) -> int:
+    """Say what would be sent, or raise what would keep it from being; no file is made."""
+    if _is_run(options):
+        root, chunks = _chunks(options)
+        folder = folder_of(root, settings)
+        left = unsettled(chunks, folder, replay=settings.replay)
+    else:
+        with TemporaryDirectory() as staging:
+            chunks = left = _described(options, Path(staging))
+    check_chunks(chunks, settings)
+    click.echo(plan_text(left, settings))
+    return 0
 
 
 def push_and_tell(
@@ -116,9 +132,9 @@ def push_folder(
 def settle(root: Path, pushed: Pushed, settings: PushSettings) -> None:
     """Let the folder of a run tell what became of its chunks: rejects, report and manifest."""
     folder = folder_of(root, settings)
-    write_rejects(pushed.fates, root=root, path=root / "rejects" / f"push-{folder.name}.avro")
     write_json(folder / "report.json", as_json(pushed))
     _write_manifest(root, pushed)
+    write_rejects(pushed.fates, root=root, path=root / "rejects" / f"push-{folder.name}.avro")
     if settings.keep is Keep.REFUSED:
         for fate in pushed.fates:
             if fate.state == ACCEPTED:
@@ -146,13 +162,15 @@ def read_manifest(root: Path) -> list[Chunk]:
 
 def _chunks(options: PushOptions) -> tuple[Path, list[Chunk]]:
     """The folder that is pushed, and its chunks."""
-    first = Path(options.inputs[0])
-    if len(options.inputs) == 1 and (first / MANIFEST).exists():
+    if _is_run(options):
         _refuse_feed_flags(options)
-        return first, read_manifest(first)
-    if options.replay:
-        raise ConfigError(f"--replay: {options.inputs[0]!r} is no folder of a run; expected one")
+        root = Path(options.inputs[0])
+        return root, read_manifest(root)
     return _loose(options)
+
+
+def _is_run(options: PushOptions) -> bool:
+    return len(options.inputs) == 1 and (Path(options.inputs[0]) / MANIFEST).exists()
 
 
 def _refuse_feed_flags(options: PushOptions) -> None:
@@ -174,7 +192,23 @@ def _loose(options: PushOptions) -> tuple[Path, list[Chunk]]:
     root = Path(options.output)
     staging = root / STAGING
     staging.mkdir(parents=True, exist_ok=True)
-    found = describe(
+    found = _described(options, staging)
+    is_new = not (root / MANIFEST).exists()
+    if not is_new and list(map(_named, read_manifest(root))) != list(map(_named, found)):
+        raise ConfigError(
+            f"-o {root}: holds the run of other files, or of other names for them; expected another"
+            " folder"
+        )
+    chunks = [_taken(chunk, root, is_new=is_new) for chunk in found]
+    if is_new:
+        with whole_file(root / MANIFEST) as stream:
+            stream.writelines(msgspec.json.encode(one, order="sorted") + b"\n" for one in chunks)
+        write_json(root / "report.json", {"version": 1, "pushed": list(options.inputs)})
+    return root, chunks
+
+
+def _described(options: PushOptions, staging: Path) -> list[Chunk]:
+    return describe(
         list(_files(options.inputs)),
         datasource=options.datasource,
         feedtype=options.feedtype,
@@ -183,14 +217,11 @@ def _loose(options: PushOptions) -> tuple[Path, list[Chunk]]:
         staging=staging,
         open_plain=_open_plain,
     )
-    chunks = [_taken(chunk, root) for chunk in found]
-    if not (root / MANIFEST).exists():
-        with whole_file(root / MANIFEST) as stream:
-            stream.writelines(msgspec.json.encode(one, order="sorted") + b"\n" for one in chunks)
-        write_json(root / "report.json", {"version": 1, "pushed": list(options.inputs)})
-    elif [chunk.sha256 for chunk in read_manifest(root)] != [chunk.sha256 for chunk in chunks]:
-        raise ConfigError(f"-o {root}: holds the run of other files; expected another folder")
-    return root, chunks
+
+
+def _named(chunk: Chunk) -> tuple[str, str | None, str | None]:
+    """What a chunk is sent as, whatever has become of it."""
+    return chunk.sha256, chunk.datasource, chunk.feedtype
 
 
 def _files(names: Sequence[str]) -> Iterator[Path]:
@@ -204,10 +235,15 @@ def _files(names: Sequence[str]) -> Iterator[Path]:
         )
 
 
-def _taken(chunk: Chunk, root: Path) -> Chunk:
-    """Keep the file of a chunk in the folder of the run: a link, or a copy on another disk."""
+def _taken(chunk: Chunk, root: Path, *, is_new: bool) -> Chunk:
+    """Keep the file of a chunk in the folder of the run: a link, or a copy on another disk.
+
+    In a run that `is_new`, what stands there was left by one that ended before it had a manifest.
+    """
     path = Path(chunk.path)
     kept = Path("chunks") / f"{chunk.ordinal:06d}{path.suffix}"
+    if is_new:
+        (root / kept).unlink(missing_ok=True)
     if not (root / kept).exists():
         (root / kept).parent.mkdir(exist_ok=True)
         try:

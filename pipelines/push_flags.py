@@ -21,12 +21,16 @@ APPLIANCE = (
     _PACE("--backlog-ceiling", metavar="N", help="Pause above so many feeds.  [default: 4000]"),
     _PACE("--backlog-floor", metavar="N", help="Go on below so many.  [default: 1000]"),
     _PACE("--backlog-interval", metavar="TIME", help="Ask no more often.  [default: 120s]"),
-    _PACE("--max-wait", metavar="TIME", help="In all, for the backlog.  [default: 1d]"),
     _PACE("--max-rate", metavar="N/m|SIZE/s", help="Feeds, or bytes, in a time.  [default: none]"),
     _PACE("--window", metavar='"DAYS HH:MM-HH:MM ZONE"', help="Send only then."),
+)
+"""What says how an appliance is pushed to, for all verbs."""
+
+ENDS = (
+    _PACE("--max-wait", metavar="TIME", help="In all, for the backlog.  [default: 1d]"),
     _PACE("--deadline", metavar="HH:MM|TIME", help="Begin no chunk behind it."),
 )
-"""What says how an appliance is pushed to, for both verbs."""
+"""When a push gives up; a gateway does not."""
 
 PUSHED = (
     _WHERE("--to", "url", metavar="URL", help="http://HOST:19900, or …/recvdata.xml."),

@@ -39,11 +39,7 @@ def as_json(pushed: Pushed) -> dict[str, Any]:
         "version": VERSION,
         "target": pushed.target,
         "chunks": pushed.chunks(),
-        "records": {
-            "accepted": sum(fate.accepted for fate in pushed.fates),
-            "refused": sum(fate.refused for fate in pushed.fates),
-            "left": sum(fate.left for fate in pushed.fates),
-        },
+        "records": dict(zip(("accepted", "refused", "left"), _records(pushed.fates), strict=True)),
         "bytes": sum(fate.bytes for fate in pushed.fates),
         "attempts": sum(fate.attempts for fate in pushed.fates),
         "notices": pushed.notices,
@@ -80,13 +76,8 @@ def _lane(format_name: str, datasource: str, chunks: list[Chunk]) -> str:
 
 
 def _table(fates: Sequence[Fate]) -> list[str]:
-    """Chunks are where they stand; records where each of them is. An update of indexes is none."""
-    carried = [fate for fate in fates if not is_update(fate.chunk)]
-    records = (
-        sum(fate.accepted for fate in carried),
-        sum(fate.refused for fate in carried),
-        sum(fate.left for fate in carried),
-    )
+    """Chunks are where they stand; records where each of them is."""
+    records = _records(fates)
     rows = [
         (name, sum(fate.state in states for fate in fates), count)
         for (name, states), count in zip(_ROWS, records, strict=True)
@@ -96,13 +87,27 @@ def _table(fates: Sequence[Fate]) -> list[str]:
     return [head, *(f"{name:<10}{chunks:>12,}{count:>12,}" for name, chunks, count in rows)]
 
 
+def _records(fates: Sequence[Fate]) -> tuple[int, int, int]:
+    """Count records that were accepted, refused and left; an update of indexes is none."""
+    carried = [fate for fate in fates if not is_update(fate.chunk)]
+    return (
+        sum(fate.accepted for fate in carried),
+        sum(fate.refused for fate in carried),
+        sum(fate.left for fate in carried),
+    )
+
+
 def _refusals(fates: Sequence[Fate]) -> list[str]:
     found = [
         f"{fate.chunk.path}, record {refusal.record + 1}: {refusal.words}"
         for fate in fates
         for refusal in fate.refusals
     ]
-    found += [f"{fate.chunk.path}: {fate.reply}" for fate in fates if fate.state == REFUSED]
+    found += [
+        f"{fate.chunk.path}: {fate.reply}"
+        for fate in fates
+        if fate.state == REFUSED and not fate.refusals
+    ]
     return found[:SAMPLES]
 
 

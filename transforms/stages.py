@@ -133,8 +133,8 @@ class Push(beam.PTransform):
     hold however many workers there are. When its bundle is retried, what has a receipt is not sent
     again, as long as the folder of the push is one that all workers share; the one chunk whose
     answer was not seen is. On a folder of the worker's own, a retry elsewhere sends all of it
-    again: at least once, in order. A worker that is taken for dead while it still pushes has the lock, so
-    that the retry fails, and the runner tries again.
+    again: at least once, in order. A worker that is taken for dead while it still pushes has the
+    lock, so that the retry fails, and the runner tries again.
     """
 
     settings: PushSettings

@@ -99,3 +99,22 @@ def test_what_a_push_would_send_is_a_line_for_each_datasource() -> None:
         "target    http://gsa.example.com:19900",
         "nothing was sent",
     ]
+
+
+def test_an_update_of_search_indexes_is_no_record_in_json_either() -> None:
+    update = replace(CHUNK, records={"UPDATE_INDEX": 1})
+    pushed = replace(PUSHED, fates=(Fate(chunk=update, state="accepted", accepted=1),))
+    assert as_json(pushed)["records"] == {"accepted": 0, "refused": 0, "left": 0}
+
+
+def test_a_chunk_whose_records_were_refused_one_by_one_is_not_told_twice() -> None:
+    fate = Fate(
+        chunk=replace(CHUNK, records={"ADD": 1}),
+        state="refused",
+        refused=1,
+        refusals=(Refusal(0, "no"),),
+        reply="no",
+    )
+    shown = as_text(replace(PUSHED, fates=(fate,)), root=Path("out"), folder=Path("out/push"))
+    told = [line for line in shown.splitlines() if "chunks/" in line]
+    assert told == ["refused   chunks/000001.xml, record 1: no"]

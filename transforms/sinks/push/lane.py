@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import TargetError, TooManyRejectsError
-from schemas.feed import FULL, INCREMENTAL
+from schemas.feed import INCREMENTAL
 from schemas.receipt import Receipt, Settled
 from transforms.sinks.push import replies_gsa, replies_thunderstone
 from transforms.sinks.push.backoff import waits
-from transforms.sinks.push.model import Answer, Kind, Meaning, Part, Verdict
+from transforms.sinks.push.model import ERASING, Answer, Kind, Meaning, Part, Verdict
 from transforms.sinks.push.outcome import count_of
 from transforms.sinks.push.pace import Pace
 from transforms.sinks.push.parts import Cutter
@@ -34,6 +34,11 @@ REPLY_CHARS = 2000
 
 MAX_ITEMS = 100_000
 """So many Items go into one request: each has a result in the answer, which is held in memory."""
+
+FORGONE = "not sent: the update behind all chunks does the same"
+
+MOST_IN_A_ROW = 100
+"""So many records refused, none taken between: it is not the records that are at fault."""
 
 _SURE_BYTES = 4
 """A byte becomes at most three on the wire, and the form around it is small."""
@@ -59,6 +64,7 @@ class Lanes:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+        self._in_a_row = 0
         self.notices: Counter[str] = Counter()
 
     def run(self, chunks: Iterable[Chunk]) -> None:
@@ -70,20 +76,35 @@ class Lanes:
         for chunk in chunks:
             self._push(chunk)
 
+    def forgo(self, chunk: Chunk) -> None:
+        """Settle an update of search indexes that another one makes needless."""
+        self.receipts.add(
+            Receipt(
+                chunk=chunk.ordinal,
+                sha256=chunk.sha256,
+                state=Settled.ACCEPTED,
+                attempt=0,
+                reply=FORGONE,
+                at=_now(),
+            )
+        )
+
     def _push(self, chunk: Chunk) -> None:
         cutter = Cutter(chunk, self.root)
         waiting = deque(self._parts(cutter))
         is_begun = False
         while waiting:
             part = waiting.popleft()
-            state = self._known(part) or self._send(part, _feedtype(chunk, is_begun=is_begun))
+            feedtype = _feedtype(chunk, is_begun=is_begun)
+            state = self._known(part) or self._set_aside(part) or self._send(part, feedtype)
             if state is Settled.SPLIT:
                 waiting.extendleft(reversed(cutter.split(part)))
             is_begun = is_begun or state is Settled.ACCEPTED
-        if chunk.feedtype == FULL and not is_begun:
+        if chunk.feedtype in ERASING and not is_begun:
             raise TargetError(
-                f"{chunk.path}: the full part of {chunk.datasource!r} was refused; expected it to"
-                " be taken before the parts behind it, which are not sent"
+                f"{chunk.path}: the {chunk.feedtype} part of {chunk.datasource!r} was refused;"
+                " expected it to be taken before the parts behind it, which are not sent: mend its"
+                " records and convert again, or remove the receipts to try it again as it is"
             )
 
     def _parts(self, cutter: Cutter) -> Iterator[Part]:
@@ -103,6 +124,14 @@ class Lanes:
     def _known(self, part: Part) -> Settled | None:
         known = self.receipts.known(part.chunk, part.first, part.count)
         return None if known in (Settled.SENDING, Settled.FAILED) else known
+
+    def _set_aside(self, part: Part) -> Settled | None:
+        """Refuse a record that no request can hold; return None for all that can be sent."""
+        if part.count != 1 or self._fits(part):
+            return None
+        size, most = self.wire.request_bytes(part), self.settings.max_request_bytes
+        words = f"{size:,} bytes on the wire; expected fewer than {most:,}: no request holds it"
+        return self._settle(part, None, Answer(), Verdict(meaning=Meaning.REFUSED, message=words))
 
     def _send(self, part: Part, feedtype: str | None) -> Settled:
         """Send a part until it is settled, or raise what keeps it from being so."""
@@ -153,7 +182,7 @@ class Lanes:
         on_refusal = self.settings.on_refusal
         if verdict.meaning is Meaning.FATAL or on_refusal is OnRefusal.STOP:
             return Settled.FAILED
-        if on_refusal is OnRefusal.SKIP or _records(part) == 1:
+        if on_refusal is OnRefusal.SKIP or _records(part) < 2:
             return Settled.REFUSED
         return Settled.SPLIT if verdict.can_split else Settled.FAILED
 
@@ -184,24 +213,40 @@ class Lanes:
             count=part.count,
             attempt=known + (state is Settled.SENDING),
             feedtype=feedtype,
-            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            at=_now(),
         )
 
     def _count(self, part: Part, verdict: Verdict, state: Settled) -> None:
         records = _records(part)
         refused = len(verdict.refused) if state is Settled.ACCEPTED else records
         self.watch.settled(size=part.size, records=records - refused, rejects=refused)
+        with self._lock:
+            self._in_a_row = self._in_a_row + refused if refused == records else 0
+        if self._in_a_row >= MOST_IN_A_ROW and self.settings.on_refusal is OnRefusal.BISECT:
+            raise TargetError(
+                f"{part.chunk.path}: {verdict.message}; {self._in_a_row} records refused in a row:"
+                " expected the appliance to take some; push again to go on"
+            )
         limit = self.settings.max_rejects
         if refused and limit is not None and self.watch.rejects > limit:
             raise TooManyRejectsError(
                 f"{part.chunk.path}: {verdict.message}; this is more than the {limit} records that"
                 " --max-rejects allows the appliance to refuse"
             )
+        if refused and state is Settled.ACCEPTED and self.settings.on_refusal is OnRefusal.STOP:
+            raise TargetError(
+                f"{part.chunk.path}: {verdict.message}, {verdict.refused[0].words}; expected all"
+                " of them to be taken, as --on-refusal is stop"
+            )
 
 
 def _feedtype(chunk: Chunk, *, is_begun: bool) -> str | None:
     """Only the first part of a full chunk is full: any later one would wipe those before it."""
-    return INCREMENTAL if chunk.feedtype == FULL and is_begun else chunk.feedtype
+    return INCREMENTAL if chunk.feedtype in ERASING and is_begun else chunk.feedtype
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _records(part: Part) -> int:

@@ -5,7 +5,6 @@ So each file is checked before the first one is sent, and all that is found is t
 """
 
 import enum
-import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -22,6 +21,7 @@ from schemas.record import Action
 from transforms.formats import sniff
 from transforms.formats.parts import FORMATS, Stretches, stretches
 from transforms.sinks.files import whole_file
+from transforms.sinks.push._digested import Digested
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 
 COMPRESSED = frozenset({".gz", ".bz2", ".xz", ".zst"})
@@ -104,21 +104,6 @@ class _Looked(NamedTuple):
     sha256: str
 
 
-class _Digested:
-    """A stream that is digested while it is read."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self.digest = hashlib.sha256()
-        self.bytes = 0
-
-    def read(self, size: int) -> bytes:
-        block = self._stream.read(size)
-        self.digest.update(block)
-        self.bytes += len(block)
-        return block
-
-
 def _plain(path: Path, ordinal: int, staging: Path, open_plain: OpenPlain) -> Path:
     """Return where the file stands as it will be sent."""
     if not path.is_file():
@@ -146,7 +131,7 @@ def _look(path: Path, plain: Path, formats: Sequence[str]) -> _Looked:
         with plain.open("rb") as stream:
             format = _format(path, stream.read(_SNIFFED_BYTES), formats)
             stream.seek(0)
-            digested = _Digested(stream)
+            digested = Digested(stream)
             found = stretches(cast("IO[bytes]", digested), format, source=str(path))
     except OSError as exc:
         raise SourceError(f"{path}: {exc.strerror}; expected a file that can be read") from exc

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from schemas.account import Chunk
-from schemas.feed import FULL
 from schemas.receipt import Receipt, Refusal, Settled
+from transforms.sinks.push.model import ERASING
 
 READY, ACCEPTED, PARTLY = "ready", "accepted", "partly-accepted"
 REFUSED, FAILED = "refused", "failed"
@@ -34,9 +34,9 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lets_pass(self) -> bool:
-        """Whether what is behind it may be sent: nothing is, if it is a full part and refused."""
+        """Whether what is behind it may be sent: nothing is, if it erases and was refused."""
         if self.state == REFUSED:
-            return self.chunk.feedtype != FULL
+            return self.chunk.feedtype not in ERASING
         return self.state in (ACCEPTED, PARTLY)
 
     @property
@@ -87,7 +87,7 @@ def fate(chunk: Chunk, receipts: list[Receipt]) -> Fate:
     is_settled = bool(settled) and covered == count_of(chunk)
     return Fate(
         chunk=chunk,
-        state=_state(receipts, is_settled=is_settled, accepted=covered - refused, refused=refused),
+        state=_state(receipts, settled, is_settled=is_settled, accepted=covered - refused),
         accepted=covered - refused,
         refused=refused,
         refusals=refusals,
@@ -97,10 +97,13 @@ def fate(chunk: Chunk, receipts: list[Receipt]) -> Fate:
     )
 
 
-def _state(receipts: list[Receipt], *, is_settled: bool, accepted: int, refused: int) -> str:
+def _state(
+    receipts: list[Receipt], settled: list[Receipt], *, is_settled: bool, accepted: int
+) -> str:
+    """A chunk without records is accepted or refused too, by its receipt alone."""
     if not is_settled:
         return FAILED if receipts else READY
-    if not refused:
+    if all(one.state is Settled.ACCEPTED and not one.refused for one in settled):
         return ACCEPTED
     return PARTLY if accepted else REFUSED
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import IO, cast
 
 import msgspec
 
@@ -17,6 +18,7 @@ from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats import sniff
 from transforms.formats.parts import Stretches, name_in, stretches
+from transforms.sinks.push._digested import Digested
 from transforms.sinks.push.model import Part
 
 KEPT_BYTES = 1 << 20
@@ -45,7 +47,7 @@ class Cutter:
     """Cuts one chunk; its file is looked through once, when that is needed for the first time.
 
     All that asks for less than the whole raises FormatError where the chunk cannot be cut: it is
-    no feed, or not in UTF-8.
+    no feed, or not in UTF-8; and SourceError where its file is not the one of its manifest.
     """
 
     def __init__(self, chunk: Chunk, root: Path) -> None:
@@ -102,9 +104,21 @@ class Cutter:
             with path.open("rb") as stream:
                 format = self.whole.chunk.format or sniff(stream.read(_SNIFFED_BYTES)) or ""
                 stream.seek(0)
-                return stretches(stream, format, source=str(path))
+                digested = Digested(stream)
+                found = stretches(cast("IO[bytes]", digested), format, source=str(path))
         except OSError as exc:
             raise SourceError(f"{path}: {exc.strerror}; expected the file of a chunk") from exc
+        self._require(digested.digest.hexdigest())
+        return found
+
+    def _require(self, sha256: str) -> None:
+        """A part has no digest of its own, so the file is looked at before it is cut."""
+        chunk = self.whole.chunk
+        if sha256 != chunk.sha256:
+            raise SourceError(
+                f"{self.whole.path}: a SHA-256 of {sha256}; expected {chunk.sha256}, as its "
+                "manifest says: the file was changed, make the chunk again"
+            )
 
     def _part(self, first: int, count: int) -> Part:
         piece = self._stretches.piece(first, count)

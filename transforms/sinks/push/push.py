@@ -9,7 +9,7 @@ behind it was.
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,14 +27,16 @@ from schemas.errors import (
     FeedferryError,
     StoppedError,
     TargetError,
+    TooManyRejectsError,
 )
-from schemas.feed import FULL
+from transforms.sinks.push import replies_thunderstone
 from transforms.sinks.push.backlog import Count, Throttle
 from transforms.sinks.push.backoff import waits
 from transforms.sinks.push.lane import Drained, Lanes
-from transforms.sinks.push.model import Answer, Kind
-from transforms.sinks.push.outcome import Fate, Pushed, count_of, fates
+from transforms.sinks.push.model import ERASING, Answer, Kind, Meaning
+from transforms.sinks.push.outcome import PARTLY, REFUSED, Fate, Pushed, count_of, fates
 from transforms.sinks.push.pace import Pace, Stop
+from transforms.sinks.push.parts import whole
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.sinks.push.replies_gsa import count
 from transforms.sinks.push.settings import PushSettings
@@ -43,6 +45,9 @@ from transforms.sinks.push.watch import Watch
 from transforms.sinks.push.wire import Wire, check
 
 DRAINED = "stopped behind the chunk that was under way; push again to go on"
+
+UPDATE = "update-index.xml"
+"""The document that has search indexes updated, where no run has made one."""
 
 _LOOK_SECONDS = 0.2
 
@@ -66,6 +71,7 @@ class Pusher:
         self._watch = watch
         self.wire = Wire(settings.appliance)
         self._first: Answer | None = None
+        self._is_reached = False
         self._pace = _pace(settings, self._count, stop, watch.tell)
 
     def __enter__(self) -> Self:
@@ -79,11 +85,13 @@ class Pusher:
     def push(self, chunks: Sequence[Chunk], places: Places) -> Pushed:
         """Push all chunks that are not settled yet; return the account of the whole.
 
-        Raises ConfigError before anything is sent, and BusyError where another push has the folder.
-        What ends the push later is told in the account: it can be done again, and goes on.
+        Raises ConfigError before anything is sent, SourceError where a file is not there, and
+        BusyError where another push has the folder. What ends the push later is told in the
+        account: it can be done again, and goes on.
         """
         settings, begun = self._settings, time.monotonic()
-        _check(chunks, settings)
+        check_chunks(chunks, settings)
+        _check_files(chunks, places, settings)
         with _receipts(chunks, places, settings) as receipts:
             chunks = _with_update(chunks, places, settings)
             known = tuple(fates(chunks, read_receipts(places.folder)))
@@ -97,27 +105,53 @@ class Pusher:
                 watch=self._watch,
             )
             left = [fate.chunk for fate in known if not fate.lets_pass]
-            ended = self._unreached(left) or self._run(left, lanes)
-            if not ended and not self._stop.is_drained:
+            ended = self._too_many(known, left) or self._unreached(left)
+            ended = ended or self._run(left, lanes, last=chunks[-1:])
+            found = tuple(fates(chunks, read_receipts(places.folder)))
+            is_settled = not ended and all(fate.lets_pass for fate in found)
+            if is_settled:
                 receipts.finish(datetime.now(UTC).isoformat(timespec="seconds"))
-        found = tuple(fates(chunks, read_receipts(places.folder)))
         end = _gravest(ended)
         return Pushed(
             target=_target(settings),
             fates=found,
             notices=dict(lanes.notices),
-            stopped=_why(end, self._stop),
+            stopped=None if is_settled else _why(end),
             exit_code=_exit_code(end, found),
             waited_seconds=self._pace.waited_seconds,
             seconds=time.monotonic() - begun,
         )
+
+    def update_index(self, folder: Path) -> None:
+        """Have Thunderstone's search indexes updated; raise TargetError if it does not say so.
+
+        That is for runs without end: one that ends has it done behind all else.
+        """
+        update = write_update(folder / UPDATE)
+        verdict = replies_thunderstone.judge(
+            self.wire.send(whole(update, folder), feedtype=None), sent=1
+        )
+        if verdict.meaning is not Meaning.ACCEPTED or verdict.refused:
+            raise TargetError(verdict.message)
+
+    def _too_many(self, known: Sequence[Fate], left: Sequence[Chunk]) -> list[Exception]:
+        """Return what says that earlier pushes ended because too many records were refused."""
+        refused, limit = sum(fate.refused for fate in known), self._settings.max_rejects
+        if not left or limit is None or refused <= limit:
+            return []
+        return [
+            TooManyRejectsError(
+                f"{refused} records were refused before; this is more than the {limit} that"
+                " --max-rejects allows: allow more to go on"
+            )
+        ]
 
     def _unreached(self, left: Sequence[Chunk]) -> list[Exception]:
         """Ask for the backlog until a connection is made; return what says that none can be.
 
         A wrong address is told within minutes so, where a backlog is waited for by the hour.
         """
-        if not left or self._settings.appliance.kind is not Kind.FEEDERGATE:
+        if not left or self._is_reached or self._settings.appliance.kind is not Kind.FEEDERGATE:
             return []
         pauses = waits(self._settings.backoff)
         while (answer := self.wire.backlog()).status is None and answer.is_unsent:
@@ -130,17 +164,25 @@ class Pusher:
                     return [Drained()]
             except BusyError as exc:
                 return [exc]
-        self._first = answer
+        self._first, self._is_reached = answer, True
         return []
 
     def _count(self) -> Count:
         first, self._first = self._first, None
         return count(first or self.wire.backlog())
 
-    def _run(self, chunks: Sequence[Chunk], lanes: Lanes) -> list[Exception]:
-        ended: list[Exception] = []
-        for stage in _stages(chunks):
-            ended += [] if ended else _run(stage, lanes, self._stop, jobs=self._settings.jobs)
+    def _run(
+        self, chunks: Sequence[Chunk], lanes: Lanes, *, last: Sequence[Chunk]
+    ) -> list[Exception]:
+        """Push the lanes side by side, then the update of search indexes that is the last chunk."""
+        ended = _run(_lanes(chunks), lanes, self._stop, jobs=self._settings.jobs)
+        updates = [chunk for chunk in chunks if is_update(chunk)]
+        behind = [[chunk] for chunk in updates if chunk in last]
+        ended = ended or _run(behind, lanes, self._stop, jobs=1)
+        if not ended and not self._stop.is_drained:
+            for chunk in updates:
+                if chunk not in last:
+                    lanes.forgo(chunk)
         return ended
 
 
@@ -152,10 +194,11 @@ def push(
         return pusher.push(chunks, places)
 
 
-def _check(chunks: Sequence[Chunk], settings: PushSettings) -> None:
+def check_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> None:
+    """Raise ConfigError for what the appliance cannot take, or what nobody can mean."""
     for chunk in chunks:
         check(chunk, settings.appliance)
-        is_empty = chunk.feedtype == FULL and not count_of(chunk)
+        is_empty = chunk.feedtype in ERASING and not count_of(chunk)
         if is_empty and not settings.can_empty:
             raise ConfigError(
                 f"{chunk.path}: a full feed without records, which empties {chunk.datasource!r};"
@@ -163,8 +206,23 @@ def _check(chunks: Sequence[Chunk], settings: PushSettings) -> None:
             )
 
 
+def unsettled(chunks: Sequence[Chunk], folder: Path, *, replay: bool) -> list[Chunk]:
+    """Return the chunks that a push would send, by the receipts in a folder."""
+    known = fates(chunks, read_receipts(folder))
+    left = [fate.chunk for fate in known if not fate.lets_pass]
+    return list(chunks) if replay and not left else left
+
+
+def _check_files(chunks: Sequence[Chunk], places: Places, settings: PushSettings) -> None:
+    """Raise SourceError before anything is sent: a full part erases what the others would bring."""
+    for chunk in unsettled(chunks, places.folder, replay=settings.replay):
+        whole(chunk, places.root)
+
+
 def _receipts(chunks: Sequence[Chunk], places: Places, settings: PushSettings) -> Receipts:
-    digest = hashlib.sha256("".join(chunk.sha256 for chunk in chunks).encode())
+    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)  # Beam brings them in any order
+    named = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in ordered]
+    digest = hashlib.sha256(msgspec.json.encode(named))
     return Receipts(
         places.folder,
         target=_target(settings),
@@ -201,31 +259,32 @@ def _pace(
 def _with_update(chunks: Sequence[Chunk], places: Places, settings: PushSettings) -> list[Chunk]:
     """Return the chunks in order; for Thunderstone, an update of its indexes is the last."""
     ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
+    if not settings.update_index:
+        return [chunk for chunk in ordered if not is_update(chunk)]
     if settings.appliance.kind is not Kind.RECVDATA or any(map(is_update, ordered[-1:])):
         return ordered
-    path = places.folder / "update-index.xml"
+    path = places.folder / UPDATE
     last = max((chunk.ordinal for chunk in chunks), default=0)
     update = replace(write_update(path), path=str(path.absolute()), ordinal=last + 1)
     return [*ordered, update]
 
 
-def _stages(chunks: Sequence[Chunk]) -> Iterator[list[list[Chunk]]]:
-    """Yield lanes that may run side by side, then what must come behind all of them."""
+def _lanes(chunks: Sequence[Chunk]) -> list[list[Chunk]]:
+    """Return the lanes that may run side by side."""
     lanes: dict[tuple[str | None, str | None], list[Chunk]] = {}
     for chunk in chunks:
         if not is_update(chunk):
             lanes.setdefault((chunk.format, chunk.datasource), []).append(chunk)
-    yield list(lanes.values())
-    yield [[chunk] for chunk in chunks if is_update(chunk)][-1:]
+    return list(lanes.values())
 
 
-def _run(stage: list[list[Chunk]], lanes: Lanes, stop: Stop, *, jobs: int) -> list[Exception]:
-    """Push all lanes of a stage, as many at a time as there are jobs; return what ended them.
+def _run(found: list[list[Chunk]], lanes: Lanes, stop: Stop, *, jobs: int) -> list[Exception]:
+    """Push all of these lanes, as many at a time as there are jobs; return what ended them.
 
     The first that is ended ends the others, each behind the chunk that it has under way.
     """
     waiting = SimpleQueue[list[Chunk]]()
-    for lane in stage:
+    for lane in found:
         waiting.put(lane)
     ended: list[Exception] = []
 
@@ -239,7 +298,7 @@ def _run(stage: list[list[Chunk]], lanes: Lanes, stop: Stop, *, jobs: int) -> li
             ended.append(exc)
             stop.drain()
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(jobs, len(stage)))]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(jobs, len(found)))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -248,9 +307,7 @@ def _run(stage: list[list[Chunk]], lanes: Lanes, stop: Stop, *, jobs: int) -> li
     return ended
 
 
-def _why(end: Exception | None, stop: Stop) -> str | None:
-    if end is None and not stop.is_drained:
-        return None
+def _why(end: Exception | None) -> str:
     return DRAINED if end is None or isinstance(end, Drained) else str(end)
 
 
@@ -275,4 +332,4 @@ def _exit_code(end: Exception | None, found: Sequence[Fate]) -> int:
             return end.exit_code
         case OSError():
             return FatalError.exit_code
-    return 1 if any(fate.refused for fate in found) else 0
+    return 1 if any(fate.state in (PARTLY, REFUSED) for fate in found) else 0

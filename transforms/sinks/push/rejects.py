@@ -11,6 +11,7 @@ from transforms.sinks.push.outcome import REFUSED, Fate
 from transforms.sinks.push.parts import Cutter
 
 CODE = "refused"
+EXPECTED = "; expected "
 
 
 def write_rejects(fates: Iterable[Fate], *, root: Path, path: Path) -> int:
@@ -19,9 +20,11 @@ def write_rejects(fates: Iterable[Fate], *, root: Path, path: Path) -> int:
     A chunk of several records that was refused as a whole is one reject, with its first bytes: it
     keeps its file.
     """
-    refused = [fate for fate in fates if fate.refused]
-    if refused:
-        path.parent.mkdir(exist_ok=True)
+    refused = [fate for fate in fates if fate.refused or fate.state == REFUSED]
+    if not refused:
+        path.unlink(missing_ok=True)  # of a push before this one: what it refused is taken now
+        return 0
+    path.parent.mkdir(exist_ok=True)
     rejects = RejectFile(path)
     for fate in refused:
         for reject in _rejects(fate, root):
@@ -47,4 +50,6 @@ def _single(cutter: Cutter, record: int) -> Part:
 
 
 def _refused(words: str) -> RecordError:
+    if EXPECTED in words:  # it was said of a request as a whole, with all that there is to say
+        return RecordError(CODE, words)
     return RecordError(CODE, f"the appliance said {words!r}; expected it to take the record")

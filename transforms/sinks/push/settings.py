@@ -35,6 +35,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     `jobs` datasources are pushed side by side. `deadline` is a moment in seconds since the epoch
     behind which nothing is begun; `max_wait_seconds` bounds all waiting for a backlog or a disk
     together. A request is below `max_request_bytes`. `replay` sends again what was accepted.
+    Thunderstone's search indexes are updated at the end, unless `update_index` is false.
     `can_empty` allows a full feed without records, which empties its datasource.
     """
 
@@ -51,4 +52,5 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_rejects: int | None = None
     keep: Keep = Keep.ALL
     replay: bool = False
+    update_index: bool = True
     can_empty: bool = False

@@ -23,16 +23,13 @@ from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, METADATA_AND_URL, check_d
 from transforms.sinks.push._answers import ANSWER_BYTES_LIMIT
 from transforms.sinks.push._faults import Progress, fault
 from transforms.sinks.push.bodies import Body, multipart, urlencoded
-from transforms.sinks.push.model import Answer, Appliance, Kind, Part
+from transforms.sinks.push.model import REPLACE, Answer, Appliance, Kind, Part
 from transforms.sinks.push.target import BACKLOG_PATH, FEED_PATH, GROUPS_PATH, trust
 
 BACKLOG_SECONDS = 30.0
 """How long a count may take, which an appliance knows at once."""
 
 NAME_LETTERS_LIMIT = 250
-REPLACE = "replace"
-"""The feedtype of groups that take the place of those of their source, and of no other."""
-
 _FORMATS = {Kind.FEEDERGATE: ("gsa-feed", "gsa-groups"), Kind.RECVDATA: ("thunderstone",)}
 _GROUPS = "gsa-groups"
 _GROUPS_FEEDTYPES = (FULL, INCREMENTAL, REPLACE)

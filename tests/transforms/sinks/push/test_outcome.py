@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.receipt import Receipt, Refusal, Settled
@@ -125,3 +126,14 @@ def test_a_push_counts_its_chunks_by_state() -> None:
     one = Fate(chunk=CHUNK, state="accepted")
     pushed = Pushed(target="", fates=(one, one, Fate(chunk=CHUNK, state="ready")))
     assert pushed.chunks() == {"accepted": 2, "ready": 1}
+
+
+def test_a_chunk_without_records_is_refused_by_its_receipt_alone() -> None:
+    empty = replace(CHUNK, records={}, feedtype="full")
+    found = fate(empty, [receipt(Settled.REFUSED, reply="no")])
+    assert (*counts(found), found.lets_pass) == ("refused", 0, 0, 0, False)
+
+
+def test_nothing_passes_groups_that_replace_others_and_were_refused() -> None:
+    groups = replace(CHUNK, format="gsa-groups", feedtype="replace")
+    assert not fate(groups, [receipt(Settled.REFUSED, reply="no")]).lets_pass

@@ -352,3 +352,17 @@ def test_what_cannot_be_cut_is_rejected_as_it_stands(tmp_path: Path) -> None:
 def test_a_chunk_without_records_is_rejected_as_it_stands(tmp_path: Path) -> None:
     cut = cutter(tmp_path)
     assert cut.reject(cut.whole, REFUSED).data == HEAD + TAIL
+
+
+def test_a_file_that_was_changed_is_not_cut(tmp_path: Path) -> None:
+    cut = cutter(tmp_path, 1, 1)
+    path = cut.whole.path
+    path.write_bytes(path.read_bytes().replace(b'url="1"', b'url="2"'))
+    with pytest.raises(SourceError) as caught:
+        cut.split(cut.whole)
+
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert str(caught.value) == (
+        f"{path}: a SHA-256 of {found}; expected {cut.whole.sha256}, as its manifest says: the "
+        "file was changed, make the chunk again"
+    )

@@ -1,12 +1,14 @@
+import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from schemas.account import Chunk
-from schemas.errors import BusyError, ConfigError
+from schemas.errors import BusyError, ConfigError, SourceError
 from schemas.receipt import Settled
 from transforms.sinks.push.backoff import Backoff
 from transforms.sinks.push.model import Answer
@@ -15,6 +17,7 @@ from transforms.sinks.push.pace import Stop
 from transforms.sinks.push.push import DRAINED, Places, push
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.sinks.push.settings import OnRefusal, PushSettings
+from transforms.sinks.push.update_index import write_update
 from transforms.sinks.push.watch import Watch
 from wires import GSA, ILL_FORMED, SUCCESS, THUNDERSTONE, Sent, chunk_of, items_of, wired
 
@@ -283,7 +286,8 @@ def test_nothing_is_sent_behind_a_full_part_of_which_nothing_was_taken(
     assert pushed.exit_code == 4
     assert pushed.stopped == (
         "chunks/000001.xml: the full part of 'wiki' was refused; expected it to be taken before"
-        " the parts behind it, which are not sent"
+        " the parts behind it, which are not sent: mend its records and convert again, or remove"
+        " the receipts to try it again as it is"
     )
 
 
@@ -357,6 +361,21 @@ def test_more_refused_records_than_allowed_end_the_push(
     assert pushed.stopped.endswith(
         "this is more than the 1 records that --max-rejects allows the appliance to refuse"
     )
+
+
+def test_an_appliance_that_takes_nothing_at_all_ends_the_push(
+    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, lambda _sent: ILL_FORMED)
+    names = [f"{number:03d}" for number in range(300)]
+    pushed = pushing([chunk_of(tmp_path, 1, names)])
+
+    assert pushed.exit_code == 4
+    assert pushed.stopped is not None
+    assert pushed.stopped.endswith(
+        "; 100 records refused in a row: expected the appliance to take some; push again to go on"
+    )
+    assert sum(len(sent.names) == 1 for sent in wire.sent) == 100
 
 
 # Thunderstone
@@ -487,3 +506,176 @@ def test_what_was_accepted_is_sent_again_if_that_is_asked_for(
 
     assert [sent.chunk for sent in wire.sent] == [1, 2, 1, 2]
     assert states(pushed) == ["accepted", "accepted"]
+
+
+# What must never happen
+
+
+@pytest.mark.parametrize("way", [OnRefusal.BISECT, OnRefusal.SKIP], ids=str)
+def test_nothing_is_sent_behind_an_empty_full_feed_that_was_refused(
+    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch, way: OnRefusal
+) -> None:
+    wire = wired(monkeypatch, saying(ILL_FORMED, SUCCESS))
+    chunks = [chunk_of(tmp_path, 1, "", feedtype="full"), chunk_of(tmp_path, 2, "z")]
+    settings = replace(TO_GSA, can_empty=True, on_refusal=way)
+    pushing(chunks, settings)
+    pushed = pushing(chunks, settings)
+
+    assert [sent.chunk for sent in wire.sent] == [1]
+    assert (states(pushed), pushed.exit_code) == (["refused", "ready"], 4)
+
+
+def groups_of(root: Path) -> Chunk:
+    """Write a chunk of two groups that take the place of those of their source."""
+    chunk = chunk_of(root, 1, "ab")
+    member = "<membership><principal>%s</principal><members/></membership>"
+    text = f"<xmlgroups>{member % 'a'}{member % 'b'}</xmlgroups>".encode()
+    (root / chunk.path).write_bytes(text)
+    digest = hashlib.sha256(text).hexdigest()
+    return replace(chunk, format="gsa-groups", feedtype="replace", bytes=len(text), sha256=digest)
+
+
+def test_only_the_first_part_of_halved_groups_replaces_what_there_was(
+    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, saying(ILL_FORMED, SUCCESS))
+    pushed = pushing([groups_of(tmp_path)])
+
+    assert [sent.feedtype for sent in wire.sent] == ["replace", "replace", "incremental"]
+    assert states(pushed) == ["accepted"]
+
+
+def test_nothing_is_sent_while_a_chunk_that_is_to_be_sent_again_is_gone(
+    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = [chunk_of(tmp_path, 1, "a", feedtype="full"), chunk_of(tmp_path, 2, "b")]
+    wire = wired(monkeypatch, accept)
+    pushing(chunks)
+    (tmp_path / "chunks" / "000002.xml").unlink()
+    with pytest.raises(SourceError) as caught:
+        pushing(chunks, replace(TO_GSA, replay=True))
+
+    assert [sent.chunk for sent in wire.sent] == [1, 2]
+    assert states(pushing(chunks)) == ["accepted", "accepted"]
+    assert str(caught.value) == (
+        f"{tmp_path}/chunks/000002.xml: No such file or directory; expected the file of a chunk"
+    )
+
+
+# What no appliance can take
+
+
+def test_a_record_that_no_request_can_hold_is_set_aside_without_being_sent(
+    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, accept)
+    chunk = chunk_of(tmp_path, 1, ["a", "b" * 2000, "c"], feedtype="full")
+    pushed = pushing([chunk], replace(TO_GSA, max_request_bytes=1500))
+
+    [fate] = pushed.fates
+    assert wire.sent == [Sent(1, "full", ("a",)), Sent(1, "incremental", ("c",))]
+    assert (fate.state, fate.accepted, fate.refused, fate.left) == ("partly-accepted", 2, 1, 0)
+    assert [tuple(msgspec.structs.astuple(one)) for one in fate.refusals] == [
+        (1, "2,289 bytes on the wire; expected fewer than 1,500: no request holds it")
+    ]
+
+
+def test_it_ends_a_push_that_is_to_stop_at_a_refusal(
+    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wired(monkeypatch, accept)
+    settings = replace(TO_GSA, max_request_bytes=1500, on_refusal=OnRefusal.STOP)
+    pushed = pushing([chunk_of(tmp_path, 1, ["b" * 2000])], settings)
+
+    assert (states(pushed), pushed.exit_code) == (["failed"], 4)
+
+
+# Going on
+
+
+def test_an_item_that_is_refused_can_end_the_push_behind_its_chunk(
+    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, saying(results("OK", "FAIL")))
+    chunks = [items_of(tmp_path, 1, "ab"), items_of(tmp_path, 2, "cd")]
+    pushed = pushing(chunks, replace(TO_THUNDERSTONE, on_refusal=OnRefusal.STOP))
+
+    assert [sent.chunk for sent in wire.sent] == [1]
+    assert states(pushed) == ["partly-accepted", "ready", "ready"]
+    assert pushed.exit_code == 4
+    assert pushed.stopped == (
+        "chunks/000001.xml: OK for 1 of 2 Items, FAIL; expected all of them to be taken, as"
+        " --on-refusal is stop"
+    )
+
+
+def test_updates_of_the_search_indexes_between_chunks_are_left_to_the_last_one(
+    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, lambda sent: results(*["OK"] * (len(sent.names) or 1)))
+    items = [items_of(tmp_path, 1, "a"), items_of(tmp_path, 3, "b")]
+    update = replace(write_update(tmp_path / "chunks" / "u.xml"), path="chunks/u.xml", ordinal=2)
+    pushing([items[0], update, items[1]], TO_THUNDERSTONE)
+    pushed = pushing([items[0], update, items[1]], TO_THUNDERSTONE)
+
+    assert [sent.chunk for sent in wire.sent] == [1, 3, 4]
+    assert states(pushed) == ["accepted"] * 4
+    assert pushed.fates[1].reply == "not sent: the update behind all chunks does the same"
+
+
+def test_a_push_that_had_too_many_refused_is_not_gone_on_with(
+    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = [chunk_of(tmp_path, 1, "ab"), chunk_of(tmp_path, 2, "c")]
+    wired(monkeypatch, refusing("a", "b"))
+    pushing(chunks, replace(TO_GSA, max_rejects=0))
+    wire = wired(monkeypatch, accept)
+    pushed = pushing(chunks, replace(TO_GSA, max_rejects=0))
+
+    assert wire.sent == []
+    assert pushed.exit_code == 3
+    assert pushed.stopped == (
+        "1 records were refused before; this is more than the 0 that --max-rejects allows: allow"
+        " more to go on"
+    )
+
+
+def test_a_push_that_is_asked_to_end_when_all_is_settled_has_ended_well(
+    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop = Stop()
+
+    def interrupted(_sent: Sent) -> Answer:
+        stop.drain()
+        return SUCCESS
+
+    wired(monkeypatch, interrupted)
+    chunks = [chunk_of(tmp_path, 1, "a")]
+    pushed = pushing(chunks, stop=stop)
+
+    assert (pushed.stopped, pushed.exit_code) == (None, 0)
+    assert states(pushing(chunks, replace(TO_GSA, replay=True))) == ["accepted"]
+
+
+def test_a_push_goes_on_in_whatever_order_its_chunks_are_given(
+    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = [chunk_of(tmp_path, 1, "a"), chunk_of(tmp_path, 2, "b")]
+    wired(monkeypatch, saying(SUCCESS, TORN))
+    pushing(chunks)
+    wire = wired(monkeypatch, accept)
+    pushing(chunks[::-1])
+
+    assert [sent.chunk for sent in wire.sent] == [2]
+
+
+def test_a_push_does_not_go_on_under_another_name(
+    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunk = chunk_of(tmp_path, 1, "a")
+    wire = wired(monkeypatch, accept)
+    pushing([chunk])
+    with pytest.raises(ConfigError, match="push the files that they are of, or remove"):
+        pushing([replace(chunk, datasource="other")])
+
+    assert len(wire.sent) == 1

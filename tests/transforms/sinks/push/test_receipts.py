@@ -322,7 +322,8 @@ def test_a_folder_is_for_one_target(folder: Path) -> None:
     other = Receipts(folder, target="http://other.example.com:19900", run="run-1")
     assert refusal(other, ConfigError) == (
         f"{folder}/receipts-001.jsonl: receipts of 'run-1' at 'http://gsa.example.com:19900'; "
-        "expected those of 'run-1' at 'http://other.example.com:19900': name another folder"
+        "expected those of 'run-1' at 'http://other.example.com:19900': push the files that they "
+        f"are of, or remove {folder} to push all of these"
     )
 
 
@@ -330,7 +331,8 @@ def test_a_folder_is_for_one_run(folder: Path) -> None:
     pushed(folder, ACCEPTED)
     assert refusal(opened(folder, run="run-2"), ConfigError) == (
         f"{folder}/receipts-001.jsonl: receipts of 'run-1' at 'http://gsa.example.com:19900'; "
-        "expected those of 'run-2' at 'http://gsa.example.com:19900': name another folder"
+        "expected those of 'run-2' at 'http://gsa.example.com:19900': push the files that they "
+        f"are of, or remove {folder} to push all of these"
     )
 
 
