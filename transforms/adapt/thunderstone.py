@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from schemas.errors import RecordError
+from schemas.patterns import is_wide
 from schemas.record import Action, Arrival, Content, Encoding, Field, Meta, Record
 from schemas.reject import Filtered
 from transforms.adapt._draft import (
@@ -34,8 +35,6 @@ _HELD_PLACES = ("Item/",)
 _UTF_8 = (None, "utf-8", "utf8")
 _LINE_END = re.compile(r"\r?\n")
 _SEPARATOR = re.compile(": +")
-# Nothing of a path before the first wildcard, nor after the last: a host, some, or all.
-_WIDE = re.compile(r"\s*(?:[^/]*//)?[^/]*(?:/[*?]*)*\s*")
 
 _Rule = Callable[[Draft], None]
 
@@ -72,7 +71,7 @@ def adapter(target: Target) -> Adapter:
 
 def _refuse(record: Record, target: Target) -> None:
     if record.action is Action.DELETE_PATTERN:
-        if not target.wide_deletes and _is_wide(record.url):
+        if not target.wide_deletes and is_wide(record.url):
             raise RecordError(
                 "wide-delete",
                 f"a deletion of all urls like {record.url!r}; expected a pattern that names part"
@@ -84,13 +83,6 @@ def _refuse(record: Record, target: Target) -> None:
             "a url that is to be crawled; expected a document, as a dataload fetches none; the"
             " crawler takes such urls as a list",
         )
-
-
-def _is_wide(pattern: str) -> bool:
-    """Whether a pattern is blank, or covers the whole of a host."""
-    if not pattern.strip():
-        return True
-    return ("*" in pattern or "?" in pattern) and _WIDE.fullmatch(pattern) is not None
 
 
 def _is_bare(record: Record) -> bool:

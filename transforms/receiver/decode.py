@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from transforms.receiver.request import RefusedError
 
 PIECE_BYTES = 256 << 10
+_SLICE_BYTES = 32 << 10
 _GZIP = 31  # a window of any size, with gzip's own header and check sum
 _ZLIB = 15
 _RAW = -15
@@ -96,8 +97,8 @@ def _inflated(blocks: Iterable[bytes], window: int) -> Iterator[bytes]:
     """Yield what streams hold; gzip may have several, one behind the other."""
     inflater = zlib.decompressobj(window)
     try:
-        for block in blocks:
-            rest = block
+        for some in _slices(blocks):
+            rest = some
             while rest:
                 if inflater.eof:
                     inflater = zlib.decompressobj(_follow(window))
@@ -110,6 +111,13 @@ def _inflated(blocks: Iterable[bytes], window: int) -> Iterator[bytes]:
         raise RefusedError(400, f"a compressed body: {exc}; expected one that is whole") from exc
     if not inflater.eof:
         raise RefusedError(400, "a compressed body that ends too early; expected it whole")
+
+
+def _slices(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the blocks in slices: what is behind the end of a stream is copied with each stream."""
+    for block in blocks:
+        for begin in range(0, len(block), _SLICE_BYTES):
+            yield block[begin : begin + _SLICE_BYTES]
 
 
 def _follow(window: int) -> int:

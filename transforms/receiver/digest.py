@@ -1,13 +1,11 @@
-"""How a delivery is digested: its file is read once, and becomes changes and a tally of errors."""
+"""How a delivery is digested: its file becomes changes and a tally of errors."""
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 
 from schemas.delivery import Delivery, Door
-from schemas.errors import FormatError, RecordError
+from schemas.errors import RecordError
 from schemas.feed import Feed
 from schemas.membership import Membership
 from schemas.record import Record
@@ -24,8 +22,6 @@ DETAILS = 5
 FORMATS = {Door.FEED: "gsa-feed", Door.GROUPS: "gsa-groups", Door.DATA: "thunderstone"}
 TORN = "torn-end"
 """The code of the reject that stands for the end of a document, where that is missing."""
-
-_BLOCK_BYTES = 1 << 20
 
 
 class Interrupted(Exception):  # noqa: N818 - nothing is wrong
@@ -45,7 +41,6 @@ class Tally:
     def __init__(self) -> None:
         self.included = self.in_error = 0
         self.details: list[str] = []
-        self.sha256 = ""
 
     @property
     def status(self) -> Status:
@@ -93,7 +88,7 @@ def _all_changes(
     yield from _beginning(delivery)
     if delivery.path is None:
         return
-    with _opened(spool / delivery.path, tally, stopping) as stream:
+    with _Interruptible(spool / delivery.path, stopping) as stream:
         span = Span(source=delivery.path, feed=_feed_of(delivery))
         found = READERS[FORMATS[delivery.door]](stream, span=span)
         yield from _changes(found, delivery, tally)
@@ -139,35 +134,14 @@ def _refuse(reject: Reject, delivery: Delivery, tally: Tally) -> None:
         tally.tear(reject)
 
 
-@contextmanager
-def _opened(path: Path, tally: Tally, stopping: Callable[[], bool]) -> Iterator["_Digested"]:
-    """Open a file; all of it is read for its digest, also what its reader has no use for."""
-    with _Digested(path, stopping) as stream:
-        try:
-            yield stream
-        except (FormatError, Unreadable):
-            tally.sha256 = stream.finish()
-            raise
-        tally.sha256 = stream.finish()
-
-
-class _Digested(io.FileIO):
-    """A file that tells the digest of what was read of it."""
+class _Interruptible(io.FileIO):
+    """A file that is read until it is time to stop."""
 
     def __init__(self, path: Path, stopping: Callable[[], bool]) -> None:
         super().__init__(path, "rb")
         self._stopping = stopping
-        self._sha256 = sha256()
 
     def read(self, size: int | None = -1) -> bytes:
         if self._stopping():
             raise Interrupted
-        block = super().read(-1 if size is None else size) or b""
-        self._sha256.update(block)
-        return block
-
-    def finish(self) -> str:
-        """Read what is left; return the digest of the whole file."""
-        while self.read(_BLOCK_BYTES):
-            pass
-        return self._sha256.hexdigest()
+        return super().read(-1 if size is None else size) or b""

@@ -33,11 +33,12 @@ from schemas.content import decode
 from schemas.delivery import Delivery, Door
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
+from schemas.patterns import is_wide
 from schemas.record import Action, Arrival, Crawl, Meta, Record
 from transforms.receiver import _document_sql as sql
 from transforms.receiver._page import Row, read_page
 from transforms.receiver.held import Document, Held, Total
-from transforms.receiver.patterns import behind, is_wide, literal_prefix
+from transforms.receiver.patterns import behind, literal_prefix
 
 MISPLACED = "Element record content does not follow the DTD, Misplaced metadata"
 """The appliance's words for a record of which a metadata value is empty."""

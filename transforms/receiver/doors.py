@@ -5,6 +5,7 @@ clients of a GSA read the words, CM3 only those below status 400, and the refusa
 space is documented with 200.
 """
 
+import re
 from collections.abc import Callable, Iterator
 
 from schemas.delivery import Door
@@ -16,11 +17,10 @@ from transforms.receiver.request import RefusedError, Reply, Request, TornError
 from transforms.receiver.scenario import Behaviour
 from transforms.receiver.settings import ServeSettings
 from transforms.receiver.trust import Trust
-
-UNAUTHORIZED = b"Error - Unauthorized Request"
-"""What an appliance says to whoever is not in its List of Trusted IP Addresses."""
+from transforms.receiver.words import UNAUTHORIZED
 
 DATA_PATH = "/recvdata.xml"
+_LOOPBACK, _ANY = Trust(("127.0.0.0/8", "::1")), Trust(("all",))
 _FEED_PATHS = {"/xmlfeed": Door.FEED, "/xmlgroups": Door.GROUPS}
 
 
@@ -42,6 +42,7 @@ class Doors:
     ) -> None:
         self._limit = settings.max_request_bytes
         self._trust = Trust(settings.trusted)
+        self._is_local = _is_local(settings.host)
         self._posts = posts
         self._lookups = lookups
         self._behave = behave
@@ -62,11 +63,9 @@ class Doors:
     def _pass_post(self, door: Door, request: Request) -> Reply:
         if not self._is_trusted(door, request):
             if door is Door.DATA:
-                return Reply(body=results.refusal("Not Allowed"), content_type="text/xml")
-            return Reply(body=UNAUTHORIZED)
-        behaviour = self._behave(door)
-        if behaviour.tear == "at-once":
-            raise TornError("as the scenario says")
+                return Reply(body=results.refusal(results.NOT_ALLOWED), content_type="text/xml")
+            return Reply(body=UNAUTHORIZED.encode())
+        behaviour = self._meet(door, request)
         blocks = self._blocks(request, behaviour)
         if behaviour.status is None:
             reply = self._posts.take(door, request, blocks, refused_urls=behaviour.refuse_urls)
@@ -80,17 +79,17 @@ class Doors:
         if request.path not in {COUNT_PATH, DTD_PATH}:
             if not is_trusted:
                 raise RefusedError(403, f"{request.client}; expected a trusted address")
+            if self._is_local:
+                _check_host(request.header("host"))
             return self._lookups.answer(request)
         if not is_trusted:
-            return Reply(body=UNAUTHORIZED)
+            return Reply(body=UNAUTHORIZED.encode())
         if request.path == DTD_PATH:
             return self._lookups.answer(request)
         return self._count(request)
 
     def _count(self, request: Request) -> Reply:
-        behaviour = self._behave(None)
-        if behaviour.tear == "at-once":
-            raise TornError("as the scenario says")
+        behaviour = self._meet(None, request)
         if behaviour.status is not None:
             reply = _scripted(behaviour)
         elif behaviour.backlog is not None:
@@ -98,6 +97,13 @@ class Doors:
         else:
             reply = self._lookups.answer(request)
         return self._end(reply, behaviour)
+
+    def _meet(self, door: Door | None, request: Request) -> Behaviour:
+        """Return how to meet a request; one without a body is torn at once, not in that."""
+        behaviour = self._behave(door)
+        if behaviour.tear == "at-once" or (behaviour.tear == "in-body" and request.length == 0):
+            raise TornError("as the scenario says")
+        return behaviour
 
     def _end(self, reply: Reply, behaviour: Behaviour) -> Reply:
         if behaviour.delay_seconds:
@@ -108,9 +114,8 @@ class Doors:
 
     def _is_trusted(self, door: Door, request: Request) -> bool:
         """A Thunderstone appliance asks for trust in all proxies that a request came through."""
-        chain = request.header("x-forwarded-for") if door is Door.DATA else None
-        is_forwarded = any(name == "x-forwarded-for" for name, _ in request.headers)
-        if door is Door.DATA and is_forwarded and not self._trust.allows_all(chain or ""):
+        chains = [value for name, value in request.headers if name == "x-forwarded-for"]
+        if door is Door.DATA and not all(map(self._trust.allows_all, chains)):
             return False
         return self._trust.allows(request.client)
 
@@ -139,6 +144,20 @@ class Doors:
 
 def _door_of(path: str) -> Door | None:
     return Door.DATA if path.endswith(DATA_PATH) else _FEED_PATHS.get(path)
+
+
+def _is_local(host: str) -> bool:
+    return host == "localhost" or _LOOPBACK.allows(host)
+
+
+def _check_host(host: str) -> None:
+    """Refuse a name that a web site may have given to this machine, to read what is shown here.
+
+    The browser of an operator takes both for one site then. No public name is without a dot.
+    """
+    name = re.sub(r":[0-9]*$", "", host)
+    if "." in name and not _ANY.allows(name):
+        raise RefusedError(403, f"Host: {host!r}; expected an address, or localhost")
 
 
 def _only(methods: str) -> Reply:

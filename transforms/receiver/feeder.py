@@ -7,15 +7,14 @@ What it has not digested is its backlog.
 import logging
 import sqlite3
 import threading
-import time
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import FatalError
 from transforms.receiver.digest import Interrupted
+from transforms.receiver.history import History
 from transforms.receiver.index import Index
 from transforms.sources.spool import read_deliveries
 
@@ -29,7 +28,7 @@ class Feeder:
     Whatever is wrong with a delivery becomes its status, and the next one follows. Where the index
     cannot be written, the same one is tried again every few seconds. All methods are safe from
     several threads; `stop` leaves the delivery that is being digested to the next start. The
-    backlog is noted in the index when it changes, by the clock `now`.
+    backlog is noted in `history` when it changes.
     """
 
     def __init__(
@@ -38,14 +37,13 @@ class Feeder:
         spool: Path,
         *,
         retry_seconds: float = _RETRY_SECONDS,
-        now: Callable[[], float] = time.time,
     ) -> None:
         self._index = index
         self._spool = spool
         self._retry_seconds = retry_seconds
-        self._now = now
         self._journal = _Journal(spool, after=index.applied)
         self._changed = threading.Condition()
+        self.history = History(self.backlog)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
 
@@ -56,7 +54,8 @@ class Feeder:
     def arrived(self) -> None:
         """Tell of deliveries that stand in the journal now."""
         with self._changed:
-            self._note()
+            self._changed.notify_all()
+        self.history.note()
 
     def backlog(self) -> int:
         """Return how many deliveries are not digested, that which is being digested among them."""
@@ -101,11 +100,8 @@ class Feeder:
                 continue
             with self._changed:
                 self._journal.applied()
-                self._note()
-
-    def _note(self) -> None:
-        self._index.note_backlog(self._now(), len(self._journal.waiting()))
-        self._changed.notify_all()
+                self._changed.notify_all()
+            self.history.note()
 
     def _next(self) -> Delivery | None:
         """Wait for a delivery; return the first that waits, or None when it is time to stop."""

@@ -16,18 +16,15 @@ from schemas.acl import Scope
 from schemas.delivery import Delivery, Door
 from schemas.feed import FULL
 from schemas.membership import Member, Membership
+from transforms.mentions import DEFAULT_NAMESPACE
 from transforms.receiver._page import Row, read_page
 from transforms.receiver.documents import Change
 from transforms.receiver.held import Group
+from transforms.sources.spool import CLEANUP, REPLACE
 
 CAPACITY_BYTES = 1_000_000_000
 """Most bytes that an appliance has for groups, those of the request among them."""
 
-AT_CAPACITY = "error: group db at capacity."
-"""The appliance's words for a request beyond that."""
-
-CLEANUP, REPLACE = "cleanup", "replace"
-NAMESPACE = "Default"
 
 SCHEMA = (
     "CREATE TABLE groups (id INTEGER PRIMARY KEY, groupsource TEXT NOT NULL, name TEXT NOT NULL,"
@@ -97,13 +94,18 @@ def read_groups(
     return [_read_group(connection, row, members) for row in rows]
 
 
+def count(connection: sqlite3.Connection) -> int:
+    """Return how many groups there are."""
+    return int(connection.execute("SELECT count(*) FROM groups").fetchone()[0])
+
+
 def _columns(member: Member) -> tuple[object, ...]:
     sensitive = member.case_sensitive is not False
     return member.name, _namespace(member), member.scope.value, sensitive, member.unqualified
 
 
 def _namespace(member: Member) -> str:
-    return NAMESPACE if member.namespace is None else member.namespace
+    return DEFAULT_NAMESPACE if member.namespace is None else member.namespace
 
 
 def _read_group(connection: sqlite3.Connection, row: Row, members: int) -> Group:

@@ -92,16 +92,6 @@ class Fed(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: str = ""
 
 
-class Delivered(msgspec.Struct, frozen=True, kw_only=True):
-    """A delivery that was digested, and the digest of its file; empty for one without a file."""
-
-    ordinal: int
-    sha256: str
-    datasource: str
-    feedtype: str
-    bytes: int
-
-
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """A group as it is held: `count` members, the first of which are in `members`."""
 

@@ -13,7 +13,7 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from itertools import groupby, islice
 from operator import itemgetter
@@ -24,11 +24,8 @@ from schemas.delivery import Delivery, Door
 from schemas.errors import ConfigError, FormatError
 from transforms.receiver import deliveries, documents, groups
 from transforms.receiver.digest import Interrupted, Tally, Unreadable, digest
-from transforms.receiver.held import Delivered, Document, Fed, Group, Total
-from transforms.receiver.history import History
+from transforms.receiver.held import Document, Fed, Group, Total
 from transforms.receiver.patterns import fits
-
-__all__ = ["Delivered", "Document", "Fed", "Group", "Index", "Interrupted", "Total"]
 
 VERSION = 1
 _APPLICATION = 0x66657269  # "feri"
@@ -71,12 +68,11 @@ class Index:
     """
 
     def __init__(self, path: Path, *, now: Callable[[], str] = _now) -> None:
-        self._path = path
+        self.path = path
         self._now = now
         self._writing, self._reading = threading.Lock(), threading.Lock()
         self._writer = _open(path)
         self._reader = _connect(path)
-        self._history = History(path.with_name(f"{path.stem}-backlog{path.suffix}"))
         self._applied = deliveries.applied(self._reader)
         self._totals: tuple[int, list[Total]] | None = None
 
@@ -169,6 +165,11 @@ class Index:
                 self._reader, groupsource=groupsource, after=after, limit=limit, members=members
             )
 
+    def groups_count(self) -> int:
+        """Return how many groups are held."""
+        with self._reading:
+            return groups.count(self._reader)
+
     def groups_bytes(self) -> int:
         """Return how much of the capacity for groups is used."""
         with self._reading:
@@ -180,31 +181,12 @@ class Index:
         with self._reading:
             return deliveries.read_fed(self._reader, per_datasource)
 
-    def deliveries(self, *, after: int = 0) -> list[Delivered]:
-        """Return what was digested behind an ordinal, in order of arrival."""
-        with self._reading:
-            return deliveries.read_delivered(self._reader, after)
-
-    def accepted(self, sha256: str) -> int:
-        """Return how many files with this digest were digested."""
-        with self._reading:
-            return deliveries.accepted(self._reader, sha256)
-
-    def note_backlog(self, now: float, count: int) -> None:
-        """Keep a count of the backlog, and when it was taken, in seconds of any clock."""
-        self._history.note(now, count)
-
-    def backlog_history(self, since: float) -> list[tuple[float, int]]:
-        """Return what was counted from a moment on, oldest first."""
-        return self._history.since(since)
-
     def close(self) -> None:
         """Close the files, when the delivery that is being digested has ended."""
         with self._writing, self._reading:
             self._reader.close()
             self._writer.execute("SELECT 1")  # else an interruption keeps close from tidying up
             self._writer.close()
-            self._history.close()
 
     def __enter__(self) -> "Index":
         return self
@@ -258,24 +240,26 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 def _open(path: Path) -> sqlite3.Connection:
     """Open the file to be written, and make it if it is not there."""
-    try:
-        connection = _connect(path)
-    except sqlite3.OperationalError as exc:
-        raise ConfigError(f"{path}: {exc}; expected a folder where it can be written") from exc
-    try:
-        for setting in _SETTINGS:
-            connection.execute(setting)
-        with _transaction(connection):
-            if _is_blank(connection, path):
-                for statement in _SCHEMA:
-                    connection.execute(statement)
-    except sqlite3.DatabaseError as exc:
-        connection.close()
-        raise ConfigError(f"{path}: {exc}; {_EXPECTED}") from exc
-    except ConfigError:
-        connection.close()
-        raise
+    with ExitStack() as opened:
+        try:
+            connection = _connect(path)
+            opened.callback(connection.close)
+            _make(connection, path)
+        except sqlite3.OperationalError as exc:
+            raise ConfigError(f"{path}: {exc}; expected a folder where it can be written") from exc
+        except sqlite3.DatabaseError as exc:
+            raise ConfigError(f"{path}: {exc}; {_EXPECTED}") from exc
+        opened.pop_all()
     return connection
+
+
+def _make(connection: sqlite3.Connection, path: Path) -> None:
+    for setting in _SETTINGS:
+        connection.execute(setting)
+    with _transaction(connection):
+        if _is_blank(connection, path):
+            for statement in _SCHEMA:
+                connection.execute(statement)
 
 
 def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:

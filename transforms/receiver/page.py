@@ -34,7 +34,7 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB")
 _SPANS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {127: 0x2421}
 _DOORS = {Door.FEED: "feeds", Door.GROUPS: "groups", Door.DATA: "Thunderstone data"}
-_KINDS = {Held.FEED: "feeds", Held.DATA: "Thunderstone data", Held.ACL: "ACLs alone"}
+_KINDS = {Held.FEED: "feeds", Held.DATA: "Thunderstone data"}
 _SIGNS = {
     Status.COMPLETED: ("good", "✓"),
     Status.WITH_ERRORS: ("partly", "!"),
@@ -56,22 +56,21 @@ LINKS = (Link("Documents as JSON", "/documents"), Link("Groups as JSON", "/group
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """What a page shows.
 
-    `url` is where the receiver is reached. `backlog` is what it answers to who asks for it, `None`
-    if nothing can be said, as `groups` is if nobody counted them. `history` has what the backlog
-    was, by how many seconds ago; the last count holds until now. `feeds` are those of all
-    datasources, in any order. `notices` stand above all else: that the receiver
-    misbehaves as it was told, or where it forwards to. A page that is not to load itself again has
-    0 as `refresh_seconds`.
+    `url` is where the receiver is reached. `backlog` is what it answers to who asks for it.
+    `history` has what the backlog was, by how many seconds ago; the last count holds until now.
+    `feeds` are those of all datasources, in any order. `notices` stand above all else: that the
+    receiver misbehaves as it was told, or that it forwards. A page that is not to load itself again
+    has 0 as `refresh_seconds`.
     """
 
     title: str
     url: str
     now: datetime
-    backlog: int | None = None
+    backlog: int = 0
     history: tuple[tuple[float, int], ...] = ()
     feeds: tuple[Fed, ...] = ()
     totals: tuple[Total, ...] = ()
-    groups: int | None = None
+    groups: int = 0
     spool_bytes: int = 0
     free_bytes: int = 0
     notices: tuple[str, ...] = ()

@@ -1,26 +1,12 @@
-"""Patterns of urls, as a deletion names them: `*` is any text, `?` any one character.
-
-**Spec:** Thunderstone dataload API, which has `/dir/*` as its only example; the appliance's page to
-list and edit urls has both wildcards, and denies a deletion for a blank or `*` pattern.
-"""
+"""Which urls a pattern names, as a deletion has it: `*` is any text, `?` any one character."""
 
 import re
 from functools import lru_cache
 from typing import NamedTuple
 
 _LITERAL = re.compile(r"[^*?]*")
-# Nothing of a path before the first wildcard, nor after the last: a host, some, or all.
-_WIDE = re.compile(r"(?:[^/]*//)?[^/]*(?:/[*?]*)*")
 _LAST_BEFORE_SURROGATES, _FIRST_BEHIND = 0xD7FF, 0xE000
 _LARGEST = "\U0010ffff"
-
-
-def is_wide(pattern: str) -> bool:
-    """Whether a pattern is blank, or covers the whole of a host."""
-    pattern = pattern.strip()
-    if not pattern:
-        return True
-    return ("*" in pattern or "?" in pattern) and _WIDE.fullmatch(pattern) is not None
 
 
 def fits(pattern: str, url: str) -> bool:

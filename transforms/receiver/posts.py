@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
-from tempfile import SpooledTemporaryFile
-from typing import IO, cast
+from typing import IO
 from xml.sax.saxutils import escape
 
 import msgspec
@@ -19,16 +18,12 @@ from schemas.delivery import Delivery, Door
 from schemas.errors import FormatError
 from schemas.feed import FEEDTYPES, FULL, INCREMENTAL
 from transforms.receiver import forms, results
+from transforms.receiver.groups import CAPACITY_BYTES
 from transforms.receiver.index import Index
 from transforms.receiver.request import RefusedError, Reply, Request
-from transforms.receiver.scenario import DISK_FULL
-from transforms.receiver.settings import REQUEST_BYTES_LIMIT
 from transforms.receiver.spool import FullError, Intake, Spool
-
-SUCCESS = b"Success"
-AT_CAPACITY = b"error: group db at capacity."
-CLEANUP = "cleanup"
-REPLACE = "replace"
+from transforms.receiver.words import AT_CAPACITY, DISK_FULL, SUCCESS
+from transforms.sources.spool import CLEANUP, REPLACE
 
 _GROUPSOURCES = ("groupsource", CLEANUP, REPLACE)
 _FIELDS = {
@@ -39,7 +34,6 @@ _FIELDS = {
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,249}", re.ASCII)
 _A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
 _KEPT_AGENT = 200
-_REPLY_IN_MEMORY_BYTES = 1 << 20
 _LOOK_BYTES = 1 << 20
 
 
@@ -100,7 +94,9 @@ class Posts:
                 )
                 return self._take[door](posted)
         except FullError:
-            return _data_refusal("FAIL") if door is Door.DATA else Reply(body=DISK_FULL.encode())
+            return (
+                _data_refusal(results.FAIL) if door is Door.DATA else Reply(body=DISK_FULL.encode())
+            )
 
     def _take_feed(self, posted: Posted) -> Reply:
         datasource = _name("datasource", posted.fields)
@@ -108,7 +104,7 @@ class Posts:
         _check_feedtype(feedtype, FEEDTYPES)
         _check_content(posted)
         self._keep(posted, datasource=datasource, feedtype=feedtype)
-        return Reply(body=SUCCESS)
+        return Reply(body=SUCCESS.encode())
 
     def _take_groups(self, posted: Posted) -> Reply:
         """Deployed clients name the groupsource in a field that says what becomes of it."""
@@ -123,11 +119,11 @@ class Posts:
         feedtype = posted.fields.get("feedtype") or INCREMENTAL
         _check_feedtype(feedtype, (FULL, INCREMENTAL))
         _check_content(posted)
-        if self._index.groups_bytes() + posted.intake.bytes > REQUEST_BYTES_LIMIT:
-            return Reply(body=AT_CAPACITY)
+        if self._index.groups_bytes() + posted.intake.bytes > CAPACITY_BYTES:
+            return Reply(body=AT_CAPACITY.encode())
         feedtype = REPLACE if given[0] == REPLACE else feedtype
         self._keep(posted, datasource=groupsource, feedtype=feedtype)
-        return Reply(body=SUCCESS)
+        return Reply(body=SUCCESS.encode())
 
     def _clean_up(self, posted: Posted, groupsource: str) -> Reply:
         if posted.intake.bytes:
@@ -137,32 +133,30 @@ class Posts:
         )
         self._spool.commit(delivery)
         self._arrived()
-        return Reply(body=SUCCESS)
+        return Reply(body=SUCCESS.encode())
 
     def _take_data(self, posted: Posted) -> Reply:
         profile = posted.fields.get("profile", "")
         if not profile or (self._profiles and profile not in self._profiles):
-            return _data_refusal("No Profile")
+            return _data_refusal(results.NO_PROFILE)
+        try:
+            result = self._result(posted, profile)
+        except FormatError:
+            return _data_refusal(results.NO_DATA)
         with ExitStack() as opened:
-            document = opened.enter_context(_new_document())
-            try:
-                self._write_result(posted, profile, document)
-            except FormatError:
-                return _data_refusal("NODATA")
+            opened.enter_context(result)
             self._keep(posted, profile=profile, refused=tuple(sorted(posted.refused_urls)))
             opened.pop_all()
-        return Reply(body=document, content_type="text/xml")
+        return Reply(body=result, content_type="text/xml")
 
-    def _write_result(self, posted: Posted, profile: str, document: IO[bytes]) -> None:
+    def _result(self, posted: Posted, profile: str) -> IO[bytes]:
         with posted.intake.open() as stream:
-            result = results.result(
+            return results.result(
                 stream,
                 refused_urls=posted.refused_urls,
                 is_held=partial(self._index.holds, profile=profile),
                 count_fitting=partial(self._index.count_fitting, profile=profile),
             )
-        result.write(document)
-        result.close()
 
     def _keep(self, posted: Posted, **fields: object) -> None:
         self._spool.commit(msgspec.structs.replace(posted.delivery, **fields), posted.intake)
@@ -215,11 +209,6 @@ def _first_held(intake: Intake, urls: frozenset[str]) -> str | None:
                 return spelt[match[1]]
             tail = (tail + block)[-kept:]
     return None
-
-
-def _new_document() -> IO[bytes]:
-    """Return a file for a reply, which is closed when that is sent."""
-    return cast(IO[bytes], SpooledTemporaryFile(_REPLY_IN_MEMORY_BYTES))
 
 
 def _data_refusal(status: str) -> Reply:

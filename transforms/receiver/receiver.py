@@ -3,15 +3,18 @@
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from schemas.delivery import JOURNAL
+from schemas.errors import ConfigError
 from transforms.receiver import scenario
 from transforms.receiver.doors import Doors
 from transforms.receiver.feeder import Feeder
+from transforms.receiver.history import History
 from transforms.receiver.index import Index
 from transforms.receiver.lookups import Lookups
 from transforms.receiver.overview import Overview
@@ -88,11 +91,12 @@ class Receiver:
         behaviours = scenario.load(Path(settings.scenario)) if settings.scenario else scenario.NONE
         spool = opened.enter_context(Spool(folder, min_free_bytes=settings.min_free_bytes))
         index = opened.enter_context(Index(folder / INDEX))
+        _check_order(index, spool)
         self._feeder = opened.enter_context(Feeder(index, folder))
+        history = History(self._backlog) if self._backlog else self._feeder.history
         posts = Posts(spool, index, arrived=self._feeder.arrived, profiles=settings.profiles)
-        backlog = self._backlog or self._feeder.backlog
-        overview = Overview(index, spool, backlog=backlog, notices=_notices(settings))
-        lookups = Lookups(index, backlog=backlog, show=lambda: overview.show(self.url))
+        overview = Overview(index, spool, history=history, notices=tuple(self._notices()))
+        lookups = Lookups(index, backlog=history.note, show=lambda: overview.show(self.url))
         started = time.monotonic()
         doors = Doors(
             settings,
@@ -104,9 +108,21 @@ class Receiver:
         self._server = Server(settings, doors.answer)
         opened.callback(self._server.stop, drain_seconds=DRAIN_SECONDS)
 
+    def _notices(self) -> Iterator[str]:
+        """Yield what must be known to who looks at the page."""
+        if self._settings.scenario is not None:
+            yield f"It misbehaves, as {Path(self._settings.scenario).name} tells it to."
+        if self._backlog is not None:
+            yield "It forwards what comes in: the backlog is what is not forwarded yet."
 
-def _notices(settings: ServeSettings) -> tuple[str, ...]:
-    """Return what must be known to who looks at the page."""
-    if settings.scenario is None:
-        return ()
-    return (f"It misbehaves, as {Path(settings.scenario).name} tells it to.",)
+
+def _check_order(index: Index, spool: Spool) -> None:
+    """Raise ConfigError for an index that knows of more than was delivered.
+
+    What comes next would have the ordinals of what the index has digested, and be passed over.
+    """
+    if index.applied > spool.ordinal:
+        raise ConfigError(
+            f"{index.path}: made of {index.applied} deliveries, {JOURNAL} has {spool.ordinal}; "
+            "remove it, and it is made again of what was delivered"
+        )

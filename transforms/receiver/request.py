@@ -28,6 +28,9 @@ _VERSIONS = (b"1.0", b"1.1")
 _ABSOLUTE = re.compile("^https?://[^/?]*", re.IGNORECASE)
 """How a target begins that was meant for a proxy; RFC 9112 wants it accepted."""
 
+_LINE_ENDS = b"\r\n"
+"""Some clients send them behind a body; RFC 9112 wants them passed over before a request."""
+
 _NO_PATIENCE = 0.001  # 0 would mean: do not wait, and raise something else
 
 
@@ -161,21 +164,22 @@ class Exchange:
 
     def answer(self, reply: Reply) -> None:
         """Send a reply; if the body of the request was not read to its end, it is the last."""
-        stream = reply.body
+        has_body = reply.status not in _BODILESS
+        stream = reply.body if has_body else b""
         size = len(stream) if isinstance(stream, bytes) else stream.seek(0, 2)
         headers = [
             ("Server", SERVER),
             ("Date", formatdate(usegmt=True)),
             ("Content-Type", reply.content_type),
-            ("Content-Length", str(size)),
+            *([("Content-Length", str(size))] if has_body else []),
+            *reply.headers,
         ]
-        headers += reply.headers
         headers += [] if self.is_whole else [("Connection", "close")]
         reason = HTTPStatus(reply.status).phrase if reply.status in _STATUSES else ""
         response = h11.Response(status_code=reply.status, headers=headers, reason=reason)
         pending = self._http.send(response) or b""  # one packet with the body, if that is small
         for block in _blocks_of(stream):
-            if not self._is_head:
+            if has_body and not self._is_head:
                 self._send(pending + (self._http.send(h11.Data(data=block)) or b""))
                 pending = b""
         self._send(pending + (self._http.send(h11.EndOfMessage()) or b""))
@@ -186,7 +190,7 @@ class Exchange:
 
     def _await_head(self, first_seconds: float) -> h11.Request | None:
         """Return the head, and keep what came behind it; None if not even its first byte comes."""
-        fed, self._ahead = len(self._ahead), self._feed(self._ahead)
+        fed, self._ahead = self._feed(self._ahead.lstrip(_LINE_ENDS)), b""
         due = self._clock() + (self._settings.head_seconds if fed else first_seconds)
         while (event := self._next_event()) is h11.NEED_DATA:
             try:
@@ -197,9 +201,9 @@ class Exchange:
                 raise RefusedError(408, _SLOW_HEAD) from exc
             if not block:
                 return None
-            due = due if fed else self._clock() + self._settings.head_seconds
-            fed += len(block)
-            self._feed(block)
+            if not fed and (block := block.lstrip(_LINE_ENDS)):
+                due = self._clock() + self._settings.head_seconds
+            fed += self._feed(block)
         if not isinstance(event, h11.Request):
             return None
         self._ahead = self._http.trailing_data[0]
@@ -207,10 +211,10 @@ class Exchange:
             raise RefusedError(431, _LONG_HEAD)
         return event
 
-    def _feed(self, block: bytes) -> bytes:
+    def _feed(self, block: bytes) -> int:
         if block:
             self._http.receive_data(block)
-        return b""
+        return len(block)
 
     def _next_event(self) -> object:
         try:
@@ -286,6 +290,7 @@ class _Patience:
 _SLOW_HEAD = "a head that does not come to its end; expected it at once"
 _LONG_HEAD = f"a head of more than {HEAD_BYTES} bytes; expected a shorter one"
 _SLOW_BODY = "expected the rest to come faster"
+_BODILESS = (204, 304)
 _STATUSES = frozenset(one.value for one in HTTPStatus)
 
 

@@ -7,8 +7,8 @@ the `DP` of its example, beside a Type D, is meant: we have it beside DP only, a
 """
 
 import re
-import weakref
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from tempfile import SpooledTemporaryFile
 from typing import IO, cast
 
@@ -38,23 +38,6 @@ _UNKNOWN = ("unknown-type", "no-type")
 _ITEM = b"<Item"
 _TYPE = re.compile(rb"<Type\s*>([^<]*)</Type")
 _MEMORY_BYTES = 1 << 20
-_BLOCK_BYTES = 1 << 16
-
-
-class Result:
-    """A reply that is ready: `rows` Items are answered in it, in `bytes` bytes."""
-
-    def __init__(self, stream: IO[bytes], *, rows: int) -> None:
-        self._stream = stream
-        self.rows = rows
-        self.bytes = stream.tell()
-        self.close = weakref.finalize(self, stream.close)
-
-    def write(self, out: IO[bytes]) -> None:
-        """Write the document."""
-        self._stream.seek(0)
-        while block := self._stream.read(_BLOCK_BYTES):
-            out.write(block)
 
 
 def result(
@@ -63,15 +46,15 @@ def result(
     refused_urls: frozenset[str] = frozenset(),
     is_held: Callable[[str], bool] = lambda url: True,
     count_fitting: Callable[[str], int] = lambda pattern: 0,
-) -> Result:
-    """Answer each Item of a document, in a temporary file; raise FormatError where there is none.
+) -> IO[bytes]:
+    """Return a temporary file that answers each Item; raise FormatError where there is none.
 
     `is_held` and `count_fitting` tell what an appliance holds before the document: what an Item
     adds is not known to a deletion further down.
     """
     answers = _Answers(refused_urls, is_held, count_fitting)
-    out = _new_document()
-    try:
+    with ExitStack() as opened:
+        out = opened.enter_context(SpooledTemporaryFile(_MEMORY_BYTES))
         out.write(_HEAD)
         rows = 0
         for answer in answers.read(stream):
@@ -80,19 +63,13 @@ def result(
         if not rows:
             raise FormatError("a document without Items; expected one or more")
         out.write(_end(rows))
-    except BaseException:
-        out.close()
-        raise
-    return Result(out, rows=rows)
+        opened.pop_all()
+    return cast(IO[bytes], out)
 
 
 def refusal(status: str) -> bytes:
     """Return the reply to a request of which nothing is taken."""
     return _HEAD + _answer(status) + _end(0)
-
-
-def _new_document() -> IO[bytes]:
-    return cast(IO[bytes], SpooledTemporaryFile(_MEMORY_BYTES))
 
 
 class _Answers:

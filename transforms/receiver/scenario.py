@@ -25,6 +25,7 @@ import yaml  # type: ignore[import-untyped]  # types would be one more package, 
 
 from schemas.delivery import Door
 from schemas.errors import ConfigError
+from transforms.receiver.words import DISK_FULL, INTERNAL_ERROR, UNAUTHORIZED
 from transforms.sources.yaml_keys import (
     Parser,
     like,
@@ -40,12 +41,10 @@ from transforms.sources.yaml_keys import (
 
 COUNT_DOOR = "getbacklogcount"
 DOORS = (*(door.value for door in Door), COUNT_DOOR)
-DISK_FULL = "Feed not accepted due to insufficient disk space. Contact Google for Work Support."
-"""What an appliance says then, with status 200."""
 
 Tear = Literal["", "at-once", "in-body", "before-reply"]
 
-_TEXTS = {500: "Internal Error", 401: "Error - Unauthorized Request"}
+_TEXTS = {500: INTERNAL_ERROR, 401: UNAUTHORIZED}
 _TEARS = tuple(filter(None, get_args(Tear)))
 _REQUESTS = re.compile(r"([1-9][0-9]*)(?:(-)([1-9][0-9]*)?)?", re.ASCII)
 _CONTENT_TYPE = re.compile(r"[!-~]+(?: [!-~]+)*")
@@ -134,8 +133,6 @@ class Scenario:
             held = [watch for watch in self._watches if watch.holds(name, now)]
             behaviour = next((one.behaviour for one in held if one.curve is None), _IN_ORDER)
             backlog = next((one.count(one.curve, now) for one in held if one.curve), None)
-        if door is None and behaviour.tear == "in-body":  # it has none
-            behaviour = msgspec.structs.replace(behaviour, tear="at-once")
         return msgspec.structs.replace(behaviour, backlog=backlog)
 
 

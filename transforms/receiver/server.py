@@ -18,6 +18,7 @@ from http import HTTPStatus
 from schemas.errors import ConfigError
 from transforms.receiver.request import Exchange, Line, RefusedError, Reply, Request, TornError
 from transforms.receiver.settings import ServeSettings
+from transforms.receiver.words import INTERNAL_ERROR
 
 Answer = Callable[[Request], Reply]
 """Answers a request; may raise RefusedError or TornError."""
@@ -31,8 +32,6 @@ KEEP_ALIVE_SECONDS = 15.0
 LINGER_SECONDS = 10.0
 LINGER_IDLE_SECONDS = 1.0
 LINGER_BYTES = 64 << 20
-INTERNAL_ERROR = b"Internal Error"
-"""What an appliance says when it does not know what happened."""
 
 _BACKLOG = 128
 _MOST_PORT = 65535
@@ -134,7 +133,7 @@ class Server:
             exchange.answer(reply)
             self._connections.rested()
             if exchange.is_over:
-                if not exchange.is_whole and reply.status != HTTPStatus.REQUEST_TIMEOUT:
+                if reply.status != HTTPStatus.REQUEST_TIMEOUT:
                     _linger(connection, line)
                 return
             ahead = exchange.ahead
@@ -155,7 +154,7 @@ class Server:
         except Exception:
             # Whatever it is, a defect or a disk that fails: the other clients are to be served.
             _log.exception("a request from %s cannot be answered", exchange.address)
-            return Reply(status=500, body=INTERNAL_ERROR)
+            return Reply(status=500, body=INTERNAL_ERROR.encode())
 
 
 class _Connections:
@@ -235,7 +234,7 @@ def _shut(connection: socket.socket) -> None:
 
 
 def _linger(connection: socket.socket, line: Line) -> None:
-    """Take a little more of what the client still sends.
+    """Take a little more of what the client still sends: the rest, or a line end too many.
 
     With unread bytes a close is a reset, and a reset may take the reply from the client before
     that has read it.

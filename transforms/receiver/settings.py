@@ -2,9 +2,9 @@
 
 import msgspec
 
+from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
+
 FEEDERGATE_PORT = 19900
-REQUEST_BYTES_LIMIT = 1_000_000_000
-"""A feed of this many bytes or more is refused, as an appliance does."""
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,6 +16,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     seconds: `idle_seconds` between two blocks of a request, `head_seconds` for a whole head;
     a body slower than `min_rate` bytes a second, past its first `grace_seconds`, is cut off.
     `scenario` is the path of a file that tells how to misbehave.
+
+    A feed of `max_request_bytes` or more is refused, as an appliance does.
     """
 
     spool: str

@@ -96,6 +96,11 @@ class Spool:
             os.close(self._lock)
 
     @property
+    def ordinal(self) -> int:
+        """That of the last delivery, 0 before the first."""
+        return self._journal.ordinal
+
+    @property
     def bytes(self) -> int:
         """How much all feeds have together."""
         return self._journal.feeds_bytes
@@ -111,9 +116,12 @@ class Spool:
             raise FullError
 
     def open_intake(self) -> "Intake":
-        """Return a new file for a feed that begins to come in."""
+        """Return a new file for a feed that begins to come in; raise FullError for want of room."""
         path = self.folder / "incoming" / f"{next(self._numbers)}.partial"
-        return Intake(path, check_room=self.check_room, disk=self._disk)
+        try:
+            return Intake(path, check_room=self.check_room, disk=self._disk)
+        except OSError as exc:
+            raise _full_or(exc) from exc
 
     def commit(self, delivery: Delivery, intake: "Intake | None" = None) -> Delivery:
         """Keep a feed, or what has none; return the delivery with its ordinal, path and size.

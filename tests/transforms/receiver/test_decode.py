@@ -63,6 +63,10 @@ def test_gzip_in_single_bytes_is_decompressed() -> None:
     assert b"".join(decompressed(blocks, "gzip")) == FEED
 
 
+def test_many_streams_of_gzip_take_no_time() -> None:
+    assert list(decompressed([gzip.compress(b"") * 50_000], "gzip")) == []
+
+
 def test_several_streams_of_gzip_are_one() -> None:
     both = gzip.compress(b"<a>") + gzip.compress(b"</a>")
     assert b"".join(decompressed([both], "gzip")) == b"<a></a>"

@@ -1,6 +1,5 @@
 """What became of each delivery, as the Feeds page and a test of resuming see it."""
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from rehearsal import DAY, NOON, Rehearsal, gsa_feed, item, membership, metadata, page, xmlgroups
 from schemas.delivery import Door
 from transforms.receiver.digest import Interrupted
-from transforms.receiver.held import Delivered, Fed, Status
+from transforms.receiver.held import Fed, Status
 
 
 @pytest.fixture
@@ -92,40 +91,8 @@ def test_a_delivery_that_is_being_digested_is_in_progress(held: Rehearsal) -> No
     assert (fed.status, fed.included, fed.finished_at) == (Status.IN_PROGRESS, 0, "")
 
 
-def test_deliveries_tell_the_digests_of_their_files(held: Rehearsal) -> None:
-    markup = gsa_feed(page("a"))
-    held.feed(markup, datasource="first", feedtype="full")
-    assert held.index.deliveries() == [
-        Delivered(
-            ordinal=1,
-            sha256=hashlib.sha256(markup.encode()).hexdigest(),
-            datasource="first",
-            feedtype="full",
-            bytes=len(markup),
-        )
-    ]
-
-
-def test_deliveries_can_be_asked_for_behind_an_ordinal(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")))
-    held.feed(gsa_feed(page("b")))
-    assert [one.ordinal for one in held.index.deliveries(after=1)] == [2]
-
-
-def test_a_feed_that_came_twice_was_accepted_twice(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")))
-    held.feed(gsa_feed(page("b")))
-    held.feed(gsa_feed(page("a")))
-    digest = hashlib.sha256(gsa_feed(page("a")).encode()).hexdigest()
-    assert held.index.accepted(digest) == 2
-
-
-def test_a_feed_that_never_came_was_not_accepted(held: Rehearsal) -> None:
-    assert held.index.accepted("00" * 32) == 0
-
-
-def test_what_is_in_progress_is_not_among_the_deliveries(held: Rehearsal) -> None:
+def test_what_is_in_progress_is_not_digested(held: Rehearsal) -> None:
     delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
     with pytest.raises(Interrupted):
         held.index.apply(delivery, held.spool, stopping=lambda: True)
-    assert (held.index.deliveries(), held.index.applied) == ([], 0)
+    assert held.index.applied == 0

@@ -1,6 +1,5 @@
-"""How a delivery is digested: its digest, its tally, and where it ends."""
+"""How a delivery is digested: its changes, its tally, and where it ends."""
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -37,18 +36,10 @@ def test_a_full_feed_begins_with_the_removal_of_what_was(held: Rehearsal) -> Non
     assert found == [("DELETE FROM documents WHERE datasource = ? AND profile = ''", ("s",))]
 
 
-def test_the_digest_is_that_of_the_whole_file(held: Rehearsal) -> None:
-    octets = gsa_feed(page("a")).encode() + b"\n<!-- behind the end -->\n"
-    delivery, tally = held.write(octets, datasource="s", feedtype="full"), Tally()
-    list(digest(delivery, held.spool, tally, stopping=never))
-    assert tally.sha256 == hashlib.sha256(octets).hexdigest()
-
-
-def test_the_digest_is_known_of_a_file_that_is_no_feed(held: Rehearsal) -> None:
-    delivery, tally = held.write(b"<html>" + b" " * 3_000_000, feedtype="full"), Tally()
+def test_what_is_no_feed_is_told(held: Rehearsal) -> None:
+    delivery = held.write(b"<html>" + b" " * 3_000_000, feedtype="full")
     with pytest.raises(FormatError):
-        list(digest(delivery, held.spool, tally, stopping=never))
-    assert tally.sha256 == hashlib.sha256(b"<html>" + b" " * 3_000_000).hexdigest()
+        list(digest(delivery, held.spool, Tally(), stopping=never))
 
 
 def test_included_and_refused_records_are_counted(held: Rehearsal) -> None:

@@ -24,7 +24,7 @@ from transforms.receiver.doors import Doors
 from transforms.receiver.index import Index
 from transforms.receiver.lookups import Lookups
 from transforms.receiver.posts import Posts
-from transforms.receiver.request import TornError
+from transforms.receiver.request import Request, TornError
 from transforms.receiver.scenario import Behaviour
 from transforms.receiver.spool import Spool
 
@@ -183,6 +183,32 @@ def test_a_connection_torn_in_the_body_leaves_half_of_it(house: House) -> None:
     with pytest.raises(TornError):
         house.doors(Behaviour(tear="in-body")).answer(request)
     assert (list(blocks), deliveries(house.folder)) == ([b"data=a"], [])
+
+
+@pytest.mark.parametrize("request_", [get("/getbacklogcount"), post("/xmlfeed", "")])
+def test_a_request_without_a_body_is_torn_at_once(request_: Request, house: House) -> None:
+    with pytest.raises(TornError):
+        house.doors(Behaviour(tear="in-body")).answer(request_)
+
+
+@pytest.mark.parametrize("host", ["", "127.0.0.1:19900", "[::1]:19900", "10.1.2.3", "localhost:1"])
+def test_a_page_is_shown_to_who_has_an_address_or_a_bare_name(host: str, house: House) -> None:
+    request = msgspec.structs.replace(get("/documents"), headers=(("host", host),))
+    assert house.doors().answer(request).status == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:19900", "127.0.0.1.evil.example"])
+def test_a_page_of_this_machine_is_not_shown_under_a_name_from_elsewhere(
+    host: str, house: House
+) -> None:
+    request = msgspec.structs.replace(get("/documents"), headers=(("host", host),))
+    words = f"Host: {host!r}; expected an address, or localhost"
+    assert refusal_of(house.doors(), request) == (403, words)
+
+
+def test_a_page_is_shown_under_any_name_to_those_that_the_receiver_is_open_to(house: House) -> None:
+    request = msgspec.structs.replace(get("/"), headers=(("host", "gsa.example.com:19900"),))
+    assert house.doors(host="::").answer(request).status == 200
 
 
 def test_a_connection_torn_before_the_reply_has_delivered(house: House) -> None:

@@ -64,7 +64,7 @@ def test_deliveries_are_digested_in_their_order(held: Rehearsal) -> None:
     delivered(held, page("a"))
     with Feeder(held.index, held.spool) as feeder:
         feeder.idle(ENOUGH_SECONDS)
-        assert [one.ordinal for one in held.index.deliveries()] == [1, 2, 3]
+        assert [one.ordinal for one in held.index.feeds()] == [3, 2, 1]
 
 
 def test_what_is_in_the_index_is_not_digested_again(held: Rehearsal) -> None:
@@ -124,13 +124,14 @@ def test_it_is_not_idle_while_something_waits(
 
 
 def test_the_backlog_is_noted_when_it_changes(held: Rehearsal) -> None:
-    times = iter([1.0, 2.0, 3.0])
-    feeder = Feeder(held.index, held.spool, now=lambda: next(times))
+    feeder = Feeder(held.index, held.spool)
     delivered(held, page("a"))
     feeder.arrived()
     delivered(held, page("b"))
     feeder.arrived()
-    assert held.index.backlog_history(0.0) == [(1.0, 1), (2.0, 2)]
+    with feeder:
+        feeder.idle(ENOUGH_SECONDS)
+    assert [count for _, count in feeder.history.since(0.0)] == [1, 2, 1, 0]
 
 
 def test_a_bad_delivery_does_not_end_it(held: Rehearsal) -> None:
@@ -232,6 +233,5 @@ def test_nothing_but_the_files_is_left_when_all_is_closed(tmp_path: Path) -> Non
     assert sorted(one.name for one in tmp_path.iterdir()) == [
         "001.xml",
         "deliveries.jsonl",
-        "index-backlog.db",
         "index.db",
     ]

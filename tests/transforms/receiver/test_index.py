@@ -23,8 +23,10 @@ from rehearsal import HOST, Rehearsal, gone, gsa_feed, item, metadata, page
 from runs import ROOT
 from schemas.delivery import Delivery
 from schemas.errors import ConfigError
+from transforms.receiver import index
+from transforms.receiver.digest import Interrupted
 from transforms.receiver.held import Status
-from transforms.receiver.index import Index, Interrupted
+from transforms.receiver.index import Index
 
 APPLY_AND_WAIT = """
 import sys
@@ -287,20 +289,6 @@ def test_what_a_pattern_names_is_counted_in_its_profile(held: Rehearsal) -> None
     assert held.index.count_fitting(f"{HOST}dir/*", profile="intranet") == 2
 
 
-def test_the_backlog_is_noted_while_a_delivery_is_digested(held: Rehearsal) -> None:
-    delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
-
-    noted = []
-
-    def note() -> bool:
-        held.index.note_backlog(5.0, 3)
-        noted.append(held.index.backlog_history(0.0)[0])
-        return False
-
-    held.index.apply(delivery, held.spool, stopping=note)
-    assert noted[0] == (5.0, 3)
-
-
 def test_a_file_that_is_no_index_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     path.write_bytes(b"not a database, but long enough to be looked at" * 99)
@@ -321,6 +309,20 @@ def test_a_database_of_others_is_left_alone(tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"{path}: something else, or of another version; expected an index of version 1; remove"
         " it, and it is made again of what was delivered"
+    )
+
+
+def test_an_index_that_cannot_be_written_is_not_called_another_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "_WAIT_SECONDS", 0)
+    path = tmp_path / "index.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(ConfigError) as caught:
+            Index(path)
+    assert str(caught.value) == (
+        f"{path}: database is locked; expected a folder where it can be written"
     )
 
 

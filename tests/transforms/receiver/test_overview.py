@@ -6,6 +6,7 @@ import pytest
 
 from schemas.delivery import Delivery, Door
 from transforms.receiver import page
+from transforms.receiver.history import History
 from transforms.receiver.index import Index
 from transforms.receiver.overview import Overview
 from transforms.receiver.spool import Spool
@@ -14,6 +15,13 @@ POSTED = Delivery(ordinal=0, door=Door.FEED, path=None, bytes=0, datasource="s",
 FEED = (
     b'<gsafeed><group><record url="http://h/1" mimetype="text/plain"><content>a</content></record>'
     b"</group></gsafeed>"
+)
+GROUPS = Delivery(
+    ordinal=0, door=Door.GROUPS, path=None, bytes=0, datasource="ldap", feedtype="full"
+)
+GROUPS_FEED = (
+    b'<xmlgroups><membership><principal scope="GROUP">staff</principal><members/></membership>'
+    b"</xmlgroups>"
 )
 NOON = 1_800_000_000.0
 
@@ -32,10 +40,15 @@ def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> page.View:
         with spool.open_intake() as intake:
             intake.write(FEED)
             index.apply(spool.commit(POSTED, intake), tmp_path)
-        index.note_backlog(NOON - 7200, 9)
-        index.note_backlog(NOON - 120, 3)
+        with spool.open_intake() as intake:
+            intake.write(GROUPS_FEED)
+            index.apply(spool.commit(GROUPS, intake), tmp_path)
+        moments = iter([NOON - 7200, NOON - 120, NOON + 1])
+        history = History(iter([9, 3, 2]).__next__, now=moments.__next__)
+        history.note()
+        history.note()
         overview = Overview(
-            index, spool, backlog=lambda: 2, notices=("It rehearses.",), now=lambda: NOON
+            index, spool, history=history, notices=("It rehearses.",), now=lambda: NOON
         )
         assert overview.show("http://h:19900") == b"<html>"
     return views[0]
@@ -46,16 +59,17 @@ def test_the_page_is_of_now(view: page.View) -> None:
 
 
 def test_the_backlog_is_shown_with_that_of_the_last_hour(view: page.View) -> None:
-    assert (view.backlog, view.history) == (2, ((120.0, 3),))
+    assert (view.backlog, view.history) == (2, ((120.0, 3), (0, 2)))
 
 
-def test_feeds_and_documents_are_shown(view: page.View) -> None:
-    assert [(one.ordinal, one.included) for one in view.feeds] == [(1, 1)]
+def test_feeds_documents_and_groups_are_shown(view: page.View) -> None:
+    assert [(one.ordinal, one.included) for one in view.feeds] == [(2, 1), (1, 1)]
+    assert view.groups == 1
     assert [(one.datasource, one.documents) for one in view.totals] == [("s", 1)]
 
 
 def test_the_disk_is_shown(view: page.View) -> None:
-    assert view.spool_bytes == 110
+    assert view.spool_bytes == 210
     assert view.free_bytes > 0
 
 

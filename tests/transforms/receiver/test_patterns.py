@@ -1,4 +1,4 @@
-"""Patterns of urls: what they name, and which of them name too much."""
+"""Which urls patterns name."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.receiver.patterns import behind, fits, is_wide, literal_prefix
+from transforms.receiver.patterns import behind, fits, literal_prefix
 
 
 @pytest.mark.parametrize(
@@ -52,25 +52,6 @@ def test_patterns_name_what_a_regular_expression_does(pattern: str, url: str) ->
 
 def test_many_stars_take_no_time() -> None:
     assert not fits("*a" * 200 + "*b", "a" * 5000)
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    ["", "  ", "*", "?*", "http://*", "http://h/*", "http://h/**/?", "*://*/*", "*h", "h/*", "//*"],
-)
-def test_a_pattern_without_part_of_a_path_is_wide(pattern: str) -> None:
-    assert is_wide(pattern)
-
-
-@pytest.mark.parametrize(
-    "pattern", ["http://h/", "http://h/a*", "http://h/*/a", "http://h/dir/*", "*/a", "h"]
-)
-def test_a_pattern_with_part_of_a_path_is_not_wide(pattern: str) -> None:
-    assert not is_wide(pattern)
-
-
-def test_a_long_pattern_is_judged_in_no_time() -> None:
-    assert not is_wide(" " * 50_000 + "x/" * 50_000 + "x*")
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,45 @@ def test_the_page_warns_of_a_scenario(tmp_path: Path) -> None:
     assert b"It misbehaves, as disk-full.yaml tells it to." in page
 
 
+def test_the_page_tells_that_a_gateway_forwards(tmp_path: Path) -> None:
+    settings = ServeSettings(spool=str(tmp_path), port=0, min_free_bytes=0)
+    with Receiver(settings, backlog=lambda: 12) as receiver:
+        page = say(receiver.port, get("/"), method="GET").body
+    assert b"It forwards what comes in: the backlog is what is not forwarded yet." in page
+
+
+def test_groups_are_counted_on_the_page(tmp_path: Path) -> None:
+    groups = b'<xmlgroups><membership><principal scope="GROUP">g</principal><members/></membership>'
+    body = part(b"groupsource", b"s") + part(b"data", groups + b"</xmlgroups>") + b"--<<--\r\n"
+    with receiving(tmp_path) as receiver:
+        say(receiver.port, post("/xmlgroups", body, kind=KIND))
+        assert receiver.idle(20)
+        page = say(receiver.port, get("/"), method="GET").body
+    assert b"<dt>Groups held</dt><dd>1</dd>" in page
+
+
+def test_an_index_of_another_spool_is_told(tmp_path: Path) -> None:
+    with receiving(tmp_path / "a") as receiver:
+        say(receiver.port, push(feed(1)))
+        assert receiver.idle(20)
+    (tmp_path / "b").mkdir()
+    path = (tmp_path / "a" / "index.db").rename(tmp_path / "b" / "index.db")
+    with pytest.raises(ConfigError) as caught:
+        Receiver(ServeSettings(spool=str(tmp_path / "b"), port=0)).__enter__()
+    assert str(caught.value) == (
+        f"{path}: made of 1 deliveries, deliveries.jsonl has 0; remove it, and it is made again of"
+        " what was delivered"
+    )
+
+
+def test_an_index_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    with receiving(tmp_path) as receiver:
+        say(receiver.port, push(feed(1)))
+    (tmp_path / "index.db").unlink()
+    with receiving(tmp_path) as receiver:
+        assert urls(receiver) == ["http://h/1"]
+
+
 def test_a_scenario_is_played(tmp_path: Path) -> None:
     rules = "- {requests: 1, disk_full: true}\n- {requests: 2, tear: before-reply}\n"
     with receiving(tmp_path / "spool", scenario=told(tmp_path / "a.yaml", rules)) as receiver:

@@ -1,6 +1,7 @@
 """What a Thunderstone appliance replies to data, as its manual has it."""
 
 from io import BytesIO
+from typing import IO
 
 import pytest
 from lxml import etree
@@ -18,9 +19,13 @@ TAIL = VERSION + b"</ThunderstoneReplicationResult>\n"
 
 
 def reply(*items: str, **options: object) -> bytes:
-    out = BytesIO()
-    result(BytesIO(data(*items).encode()), **options).write(out)  # type: ignore[arg-type]
-    return out.getvalue()
+    return read(result(BytesIO(data(*items).encode()), **options))  # type: ignore[arg-type]
+
+
+def read(stream: IO[bytes]) -> bytes:
+    with stream:
+        stream.seek(0)
+        return stream.read()
 
 
 def results_of(*items: str, **options: object) -> list[dict[str, str | None]]:
@@ -39,18 +44,6 @@ def test_each_item_is_answered_in_its_order() -> None:
         b"<ItemResult><rid>000000000</rid><Type>D</Type><Status>OK</Status></ItemResult>\n"
         b"<Rows>3</Rows>\n" + TAIL
     )
-
-
-def test_the_result_tells_its_rows_and_its_bytes() -> None:
-    found = result(BytesIO(data(item("I", "a"), item("I", "b")).encode()))
-    assert (found.rows, found.bytes) == (2, len(reply(item("I", "a"), item("I", "b"))))
-
-
-def test_a_result_can_be_written_twice() -> None:
-    found, out = result(BytesIO(data(item("I", "a")).encode())), BytesIO()
-    found.write(out)
-    found.write(out)
-    assert out.getvalue() == 2 * reply(item("I", "a"))
 
 
 def test_the_update_of_the_indexes_is_answered() -> None:
@@ -146,8 +139,8 @@ def test_text_between_items_is_no_row() -> None:
 
 
 def test_a_document_without_its_end_is_answered_as_far_as_it_goes() -> None:
-    torn = (DATA_HEAD + item("I", "a")).encode()
-    assert result(BytesIO(torn)).rows == 1
+    torn = BytesIO((DATA_HEAD + item("I", "a")).encode())
+    assert b"<Rows>1</Rows>" in read(result(torn))
 
 
 @pytest.mark.parametrize("document", [data(), DATA_HEAD, f"{DATA_HEAD}stray</x>"])
@@ -171,7 +164,5 @@ def test_a_request_of_which_nothing_is_taken_has_a_status_and_no_rows(status: by
 
 
 def test_a_long_document_is_answered_from_a_file() -> None:
-    found = result(BytesIO(data(item("I", "a") * 20_000).encode()))
-    out = BytesIO()
-    found.write(out)
-    assert (found.rows, out.getvalue().count(b"<ItemResult>")) == (20_000, 20_000)
+    found = reply(item("I", "a") * 20_000)
+    assert (found.count(b"<ItemResult>"), found.count(b"<Rows>20000</Rows>")) == (20_000, 1)

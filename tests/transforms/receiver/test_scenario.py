@@ -273,10 +273,6 @@ class TestWhatHappensThen:
     def test_a_rule_says_it(self, tmp_path: Path, said: str, expected: Behaviour) -> None:
         assert met(loaded(tmp_path, f"- {{{said}}}"), FEED) == [expected]
 
-    def test_a_request_without_a_body_is_torn_at_once(self, tmp_path: Path) -> None:
-        scenario = loaded(tmp_path, "- {tear: in-body}")
-        assert met(scenario, COUNT, FEED) == [Behaviour(tear="at-once"), Behaviour(tear="in-body")]
-
     def test_urls_are_refused_where_documents_come_in(self, tmp_path: Path) -> None:
         scenario = loaded(tmp_path, "- {refuse_urls: ['http://a/', 'http://b/']}")
         urls = frozenset({"http://a/", "http://b/"})

@@ -2,7 +2,6 @@ import hashlib
 import io
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from email.utils import parsedate_to_datetime
 import msgspec
 import pytest
 
+import appliance_sockets
 from schemas.errors import ConfigError
 from talk import Talk, get, is_reset, post, say
 from transforms.receiver.request import RefusedError, Reply, Request, TornError
@@ -67,13 +67,8 @@ def plain_answer(port: int) -> bytes:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """Return the paths of a certificate of 127.0.0.1 and of its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    certificate, key = str(folder / "certificate.pem"), str(folder / "key.pem")
-    asked = ["-subj", "/CN=receiver", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    made = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key]
-    command = ["openssl", "req", "-x509", *made, "-out", certificate, *asked]
-    subprocess.run(command, check=True, capture_output=True)
-    return certificate, key
+    path, key = appliance_sockets.certificate(tmp_path_factory.mktemp("tls"))
+    return str(path), str(key)
 
 
 def test_a_body_with_a_length_is_read() -> None:
@@ -157,6 +152,20 @@ def test_a_client_that_wants_no_more_is_let_go(head: bytes) -> None:
         assert (heard.body, heard.headers["connection"], talk.ends()) == (b"<a/>", "close", True)
 
 
+def test_line_ends_before_a_request_are_passed_over() -> None:
+    with serving() as server, Talk(server.port) as talk:
+        talk.send(b"\r\n" + post("/", b"<a/>") + b"\r\n")
+        first = talk.hear().body
+        talk.send(b"\r\n" + post("/", b"<b/>"))
+        assert [first, talk.hear().body] == [b"<a/>", b"<b/>"]
+
+
+def test_more_than_a_body_does_not_take_the_answer_from_who_wants_no_more() -> None:
+    with serving() as server, Talk(server.port) as talk:
+        talk.send(b"POST / HTTP/1.0\r\nContent-Length: 4\r\n\r\n<a/>\r\n")
+        assert (talk.hear().body, talk.ends()) == (b"<a/>", True)
+
+
 def test_a_client_that_waits_is_told_to_go_on() -> None:
     with serving() as server, Talk(server.port) as talk:
         talk.send(post("/", b"<a/>", headers="Expect: 100-continue\r\n").removesuffix(b"<a/>"))
@@ -219,6 +228,18 @@ def test_a_head_has_the_length_of_what_it_does_not_send() -> None:
 def test_the_status_of_a_scenario_needs_no_name() -> None:
     with serving(lambda request: Reply(status=599)) as server:
         assert say(server.port, post("/", b"")).status == 599
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_an_answer_that_has_no_body_sends_none(status: int) -> None:
+    def answer(request: Request) -> Reply:
+        return Reply(status=status, body=b"text")
+
+    with serving(answer) as server, Talk(server.port) as talk:
+        talk.send(get("/", headers="Connection: close\r\n"))
+        head = talk.socket.makefile("rb").read()
+    assert head.endswith(b"\r\n\r\n")
+    assert b"Content-Length" not in head
 
 
 def test_a_torn_answer_is_a_reset() -> None:

@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -224,6 +225,18 @@ def test_a_disk_that_is_full_all_the_same_is_told(tmp_path: Path) -> None:
         os.close(full)
         with pytest.raises(FullError):
             intake.write(b"<gsafeed/>")
+
+
+def test_a_disk_without_room_for_one_more_name_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Spool(tmp_path) as spool:
+        monkeypatch.setattr(os, "open", refuse)
+        with pytest.raises(FullError):
+            spool.open_intake()
 
 
 def test_a_journal_without_room_keeps_nothing_of_the_feed(
