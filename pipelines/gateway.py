@@ -1,51 +1,54 @@
 """What a receiver takes, converted and pushed to another appliance as it comes.
 
-Each delivery is a small run of its own in `SPOOL/forward/`, converted as `convert` does and pushed
-as `push` does, strictly in the order of arrival. What cannot be forwarded now is tried again, and
-holds back all behind it: the backlog that the receiver reports grows with it, so that clients slow
+Each datasource, groupsource and profile has a lane of its own, strictly in the order of arrival.
+What cannot be forwarded now is tried again, and holds back what is behind it in its lane; the
+others go on. The backlog that the receiver reports is what is not forwarded, so that clients slow
 down by themselves.
 """
 
+import logging
+import math
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from pipelines.forward import FORWARD, Forwarder, Voice, name
+from pipelines.forwarded import FORWARDED, Forwarded, Ledger
 from pipelines.options import ConvertOptions
-from pipelines.publish import publish
-from pipelines.push import folder_of, read_manifest, settle
-from pipelines.settings import check_account, settings_of
-from schemas.account import Chunk, merge
 from schemas.delivery import Delivery, Door
-from schemas.errors import FeedferryError, TargetError
-from schemas.feed import FULL
-from transforms.convert import convert
-from transforms.sinks.files import whole_file
-from transforms.sinks.push import replies_gsa
-from transforms.sinks.push.model import Kind, Meaning
+from schemas.errors import ConfigError, FeedferryError, StoppedError
+from transforms.sinks.push.model import Kind
 from transforms.sinks.push.pace import Stop
-from transforms.sinks.push.push import Places, Pusher
+from transforms.sinks.push.push import Pusher
 from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.sinks.push.watch import Watch
-from transforms.sources.files import cut_file
-from transforms.sources.spool import CLEANUP, REPLACE, Selection, read_deliveries, spans_of
-
-FORWARD = "forward"
-"""Folder of a spool where what is forwarded stands, a run for each delivery."""
-
-FORWARDED = "forwarded"
-"""Its file that holds the ordinal of the last delivery that needs nothing more."""
+from transforms.sources.spool import name_of, read_deliveries
 
 FIRST_PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 300.0
+DRAIN_SECONDS = 30.0
+"""How long a delivery that is under way may take when the gateway stops."""
+
+UPDATE_SECONDS = 60.0
+"""Thunderstone's search indexes are updated no more often."""
 
 _LOOK_SECONDS = 1.0
-_TO = {
-    Kind.FEEDERGATE: {Door.FEED: "gsa-feed", Door.GROUPS: "gsa-groups", Door.DATA: "gsa-feed"},
-    Kind.RECVDATA: {Door.FEED: "thunderstone", Door.DATA: "thunderstone"},
-}
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Lane:
+    """What waits of one datasource, and until when it is held back, by the monotonic clock."""
+
+    waiting: deque[Delivery] = field(default_factory=deque)
+    failed: int = 0
+    until: float = 0.0
 
 
 class Gateway:
@@ -59,126 +62,143 @@ class Gateway:
         spool: Path,
         options: ConvertOptions,
         settings: PushSettings,
-        *,
-        tell: Callable[[str], None],
+        voice: Voice,
     ) -> None:
         self._spool = spool
-        self._folder = spool / FORWARD
-        self._options = options
-        self._settings = replace(settings, keep=Keep.REFUSED, max_wait_seconds=None)
-        self._tell = tell
+        self._settings = replace(
+            settings,
+            keep=Keep.REFUSED,
+            max_wait_seconds=None,
+            can_empty=True,
+            update_index=False,
+        )
+        self._tell, self._remark = voice
+        self._forwarder = Forwarder(spool, options, self._settings, voice)
         self._stop = Stop()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._work, name="gateway", daemon=True)
         self._lock = threading.Lock()
-        self._waiting: deque[Delivery] = deque()
-        self._last = self._read_last()
-        self._seen = self._last
+        self._lanes: dict[tuple[Door, str], _Lane] = {}
+        self._seen = 0
+        self._is_stale = False
+        self._updated = -math.inf
 
     def __enter__(self) -> "Gateway":
-        self._folder.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            self._forwarder.sweep(self._ledger)
+            self._is_stale = self._ledger.settled > 0  # it may have ended before it was updated
+            if self._ledger.set_aside:
+                self._remark(f"{self._ledger.set_aside} deliveries are set aside so far")
         self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._ending.set()
         self._stop.drain()
-        self._thread.join()
+        self._thread.join(DRAIN_SECONDS)
+        if self._thread.is_alive():  # as if killed: receipts say what is to be sent again
+            self._tell("what is under way has no answer yet; it is sent again at the next start")
+        else:
+            self._ledger.close()
 
     def backlog(self) -> int:
         """How many deliveries are not forwarded yet."""
         with self._lock:
-            for delivery in read_deliveries(self._spool, after=self._seen):
-                self._waiting.append(delivery)
-                self._seen = delivery.ordinal
-            return len(self._waiting)
+            self._look()
+            return sum(len(lane.waiting) for lane in self._lanes.values())
+
+    @cached_property
+    def _ledger(self) -> Ledger:
+        """Opened when the receiver has the spool, so that no other gateway writes it."""
+        ledger = Ledger(self._spool / FORWARD / FORWARDED)
+        self._seen = ledger.settled
+        return ledger
+
+    def _look(self) -> None:
+        """Put what has come into its lane."""
+        ledger = self._ledger
+        for delivery in read_deliveries(self._spool, after=self._seen):
+            if not ledger.is_settled(delivery.ordinal):
+                lane = self._lanes.setdefault((delivery.door, name_of(delivery)), _Lane())
+                lane.waiting.append(replace(delivery, at="", client="", user_agent=""))
+            self._seen = delivery.ordinal
 
     def _work(self) -> None:
-        failed = 0
         while not self._ending.is_set():
-            begun = self._last
             try:
-                with Pusher(self._settings, stop=self._stop, watch=Watch(self._tell)) as pusher:
+                with Pusher(self._settings, stop=self._stop, watch=Watch(self._remark)) as pusher:
                     self._follow(pusher)
             except (FeedferryError, OSError) as exc:
-                failed = 0 if self._last > begun else failed + 1
-                pause = min(FIRST_PAUSE_SECONDS * 2 ** min(failed, 10), LONGEST_PAUSE_SECONDS)
-                self._tell(f"not forwarded: {exc}; tried again in {pause:.0f} s")
+                pause = FIRST_PAUSE_SECONDS
+                self._tell(f"nothing is forwarded: {exc}; tried again in {pause:.0f} s")
                 self._ending.wait(pause)
-                self._stop = Stop()
+            self._stop = Stop()
 
     def _follow(self, pusher: Pusher) -> None:
-        """Forward what there is and what comes, until it is told to end."""
-        while not self._ending.wait(0 if self.backlog() else _LOOK_SECONDS):
-            if self._waiting:
-                delivery = self._waiting[0]
-                self._forward(delivery, pusher)
-                self._note(delivery.ordinal)
+        """Forward what there is and what comes, until it is told to end or a push was ended."""
+        while not (self._ending.is_set() or self._stop.is_drained):
+            lane = self._next()
+            if lane is None:
+                self._update_index(pusher)
+                self._ending.wait(_LOOK_SECONDS)
+            else:
+                self._forward(lane, pusher)
 
-    def _forward(self, delivery: Delivery, pusher: Pusher) -> None:
-        to_format = _TO[self._settings.appliance.kind].get(delivery.door)
-        if to_format is None:
-            self._tell(f"{_name(delivery)}: groups, which Thunderstone has no place for; left out")
-        elif delivery.feedtype == CLEANUP:
-            self._clean_up(delivery, pusher)
-        else:
-            self._push(delivery, self._convert(delivery, to_format), pusher)
+    def _update_index(self, pusher: Pusher) -> None:
+        """Let what Thunderstone got be found: when nothing waits, and not too often."""
+        is_due = time.monotonic() >= self._updated + UPDATE_SECONDS
+        if self._is_stale and is_due and self._settings.appliance.kind is Kind.RECVDATA:
+            pusher.update_index(self._spool / FORWARD)
+            self._is_stale, self._updated = False, time.monotonic()
 
-    def _clean_up(self, delivery: Delivery, pusher: Pusher) -> None:
-        verdict = replies_gsa.judge(pusher.wire.cleanup(delivery.datasource))
-        if verdict.meaning is not Meaning.ACCEPTED:
-            raise TargetError(f"{_name(delivery)}: {verdict.message}")
-
-    def _convert(self, delivery: Delivery, to_format: str) -> Path:
-        """Make a run of a delivery, unless it stands; return its folder."""
-        output = self._folder / f"{delivery.ordinal:012d}"
-        if (output / "report.json").exists():
-            return output
-        work = output / ".work"
-        work.mkdir(parents=True, exist_ok=True)
-        options = replace(self._options, output=str(output), to_format=to_format)
-        if delivery.door is Door.DATA and to_format == "gsa-feed":
-            options = replace(options, datasource=delivery.profile)
-        settings = settings_of(options, (), work, {})
-        [span] = spans_of(
-            Selection(deliveries=(delivery,)), source=str(self._spool), root=str(self._spool)
-        )
-        parts = cut_file(span, span_bytes=options.span_bytes)
-        account = merge(convert(part, settings) for part in parts)
-        check_account(account)
-        report = publish(account, settings, output=output, spans=[span])
-        if report.exit_code:
-            self._tell(f"{_name(delivery)}: {report.account.rejected} rejected, in {output}")
-        return output
-
-    def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> None:
-        chunks = [_restated(chunk, delivery) for chunk in read_manifest(root)]
-        folder = folder_of(root, self._settings)
-        pushed = pusher.push(chunks, Places(root=root, folder=folder))
-        settle(root, pushed, self._settings)
-        if pushed.stopped is not None:
-            raise TargetError(f"{_name(delivery)}: {pushed.stopped}")
-        refused = sum(fate.refused for fate in pushed.fates)
-        if refused:
-            self._tell(f"{_name(delivery)}: {refused} records refused, in {root}/rejects/")
-
-    def _read_last(self) -> int:
-        path = self._folder / FORWARDED
-        return int(path.read_text()) if path.exists() else 0
-
-    def _note(self, ordinal: int) -> None:
-        with whole_file(self._folder / FORWARDED) as stream:
-            stream.write(b"%d\n" % ordinal)
-        self._last = ordinal
+    def _next(self) -> _Lane | None:
+        """Return the lane of what came first, of those that are not held back."""
         with self._lock:
-            self._waiting.popleft()
+            self._look()
+            now = time.monotonic()
+            free = (lane for lane in self._lanes.values() if lane.until <= now)
+            return min(free, key=lambda lane: lane.waiting[0].ordinal, default=None)
 
+    def _forward(self, lane: _Lane, pusher: Pusher) -> None:
+        delivery = lane.waiting[0]
+        try:
+            forwarded = self._forwarder.forward(delivery, pusher)
+            self._settle(lane, delivery, forwarded)
+        except Exception as exc:  # whatever it is, the other lanes are to go on
+            self._hold(lane, delivery, exc)
+        else:
+            self._forwarder.clear(delivery.ordinal)
 
-def _restated(chunk: Chunk, delivery: Delivery) -> Chunk:
-    """Groups that replace those of their source, and no others, are sent so again."""
-    is_replaced = delivery.feedtype == REPLACE and chunk.feedtype == FULL
-    return replace(chunk, feedtype=REPLACE) if is_replaced else chunk
+    def _settle(self, lane: _Lane, delivery: Delivery, forwarded: Forwarded) -> None:
+        with self._lock:
+            lane.waiting.popleft()
+            first = min(
+                (one.waiting[0].ordinal for one in self._lanes.values() if one.waiting),
+                default=self._seen + 1,
+            )
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            try:
+                self._ledger.note(replace(forwarded, settled=first - 1, at=now))
+            except OSError:
+                lane.waiting.appendleft(delivery)
+                raise
+            lane.failed = 0
+            self._is_stale = True
+            if not lane.waiting:
+                del self._lanes[delivery.door, name_of(delivery)]
 
-
-def _name(delivery: Delivery) -> str:
-    return f"delivery {delivery.ordinal} of {delivery.datasource or delivery.profile!r}"
+    def _hold(self, lane: _Lane, delivery: Delivery, exc: Exception) -> None:
+        """Leave a lane alone for a while, or until somebody has said what is to be."""
+        if self._ending.is_set():
+            return
+        found = str(exc)
+        if not isinstance(exc, (FeedferryError, OSError)):
+            _log.exception("delivery %s cannot be forwarded", delivery.ordinal)
+            found = repr(exc)
+        pause = min(FIRST_PAUSE_SECONDS * 2 ** min(lane.failed, 10), LONGEST_PAUSE_SECONDS)
+        again = f"tried again in {pause:.0f} s"
+        if isinstance(exc, (StoppedError, ConfigError)):
+            pause, again = math.inf, "tried again when the gateway is started again"
+        lane.failed += 1
+        lane.until = time.monotonic() + pause
+        self._tell(f"{name(delivery)}: {found}; held back, with all of it that is behind; {again}")

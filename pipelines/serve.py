@@ -4,13 +4,15 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 import msgspec
 
+from pipelines.forward import Voice
 from pipelines.gateway import Gateway
 from pipelines.options import ConvertOptions
-from pipelines.push_options import parse_push_to, push_settings
+from pipelines.push_options import appliance_of, parse_appliance, parse_push_to, push_settings
 from pipelines.signals import draining
 from pipelines.words import parse_count, parse_fields, parse_size, parse_word
 from schemas.errors import ConfigError
@@ -20,6 +22,8 @@ from transforms.receiver.settings import ServeSettings
 LOOPBACK = ("127.0.0.0/8", "::1")
 
 _MOST_PORTS = 65535
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+_ENDLESS = {"deadline": "--deadline", "max_wait": "--max-wait"}
 _STOPPING = "feedferry: what is under way is finished; once more ends at once"
 
 
@@ -31,6 +35,7 @@ def run(words: Mapping[str, object]) -> int:
     with ExitStack() as opened:
         receiver = opened.enter_context(_receiver(settings, gateway))
         if gateway is not None:
+            _refuse_itself(settings, receiver, words)
             opened.enter_context(gateway)
         opened.enter_context(draining(receiver.stop, said=None if is_quiet else _STOPPING))
         click.echo(receiver.url)
@@ -55,12 +60,28 @@ def parse_serve(words: Mapping[str, object]) -> ServeSettings:
 
 def _gateway(settings: ServeSettings, words: Mapping[str, object]) -> Gateway | None:
     appliance = parse_push_to(words, flag="--forward")
-    if appliance is None:
-        return None
     losses = words.get("accept_loss")
-    accepted = parse_fields(losses) if isinstance(losses, str) else frozenset[str]()
-    options = ConvertOptions(inputs=(), output="", to_format="", accept_loss=accepted)
-    return Gateway(Path(settings.spool), options, push_settings(appliance), tell=_tell)
+    if appliance is None:
+        if losses is not None:
+            raise ConfigError("--accept-loss: of no appliance; expected --forward URL beside it")
+        return None
+    for name, flag in _ENDLESS.items():
+        if words.get(name) is not None:
+            raise ConfigError(f"{flag}: not for a gateway, which goes on until it is stopped")
+    options = ConvertOptions(
+        inputs=(), output="", to_format="", accept_loss=_parse_losses(losses or "")
+    )
+    voice = Voice(tell=_tell, remark=_keep_still if words.get("verbosity") == -1 else _tell)
+    return Gateway(Path(settings.spool), options, push_settings(appliance), voice)
+
+
+def _refuse_itself(
+    settings: ServeSettings, receiver: Receiver, words: Mapping[str, object]
+) -> None:
+    """Raise ConfigError for a gateway that would take for ever what it forwards itself."""
+    target = urlsplit(appliance_of(parse_appliance(words, flag="--forward")).url)
+    if target.port == receiver.port and target.hostname in (*_THIS_MACHINE, settings.host):
+        raise ConfigError(f"--forward {words['url']}: where it listens itself; expected another")
 
 
 def _receiver(settings: ServeSettings, gateway: Gateway | None) -> Receiver:
@@ -69,8 +90,19 @@ def _receiver(settings: ServeSettings, gateway: Gateway | None) -> Receiver:
     return Receiver(settings, backlog=gateway.backlog)
 
 
+def _parse_losses(losses: object) -> frozenset[str]:
+    try:
+        return parse_fields(str(losses)) if losses else frozenset()
+    except ConfigError as exc:
+        raise ConfigError(f"--accept-loss: {exc}") from exc
+
+
 def _tell(line: str) -> None:
     click.echo(line, err=True)
+
+
+def _keep_still(line: str) -> None:
+    """For a gateway that is to be quiet."""
 
 
 def _parse_port(text: str) -> int:

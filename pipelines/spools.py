@@ -28,6 +28,7 @@ from transforms.sources.spool import (
     spans_of,
     write_selection,
 )
+from transforms.sources.spool_look import look
 
 _FOLDERS = ("feeds", "incoming")
 """Folders of a spool; with a journal beside it, either shows what it is."""
@@ -92,7 +93,8 @@ def cut_spool(span: Span, spool: Spool, path: Path) -> Iterator[Span]:
 
 
 def _selected(spool: Spool) -> Selection:
-    return select(read_deliveries(Path(spool.root)), spool)
+    deliveries = tuple(read_deliveries(Path(spool.root)))
+    return select(deliveries, spool, look(deliveries, Path(spool.root)))
 
 
 def _check_erased(selection: Selection, options: ConvertOptions) -> None:

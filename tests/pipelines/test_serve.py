@@ -1,3 +1,5 @@
+import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,3 +54,41 @@ def test_a_flag_of_the_gateway_alone_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         run({"spool": "spool", "window": "20:00-06:00"})
     assert str(caught.value) == "--window: of no appliance; expected --forward URL beside it"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            {"accept_loss": "acl"},
+            "--accept-loss: of no appliance; expected --forward URL beside it",
+        ),
+        (
+            {"url": "http://gsa.example.com", "accept_loss": "acls"},
+            "--accept-loss: 'acls'; expected a field of a record, such as acl or crawl-once; did"
+            " you mean 'acl'?",
+        ),
+        (
+            {"url": "http://gsa.example.com", "deadline": "6h"},
+            "--deadline: not for a gateway, which goes on until it is stopped",
+        ),
+        (
+            {"url": "http://gsa.example.com", "max_wait": "1h"},
+            "--max-wait: not for a gateway, which goes on until it is stopped",
+        ),
+    ],
+    ids=["loss-alone", "loss", "deadline", "max-wait"],
+)
+def test_a_flag_that_makes_no_gateway_is_refused(words: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        run({"spool": "spool", **words})
+    assert str(caught.value) == message
+
+
+def test_a_gateway_to_itself_is_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+    url = f"http://localhost:{port}"
+    with pytest.raises(ConfigError) as caught:
+        run({"spool": str(tmp_path / "spool"), "port": port, "url": url})
+    assert str(caught.value) == f"--forward {url}: where it listens itself; expected another"

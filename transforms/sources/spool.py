@@ -17,7 +17,7 @@ import msgspec
 from schemas.account import NoticeCount
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FormatError, SourceError
-from schemas.feed import FULL, Feed, is_web
+from schemas.feed import FULL, METADATA_AND_URL, Feed, is_web
 from schemas.notice import Notice
 from schemas.span import Span
 from transforms.sinks.files import whole_file
@@ -57,11 +57,21 @@ class Spool(msgspec.Struct, frozen=True, kw_only=True):
     first: Delivery | None = None
 
 
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """Ordinals of full feeds that a look at their files shows to be without an end, or a record."""
+
+    torn: frozenset[int] = frozenset()
+    empty: frozenset[int] = frozenset()
+
+
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The deliveries that a run reads, and what it is to tell of the others."""
 
     deliveries: tuple[Delivery, ...] = ()
     notices: tuple[NoticeCount, ...] = ()
+
+
+_UNLOOKED = Looked()
 
 
 def read_deliveries(spool: Path, after: int = 0) -> Iterator[Delivery]:
@@ -84,25 +94,31 @@ def read_deliveries(spool: Path, after: int = 0) -> Iterator[Delivery]:
         yield from _decode(stream, path, last=after)
 
 
-def superseded(deliveries: Iterable[Delivery]) -> frozenset[int]:
+def superseded(
+    deliveries: Iterable[Delivery], *, only: frozenset[int] | None = None
+) -> frozenset[int]:
     """Return the ordinals of deliveries of which nothing stands any more, as a later one says so.
 
     That is a full feed of the same datasource, or full, replaced or cleaned up groups of the same
-    groupsource. Thunderstone data and web feeds supersede nothing.
+    groupsource; of these, `only` some if they are given. Thunderstone data and web feeds supersede
+    nothing.
     """
     gone: set[int] = set()
     standing: dict[tuple[Door, str], list[int]] = {}
     for delivery in deliveries:
         behind = standing.setdefault((delivery.door, name_of(delivery)), [])
-        if _is_whole(delivery):
+        if is_whole(delivery) and (only is None or delivery.ordinal in only):
             gone.update(behind)
             behind.clear()
         behind.append(delivery.ordinal)
     return frozenset(gone)
 
 
-def select(deliveries: Iterable[Delivery], spool: Spool) -> Selection:
+def select(deliveries: Iterable[Delivery], spool: Spool, looked: Looked = _UNLOOKED) -> Selection:
     """Return what is to be read of a spool.
+
+    A torn full feed is left out, and supersedes nothing. One without a record always supersedes
+    what came before it: no chunk would say that this is gone.
 
     Raises ConfigError for names that nothing was delivered under, and for several profiles that
     nobody has named: their records are of different indexes, and nothing in them says so.
@@ -112,12 +128,21 @@ def select(deliveries: Iterable[Delivery], spool: Spool) -> Selection:
     if not spool.only:
         _require_one_profile(spool, delivered)
     named = [one for one in delivered if not spool.only or _is_named(one, spool.only)]
-    gone = superseded(named) if spool.history is History.LATEST else frozenset()
+    torn = [one for one in named if one.ordinal in looked.torn]
+    named = [one for one in named if one.ordinal not in looked.torn]
+    empty = [one for one in named if one.ordinal in looked.empty]
+    is_latest = spool.history is History.LATEST
+    gone = superseded(named, only=None if is_latest else looked.empty)
     standing = [one for one in named if one.ordinal not in gone]
     fallen = [one for one in named if one.ordinal in gone and one.path is not None]
     return Selection(
         deliveries=tuple(one for one in standing if one.path is not None),
-        notices=(*_note_superseded(fallen, spool), *_note_cleanups(standing, spool)),
+        notices=(
+            *_note_superseded(fallen, spool),
+            *_note_torn(torn, spool),
+            *_note_empty([one for one in empty if one.ordinal not in gone], spool),
+            *_note_cleanups(standing, spool),
+        ),
     )
 
 
@@ -156,6 +181,14 @@ def spans_of(selection: Selection, *, source: str, root: str, first: int = 0) ->
         )
 
 
+def is_whole(delivery: Delivery) -> bool:
+    """Whether it is all that there is of its datasource or groupsource."""
+    if delivery.door is Door.GROUPS:
+        return delivery.feedtype in (FULL, CLEANUP, REPLACE)
+    is_content = not is_web(delivery.datasource, delivery.feedtype)
+    return delivery.door is Door.FEED and delivery.feedtype == FULL and is_content
+
+
 def name_of(delivery: Delivery) -> str:
     """Return the datasource, groupsource or profile of a delivery."""
     return delivery.profile if delivery.door is Door.DATA else delivery.datasource
@@ -168,8 +201,8 @@ def _pass_over(stream: IO[bytes], path: Path, after: int) -> None:
         middle = (low + high) // 2
         begin = _next_line(stream, middle)
         line = stream.readline()
-        is_whole = begin < high and line.endswith(b"\n")
-        if is_whole and _decode_line(line, begin, path).ordinal <= after:
+        has_end = begin < high and line.endswith(b"\n")
+        if has_end and _decode_line(line, begin, path).ordinal <= after:
             low = stream.tell()
         else:
             high = middle
@@ -220,18 +253,12 @@ def _damaged(path: Path, offset: int, found: str) -> FormatError:
     )
 
 
-def _is_whole(delivery: Delivery) -> bool:
-    """Whether it is all that there is of its datasource or groupsource."""
-    if delivery.door is Door.GROUPS:
-        return delivery.feedtype in (FULL, CLEANUP, REPLACE)
-    is_content = not is_web(delivery.datasource, delivery.feedtype)
-    return delivery.door is Door.FEED and delivery.feedtype == FULL and is_content
-
-
 def _feed_of(delivery: Delivery) -> Feed | None:
     if delivery.door is Door.DATA:
         return None
     feedtype = FULL if delivery.feedtype == REPLACE else delivery.feedtype
+    if feedtype == FULL and delivery.door is Door.FEED and not is_whole(delivery):
+        feedtype = METADATA_AND_URL  # web is never replaced, whatever a client says
     return Feed(datasource=delivery.datasource, feedtype=feedtype)
 
 
@@ -266,21 +293,46 @@ def _note_superseded(feeds: list[Delivery], spool: Spool) -> Iterator[NoticeCoun
     shown = [f"{count} of {name!r}" for name, count in counts.most_common(_MOST_NAMES)]
     if len(counts) > _MOST_NAMES:
         shown.append(f"and those of {len(counts) - _MOST_NAMES} more")
-    detail = f"later feeds supersede {', '.join(shown)}; left out: --history all reads them"
+    detail = _FALLEN[spool.history].format(", ".join(shown))
     notice = Notice(code="superseded", detail=detail, source=spool.source)
     yield NoticeCount(len(feeds), notice)
+
+
+def _note_torn(feeds: list[Delivery], spool: Spool) -> Iterator[NoticeCount]:
+    if feeds:
+        detail = (
+            f"a full feed of {name_of(feeds[0])!r} without its end; left out, as it would delete"
+            " what stands in the rest: what came before it stands"
+        )
+        yield _noted("torn", detail, feeds, spool)
+
+
+def _note_empty(feeds: list[Delivery], spool: Spool) -> Iterator[NoticeCount]:
+    if feeds:
+        detail = (
+            f"a full feed of {name_of(feeds[0])!r} without records; no feed says so: what the"
+            " target has of it stays"
+        )
+        yield _noted("emptied", detail, feeds, spool)
+
+
+def _noted(code: str, detail: str, feeds: list[Delivery], spool: Spool) -> NoticeCount:
+    source = f"{spool.source}#{feeds[0].ordinal}"
+    return NoticeCount(len(feeds), Notice(code=code, detail=detail, source=source))
 
 
 def _note_cleanups(deliveries: list[Delivery], spool: Spool) -> Iterator[NoticeCount]:
     cleanups = [one for one in deliveries if one.path is None]
     if not cleanups:
         return
-    first = cleanups[0]
-    detail = f"a cleanup of the groups of {first.datasource!r}; {_UNCLEANED[spool.history]}"
-    notice = Notice(code="cleanup", detail=detail, source=f"{spool.source}#{first.ordinal}")
-    yield NoticeCount(len(cleanups), notice)
+    detail = f"a cleanup of the groups of {cleanups[0].datasource!r}; {_UNCLEANED[spool.history]}"
+    yield _noted("cleanup", detail, cleanups, spool)
 
 
+_FALLEN = {
+    History.LATEST: "later feeds supersede {}; left out: --history all reads them",
+    History.ALL: "full feeds without records remove {}; left out",
+}
 _UNCLEANED = {
     History.LATEST: "no feed does that: what the target has of them stays",
     History.ALL: "no feed does that: what came before it is read all the same",

@@ -378,6 +378,12 @@ def test_groups_that_replace_others_are_a_full_feed(tmp_path: Path) -> None:
     assert (span.format, span.feed) == ("gsa-groups", Feed(datasource="ldap", feedtype="full"))
 
 
+def test_a_datasource_web_is_never_a_full_feed(tmp_path: Path) -> None:
+    put(tmp_path / "feeds/000003.xml", b"")
+    [span] = spans(tmp_path, delivered(3, datasource="web", feedtype="full"))
+    assert span.feed == Feed(datasource="web", feedtype="metadata-and-url")
+
+
 def test_data_are_of_no_feed(tmp_path: Path) -> None:
     put(tmp_path / "d", b"x")
     (span,) = spans(tmp_path, replace(data(1), path="d", bytes=1))

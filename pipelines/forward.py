@@ -1,0 +1,293 @@
+"""One delivery on its way through a gateway: converted as `convert` does, pushed as `push` does."""
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from pipelines.forwarded import Forwarded, Ledger, State
+from pipelines.options import ConvertOptions
+from pipelines.publish import publish
+from pipelines.push import folder_of, read_manifest, settle
+from pipelines.settings import check_account, settings_of
+from schemas.account import Account, Chunk, merge
+from schemas.delivery import Delivery, Door
+from schemas.errors import ConfigError, FatalError, FeedferryError, FormatError, TargetError
+from schemas.feed import FULL, Feed, check_datasource
+from schemas.span import Span
+from transforms.convert import Settings, convert
+from transforms.formats import WRITERS
+from transforms.sinks.files import whole_file
+from transforms.sinks.push import replies_gsa
+from transforms.sinks.push.model import ERASING, Kind, Meaning
+from transforms.sinks.push.outcome import ACCEPTED, REFUSED, Fate, Pushed
+from transforms.sinks.push.push import Places, Pusher
+from transforms.sinks.push.settings import PushSettings
+from transforms.sources.files import cut_file
+from transforms.sources.reading import Reading
+from transforms.sources.spool import CLEANUP, REPLACE, Selection, is_whole, spans_of
+
+FORWARD = "forward"
+"""Folder of a spool where what is forwarded stands: the journal, and runs that need looking at."""
+
+_TO = {
+    Kind.FEEDERGATE: {Door.FEED: "gsa-feed", Door.GROUPS: "gsa-groups", Door.DATA: "gsa-feed"},
+    Kind.RECVDATA: {Door.FEED: "thunderstone", Door.DATA: "thunderstone"},
+}
+_TORN = "torn-end"
+_REPORT = "report.json"
+_REJECTS = "rejects"
+_WORK = ".work"
+
+
+class Voice(NamedTuple):
+    """Who is told: `tell` takes what somebody has to look after, `remark` what is to be known."""
+
+    tell: Callable[[str], None]
+    remark: Callable[[str], None]
+
+
+class SetAside(Exception):  # noqa: N818 - nothing went wrong here
+    """A delivery cannot be forwarded, now or later; says why."""
+
+
+class _Report(msgspec.Struct):
+    """What is read again of the report of a run."""
+
+    account: Account
+
+
+class Forwarder:
+    """Forwards deliveries of a spool, each by a run of its own in a folder.
+
+    `options` are those of each conversion.
+    """
+
+    def __init__(
+        self,
+        spool: Path,
+        options: ConvertOptions,
+        settings: PushSettings,
+        voice: Voice,
+    ) -> None:
+        self._spool = spool
+        self._folder = spool / FORWARD
+        self._options = options
+        self._settings = settings
+        self._tell, self._remark = voice
+
+    def forward(self, delivery: Delivery, pusher: Pusher) -> Forwarded:
+        """Return what became of a delivery; raise FeedferryError or OSError while that is open."""
+        to_format = _TO[self._settings.appliance.kind].get(delivery.door)
+        if to_format is None:
+            self._remark(f"{name(delivery)}: groups, which Thunderstone has no place for; left out")
+            return Forwarded(ordinal=delivery.ordinal, state=State.LEFT_OUT, settled=0)
+        try:
+            if delivery.feedtype == CLEANUP:
+                return self._clean_up(delivery, pusher)
+            output = self._convert(delivery, to_format)
+            return self._push(delivery, output, pusher)
+        except SetAside as exc:
+            self._tell(f"{name(delivery)}: {exc}; set aside, it stays in {delivery.path}")
+            return Forwarded(
+                ordinal=delivery.ordinal, state=State.SET_ASIDE, settled=0, reason=str(exc)
+            )
+
+    def clear(self, ordinal: int) -> None:
+        """Remove what a run left, but for the rejects and their report; done again, it goes on."""
+        output = self._output(ordinal)
+        if (output / _REJECTS).exists():
+            shutil.rmtree(output / _WORK, ignore_errors=True)
+        else:
+            shutil.rmtree(output, ignore_errors=True)
+
+    def sweep(self, ledger: Ledger) -> None:
+        """Clear what was noted as settled before an end that came too early."""
+        for path in self._folder.iterdir():
+            if path.name.isdecimal() and ledger.is_settled(int(path.name)):
+                self.clear(int(path.name))
+
+    def _output(self, ordinal: int) -> Path:
+        return self._folder / f"{ordinal:012d}"
+
+    def _clean_up(self, delivery: Delivery, pusher: Pusher) -> Forwarded:
+        verdict = replies_gsa.judge(pusher.wire.cleanup(delivery.datasource))
+        if verdict.meaning is not Meaning.ACCEPTED:
+            raise TargetError(verdict.message)
+        return Forwarded(ordinal=delivery.ordinal, state=State.FORWARDED, settled=0)
+
+    def _convert(self, delivery: Delivery, to_format: str) -> Path:
+        """Make a run of a delivery, unless it stands; return its folder."""
+        output = self._output(delivery.ordinal)
+        if _stands(output, to_format):
+            return output
+        shutil.rmtree(output, ignore_errors=True)
+        work = output / _WORK
+        work.mkdir(parents=True)
+        settings = settings_of(self._options_of(delivery, to_format, output), (), work, {})
+        [span] = spans_of(
+            Selection(deliveries=(delivery,)), source=str(self._spool), root=str(self._spool)
+        )
+        account = _account(span, settings, span_bytes=self._options.span_bytes)
+        self._check(account, delivery)
+        if is_whole(delivery) and not account.read:
+            account.chunks = self._emptied(delivery, span, settings)
+        publish(account, settings, output=output, spans=[span])
+        self._tell_account(account, delivery, output)
+        return output
+
+    def _options_of(self, delivery: Delivery, to_format: str, output: Path) -> ConvertOptions:
+        options = replace(self._options, output=str(output), to_format=to_format)
+        if delivery.door is Door.DATA and to_format == "gsa-feed":
+            options = replace(options, datasource=_as_datasource(delivery.profile))
+        return options
+
+    def _check(self, account: Account, delivery: Delivery) -> None:
+        check_account(account)
+        if is_whole(delivery) and account.reject_codes.get(_TORN):
+            raise SetAside(
+                "a full feed without its end; expected all of it, as it deletes what it leaves out"
+            )
+
+    def _emptied(self, delivery: Delivery, span: Span, settings: Settings) -> list[Chunk]:
+        """What empties a datasource or groupsource, as its client meant to do."""
+        if self._settings.appliance.kind is Kind.RECVDATA:
+            self._tell(
+                f"{name(delivery)}: a full feed without records, which Thunderstone cannot be told:"
+                " the target keeps what it has; delete that yourself"
+            )
+            return []
+        feed = Feed(datasource=delivery.datasource, feedtype=FULL)
+        is_groups = delivery.door is Door.GROUPS
+        writing = replace(settings.writing, feed=feed, memberships=is_groups)
+        encoder = WRITERS[settings.target.format](writing)
+        text = encoder.prolog() + encoder.epilog()
+        path = Path(settings.folder, f"{span.name}-000.{encoder.extension}")
+        with whole_file(path) as stream:
+            stream.write(text)
+        return [
+            Chunk(
+                path=path.name,
+                bytes=len(text),
+                sha256=hashlib.sha256(text).hexdigest(),
+                records={},
+                first_url="",
+                last_url="",
+                source=span.source,
+                span=span.ordinal,
+                datasource=feed.datasource,
+                feedtype=FULL,
+                asked=FULL,
+                origin=span.source,
+            )
+        ]
+
+    def _tell_account(self, account: Account, delivery: Delivery, output: Path) -> None:
+        """Say what is not forwarded of a delivery, or not as it came."""
+        for noted in account.notices.values():
+            self._remark(f"{noted.first.message}; {noted.count} in all")
+        for field, lost in account.losses.items():
+            first = lost.samples[0]
+            self._remark(
+                f"{name(delivery)}: without {field}: {lost.count}, as {first.url}: {first.detail}"
+            )
+        if account.filtered:
+            self._remark(f"{name(delivery)}: {_shown(account.filter_codes)} left out")
+        if account.rejected:
+            nothing = "" if account.chunks else "; nothing is left of it to be sent"
+            self._tell(
+                f"{name(delivery)}: {_shown(account.reject_codes)} rejected, in {output}/rejects/"
+                f"{nothing}"
+            )
+
+    def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> Forwarded:
+        chunks = [_restated(chunk, delivery) for chunk in read_manifest(root)]
+        places = Places(root=root, folder=folder_of(root, self._settings))
+        pushed = pusher.push(chunks, places)
+        if any(fate.state != ACCEPTED for fate in pushed.fates):
+            settle(root, pushed, self._settings)
+        if any(map(_is_full_refused, pushed.fates)):
+            raise SetAside(f"{pushed.stopped}; its records are in {root}/rejects/")
+        if pushed.stopped is not None:
+            raise TargetError(pushed.stopped)
+        forwarded = _forwarded(delivery, pushed, _account_of(root))
+        if forwarded.refused:
+            self._tell(f"{name(delivery)}: {forwarded.refused} refused, in {root}/rejects/")
+        return forwarded
+
+
+def name(delivery: Delivery) -> str:
+    """What a delivery is called in a message."""
+    return f"delivery {delivery.ordinal} of {delivery.datasource or delivery.profile!r}"
+
+
+def _as_datasource(profile: str) -> str:
+    try:
+        return check_datasource(profile)
+    except ConfigError as exc:
+        raise SetAside(str(exc).replace("--datasource", "the profile as a datasource")) from exc
+
+
+def _stands(output: Path, to_format: str) -> bool:
+    """Whether a run is finished that is of use for this target."""
+    if not (output / _REPORT).exists():
+        return False
+    return all(chunk.format == to_format for chunk in read_manifest(output))
+
+
+def _account(span: Span, settings: Settings, *, span_bytes: int) -> Account:
+    """Convert a delivery; raise SetAside where nothing can ever be read of it."""
+    try:
+        account = merge(convert(part, settings) for part in cut_file(span, span_bytes=span_bytes))
+    except FormatError as exc:
+        raise SetAside(str(exc)) from exc
+    if account.exit_code == FatalError.exit_code and _is_unreadable(span, settings):
+        raise SetAside(str(account.stopped))
+    return account
+
+
+def _is_unreadable(span: Span, settings: Settings) -> bool:
+    """Whether it is the feed that is at fault, and not the disk that it is on or goes to."""
+    with suppress(FeedferryError, OSError):
+        try:
+            for _ in Reading(span, options=settings.reading).found():
+                pass
+        except FormatError:
+            return True
+    return False
+
+
+def _account_of(root: Path) -> Account:
+    return msgspec.json.decode((root / _REPORT).read_bytes(), type=_Report).account
+
+
+def _forwarded(delivery: Delivery, pushed: Pushed, account: Account) -> Forwarded:
+    return Forwarded(
+        ordinal=delivery.ordinal,
+        state=State.FORWARDED,
+        settled=0,
+        accepted=sum(fate.accepted for fate in pushed.fates),
+        refused=sum(fate.refused for fate in pushed.fates),
+        rejected=sum(account.rejected.values()),
+        filtered=sum(account.filtered.values()),
+        losses={field: lost.count for field, lost in account.losses.items()},
+    )
+
+
+def _is_full_refused(fate: Fate) -> bool:
+    return fate.chunk.feedtype in ERASING and fate.state == REFUSED
+
+
+def _restated(chunk: Chunk, delivery: Delivery) -> Chunk:
+    """Groups that replace those of their source, and no others, are sent so again."""
+    is_replaced = delivery.feedtype == REPLACE and chunk.feedtype == FULL
+    return replace(chunk, feedtype=REPLACE) if is_replaced else chunk
+
+
+def _shown(codes: dict[str, int]) -> str:
+    return ", ".join(f"{count} {code}" for code, count in codes.items())

@@ -1,0 +1,115 @@
+"""What became of the deliveries that a gateway forwards: a line for each that needs nothing more.
+
+The journal is appended to, and each line is on the disk before the next delivery begins.
+"""
+
+import enum
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from schemas.errors import FatalError
+
+FORWARDED = "forwarded.jsonl"
+_FEW = 1000
+
+
+class State(enum.Enum):
+    """What became of a delivery.
+
+    SET_ASIDE is told, and stays in the spool: nothing can be read of it, or the appliance refused
+    it as a whole. LEFT_OUT has no place in the appliance.
+    """
+
+    FORWARDED = "forwarded"
+    SET_ASIDE = "set-aside"
+    LEFT_OUT = "left-out"
+
+
+class Forwarded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A delivery that needs nothing more; all up to the ordinal `settled` are such.
+
+    `accepted` and `refused` count records by what the appliance said, `rejected` and `filtered`
+    those that were not sent, `losses` what others were sent without. `at` is a time in RFC 3339.
+    """
+
+    ordinal: int
+    state: State
+    settled: int
+    accepted: int = 0
+    refused: int = 0
+    rejected: int = 0
+    filtered: int = 0
+    losses: dict[str, int] = {}
+    reason: str = ""
+    at: str = ""
+
+
+class Ledger:
+    """The journal of a gateway, which is alone with it.
+
+    Raises FatalError where it cannot be opened or read. A last line without its end was never
+    written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._beyond: set[int] = set()
+        self._most = _FEW
+        self._size = 0
+        self.settled = 0
+        self.set_aside = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._read()
+            os.ftruncate(self._file, self._size)
+        except OSError as exc:
+            raise FatalError(
+                f"{path}: {exc.strerror}; expected to keep there what became of deliveries"
+            ) from exc
+
+    def is_settled(self, ordinal: int) -> bool:
+        """Whether a delivery needs nothing more."""
+        return ordinal <= self.settled or ordinal in self._beyond
+
+    def note(self, forwarded: Forwarded) -> None:
+        """Append a line; it is on the disk when this returns."""
+        line = msgspec.json.encode(forwarded) + b"\n"
+        try:
+            if os.pwrite(self._file, line, self._size) < len(line):
+                raise OSError(f"{self._path}: no room for a line")
+            os.fsync(self._file)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            raise
+        self._size += len(line)
+        self._remember(forwarded)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _read(self) -> None:
+        with self._path.open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    self._remember(msgspec.json.decode(line, type=Forwarded))
+                except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+                    raise FatalError(
+                        f"{self._path}:{number}: {exc}; expected what became of a delivery; take"
+                        " the line out"
+                    ) from exc
+                self._size += len(line)
+
+    def _remember(self, forwarded: Forwarded) -> None:
+        self._beyond.add(forwarded.ordinal)
+        self.settled = max(self.settled, forwarded.settled)
+        self.set_aside += forwarded.state is State.SET_ASIDE
+        if len(self._beyond) > self._most:
+            self._beyond = {one for one in self._beyond if one > self.settled}
+            self._most = max(2 * len(self._beyond), _FEW)

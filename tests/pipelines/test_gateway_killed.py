@@ -1,0 +1,107 @@
+"""A gateway that is killed at any instant loses nothing, and keeps the order of each datasource."""
+
+import random
+import signal
+import subprocess
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+from archives import gsa_feed
+from schemas.delivery import JOURNAL
+from served import BOUND_SECONDS, Served, serving, start, wait_until
+from transforms.sources.spool import read_deliveries
+
+FEEDS = 100
+KILLS = 10
+DATASOURCES = ("crm", "wiki")
+HOST = "http://www.example.com"
+SEED = 20261121
+
+
+def feed(number: int) -> bytes:
+    """One document of its own, and one that each feed of the datasource changes."""
+    return gsa_feed(
+        f'<record url="{HOST}/{number:03d}" mimetype="text/plain"><content>{number}</content>'
+        "</record>",
+        f'<record url="{HOST}/last-{number % 2}" mimetype="text/plain"><content>{number:03d}'
+        "</content></record>",
+    )
+
+
+def post(url: str, number: int) -> bool:
+    """Whether a gateway has a feed."""
+    source = DATASOURCES[number % 2]
+    feedtype = "full" if number < len(DATASOURCES) else "incremental"
+    fields = (f"datasource={source}", f"feedtype={feedtype}", "data=<-")
+    words = [word for one in fields for word in ("-F", one)]
+    command = ["curl", "-sS", "--noproxy", "*", "--max-time", "20", *words, f"{url}/xmlfeed"]
+    said = subprocess.run(command, input=feed(number), capture_output=True, check=False)
+    return said.stdout == b"Success"
+
+
+class Client(threading.Thread):
+    """Posts all feeds, each again until it is taken, whoever listens at the moment."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        self.url = url
+
+    def run(self) -> None:
+        for number in range(FEEDS):
+            wait_until(lambda number=number: post(self.url, number))  # type: ignore[misc]  # bound
+
+
+class Killed:
+    """A gateway that is started and killed, always at the same port."""
+
+    def __init__(self, spool: Path, target: Served, port: str) -> None:
+        self._target = target
+        self._words = ("serve", "--spool", str(spool), "--port", port, "--min-free", "0")
+        self._flags = ("--forward", target.url, "--backlog-interval", "50ms")
+
+    def run_for(self, lines: int) -> None:
+        """Run until so much more has arrived behind it."""
+        journal = self._target.spool / JOURNAL
+        before = journal.stat().st_size
+        process = start(*self._words, *self._flags)
+        wait_until(
+            lambda: process.poll() is not None or journal.stat().st_size > before + lines * 200
+        )
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=BOUND_SECONDS)
+
+
+def numbers(target: Served, datasource: str) -> list[int]:
+    """Which feeds of a datasource arrived, in order; one that came twice in a row once."""
+    found = [
+        int((target.spool / (one.path or "")).read_text().split(f"{HOST}/", 1)[1][:3])
+        for one in read_deliveries(target.spool)
+        if one.datasource == datasource
+    ]
+    return found[:1] + [later for before, later in pairwise(found) if later != before]
+
+
+def test_killed_ten_times_it_forwards_all_in_order(tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    old = tmp_path / "old"
+    with serving(tmp_path / "new") as new:
+        with serving(old) as once:
+            port = once.url.rsplit(":", 1)[1]
+        client = Client(f"http://127.0.0.1:{port}")
+        client.start()
+        killed = Killed(old, new, port)
+        for _ in range(KILLS):
+            killed.run_for(chance.randint(0, 8))
+        flags = ("--port", port, "--forward", new.url, "--backlog-interval", "50ms")
+        with serving(old, *flags) as gateway:
+            client.join(BOUND_SECONDS)
+            wait_until(lambda: int(gateway.get("/getbacklogcount")) == 0)
+        urls = new.urls()
+        held = {one["url"]: one["bytes"] for one in new.documents(prefix=f"{HOST}/last")}
+        arrived = {name: numbers(new, name) for name in DATASOURCES}
+
+    assert not client.is_alive()
+    assert urls == [*(f"{HOST}/{number:03d}" for number in range(FEEDS)), *sorted(held)]
+    assert arrived == {"crm": list(range(0, FEEDS, 2)), "wiki": list(range(1, FEEDS, 2))}
+    assert sorted(path.name for path in (old / "forward").iterdir()) == ["forwarded.jsonl"]

@@ -1,0 +1,99 @@
+"""What a look at the files of full feeds says, and what is selected by it."""
+
+from pathlib import Path
+
+import pytest
+
+from archives import document, gsa_feed
+from spools import HandSpool, delivered
+from transforms.sources.spool import History, Looked, Spool, read_deliveries, select, tell
+from transforms.sources.spool_look import look
+
+WHOLE = gsa_feed(document(1))
+EMPTY = gsa_feed()
+LONG = b"<gsafeed>" + b" " * (2 << 20) + b"<record url='a'/></gsafeed>"
+
+
+def looked(root: Path, text: bytes, feedtype: str = "full") -> tuple[bool, bool]:
+    """Whether a feed is found to be torn, and to be empty."""
+    spool = HandSpool(root / "spool")
+    spool.feed(text, "crm", feedtype)
+    found = look(read_deliveries(spool.root), spool.root)
+    return bool(found.torn), bool(found.empty)
+
+
+def told(looked: Looked, *, history: History = History.LATEST) -> tuple[list[int], list[str]]:
+    """What is read of three feeds, the second and third of them full, and what is told."""
+    deliveries = (delivered(1), delivered(2, feedtype="full"), delivered(3, feedtype="full"))
+    selection = select(deliveries, Spool(source="spool", root="spool", history=history), looked)
+    notices = [notice.message for notice in tell(selection)]
+    return [one.ordinal for one in selection.deliveries], notices
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WHOLE,
+        WHOLE + b"<!-- made on a Monday -->\n",
+        WHOLE.decode().encode("utf-16"),
+        LONG,
+        b"<gsafeed><group><acl url='a'/></group></gsafeed >",
+    ],
+    ids=["usual", "comment", "utf-16", "long", "acl"],
+)
+def test_a_whole_feed_is_neither_torn_nor_empty(tmp_path: Path, text: bytes) -> None:
+    assert looked(tmp_path, text) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [WHOLE[:-5], WHOLE.decode()[:-5].encode("utf-16"), b"hello", b"<html></html>"],
+    ids=["usual", "utf-16", "no-xml", "no-feed"],
+)
+def test_a_feed_without_its_end_is_torn(tmp_path: Path, text: bytes) -> None:
+    assert looked(tmp_path, text) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [EMPTY, b"<gsafeed/>", b"<xmlgroups/>", LONG.replace(b"<record url='a'/>", b"")],
+    ids=["usual", "one-tag", "groups", "long"],
+)
+def test_a_feed_without_a_record_is_empty(tmp_path: Path, text: bytes) -> None:
+    assert looked(tmp_path, text) == (False, True)
+
+
+def test_an_incremental_feed_is_not_looked_at(tmp_path: Path) -> None:
+    assert looked(tmp_path, b"hello", "incremental") == (False, False)
+
+
+def test_a_feed_that_is_gone_is_told_by_whoever_reads_it(tmp_path: Path) -> None:
+    assert look([delivered(1, feedtype="full")], tmp_path) == Looked()
+
+
+@pytest.mark.parametrize("history", History)
+def test_a_torn_full_feed_is_left_out_and_supersedes_nothing(history: History) -> None:
+    assert told(Looked(torn=frozenset({2, 3})), history=history) == (
+        [1],
+        2
+        * [
+            "spool#2 (byte 0): a full feed of 'intranet' without its end; left out, as it would"
+            " delete what stands in the rest: what came before it stands"
+        ],
+    )
+
+
+def test_what_an_empty_full_feed_removed_is_in_no_history() -> None:
+    assert told(Looked(empty=frozenset({3})), history=History.ALL) == (
+        [3],
+        [
+            *2 * ["spool (byte 0): full feeds without records remove 2 of 'intranet'; left out"],
+            "spool#3 (byte 0): a full feed of 'intranet' without records; no feed says so: what"
+            " the target has of it stays",
+        ],
+    )
+
+
+def test_an_empty_full_feed_that_is_superseded_is_not_told() -> None:
+    ordinals, notices = told(Looked(empty=frozenset({2})))
+    assert (ordinals, len(notices)) == ([3], 2)
