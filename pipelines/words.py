@@ -12,6 +12,7 @@ import msgspec
 
 from schemas.errors import ConfigError
 from schemas.record import Crawl, Record
+from schemas.units import BYTES
 from transforms.formats._command_text import check_delimiter
 
 MIN_CHUNK_BYTES = 64 * 1024
@@ -19,9 +20,6 @@ CHUNK_BYTES_LIMIT = 1_000_000_000
 """An appliance refuses a feed of this many bytes, and chunks stay below."""
 
 _SIZE = re.compile(r"([0-9]+) ?([kmgt]i?b|b)?", re.IGNORECASE)
-_UNITS = {"": 1, "b": 1}
-_UNITS |= {f"{unit}b": 1000**power for power, unit in enumerate("kmgt", start=1)}
-_UNITS |= {f"{unit}ib": 1024**power for power, unit in enumerate("kmgt", start=1)}
 _REJECTS = re.compile(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)%")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%?", re.ASCII)
 _FIELD_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*", re.ASCII)
@@ -60,7 +58,7 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text)
     if not match:
         raise ConfigError(f"{text!r}; expected a size such as 4096, 64KiB, 900MiB or 1GB")
-    return int(match[1]) * _UNITS[(match[2] or "").lower()]
+    return int(match[1]) * BYTES[(match[2] or "b").lower()]
 
 
 def parse_chunk_bytes(text: str) -> int:

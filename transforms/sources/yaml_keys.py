@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 
 from schemas.errors import ConfigError
+from schemas.units import BYTES, SECONDS
 from transforms.sources.references import REFERENCE
 
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)", re.ASCII)
-_BYTES = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SIZE = re.compile(r"([1-9][0-9]*) ?(|KiB|MiB|GiB)", re.ASCII)
 
 Parser = Callable[[str, Any], object]  # Any: whatever YAML holds
@@ -72,14 +71,14 @@ def parse_duration(key: str, value: Any) -> float:
     match = _DURATION.fullmatch(str(value))
     if not match or float(match[1]) == 0:
         raise ConfigError(f"{key}: {value!r}; expected a duration such as 200ms, 90s or 2h")
-    return float(match[1]) * _SECONDS[match[2]]
+    return float(match[1]) * SECONDS[match[2]]
 
 
 def parse_size(key: str, value: Any) -> int:
     match = _SIZE.fullmatch(str(value))
     if not match:
         raise ConfigError(f"{key}: {value!r}; expected a size such as 4096, 64KiB or 256MiB")
-    return int(match[1]) * _BYTES[match[2]]
+    return int(match[1]) * BYTES[match[2].lower() or "b"]
 
 
 def parse_count(key: str, value: Any) -> int:

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import msgspec
 
 from schemas.errors import ConfigError
+from schemas.units import BYTES, SECONDS
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _EVERY_DAY = frozenset(range(7))
@@ -28,9 +29,8 @@ _SPAN = re.compile(
 )
 _TIME_OF_DAY = re.compile(rf"(?P<time>{_TIME})(?:\s+(?P<zone>[A-Za-z]\S*))?", re.ASCII)
 
-_UNIT_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,6})?"
-_DURATION = re.compile("".join(rf"(?:({_NUMBER}) ?{unit} ?)?" for unit in _UNIT_SECONDS), re.ASCII)
+_DURATION = re.compile("".join(rf"(?:({_NUMBER}) ?{unit} ?)?" for unit in SECONDS), re.ASCII)
 _LOOSE_DURATION = re.compile(rf"({_NUMBER})\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
 _UNIT_NAMES = {
     **dict.fromkeys(("d", "day", "days"), "d"),
@@ -46,10 +46,7 @@ _RATE = re.compile(
 _LOOSE_RATE = re.compile(
     rf"({_NUMBER})\s*([a-z]*)\s*(?:/|\bper\b)\s*([a-z]+)", re.ASCII | re.IGNORECASE
 )
-_BYTES = {"b": 1}
-_BYTES |= {f"{unit}b": 1000**power for power, unit in enumerate("kmgt", start=1)}
-_BYTES |= {f"{unit}ib": 1024**power for power, unit in enumerate("kmgt", start=1)}
-_SIZE_NAMES = {name: name.upper().replace("I", "i") for name in _BYTES}
+_SIZE_NAMES = {name: name.upper().replace("I", "i") for name in BYTES}
 _SIZE_NAMES |= {"": "", "feed": "", "feeds": "", "byte": "B", "bytes": "B"}
 _SIZE_NAMES |= {unit: f"{unit.upper()}iB" for unit in "kmgt"}
 
@@ -201,7 +198,7 @@ def parse_duration(text: str) -> float:
             f"{text!r}; expected a duration such as 200ms, 90s, 2h, 1h30m or 1d"
             f"{_did_you_mean(_mend_duration(text))}"
         )
-    numbers = zip(match.groups("0"), _UNIT_SECONDS.values(), strict=True)
+    numbers = zip(match.groups("0"), SECONDS.values(), strict=True)
     return sum(float(number) * seconds for number, seconds in numbers)
 
 
@@ -214,10 +211,10 @@ def parse_rate(text: str) -> Rate:
             f"{text!r}; expected feeds or bytes in a time, as 10/m, 600/h or 20MiB/s"
             f"{_did_you_mean(_mend_rate(said))}"
         )
-    per_second = float(match["amount"]) / _UNIT_SECONDS[match["per"].lower()]
+    per_second = float(match["amount"]) / SECONDS[match["per"].lower()]
     if not match["unit"]:
         return Rate(said, feeds_per_second=per_second)
-    return Rate(said, bytes_per_second=per_second * _BYTES[match["unit"].lower()])
+    return Rate(said, bytes_per_second=per_second * BYTES[match["unit"].lower()])
 
 
 def in_words(seconds: float) -> str:
@@ -310,7 +307,7 @@ def _mend_duration(text: str) -> str:
     parts = _LOOSE_DURATION.findall(text.strip())
     if "".join(map("".join, parts)) != "".join(text.split()):
         return ""
-    below = dict(zip(_UNIT_SECONDS, [*_UNIT_SECONDS][1:], strict=False))
+    below = dict(zip(SECONDS, [*SECONDS][1:], strict=False))
     mended, unit = "", ""
     for number, name in parts:
         unit = _UNIT_NAMES.get(name.lower(), "?") if name else below.get(unit, "s")
