@@ -36,6 +36,15 @@ from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.sinks.push.watch import Watch
 from transforms.sources.files import open_span
 
+MANIFEST = "manifest.jsonl"
+PUSHES = "push"
+"""Folder in that of a run where receipts stand, in one of its own for each appliance."""
+
+STAGING = ".staging"
+"""Where compressed feed files are unpacked."""
+
+_COPY_BYTES = 1 << 20
+
 
 class Telling(Protocol):
     """How a run is told of: what the options of every verb have."""
@@ -48,16 +57,6 @@ class Telling(Protocol):
 
     @property
     def report_format(self) -> ReportFormat: ...
-
-
-MANIFEST = "manifest.jsonl"
-STAGING = ".staging"
-"""Where compressed feed files are unpacked."""
-
-_COPY_BYTES = 1 << 20
-
-PUSHES = "push"
-"""Folder in that of a run where receipts stand, in one of its own for each appliance."""
 
 
 def run(options: PushOptions, appliance: ApplianceOptions) -> int:
@@ -200,6 +199,7 @@ def _loose(options: PushOptions) -> tuple[Path, list[Chunk]]:
             " folder"
         )
     chunks = [_taken(chunk, root, is_new=is_new) for chunk in found]
+    shutil.rmtree(staging)
     if is_new:
         with whole_file(root / MANIFEST) as stream:
             stream.writelines(msgspec.json.encode(one, order="sorted") + b"\n" for one in chunks)
