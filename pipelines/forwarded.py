@@ -4,13 +4,12 @@ The journal is appended to, and each line is on the disk before the next deliver
 """
 
 import enum
-import os
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from schemas.errors import FatalError
+from transforms.sinks.durable import Lines
 
 FORWARDED = "forwarded.jsonl"
 _FEW = 1000
@@ -58,14 +57,11 @@ class Ledger:
         self._path = path
         self._beyond: set[int] = set()
         self._most = _FEW
-        self._size = 0
         self.settled = 0
         self.set_aside = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-            self._read()
-            os.ftruncate(self._file, self._size)
+            self._lines = Lines(path, size=self._read())
         except OSError as exc:
             raise FatalError(
                 f"{path}: {exc.strerror}; expected to keep there what became of deliveries"
@@ -77,26 +73,21 @@ class Ledger:
 
     def note(self, forwarded: Forwarded) -> None:
         """Append a line; it is on the disk when this returns."""
-        line = msgspec.json.encode(forwarded) + b"\n"
-        try:
-            if os.pwrite(self._file, line, self._size) < len(line):
-                raise OSError(f"{self._path}: no room for a line")
-            os.fsync(self._file)
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(self._file, self._size)
-            raise
-        self._size += len(line)
+        self._lines.append(msgspec.json.encode(forwarded) + b"\n")
         self._remember(forwarded)
 
     def close(self) -> None:
-        os.close(self._file)
+        self._lines.close()
 
-    def _read(self) -> None:
+    def _read(self) -> int:
+        """Take in all whole lines; return where they end."""
+        size = 0
+        if not self._path.exists():
+            return size
         with self._path.open("rb") as stream:
             for number, line in enumerate(stream, start=1):
                 if not line.endswith(b"\n"):
-                    return
+                    break
                 try:
                     self._remember(msgspec.json.decode(line, type=Forwarded))
                 except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
@@ -104,7 +95,8 @@ class Ledger:
                         f"{self._path}:{number}: {exc}; expected what became of a delivery; take"
                         " the line out"
                     ) from exc
-                self._size += len(line)
+                size += len(line)
+        return size
 
     def _remember(self, forwarded: Forwarded) -> None:
         self._beyond.add(forwarded.ordinal)

@@ -1,5 +1,7 @@
 """The journal of a gateway: what needs nothing more, after any end."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -89,14 +91,20 @@ def test_what_is_set_aside_is_counted(path: Path) -> None:
     assert Ledger(path).set_aside == 1
 
 
+def no_room(file: int, line: bytes, offset: int) -> None:
+    """As a disk does that has room for a few bytes."""
+    os.pwrite(file, line[:3], offset)
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_a_disk_without_room_leaves_the_journal_as_it_was(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = Ledger(path)
     ledger.note(settled(1, up_to=1))
     with monkeypatch.context() as patch:
-        patch.setattr("os.pwrite", lambda *_: 3)
-        with pytest.raises(OSError, match="no room for a line"):
+        patch.setattr("transforms.sinks.durable.write_at", no_room)
+        with pytest.raises(OSError, match="No space left on device"):
             ledger.note(settled(2, up_to=2))
     ledger.close()
     assert known(path, 1, 2) == [True, False]

@@ -28,6 +28,7 @@ import msgspec
 
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import BusyError, FatalError
+from transforms.sinks.durable import Lines, sync_folder, write_at
 
 FEEDS_IN_A_FOLDER = 1000
 CHECK_BYTES = 16 << 20
@@ -35,8 +36,6 @@ CHECK_BYTES = 16 << 20
 
 WRITE_BACK_BYTES = 32 << 20
 """How much comes before the disk is told to begin."""
-
-_CLOSED = -1
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -72,9 +71,9 @@ class Spool:
         self._lock = _lock(folder)
         try:
             self._empty_incoming()
-            self._journal = _mend(folder / JOURNAL)
-            self._file = os.open(folder / JOURNAL, os.O_WRONLY)
-            _sync_folder(folder)
+            self._journal = _read_journal(folder / JOURNAL)
+            self._lines = Lines(folder / JOURNAL, size=self._journal.size)
+            sync_folder(folder)
         except BaseException:
             os.close(self._lock)
             raise
@@ -91,8 +90,7 @@ class Spool:
     ) -> None:
         with self._order:
             self._disk.shutdown()
-            os.close(self._file)
-            self._file = _CLOSED
+            self._lines.close()
             os.close(self._lock)
 
     @property
@@ -143,18 +141,14 @@ class Spool:
 
     def _note(self, delivery: Delivery) -> None:
         """Append a line to the journal; if it has no room, nothing of the delivery stays."""
-        journal, line = self._journal, msgspec.json.encode(delivery) + b"\n"
         try:
-            _write_at(self._file, line, journal.size)
-            os.fsync(self._file)
+            self._lines.append(msgspec.json.encode(delivery) + b"\n")
         except OSError:
-            os.ftruncate(self._file, journal.size)
             if delivery.path:
                 (self.folder / delivery.path).unlink()
             raise
-        journal.ordinal = delivery.ordinal
-        journal.size += len(line)
-        journal.feeds_bytes += delivery.bytes
+        self._journal.ordinal = delivery.ordinal
+        self._journal.feeds_bytes += delivery.bytes
 
     def _empty_incoming(self) -> None:
         incoming = self.folder / "incoming"
@@ -198,7 +192,7 @@ class Intake:
             self._check_room(len(block))
             self._checked = self.bytes + CHECK_BYTES
         try:
-            _write_at(self._file, block, self.bytes)
+            write_at(self._file, block, self.bytes)
         except OSError as exc:
             raise _full_or(exc) from exc
         self.bytes += len(block)
@@ -242,11 +236,11 @@ def _lock(folder: Path) -> int:
     return lock
 
 
-def _mend(path: Path) -> _Journal:
-    """Cut off a last line that is torn; return what the journal then holds."""
+def _read_journal(path: Path) -> _Journal:
+    """Return what a journal holds, but for a last line that is torn."""
     ordinal = size = feeds_bytes = 0
-    with path.open("a+b") as journal:
-        journal.seek(0)
+    path.touch()
+    with path.open("rb") as journal:
         for number, line in enumerate(journal, 1):
             if not line.endswith(b"\n"):
                 break
@@ -256,8 +250,6 @@ def _mend(path: Path) -> _Journal:
                 raise FatalError(f"{path}:{number}: {line[:80]!r}; expected a delivery") from exc
             ordinal, size = kept.ordinal, size + len(line)
             feeds_bytes += kept.bytes
-        journal.truncate(size)
-        os.fsync(journal.fileno())
     return _Journal(ordinal=ordinal, size=size, feeds_bytes=feeds_bytes)
 
 
@@ -269,27 +261,10 @@ def _move(partial: Path, path: Path) -> None:
     """Give a feed its name, durably."""
     if not path.parent.exists():
         path.parent.mkdir(parents=True)
-        _sync_folder(path.parent.parent)
-        _sync_folder(path.parent.parent.parent)
+        sync_folder(path.parent.parent)
+        sync_folder(path.parent.parent.parent)
     os.replace(partial, path)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _write_at(file: int, block: bytes, offset: int) -> None:
-    """Write all of a block."""
-    rest = memoryview(block)
-    while rest:
-        written = os.pwrite(file, rest, offset)
-        offset += written
-        rest = rest[written:]
+    sync_folder(path.parent)
 
 
 def _full_or(exc: OSError) -> Exception:

@@ -13,6 +13,7 @@ from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import BusyError, FatalError
 from transforms.receiver import spool as spools
 from transforms.receiver.spool import FullError, Spool
+from transforms.sinks import durable
 
 POSTED = Delivery(ordinal=0, door=Door.FEED, path=None, bytes=0, datasource="s", feedtype="full")
 KILLED = """
@@ -244,7 +245,7 @@ def test_a_journal_without_room_keeps_nothing_of_the_feed(
 ) -> None:
     with Spool(tmp_path) as spool:
         first = deliver(spool, b"<a/>")
-        monkeypatch.setattr(spools, "_write_at", write_half_a_line)
+        monkeypatch.setattr(durable, "write_at", write_half_a_line)
         with pytest.raises(FullError), spool.open_intake() as intake:
             spool.commit(POSTED, intake)
         monkeypatch.undo()

@@ -11,7 +11,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple, TypeVar
@@ -21,6 +21,7 @@ import msgspec
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, FatalError
 from schemas.receipt import Receipt, Settled
+from transforms.sinks.durable import Lines, sync_folder
 from transforms.sinks.files import PARTIAL
 
 LOCK = "lock"
@@ -151,10 +152,9 @@ class Receipts:
             journal = self._read(generation)
         for receipt in journal.receipts:
             self._remember(receipt)
-        self.is_finished, self._size = journal.is_finished, journal.size
-        path = _path(self._folder, generation)
-        self._stream = opened.enter_context(path.open("ab", buffering=0))
-        self._stream.truncate(self._size)
+        self.is_finished = journal.is_finished
+        self._lines = Lines(_path(self._folder, generation), size=journal.size)
+        opened.callback(self._lines.close)
 
     def _read(self, generation: int) -> _Journal:
         path = _path(self._folder, generation)
@@ -188,21 +188,12 @@ class Receipts:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(partial, path)
-        _sync(self._folder)
-        _sync(self._folder.parent)
+        sync_folder(self._folder)
+        sync_folder(self._folder.parent)
 
     def _write(self, line: Receipt | _Last) -> None:
-        rest = memoryview(_line(line))
-        size = self._size + len(rest)
-        try:
-            while rest:
-                rest = rest[self._stream.write(rest) :]
-            os.fsync(self._stream.fileno())
-        except OSError as exc:
-            with suppress(OSError):
-                self._stream.truncate(self._size)
-            raise _unkept(self._folder, exc) from exc
-        self._size = size
+        with _explained(self._folder):
+            self._lines.append(_line(line))
 
     def _remember(self, receipt: Receipt) -> None:
         key = (receipt.chunk, receipt.first, receipt.count)
@@ -291,25 +282,12 @@ def _holder(stream: IO[bytes]) -> str:
     return f"another push, process {holder.pid} on {holder.host}"
 
 
-def _sync(folder: Path) -> None:
-    """Let names in a folder outlive a crash of the machine."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 @contextmanager
 def _explained(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise _unkept(folder, exc) from exc
-
-
-def _unkept(folder: Path, exc: OSError) -> FatalError:
-    return FatalError(f"{folder}: {exc.strerror}; expected to keep receipts there")
+        raise FatalError(f"{folder}: {exc.strerror}; expected to keep receipts there") from exc
 
 
 _NOTHING = _Journal(None, (), False, 0)

@@ -1,7 +1,6 @@
 """The journal of a push: what it remembers, what a crash leaves of it, and who may have it."""
 
 import errno
-import io
 import os
 import re
 import signal
@@ -19,6 +18,7 @@ from runs import ROOT
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError
 from schemas.receipt import Receipt, Refusal, Settled
+from transforms.sinks import durable
 from transforms.sinks.push.receipts import Receipts, read_receipts
 
 TARGET = "http://gsa.example.com:19900"
@@ -410,25 +410,23 @@ def test_whatever_stands_in_a_line_nothing_foreign_is_raised(folder: Path, line:
         read_receipts(folder)
 
 
-class _Full(io.FileIO):
-    """A file on a disk that has room for a few bytes."""
-
-    def write(self, block: object) -> int:
-        super().write(b'{"chunk":7')
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def write_a_part(file: int, _line: bytes, offset: int) -> None:
+    """As a disk does that has room for a few bytes."""
+    os.pwrite(file, b'{"chunk":7', offset)
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def add_to_a_full_disk(folder: Path, journal: Receipts) -> str:
-    before = journal._stream
-    with _Full(file_of(folder), "ab") as journal._stream, pytest.raises(FatalError) as caught:
-        journal.add(ACCEPTED)
-    journal._stream = before
+def add_to_a_full_disk(journal: Receipts) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(durable, "write_at", write_a_part)
+        with pytest.raises(FatalError) as caught:
+            journal.add(ACCEPTED)
     return str(caught.value)
 
 
 def test_a_disk_that_is_full_is_told(folder: Path) -> None:
     with opened(folder) as journal:
-        assert add_to_a_full_disk(folder, journal) == (
+        assert add_to_a_full_disk(journal) == (
             f"{folder}: No space left on device; expected to keep receipts there"
         )
 
@@ -436,14 +434,14 @@ def test_a_disk_that_is_full_is_told(folder: Path) -> None:
 def test_a_disk_that_is_full_leaves_no_torn_line(folder: Path) -> None:
     with opened(folder) as journal:
         add(journal, SENDING)
-        add_to_a_full_disk(folder, journal)
+        add_to_a_full_disk(journal)
         add(journal, FAILED)
     assert read_receipts(folder) == [SENDING, FAILED]
 
 
 def test_what_could_not_be_written_is_not_known(folder: Path) -> None:
     with opened(folder) as journal:
-        add_to_a_full_disk(folder, journal)
+        add_to_a_full_disk(journal)
         assert journal.known(CHUNK, 0, 0) is None
 
 
