@@ -49,7 +49,7 @@ _FATAL = {
     "no profile": "expected OK: check that --profile is the name of a profile there",
 }
 _REMEDIES = {
-    "nodata": "expected OK: it found no Item that it could read; `feedferry validate` may tell why",
+    "nodata": "expected OK: it found no Item that it could read; `feedferry inspect` may tell why",
     "fail_unknowntype": "expected OK: it does not know the Type of an Item",
     "fail": "expected OK: it does not say why; its own log may",
 }

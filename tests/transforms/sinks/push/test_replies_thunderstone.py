@@ -175,7 +175,7 @@ def test_no_results_of_a_number_that_is_not_known_are_a_refusal() -> None:
 def test_what_it_cannot_read_is_a_refusal(status: str) -> None:
     assert refused(result(status, rows=0), 5) == (
         f"{WHERE}: NODATA; expected OK: "
-        "it found no Item that it could read; `feedferry validate` may tell why"
+        "it found no Item that it could read; `feedferry inspect` may tell why"
     )
 
 
