@@ -25,7 +25,7 @@ def test_a_plan_leaves_out_what_was_accepted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = chunk_of(tmp_path, 1, "ab"), chunk_of(tmp_path, 2, "c")
-    folder = run_of(tmp_path, first, second) / "push" / "127_0_0_1_1"
+    folder = run_of(tmp_path, first, second) / "push" / "127.0.0.1_1"
     with Receipts(folder, target="http://127.0.0.1:1", run="run") as receipts:
         receipts.add(Receipt(chunk=1, sha256=first.sha256, state=Settled.ACCEPTED))
 

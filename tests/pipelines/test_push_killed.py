@@ -37,7 +37,7 @@ def make_run(folder: Path) -> list[Chunk]:
 
 def kill_somewhere(folder: Path, appliance: Served, chance: random.Random) -> None:
     """Push until a few more receipts stand, then kill it."""
-    receipts = folder / "push" / f"127_0_0_1_{appliance.url.rsplit(':')[-1]}" / "receipts-001.jsonl"
+    receipts = folder / "push" / f"127.0.0.1_{appliance.url.rsplit(':')[-1]}" / "receipts-001.jsonl"
     before = receipts.stat().st_size if receipts.exists() else 0
     process = start("push", str(folder), "--to", appliance.url, "--progress", "none")
     wait_until(

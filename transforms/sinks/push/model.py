@@ -1,6 +1,7 @@
 """What the parts of a push hand to each other."""
 
 import enum
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -19,6 +20,9 @@ REPLACE = "replace"
 
 ERASING = (FULL, REPLACE)
 """The feedtypes of what erases all that stood there before: only ever sent first."""
+
+
+_NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
 
 
 class Kind(enum.Enum):
@@ -49,8 +53,7 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """What a folder of receipts is called: only letters, digits, `.`, `-` and `_`."""
-        kept = (letter if letter.isascii() and letter.isalnum() else "_" for letter in self._full)
-        return "".join(kept).strip("_")
+        return _NOT_IN_NAME.sub("_", self._full).strip("._")
 
     @property
     def _full(self) -> str:

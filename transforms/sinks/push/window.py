@@ -105,8 +105,9 @@ class Window(msgspec.Struct, frozen=True):
 
     def closes_at(self, now: datetime) -> datetime | None:
         """Return when it closes, in its zone, after it is open; None if it never does."""
-        closes = self.opens_at(now).astimezone(UTC)
-        for begin, end in self._times(now):
+        opens = self.opens_at(now)  # which may be as far away as times are looked for
+        closes = opens.astimezone(UTC)
+        for begin, end in self._times(opens):
             if begin > closes:
                 return closes.astimezone(self.zone)
             closes = max(closes, end)

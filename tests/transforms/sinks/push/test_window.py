@@ -289,6 +289,12 @@ def test_a_window_is_shut_all_the_time_until_then(
     assert window.opens_in(between) == pytest.approx(seconds * (1 - part), abs=1e-4)
 
 
+def test_a_window_that_the_clock_skips_closes_when_it_was_open_a_week_later() -> None:
+    window = parse_window("Sun 02:15-02:45 America/New_York")
+    closes = window.closes_at(datetime(2009, 3, 8, tzinfo=UTC))
+    assert closes == datetime(2009, 3, 15, 6, 45, tzinfo=UTC)
+
+
 @given(found=around_changes(), part=st.floats(0, 0.999))
 def test_a_window_is_open_until_it_closes(found: tuple[Window, datetime], part: float) -> None:
     window, now = found
