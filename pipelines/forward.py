@@ -18,7 +18,7 @@ from pipelines.settings import check_account, settings_of
 from schemas.account import Account, Chunk, merge
 from schemas.delivery import Delivery, Door
 from schemas.errors import ConfigError, FatalError, FeedferryError, FormatError, TargetError
-from schemas.feed import FULL, Feed, check_datasource
+from schemas.feed import CLEANUP, FULL, REPLACE, Feed, check_datasource
 from schemas.span import Span
 from transforms.convert import Settings, convert
 from transforms.formats import WRITERS
@@ -30,7 +30,7 @@ from transforms.sinks.push.push import Places, Pusher
 from transforms.sinks.push.settings import PushSettings
 from transforms.sources.files import cut_file
 from transforms.sources.reading import Reading
-from transforms.sources.spool import CLEANUP, REPLACE, Selection, is_whole, spans_of
+from transforms.sources.spool import Selection, is_whole, spans_of
 
 FORWARD = "forward"
 """Folder of a spool where what is forwarded stands: the journal, and runs that need looking at."""

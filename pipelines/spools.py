@@ -12,10 +12,9 @@ from pipelines.options import ConvertOptions
 from pipelines.trees import check_name
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError
-from schemas.feed import FULL
+from schemas.feed import FULL, REPLACE
 from schemas.span import Span
 from transforms.sources.spool import (
-    REPLACE,
     SELECTION,
     SPOOL,
     History,

@@ -13,6 +13,12 @@ from schemas.errors import ConfigError
 FULL = "full"
 INCREMENTAL = "incremental"
 METADATA_AND_URL = "metadata-and-url"
+REPLACE = "replace"
+"""The feedtype of groups that take the place of those of their source, and of no other."""
+
+CLEANUP = "cleanup"
+"""That of what removes all groups of a source, and brings none."""
+
 FEEDTYPES = (FULL, INCREMENTAL, METADATA_AND_URL)
 _DATASOURCE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*", re.ASCII)
 

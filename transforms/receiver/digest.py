@@ -4,7 +4,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from schemas.delivery import Delivery, Door
+from schemas.delivery import FORMATS, Delivery, Door
 from schemas.errors import RecordError
 from schemas.feed import Feed
 from schemas.membership import Membership
@@ -19,7 +19,6 @@ from transforms.receiver.held import Status
 DETAILS = 5
 """How many reasons are kept of a delivery."""
 
-FORMATS = {Door.FEED: "gsa-feed", Door.GROUPS: "gsa-groups", Door.DATA: "thunderstone"}
 TORN = "torn-end"
 """The code of the reject that stands for the end of a document, where that is missing."""
 

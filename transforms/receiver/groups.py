@@ -14,13 +14,12 @@ from collections.abc import Iterator
 
 from schemas.acl import Scope
 from schemas.delivery import Delivery, Door
-from schemas.feed import FULL
+from schemas.feed import CLEANUP, FULL, REPLACE
 from schemas.membership import Member, Membership
 from transforms.mentions import DEFAULT_NAMESPACE
 from transforms.receiver._page import Row, read_page
 from transforms.receiver.documents import Change
 from transforms.receiver.held import Group
-from transforms.sources.spool import CLEANUP, REPLACE
 
 CAPACITY_BYTES = 1_000_000_000
 """Most bytes that an appliance has for groups, those of the request among them."""

@@ -16,14 +16,13 @@ import msgspec
 
 from schemas.delivery import Delivery, Door
 from schemas.errors import FormatError
-from schemas.feed import FEEDTYPES, FULL, INCREMENTAL
+from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, REPLACE
 from transforms.receiver import forms, results
 from transforms.receiver.groups import CAPACITY_BYTES
 from transforms.receiver.index import Index
 from transforms.receiver.request import RefusedError, Reply, Request
 from transforms.receiver.spool import FullError, Intake, Spool
 from transforms.receiver.words import AT_CAPACITY, DISK_FULL, SUCCESS
-from transforms.sources.spool import CLEANUP, REPLACE
 
 _GROUPSOURCES = ("groupsource", CLEANUP, REPLACE)
 _FIELDS = {

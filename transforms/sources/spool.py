@@ -15,9 +15,9 @@ from typing import IO
 import msgspec
 
 from schemas.account import NoticeCount
-from schemas.delivery import JOURNAL, Delivery, Door
+from schemas.delivery import FORMATS, JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FormatError, SourceError
-from schemas.feed import FULL, METADATA_AND_URL, Feed, is_web
+from schemas.feed import CLEANUP, FULL, METADATA_AND_URL, REPLACE, Feed, is_web
 from schemas.notice import Notice
 from schemas.span import Span
 from transforms.sinks.files import whole_file
@@ -28,9 +28,6 @@ SPOOL = "spool"
 SELECTION = "spool-selection"
 """The format of a span that only tells what was not selected of a spool."""
 
-CLEANUP = "cleanup"
-REPLACE = "replace"
-_FORMATS = {Door.FEED: "gsa-feed", Door.GROUPS: "gsa-groups", Door.DATA: "thunderstone"}
 _MOST_NAMES = 10
 
 _lines = msgspec.json.Decoder(Delivery)
@@ -176,7 +173,7 @@ def spans_of(selection: Selection, *, source: str, root: str, first: int = 0) ->
             source=name,
             path=str(path),
             source_ordinal=ordinal,
-            format=_FORMATS[delivery.door],
+            format=FORMATS[delivery.door],
             feed=_feed_of(delivery),
         )
 

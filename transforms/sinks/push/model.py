@@ -9,14 +9,11 @@ from typing import IO
 import msgspec
 
 from schemas.account import Chunk
-from schemas.feed import FULL
+from schemas.feed import FULL, REPLACE
 from schemas.receipt import Refusal
 
 REQUEST_BYTES_LIMIT = 1_000_000_000
 """An appliance refuses a feed of this many bytes as they go over the wire."""
-
-REPLACE = "replace"
-"""The feedtype of groups that take the place of those of their source, and of no other."""
 
 ERASING = (FULL, REPLACE)
 """The feedtypes of what erases all that stood there before: only ever sent first."""

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import ConfigError, SourceError
-from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, METADATA_AND_URL, check_datasource
+from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, METADATA_AND_URL, REPLACE, check_datasource
 from transforms.sinks.push._answers import ANSWER_BYTES_LIMIT
 from transforms.sinks.push._faults import Progress, fault
 from transforms.sinks.push.bodies import Body, multipart, urlencoded
-from transforms.sinks.push.model import REPLACE, Answer, Appliance, Kind, Part
+from transforms.sinks.push.model import Answer, Appliance, Kind, Part
 from transforms.sinks.push.target import BACKLOG_PATH, FEED_PATH, GROUPS_PATH, trust
 
 BACKLOG_SECONDS = 30.0
