@@ -18,10 +18,12 @@ from pipelines.settings import check_account, settings_of
 from schemas.account import Account, Chunk, merge
 from schemas.delivery import Delivery, Door
 from schemas.errors import ConfigError, FatalError, FeedferryError, FormatError, TargetError
-from schemas.feed import CLEANUP, FULL, REPLACE, Feed, check_datasource
+from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, Feed, check_datasource
 from schemas.span import Span
 from transforms.convert import Settings, convert
 from transforms.formats import WRITERS
+from transforms.receiver import left_out
+from transforms.receiver.receiver import INDEX
 from transforms.sinks.files import whole_file
 from transforms.sinks.push import replies_gsa
 from transforms.sinks.push.model import ERASING, Kind, Meaning
@@ -98,6 +100,12 @@ class Forwarder:
                 ordinal=delivery.ordinal, state=State.SET_ASIDE, settled=0, reason=str(exc)
             )
 
+    def is_ready(self, delivery: Delivery) -> bool:
+        """Whether all that is to be known of a delivery is known, now or soon."""
+        return not self._must_delete(delivery) or left_out.is_digested(
+            self._spool / INDEX, delivery
+        )
+
     def clear(self, ordinal: int) -> None:
         """Remove what a run left, but for the rejects and their report; done again, it goes on."""
         output = self._output(ordinal)
@@ -130,16 +138,36 @@ class Forwarder:
         work = output / _WORK
         work.mkdir(parents=True)
         settings = settings_of(self._options_of(delivery, to_format, output), (), work, {})
-        [span] = spans_of(
-            Selection(deliveries=(delivery,)), source=str(self._spool), root=str(self._spool)
-        )
-        account = _account(span, settings, span_bytes=self._options.span_bytes)
+        spans = self._spans(delivery, work)
+        account = _account(spans, settings, span_bytes=self._options.span_bytes)
         self._check(account, delivery)
-        if is_whole(delivery) and not account.read:
-            account.chunks = self._emptied(delivery, span, settings)
-        publish(account, settings, output=output, spans=[span])
+        if is_whole(delivery) and not account.read and not self._must_delete(delivery):
+            account.chunks = [_emptied(delivery, spans[-1], settings)]
+        publish(account, settings, output=output, spans=spans)
         self._tell_account(account, delivery, output)
         return output
+
+    def _must_delete(self, delivery: Delivery) -> bool:
+        """Whether it removes documents, which its target has to be told one by one."""
+        is_feed = delivery.door is Door.FEED and is_whole(delivery)
+        return is_feed and self._settings.appliance.kind is Kind.RECVDATA
+
+    def _spans(self, delivery: Delivery, work: Path) -> list[Span]:
+        """Return what is read for a delivery: deletions that it stands for, and then itself."""
+        deletions = []
+        if self._must_delete(delivery):
+            deletions = self._deletions(delivery, work / "left-out.xml")
+            delivery = replace(delivery, feedtype=INCREMENTAL)
+        source, selection = str(self._spool), Selection(deliveries=(delivery,))
+        return [*deletions, *spans_of(selection, source=source, root=source, first=len(deletions))]
+
+    def _deletions(self, delivery: Delivery, path: Path) -> list[Span]:
+        count = left_out.write_deletions(self._spool / INDEX, delivery, path)
+        if not count:
+            return []
+        self._remark(f"{name(delivery)}: {count} that the full feed leaves out are deleted")
+        source = f"{self._spool}#{delivery.ordinal}: what it leaves out"
+        return [Span(source=source, path=str(path), format=left_out.FORMAT)]
 
     def _options_of(self, delivery: Delivery, to_format: str, output: Path) -> ConvertOptions:
         options = replace(self._options, output=str(output), to_format=to_format)
@@ -153,39 +181,6 @@ class Forwarder:
             raise SetAside(
                 "a full feed without its end; expected all of it, as it deletes what it leaves out"
             )
-
-    def _emptied(self, delivery: Delivery, span: Span, settings: Settings) -> list[Chunk]:
-        """What empties a datasource or groupsource, as its client meant to do."""
-        if self._settings.appliance.kind is Kind.RECVDATA:
-            self._tell(
-                f"{name(delivery)}: a full feed without records, which Thunderstone cannot be told:"
-                " the target keeps what it has; delete that yourself"
-            )
-            return []
-        feed = Feed(datasource=delivery.datasource, feedtype=FULL)
-        is_groups = delivery.door is Door.GROUPS
-        writing = replace(settings.writing, feed=feed, memberships=is_groups)
-        encoder = WRITERS[settings.target.format](writing)
-        text = encoder.prolog() + encoder.epilog()
-        path = Path(settings.folder, f"{span.name}-000.{encoder.extension}")
-        with whole_file(path) as stream:
-            stream.write(text)
-        return [
-            Chunk(
-                path=path.name,
-                bytes=len(text),
-                sha256=hashlib.sha256(text).hexdigest(),
-                records={},
-                first_url="",
-                last_url="",
-                source=span.source,
-                span=span.ordinal,
-                datasource=feed.datasource,
-                feedtype=FULL,
-                asked=FULL,
-                origin=span.source,
-            )
-        ]
 
     def _tell_account(self, account: Account, delivery: Delivery, output: Path) -> None:
         """Say what is not forwarded of a delivery, or not as it came."""
@@ -240,15 +235,42 @@ def _stands(output: Path, to_format: str) -> bool:
     return all(chunk.format == to_format for chunk in read_manifest(output))
 
 
-def _account(span: Span, settings: Settings, *, span_bytes: int) -> Account:
-    """Convert a delivery; raise SetAside where nothing can ever be read of it."""
+def _account(spans: list[Span], settings: Settings, *, span_bytes: int) -> Account:
+    """Convert a delivery, the last span; raise SetAside where nothing can ever be read of it."""
+    parts = (part for span in spans for part in cut_file(span, span_bytes=span_bytes))
     try:
-        account = merge(convert(part, settings) for part in cut_file(span, span_bytes=span_bytes))
+        account = merge(convert(part, settings) for part in parts)
     except FormatError as exc:
         raise SetAside(str(exc)) from exc
-    if account.exit_code == FatalError.exit_code and _is_unreadable(span, settings):
+    if account.exit_code == FatalError.exit_code and _is_unreadable(spans[-1], settings):
         raise SetAside(str(account.stopped))
     return account
+
+
+def _emptied(delivery: Delivery, span: Span, settings: Settings) -> Chunk:
+    """Write what empties a datasource or groupsource, as its client meant to do."""
+    feed = Feed(datasource=delivery.datasource, feedtype=FULL)
+    is_groups = delivery.door is Door.GROUPS
+    writing = replace(settings.writing, feed=feed, memberships=is_groups)
+    encoder = WRITERS[settings.target.format](writing)
+    text = encoder.prolog() + encoder.epilog()
+    path = Path(settings.folder, f"{span.name}-000.{encoder.extension}")
+    with whole_file(path) as stream:
+        stream.write(text)
+    return Chunk(
+        path=path.name,
+        bytes=len(text),
+        sha256=hashlib.sha256(text).hexdigest(),
+        records={},
+        first_url="",
+        last_url="",
+        source=span.source,
+        span=span.ordinal,
+        datasource=feed.datasource,
+        feedtype=FULL,
+        asked=FULL,
+        origin=span.source,
+    )
 
 
 def _is_unreadable(span: Span, settings: Settings) -> bool:

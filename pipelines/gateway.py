@@ -156,8 +156,10 @@ class Gateway:
         with self._lock:
             self._look()
             now = time.monotonic()
-            free = (lane for lane in self._lanes.values() if lane.until <= now)
-            return min(free, key=lambda lane: lane.waiting[0].ordinal, default=None)
+            free = [lane for lane in self._lanes.values() if lane.until <= now]
+        in_order = sorted(free, key=lambda lane: lane.waiting[0].ordinal)
+        ready = self._forwarder.is_ready
+        return next((lane for lane in in_order if ready(lane.waiting[0])), None)
 
     def _forward(self, lane: _Lane, pusher: Pusher) -> None:
         delivery = lane.waiting[0]

@@ -41,6 +41,7 @@ class FakeWire:
         self._backlog = backlog or Answer(status=200, body=b"0")
         self._lock = threading.Lock()
         self.sent: list[Sent] = []
+        self.texts: list[bytes] = []
 
     def __call__(self, _appliance: Appliance) -> Self:
         return self
@@ -62,6 +63,7 @@ class FakeWire:
         sent = Sent(part.chunk.ordinal, feedtype, names)
         with self._lock:
             self.sent.append(sent)
+            self.texts.append(text)
         return self._answer(sent)
 
     def request_bytes(self, part: Part) -> int:

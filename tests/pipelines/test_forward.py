@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,13 +18,17 @@ from pipelines.gateway import Gateway
 from pipelines.options import ConvertOptions
 from served import wait_until
 from spools import HandSpool
+from transforms.receiver.index import Index
+from transforms.receiver.receiver import INDEX
 from transforms.sinks.push.backoff import Backoff
 from transforms.sinks.push.model import Answer, Appliance
 from transforms.sinks.push.settings import PushSettings
+from transforms.sources.spool import read_deliveries
 from wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent, wired
 
 AWAY = Answer(fault="nobody there")
 EMPTY = gsa_feed(datasource="crm", feedtype="full")
+_ITEM = re.compile(rb"<Type>([ID])</Type>\s*<Url>http://www\.example\.com/([^<]+)")
 SECRET = gsa_feed(document(1, inside=ACL))
 
 
@@ -45,6 +50,14 @@ def spool(tmp_path: Path) -> HandSpool:
     return HandSpool(tmp_path / "spool")
 
 
+def digest(spool: Path) -> None:
+    """As the receiver does, which the gateway stands beside."""
+    spool.mkdir(exist_ok=True)
+    with Index(spool / INDEX) as index:
+        for delivery in read_deliveries(spool):
+            index.apply(delivery, spool)
+
+
 class Run:
     """A gateway on a spool, and what it said."""
 
@@ -59,6 +72,7 @@ class Run:
         self.remarks: list[str] = []
         voice = Voice(tell=self.said.append, remark=self.remarks.append)
         self.spool = spool.root
+        digest(spool.root)
         self.gateway = Gateway(spool.root, options, settings, voice)
 
     def until(self, is_so: Callable[[], bool]) -> "Run":
@@ -125,29 +139,90 @@ def test_groups_without_any_clear_their_source(
     assert texts(wire) == [(sent, 0)]
 
 
-def test_thunderstone_cannot_be_told_to_empty_and_that_is_said(
+def page(name: str) -> str:
+    """The record of a page whose name a fake wire can tell."""
+    url = f"http://www.example.com/{name}"
+    return f'<record url="{url}" mimetype="text/plain"><content>{name}</content></record>'
+
+
+def items(wire: FakeWire) -> list[list[tuple[str, str]]]:
+    """Of each chunk the types and the last parts of the urls of its Items, but for updates."""
+    found = [_ITEM.findall(text) for text in wire.texts]
+    return [[(kind.decode(), name.decode()) for kind, name in one] for one in found if one]
+
+
+def test_what_a_full_feed_leaves_out_is_deleted_from_thunderstone(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wired(monkeypatch, taking)
+    wire = wired(monkeypatch, taking)
+    spool.feed(gsa_feed(page("a"), page("b"), page("c")), "crm", "full")
+    spool.feed(gsa_feed(page("b"), page("d")), "crm", "full")
+    run = Run(spool, appliance=THUNDERSTONE).to_the_end()
+    assert items(wire) == [
+        [("I", "a"), ("I", "b"), ("I", "c")],
+        [("D", "a"), ("D", "c")],
+        [("I", "b"), ("I", "d")],
+    ]
+    assert run.remarks == ["delivery 2 of 'crm': 2 that the full feed leaves out are deleted"]
+    assert [(one.accepted, one.losses) for one in run.journal()] == [(3, {}), (4, {})]
+
+
+def test_an_empty_full_feed_deletes_all_that_its_datasource_had_at_thunderstone(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, taking)
+    spool.feed(gsa_feed(page("a")), "crm", "full")
+    spool.feed(gsa_feed(page("b")), "wiki", "full")
+    spool.feed(EMPTY, "crm", "full")
+    Run(spool, appliance=THUNDERSTONE).to_the_end()
+    assert items(wire) == [[("I", "a")], [("I", "b")], [("D", "a")]]
+
+
+def test_an_empty_full_feed_of_what_never_was_sends_thunderstone_nothing(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, taking)
     spool.feed(EMPTY, "crm", "full")
     run = Run(spool, appliance=THUNDERSTONE).to_the_end()
-    assert run.said == [
-        "delivery 1 of 'crm': a full feed without records, which Thunderstone cannot be told: the"
-        " target keeps what it has; delete that yourself"
-    ]
+    assert (items(wire), run.said, run.remarks) == ([], [], [])
 
 
-def test_of_each_full_feed_it_is_said_that_thunderstone_keeps_the_rest(
+def test_what_another_datasource_has_made_its_own_is_not_deleted(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wired(monkeypatch, taking)
-    spool.feed(gsa_feed(document(1)), "crm", "full")
-    run = Run(spool, appliance=THUNDERSTONE).to_the_end()
-    assert run.remarks == [
-        f"delivery 1 of 'crm': without feedtype: 1, as {HOST}/1.txt: full: the target keeps what"
-        " the feed leaves out; delete that yourself"
-    ]
-    assert run.journal()[0].losses == {"feedtype": 1}
+    wire = wired(monkeypatch, taking)
+    spool.feed(gsa_feed(page("a")), "crm", "full")
+    spool.feed(gsa_feed(page("b")), "crm", "full")
+    spool.feed(gsa_feed(page("a")), "wiki")
+    Run(spool, appliance=THUNDERSTONE).to_the_end()
+    assert items(wire) == [[("I", "a")], [("I", "b")], [("I", "a")]]
+
+
+def test_a_full_feed_waits_until_it_is_known_what_it_leaves_out(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway, "_LOOK_SECONDS", 0.01)
+    wire = wired(monkeypatch, taking)
+    run = Run(spool, appliance=THUNDERSTONE)
+    spool.feed(gsa_feed(page("a")), "crm", "full")
+    spool.feed(gsa_feed(page("b")), "wiki")
+    with run.gateway:
+        wait_until(lambda: run.gateway.backlog() == 1)
+        before = items(wire)
+        digest(run.spool)
+        wait_until(lambda: run.gateway.backlog() == 0)
+    assert (before, items(wire)) == ([[("I", "b")]], [[("I", "b")], [("I", "a")]])
+
+
+def test_to_another_gsa_full_feeds_go_as_they_are(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, accepting)
+    spool.feed(gsa_feed(document(1), document(2)), "crm", "full")
+    spool.feed(gsa_feed(document(2)), "crm", "full")
+    run = Run(spool).to_the_end()
+    assert [sent.feedtype for sent in wire.sent] == ["full", "full"]
+    assert (b"delete" in b"".join(wire.texts), run.remarks) == (False, [])
 
 
 def test_a_datasource_web_that_is_said_to_be_full_is_sent_as_it_may_be(

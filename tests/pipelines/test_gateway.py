@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from archives import HOST as FILES
+from archives import document, gsa_feed
 from served import Served, run, serving, wait_until
 from wires import chunk_of
 
@@ -69,6 +71,22 @@ def test_it_converts_to_what_the_new_appliance_speaks(tmp_path: Path) -> None:
             arrivals = new.arrivals().total()
 
     assert arrivals == 2  # the documents, and one update of the search indexes
+
+
+def test_a_full_feed_replaces_what_thunderstone_has_of_it(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.xml", tmp_path / "second.xml"
+    first.write_bytes(gsa_feed(document(1), document(2)))
+    second.write_bytes(gsa_feed(document(2), document(3)))
+    with serving(tmp_path / "new") as new:
+        url = f"{new.url}/texis/dowalk/recvdata.xml"
+        flags = ("--forward", url, "--profile", "intranet")
+        with serving(tmp_path / "old", *flags) as old:
+            for feed in (first, second):
+                posted(old, "/xmlfeed", "datasource=crm", "feedtype=full", f"data=@{feed}")
+            wait_until(lambda: forwarded(old))
+            urls = new.urls()
+
+    assert urls == [f"{FILES}/2.txt", f"{FILES}/3.txt"]
 
 
 def searchable(appliance: Served) -> list[str]:

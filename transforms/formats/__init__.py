@@ -26,6 +26,7 @@ from transforms.formats._options import (
     Reader,
     ReadOptions,
     WriteOptions,
+    write_all,
 )
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Reader",
     "WriteOptions",
     "sniff",
+    "write_all",
 ]
 
 READERS: dict[str, Reader] = {

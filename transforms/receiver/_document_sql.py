@@ -14,6 +14,8 @@ SCHEMA = (
     "CREATE UNIQUE INDEX documents_url ON documents (url, profile)",
     "CREATE INDEX documents_of ON documents (datasource)",
     "CREATE INDEX documents_hidden ON documents (profile) WHERE kind = 'data' AND NOT searchable",
+    "CREATE TABLE left_out (feed INTEGER NOT NULL, url TEXT NOT NULL, PRIMARY KEY (feed, url))"
+    " WITHOUT ROWID",
 )
 
 _Rules = dict[str, str]
@@ -84,3 +86,10 @@ DELETE_FITTING = f"DELETE {_FITTING}"
 COUNT_FITTING = f"SELECT count(*) {_FITTING}"
 SHOW = "UPDATE documents SET searchable = 1 WHERE profile = ? AND kind = 'data' AND NOT searchable"
 FORGET = "DELETE FROM documents WHERE datasource = ? AND profile = ''"
+_DOCUMENTS = "FROM documents WHERE profile = '' AND kind <> 'acl'"
+_HELD = f"EXISTS (SELECT 1 {_DOCUMENTS} AND documents.url = left_out.url"
+LEAVE_OUT = f"INSERT INTO left_out SELECT ?, url {_DOCUMENTS} AND datasource = ?"
+KEEP = f"DELETE FROM left_out WHERE feed = ? AND {_HELD})"
+LEFT_OUT = (
+    f"SELECT url FROM left_out WHERE feed = ? AND NOT {_HELD} AND datasource <> ?) ORDER BY url"
+)

@@ -91,12 +91,14 @@ def _all_changes(
         span = Span(source=delivery.path, feed=_feed_of(delivery))
         found = READERS[FORMATS[delivery.door]](stream, span=span)
         yield from _changes(found, delivery, tally)
+    if documents.replaces(delivery):
+        yield documents.keep(delivery)
 
 
 def _beginning(delivery: Delivery) -> tuple[Change, ...]:
     if groups.replaces(delivery):
         return groups.forget(delivery)
-    return (documents.forget(delivery),) if documents.replaces(delivery) else ()
+    return documents.forget(delivery) if documents.replaces(delivery) else ()
 
 
 def _feed_of(delivery: Delivery) -> Feed | None:

@@ -22,7 +22,7 @@ stated, and adds what is not held; what `I` brought, and what `U` added, is sear
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
 
@@ -96,9 +96,21 @@ def replaces(delivery: Delivery) -> bool:
     return is_full and not _is_web(delivery)
 
 
-def forget(delivery: Delivery) -> Change:
-    """Return the change that a full feed begins with."""
-    return sql.FORGET, (delivery.datasource,)
+def forget(delivery: Delivery) -> tuple[Change, ...]:
+    """Return the changes that a full feed begins with: all that there was is left out so far."""
+    ordinal, datasource = delivery.ordinal, delivery.datasource
+    return (sql.LEAVE_OUT, (ordinal, datasource)), (sql.FORGET, (datasource,))
+
+
+def keep(delivery: Delivery) -> Change:
+    """Return the change that a full feed ends with: what it had again is not left out."""
+    return sql.KEEP, (delivery.ordinal,)
+
+
+def read_left_out(connection: sqlite3.Connection, delivery: Delivery) -> Iterator[str]:
+    """Yield urls of documents that a full feed removed, but for those of other datasources now."""
+    for (url,) in connection.execute(sql.LEFT_OUT, (delivery.ordinal, delivery.datasource)):
+        yield url
 
 
 def check_pattern(pattern: str) -> None:

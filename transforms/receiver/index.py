@@ -27,7 +27,7 @@ from transforms.receiver.digest import Interrupted, Tally, Unreadable, digest
 from transforms.receiver.held import Document, Fed, Group, Total
 from transforms.receiver.patterns import fits
 
-VERSION = 1
+VERSION = 2
 _APPLICATION = 0x66657269  # "feri"
 _WAIT_SECONDS = 10.0
 _BATCH = 256  # to change turns between reader and database at each row takes half as long again

@@ -9,6 +9,7 @@ import pytest
 from rehearsal import Rehearsal, data, gone, gsa_feed, item, metadata, page
 from schemas.delivery import Door
 from schemas.errors import FormatError
+from transforms.receiver import documents
 from transforms.receiver.digest import Interrupted, Tally, Unreadable, digest
 from transforms.receiver.held import Status
 
@@ -33,7 +34,7 @@ def test_each_record_is_one_change(held: Rehearsal) -> None:
 def test_a_full_feed_begins_with_the_removal_of_what_was(held: Rehearsal) -> None:
     delivery = held.write(gsa_feed(), datasource="s", feedtype="full")
     found = list(digest(delivery, held.spool, Tally(), stopping=never))
-    assert found == [("DELETE FROM documents WHERE datasource = ? AND profile = ''", ("s",))]
+    assert found == [*documents.forget(delivery), documents.keep(delivery)]
 
 
 def test_what_is_no_feed_is_told(held: Rehearsal) -> None:

@@ -295,7 +295,7 @@ def test_a_file_that_is_no_index_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         Index(path)
     assert str(caught.value) == (
-        f"{path}: file is not a database; expected an index of version 1; remove it, and it is made"
+        f"{path}: file is not a database; expected an index of version 2; remove it, and it is made"
         " again of what was delivered"
     )
 
@@ -307,7 +307,7 @@ def test_a_database_of_others_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         Index(path)
     assert str(caught.value) == (
-        f"{path}: something else, or of another version; expected an index of version 1; remove"
+        f"{path}: something else, or of another version; expected an index of version 2; remove"
         " it, and it is made again of what was delivered"
     )
 
