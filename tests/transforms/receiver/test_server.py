@@ -5,13 +5,14 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from email.utils import parsedate_to_datetime
 
 import msgspec
 import pytest
 
 import appliance_sockets
+from receivers import wait_until
 from schemas.errors import ConfigError
 from talk import Talk, get, is_reset, post, say
 from transforms.receiver.request import RefusedError, Reply, Request, TornError
@@ -374,6 +375,31 @@ def test_more_clients_than_are_served_wait_for_their_turn() -> None:
             first.socket.shutdown(socket.SHUT_RDWR)
             second.socket.settimeout(10)
             assert second.hear().status == 200
+
+
+def test_those_that_are_not_trusted_are_served_a_quarter_of_the_places() -> None:
+    with serving(max_connections=8, trusted=()) as server, ExitStack() as opened:
+        first, second, third = (opened.enter_context(Talk(server.port)) for _ in range(3))
+        first.send(get("/"))
+        second.send(get("/"))
+        assert (first.hear().status, second.hear().status) == (200, 200)
+        assert third.ends()
+
+
+def test_a_place_is_free_again_when_one_that_is_not_trusted_has_left() -> None:
+    with serving(max_connections=4, trusted=()) as server:
+        assert answers(server.port)
+        wait_until(lambda: answers(server.port))
+
+
+def answers(port: int) -> bool:
+    """Whether there is a place for a client, which leaves it."""
+    with Talk(port) as talk:
+        try:
+            talk.send(get("/"))
+            return talk.hear().status == 200
+        except ConnectionError:
+            return False
 
 
 def test_several_clients_are_served_at_once() -> None:

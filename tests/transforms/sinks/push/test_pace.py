@@ -615,7 +615,7 @@ def test_lanes_share_one_ceiling_and_get_all_through() -> None:
 
     assert lanes.ends == ["done"] * 4
     assert len(appliance.taken) == 48
-    assert appliance.most == 11
+    assert appliance.most <= 11
     assert all(later - earlier > 0.05 for earlier, later in pairwise(appliance.asked))
 
 
