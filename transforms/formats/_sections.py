@@ -36,6 +36,7 @@ class Sections(Window):
         self._max_unit_bytes = max_unit_bytes
         self._doubtful = False
         self._barren = dict.fromkeys(OPENERS, 0)
+        self._closers = dict.fromkeys(OPENERS, (0, -1))
 
     def _tag(self) -> int | Stretch:
         """Return the length of the start tag at `_pos`."""
@@ -76,14 +77,21 @@ class Sections(Window):
         return Stretch("malformed", reason, begin)
 
     def _find_closer(self, kind: str, begin: int) -> int | None:
-        """Return where the closer is; what is known to have none is not looked at again."""
+        """Return where the closer is; what is known to have none is not looked at again.
+
+        Nor is what is known to have none before the closer that was found last.
+        """
         closer = CLOSERS[kind]
+        sought, last = self._closers[kind]
+        if sought <= self._consumed + begin <= last:
+            return last - self._consumed
         seek = max(begin, self._barren[kind] - self._consumed)
         while (found := self._data.find(closer, self._pos + seek)) < 0:
             seek = max(begin, len(self._data) - self._pos - len(closer) + 1)
             self._barren[kind] = self._consumed + seek
             if (kind != "cdata" and seek - begin > _COMMENT_BYTES) or self._grow():
                 return None
+        self._closers[kind] = self._consumed + begin, self._consumed + found - self._pos
         return found - self._pos
 
     def _is_full(self) -> bool:
