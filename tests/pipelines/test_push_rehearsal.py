@@ -187,11 +187,13 @@ def test_an_item_that_thunderstone_refuses_is_rejected_alone(tmp_path: Path) -> 
 
 
 def test_of_two_pushes_of_one_run_the_second_is_kept_out(folder: Path, tmp_path: Path) -> None:
-    flags = scenario(tmp_path, "- {door: xmlfeed, first: 1, delay: 5s}")
+    flags = scenario(tmp_path, "- {door: xmlfeed, first: 1, delay: 3s}")
     with serving(tmp_path / "spool", *flags) as appliance:
         first = start("push", str(folder), "--to", appliance.url, *FAST)
         wait_until(lambda: any((folder / "push").glob("*/receipts-001.jsonl")))
+        first.send_signal(signal.SIGSTOP)  # it stays in the middle, however long the second takes
         code, stderr = push(folder, appliance)
+        first.send_signal(signal.SIGCONT)
         first.communicate(timeout=BOUND_SECONDS)
         urls, total = appliance.urls(), appliance.arrivals().total()
 
@@ -206,7 +208,7 @@ def test_of_two_pushes_of_one_run_the_second_is_kept_out(folder: Path, tmp_path:
 def test_a_signal_lets_the_chunk_that_is_under_way_be_finished(
     folder: Path, tmp_path: Path, number: int, expected: int
 ) -> None:
-    flags = scenario(tmp_path, "- {door: xmlfeed, requests: 2, delay: 1s}")
+    flags = scenario(tmp_path, "- {door: xmlfeed, requests: 2, delay: 3s}")
     with serving(tmp_path / "spool", *flags) as appliance:
         process = start("push", str(folder), "--to", appliance.url, *FAST)
         wait_until(lambda: _receipts(folder) >= 4)  # head, sending, accepted, sending
