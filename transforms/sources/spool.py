@@ -163,6 +163,9 @@ def tell(selection: Selection) -> Iterator[Notice]:
 def spans_of(selection: Selection, *, source: str, root: str, first: int = 0) -> Iterator[Span]:
     """Yield a whole span for each delivery, the sources numbered from `first`.
 
+    However small they are, they stay apart: an appliance takes feeds in their order, but of the
+    order that it takes the records of one feed in, the guide says nothing.
+
     Raises SourceError where the file of one is not as it was delivered.
     """
     for ordinal, delivery in enumerate(selection.deliveries, start=first):
