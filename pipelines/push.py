@@ -28,7 +28,7 @@ from schemas.errors import ConfigError
 from schemas.span import Span
 from transforms.sinks.files import whole_file, write_json
 from transforms.sinks.push.loose import describe
-from transforms.sinks.push.outcome import ACCEPTED, Pushed
+from transforms.sinks.push.outcome import ACCEPTED, Fate, Pushed
 from transforms.sinks.push.pace import Stop
 from transforms.sinks.push.push import Places, check_chunks, push, unsettled
 from transforms.sinks.push.rejects import write_rejects
@@ -286,12 +286,18 @@ def _keep_still(line: str) -> None:
 
 
 def _write_manifest(root: Path, pushed: Pushed) -> None:
-    """Say of each chunk what became of it; an update of indexes that no run made is left out."""
-    known = {chunk.ordinal for chunk in read_manifest(root)}
+    """Say of each chunk what became of it.
+
+    An update of indexes that no run made is left out. One that is not pushed stays: receipts are
+    of all the chunks of a run.
+    """
+    fates = {fate.chunk.ordinal: fate for fate in pushed.fates}
+    chunks = read_manifest(root)
     with whole_file(root / MANIFEST) as stream:
-        for fate in pushed.fates:
-            if fate.chunk.ordinal in known:
-                told = replace(
-                    fate.chunk, state=fate.state, attempts=fate.attempts, reply=fate.reply
-                )
-                stream.write(msgspec.json.encode(told, order="sorted") + b"\n")
+        for chunk in chunks:
+            told = _told(fates[chunk.ordinal]) if chunk.ordinal in fates else chunk
+            stream.write(msgspec.json.encode(told, order="sorted") + b"\n")
+
+
+def _told(fate: Fate) -> Chunk:
+    return replace(fate.chunk, state=fate.state, attempts=fate.attempts, reply=fate.reply)

@@ -214,6 +214,22 @@ def test_a_full_feed_waits_until_it_is_known_what_it_leaves_out(
     assert (before, items(wire)) == ([[("I", "b")]], [[("I", "b")], [("I", "a")]])
 
 
+def test_to_thunderstone_too_it_goes_on_when_the_appliance_is_there_again(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway, "FIRST_PAUSE_SECONDS", 0.01)
+    answers = iter([AWAY, AWAY])
+    wire = wired(monkeypatch, lambda sent: next(answers, None) or taking(sent))
+    spool.feed(gsa_feed(page("a")))
+    run = Run(spool, appliance=THUNDERSTONE).to_the_end()
+    assert items(wire) == [[("I", "a")], [("I", "a")], [("I", "a")]]
+    told = (
+        "delivery 1 of 'intranet': chunks/000001.xml: nobody there; held back, with all of it that"
+        " is behind; tried again in 0 s"
+    )
+    assert run.said == [told, told]
+
+
 def test_to_another_gsa_full_feeds_go_as_they_are(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
