@@ -1,5 +1,6 @@
 """One delivery on its way through a gateway: converted as `convert` does, pushed as `push` does."""
 
+import filecmp
 import hashlib
 import shutil
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from transforms.receiver.receiver import INDEX
 from transforms.sinks.files import whole_file
 from transforms.sinks.push import replies_gsa
 from transforms.sinks.push.model import ERASING, Kind, Meaning
-from transforms.sinks.push.outcome import ACCEPTED, REFUSED, Fate, Pushed
+from transforms.sinks.push.outcome import ACCEPTED, REFUSED, Fate, Pushed, count_of
 from transforms.sinks.push.push import Places, Pusher
 from transforms.sinks.push.settings import PushSettings
 from transforms.sources.files import cut_file
@@ -43,6 +44,9 @@ _TO = {
 }
 _TORN = "torn-end"
 _REPORT = "report.json"
+_DELIVERY = "delivery.json"
+_LEFT_OUT = "left-out.xml"
+_NOW = "left-out-now.xml"
 _REJECTS = "rejects"
 _WORK = ".work"
 
@@ -100,11 +104,15 @@ class Forwarder:
                 ordinal=delivery.ordinal, state=State.SET_ASIDE, settled=0, reason=str(exc)
             )
 
-    def is_ready(self, delivery: Delivery) -> bool:
-        """Whether all that is to be known of a delivery is known, now or soon."""
-        return not self._must_delete(delivery) or left_out.is_digested(
-            self._spool / INDEX, delivery
-        )
+    def is_ready(self, delivery: Delivery, last: int) -> bool:
+        """Whether it is known what a delivery deletes.
+
+        What was forwarded, up to the ordinal `last`, has to be digested too: it may have made urls
+        its own.
+        """
+        if not self._must_delete(delivery):
+            return True
+        return left_out.is_digested(self._spool / INDEX, max(delivery.ordinal, last))
 
     def clear(self, ordinal: int) -> None:
         """Remove what a run left, but for the rejects and their report; done again, it goes on."""
@@ -132,11 +140,12 @@ class Forwarder:
     def _convert(self, delivery: Delivery, to_format: str) -> Path:
         """Make a run of a delivery, unless it stands; return its folder."""
         output = self._output(delivery.ordinal)
-        if _stands(output, to_format):
+        work = output / _WORK
+        if _stands(output, to_format, delivery) and not self._is_overtaken(delivery, work):
             return output
         shutil.rmtree(output, ignore_errors=True)
-        work = output / _WORK
         work.mkdir(parents=True)
+        (output / _DELIVERY).write_bytes(msgspec.json.encode(delivery))
         settings = settings_of(self._options_of(delivery, to_format, output), (), work, {})
         spans = self._spans(delivery, work)
         account = _account(spans, settings, span_bytes=self._options.span_bytes)
@@ -156,7 +165,7 @@ class Forwarder:
         """Return what is read for a delivery: deletions that it stands for, and then itself."""
         deletions = []
         if self._must_delete(delivery):
-            deletions = self._deletions(delivery, work / "left-out.xml")
+            deletions = self._deletions(delivery, work / _LEFT_OUT)
             delivery = replace(delivery, feedtype=INCREMENTAL)
         source, selection = str(self._spool), Selection(deliveries=(delivery,))
         return [*deletions, *spans_of(selection, source=source, root=source, first=len(deletions))]
@@ -165,9 +174,20 @@ class Forwarder:
         count = left_out.write_deletions(self._spool / INDEX, delivery, path)
         if not count:
             return []
-        self._remark(f"{name(delivery)}: {count} that the full feed leaves out are deleted")
-        source = f"{self._spool}#{delivery.ordinal}: what it leaves out"
+        source = self._source_of_deletions(delivery)
         return [Span(source=source, path=str(path), format=left_out.FORMAT)]
+
+    def _source_of_deletions(self, delivery: Delivery) -> str:
+        return f"{self._spool}#{delivery.ordinal}: what it leaves out"
+
+    def _is_overtaken(self, delivery: Delivery, work: Path) -> bool:
+        """Whether a run would delete what another datasource has made its own since it was made."""
+        if not self._must_delete(delivery):
+            return False
+        with suppress(OSError):
+            left_out.write_deletions(self._spool / INDEX, delivery, work / _NOW)
+            return not filecmp.cmp(work / _LEFT_OUT, work / _NOW, shallow=False)
+        return True
 
     def _options_of(self, delivery: Delivery, to_format: str, output: Path) -> ConvertOptions:
         options = replace(self._options, output=str(output), to_format=to_format)
@@ -183,7 +203,11 @@ class Forwarder:
             )
 
     def _tell_account(self, account: Account, delivery: Delivery, output: Path) -> None:
-        """Say what is not forwarded of a delivery, or not as it came."""
+        """Say what is not forwarded of a delivery, or not as it came, and what it deletes."""
+        source = self._source_of_deletions(delivery)
+        count = sum(count_of(chunk) for chunk in account.chunks if chunk.source == source)
+        if count:
+            self._remark(f"{name(delivery)}: {count} that the full feed leaves out are deleted")
         for noted in account.notices.values():
             self._remark(f"{noted.first.message}; {noted.count} in all")
         for field, lost in account.losses.items():
@@ -228,9 +252,15 @@ def _as_datasource(profile: str) -> str:
         raise SetAside(str(exc).replace("--datasource", "the profile as a datasource")) from exc
 
 
-def _stands(output: Path, to_format: str) -> bool:
-    """Whether a run is finished that is of use for this target."""
-    if not (output / _REPORT).exists():
+def _stands(output: Path, to_format: str, delivery: Delivery) -> bool:
+    """Whether a run is finished that is of use for this target, and of this delivery.
+
+    Another one may have had its ordinal, and been taken out of the journal.
+    """
+    made_of = output / _DELIVERY
+    if not (output / _REPORT).exists() or not made_of.exists():
+        return False
+    if made_of.read_bytes() != msgspec.json.encode(delivery):
         return False
     return all(chunk.format == to_format for chunk in read_manifest(output))
 

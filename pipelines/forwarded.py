@@ -49,6 +49,8 @@ class Forwarded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Ledger:
     """The journal of a gateway, which is alone with it.
 
+    All up to the ordinal `settled` need nothing more, and none behind `last` was ever noted.
+
     Raises FatalError where it cannot be opened or read. A last line without its end was never
     written.
     """
@@ -58,6 +60,7 @@ class Ledger:
         self._beyond: set[int] = set()
         self._most = _FEW
         self.settled = 0
+        self.last = 0
         self.set_aside = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -100,6 +103,7 @@ class Ledger:
 
     def _remember(self, forwarded: Forwarded) -> None:
         self._beyond.add(forwarded.ordinal)
+        self.last = max(self.last, forwarded.ordinal, forwarded.settled)
         self.settled = max(self.settled, forwarded.settled)
         self.set_aside += forwarded.state is State.SET_ASIDE
         if len(self._beyond) > self._most:

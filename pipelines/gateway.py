@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from pipelines.forward import FORWARD, Forwarder, Voice, name
 from pipelines.forwarded import FORWARDED, Forwarded, Ledger
 from pipelines.options import ConvertOptions
-from schemas.delivery import Delivery, Door
+from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, StoppedError
 from transforms.sinks.push.model import Kind
 from transforms.sinks.push.pace import Stop
@@ -85,6 +85,7 @@ class Gateway:
 
     def __enter__(self) -> "Gateway":
         with self._lock:
+            self._check_order()
             self._forwarder.sweep(self._ledger)
             self._is_stale = self._ledger.settled > 0  # it may have ended before it was updated
             if self._ledger.set_aside:
@@ -114,13 +115,23 @@ class Gateway:
         self._seen = ledger.settled
         return ledger
 
+    def _check_order(self) -> None:
+        """Raise ConfigError for a journal that ends before what is settled: numbers come again."""
+        last = self._ledger.last
+        if last and not any(True for _ in read_deliveries(self._spool, after=last - 1)):
+            raise ConfigError(
+                f"{self._spool / FORWARD / FORWARDED}: tells of delivery {last}, and {JOURNAL} ends"
+                " before that; expected its line there: bring it back, as what comes next would"
+                " have its number, and count as forwarded"
+            )
+
     def _look(self) -> None:
         """Put what has come into its lane."""
         ledger = self._ledger
         for delivery in read_deliveries(self._spool, after=self._seen):
             if not ledger.is_settled(delivery.ordinal):
                 lane = self._lanes.setdefault((delivery.door, name_of(delivery)), _Lane())
-                lane.waiting.append(replace(delivery, at="", client="", user_agent=""))
+                lane.waiting.append(replace(delivery, client="", user_agent=""))
             self._seen = delivery.ordinal
 
     def _work(self) -> None:
@@ -158,8 +169,8 @@ class Gateway:
             now = time.monotonic()
             free = [lane for lane in self._lanes.values() if lane.until <= now]
         in_order = sorted(free, key=lambda lane: lane.waiting[0].ordinal)
-        ready = self._forwarder.is_ready
-        return next((lane for lane in in_order if ready(lane.waiting[0])), None)
+        ready, last = self._forwarder.is_ready, self._ledger.last
+        return next((lane for lane in in_order if ready(lane.waiting[0], last)), None)
 
     def _forward(self, lane: _Lane, pusher: Pusher) -> None:
         delivery = lane.waiting[0]

@@ -12,10 +12,12 @@ import pytest
 
 from archives import ACL, BROKEN, HOST, document, gsa_feed, thunderstone
 from pipelines import gateway
-from pipelines.forward import Voice
+from pipelines.forward import Forwarder, Voice
 from pipelines.forwarded import FORWARDED, Forwarded, Ledger, State
 from pipelines.gateway import Gateway
 from pipelines.options import ConvertOptions
+from schemas.delivery import JOURNAL
+from schemas.errors import ConfigError
 from served import wait_until
 from spools import HandSpool
 from transforms.receiver.index import Index
@@ -214,6 +216,32 @@ def test_a_full_feed_waits_until_it_is_known_what_it_leaves_out(
     assert (before, items(wire)) == ([[("I", "b")]], [[("I", "b")], [("I", "a")]])
 
 
+def test_a_full_feed_waits_until_what_went_before_it_is_digested_too(spool: HandSpool) -> None:
+    spool.feed(gsa_feed(page("a")), "crm", "full")
+    digest(spool.root)
+    options = ConvertOptions(inputs=(), output="", to_format="")
+    settings = PushSettings(appliance=THUNDERSTONE)
+    forwarder = Forwarder(spool.root, options, settings, Voice(tell=print, remark=print))
+    (delivery,) = read_deliveries(spool.root)
+    assert forwarder.is_ready(delivery, 1)
+    assert not forwarder.is_ready(delivery, 2)
+
+
+def test_what_another_datasource_takes_while_a_full_feed_waits_is_not_deleted(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wired(monkeypatch, taking)
+    spool.feed(gsa_feed(page("a"), page("b")), "crm", "full")
+    Run(spool, appliance=THUNDERSTONE).to_the_end()
+    wired(monkeypatch, lambda _sent: AWAY)
+    spool.feed(gsa_feed(page("b")), "crm", "full")
+    Run(spool, appliance=THUNDERSTONE).until_told("nobody there")
+    wire = wired(monkeypatch, taking)
+    spool.feed(gsa_feed(page("a")), "wiki")
+    Run(spool, appliance=THUNDERSTONE).to_the_end()
+    assert items(wire) == [[("I", "b")], [("I", "a")]]
+
+
 def test_to_thunderstone_too_it_goes_on_when_the_appliance_is_there_again(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +256,61 @@ def test_to_thunderstone_too_it_goes_on_when_the_appliance_is_there_again(
         " is behind; tried again in 0 s"
     )
     assert run.said == [told, told]
+
+
+def test_of_a_full_feed_that_is_held_back_nothing_is_said_to_be_deleted(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, taking)
+    spool.feed(gsa_feed(document(1), document(2)), "crm", "full")
+    spool.feed(SECRET, "crm", "full")
+    run = Run(spool, appliance=THUNDERSTONE).until_told("--accept-loss acl")
+    assert (b"<Type>D</Type>" in b"".join(wire.texts), run.remarks) == (False, [])
+
+
+def test_a_full_feed_of_which_no_record_can_be_read_deletes_nothing(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, taking)
+    spool.feed(gsa_feed(page("a")), "crm", "full")
+    spool.feed(gsa_feed(BROKEN), "crm", "full")
+    run = Run(spool, appliance=THUNDERSTONE).to_the_end()
+    assert (items(wire), run.remarks) == ([[("I", "a")]], [])
+    assert run.said == [
+        f"delivery 2 of 'crm': 1 malformed rejected, in {run.spool}/forward/000000000002"
+        "/rejects/; nothing is left of it to be sent"
+    ]
+
+
+def test_what_was_taken_out_of_the_journal_is_not_sent_in_place_of_what_comes_next(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wired(monkeypatch, lambda _sent: AWAY)
+    spool.feed(gsa_feed(page("a")))
+    Run(spool).until_told("nobody there")
+    (spool.root / JOURNAL).unlink()
+    (spool.root / INDEX).unlink()
+    wire = wired(monkeypatch, accepting)
+    again = HandSpool(spool.root)
+    again.feed(gsa_feed(page("b"), page("c")))
+    Run(again).to_the_end()
+    assert [sent.names for sent in wire.sent] == [("b", "c")]
+
+
+def test_a_journal_that_ends_before_what_was_forwarded_is_told(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wired(monkeypatch, accepting)
+    spool.feed(gsa_feed(document(1)))
+    run = Run(spool).to_the_end()
+    (spool.root / JOURNAL).write_bytes(b"")
+    with pytest.raises(ConfigError) as caught:
+        Run(spool).to_the_end()
+    assert str(caught.value) == (
+        f"{run.spool}/forward/forwarded.jsonl: tells of delivery 1, and deliveries.jsonl ends"
+        " before that; expected its line there: bring it back, as what comes next would have its"
+        " number, and count as forwarded"
+    )
 
 
 def test_to_another_gsa_full_feeds_go_as_they_are(

@@ -16,6 +16,7 @@ SCHEMA = (
     "CREATE INDEX documents_hidden ON documents (profile) WHERE kind = 'data' AND NOT searchable",
     "CREATE TABLE left_out (feed INTEGER NOT NULL, url TEXT NOT NULL, PRIMARY KEY (feed, url))"
     " WITHOUT ROWID",
+    "CREATE TABLE skipped (url TEXT PRIMARY KEY, datasource TEXT NOT NULL) WITHOUT ROWID",
 )
 
 _Rules = dict[str, str]
@@ -87,9 +88,18 @@ COUNT_FITTING = f"SELECT count(*) {_FITTING}"
 SHOW = "UPDATE documents SET searchable = 1 WHERE profile = ? AND kind = 'data' AND NOT searchable"
 FORGET = "DELETE FROM documents WHERE datasource = ? AND profile = ''"
 _DOCUMENTS = "FROM documents WHERE profile = '' AND kind <> 'acl'"
-_HELD = f"EXISTS (SELECT 1 {_DOCUMENTS} AND documents.url = left_out.url"
-LEAVE_OUT = f"INSERT INTO left_out SELECT ?, url {_DOCUMENTS} AND datasource = ?"
-KEEP = f"DELETE FROM left_out WHERE feed = ? AND {_HELD})"
+SKIP = "INSERT OR REPLACE INTO skipped VALUES (?, ?)"
+UNSKIP = "DELETE FROM skipped WHERE datasource = ?"
+LEAVE_OUT = (
+    f"INSERT INTO left_out SELECT ?1, url {_DOCUMENTS} AND datasource = ?2"
+    " UNION SELECT ?1, url FROM skipped WHERE datasource = ?2"
+)
+_IS_IN = "EXISTS (SELECT 1 FROM {0} WHERE {0}.url = left_out.url AND {1})".format
+_IS_FED = _IS_IN("documents", "profile = '' AND kind <> 'acl'")
+KEEP = f"DELETE FROM left_out WHERE feed = ? AND ({_IS_FED} OR {_IS_IN('skipped', 'true')})"
+_IS_ANOTHERS = _IS_IN("documents", "kind <> 'acl' AND (profile <> '' OR datasource <> ?2)")
+_IS_SKIPPED = _IS_IN("skipped", "datasource <> ?2")
 LEFT_OUT = (
-    f"SELECT url FROM left_out WHERE feed = ? AND NOT {_HELD} AND datasource <> ?) ORDER BY url"
+    f"SELECT url FROM left_out WHERE feed = ?1 AND NOT {_IS_ANOTHERS} AND NOT {_IS_SKIPPED}"
+    " ORDER BY url"
 )

@@ -33,7 +33,6 @@ _END = (
     " finished_at = ? WHERE ordinal = ?"
 )
 _APPLIED = "SELECT coalesce(max(ordinal), 0) FROM deliveries WHERE status <> 'In progress'"
-_HAS_ENDED = "SELECT 1 FROM deliveries WHERE ordinal = ? AND status <> 'In progress'"
 _FED = (
     "SELECT ordinal, door, datasource, feedtype, bytes, at, client, user_agent, status, included,"
     " in_error, details, finished_at FROM deliveries WHERE ordinal IN (SELECT ordinal FROM"
@@ -59,11 +58,6 @@ def end(connection: sqlite3.Connection, ordinal: int, tally: Tally, *, at: str) 
 def applied(connection: sqlite3.Connection) -> int:
     """Return the ordinal of the last that was digested, 0 before the first."""
     return int(connection.execute(_APPLIED).fetchone()[0])
-
-
-def has_ended(connection: sqlite3.Connection, ordinal: int) -> bool:
-    """Whether a delivery is digested."""
-    return connection.execute(_HAS_ENDED, (ordinal,)).fetchone() is not None
 
 
 def read_fed(connection: sqlite3.Connection, per_datasource: int) -> list[Fed]:

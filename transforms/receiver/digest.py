@@ -73,7 +73,8 @@ def digest(
 
     Raises Interrupted soon after `stopping` says so, OSError where its file cannot be read, and
     FormatError or Unreadable where nothing of it must go in: a full feed whose end is missing
-    would remove documents that may stand in the rest.
+    would remove documents that may stand in the rest, and one that has records of which none can
+    be read would remove all of them.
     """
     for change in _all_changes(delivery, spool, tally, stopping):
         if stopping():
@@ -90,7 +91,12 @@ def _all_changes(
     with _Interruptible(spool / delivery.path, stopping) as stream:
         span = Span(source=delivery.path, feed=_feed_of(delivery))
         found = READERS[FORMATS[delivery.door]](stream, span=span)
-        yield from _changes(found, delivery, tally)
+        is_read = False
+        for change in _changes(found, delivery, tally):
+            is_read = True
+            yield change
+    if tally.in_error and not is_read and _replaces(delivery):
+        raise Unreadable(f"none of its {tally.in_error} records can be read")
     if documents.replaces(delivery):
         yield documents.keep(delivery)
 
@@ -116,6 +122,7 @@ def _changes(found: Iterable[Found], delivery: Delivery, tally: Tally) -> Iterat
                 made = change(one)
             except RecordError as exc:
                 tally.refuse(one.provenance.line, exc.reason)
+                yield from documents.skip(delivery, one)
             else:
                 tally.included += 1
                 yield made
@@ -129,10 +136,14 @@ def _changes(found: Iterable[Found], delivery: Delivery, tally: Tally) -> Iterat
 def _refuse(reject: Reject, delivery: Delivery, tally: Tally) -> None:
     if reject.code != TORN:
         tally.refuse(reject.line, reject.reason)
-    elif documents.replaces(delivery) or groups.replaces(delivery):
+    elif _replaces(delivery):
         raise Unreadable(f"Line number: {reject.line}: {reject.reason}")
     else:
         tally.tear(reject)
+
+
+def _replaces(delivery: Delivery) -> bool:
+    return documents.replaces(delivery) or groups.replaces(delivery)
 
 
 class _Interruptible(io.FileIO):

@@ -99,7 +99,17 @@ def replaces(delivery: Delivery) -> bool:
 def forget(delivery: Delivery) -> tuple[Change, ...]:
     """Return the changes that a full feed begins with: all that there was is left out so far."""
     ordinal, datasource = delivery.ordinal, delivery.datasource
-    return (sql.LEAVE_OUT, (ordinal, datasource)), (sql.FORGET, (datasource,))
+    return (
+        (sql.LEAVE_OUT, (ordinal, datasource)),
+        (sql.FORGET, (datasource,)),
+        (sql.UNSKIP, (datasource,)),
+    )
+
+
+def skip(delivery: Delivery, record: Record) -> tuple[Change, ...]:
+    """Return the changes for a record that is refused here: a gateway forwards it all the same."""
+    is_fed = delivery.door is Door.FEED and record.action is not _DELETE
+    return ((sql.SKIP, (record.url, delivery.datasource)),) if is_fed else ()
 
 
 def keep(delivery: Delivery) -> Change:
@@ -108,7 +118,7 @@ def keep(delivery: Delivery) -> Change:
 
 
 def read_left_out(connection: sqlite3.Connection, delivery: Delivery) -> Iterator[str]:
-    """Yield urls of documents that a full feed removed, but for those of other datasources now."""
+    """Yield urls that a full feed removed, but for those of other datasources or profiles now."""
     for (url,) in connection.execute(sql.LEFT_OUT, (delivery.ordinal, delivery.datasource)):
         yield url
 

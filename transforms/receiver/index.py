@@ -6,7 +6,8 @@ was digested. It is modelled on the guides, and was never compared with an appli
 
 A feed of which nothing can be read changes nothing; nor does a full one without its end, for what
 the appliance does with that is not documented, and to remove what may stand in the rest is worse
-than to keep it. Any other feed without its end goes in as far as it goes.
+than to keep it; nor one that has records of which none can be read. Any other feed without its end
+goes in as far as it goes.
 """
 
 import logging

@@ -23,12 +23,12 @@ FORMAT = "gsa-feed"
 _WAIT_SECONDS = 10.0
 
 
-def is_digested(index: Path, delivery: Delivery) -> bool:
-    """Whether it is known what a delivery removed; raise SourceError if that cannot be asked."""
+def is_digested(index: Path, ordinal: int) -> bool:
+    """Whether all deliveries up to one are digested; raise SourceError if that cannot be asked."""
     if not index.exists():
         return False
     with _connected(index) as connection:
-        return deliveries.has_ended(connection, delivery.ordinal)
+        return deliveries.applied(connection) >= ordinal
 
 
 def write_deletions(index: Path, delivery: Delivery, path: Path) -> int:

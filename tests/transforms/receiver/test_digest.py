@@ -43,6 +43,14 @@ def test_what_is_no_feed_is_told(held: Rehearsal) -> None:
         list(digest(delivery, held.spool, Tally(), stopping=never))
 
 
+def test_a_full_feed_of_which_no_record_can_be_read_changes_nothing(held: Rehearsal) -> None:
+    markup = gsa_feed(page("a", "x & y"), page("b", "x & y"))
+    delivery = held.write(markup, datasource="s", feedtype="full")
+    with pytest.raises(Unreadable) as caught:
+        list(digest(delivery, held.spool, Tally(), stopping=never))
+    assert str(caught.value) == "ProcessFeed: parsing error: none of its 2 records can be read"
+
+
 def test_included_and_refused_records_are_counted(held: Rehearsal) -> None:
     markup = gsa_feed(page("a"), page("b", inner=metadata(x="")), page("c"))
     delivery, tally = held.write(markup, datasource="s", feedtype="incremental"), Tally()

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, page
+from rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
 from schemas.delivery import Delivery
 from schemas.errors import SourceError
 from schemas.record import Action, Record
 from schemas.span import Span
-from spools import delivered
 from transforms.formats import READERS
 from transforms.receiver.left_out import FORMAT, is_digested, write_deletions
 
@@ -84,6 +83,48 @@ def test_what_another_datasource_had_taken_over_stays(held: Rehearsal) -> None:
     assert deletions(held, full(held)) == []
 
 
+def test_what_data_of_a_profile_has_too_stays(held: Rehearsal) -> None:
+    full(held, "a", "b")
+    held.send(item("I", "a", "<Body>text</Body>"))
+    assert deletions(held, full(held)) == ["b"]
+
+
+def test_what_an_appliance_would_have_skipped_is_left_out_too(held: Rehearsal) -> None:
+    full(held, "a")
+    held.feed(gsa_feed(skipped("b")))
+    assert deletions(held, full(held, "a")) == ["b"]
+
+
+def test_what_the_full_feed_has_and_an_appliance_would_skip_is_not_left_out(
+    held: Rehearsal,
+) -> None:
+    held.feed(gsa_feed(skipped("a"), skipped("b")))
+    delivery = held.write(gsa_feed(skipped("a")), datasource="sample", feedtype="full")
+    held.apply(delivery)
+    assert deletions(held, delivery) == ["b"]
+
+
+def test_what_was_skipped_of_another_datasource_since_stays(held: Rehearsal) -> None:
+    full(held, "a", "b")
+    second = full(held)
+    held.feed(gsa_feed(skipped("b")), datasource="other")
+    assert deletions(held, second) == ["a"]
+
+
+def skipped(name: str) -> str:
+    """A record that an appliance skips, and a gateway forwards."""
+    return page(name, inner=metadata(x=""))
+
+
+def test_of_a_full_feed_of_which_no_record_can_be_read_nothing_is_left_out(
+    held: Rehearsal,
+) -> None:
+    full(held, "a")
+    unread = held.write(gsa_feed(page("b", "x & y")), datasource="sample", feedtype="full")
+    held.apply(unread)
+    assert (deletions(held, unread), held.pages()) == ([], ["a"])
+
+
 def test_an_acl_that_came_alone_is_no_document(held: Rehearsal) -> None:
     held.feed(gsa_feed(acl("ines", url="a")))
     assert deletions(held, full(held)) == []
@@ -103,23 +144,22 @@ def test_a_url_keeps_what_markup_is_made_of(held: Rehearsal) -> None:
 
 
 def test_nothing_is_known_before_the_index_is_there(tmp_path: Path) -> None:
-    delivery = delivered(1)
-    assert not is_digested(tmp_path / "index.db", delivery)
+    assert not is_digested(tmp_path / "index.db", 1)
     assert not (tmp_path / "index.db").exists()
 
 
 def test_a_delivery_is_known_when_it_is_digested(held: Rehearsal) -> None:
     delivery = held.write(gsa_feed(), datasource="sample", feedtype="full")
-    before = is_digested(held.index.path, delivery)
+    before = is_digested(held.index.path, delivery.ordinal)
     held.apply(delivery)
-    assert (before, is_digested(held.index.path, delivery)) == (False, True)
+    assert (before, is_digested(held.index.path, delivery.ordinal)) == (False, True)
 
 
 def test_an_index_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     sqlite3.connect(path).close()
     with pytest.raises(SourceError) as caught:
-        is_digested(path, delivered(1))
+        is_digested(path, 1)
     assert str(caught.value) == (
         f"{path}: no such table: deliveries; expected the index of the spool; stop the receiver and"
         " remove it, and it is made again of what was delivered"
