@@ -24,6 +24,7 @@ from schemas.span import Span
 from transforms.convert import Settings, convert
 from transforms.formats import WRITERS
 from transforms.receiver import left_out
+from transforms.receiver.digest import TORN
 from transforms.receiver.receiver import INDEX
 from transforms.sinks.files import whole_file
 from transforms.sinks.push import replies_gsa
@@ -42,7 +43,6 @@ _TO = {
     Kind.FEEDERGATE: {Door.FEED: "gsa-feed", Door.GROUPS: "gsa-groups", Door.DATA: "gsa-feed"},
     Kind.RECVDATA: {Door.FEED: "thunderstone", Door.DATA: "thunderstone"},
 }
-_TORN = "torn-end"
 _REPORT = "report.json"
 _DELIVERY = "delivery.json"
 _LEFT_OUT = "left-out.xml"
@@ -197,7 +197,7 @@ class Forwarder:
 
     def _check(self, account: Account, delivery: Delivery) -> None:
         check_account(account)
-        if is_whole(delivery) and account.reject_codes.get(_TORN):
+        if is_whole(delivery) and account.reject_codes.get(TORN):
             raise SetAside(
                 "a full feed without its end; expected all of it, as it deletes what it leaves out"
             )
@@ -247,9 +247,9 @@ def name(delivery: Delivery) -> str:
 
 def _as_datasource(profile: str) -> str:
     try:
-        return check_datasource(profile)
+        return check_datasource(profile, said_as="the profile as a datasource:")
     except ConfigError as exc:
-        raise SetAside(str(exc).replace("--datasource", "the profile as a datasource")) from exc
+        raise SetAside(str(exc)) from exc
 
 
 def _stands(output: Path, to_format: str, delivery: Delivery) -> bool:

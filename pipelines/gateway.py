@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from msgspec.structs import replace
 
@@ -83,7 +84,7 @@ class Gateway:
         self._is_stale = False
         self._updated = -math.inf
 
-    def __enter__(self) -> "Gateway":
+    def __enter__(self) -> Self:
         with self._lock:
             self._check_order()
             self._forwarder.sweep(self._ledger)

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
@@ -15,6 +14,7 @@ import msgspec
 from pipelines import options as shared
 from pipelines.inputs import list_spans
 from pipelines.options import ConvertOptions, ReportFormat
+from pipelines.words import parse_number
 from schemas.errors import ConfigError, RecordError
 from schemas.membership import Kind, Membership
 from schemas.record import Action, Record
@@ -73,11 +73,10 @@ def parse(words: Mapping[str, object]) -> InspectOptions:
 
 def parse_head(word: object) -> int | None:
     """Return a number of records, None where none is given."""
-    if word is None:
-        return None
-    if not re.fullmatch("[0-9]+", str(word), re.ASCII) or not int(str(word)):
-        raise ConfigError(f"--head: {word!r}; expected a number of records, 1 or more")
-    return int(str(word))
+    try:
+        return None if word is None else parse_number(str(word), of="records", least=1)
+    except ConfigError as exc:
+        raise ConfigError(f"--head: {exc}") from exc
 
 
 def run(options: InspectOptions) -> int:

@@ -15,19 +15,17 @@ from pipelines.words import (
     FieldMapping,
     RejectLimit,
     choice,
-    parse_batch,
+    number_of,
     parse_charset,
     parse_chunk_bytes,
-    parse_count,
     parse_delimiter,
     parse_fields,
-    parse_jobs,
     parse_mappings,
     parse_mimetype,
     parse_percent,
     parse_positive_size,
     parse_rejects,
-    parse_texts,
+    parse_word,
     parse_zone,
 )
 from schemas.content import MAX_CONTENT_BYTES
@@ -168,7 +166,7 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
         if name not in given:
             raise ConfigError(f"{flag}: not given; see feedferry convert --help")
     options = msgspec.convert(
-        {name: _parse_word(name, word) for name, word in given.items()}, ConvertOptions
+        {name: parse_word(name, word, _PARSERS) for name, word in given.items()}, ConvertOptions
     )
     if options.datasource is not None:
         check_datasource(options.datasource)
@@ -178,17 +176,6 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
     _check_sources(options)
     _check_content_encoding(options)
     return options
-
-
-def _parse_word(name: str, word: object) -> object:
-    """A word that is no text, and one without a parser, is its own value."""
-    flag, parse_text = _PARSERS.get(name, ("", None))
-    if parse_text is None:
-        return word
-    try:
-        return parse_text(word)
-    except ConfigError as exc:
-        raise ConfigError(f"{flag}: {exc}") from exc
 
 
 def _check_losses(options: ConvertOptions) -> None:
@@ -208,7 +195,7 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "max_chunk_bytes": ("--max-chunk-bytes", parse_chunk_bytes),
     "span_bytes": ("--span-bytes", parse_positive_size),
     "max_content_bytes": ("--max-content-bytes", parse_positive_size),
-    "jobs": ("--jobs", parse_jobs),
+    "jobs": ("--jobs", number_of("processes", least=1)),
     "max_rejects": ("--max-rejects", parse_rejects),
     "accept_loss": ("--accept-loss", parse_fields),
     "fail_on_loss": ("--fail-on-loss", parse_fields),
@@ -219,15 +206,15 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "delimiter": ("--delimiter", parse_delimiter),
     "not_found": ("--not-found", choice(*(choice.value for choice in NotFound))),
     "max_token_bytes": ("--max-token-bytes", parse_positive_size),
-    "batch": ("--batch", parse_batch),
+    "batch": ("--batch", number_of("ids", least=1)),
     "content_encoding": ("--content-encoding", choice(*CONTENT_ENCODINGS)),
-    "include": ("--include", parse_texts),
-    "exclude": ("--exclude", parse_texts),
+    "include": ("--include", tuple),
+    "exclude": ("--exclude", tuple),
     "oversize": ("--oversize", choice(*(way.value for way in Oversize))),
     "charset": ("--charset", parse_charset),
     "history": ("--history", choice(*(history.value for history in History))),
-    "only": ("--only", parse_texts),
-    "min_records": ("--min-records", parse_count),
+    "only": ("--only", tuple),
+    "min_records": ("--min-records", number_of("records")),
     "max_delete_percent": ("--max-delete-percent", parse_percent),
     "progress": ("--progress", choice(*(style.value for style in ProgressStyle))),
     "report_format": ("--format", choice(*(format_.value for format_ in ReportFormat))),

@@ -96,7 +96,7 @@ def push_and_tell(
 ) -> Pushed:
     """Push the chunks of a run, show that it moves, and print the account; a signal drains it."""
     is_quiet = telling.verbosity < 0
-    stop, watch = Stop(), Watch(_keep_still if is_quiet else _tell)
+    stop, watch = Stop(), Watch(keep_still if is_quiet else tell)
     with (
         draining(stop.drain, said=None if is_quiet else DRAINING) as heard,
         _reporter(telling, chunks, watch),
@@ -277,12 +277,12 @@ def _reporter(telling: Telling, chunks: Sequence[Chunk], watch: Watch) -> Iterat
         yield
 
 
-def _tell(line: str) -> None:
+def tell(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _keep_still(line: str) -> None:
-    """For a push that is to be quiet."""
+def keep_still(line: str) -> None:
+    """For who is to be quiet."""
 
 
 def _write_manifest(root: Path, pushed: Pushed) -> None:

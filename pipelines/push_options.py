@@ -1,9 +1,8 @@
-"""What `push` and `convert --push-to` are told: from the words of a command line to settings.
+"""What says how an appliance is pushed to, from the words of a command line to settings.
 
-Every parser returns its value or raises ConfigError; none opens a file.
+Every parser returns its value or raises ConfigError; no file is opened but that of --ca-file.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TypeVar
@@ -11,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from pipelines.options import ProgressStyle, ReportFormat
-from pipelines.words import choice, parse_count, parse_jobs, parse_word
+from pipelines.words import choice, number_of, parse_word
 from schemas.errors import ConfigError
 from schemas.feed import FEEDTYPES, check_datasource
 from transforms.sinks.push.backlog import Backlog
@@ -42,7 +41,7 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout: float = 10.0
     write_timeout: float = 60.0
     reply_timeout: float = 15 * 60.0
-    on_refusal: str = OnRefusal.BISECT.value
+    on_refusal: OnRefusal = OnRefusal.BISECT
     attempts: int = 8
     backlog_ceiling: int = 4000
     backlog_floor: int = 1000
@@ -117,7 +116,7 @@ def push_settings(options: ApplianceOptions) -> PushSettings:
     """Return the settings of a push to an appliance."""
     return PushSettings(
         appliance=appliance_of(options),
-        on_refusal=OnRefusal(options.on_refusal),
+        on_refusal=options.on_refusal,
         backlog=backlog_of(options),
         backoff=Backoff(attempts=options.attempts),
         window=options.window,
@@ -161,12 +160,6 @@ def _parse_deadline(text: str) -> float:
     return parse_deadline(text, now=datetime.now().astimezone()).timestamp()
 
 
-def _parse_attempts(text: str) -> int:
-    if not re.fullmatch("[0-9]+", text, re.ASCII) or int(text) < 1:
-        raise ConfigError(f"{text!r}; expected a number of times, 1 or more")
-    return int(text)
-
-
 def _parse_timeout(text: str) -> float:
     seconds = parse_duration(text)
     if seconds <= 0:
@@ -182,9 +175,9 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "write_timeout": ("--write-timeout", _parse_timeout),
     "reply_timeout": ("--reply-timeout", _parse_timeout),
     "on_refusal": ("--on-refusal", choice(*(way.value for way in OnRefusal))),
-    "attempts": ("--attempts", _parse_attempts),
-    "backlog_ceiling": ("--backlog-ceiling", parse_count),
-    "backlog_floor": ("--backlog-floor", parse_count),
+    "attempts": ("--attempts", number_of("times", least=1)),
+    "backlog_ceiling": ("--backlog-ceiling", number_of("feeds")),
+    "backlog_floor": ("--backlog-floor", number_of("feeds")),
     "backlog_interval": ("--backlog-interval", _parse_timeout),
     "max_wait": ("--max-wait", parse_duration),
     "max_rate": ("--max-rate", parse_rate),
@@ -193,8 +186,8 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "feedtype": ("--feedtype", choice(*FEEDTYPES)),
     "several_full": ("--several-full", choice("first", "each")),
     "keep": ("--keep", choice(*(way.value for way in Keep))),
-    "max_rejects": ("--max-rejects", parse_count),
-    "jobs": ("--jobs", parse_jobs),
+    "max_rejects": ("--max-rejects", number_of("records")),
+    "jobs": ("--jobs", number_of("datasources", least=1)),
     "progress": ("--progress", choice(*(style.value for style in ProgressStyle))),
     "report_format": ("--format", choice(*(format_.value for format_ in ReportFormat))),
 }

@@ -8,7 +8,16 @@ from typing import Any
 
 from pipelines.progress import duration
 from schemas.account import Chunk
-from transforms.sinks.push.outcome import ACCEPTED, PARTLY, READY, REFUSED, Fate, Pushed, count_of
+from transforms.sinks.push.outcome import (
+    ACCEPTED,
+    FAILED,
+    PARTLY,
+    READY,
+    REFUSED,
+    Fate,
+    Pushed,
+    count_of,
+)
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.update_index import is_update
 
@@ -16,7 +25,7 @@ VERSION = 1
 SAMPLES = 5
 """How many refused records are shown with the appliance's words."""
 
-_ROWS = ((ACCEPTED, (ACCEPTED, PARTLY)), (REFUSED, (REFUSED,)), ("left", ("failed", READY)))
+_ROWS = ((ACCEPTED, (ACCEPTED, PARTLY)), (REFUSED, (REFUSED,)), ("left", (FAILED, READY)))
 
 
 def as_text(pushed: Pushed, *, root: Path, folder: Path) -> str:

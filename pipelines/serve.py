@@ -12,14 +12,13 @@ import msgspec
 from pipelines.forward import Voice
 from pipelines.gateway import Gateway
 from pipelines.options import ConvertOptions
+from pipelines.push import keep_still, tell
 from pipelines.push_options import appliance_of, parse_appliance, parse_push_to, push_settings
 from pipelines.signals import draining
-from pipelines.words import parse_count, parse_fields, parse_size, parse_word
+from pipelines.words import number_of, parse_fields, parse_size, parse_word
 from schemas.errors import ConfigError
 from transforms.receiver.receiver import Receiver
-from transforms.receiver.settings import ServeSettings
-
-LOOPBACK = ("127.0.0.0/8", "::1")
+from transforms.receiver.settings import LOOPBACK, ServeSettings
 
 _MOST_PORTS = 65535
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
@@ -71,7 +70,7 @@ def _gateway(settings: ServeSettings, words: Mapping[str, object]) -> Gateway | 
     options = ConvertOptions(
         inputs=(), output="", to_format="", accept_loss=_parse_losses(losses or "")
     )
-    voice = Voice(tell=_tell, remark=_keep_still if words.get("verbosity") == -1 else _tell)
+    voice = Voice(tell=tell, remark=keep_still if words.get("verbosity") == -1 else tell)
     return Gateway(Path(settings.spool), options, push_settings(appliance), voice)
 
 
@@ -97,14 +96,6 @@ def _parse_losses(losses: object) -> frozenset[str]:
         raise ConfigError(f"--accept-loss: {exc}") from exc
 
 
-def _tell(line: str) -> None:
-    click.echo(line, err=True)
-
-
-def _keep_still(line: str) -> None:
-    """For a gateway that is to be quiet."""
-
-
 def _parse_port(text: str) -> int:
     if not re.fullmatch("[0-9]{1,5}", text, re.ASCII) or int(text) > _MOST_PORTS:
         raise ConfigError(f"{text!r}; expected a port from 0, any free one, to {_MOST_PORTS}")
@@ -116,5 +107,5 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "trusted": ("--trust", tuple),
     "profiles": ("--receive-profile", tuple),
     "min_free_bytes": ("--min-free", parse_size),
-    "max_connections": ("--max-connections", parse_count),
+    "max_connections": ("--max-connections", number_of("connections", least=1)),
 }

@@ -1,4 +1,4 @@
-"""Signals that ask a push to end: the first lets it drain, the second ends it at once."""
+"""Signals that ask a push or a receiver to end: the first drains it, the second ends it at once."""
 
 import os
 import signal

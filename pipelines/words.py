@@ -1,26 +1,25 @@
 """The words of a command line, one by one: each parser returns its value or raises ConfigError."""
 
 import codecs
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import cache, partial
-from zoneinfo import ZoneInfo, available_timezones
 
 import msgspec
 
 from schemas.errors import ConfigError
 from schemas.record import Crawl, Record
+from schemas.spelling import did_you_mean
 from schemas.units import BYTES
 from transforms.formats._command_text import check_delimiter
+from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
+from transforms.sinks.push.window import zone_of
 
 MIN_CHUNK_BYTES = 64 * 1024
-CHUNK_BYTES_LIMIT = 1_000_000_000
-"""An appliance refuses a feed of this many bytes, and chunks stay below."""
-
-_SIZE = re.compile(r"([0-9]+) ?([kmgt]i?b|b)?", re.IGNORECASE)
-_REJECTS = re.compile(r"([0-9]+)|([0-9]+(?:\.[0-9]+)?)%")
+_NUMBER = re.compile("[0-9]{1,18}", re.ASCII)
+_SIZE = re.compile(r"([0-9]{1,18}) ?([kmgt]i?b|b)?", re.IGNORECASE)
+_REJECTS = re.compile(r"([0-9]{1,18})|([0-9]+(?:\.[0-9]+)?)%")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%?", re.ASCII)
 _FIELD_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*", re.ASCII)
 _MIMETYPE = re.compile(r"[\w.+-]+/[\w.+-]+(; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
@@ -64,9 +63,9 @@ def parse_size(text: str) -> int:
 def parse_chunk_bytes(text: str) -> int:
     """Return a size that a chunk may have at most, in bytes."""
     size = parse_size(text)
-    if size >= CHUNK_BYTES_LIMIT:
+    if size >= REQUEST_BYTES_LIMIT:
         raise ConfigError(
-            f"{text!r} is {size} bytes; expected less than {CHUNK_BYTES_LIMIT}, "
+            f"{text!r} is {size} bytes; expected less than {REQUEST_BYTES_LIMIT}, "
             "for an appliance refuses such a feed"
         )
     if size < MIN_CHUNK_BYTES:
@@ -82,17 +81,11 @@ def parse_positive_size(text: str) -> int:
     return size
 
 
-def parse_jobs(text: str) -> int:
-    """Return a number of worker processes."""
-    if not re.fullmatch("[0-9]+", text, re.ASCII) or int(text) < 1:
-        raise ConfigError(f"{text!r}; expected a number of processes, 1 or more")
-    return int(text)
-
-
-def parse_count(text: str) -> int:
-    """Return a number of records."""
-    if not re.fullmatch("[0-9]+", text, re.ASCII):
-        raise ConfigError(f"{text!r}; expected a number of records")
+def parse_number(text: str, *, of: str, least: int = 0) -> int:
+    """Return a number, `least` or more, of what `of` names."""
+    if not _NUMBER.fullmatch(text) or int(text) < least:
+        bound = f", {least} or more" if least else ""
+        raise ConfigError(f"{text!r}; expected a number of {of}{bound}")
     return int(text)
 
 
@@ -104,11 +97,6 @@ def parse_percent(text: str) -> Decimal:
     return Decimal(match[1])
 
 
-def parse_texts(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return what a flag that may be repeated was given, in order."""
-    return tuple(texts)
-
-
 def parse_charset(text: str) -> str:
     """Return the name of a charset that Python knows as well."""
     try:
@@ -116,13 +104,6 @@ def parse_charset(text: str) -> str:
     except LookupError as exc:
         raise ConfigError(f"{text!r}; expected a charset such as windows-1252") from exc
     return text
-
-
-def parse_batch(text: str) -> int:
-    """Return how many ids a retriever is given at once."""
-    if not re.fullmatch("[0-9]+", text, re.ASCII) or int(text) < 1:
-        raise ConfigError(f"{text!r}; expected a number of ids, 1 or more")
-    return int(text)
 
 
 def parse_delimiter(text: str) -> str:
@@ -164,13 +145,7 @@ def parse_mappings(texts: Iterable[str]) -> tuple[FieldMapping, ...]:
 
 def parse_zone(text: str) -> str:
     """Return the name of a time zone that the time zone database has."""
-    try:
-        ZoneInfo(text)
-    except (KeyError, ValueError, OSError) as exc:  # not there, a path out of it, a folder in it
-        zones = available_timezones()
-        message = f"{text!r}; expected an IANA time zone{did_you_mean(text, zones)}"
-        raise ConfigError(message) from exc
-    return text
+    return zone_of(text).key
 
 
 def parse_mimetype(text: str) -> str:
@@ -184,7 +159,7 @@ def parse_mimetype(text: str) -> str:
 def loss_fields() -> tuple[str, ...]:
     """What a target may be unable to hold, by the names that a Loss has."""
     fields = (*Record.__struct_fields__, *Crawl.__struct_fields__)
-    return tuple(_key(name) for name in fields if name not in _NO_LOSS)
+    return tuple(name.replace("_", "-") for name in fields if name not in _NO_LOSS)
 
 
 def _parse_field(name: str) -> str:
@@ -214,16 +189,6 @@ def one_of(text: str, known: Iterable[str]) -> str:
     return text
 
 
-def did_you_mean(text: str, names: Iterable[str]) -> str:
-    by_key = {_key(name): name for name in sorted(names)}
-    close = difflib.get_close_matches(_key(text), by_key, n=1)
-    return f"; did you mean {by_key[close[0]]!r}?" if close else ""
-
-
-def _key(name: str) -> str:
-    return name.lower().replace("_", "-")
-
-
 def parse_word(
     name: str, word: object, parsers: Mapping[str, tuple[str, Callable[..., object]]]
 ) -> object:
@@ -239,3 +204,7 @@ def parse_word(
 
 def choice(*names: str) -> Callable[[str], str]:
     return partial(one_of, known=names)
+
+
+def number_of(what: str, *, least: int = 0) -> Callable[[str], int]:
+    return partial(parse_number, of=what, least=least)

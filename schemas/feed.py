@@ -46,10 +46,13 @@ def is_web(datasource: str | None, feedtype: str | None) -> bool:
     return datasource == "web" or feedtype == METADATA_AND_URL
 
 
-def check_datasource(name: str) -> str:
-    """Return `name`; raise ConfigError unless an appliance takes it as a datasource."""
+def check_datasource(name: str, *, said_as: str = "--datasource:") -> str:
+    """Return `name`; raise ConfigError unless an appliance takes it as a datasource.
+
+    `said_as` is what stands before the name in that message.
+    """
     if not _DATASOURCE.fullmatch(name):
         raise ConfigError(
-            f"--datasource: {name!r}; expected a letter or _, then letters, digits, _ and -"
+            f"{said_as} {name!r}; expected a letter or _, then letters, digits, _ and -"
         )
     return name

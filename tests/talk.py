@@ -2,7 +2,6 @@
 
 import socket
 from http.client import parse_headers
-from types import TracebackType
 from typing import NamedTuple, Self
 
 PATIENCE_SECONDS = 20.0
@@ -26,12 +25,7 @@ class Talk:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._stream.close()
         self.socket.close()
 

@@ -5,7 +5,6 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 import pytest
@@ -49,12 +48,7 @@ class FakeWire:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *exc: object) -> None: ...
 
     def send(self, part: Part, *, feedtype: str | None) -> Answer:
         with part.path.open("rb") as stream:

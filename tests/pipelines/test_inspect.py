@@ -126,7 +126,11 @@ def test_a_format_that_is_not_known_is_refused_as_by_convert() -> None:
 @pytest.mark.parametrize(
     ("flag", "word", "message"),
     [
-        ("--zone", "Nowhere", "--zone: 'Nowhere'; expected an IANA time zone"),
+        (
+            "--zone",
+            "Nowhere",
+            "--zone: 'Nowhere'; expected an IANA time zone such as Europe/Berlin",
+        ),
         ("--max-token-bytes", "0", "--max-token-bytes: '0'; expected at least one byte"),
     ],
 )

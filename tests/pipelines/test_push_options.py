@@ -83,6 +83,10 @@ def test_several_full_files_are_refused_unless_told_otherwise() -> None:
         ({"url": None}, "--to: not given; expected the url of an appliance"),
         ({"attempts": "0"}, "--attempts: '0'; expected a number of times, 1 or more"),
         ({"attempts": "many"}, "--attempts: 'many'; expected a number of times, 1 or more"),
+        ({"jobs": "0"}, "--jobs: '0'; expected a number of datasources, 1 or more"),
+        ({"backlog_ceiling": "x"}, "--backlog-ceiling: 'x'; expected a number of feeds"),
+        ({"backlog_floor": "x"}, "--backlog-floor: 'x'; expected a number of feeds"),
+        ({"max_rejects": "1%"}, "--max-rejects: '1%'; expected a number of records"),
         ({"connect_timeout": "0s"}, "--connect-timeout: '0s'; expected more than no time"),
         (
             {"on_refusal": "stp"},

@@ -40,6 +40,10 @@ def test_what_is_said_reaches_the_receiver() -> None:
         ({"port": "65536"}, "--port: '65536'; expected a port from 0, any free one, to 65535"),
         ({"port": "http"}, "--port: 'http'; expected a port from 0, any free one, to 65535"),
         (
+            {"max_connections": "0"},
+            "--max-connections: '0'; expected a number of connections, 1 or more",
+        ),
+        (
             {"min_free_bytes": "much"},
             "--min-free: 'much'; expected a size such as 4096, 64KiB, 900MiB or 1GB",
         ),

@@ -4,24 +4,17 @@ import pytest
 
 from pipelines.words import (
     choice,
-    did_you_mean,
+    number_of,
     one_of,
-    parse_batch,
     parse_charset,
-    parse_count,
     parse_delimiter,
     parse_percent,
-    parse_texts,
 )
 from schemas.errors import ConfigError
 
 
-def test_a_flag_that_is_repeated_keeps_its_order() -> None:
-    assert parse_texts(["b", "a", "b"]) == ("b", "a", "b")
-
-
-def test_no_records_may_be_enough() -> None:
-    assert parse_count("0") == 0
+def test_a_number_may_be_none_at_all() -> None:
+    assert number_of("records")("0") == 0
 
 
 def test_a_percentage_may_be_all() -> None:
@@ -38,15 +31,21 @@ def test_a_charset_keeps_the_name_that_it_was_given() -> None:
     assert parse_charset("Windows-1252") == "Windows-1252"
 
 
-def test_a_batch_is_a_number_of_ids() -> None:
-    assert parse_batch("50") == 50
+def test_a_number_is_at_least_what_it_has_to_be() -> None:
+    assert number_of("ids", least=1)("1") == 1
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", ""])
-def test_what_is_no_batch_is_refused(text: str) -> None:
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", "", "²", "1000000000000000000"])
+def test_what_is_no_such_number_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_batch(text)
+        number_of("ids", least=1)(text)
     assert str(caught.value) == f"{text!r}; expected a number of ids, 1 or more"
+
+
+def test_where_none_will_do_nothing_is_said_of_a_least() -> None:
+    with pytest.raises(ConfigError) as caught:
+        number_of("records")("x")
+    assert str(caught.value) == "'x'; expected a number of records"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,3 @@ def test_another_word_is_refused_with_a_guess() -> None:
     with pytest.raises(ConfigError) as caught:
         one_of("jsno", ("text", "json"))
     assert str(caught.value) == "'jsno'; expected one of text, json; did you mean 'json'?"
-
-
-def test_nothing_is_guessed_where_nothing_is_near() -> None:
-    assert did_you_mean("yaml", ("text", "json")) == ""

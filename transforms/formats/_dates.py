@@ -7,9 +7,7 @@ wild have wrong ones. **Drops:** the zone that a date was written in.
 import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import cache, lru_cache
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-from schemas.errors import ConfigError
+from zoneinfo import ZoneInfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST = 64  # characters; no form that we know takes as many
@@ -79,17 +77,6 @@ def rfc1123(moment: datetime) -> str:
 def local_date(moment: datetime, *, zone: str = "UTC") -> str:
     """Return an aware moment as `YYYY-MM-DD HH:MM:SS` on a clock in the IANA time zone `zone`."""
     return _convert(moment, _zone(zone)).isoformat(" ")[:19]
-
-
-def check_zone(name: str) -> str:
-    """Return `name`; raise ConfigError unless it is an IANA time zone."""
-    try:
-        _zone(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
-        raise ConfigError(
-            f"--zone: {name!r}; expected an IANA time zone such as 'Europe/Zurich'"
-        ) from exc
-    return name
 
 
 @lru_cache(maxsize=1024)

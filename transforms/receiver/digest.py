@@ -15,6 +15,7 @@ from transforms.formats import READERS, Found
 from transforms.receiver import documents, groups
 from transforms.receiver.documents import Change
 from transforms.receiver.held import Status
+from transforms.sources.spool import is_whole
 
 DETAILS = 5
 """How many reasons are kept of a delivery."""
@@ -95,16 +96,18 @@ def _all_changes(
         for change in _changes(found, delivery, tally):
             is_read = True
             yield change
-    if tally.in_error and not is_read and _replaces(delivery):
+    if tally.in_error and not is_read and is_whole(delivery):
         raise Unreadable(f"none of its {tally.in_error} records can be read")
-    if documents.replaces(delivery):
+    if delivery.door is Door.FEED and is_whole(delivery):
         yield documents.keep(delivery)
 
 
 def _beginning(delivery: Delivery) -> tuple[Change, ...]:
-    if groups.replaces(delivery):
-        return groups.forget(delivery)
-    return documents.forget(delivery) if documents.replaces(delivery) else ()
+    """Return what goes before what is all that there is of a source."""
+    if not is_whole(delivery):
+        return ()
+    forget = groups.forget if delivery.door is Door.GROUPS else documents.forget
+    return forget(delivery)
 
 
 def _feed_of(delivery: Delivery) -> Feed | None:
@@ -136,14 +139,10 @@ def _changes(found: Iterable[Found], delivery: Delivery, tally: Tally) -> Iterat
 def _refuse(reject: Reject, delivery: Delivery, tally: Tally) -> None:
     if reject.code != TORN:
         tally.refuse(reject.line, reject.reason)
-    elif _replaces(delivery):
+    elif is_whole(delivery):
         raise Unreadable(f"Line number: {reject.line}: {reject.reason}")
     else:
         tally.tear(reject)
-
-
-def _replaces(delivery: Delivery) -> bool:
-    return documents.replaces(delivery) or groups.replaces(delivery)
 
 
 class _Interruptible(io.FileIO):

@@ -83,17 +83,12 @@ _read_flags = msgspec.json.Decoder(dict[str, bool | int | str]).decode
 
 def changer(delivery: Delivery) -> Changer:
     """Return what makes a change of each record; it raises RecordError for one that is refused."""
-    kind = _Data if delivery.door is Door.DATA else _Web if _is_web(delivery) else _Feed
+    is_web_feed = is_web(delivery.datasource, delivery.feedtype)
+    kind = _Data if delivery.door is Door.DATA else _Web if is_web_feed else _Feed
     change = kind(delivery).change
     if not delivery.refused:
         return change
     return partial(_unless_refused, change=change, urls=frozenset(delivery.refused))
-
-
-def replaces(delivery: Delivery) -> bool:
-    """Whether all that its datasource had goes before."""
-    is_full = delivery.door is Door.FEED and delivery.feedtype == FULL
-    return is_full and not _is_web(delivery)
 
 
 def forget(delivery: Delivery) -> tuple[Change, ...]:
@@ -201,10 +196,6 @@ def _read_document(row: Row) -> Document:
         searchable=bool(searchable),
         feed=feed,
     )
-
-
-def _is_web(delivery: Delivery) -> bool:
-    return is_web(delivery.datasource, delivery.feedtype)
 
 
 def _unless_refused(record: Record, *, change: Changer, urls: frozenset[str]) -> Change:

@@ -15,12 +15,12 @@ from transforms.receiver.lookups import COUNT_PATH, DTD_PATH, Lookups
 from transforms.receiver.posts import Posts
 from transforms.receiver.request import RefusedError, Reply, Request, TornError
 from transforms.receiver.scenario import Behaviour
-from transforms.receiver.settings import ServeSettings
-from transforms.receiver.trust import Trust
+from transforms.receiver.settings import LOOPBACK, ServeSettings
+from transforms.receiver.trust import ALL, Trust
 from transforms.receiver.words import UNAUTHORIZED
 
 DATA_PATH = "/recvdata.xml"
-_LOOPBACK, _ANY = Trust(("127.0.0.0/8", "::1")), Trust(("all",))
+_LOOPBACK, _ANY = Trust(LOOPBACK), Trust((ALL,))
 _FEED_PATHS = {"/xmlfeed": Door.FEED, "/xmlgroups": Door.GROUPS}
 
 

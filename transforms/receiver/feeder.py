@@ -9,7 +9,7 @@ import sqlite3
 import threading
 from collections import deque
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import FatalError
@@ -76,16 +76,11 @@ class Feeder:
         if self._thread.is_alive():
             self._thread.join()
 
-    def __enter__(self) -> "Feeder":
+    def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.stop()
 
     def _run(self) -> None:

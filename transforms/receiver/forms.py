@@ -3,6 +3,7 @@
 The field `data` holds a feed, and goes where it is told to as it comes. The others are small.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -96,12 +97,7 @@ def _first_line(blocks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
     boundary = line[2:].rstrip(b"\r")
     if not end or not boundary:
         raise RefusedError(400, f"{line[:80]!r}; expected a boundary, and a line end behind it")
-    return boundary, peek(_chain(head, rest), 1)[1]
-
-
-def _chain(head: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield head
-    yield from rest
+    return boundary, itertools.chain([head], rest)
 
 
 def _parts(blocks: Iterable[bytes], boundary: bytes) -> Iterator[Event]:

@@ -13,8 +13,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from schemas.acl import Scope
-from schemas.delivery import Delivery, Door
-from schemas.feed import CLEANUP, FULL, REPLACE
+from schemas.delivery import Delivery
 from schemas.membership import Member, Membership
 from transforms.mentions import DEFAULT_NAMESPACE
 from transforms.receiver._page import Row, read_page
@@ -58,11 +57,6 @@ _MEMBERS = (
     "SELECT name, namespace, scope, case_sensitive, unqualified FROM members"
     " WHERE of = ? ORDER BY name, namespace, scope LIMIT ?"
 )
-
-
-def replaces(delivery: Delivery) -> bool:
-    """Whether all groups of its groupsource go before."""
-    return delivery.door is Door.GROUPS and delivery.feedtype in (FULL, CLEANUP, REPLACE)
 
 
 def forget(delivery: Delivery) -> tuple[Change, ...]:

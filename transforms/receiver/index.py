@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 from schemas.delivery import Delivery, Door
 from schemas.errors import ConfigError, FormatError
@@ -189,15 +189,10 @@ class Index:
             self._writer.execute("SELECT 1")  # else an interruption keeps close from tidying up
             self._writer.close()
 
-    def __enter__(self) -> "Index":
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def _digest(

@@ -39,7 +39,6 @@ _LOOK_BYTES = 1 << 20
 class Posted(msgspec.Struct, frozen=True, kw_only=True):
     """A form as it came: its small fields, and its feed in a file."""
 
-    door: Door
     fields: dict[str, str]
     intake: Intake
     refused_urls: frozenset[str]
@@ -85,7 +84,6 @@ class Posts:
                 kind = request.header("content-type")
                 fields = forms.read(blocks, kind, known=_FIELDS[door], write=intake.write)
                 posted = Posted(
-                    door=door,
                     fields=fields,
                     intake=intake,
                     refused_urls=refused_urls,

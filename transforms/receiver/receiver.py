@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from schemas.delivery import JOURNAL
@@ -19,7 +18,7 @@ from transforms.receiver.index import Index
 from transforms.receiver.lookups import Lookups
 from transforms.receiver.overview import Overview
 from transforms.receiver.posts import Posts
-from transforms.receiver.server import DRAIN_SECONDS, Server
+from transforms.receiver.server import Server
 from transforms.receiver.settings import ServeSettings
 from transforms.receiver.spool import Spool
 
@@ -58,12 +57,7 @@ class Receiver:
         self._server.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.stop()
         self._stopping.set()
         self._open.close()
@@ -106,7 +100,7 @@ class Receiver:
             wait=self._stopping.wait,
         )
         self._server = Server(settings, doors.answer)
-        opened.callback(self._server.stop, drain_seconds=DRAIN_SECONDS)
+        opened.callback(self._server.stop)
 
     def _notices(self) -> Iterator[str]:
         """Yield what must be known to who looks at the page."""

@@ -25,10 +25,10 @@ import yaml  # type: ignore[import-untyped]  # types would be one more package, 
 
 from schemas.delivery import Door
 from schemas.errors import ConfigError
+from schemas.spelling import did_you_mean
 from transforms.receiver.words import DISK_FULL, INTERNAL_ERROR, UNAUTHORIZED
 from transforms.sources.yaml_keys import (
     Parser,
-    like,
     load_yaml,
     parse_count,
     parse_duration,
@@ -263,7 +263,7 @@ def _parse_doors(key: str, value: Any) -> frozenset[str]:
     strange = next((name for name in names if name not in known), None)
     if strange is not None or not names:
         found = value if strange is None else strange
-        among = f"{', '.join(known)}{like(found, known)}"
+        among = f"{', '.join(known)}{did_you_mean(found, known)}"
         raise ConfigError(f"{key}: {found!r}; expected one of {among}")
     return frozenset(DOORS if "all" in names else names)
 
@@ -298,7 +298,7 @@ def _parse_content_type(key: str, value: Any) -> str:
 
 def _parse_tear(key: str, value: Any) -> str:
     if value not in _TEARS:
-        among = f"{', '.join(_TEARS)}{like(value, _TEARS)}"
+        among = f"{', '.join(_TEARS)}{did_you_mean(value, _TEARS)}"
         raise ConfigError(f"{key}: {value!r}; expected one of {among}")
     return str(value)
 

@@ -5,6 +5,7 @@ import msgspec
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 
 FEEDERGATE_PORT = 19900
+LOOPBACK = ("127.0.0.0/8", "::1")
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +26,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     port: int = FEEDERGATE_PORT
     certificate: str | None = None
     key: str | None = None
-    trusted: tuple[str, ...] = ("127.0.0.0/8", "::1")
+    trusted: tuple[str, ...] = LOOPBACK
     profiles: tuple[str, ...] = ()
     min_free_bytes: int = 2 * REQUEST_BYTES_LIMIT
     max_request_bytes: int = REQUEST_BYTES_LIMIT

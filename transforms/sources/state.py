@@ -13,7 +13,6 @@ from contextlib import closing, contextmanager
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -111,12 +110,7 @@ class State:
     def __enter__(self) -> "State":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def _select(self, query: str, *values: str) -> Iterator[Known]:

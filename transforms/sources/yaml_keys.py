@@ -1,14 +1,14 @@
 """The keys of a YAML file that its user writes, parsed one by one: each says what it expected."""
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from schemas.errors import ConfigError
+from schemas.spelling import did_you_mean
 from schemas.units import BYTES, SECONDS
 from transforms.sources.references import REFERENCE
 
@@ -36,7 +36,8 @@ def parse_keys(
         raise ConfigError(f"{said!r}; expected keys and values{among}")
     for key in said:
         if key not in parsers:
-            raise ConfigError(f"{key!r}; expected one of {', '.join(parsers)}{like(key, parsers)}")
+            hint = did_you_mean(key, parsers)
+            raise ConfigError(f"{key!r}; expected one of {', '.join(parsers)}{hint}")
     if required is not None and required not in said:
         beside = f" beside {', '.join(map(str, said))}" if said else ""
         raise ConfigError(f"{required}: not given; expected it{beside}")
@@ -91,12 +92,6 @@ def parse_retries(key: str, value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ConfigError(f"{key}: {value!r}; expected a number, 0 or more")
     return value
-
-
-def like(key: object, names: Iterable[str]) -> str:
-    """Return what to ask behind a name that is none of `names`, if it is close to one."""
-    close = difflib.get_close_matches(str(key).lower().replace("-", "_"), list(names), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _on_one_line(exc: Exception) -> str:

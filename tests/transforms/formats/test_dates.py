@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import ConfigError
-from transforms.formats._dates import check_zone, local_date, parse_date, rfc1123
+from transforms.formats._dates import local_date, parse_date, rfc1123
 
 NOON = datetime(2007, 11, 6, 12, 45, 26, tzinfo=UTC)
 MOMENTS = st.datetimes(timezones=st.just(UTC)).map(lambda m: m.replace(microsecond=0))
@@ -184,17 +183,3 @@ def test_a_local_date_is_utc_unless_told() -> None:
 
 def test_a_local_date_is_on_the_clock_of_its_zone() -> None:
     assert local_date(NOON, zone="America/Los_Angeles") == "2007-11-06 04:45:26"
-
-
-def test_a_zone_that_exists_passes() -> None:
-    assert check_zone("Europe/Zurich") == "Europe/Zurich"
-
-
-@pytest.mark.parametrize("name", ["Europe/Atlantis", "", "../etc/passwd", "Europe"])
-def test_a_zone_that_does_not_exist_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        check_zone(name)
-
-    assert str(caught.value) == (
-        f"--zone: {name!r}; expected an IANA time zone such as 'Europe/Zurich'"
-    )

@@ -26,7 +26,6 @@ Count = int | None | str
 
 _LEAST_SECONDS = 0.001
 """Nobody is told to wait less: the interval must be over, not just reached."""
-_KEPT_COUNTS = 10_000
 _ASKING = Backoff()
 
 
@@ -52,14 +51,6 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(
                 f"--backlog-interval: {self.interval_seconds:g} s; expected more than no time"
             )
-
-
-class State(msgspec.Struct, frozen=True):
-    """Whether the push pauses for the backlog, the last count, and both in words."""
-
-    is_paused: bool
-    count: int | None
-    words: str
 
 
 class Throttle:
@@ -100,7 +91,7 @@ class Throttle:
         self._delay = backlog.interval_seconds
         self._bad_counts = 0
         self._doubts = 0
-        self._history: deque[tuple[float, int]] = deque(maxlen=_KEPT_COUNTS)
+        self._counts: deque[tuple[float, int]] = deque(maxlen=2)  # each with its time
         self._count = 0
         self._sent = 0
         self._sending: set[threading.Thread] = set()
@@ -140,23 +131,16 @@ class Throttle:
                 self._delay = pause(self._backoff, failed=self._doubts)
 
     @property
-    def history(self) -> list[tuple[float, int]]:
-        """The last counts, each with the time of the clock at which it came."""
+    def words(self) -> str:
+        """What is known of the backlog now."""
         with self._lock:
-            return list(self._history)
-
-    @property
-    def state(self) -> State:
-        """What to show of it now."""
-        with self._lock:
-            count = self._history[-1][1] if self._history else None
             if not self._is_supported:
-                return State(False, None, "backlog not known: the appliance does not count it")
+                return "backlog not known: the appliance does not count it"
             if self._asked_at is None:
-                return State(False, None, "backlog not asked for yet")
+                return "backlog not asked for yet"
             if self._unknown is not None:
-                return State(True, count, f"backlog not known: {self._unknown}")
-            return State(self._is_above, count, self._trend())
+                return f"backlog not known: {self._unknown}"
+            return self._trend()
 
     def _must_ask(self) -> bool:
         with self._lock:
@@ -192,7 +176,7 @@ class Throttle:
         self._bad_counts = 0
         self._delay = self._backlog.interval_seconds
         self._count = count
-        self._history.append((self._clock(), count))
+        self._counts.append((self._clock(), count))
         limit = self._backlog.floor - 1 if self._is_above else self._backlog.ceiling
         self._is_above = count > limit
 
@@ -214,14 +198,15 @@ class Throttle:
 
     def _news(self) -> str:
         """What is to be told: a change, or how a pause goes on when the last word is old."""
-        words = self._words()
-        is_change = words != self._told
+        cause = self._cause()
+        is_change = cause != self._told
         if not is_change and not self._is_due():
             return ""
-        before, self._told, self._told_at = self._told, words, self._clock()
+        before, self._told, self._told_at = self._told, cause, self._clock()
         return self._changed(before) if is_change else self._unchanged()
 
-    def _words(self) -> str:
+    def _cause(self) -> str:
+        """Why it pauses, in a word, or why it can never know; "" where it goes on."""
         if not self._is_supported:
             return "unsupported"
         if self._unknown is not None:
@@ -263,10 +248,9 @@ class Throttle:
         return f"{self._trend()}; the push goes on when fewer than {self._backlog.floor:,} wait"
 
     def _trend(self) -> str:
-        (now, count), before = self._history[-1], [*self._history][-2:-1]
-        if not before:
+        (then, earlier), (now, count) = self._counts[0], self._counts[-1]
+        if len(self._counts) == 1:
             return _waiting(count)
-        (then, earlier) = before[0]
         change = "as many as" if count == earlier else f"{abs(count - earlier):,} "
         if count != earlier:
             change += "more than" if count > earlier else "fewer than"

@@ -80,10 +80,17 @@ class Waits:
     """The pauses behind the attempts to send one part, called once for each that went wrong.
 
     Returns seconds, or `None` when it is to be given up. An appliance that `is_busy`, as with a
-    full disk, is tried until somebody's patience ends: those attempts count for no bound.
+    full disk, is tried until somebody's patience ends: those attempts count for no bound. `now`
+    reads HTTP dates.
+
+    >>> pauses = Waits(Backoff(attempts=3, chance=lambda: 1))
+    >>> [pauses(Answer(status=500)) for attempt in range(3)]
+    [1.0, 2.0, None]
     """
 
-    def __init__(self, backoff: Backoff, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, backoff: Backoff, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._backoff = backoff
         self._now = now
         self._failed = 0
@@ -101,13 +108,3 @@ class Waits:
         )
         self._waited += seconds or 0.0
         return seconds
-
-
-def waits(backoff: Backoff, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Waits:
-    """Return the pauses for a part that nobody has tried to send yet; `now` reads HTTP dates.
-
-    >>> pauses = waits(Backoff(attempts=3, chance=lambda: 1))
-    >>> [pauses(Answer(status=500)) for attempt in range(3)]
-    [1.0, 2.0, None]
-    """
-    return Waits(backoff, now=now)

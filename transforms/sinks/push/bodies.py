@@ -31,7 +31,7 @@ from transforms.sinks.push.model import Part
 from transforms.sinks.push.urlencode import encode, encoded_length
 
 BLOCK_BYTES = 1 << 20
-_CURE = "convert or verify again before it is pushed"
+_CURE = "make the chunk again"
 
 Field = tuple[str, str]
 

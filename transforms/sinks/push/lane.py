@@ -19,7 +19,7 @@ from schemas.errors import TargetError, TooManyRejectsError
 from schemas.feed import INCREMENTAL
 from schemas.receipt import Receipt, Settled
 from transforms.sinks.push import replies_gsa, replies_thunderstone
-from transforms.sinks.push.backoff import waits
+from transforms.sinks.push.backoff import Waits
 from transforms.sinks.push.model import ERASING, Answer, Kind, Meaning, Part, Verdict
 from transforms.sinks.push.outcome import count_of
 from transforms.sinks.push.pace import Pace
@@ -135,7 +135,7 @@ class Lanes:
 
     def _send(self, part: Part, feedtype: str | None) -> Settled:
         """Send a part until it is settled, or raise what keeps it from being so."""
-        pauses = waits(self.settings.backoff)
+        pauses = Waits(self.settings.backoff)
         while True:
             answer, verdict = self._attempt(part, feedtype)
             if verdict.meaning not in (Meaning.RETRY, Meaning.FULL_DISK):

@@ -58,13 +58,12 @@ def describe(  # noqa: PLR0913 - one for each thing that a file does not say of 
     staging: Path,
     open_plain: OpenPlain,
     allow_empty_full: bool = False,
-    formats: Sequence[str] = FORMATS,
 ) -> list[Chunk]:
     """Return a chunk for each file, in the order given; its path is that of the file.
 
-    A `datasource` and a `feedtype` win over those that stand in the files. `formats` are those that
-    the target takes. What is compressed is decompressed into `staging`. Raises ConfigError with a
-    line for each thing that keeps a file from being sent.
+    A `datasource` and a `feedtype` win over those that stand in the files. What is compressed is
+    decompressed into `staging`. Raises ConfigError with a line for each thing that keeps a file
+    from being sent.
     """
     stated = _Stated(datasource, feedtype)
     chunks: list[Chunk] = []
@@ -72,7 +71,7 @@ def describe(  # noqa: PLR0913 - one for each thing that a file does not say of 
     for ordinal, path in enumerate(paths, start=1):
         try:
             plain = _plain(path, ordinal, staging, open_plain)
-            looked = _look(path, plain, formats)
+            looked = _look(path, plain)
         except (ConfigError, FormatError, SourceError) as exc:
             faults.append(str(exc))
             continue
@@ -126,10 +125,10 @@ def _plain(path: Path, ordinal: int, staging: Path, open_plain: OpenPlain) -> Pa
     return plain
 
 
-def _look(path: Path, plain: Path, formats: Sequence[str]) -> _Looked:
+def _look(path: Path, plain: Path) -> _Looked:
     try:
         with plain.open("rb") as stream:
-            format = _format(path, stream.read(_SNIFFED_BYTES), formats)
+            format = _format(path, stream.read(_SNIFFED_BYTES))
             stream.seek(0)
             digested = Digested(stream)
             found = stretches(cast("IO[bytes]", digested), format, source=str(path))
@@ -138,8 +137,8 @@ def _look(path: Path, plain: Path, formats: Sequence[str]) -> _Looked:
     return _Looked(path, plain, format, found, digested.bytes, digested.digest.hexdigest())
 
 
-def _format(path: Path, head: bytes, formats: Sequence[str]) -> str:
-    expected = " or ".join(formats)
+def _format(path: Path, head: bytes) -> str:
+    expected = " or ".join(FORMATS)
     if not head:
         raise FormatError(f"{path}: an empty file; expected {expected}")
     try:
@@ -148,7 +147,7 @@ def _format(path: Path, head: bytes, formats: Sequence[str]) -> str:
         raise FormatError(f"{path}{exc}") from exc
     if format is None:
         raise FormatError(f"{path}: none of the known formats; expected {expected}")
-    if format not in formats:
+    if format not in FORMATS:
         raise FormatError(f"{path}: {format}; expected {expected}: convert it first")
     return format
 
@@ -212,12 +211,9 @@ def _unnamed(looked: _Looked, stated: _Stated) -> Iterator[str]:
         yield f"{looked.path}: no {what}; expected one: give it by --datasource"
         return
     try:
-        check_datasource(name)
-    except ConfigError:
-        yield (
-            f"{looked.path}: {what} {name!r}; expected a letter or _, then letters, digits, _ and "
-            "-: give another by --datasource"
-        )
+        check_datasource(name, said_as=f"{looked.path}: {what}")
+    except ConfigError as exc:
+        yield f"{exc}: give another by --datasource"
 
 
 def _untyped(looked: _Looked, stated: _Stated) -> Iterator[str]:

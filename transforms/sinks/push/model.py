@@ -18,7 +18,6 @@ REQUEST_BYTES_LIMIT = 1_000_000_000
 ERASING = (FULL, REPLACE)
 """The feedtypes of what erases all that stood there before: only ever sent first."""
 
-
 _NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
 
 
@@ -50,11 +49,8 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """What a folder of receipts is called: only letters, digits, `.`, `-` and `_`."""
-        return _NOT_IN_NAME.sub("_", self._full).strip("._")
-
-    @property
-    def _full(self) -> str:
-        return "/".join(filter(None, (self.url.split("://")[-1], self.profile)))
+        full = "/".join(filter(None, (self.url.split("://")[-1], self.profile)))
+        return _NOT_IN_NAME.sub("_", full).strip("._")
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):

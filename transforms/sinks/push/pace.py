@@ -163,7 +163,7 @@ class Pace:
         with self._patience.waiting():  # it may take its time to tell its backlog
             seconds = self.throttle.wait_seconds()
         if seconds and not self.stop.is_drained:
-            words = self.throttle.state.words
+            words = self.throttle.words
             self._check_deadline(seconds, words)
             self._check_patience(seconds, words)
         return seconds

@@ -20,6 +20,7 @@ from transforms.formats import sniff
 from transforms.formats.parts import Stretches, name_in, stretches
 from transforms.sinks.push._digested import Digested
 from transforms.sinks.push.model import Part
+from transforms.sinks.push.outcome import count_of
 
 KEPT_BYTES = 1 << 20
 """How much of a refused record is kept."""
@@ -53,14 +54,6 @@ class Cutter:
     def __init__(self, chunk: Chunk, root: Path) -> None:
         self.whole = whole(chunk, root)
 
-    def count_of(self, part: Part) -> int:
-        """Return how many records a part has."""
-        return part.count or sum(part.chunk.records.values()) or len(self._stretches)
-
-    def is_single(self, part: Part) -> bool:
-        """Whether there is nothing to split."""
-        return self.count_of(part) < 2
-
     def split(self, part: Part) -> tuple[Part, Part]:
         """Return two halves, in bytes; raise ValueError for a part of a single record.
 
@@ -85,7 +78,8 @@ class Cutter:
 
     def single(self, part: Part, record: int) -> Part:
         """Return one record of a part, by its place in it from 0."""
-        return part if self.is_single(part) else self._part(part.first + record, 1)
+        count = part.count or count_of(part.chunk) or len(self._stretches)
+        return part if count < 2 else self._part(part.first + record, 1)
 
     def reject(self, part: Part, exc: RecordError) -> Reject:
         """Return the reject of a part, above all of a single record, at its place in the chunk."""

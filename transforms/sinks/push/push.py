@@ -10,7 +10,6 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -31,7 +30,7 @@ from schemas.errors import (
 )
 from transforms.sinks.push import replies_thunderstone
 from transforms.sinks.push.backlog import Count, Throttle
-from transforms.sinks.push.backoff import waits
+from transforms.sinks.push.backoff import Waits
 from transforms.sinks.push.lane import Drained, Lanes
 from transforms.sinks.push.model import ERASING, Answer, Kind, Meaning
 from transforms.sinks.push.outcome import PARTLY, REFUSED, Fate, Pushed, count_of, fates
@@ -75,12 +74,11 @@ class Pusher:
         self._pace = _pace(settings, self._count, stop, watch.tell)
 
     def __enter__(self) -> Self:
-        self._open = ExitStack()
-        self._open.enter_context(self.wire)
+        self.wire.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._open.close()
+        self.wire.__exit__(*exc)
 
     def push(self, chunks: Sequence[Chunk], places: Places) -> Pushed:
         """Push all chunks that are not settled yet; return the account of the whole.
@@ -153,7 +151,7 @@ class Pusher:
         """
         if not left or self._is_reached or self._settings.appliance.kind is not Kind.FEEDERGATE:
             return []
-        pauses = waits(self._settings.backoff)
+        pauses = Waits(self._settings.backoff)
         while (answer := self.wire.backlog()).status is None and answer.is_unsent:
             pause = None if answer.is_final else pauses(answer)
             if pause is None:

@@ -13,8 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import IO, NamedTuple, TypeVar
+from typing import IO, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -83,7 +82,7 @@ class Receipts:
         self._digests: dict[int, str] = {}
         self.is_finished = False
 
-    def __enter__(self) -> "Receipts":
+    def __enter__(self) -> Self:
         """Open the journal.
 
         Raises BusyError if another push has it, ConfigError if it is another's or there is nothing
@@ -96,12 +95,7 @@ class Receipts:
             self._opened = opened.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._opened.close()
 
     def add(self, receipt: Receipt) -> None:
@@ -116,20 +110,15 @@ class Receipts:
 
         Raises ConfigError if the chunk is not the one that was pushed.
         """
-        last = self.last(chunk, first, count)
-        return last.state if last else None
-
-    def last(self, chunk: Chunk, first: int, count: int) -> Receipt | None:
-        """Return the receipt of the last attempt with these records."""
         with self._lock:
             pushed = self._digests.get(chunk.ordinal, chunk.sha256)
-            found = self._last.get((chunk.ordinal, first, count))
+            last = self._last.get((chunk.ordinal, first, count))
         if pushed != chunk.sha256:
             raise ConfigError(
                 f"{chunk.path}: sha256 {chunk.sha256}; expected {pushed}, which the push began "
                 f"with: bring that file back, or remove {self._folder} and push all of it again"
             )
-        return found
+        return last.state if last else None
 
     def attempts(self, chunk: Chunk, first: int, count: int) -> int:
         """Return how often it was tried to send these records."""

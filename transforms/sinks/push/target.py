@@ -72,10 +72,9 @@ def _split(flag: str, url: str, expected: str) -> SplitResult:
         raise ConfigError(f"{flag}: a user or password in the address; {expected}")
     if parts.query or parts.fragment or url.endswith(("?", "#")):
         raise ConfigError(f"{flag}: {url!r}: something behind the path; {expected}")
-    authority = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     if (
         parts.scheme not in FEEDERGATE_PORTS
-        or not _HOST.fullmatch(authority or "")
+        or not _HOST.fullmatch(_host(parts))
         or port == 0
         or _CONTROL.search(url)
     ):
@@ -84,22 +83,26 @@ def _split(flag: str, url: str, expected: str) -> SplitResult:
 
 
 def _authority(parts: SplitResult, ports: dict[str, int] | None = None) -> str:
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     port = parts.port or (ports or {}).get(parts.scheme)
-    return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
+    return f"{parts.scheme}://{_host(parts)}" + (f":{port}" if port else "")
+
+
+def _host(parts: SplitResult) -> str:
+    name = parts.hostname or ""
+    return f"[{name}]" if ":" in name else name
 
 
 def _profile(kind: Kind, profile: str | None) -> str:
     if kind is Kind.FEEDERGATE and profile is not None:
         raise ConfigError(f"--profile: {profile!r}; expected none, as a feedergate knows none")
     if kind is Kind.RECVDATA and not profile:
-        raise ConfigError(f"--profile: not given; expected the profile that receives, as {_WHY}")
+        raise ConfigError(
+            "--profile: not given; expected the profile that receives, as the address ends in"
+            " recvdata.xml"
+        )
     if profile and any(not letter.isprintable() for letter in profile):
         raise ConfigError(f"--profile: {profile!r}; expected a name without control characters")
     return profile or ""
-
-
-_WHY = "the address ends in recvdata.xml"
 
 
 def _proxy(proxy: str) -> str:

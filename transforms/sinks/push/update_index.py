@@ -21,16 +21,11 @@ def is_update(chunk: Chunk) -> bool:
     return set(chunk.records) == {_UPDATE.value}
 
 
-def update_document(options: WriteOptions = _PLAIN) -> bytes:
-    """Return the document that has the search indexes updated."""
-    encoder = WRITERS["thunderstone"](options)
-    record = Record(url="", action=_UPDATE)
-    return encoder.prolog() + encoder.frame([encoder.encode(record)]) + encoder.epilog()
-
-
 def write_update(path: Path, *, options: WriteOptions = _PLAIN) -> Chunk:
     """Write that document; return its chunk, which has no ordinal yet."""
-    text = update_document(options)
+    encoder = WRITERS["thunderstone"](options)
+    update = encoder.encode(Record(url="", action=_UPDATE))
+    text = encoder.prolog() + encoder.frame([update]) + encoder.epilog()
     with whole_file(path) as stream:
         stream.write(text)
     return Chunk(

@@ -3,7 +3,6 @@
 A time of day without a zone is that of the machine's own zone.
 """
 
-import difflib
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from zoneinfo import ZoneInfo, available_timezones
 import msgspec
 
 from schemas.errors import ConfigError
+from schemas.spelling import did_you_mean
 from schemas.units import BYTES, SECONDS
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -162,7 +162,7 @@ def parse_window(text: str, *, local: tzinfo = LOCAL) -> Window:
     spans = tuple(sorted((_parse_span(text, part) for part in parts), key=_by_begin))
     if not match["zone"]:
         return Window(f"{said} (time of this machine)", spans, local)
-    return Window(said, spans, _parse_zone(match["zone"]))
+    return Window(said, spans, zone_of(match["zone"]))
 
 
 def parse_deadline(text: str, *, now: datetime, local: tzinfo = LOCAL) -> datetime:
@@ -172,15 +172,13 @@ def parse_deadline(text: str, *, now: datetime, local: tzinfo = LOCAL) -> dateti
     """
     match = _TIME_OF_DAY.fullmatch(text.strip())
     if match:
-        zone = _parse_zone(match["zone"]) if match["zone"] else local
+        zone = zone_of(match["zone"]) if match["zone"] else local
         return _next(_parse_time(text, match["time"]), zone=zone, now=now)
     try:
         seconds = parse_duration(text)
     except ConfigError as exc:
-        hint = str(exc).partition("; did you mean ")[2]
         raise ConfigError(
-            f"{text!r}; expected a time of day or a duration, as 06:00 or 6h"
-            f"{hint and f'; did you mean {hint}'}"
+            f"{text!r}; expected a time of day or a duration, as 06:00 or 6h{_mend_duration(text)}"
         ) from exc
     if not seconds:
         raise ConfigError(f"{text!r}; expected a deadline that is not yet over, as 6h")
@@ -197,7 +195,7 @@ def parse_duration(text: str) -> float:
     if not match or not any(match.groups()):
         raise ConfigError(
             f"{text!r}; expected a duration such as 200ms, 90s, 2h, 1h30m or 1d"
-            f"{_did_you_mean(_mend_duration(text))}"
+            f"{_mend_duration(text)}"
         )
     numbers = zip(match.groups("0"), SECONDS.values(), strict=True)
     return sum(float(number) * seconds for number, seconds in numbers)
@@ -210,12 +208,23 @@ def parse_rate(text: str) -> Rate:
     if not match or not float(match["amount"]):
         raise ConfigError(
             f"{text!r}; expected feeds or bytes in a time, as 10/m, 600/h or 20MiB/s"
-            f"{_did_you_mean(_mend_rate(said))}"
+            f"{_mend_rate(said)}"
         )
     per_second = float(match["amount"]) / SECONDS[match["per"].lower()]
     if not match["unit"]:
         return Rate(said, feeds_per_second=per_second)
     return Rate(said, bytes_per_second=per_second * BYTES[match["unit"].lower()])
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """Return the time zone that has this name in the time zone database."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as exc:  # not there, a path out of it, a folder in it
+        like = did_you_mean(name, available_timezones())
+        raise ConfigError(
+            f"{name!r}; expected an IANA time zone such as Europe/Berlin{like}"
+        ) from exc
 
 
 def in_words(seconds: float) -> str:
@@ -277,34 +286,12 @@ def _parse_day(text: str, name: str) -> int:
     if name.title() in _DAYS:
         return _DAYS.index(name.title())
     first = name[:3].title()
-    like = first if first in _DAYS else _closest(name.title(), *_DAYS)
-    raise ConfigError(
-        f"{text!r}: {name!r}; expected one of {', '.join(_DAYS)}{_did_you_mean(like)}"
-    )
-
-
-def _parse_zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as exc:  # not there, a path out of it, a folder in it
-        like = _closest(name, *sorted(available_timezones()))
-        raise ConfigError(
-            f"{name!r}; expected an IANA time zone such as Europe/Berlin{_did_you_mean(like)}"
-        ) from exc
-
-
-def _closest(name: str, *names: str) -> str:
-    by_key = {one.lower(): one for one in names}
-    close = difflib.get_close_matches(name.lower(), by_key, n=1)
-    return by_key[close[0]] if close else ""
-
-
-def _did_you_mean(words: str) -> str:
-    return f"; did you mean {words!r}?" if words else ""
+    like = did_you_mean(first if first in _DAYS else name, _DAYS)
+    raise ConfigError(f"{text!r}: {name!r}; expected one of {', '.join(_DAYS)}{like}")
 
 
 def _mend_duration(text: str) -> str:
-    """A duration that may have been meant, `90s` for `90` or `90 Secs`, or nothing."""
+    """Ask for a duration that may have been meant, `90s` for `90` or `90 Secs`, or nothing."""
     parts = _LOOSE_DURATION.findall(text.strip())
     if "".join(map("".join, parts)) != "".join(text.split()):
         return ""
@@ -313,17 +300,21 @@ def _mend_duration(text: str) -> str:
     for number, name in parts:
         unit = _UNIT_NAMES.get(name.lower(), "?") if name else below.get(unit, "s")
         mended += number + unit
-    return mended if _DURATION.fullmatch(mended) else ""
+    return _ask(mended, _DURATION)
 
 
 def _mend_rate(text: str) -> str:
-    """A rate that may have been meant, `10/m` for `10 per minute`, or nothing."""
+    """Ask for a rate that may have been meant, `10/m` for `10 per minute`, or nothing."""
     match = _LOOSE_RATE.fullmatch(text)
     if not match or not float(match[1]):
         return ""
     unit, per = _SIZE_NAMES.get(match[2].lower(), "?"), _UNIT_NAMES.get(match[3].lower(), "?")
     mended = f"{match[1]}{unit}/{per}"
-    return mended if _RATE.fullmatch(mended) else ""
+    return _ask(mended, _RATE)
+
+
+def _ask(mended: str, kind: re.Pattern[str]) -> str:
+    return f"; did you mean {mended!r}?" if mended and kind.fullmatch(mended) else ""
 
 
 def _next(minutes: int, *, zone: tzinfo, now: datetime) -> datetime:

@@ -11,7 +11,6 @@ it has got everything, and closes, is heard all the same where the answer arrive
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing
-from types import TracebackType
 from typing import Self
 
 import httpx2
@@ -53,11 +52,6 @@ def check(chunk: Chunk, appliance: Appliance, *, feedtype: str | None = None) ->
         _check_names(chunk, feedtype or chunk.feedtype)
 
 
-def request_bytes(part: Part, appliance: Appliance, feedtype: str | None) -> int:
-    """Return how long the body of its request is, exactly; reads the file for RECVDATA."""
-    return _request(part, appliance, feedtype)[1].length
-
-
 class Wire:
     """Sends requests to one appliance, from any number of threads at once."""
 
@@ -76,12 +70,7 @@ class Wire:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._transport.close()
 
     def send(self, part: Part, *, feedtype: str | None) -> Answer:
@@ -96,9 +85,9 @@ class Wire:
             return Answer(fault=str(exc), is_unsent=True, is_final=True)
         return self._exchange(self._appliance).post(path, body)
 
-    def request_bytes(self, part: Part, *, feedtype: str | None = None) -> int:
+    def request_bytes(self, part: Part) -> int:
         """Return how long the body of its request is, exactly; reads the file for RECVDATA."""
-        return request_bytes(part, self._appliance, feedtype)
+        return _request(part, self._appliance, None)[1].length
 
     def cleanup(self, groupsource: str) -> Answer:
         """Have all groups of a source forgotten; raise ConfigError for a name that cannot be."""
@@ -242,11 +231,7 @@ def _check_names(chunk: Chunk, feedtype: str | None) -> None:
 def _check_name(where: str, field: str, name: str | None) -> None:
     if name is None:
         raise ConfigError(f"{where}: no {field}; expected a name, such as by --datasource")
-    try:
-        check_datasource(name)
-    except ConfigError as exc:
-        _, words = str(exc).split(": ", 1)
-        raise ConfigError(f"{where}: {field} {words}") from exc
+    check_datasource(name, said_as=f"{where}: {field}")
     if len(name) > NAME_LETTERS_LIMIT:
         raise ConfigError(
             f"{where}: {field} {name[:20]!r}… has {len(name)} letters; "

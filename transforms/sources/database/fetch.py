@@ -19,7 +19,6 @@ from http.client import (
 )
 from socket import SHUT_RDWR, socket
 from threading import Timer
-from types import TracebackType
 from typing import IO, Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, quote, urlsplit
@@ -82,12 +81,7 @@ class _Watch:
     def __enter__(self) -> None:
         self._timer.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._timer.cancel()
         self._sockets.clear()
 

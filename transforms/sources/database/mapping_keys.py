@@ -4,6 +4,7 @@ from collections.abc import Mapping as Keys
 from typing import Any, NamedTuple
 
 from schemas.errors import ConfigError
+from schemas.spelling import did_you_mean
 from transforms.sources.database.acls import ESCAPE, INHERITANCES
 from transforms.sources.database.mapping import (
     AclFrom,
@@ -13,7 +14,7 @@ from transforms.sources.database.mapping import (
     Incremental,
 )
 from transforms.sources.database.url_templates import check_template
-from transforms.sources.yaml_keys import Parser, like, parse_duration, parse_keys, parse_text
+from transforms.sources.yaml_keys import Parser, parse_duration, parse_keys, parse_text
 
 ALL = "all"
 COMPARE = "compare"
@@ -165,7 +166,7 @@ def _parse_flag(key: str, value: Any) -> bool:
 
 def _parse_inheritance(key: str, value: Any) -> str:
     if str(value) not in INHERITANCES:
-        close = like(value, [name.replace("-", "_") for name in INHERITANCES]).replace("_", "-")
+        close = did_you_mean(value, INHERITANCES)
         raise ConfigError(f"{key}: {value!r}; expected one of {', '.join(INHERITANCES)}{close}")
     return str(value)
 

@@ -8,8 +8,8 @@ import msgspec
 from schemas.errors import ConfigError, RecordError
 from schemas.reject import Reject
 from schemas.span import Span
+from schemas.spelling import did_you_mean
 from transforms.sources.database.values import row_json, text_of
-from transforms.sources.yaml_keys import like
 
 Row = Sequence[Any]  # Any: what a driver gives
 Key = tuple[Any, ...]
@@ -38,7 +38,8 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
                 "as AS gives one"
             )
         raise ConfigError(
-            f"{key}: {name!r}; expected a column: {', '.join(self.names)}{like(name, self.names)}"
+            f"{key}: {name!r}; expected a column: {', '.join(self.names)}"
+            f"{did_you_mean(name, self.names)}"
         )
 
     def key_maker(self) -> Callable[[Row], Key]:

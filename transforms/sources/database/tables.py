@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.types import NullType
 
 from schemas.errors import ConfigError
+from schemas.spelling import did_you_mean
 from transforms.sources.database._columns import Column, describe
 from transforms.sources.database._connections import new_engine, url_of
 from transforms.sources.database._errors import told
@@ -21,7 +22,6 @@ from transforms.sources.database._used import used_columns
 from transforms.sources.database.keys import Key, bound
 from transforms.sources.database.mapping import Mapping
 from transforms.sources.database.rows import Rows as Named
-from transforms.sources.yaml_keys import like
 
 ALIAS = "feedferry_rows"
 
@@ -179,7 +179,7 @@ def _check_table(mapping: Mapping, inspector: sa.Inspector) -> None:
     if not names:
         raise ConfigError(f"table: {table!r}; expected a table or view, and there is none")
     shown = ", ".join(sorted(names)[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
-    raise ConfigError(f"table: {table!r}; expected one of {shown}{like(table, names)}")
+    raise ConfigError(f"table: {table!r}; expected one of {shown}{did_you_mean(table, names)}")
 
 
 class _Known:

@@ -36,6 +36,7 @@ from schemas.errors import RecordError
 from transforms import extensions as names
 from transforms.extensions import type_of_name
 from transforms.sources.tree._bounds import USUAL, Bounded, Bounds, Budget, Guarded
+from transforms.sources.tree.walk_names import is_unicode
 
 NO_FILE = "no-file"
 
@@ -148,7 +149,7 @@ def _checked(member: Member, paths: set[str]) -> Member:
         return named
     if _is_outside(path):
         return _rejected(named, "file-name", f"{path!r}; expected a path below the archive")
-    if not path.isprintable() and not _is_unicode(path):
+    if not path.isprintable() and not is_unicode(path):
         return _rejected(named, "file-name", f"{path!r}; expected a name in UTF-8")
     if path in paths:
         reason = f"{path!r} for a second time; expected one member of a path"
@@ -159,15 +160,6 @@ def _checked(member: Member, paths: set[str]) -> Member:
 def _is_outside(path: str) -> bool:
     parts = path.split("/")
     return not parts[-1] or ".." in parts or "" in parts or "." in parts
-
-
-def _is_unicode(path: str) -> bool:
-    """Whether the bytes of a name were UTF-8: others are half surrogate pairs here."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _rejected(member: Member, code: str, reason: str) -> Member:

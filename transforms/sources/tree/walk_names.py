@@ -109,7 +109,7 @@ def read_names(path: str, *, follows_links: bool, run_names: int = RUN_NAMES) ->
 def _name_of(found: "os.DirEntry[str]", *, follows_links: bool) -> Name:
     slash = "/" if _is_folder(found, follows_links=follows_links) else ""
     text = found.name
-    if not text.isascii() and not _is_unicode(text):
+    if not text.isascii() and not is_unicode(text):
         return Name(os.fsencode(text).decode("utf-8", "backslashreplace") + slash, Is.UNNAMED.value)
     if slash:
         return Name(text + slash, Is.FOLDER.value)
@@ -124,7 +124,8 @@ def _is_folder(found: "os.DirEntry[str]", *, follows_links: bool) -> bool:
         return False
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Whether the bytes of a name were UTF-8: others are half surrogate pairs here."""
     try:
         text.encode()
     except UnicodeEncodeError:

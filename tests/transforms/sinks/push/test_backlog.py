@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
-from transforms.sinks.push.backlog import Backlog, Count, State, Throttle
+from transforms.sinks.push.backlog import Backlog, Count, Throttle
 from transforms.sinks.push.backoff import Backoff
 
 USUAL = Backlog()
@@ -308,7 +308,6 @@ def test_doubt_of_an_appliance_that_has_no_count_changes_nothing() -> None:
     rig.throttle.doubt()
 
     assert not rig.pauses()
-    assert rig.throttle.state.is_paused is False
 
 
 # What is told
@@ -415,49 +414,41 @@ def test_doubt_that_is_soon_over_is_not_told() -> None:
 @pytest.mark.parametrize(
     ("counts", "expected"),
     [
-        ([1250], State(False, 1250, "1,250 feeds waiting")),
-        ([1560, 1250], State(False, 1250, "1,250 feeds waiting, 310 fewer than 2 minutes ago")),
-        ([5000, 1250], State(True, 1250, "1,250 feeds waiting, 3,750 fewer than 2 minutes ago")),
-        ([1250, "HTTP 500"], State(True, 1250, "backlog not known: HTTP 500")),
-        (["HTTP 500"], State(True, None, "backlog not known: HTTP 500")),
-        ([None], State(False, None, "backlog not known: the appliance does not count it")),
+        ([1250], "1,250 feeds waiting"),
+        ([1560, 1250], "1,250 feeds waiting, 310 fewer than 2 minutes ago"),
+        ([5000, 1250], "1,250 feeds waiting, 3,750 fewer than 2 minutes ago"),
+        ([1250, "HTTP 500"], "backlog not known: HTTP 500"),
+        (["HTTP 500"], "backlog not known: HTTP 500"),
+        ([None], "backlog not known: the appliance does not count it"),
     ],
 )
-def test_the_state_is_what_was_last_learned(counts: list[Count], expected: State) -> None:
+def test_its_words_tell_what_was_last_learned(counts: list[Count], expected: str) -> None:
     rig = Rig(*counts)
     for _ in counts:
         rig.pauses_after(121)
 
-    assert rig.throttle.state == expected
+    assert rig.throttle.words == expected
 
 
-def test_there_is_a_state_before_the_first_question() -> None:
-    assert Rig(0).throttle.state == State(False, None, "backlog not asked for yet")
+def test_there_are_words_before_the_first_question() -> None:
+    assert Rig(0).throttle.words == "backlog not asked for yet"
 
 
-def test_the_state_tells_of_doubt() -> None:
+def test_its_words_tell_of_doubt() -> None:
     rig = Rig(7)
     rig.pauses()
     rig.throttle.doubt()
 
-    assert rig.throttle.state == State(True, 7, "backlog not known: a feed was not accepted")
+    assert rig.throttle.words == "backlog not known: a feed was not accepted"
 
 
-def test_counts_are_kept_with_their_times() -> None:
-    rig = Rig(10, "HTTP 500", 5000, 7)
-    for _ in range(4):
-        rig.pauses_after(121)
-
-    assert rig.throttle.history == [(1121, 10), (1363, 5000), (1484, 7)]
-
-
-def test_whoever_is_told_may_look_at_the_state() -> None:
+def test_whoever_is_told_may_ask_for_its_words() -> None:
     seen: list[str] = []
     throttle = Throttle(
         lambda: 5000,
         USUAL,
         clock=lambda: 0.0,
-        tell=lambda line: seen.append(throttle.state.words),
+        tell=lambda line: seen.append(throttle.words),
     )
     throttle.wait_seconds()
 
@@ -634,11 +625,11 @@ def test_one_thread_asks_and_the_others_wait_for_its_answer() -> None:
     assert (asked, found) == ([0.0], [120.0] * 4)
 
 
-def test_the_state_is_shown_while_it_asks() -> None:
+def test_its_words_are_there_while_it_asks() -> None:
     words: list[str] = []
 
     def ask() -> Count:
-        words.append(throttle.state.words)
+        words.append(throttle.words)
         return 0
 
     throttle = Throttle(ask, USUAL, clock=lambda: 0.0, tell=lambda line: None)

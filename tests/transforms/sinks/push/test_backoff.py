@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from transforms.sinks.push.backoff import (
     Backoff,
+    Waits,
     longest,
     next_pause,
     pause,
     retry_after,
-    waits,
 )
 from transforms.sinks.push.model import Answer
 
@@ -31,7 +31,7 @@ def pauses(
     backoff: Backoff, *, answer: Answer = FAULT, is_busy: bool = False
 ) -> list[float | None]:
     """What four attempts that go wrong are followed by."""
-    behind = waits(backoff, now=lambda: NOON)
+    behind = Waits(backoff, now=lambda: NOON)
     return [behind(answer, is_busy=is_busy) for _ in range(4)]
 
 
@@ -85,7 +85,7 @@ def test_a_busy_appliance_is_tried_without_an_end() -> None:
 
 
 def test_busy_times_do_not_count_as_attempts_that_went_wrong() -> None:
-    behind = waits(sure(attempts=2), now=lambda: NOON)
+    behind = Waits(sure(attempts=2), now=lambda: NOON)
     calls = [behind(FAULT, is_busy=is_busy) for is_busy in (True, True, True, False, False)]
 
     assert calls == [1, 2, 4, 1, None]
@@ -173,4 +173,4 @@ def test_the_usual_pauses_can_be_sent_to_a_worker() -> None:
 def test_the_clock_of_this_machine_is_used_unless_another_is_given() -> None:
     past = Answer(status=503, retry_after="Sat, 21 Nov 2020 12:00:00 GMT")
 
-    assert waits(sure())(past) == 1
+    assert Waits(sure())(past) == 1

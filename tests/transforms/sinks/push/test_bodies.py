@@ -156,7 +156,7 @@ def test_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:
         f"{tmp_path}/feed.xml: changed on disk: a SHA-256 of "
         "b1b886ce5f5750a00ae3dd003702a16e4916e6830987e03094cbbf699cb0fae1; expected "
         "6db7d803e74f1ffa7d8f5adc0bf95b3e15bf4c8373fffadf546227cc6c6742cb: "
-        "convert or verify again before it is pushed"
+        "make the chunk again"
     )
 
 
@@ -169,8 +169,7 @@ def test_a_file_that_was_torn_is_refused(tmp_path: Path) -> None:
     part = whole(tmp_path / "feed.xml", b"0123456789")
     part.path.write_bytes(b"0123456")
     assert refusal_of(part) == (
-        f"{tmp_path}/feed.xml: changed on disk: 3 bytes fewer than it had; "
-        "convert or verify again before it is pushed"
+        f"{tmp_path}/feed.xml: changed on disk: 3 bytes fewer than it had; make the chunk again"
     )
 
 

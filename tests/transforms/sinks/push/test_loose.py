@@ -2,7 +2,7 @@
 
 import gzip
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
@@ -54,7 +54,6 @@ class Files:
         feedtype: str | None = None,
         several_full: SeveralFull = SeveralFull.REFUSE,
         allow_empty_full: bool = False,
-        formats: Sequence[str] = ("gsa-feed", "gsa-groups", "thunderstone"),
     ) -> list[Chunk]:
         return describe(
             [self.folder / name for name in names],
@@ -64,7 +63,6 @@ class Files:
             staging=self.folder / "staging",
             open_plain=open_gzip,
             allow_empty_full=allow_empty_full,
-            formats=formats,
         )
 
     def chunk(
@@ -272,15 +270,6 @@ def test_an_encoding_that_nobody_knows_is_told(files: Files) -> None:
 def test_a_feed_that_only_mentions_its_root_is_told(files: Files) -> None:
     assert files.fault(b"<html><gsafeed/></html>") == (
         "feed.xml:1: root element 'html'; expected <gsafeed>"
-    )
-
-
-def test_a_format_that_the_target_does_not_take_is_told(files: Files) -> None:
-    files.write("feed.xml", THUNDERSTONE % ITEM)
-    with pytest.raises(ConfigError) as caught:
-        files.describe("feed.xml", formats=("gsa-feed", "gsa-groups"))
-    assert str(caught.value) == (
-        f"{files.folder}/feed.xml: thunderstone; expected gsa-feed or gsa-groups: convert it first"
     )
 
 

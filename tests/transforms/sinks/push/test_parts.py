@@ -190,7 +190,7 @@ def test_splitting_ends_in_each_record_alone(
 
 
 def singles(cut: Cutter, part: Part) -> list[Part]:
-    if cut.is_single(part):
+    if cut.single(part, 0) is part:
         return [part]
     return [one for half in cut.split(part) for one in singles(cut, half)]
 
@@ -201,37 +201,19 @@ def test_a_second_cutter_finds_the_same_parts(tmp_path: Path) -> None:
     assert singles(again, again.whole) == singles(cut, cut.whole)
 
 
-# How many records a part has
-
-
-def test_the_records_of_a_whole_chunk_are_those_of_its_manifest(tmp_path: Path) -> None:
-    cut = cutter(tmp_path, 1, records=5)
-    assert cut.count_of(cut.whole) == 5
-
-
-def test_records_are_counted_where_no_manifest_does(tmp_path: Path) -> None:
-    cut = cutter(tmp_path, 1, 1, 1)
-    assert cut.count_of(cut.whole) == 3
-
-
-def test_a_part_knows_its_records(tmp_path: Path) -> None:
-    cut = cutter(tmp_path, 1, 1, 1, 1)
-    assert cut.count_of(cut.split(cut.whole)[0]) == 2
-
-
 def test_one_record_is_single(tmp_path: Path) -> None:
     cut = cutter(tmp_path, 1)
-    assert cut.is_single(cut.whole)
+    assert cut.single(cut.whole, 0) is cut.whole
 
 
 def test_two_records_are_not_single(tmp_path: Path) -> None:
     cut = cutter(tmp_path, 1, 1)
-    assert not cut.is_single(cut.whole)
+    assert cut.single(cut.whole, 0) is not cut.whole
 
 
 def test_a_chunk_without_records_is_not_to_be_split(tmp_path: Path) -> None:
     cut = cutter(tmp_path)
-    assert cut.is_single(cut.whole)
+    assert cut.single(cut.whole, 0) is cut.whole
 
 
 # Runs that fit

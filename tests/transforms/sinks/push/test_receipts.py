@@ -145,12 +145,6 @@ def test_the_last_receipt_counts_before_the_journal_is_closed(folder: Path) -> N
         assert journal.known(CHUNK, 0, 0) is Settled.SENDING
 
 
-def test_the_last_receipt_is_kept_whole(folder: Path) -> None:
-    pushed(folder, SENDING, ACCEPTED)
-    with opened(folder) as journal:
-        assert journal.last(CHUNK, 0, 0) == ACCEPTED
-
-
 def test_a_part_of_a_chunk_is_known_by_its_records(folder: Path) -> None:
     half = Receipt(chunk=7, sha256=SHA, state=Settled.REFUSED, first=4, count=5)
     pushed(folder, SENDING, half)

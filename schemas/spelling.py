@@ -1,0 +1,19 @@
+"""What a word that is not known may have been meant for."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(word: object, names: Iterable[str]) -> str:
+    """Return what to ask behind a message, nothing if no name is close; case and _ count for none.
+
+    >>> did_you_mean("Gsa_fed", ["gsa-feed", "avro"])
+    "; did you mean 'gsa-feed'?"
+    """
+    by_key = {_key(name): name for name in sorted(names)}
+    close = difflib.get_close_matches(_key(str(word)), by_key, n=1)
+    return f"; did you mean {by_key[close[0]]!r}?" if close else ""
+
+
+def _key(name: str) -> str:
+    return name.lower().replace("_", "-")
