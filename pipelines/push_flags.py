@@ -13,7 +13,7 @@ APPLIANCE = (
     _WHERE("--proxy", metavar="URL", help="Way to it.  [default: none, whatever is set]"),
     _WHERE("--connect-timeout", metavar="TIME", help="To connect.  [default: 10s]"),
     _WHERE("--write-timeout", metavar="TIME", help="For each block sent.  [default: 60s]"),
-    _WHERE("--reply-timeout", metavar="TIME", help="Until it answers.  [default: 15m]"),
+    _WHERE("--reply-timeout", metavar="TIME", help="Until it has answered.  [default: 15m]"),
     _WHERE(
         "--on-refusal", metavar="bisect|stop|skip", help="Of a refused chunk.  [default: bisect]"
     ),

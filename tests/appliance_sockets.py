@@ -99,6 +99,21 @@ def silent(listener: Listener) -> Talk:
     return talk
 
 
+def dripping(head: bytes, drop: bytes) -> Callable[[Listener], Talk]:
+    """Answer each request with a head, and then with a drop over and over."""
+
+    def talk_of(listener: Listener) -> Talk:
+        def talk(connection: socket.socket) -> None:
+            listener.heard.append(read_request(connection))
+            connection.sendall(head)
+            while not listener.is_over.wait(0.02):
+                connection.sendall(drop)
+
+        return talk
+
+    return talk_of
+
+
 def deaf(listener: Listener) -> Talk:
     """Take a connection, and nothing that comes over it."""
 

@@ -34,7 +34,7 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     `url` has scheme, host and port, without a path, for FEEDERGATE; it is the whole address of
     recvdata.xml for RECVDATA. `ca_file` replaces the certificate authorities of the system. A
     `proxy` is used only if it is named. Time-outs are in seconds, each for one step on the wire;
-    `reply_seconds` is how long the appliance may take until its answer begins.
+    `reply_seconds` is how long the head of an answer may take, and again what follows it.
     """
 
     kind: Kind

@@ -20,6 +20,7 @@ from schemas.account import Chunk
 from schemas.errors import ConfigError, SourceError
 from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, METADATA_AND_URL, REPLACE, check_datasource
 from transforms.sinks.push._answers import ANSWER_BYTES_LIMIT
+from transforms.sinks.push._deadline import Deadline
 from transforms.sinks.push._faults import Progress, fault
 from transforms.sinks.push.bodies import Body, multipart, urlencoded
 from transforms.sinks.push.model import Answer, Appliance, Kind, Part
@@ -115,10 +116,11 @@ class _Exchange:
         self._clock = clock
         self._started = clock()
         self._progress = Progress(length=0)
+        self._deadline = Deadline(appliance.reply_seconds)
 
     def get(self, path: str) -> Answer:
         url = self._appliance.url + path
-        return self._ask(httpx2.Request("GET", url, headers=_HEADERS, extensions=self._timeouts()))
+        return self._ask(httpx2.Request("GET", url, headers=_HEADERS, extensions=self._bounds()))
 
     def post(self, path: str, body: Body) -> Answer:
         self._progress = Progress(length=body.length)
@@ -129,18 +131,18 @@ class _Exchange:
                 self._appliance.url + path,
                 headers=_HEADERS | headers,
                 content=blocks,
-                extensions=self._timeouts(),
+                extensions=self._bounds(),
             )
             return self._ask(request)
 
-    def _timeouts(self) -> dict[str, object]:
+    def _bounds(self) -> dict[str, object]:
         timeout = httpx2.Timeout(
             connect=self._appliance.connect_seconds,
             write=self._appliance.write_seconds,
             read=self._appliance.reply_seconds,
             pool=None,
         )
-        return {"timeout": timeout.as_dict()}
+        return {"timeout": timeout.as_dict(), "trace": self._deadline.trace}
 
     def _sent(self, body: Body) -> Generator[bytes, None, None]:
         """Yield the body; what is asked for next was sent before."""
@@ -152,11 +154,13 @@ class _Exchange:
     def _ask(self, request: httpx2.Request) -> Answer:
         where = str(request.url)
         try:
-            answer = self._answer(request)
+            with self._deadline:
+                answer = self._answer(request)
         except SourceError as exc:
             answer = Answer(fault=str(exc), is_final=True)
         except httpx2.HTTPError as exc:
-            found = fault(exc, self._appliance, self._progress)
+            came = httpx2.ReadTimeout("") if self._deadline.is_over else exc
+            found = fault(came, self._appliance, self._progress)
             answer = Answer(
                 fault=f"{where}: {found.words}",
                 is_final=found.is_final,
@@ -189,14 +193,13 @@ class _Exchange:
             )
 
     def _read(self, response: httpx2.Response, body: bytearray) -> None:
-        """Add the answer's body; raise ReadTimeout if it trickles in for too long."""
-        until = self._clock() + self._appliance.reply_seconds
+        """Add the answer's body, as much as counts of it; raise ReadTimeout if it was cut off."""
         for block in response.iter_bytes():
             body += block[: ANSWER_BYTES_LIMIT - len(body)]
             if len(body) == ANSWER_BYTES_LIMIT:
                 return
-            if self._clock() > until:
-                raise httpx2.ReadTimeout("")
+        if self._deadline.is_over:  # one without a length ends where its connection does
+            raise httpx2.ReadTimeout("")
 
 
 def _request(part: Part, appliance: Appliance, feedtype: str | None) -> tuple[str, Body]:

@@ -17,6 +17,7 @@ from appliance_sockets import (
     certificate,
     chunk,
     deaf,
+    dripping,
     hasty,
     listening,
     reply,
@@ -31,6 +32,7 @@ from transforms.sinks.push.wire import Wire, check
 
 FEED = b"<gsafeed/>"
 SUCCESS = reply("Success")
+CHUNKED_REPLY = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 GROUPS = {"format": "gsa-groups", "datasource": "ldap"}
 DATA = {"format": "thunderstone", "datasource": None, "feedtype": None}
 NOBODY = "http://127.0.0.1:9"
@@ -258,7 +260,7 @@ def test_several_threads_may_send(feed: Part) -> None:
 
 
 def test_an_answer_tells_what_came_and_how_much_went_out(feed: Part) -> None:
-    ticks = iter([100.0, 101.0, 102.0, 103.5])
+    ticks = iter([100.0, 103.5])
     with (
         listening(saying(reply("Success", headers="Retry-After: 120\r\n"))) as listener,
         Wire(appliance(listener), clock=lambda: next(ticks)) as wire,
@@ -399,17 +401,41 @@ def test_an_answer_that_does_not_end_is_given_up(feed: Part) -> None:
     )
 
 
-def test_an_answer_that_trickles_is_given_up(feed: Part) -> None:
-    ticks = iter([0.0, 0.0, 901.0, 901.0])
-    with (
-        listening(saying(reply("Success"))) as listener,
-        Wire(appliance(listener), clock=lambda: next(ticks)) as wire,
-    ):
-        answer = wire.send(feed, feedtype=None)
+@pytest.mark.parametrize(
+    ("head", "drop", "found"),
+    [
+        (b"", b"HTTP/1.1 102 Processing\r\n\r\n", "no answer"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x", "no answer"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x", "the answer did not end"),
+        (CHUNKED_REPLY + b"5;", b"x", "the answer did not end"),
+    ],
+    ids=["informational", "head", "body", "chunk"],
+)
+def test_an_answer_that_drips_is_given_up(feed: Part, head: bytes, drop: bytes, found: str) -> None:
+    with listening(dripping(head, drop)) as listener:
+        answer = send(feed, appliance(listener, reply_seconds=0.2))
     assert fault(answer) == (
-        "http://HOST/xmlfeed: the answer did not end within 900 s; "
-        "expected one: give it more time if it is busy"
+        f"http://HOST/xmlfeed: {found} within 0.2 s; expected one: give it more time if it is busy"
     )
+
+
+def test_an_answer_that_drips_in_tls_is_given_up(
+    feed: Part, context: ssl.SSLContext, pair: tuple[Path, Path]
+) -> None:
+    with listening(dripping(b"", b"H"), context=context) as listener:
+        url = f"https://127.0.0.1:{listener.port}"
+        where = appliance(listener, url=url, ca_file=str(pair[0]), reply_seconds=0.2)
+        answer = send(feed, where)
+    assert fault(answer) == (
+        "https://HOST/xmlfeed: no answer within 0.2 s; expected one: give it more time if it is"
+        " busy"
+    )
+
+
+def test_a_failure_that_drips_on_is_told_by_its_status(feed: Part) -> None:
+    with listening(dripping(b"HTTP/1.1 503 Busy\r\n\r\n", b"x")) as listener:
+        answer = send(feed, appliance(listener, reply_seconds=0.2))
+    assert (answer.status, answer.fault) == (503, "")
 
 
 def test_an_appliance_that_takes_nothing_is_given_up(large_feed: Part) -> None:
