@@ -74,6 +74,7 @@ class Document:
         self._hints: dict[str, Any] = {}
         self._fields: dict[str, Any] = {}
         self._metadata: list[Meta] = []
+        self._pairs: set[Meta] = set()
         self._anchors: list[Anchor] = []
         self._extras: list[Extra] = []
         self._namespace: str | None = None
@@ -222,8 +223,9 @@ class Document:
 
     def _add_meta(self, meta: Meta) -> None:
         """The deployed parser keeps a set of pairs: one that is there is not there twice."""
-        if self._keeps_all or meta not in self._metadata:
+        if self._keeps_all or meta not in self._pairs:
             self._metadata.append(meta)
+            self._pairs.add(meta)
 
     def _add_principal(self, name: str, argument: str | None) -> None:
         """Strictly, a name and its domain are one principal in any form: the first is kept."""

@@ -6,7 +6,7 @@
 from schemas.errors import ConfigError, RecordError
 from schemas.record import Extra
 from transforms.formats._command_arguments import DeployedArguments
-from transforms.formats._command_tokens import COMMAND_NAMES, FORBIDDEN, PREFIX
+from transforms.formats._command_tokens import COMMAND_NAMES, DELIMITER_SIZE, FORBIDDEN, PREFIX
 
 PLACE = "stream/"
 """What the places of extras begin with that are commands nobody knows."""
@@ -24,6 +24,10 @@ def check_delimiter(text: str) -> str:
         raise ConfigError(
             f"{forbidden[0]!r} in the delimiter {text!r}; expected neither a letter, a digit nor"
             " one of : / - _ space = + [ ]"
+        )
+    if len(text) > DELIMITER_SIZE:
+        raise ConfigError(
+            f"a delimiter of {len(text)} characters; expected at most {DELIMITER_SIZE}"
         )
     try:
         text.encode()

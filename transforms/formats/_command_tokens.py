@@ -38,6 +38,7 @@ FORBIDDEN = re.compile(r"[a-zA-Z0-9:/\-_ =+\[\]]")
 TRIMMED = "".join(map(chr, range(0x21)))
 """What Java trims."""
 
+DELIMITER_SIZE = 100  # the pattern that looks for one is nested as deeply
 _OTHER_NAMES = ("username", "user", "password", "group", "meta-content")
 
 # A byte order mark, and the flag that some shells have their `echo` say
@@ -380,10 +381,11 @@ def _text(token: bytes, span: Span) -> str:
 def _check_delimiter(delimiter: str, span: Span) -> None:
     if not delimiter:
         raise _refused(span, "no delimiter; expected one or more characters in brackets")
-    forbidden = FORBIDDEN.search(delimiter)
-    if forbidden:
+    if forbidden := FORBIDDEN.search(delimiter):
         expected = "neither a letter, a digit nor one of : / - _ space = + [ ]"
         raise _refused(span, f"{forbidden[0]!r} in the delimiter; expected {expected}")
+    if (size := len(delimiter)) > DELIMITER_SIZE:
+        raise _refused(span, f"a delimiter of {size} characters; expected at most {DELIMITER_SIZE}")
 
 
 def _check_version(stated: str, span: Span, options: ReadOptions) -> None:

@@ -46,6 +46,7 @@ def around_of(context: Context) -> Around:
     )
 
 
+@lru_cache(maxsize=4)
 def _header(header: bytes) -> tuple[str | None, str | None]:
     """Datasource and feedtype; an appliance takes both from the push, so they may be missing."""
     if not header:

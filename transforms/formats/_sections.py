@@ -11,6 +11,8 @@ _COMMENT_BYTES = 16 << 20
 OVERLAP = 1024
 TAG = re.compile(rb"""<[^<>"'\s]+[^<>"']*(?:(?:"[^"<]*"|'[^'<]*')[^<>"']*)*""")
 OPENERS = {"cdata": b"<![CDATA[", "comment": b"<!--", "instruction": b"<?"}
+_DOCTYPE = b"<!DOCTYPE"
+_DOCTYPE_BYTES = 16 << 10
 _DOCTYPE_PART = re.compile(rb"""[\[\]>"']|<!--|<\?|<""")
 _DOCTYPE_ENDS = {b'"': b'"', b"'": b"'", b"<!--": b"-->", b"<?": b"?>"}
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
@@ -109,19 +111,23 @@ class Sections(Window):
 
 
 def doctype_end(data: bytes, at: int) -> int:
-    """Where a DOCTYPE and its internal subset end, -1 if that is not at hand, 0 if it is torn."""
-    subset, at = False, at + len("<!DOCTYPE")
-    while part := _DOCTYPE_PART.search(data, at):
+    """Where a DOCTYPE and its internal subset end, -1 if that is not at hand, 0 if it is torn.
+
+    One of more than `_DOCTYPE_BYTES` is torn, and so is one with another inside it: else each of
+    many that are torn would be looked through to the same far end.
+    """
+    subset, limit, at = False, at + _DOCTYPE_BYTES, at + len(_DOCTYPE)
+    while part := _DOCTYPE_PART.search(data, at, limit):
         found, at = part.group(), part.end()
         if found == b">" and not subset:
             return at
         if found in _DOCTYPE_ENDS:
-            close = data.find(_DOCTYPE_ENDS[found], at)
+            close = data.find(_DOCTYPE_ENDS[found], at, limit)
             if close < 0:
-                return -1
+                break
             at = close + len(_DOCTYPE_ENDS[found])
-        elif found == b"<" and not subset:
+        elif found == b"<" and (not subset or data.startswith(_DOCTYPE, part.start())):
             return 0
         elif found in b"[]":
             subset = found == b"["
-    return -1
+    return -1 if len(data) < limit else 0

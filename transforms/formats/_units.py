@@ -26,10 +26,14 @@ from schemas.span import Span
 from transforms.formats._sections import OPENERS, OVERLAP, TAG, Sections, Stretch, doctype_end
 from transforms.formats._unit import NESTED, Context, Unit, find_url
 from transforms.formats._vocabulary import Vocabulary
-from transforms.formats._window import BLOCK_BYTES
 
 KEPT_BYTES = 1 << 20
 """How much is kept of a stretch that could not be delimited."""
+
+_AROUND_BYTES = 4 << 10
+"""Most bytes of the tag of a root or a group, which is parsed with units over and over."""
+
+_HEADER_BYTES = 16 << 10
 
 _RUN_BYTES = 128 << 10
 _PREVIEW = 40
@@ -178,7 +182,8 @@ class Scanner(Sections):
 
     def _behind_cdata(self, name: str, token: re.Match[bytes]) -> re.Match[bytes] | None:
         """The token behind a CDATA section that is at hand and holds no other; else None."""
-        close = _CDATA_END.search(self._data, token.end())
+        barren = self._pos + self._barren["cdata"] - self._consumed
+        close = _CDATA_END.search(self._data, max(token.end(), barren))
         if not close or self._data.find(token.group(), token.end(), close.start()) >= 0:
             return None
         return self._vocabulary.inside[name].search(self._data, close.start() + 3)
@@ -250,9 +255,11 @@ class Scanner(Sections):
     def _open(self, kind: str) -> Reject | None:
         """Enter the root or a group; one whose tag cannot be read is entered all the same."""
         tag = self._tag()
+        if not isinstance(tag, Stretch) and tag > _AROUND_BYTES:
+            tag = _too_large("a start tag", tag, _AROUND_BYTES)
         if isinstance(tag, Stretch):
             reject = self._set_aside(tag)
-            self._enter(kind, reject.data[:KEPT_BYTES].rstrip(b">") or b"<")
+            self._enter(kind, reject.data[:_AROUND_BYTES].rstrip(b">") or b"<")
             return reject
         text = self._data[self._pos : self._pos + tag]
         self._consume(tag)
@@ -282,6 +289,8 @@ class Scanner(Sections):
         if isinstance(token, Stretch):
             return self._set_aside(token)
         length = token.end() - self._pos
+        if length > _HEADER_BYTES:
+            return self._set_aside(_too_large("a header", length, _HEADER_BYTES))
         header = self._data[self._pos : self._pos + length]
         self._consume(length)
         self.context = Context(root=self.context.root, header=header)
@@ -289,7 +298,7 @@ class Scanner(Sections):
 
     def _doctype(self) -> Reject | None:
         while (end := doctype_end(self._data, self._pos)) <= 0:
-            if end == 0 or len(self._data) - self._pos > BLOCK_BYTES or not self._more():
+            if end == 0 or not self._more():
                 return self._set_aside(Stretch("malformed", "a DOCTYPE without its end", 9))
         self._consume(end - self._pos)
         return None
@@ -374,3 +383,8 @@ class Scanner(Sections):
         reject = reject_bytes(exc, span=self._span, place=place, data=text, url=find_url(text))
         self._consume(length)
         return reject
+
+
+def _too_large(what: str, length: int, most: int) -> Stretch:
+    reason = f"{what} of {length} bytes; expected at most {most}"
+    return Stretch("too-large", reason, length)

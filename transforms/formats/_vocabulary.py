@@ -85,13 +85,13 @@ class Vocabulary:
     def _end_of_quoted(self, data: bytes, unit: re.Match[bytes], close: int) -> int | None:
         """Where a quoted unit ends; `close` if that is the end of a CDATA section inside it."""
         pattern, at = self.inside[unit["unit"].decode()], unit.end()
-        while (token := pattern.search(data, at)) is not None:
+        while (token := pattern.search(data, at, close)) is not None:
             kind = str(token.lastgroup)
             if kind == "end":
                 return token.end()
             if kind == "other":
                 return None
-            at = data.find(CLOSERS[kind], token.end())
+            at = data.find(CLOSERS[kind], token.end(), close + len(CLOSERS["cdata"]))
             if at < 0 or at >= close:
                 return close if kind == "cdata" and at == close else None
         return None

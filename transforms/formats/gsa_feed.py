@@ -164,24 +164,21 @@ class _More:
     """What a record holds of unknown attributes and elements, by the place where they go."""
 
     def __init__(self, extras: tuple[Extra, ...]) -> None:
-        self._extras = extras
+        self._attributes: dict[str, list[tuple[str, str, int]]] = {}
+        self._markup: dict[str, list[str]] = {}
+        for number, extra in enumerate(extras):
+            place, at, name = extra.place.partition("/@")
+            if at:
+                self._attributes.setdefault(place, []).append((name, extra.value, number))
+            elif "@" not in place:
+                self._markup.setdefault(place.rpartition("/")[0], []).append(extra.value + "\n")
 
     def attributes(self, place: str) -> str:
-        if not self._extras:
-            return ""
-        prefix = f"{place}/@"
-        return "".join(
-            _attribute(extra.place.removeprefix(prefix), extra.value, number)
-            for number, extra in enumerate(self._extras)
-            if extra.place.startswith(prefix)
-        )
+        stated = self._attributes.get(place, ())
+        return "".join(_attribute(name, value, number) for name, value, number in stated)
 
     def markup(self, place: str) -> str:
-        return "".join(
-            extra.value + "\n"
-            for extra in self._extras
-            if extra.place.rpartition("/")[0] == place and "@" not in extra.place
-        )
+        return "".join(self._markup.get(place, ()))
 
 
 def _attribute(name: str, value: str, number: int) -> str:

@@ -20,6 +20,9 @@ from transforms.sources.spool import is_whole
 DETAILS = 5
 """How many reasons are kept of a delivery."""
 
+DETAIL_LETTERS = 1000
+"""How much is kept of a reason, which may show a value of any length."""
+
 TORN = "torn-end"
 """The code of the reject that stands for the end of a document, where that is missing."""
 
@@ -59,12 +62,12 @@ class Tally:
     def fail(self, reason: str) -> None:
         """Tell of a delivery of which nothing goes in."""
         self.included, self.in_error = 0, max(1, self.in_error)
-        self.details = [reason, *self.details[: DETAILS - 1]]
+        self.details = [_cut(reason), *self.details[: DETAILS - 1]]
 
     def _note(self, reason: str) -> None:
         self.in_error += 1
         if len(self.details) < DETAILS:
-            self.details.append(reason)
+            self.details.append(_cut(reason))
 
 
 def digest(
@@ -143,6 +146,10 @@ def _refuse(reject: Reject, delivery: Delivery, tally: Tally) -> None:
         raise Unreadable(f"Line number: {reject.line}: {reject.reason}")
     else:
         tally.tear(reject)
+
+
+def _cut(reason: str) -> str:
+    return reason if len(reason) <= DETAIL_LETTERS else f"{reason[:DETAIL_LETTERS]} …"
 
 
 class _Interruptible(io.FileIO):

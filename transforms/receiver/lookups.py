@@ -1,5 +1,6 @@
 """What a receiver shows to who asks with GET: the backlog, the DTD, and pages of what it holds."""
 
+import re
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from urllib.parse import parse_qsl
@@ -13,6 +14,7 @@ from transforms.receiver.request import RefusedError, Reply, Request
 COUNT_PATH = "/getbacklogcount"
 DTD_PATH = "/getdtd"
 MOST_OF_A_PAGE = 1000
+_LIMIT = re.compile("[0-9]{1,9}")
 _HTML = "text/html; charset=utf-8"
 _UNSNIFFED = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
 _OF_A_PAGE = (*_UNSNIFFED, ("Content-Security-Policy", page.CONTENT_SECURITY_POLICY))
@@ -92,7 +94,7 @@ def _query(request: Request, *known: str) -> Mapping[str, str]:
 
 def _limit(asked: Mapping[str, str]) -> int:
     text = asked.get("limit", str(MOST_OF_A_PAGE))
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= MOST_OF_A_PAGE:
+    if not _LIMIT.fullmatch(text) or not 1 <= int(text) <= MOST_OF_A_PAGE:
         raise RefusedError(400, f"limit: {text!r}; expected 1 to {MOST_OF_A_PAGE}")
     return int(text)
 

@@ -223,6 +223,19 @@ def test_all_but_forbidden_characters_delimit(
 
 
 @MODES
+def test_a_delimiter_of_a_hundred_characters_is_read(options: ReadOptions) -> None:
+    stated = b"~" * 100
+    assert opened(b"GSA Adaptor Data Version 1 [" + stated + b"]", options).delimiter == stated
+
+
+@MODES
+def test_a_longer_one_is_refused(options: ReadOptions) -> None:
+    assert refusal(b"GSA Adaptor Data Version 1 [" + b"~" * 5000 + b"]", options) == (
+        "ids.txt: header: a delimiter of 5000 characters; expected at most 100"
+    )
+
+
+@MODES
 @pytest.mark.parametrize("found", list("AZaz09:/-_ =+["))
 def test_a_forbidden_character_does_not(found: str, options: ReadOptions) -> None:
     assert refusal(f"GSA Adaptor Data Version 1 [~{found}~]".encode(), options) == (

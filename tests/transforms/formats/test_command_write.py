@@ -120,6 +120,12 @@ def test_an_empty_delimiter_is_refused() -> None:
     assert str(caught.value) == "an empty delimiter; expected one or more characters"
 
 
+def test_a_delimiter_of_more_than_a_hundred_characters_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_delimiter("~" * 101)
+    assert str(caught.value) == "a delimiter of 101 characters; expected at most 100"
+
+
 def test_a_delimiter_that_is_no_unicode_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         check_delimiter("\ud800")

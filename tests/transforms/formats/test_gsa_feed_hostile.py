@@ -345,6 +345,49 @@ def test_a_doctype_that_does_not_end_costs_no_record() -> None:
     assert urls(results) == BOTH
 
 
+@pytest.mark.parametrize("stretch", [b"<!DOCTYPE a [", b"<!DOCTYPE [<!--", b"<!DOCTYPE '"])
+def test_many_doctypes_that_do_not_end_cost_no_record(stretch: bytes) -> None:
+    found = read(HEAD + (stretch + FIRST) * 10_000 + TAIL)
+    assert sum(isinstance(one, Record) for one in found) == 10_000
+
+
+def test_many_cdata_sections_that_do_not_end_are_looked_through_once() -> None:
+    found = read(HEAD + b'<record url="a"><![CDATA[' * 50_000 + TAIL)
+    assert len(found) == 50_000
+
+
+@pytest.mark.parametrize("inner", [b"<!--", b"<?"])
+def test_many_cdata_sections_that_quote_records_are_looked_through_once(inner: bytes) -> None:
+    quoted = b"<![CDATA[<![CDATA[</record><record %b ]]>" % inner
+    content = b'<record url="a"><content>%b</content></record>' % (quoted * 50_000)
+    (record,) = read(HEAD + content + TAIL)
+    assert isinstance(record, Record)
+
+
+def test_records_are_not_parsed_with_a_root_of_any_length_each() -> None:
+    root = b"<gsafeed a='%b'>" % (b"x" * 500_000)
+    found = read(root + b"<record url='http://e.com/1'/>stray" * 10_000 + b"</gsafeed>")
+    assert isinstance(found[0], Reject)
+    assert found[0].reason == "a start tag of 500014 bytes; expected at most 4096"
+    assert sum(isinstance(one, Record) for one in found) == 10_000
+
+
+def test_no_header_of_any_length_is_held() -> None:
+    header = b"<header><datasource>a</datasource>%b</header>" % (b" " * 500_000)
+    refused, record = read(b"<gsafeed>" + header + FIRST + b"</gsafeed>")
+    assert isinstance(refused, Reject)
+    assert refused.reason == "a header of 500043 bytes; expected at most 16384"
+    assert isinstance(record, Record)
+
+
+def test_unknown_attributes_of_many_metadata_pairs_are_written_in_time() -> None:
+    metas = b'<meta name="a" content="b" more="c"/>' * 20_000
+    (record,) = read(HEAD + b'<record url="a"><metadata>%b</metadata></record>' % metas + TAIL)
+    stream = io.BytesIO()
+    gsa_feed.write(cast(list[Record], [record]), stream)
+    assert stream.getvalue().count(b' more="c"') == 20_000
+
+
 def test_a_zlib_bomb_costs_its_record_only() -> None:
     zeros = base64.b64encode(zlib.compress(bytes(1 << 20), 9))
     bomb = record(b'<content encoding="base64compressed">' + zeros + b"</content>")

@@ -455,3 +455,8 @@ def test_what_may_be_of_an_acl_and_is_not_known_spoils_the_document(name: str) -
         "bad-acl",
         f"{name}, which says nothing that is known of an ACL; expected acl or acl-…",
     )
+
+
+def test_many_pairs_of_metadata_are_told_apart_in_time() -> None:
+    commands = b"".join(b"meta-name=%d\nmeta-value=x\n" % number for number in range(50_000))
+    assert len(document(commands[:-1], Mode.STRICT).metadata) == 50_000

@@ -58,6 +58,14 @@ def test_included_and_refused_records_are_counted(held: Rehearsal) -> None:
     assert (tally.included, tally.in_error, tally.status) == (2, 1, Status.WITH_ERRORS)
 
 
+def test_a_reason_is_not_kept_without_end(held: Rehearsal) -> None:
+    markup = gsa_feed(f'<record url="a" action="{"x" * 5000}"/>')
+    delivery, tally = held.write(markup, datasource="s", feedtype="incremental"), Tally()
+    list(digest(delivery, held.spool, tally, stopping=never))
+    (reason,) = tally.details
+    assert (len(reason), reason[-12:]) == (1002, "xxxxxxxxxx …")
+
+
 def test_a_malformed_record_is_told_with_its_line(held: Rehearsal) -> None:
     markup = gsa_feed(page("a"), page("b", "x & y"))
     delivery, tally = held.write(markup, datasource="s", feedtype="incremental"), Tally()
