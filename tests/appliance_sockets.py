@@ -21,7 +21,7 @@ from transforms.sinks.push.model import Part
 LARGE = 24 << 20
 """More bytes than the buffers of a connection on loopback take."""
 
-BOUND_SECONDS = 20
+BOUND_SECONDS = 60
 Talk = Callable[[socket.socket], None]
 
 

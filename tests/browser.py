@@ -51,14 +51,16 @@ class Page:
         self.complaints: list[str] = []
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._call(f"{domain}.enable")
+        self._call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def open(self, url: str) -> None:
         """Return when the page at a url has been loaded, with all that it needs."""
         self.requests.clear()
         self.complaints.clear()
-        failed = self._call("Page.navigate", url=url).get("errorText")
+        navigated = self._call("Page.navigate", url=url)
+        failed = navigated.get("errorText")
         assert failed is None, f"{url}: {failed}"
-        self._pipe.wait(lambda message: message.get("method") == "Page.loadEventFired", self._note)
+        self._pipe.wait(lambda message: _is_loaded(message, navigated["loaderId"]), self._note)
 
     def evaluate(self, script: str) -> Any:  # whatever JavaScript gives
         """Return the value of an expression."""
@@ -107,6 +109,13 @@ class Page:
                 self.complaints.append(json.dumps(said["args"]))
             case "Runtime.exceptionThrown":
                 self.complaints.append(said["exceptionDetails"]["text"])
+
+
+def _is_loaded(message: dict[str, Any], loader: str) -> bool:
+    """Whether it tells the load of this page, and not of the empty one that a tab begins with."""
+    said = message.get("params", {})
+    is_lifecycle = message.get("method") == "Page.lifecycleEvent"
+    return is_lifecycle and (said["name"], said["loaderId"]) == ("load", loader)
 
 
 class Browser:
@@ -215,4 +224,4 @@ def _end(process: subprocess.Popen[bytes], pipe: _Pipe) -> None:
         process.wait(5)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(5)
+    process.wait(_SECONDS)

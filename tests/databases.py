@@ -14,7 +14,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -24,6 +25,8 @@ from urllib.parse import quote
 import psycopg
 import pymysql  # type: ignore[import-untyped]  # it has no types
 import pytest
+
+from ports import kept_port
 
 PASSWORD = "s3same/0pen@up"
 _USER = "feeder"
@@ -47,6 +50,7 @@ class Server(NamedTuple):
     port: int
     execute: Callable[[str, Sequence[str]], Sequence[Sequence[object]]]
     ending: str
+    process: "subprocess.Popen[bytes]"
 
     def url(self, database: str, *, password: str = PASSWORD, port: int = 0) -> str:
         quoted = quote(password, safe="")
@@ -59,11 +63,33 @@ class Server(NamedTuple):
         self.execute(name, statements)
         return name
 
-    def end_connections(self, database: str) -> int:
-        """End all connections to a database, and return how many there were."""
-        found = self.execute("", [self.ending.format(database)])
-        self.execute("", [str(statement) for (statement,) in found])
-        return len(found)
+    def connections(self, database: str) -> int:
+        """How many connections to a database there are; one that was closed may stay a while."""
+        return len(self.execute("", [self.ending.format(database)]))
+
+    def end_connections(self, database: str) -> None:
+        """End all connections to a database."""
+        for (statement,) in self.execute("", [self.ending.format(database)]):
+            with suppress(pymysql.OperationalError):  # it has ended meanwhile
+                self.execute("", [str(statement)])
+
+
+class Lasting:
+    """A server that is started when it is first asked for, and again, empty, when it has died."""
+
+    def __init__(self, start: Callable[[], AbstractContextManager[Server]]) -> None:
+        self._start = start
+        self._opened = ExitStack()
+        self._server: Server | None = None
+
+    def get(self) -> Server:
+        if self._server is None or self._server.process.poll() is not None:
+            self.close()
+            self._server = self._opened.enter_context(self._start())
+        return self._server
+
+    def close(self) -> None:
+        self._opened.close()
 
 
 class Sqlite:
@@ -93,14 +119,13 @@ class Sqlite:
 @contextmanager
 def postgresql() -> Iterator[Server]:
     """Run PostgreSQL."""
-    with _folder("nobody") as folder:
+    with _folder("nobody") as folder, kept_port() as port:
         programs = _programs(folder)
         (folder / "password").write_text(PASSWORD)
         (folder / "password").chmod(0o644)
         options = ["--no-sync", "--encoding=UTF8", "--locale=C.UTF-8", f"--username={_USER}"]
         options += ["--auth=scram-sha-256", f"--pwfile={folder / 'password'}"]
         _run([programs / "initdb", *options, f"--pgdata={folder / 'data'}"], folder, "nobody")
-        port = _free_port()
         settings = f"port={port} listen_addresses=127.0.0.1 unix_socket_directories={folder}"
         settings += " fsync=off full_page_writes=off max_connections=50"
         command: list[Path | str] = [programs / "postgres", "-D", folder / "data"]
@@ -112,21 +137,21 @@ def postgresql() -> Iterator[Server]:
                     cursor = connection.execute(statement.encode())
                 return cursor.fetchall() if statements and cursor.description else []
 
-        with _running(command, folder, "nobody", lambda: execute("", ["SELECT 1"])):
-            yield Server("postgresql", port, execute, _ENDING_POSTGRESQL)
+        ask = partial(execute, "", ["SELECT 1"])
+        with _running(command, folder, "nobody", ask) as process:
+            yield Server("postgresql", port, execute, _ENDING_POSTGRESQL, process)
 
 
 @contextmanager
 def mariadb() -> Iterator[Server]:
     """Run MariaDB."""
     server = _debian_program("mariadbd")
-    with _folder("mysql") as folder:
+    with _folder("mysql") as folder, kept_port() as port:
         data = ["--no-defaults", f"--datadir={folder / 'data'}"]
         if os.geteuid() == 0:
             data.append("--user=mysql")
         _run([_debian_program("mariadb-install-db"), *data, "--skip-test-db"], folder, None)
         _grant(folder)
-        port = _free_port()
         options = [f"--port={port}", "--bind-address=127.0.0.1", f"--socket={folder / 'socket'}"]
         options += [f"--pid-file={folder / 'pid'}", f"--init-file={folder / 'grant.sql'}"]
         options += ["--innodb-flush-log-at-trx-commit=0", "--character-set-server=utf8mb4"]
@@ -139,8 +164,9 @@ def mariadb() -> Iterator[Server]:
                     cursor.execute(statement)
                 return tuple(cursor.fetchall()) if statements else ()
 
-        with _running([server, *data, *options], folder, None, lambda: execute("", ["SELECT 1"])):
-            yield Server("mariadb", port, execute, _ENDING_MARIADB)
+        ask = partial(execute, "", ["SELECT 1"])
+        with _running([server, *data, *options], folder, None, ask) as process:
+            yield Server("mariadb", port, execute, _ENDING_MARIADB, process)
 
 
 class Proxy:
@@ -253,11 +279,6 @@ def _grant(folder: Path) -> None:
     (folder / "grant.sql").chmod(0o644)
 
 
-def _free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        return int(listener.getsockname()[1])
-
-
 def _user(name: str | None) -> str | None:
     return name if os.geteuid() == 0 else None
 
@@ -276,14 +297,14 @@ def _run(command: Sequence[Path | str], folder: Path, user: str | None) -> None:
 @contextmanager
 def _running(
     command: Sequence[Path | str], folder: Path, user: str | None, ask: Callable[[], object]
-) -> Iterator[None]:
+) -> Iterator["subprocess.Popen[bytes]"]:
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
             command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=folder, user=_user(user)
         )
         try:
             _wait(server, ask, folder / "log")
-            yield
+            yield server
         finally:
             _end(server)
 
@@ -304,7 +325,7 @@ def _end(server: "subprocess.Popen[bytes]") -> None:
     """End a server at once: nothing of what it holds is kept."""
     server.send_signal(signal.SIGQUIT if "postgres" in str(server.args) else signal.SIGKILL)
     try:
-        server.wait(20)
+        server.wait(60)
     except subprocess.TimeoutExpired:
         server.kill()
         server.wait()

@@ -79,6 +79,16 @@ def serving(spool: Path, *flags: str) -> Iterator[Served]:
     assert process.returncode == 0, said
 
 
+@contextmanager
+def stopped(process: "subprocess.Popen[str]") -> Iterator[None]:
+    """Let a process do nothing while the block runs."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
 def start(*args: str, cwd: Path | None = None) -> "subprocess.Popen[str]":
     """Start the command; its output is kept."""
     return subprocess.Popen(
@@ -99,7 +109,7 @@ def run(*args: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str
         text=True,
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(_ROOT)},
-        timeout=2 * BOUND_SECONDS,
+        timeout=5 * BOUND_SECONDS,
         check=False,
     )
 

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import grpc  # type: ignore[import-untyped]  # its stubs are a package of their 
 import pytest
 
 from archives import ACL, BROKEN, DELETED, document, documents, gsa_feed, put
+from ports import kept_port
 from runs import ROOT, chunks, convert, keep_levels, manifest
 
 PAGE = "plan " * 6_000
@@ -33,8 +33,8 @@ ENVIRONMENT = {
 }
 """A worker pool starts the first `python` of PATH, not the one that runs it."""
 FEEDFERRY = [sys.executable, "-c", "from pipelines.cli import main; raise SystemExit(main())"]
-START_SECONDS = 40
-RUN_SECONDS = 60
+START_SECONDS = 120
+RUN_SECONDS = 300
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +62,10 @@ def expected(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def flags(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     """Where a job service and a worker pool of Beam's own listen, as Beam is told of it."""
     folder = tmp_path_factory.mktemp("services")
-    job_port, pool_port = free_port(), free_port()
-    jobs = ["portability.local_job_service_main", f"--port={job_port}", "--staging_dir=staged"]
-    pool = ["worker.worker_pool_main", f"--service_port={pool_port}"]
     with ExitStack() as stack:
+        job_port, pool_port = (stack.enter_context(kept_port()) for _ in range(2))
+        jobs = ["portability.local_job_service_main", f"--port={job_port}", "--staging_dir=staged"]
+        pool = ["worker.worker_pool_main", f"--service_port={pool_port}"]
         stack.enter_context(service(*jobs, folder=folder / "jobs", port=job_port))
         stack.enter_context(service(*pool, folder=folder / "pool", port=pool_port))
         yield [
@@ -74,12 +74,6 @@ def flags(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
             f"--environment_config=localhost:{pool_port}",
             "--experiments=disable_logging_submission_environment",
         ]
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("localhost", 0))
-        return int(one.getsockname()[1])
 
 
 @contextmanager

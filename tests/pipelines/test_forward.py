@@ -472,6 +472,7 @@ def test_a_defect_holds_back_one_datasource_and_not_the_gateway(
             raise ZeroDivisionError("by nothing")
         return SUCCESS
 
+    monkeypatch.setattr(gateway, "FIRST_PAUSE_SECONDS", 300)
     wired(monkeypatch, answer)
     spool.feed(
         gsa_feed(f'<record url="{HOST}/1" mimetype="text/html"/>'), "web", "metadata-and-url"
@@ -481,7 +482,7 @@ def test_a_defect_holds_back_one_datasource_and_not_the_gateway(
     run.until(lambda: run.gateway.backlog() == 1)
     assert run.said == [
         "delivery 1 of 'web': ZeroDivisionError('by nothing'); held back, with all of it that is"
-        " behind; tried again in 5 s"
+        " behind; tried again in 300 s"
     ]
     assert caplog.messages == ["delivery 1 cannot be forwarded"]
 

@@ -9,6 +9,7 @@ import msgspec
 
 from archives import HOST as FILES
 from archives import document, gsa_feed
+from ports import kept_port
 from served import Served, run, serving, wait_until
 from wires import chunk_of
 
@@ -114,18 +115,17 @@ def test_groups_are_forwarded_and_cleaned_up_as_they_came(tmp_path: Path) -> Non
 def test_while_the_new_appliance_is_away_the_backlog_grows_and_nothing_is_lost(
     tmp_path: Path,
 ) -> None:
-    with serving(tmp_path / "new") as new:
-        url = new.url
-    with serving(tmp_path / "old", "--forward", url, "--attempts", "1") as old:
-        run("push", finished(tmp_path / "run"), "--to", old.url, *FAST)
-        waiting = int(old.get("/getbacklogcount"))
-    port = url.rsplit(":")[-1]
-    with (
-        serving(tmp_path / "new", "--port", port) as new,
-        serving(tmp_path / "old", "--forward", url) as old,
-    ):
-        wait_until(lambda: forwarded(old))
-        urls, arrivals = new.urls(), new.arrivals()
+    with kept_port() as port:
+        url = f"http://127.0.0.1:{port}"
+        with serving(tmp_path / "old", "--forward", url, "--attempts", "1") as old:
+            run("push", finished(tmp_path / "run"), "--to", old.url, *FAST)
+            waiting = int(old.get("/getbacklogcount"))
+        with (
+            serving(tmp_path / "new", "--port", str(port)) as new,
+            serving(tmp_path / "old", "--forward", url) as old,
+        ):
+            wait_until(lambda: forwarded(old))
+            urls, arrivals = new.urls(), new.arrivals()
 
     assert waiting == 1
     assert (urls, arrivals.total()) == ([f"{HOST}/{name}" for name in "abc"], 1)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from archives import gsa_feed
+from ports import kept_port
 from schemas.delivery import JOURNAL
 from served import BOUND_SECONDS, Served, serving, start, wait_until
 from transforms.sources.spool import read_deliveries
@@ -35,7 +36,7 @@ def post(url: str, number: int) -> bool:
     feedtype = "full" if number < len(DATASOURCES) else "incremental"
     fields = (f"datasource={source}", f"feedtype={feedtype}", "data=<-")
     words = [word for one in fields for word in ("-F", one)]
-    command = ["curl", "-sS", "--noproxy", "*", "--max-time", "20", *words, f"{url}/xmlfeed"]
+    command = ["curl", "-sS", "--noproxy", "*", "--max-time", "60", *words, f"{url}/xmlfeed"]
     said = subprocess.run(command, input=feed(number), capture_output=True, check=False)
     return said.stdout == b"Success"
 
@@ -55,21 +56,21 @@ class Client(threading.Thread):
 class Killed:
     """A gateway that is started and killed, always at the same port."""
 
-    def __init__(self, spool: Path, target: Served, port: str) -> None:
-        self._target = target
-        self._words = ("serve", "--spool", str(spool), "--port", port, "--min-free", "0")
+    def __init__(self, spool: Path, target: Served, port: int) -> None:
+        self._journal = target.spool / JOURNAL
+        self._words = ("serve", "--spool", str(spool), "--port", str(port), "--min-free", "0")
         self._flags = ("--forward", target.url, "--backlog-interval", "50ms")
 
-    def run_for(self, lines: int) -> None:
-        """Run until so much more has arrived behind it."""
-        journal = self._target.spool / JOURNAL
-        before = journal.stat().st_size
+    def run_for(self, feeds: int) -> None:
+        """Run until more than so many have arrived behind it, or as many as there are."""
+        enough = min(self._arrived() + feeds, FEEDS - 1)
         process = start(*self._words, *self._flags)
-        wait_until(
-            lambda: process.poll() is not None or journal.stat().st_size > before + lines * 200
-        )
+        wait_until(lambda: process.poll() is not None or self._arrived() > enough)
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=BOUND_SECONDS)
+
+    def _arrived(self) -> int:
+        return self._journal.read_bytes().count(b"\n")
 
 
 def numbers(target: Served, datasource: str) -> list[int]:
@@ -85,18 +86,16 @@ def numbers(target: Served, datasource: str) -> list[int]:
 def test_killed_ten_times_it_forwards_all_in_order(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     old = tmp_path / "old"
-    with serving(tmp_path / "new") as new:
-        with serving(old) as once:
-            port = once.url.rsplit(":", 1)[1]
+    with kept_port() as port, serving(tmp_path / "new") as new:
         client = Client(f"http://127.0.0.1:{port}")
         client.start()
         killed = Killed(old, new, port)
         for _ in range(KILLS):
             killed.run_for(chance.randint(0, 8))
-        flags = ("--port", port, "--forward", new.url, "--backlog-interval", "50ms")
+        flags = ("--port", str(port), "--forward", new.url, "--backlog-interval", "50ms")
         with serving(old, *flags) as gateway:
-            client.join(BOUND_SECONDS)
-            wait_until(lambda: int(gateway.get("/getbacklogcount")) == 0)
+            client.join(FEEDS * BOUND_SECONDS)
+            wait_until(lambda: gateway.get("/getbacklogcount") == b"0", seconds=5 * BOUND_SECONDS)
         urls = new.urls()
         held = {one["url"]: one["bytes"] for one in new.documents(prefix=f"{HOST}/last")}
         arrived = {name: numbers(new, name) for name in DATASOURCES}

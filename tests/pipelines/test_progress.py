@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pipelines import progress
 from pipelines.options import ProgressStyle
 from pipelines.progress import Reporter, Snapshot, bar, duration, plain, resolve, size
 
@@ -17,6 +18,13 @@ UNKNOWN = Snapshot(bytes_done=1_048_576, bytes_total=None, records=41_200, rejec
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+@pytest.fixture
+def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing before the end, be the machine as slow as it may."""
+    monkeypatch.setattr(progress, "BAR_SECONDS", 3600.0)
+    monkeypatch.setattr(progress, "PLAIN_SECONDS", 3600.0)
 
 
 def ticking(*seconds: float) -> Callable[[], float]:
@@ -98,6 +106,7 @@ def test_who_asks_for_no_progress_gets_none_on_a_terminal() -> None:
     assert resolve(ProgressStyle.NONE, terminal=True) is ProgressStyle.NONE
 
 
+@pytest.mark.usefixtures("seldom")
 def test_the_last_line_on_a_terminal_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     stream = Terminal()
@@ -106,6 +115,7 @@ def test_the_last_line_on_a_terminal_stays(monkeypatch: pytest.MonkeyPatch) -> N
     assert stream.getvalue() == "\r1.0 MiB, 41,200 records, 20,600 records/s, 3 rejects, ETA -\n"
 
 
+@pytest.mark.usefixtures("seldom")
 def test_a_line_is_cut_where_the_terminal_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "24")
     stream = Terminal()
@@ -127,6 +137,7 @@ def test_a_shorter_line_covers_the_longer_one(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
+@pytest.mark.usefixtures("seldom")
 def test_a_log_gets_a_last_line() -> None:
     stream = io.StringIO()
     with Reporter(lambda: UNKNOWN, style=ProgressStyle.AUTO, stream=stream, clock=ticking(0, 0, 2)):
@@ -149,7 +160,7 @@ def test_lines_come_while_the_run_goes_on() -> None:
         return HALF
 
     with Reporter(snapshot, style=ProgressStyle.BAR, stream=Terminal()):
-        came = drawn.wait(10)
+        came = drawn.wait(60)
     assert came
 
 

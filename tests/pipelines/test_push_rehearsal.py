@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import fastavro
 import msgspec
 import pytest
 
+from ports import kept_port
 from runs import ROOT, chunks, manifest
 from schemas.account import Chunk
-from served import BOUND_SECONDS, Served, run, serving, start, wait_until
+from served import BOUND_SECONDS, Served, run, serving, start, stopped, wait_until
 from wires import chunk_of, items_of
 
 HOST = "http://www.example.com"
@@ -187,13 +189,11 @@ def test_an_item_that_thunderstone_refuses_is_rejected_alone(tmp_path: Path) -> 
 
 
 def test_of_two_pushes_of_one_run_the_second_is_kept_out(folder: Path, tmp_path: Path) -> None:
-    flags = scenario(tmp_path, "- {door: xmlfeed, first: 1, delay: 3s}")
-    with serving(tmp_path / "spool", *flags) as appliance:
-        first = start("push", str(folder), "--to", appliance.url, *FAST)
-        wait_until(lambda: any((folder / "push").glob("*/receipts-001.jsonl")))
-        first.send_signal(signal.SIGSTOP)  # it stays in the middle, however long the second takes
-        code, stderr = push(folder, appliance)
-        first.send_signal(signal.SIGCONT)
+    with serving(tmp_path / "spool") as appliance:
+        with stopped(appliance.process):  # the first waits for it, however long the second takes
+            first = start("push", str(folder), "--to", appliance.url, *FAST)
+            wait_until(lambda: any((folder / "push").glob("*/receipts-001.jsonl")))
+            code, stderr = push(folder, appliance)
         first.communicate(timeout=BOUND_SECONDS)
         urls, total = appliance.urls(), appliance.arrivals().total()
 
@@ -208,18 +208,21 @@ def test_of_two_pushes_of_one_run_the_second_is_kept_out(folder: Path, tmp_path:
 def test_a_signal_lets_the_chunk_that_is_under_way_be_finished(
     folder: Path, tmp_path: Path, number: int, expected: int
 ) -> None:
-    flags = scenario(tmp_path, "- {door: xmlfeed, requests: 2, delay: 3s}")
-    with serving(tmp_path / "spool", *flags) as appliance:
-        process = start("push", str(folder), "--to", appliance.url, *FAST)
-        wait_until(lambda: _receipts(folder) >= 4)  # head, sending, accepted, sending
-        process.send_signal(number)
-        _, stderr = process.communicate(timeout=BOUND_SECONDS)
-        drained = appliance.arrivals().total()
-        ended = push(folder, appliance)
-        urls, total = appliance.urls(), appliance.arrivals().total()
+    flags = scenario(tmp_path, "- {door: xmlfeed, requests: 2, delay: 2h}")
+    with kept_port() as port:
+        with serving(tmp_path / "spool", "--port", str(port), *flags) as appliance:
+            process = start("push", str(folder), "--to", appliance.url, *FAST)
+            wait_until(lambda: _receipts(folder) >= 4)  # head, sending, accepted, sending
+            process.send_signal(number)
+            first = _line(process)
+        _, rest = process.communicate(timeout=BOUND_SECONDS)  # a delay ends with the appliance
+        with serving(tmp_path / "spool", "--port", str(port)) as appliance:
+            drained = appliance.arrivals().total()
+            ended = push(folder, appliance)
+            urls, total = appliance.urls(), appliance.arrivals().total()
 
     assert (process.returncode, drained) == (expected, 2)
-    assert said(stderr) == [
+    assert [first, *said(rest)] == [
         "feedferry: the chunk that is under way is finished; once more ends at once",
         "feedferry: stopped behind the chunk that was under way; push again to go on",
     ]
@@ -227,17 +230,22 @@ def test_a_signal_lets_the_chunk_that_is_under_way_be_finished(
 
 
 def test_a_second_signal_ends_it_at_once(folder: Path, tmp_path: Path) -> None:
-    flags = scenario(tmp_path, "- {door: xmlfeed, requests: 2, delay: 60s}")
+    flags = scenario(tmp_path, "- {door: xmlfeed, requests: 2, delay: 2h}")
     with serving(tmp_path / "spool", *flags) as appliance:
         process = start("push", str(folder), "--to", appliance.url, *FAST)
         wait_until(lambda: _receipts(folder) >= 4)
         process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        process.stderr.readline()
+        _line(process)
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=BOUND_SECONDS)
 
     assert (process.returncode, said(stderr.strip())) == (130, ["feedferry: interrupted"])
+
+
+def _line(process: "subprocess.Popen[str]") -> str:
+    """Return the next line that a process says on stderr, when it has said it."""
+    assert process.stderr is not None
+    return process.stderr.readline().rstrip("\n")
 
 
 def _receipts(folder: Path) -> int:

@@ -1,10 +1,10 @@
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipelines.serve import parse_serve, run
+from ports import kept_port
 from schemas.errors import ConfigError
 
 
@@ -90,9 +90,8 @@ def test_a_flag_that_makes_no_gateway_is_refused(words: dict[str, Any], message:
 
 
 def test_a_gateway_to_itself_is_refused(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = str(listener.getsockname()[1])
-    url = f"http://localhost:{port}"
-    with pytest.raises(ConfigError) as caught:
-        run({"spool": str(tmp_path / "spool"), "port": port, "url": url})
+    with kept_port() as port:
+        url = f"http://localhost:{port}"
+        with pytest.raises(ConfigError) as caught:
+            run({"spool": str(tmp_path / "spool"), "port": str(port), "url": url})
     assert str(caught.value) == f"--forward {url}: where it listens itself; expected another"

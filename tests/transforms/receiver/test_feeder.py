@@ -14,7 +14,7 @@ from transforms.receiver.feeder import Feeder
 from transforms.receiver.held import Status
 from transforms.receiver.index import Index
 
-ENOUGH_SECONDS = 30.0
+ENOUGH_SECONDS = 60.0
 
 
 @pytest.fixture

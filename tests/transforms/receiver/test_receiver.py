@@ -7,7 +7,7 @@ import pytest
 
 from receivers import deliveries, kept, receiving, wait_until
 from schemas.errors import BusyError, ConfigError
-from talk import Talk, get, is_reset, post, say
+from talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
 from transforms.receiver.receiver import Receiver
 from transforms.receiver.settings import ServeSettings
 
@@ -36,7 +36,7 @@ def push(content: bytes, *, feedtype: bytes = b"full", headers: str = "") -> byt
 
 def urls(receiver: Receiver) -> list[str]:
     """The urls of the documents that are held, once all is digested."""
-    assert receiver.idle(20)
+    assert receiver.idle(PATIENCE_SECONDS)
     held = json.loads(say(receiver.port, get("/documents"), method="GET").body)
     return [document["url"] for document in held["documents"]]
 
@@ -62,7 +62,7 @@ def test_a_full_feed_replaces_what_came_before(tmp_path: Path) -> None:
 def test_documents_come_in_pages(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         say(receiver.port, push(feed(1, 2, 3)))
-        assert receiver.idle(20)
+        assert receiver.idle(PATIENCE_SECONDS)
         asked = get("/documents?prefix=http://h/&limit=2&after=http://h/1")
         page = json.loads(say(receiver.port, asked, method="GET").body)
     assert [one["url"] for one in page["documents"]] == ["http://h/2", "http://h/3"]
@@ -100,7 +100,7 @@ def test_several_clients_deliver_at_once(tmp_path: Path) -> None:
 def test_the_page_shows_what_came(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         say(receiver.port, push(feed(1), headers="User-Agent: Java/1.8\r\n"))
-        assert receiver.idle(20)
+        assert receiver.idle(PATIENCE_SECONDS)
         heard = say(receiver.port, get("/feeds"), method="GET")
     assert heard.headers["content-type"] == "text/html; charset=utf-8"
     assert b"Java/1.8" in heard.body
@@ -131,7 +131,7 @@ def test_groups_are_counted_on_the_page(tmp_path: Path) -> None:
     body = part(b"groupsource", b"s") + part(b"data", groups + b"</xmlgroups>") + b"--<<--\r\n"
     with receiving(tmp_path) as receiver:
         say(receiver.port, post("/xmlgroups", body, kind=KIND))
-        assert receiver.idle(20)
+        assert receiver.idle(PATIENCE_SECONDS)
         page = say(receiver.port, get("/"), method="GET").body
     assert b"<dt>Groups held</dt><dd>1</dd>" in page
 
@@ -139,7 +139,7 @@ def test_groups_are_counted_on_the_page(tmp_path: Path) -> None:
 def test_an_index_of_another_spool_is_told(tmp_path: Path) -> None:
     with receiving(tmp_path / "a") as receiver:
         say(receiver.port, push(feed(1)))
-        assert receiver.idle(20)
+        assert receiver.idle(PATIENCE_SECONDS)
     (tmp_path / "b").mkdir()
     path = (tmp_path / "a" / "index.db").rename(tmp_path / "b" / "index.db")
     with pytest.raises(ConfigError) as caught:
@@ -218,7 +218,7 @@ def test_who_waits_is_told_of_the_end(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         assert not receiver.wait(0)
         threading.Thread(target=receiver.stop).start()
-        assert receiver.wait(10)
+        assert receiver.wait(PATIENCE_SECONDS)
         assert receiver.wait(0), "once told, always told"
 
 

@@ -14,7 +14,8 @@ import pytest
 import appliance_sockets
 from receivers import wait_until
 from schemas.errors import ConfigError
-from talk import Talk, get, is_reset, post, say
+from talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
+from transforms.receiver import server as listening
 from transforms.receiver.request import RefusedError, Reply, Request, TornError
 from transforms.receiver.server import Answer, Server
 from transforms.receiver.settings import ServeSettings
@@ -48,11 +49,34 @@ def serving(
     answer: Answer = echo, settings: ServeSettings = SETTINGS, **told: object
 ) -> Iterator[Server]:
     server = Server(msgspec.structs.replace(settings, **told), answer)
+    with started(server):
+        yield server
+
+
+@contextmanager
+def started(server: Server) -> Iterator[None]:
     server.start()
     try:
-        yield server
+        yield
     finally:
         server.stop(drain_seconds=0.1)
+
+
+@contextmanager
+def sent_before(raw: bytes, **told: object) -> Iterator[Talk]:
+    """Send something to a server that only then begins to look, be we as slow as we may."""
+    server = Server(msgspec.structs.replace(SETTINGS, **told), echo)
+    with Talk(server.port) as talk:
+        talk.send(raw)
+        with started(server):
+            yield talk
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server that has refused a client hear it out, be that as slow as it may."""
+    monkeypatch.setattr(listening, "LINGER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(listening, "LINGER_IDLE_SECONDS", PATIENCE_SECONDS)
 
 
 def plain_answer(port: int) -> bytes:
@@ -181,6 +205,7 @@ def test_a_client_that_waits_and_is_refused_is_not_told_to_go_on() -> None:
         assert talk.socket.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_refusal_is_seen_by_a_client_that_first_sends_all() -> None:
     with serving(refuse) as server, Talk(server.port) as talk:
         talk.send(post("/", bytes(8 << 20)))
@@ -324,8 +349,7 @@ def test_a_head_that_is_too_long_is_refused_behind_another_request() -> None:
 
 
 def test_a_head_that_does_not_end_is_cut_off() -> None:
-    with serving(head_seconds=0.1) as server, Talk(server.port) as talk:
-        talk.send(b"GET / HTTP/1.1\r\n")
+    with sent_before(b"GET / HTTP/1.1\r\n", head_seconds=0.1) as talk:
         heard = talk.hear()
         words = b"a head that does not come to its end; expected it at once"
         assert (heard.status, heard.body, talk.ends()) == (408, words, True)
@@ -373,7 +397,7 @@ def test_more_clients_than_are_served_wait_for_their_turn() -> None:
             with pytest.raises(TimeoutError):
                 second.socket.recv(1)
             first.socket.shutdown(socket.SHUT_RDWR)
-            second.socket.settimeout(10)
+            second.socket.settimeout(PATIENCE_SECONDS)
             assert second.hear().status == 200
 
 
@@ -403,7 +427,7 @@ def answers(port: int) -> bool:
 
 
 def test_several_clients_are_served_at_once() -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=PATIENCE_SECONDS)
 
     def meet(request: Request) -> Reply:
         both.wait()
@@ -420,19 +444,19 @@ def test_a_stop_lets_a_request_end_and_takes_no_more() -> None:
 
     def wait(request: Request) -> Reply:
         begun.set()
-        assert may_end.wait(10)
+        assert may_end.wait(PATIENCE_SECONDS)
         return Reply(body=b"".join(request.blocks))
 
     server = Server(SETTINGS, wait)
     server.start()
     with Talk(server.port) as talk:
         talk.send(post("/", b"<a/>"))
-        assert begun.wait(10)
+        assert begun.wait(PATIENCE_SECONDS)
         stopping = threading.Thread(target=server.stop)
         stopping.start()
         may_end.set()
         assert (talk.hear().body, talk.ends()) == (b"<a/>", True)
-        stopping.join(10)
+        stopping.join(PATIENCE_SECONDS)
     with pytest.raises(ConnectionRefusedError):
         Talk(server.port)
 
@@ -472,7 +496,7 @@ def test_the_url_tells_host_and_port() -> None:
 def test_an_ipv6_address_stands_in_brackets() -> None:
     with serving(host="::1") as server:
         assert server.url == f"http://[::1]:{server.port}"
-        with socket.create_connection(("::1", server.port), 10) as connection:
+        with socket.create_connection(("::1", server.port), PATIENCE_SECONDS) as connection:
             connection.sendall(get("/"))
             assert connection.recv(12) == b"HTTP/1.1 200"
 
@@ -515,7 +539,7 @@ def test_a_client_may_talk_in_tls(certificate: tuple[str, str]) -> None:
     with serving(certificate=certificate[0], key=certificate[1]) as server:
         assert server.url == f"https://127.0.0.1:{server.port}"
         with (
-            socket.create_connection(("127.0.0.1", server.port), 10) as plain,
+            socket.create_connection(("127.0.0.1", server.port), PATIENCE_SECONDS) as plain,
             context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
         ):
             connection.sendall(post("/", b"<gsafeed/>"))
@@ -537,7 +561,7 @@ def test_a_client_that_shakes_no_hands_is_let_go(certificate: tuple[str, str]) -
 def test_a_stop_lets_go_who_says_nothing_in_tls(certificate: tuple[str, str]) -> None:
     context = ssl.create_default_context(cafile=certificate[0])
     with serving(certificate=certificate[0], key=certificate[1]) as server:
-        plain = socket.create_connection(("127.0.0.1", server.port), 10)
+        plain = socket.create_connection(("127.0.0.1", server.port), PATIENCE_SECONDS)
         with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
             connection.sendall(get("/"))
             connection.recv(400)

@@ -275,13 +275,13 @@ def test_write_back_begins_while_more_comes_and_ends_before_the_feed_is_kept(
 
     def write_back(file: int) -> None:
         begun.set()
-        assert may_end.wait(10)
+        assert may_end.wait(60)
 
     monkeypatch.setattr(spools, "WRITE_BACK_BYTES", 4)
     monkeypatch.setattr(os, "fdatasync", write_back)
     with Spool(tmp_path) as spool, spool.open_intake() as intake:
         intake.write(b"<gsafeed>")
-        assert begun.wait(10)
+        assert begun.wait(60)
         intake.write(b"</gsafeed>")
         may_end.set()
         assert spool.commit(POSTED, intake).bytes == 19

@@ -13,7 +13,7 @@ from transforms.sources._abreast import Job, abreast
 from transforms.sources._process import Leash
 
 ONE, TWO, THREE = listed("1"), listed("2"), listed("3")
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 60
 
 
 def give(found: Found, leash: Leash) -> list[Found]:
@@ -73,10 +73,11 @@ def test_no_more_jobs_are_taken_than_twice_what_runs() -> None:
     def jobs() -> Iterator[Job | Found]:
         for number in range(10):
             taken.append(number)
+            if number == 3:
+                threading.Timer(0.1, event.set).start()
             yield partial(give_after, event, ONE)
 
     outcomes = abreast(jobs(), parallel=2)
-    threading.Timer(0.1, event.set).start()
     next(outcomes)
     outcomes.close()
 
@@ -91,10 +92,11 @@ def test_not_everything_waits_for_one_job() -> None:
         yield partial(give_after, event, ONE)
         for number in range(5000):
             taken.append(number)
+            if number == 998:
+                threading.Timer(0.1, event.set).start()
             yield TWO
 
     outcomes = abreast(jobs(), parallel=2)
-    threading.Timer(0.1, event.set).start()
     next(outcomes)
     outcomes.close()
 

@@ -93,6 +93,8 @@ class _Watch:
         def connect_and_watch() -> None:
             connect()
             self._sockets.append(connection.sock)
+            if self.is_over:  # whoever shuts connections came before this one
+                raise TimeoutError
 
         connection.connect = connect_and_watch  # type: ignore[method-assign]  # of this one only
         return connection

@@ -14,7 +14,7 @@ from transforms.sinks.push.backoff import Backoff
 
 USUAL = Backlog()
 SMALL = Backlog(ceiling=10, floor=4, interval_seconds=60)
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 60
 
 
 class Rig:

@@ -21,7 +21,7 @@ from transforms.sinks.push.window import Rate, Window, parse_rate, parse_window
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)  # 13:00 in Berlin
 NIGHT = parse_window("20:00-06:00 Europe/Berlin")
 SMALL = Backlog(ceiling=10, floor=4, interval_seconds=60)
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 60
 
 
 class Rig:

@@ -148,7 +148,7 @@ def test_the_chunk_whose_answer_was_not_seen_is_sent_again(
 def test_datasources_are_pushed_side_by_side_each_in_its_order(
     tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2, timeout=60)
 
     def meet(_sent: Sent) -> Answer:
         both.wait()

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from appliance_sockets import (
+    BOUND_SECONDS,
     LARGE,
     Listener,
     Talk,
@@ -26,6 +27,7 @@ from appliance_sockets import (
     torn,
     whole,
 )
+from ports import kept_port
 from schemas.errors import ConfigError
 from transforms.sinks.push.model import Answer, Appliance, Kind, Part
 from transforms.sinks.push.wire import Wire, check
@@ -65,9 +67,8 @@ def context(pair: tuple[Path, Path]) -> ssl.SSLContext:
 @pytest.fixture
 def closed_port() -> Iterator[int]:
     """A port on which nobody listens, and nobody will."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()[1]
+    with kept_port() as port:
+        yield port
 
 
 def appliance(listener: Listener, **fields: object) -> Appliance:
@@ -389,14 +390,14 @@ def test_an_answer_that_does_not_end_is_given_up(feed: Part) -> None:
     def talk_of(listener: Listener) -> Talk:
         def talk(connection: socket.socket) -> None:
             saying(b"HTTP/1.0 200 OK\r\n\r\nSucc")(listener)(connection)
-            listener.is_over.wait(20)
+            listener.is_over.wait(BOUND_SECONDS)
 
         return talk
 
     with listening(talk_of) as listener:
-        answer = send(feed, appliance(listener, reply_seconds=0.1))
+        answer = send(feed, appliance(listener, reply_seconds=1))  # its beginning comes in time
     assert fault(answer) == (
-        "http://HOST/xmlfeed: the answer did not end within 0.1 s; "
+        "http://HOST/xmlfeed: the answer did not end within 1 s; "
         "expected one: give it more time if it is busy"
     )
 
@@ -413,9 +414,9 @@ def test_an_answer_that_does_not_end_is_given_up(feed: Part) -> None:
 )
 def test_an_answer_that_drips_is_given_up(feed: Part, head: bytes, drop: bytes, found: str) -> None:
     with listening(dripping(head, drop)) as listener:
-        answer = send(feed, appliance(listener, reply_seconds=0.2))
+        answer = send(feed, appliance(listener, reply_seconds=1))  # a whole head comes in time
     assert fault(answer) == (
-        f"http://HOST/xmlfeed: {found} within 0.2 s; expected one: give it more time if it is busy"
+        f"http://HOST/xmlfeed: {found} within 1 s; expected one: give it more time if it is busy"
     )
 
 
@@ -434,7 +435,7 @@ def test_an_answer_that_drips_in_tls_is_given_up(
 
 def test_a_failure_that_drips_on_is_told_by_its_status(feed: Part) -> None:
     with listening(dripping(b"HTTP/1.1 503 Busy\r\n\r\n", b"x")) as listener:
-        answer = send(feed, appliance(listener, reply_seconds=0.2))
+        answer = send(feed, appliance(listener, reply_seconds=1))
     assert (answer.status, answer.fault) == (503, "")
 
 

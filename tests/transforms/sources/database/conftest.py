@@ -1,23 +1,34 @@
 """Databases of all three kinds, for each test a new one on a server that all of them share."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from databases import Server, Sqlite, mariadb, postgresql
+from databases import Lasting, Server, Sqlite, mariadb, postgresql
 
 
 @pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[Server]:
-    with postgresql() as server:
-        yield server
+def servers_of_postgresql() -> Iterator[Lasting]:
+    with closing(Lasting(postgresql)) as lasting:
+        yield lasting
 
 
 @pytest.fixture(scope="session")
-def mariadb_server() -> Iterator[Server]:
-    with mariadb() as server:
-        yield server
+def servers_of_mariadb() -> Iterator[Lasting]:
+    with closing(Lasting(mariadb)) as lasting:
+        yield lasting
+
+
+@pytest.fixture
+def postgresql_server(servers_of_postgresql: Lasting) -> Server:
+    return servers_of_postgresql.get()
+
+
+@pytest.fixture
+def mariadb_server(servers_of_mariadb: Lasting) -> Server:
+    return servers_of_mariadb.get()
 
 
 @pytest.fixture

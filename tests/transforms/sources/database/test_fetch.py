@@ -1,6 +1,5 @@
 """Documents behind urls, fetched from a server on loopback that answers in many ways."""
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from ports import kept_port
 from schemas.errors import RecordError
 from schemas.record import Content
 from transforms.sources.database.content import Made, content_maker
-from transforms.sources.database.fetch import Fetched, fetch
+from transforms.sources.database.fetch import Fetched, _Watch, fetch
 from transforms.sources.database.mapping import ContentFrom, Mapping
 from transforms.sources.database.rows import Rows
 
@@ -105,7 +105,7 @@ class Site(BaseHTTPRequestHandler):
         self.wfile.write(b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
 
     def answer_silent(self) -> None:
-        self.closed.wait(10)
+        self.closed.wait(60)
         self.close_connection = True
 
     def answer_dripping(self) -> None:
@@ -153,7 +153,7 @@ def refused(expected: str, code: str = "fetch-failed") -> Iterator[None]:
     assert (caught.value.code, caught.value.reason) == (code, expected)
 
 
-def got(url: str, *, timeout_seconds: float = 10, max_bytes: int = 100_000) -> Fetched:
+def got(url: str, *, timeout_seconds: float = 60, max_bytes: int = 100_000) -> Fetched:
     return fetch(url, timeout_seconds=timeout_seconds, max_bytes=max_bytes)
 
 
@@ -263,10 +263,17 @@ def test_a_server_that_is_slow_is_not_waited_for(site: str, path: str) -> None:
         got(f"{site}/{path}", timeout_seconds=0.2)
 
 
+def test_what_is_connected_when_the_time_is_over_is_not_waited_for(
+    site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Watch, "__enter__", _Watch._end)
+    with refused(f"'{site}/slow': not all of it within 60 s; expected 200 OK"):
+        got(f"{site}/slow")
+
+
 def test_a_server_that_is_not_there_is_told() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/page"
+    with kept_port() as port:
+        url = f"http://127.0.0.1:{port}/page"
         with refused(f"'{url}': Connection refused; expected 200 OK"):
             got(url)
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from databases import Proxy, Server, Sqlite
 from schemas.errors import ConfigError, SourceError
+from served import wait_until
 from transforms.sources.database._session import Pauses
 from transforms.sources.database.keys import write_key
 from transforms.sources.database.mapping import ContentFrom, Mapping
@@ -296,7 +297,8 @@ def test_a_connection_that_dies_in_mid_range_is_made_anew(remote: Server) -> Non
     rows, database = many(remote)
     found = pages(rows, ALL, pauses=PATIENT)
     first = [row[0] for _ in range(3) for row in next(found)]
-    assert remote.end_connections(database) == 1
+    wait_until(lambda: remote.connections(database) == 1)
+    remote.end_connections(database)
     rest = [row[0] for row in chain.from_iterable(found)]
     assert first + rest == list(range(1, 2001))
 

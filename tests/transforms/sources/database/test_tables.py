@@ -1,8 +1,6 @@
 """Rows that a mapping names: what is there, what is not, and what nobody may be shown."""
 
-import socket
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,9 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from databases import PASSWORD, Server, Sqlite
+from ports import kept_port
 from schemas.errors import ConfigError, FeedferryError, SourceError
+from served import wait_until
 from transforms.sources.database.mapping import (
     Columns,
     ContentFrom,
@@ -321,7 +321,7 @@ def test_no_connection_is_kept(postgresql_server: Server) -> None:
     database = postgresql_server.new_database(*DOCS)
     mapping = replace(BY_TITLE, connection=postgresql_server.url(database))
     list(open_rows(mapping, connect(mapping)).keys_only())
-    assert postgresql_server.end_connections(database) == 0
+    wait_until(lambda: postgresql_server.connections(database) == 0)
 
 
 def test_a_file_is_found_below_the_folder_of_the_mapping(
@@ -414,9 +414,8 @@ def test_a_database_that_is_not_there_is_told_without_the_password(remote: Serve
 
 
 def test_a_server_that_is_not_there_is_told_without_the_password(remote: Server) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-    exc = failing(BY_TITLE, connection=remote.url("docs", port=port))
+    with kept_port() as port:
+        exc = failing(BY_TITLE, connection=remote.url("docs", port=port))
     assert f"{remote.scheme}://127.0.0.1:{port}/docs" in str(exc)
     assert "s3same" not in repr(exc)
 

@@ -8,6 +8,7 @@ import asyncssh
 import pytest
 
 import remotes
+from ports import kept_port
 from schemas.errors import SourceError
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.tree import _ssh
@@ -391,10 +392,12 @@ def test_known_hosts_that_are_none_are_told(server: remotes.SftpServer) -> None:
     )
 
 
-def test_a_server_that_is_not_there_is_told(server: remotes.SftpServer) -> None:
-    server.stop_listening()
+@pytest.mark.usefixtures("server")
+def test_a_server_that_is_not_there_is_told() -> None:
+    with kept_port() as port:
+        said = refusal(f"sftp://127.0.0.1:{port}")
 
-    assert refusal(server.root) == (
-        f"sftp://127.0.0.1:{server.port}: Unable to connect to port {server.port} on 127.0.0.1; "
+    assert said == (
+        f"sftp://127.0.0.1:{port}: Unable to connect to port {port} on 127.0.0.1; "
         "expected an SFTP server"
     )

@@ -1,7 +1,6 @@
 """Files of a web server that lists its folders."""
 
 import os
-import socket
 from datetime import UTC, datetime
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import remotes
+from ports import kept_port
 from schemas.errors import SourceError
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.tree.remote import list_remote, open_remote
@@ -290,10 +290,11 @@ def test_an_empty_page_is_no_empty_folder(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_not_there_is_told() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        root = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    with kept_port() as port:
+        root = f"http://127.0.0.1:{port}"
+        said = refusal(root)
 
-    assert refusal(root) == f"{root}/: Connection refused; expected a page that lists a folder"
+    assert said == f"{root}/: Connection refused; expected a page that lists a folder"
 
 
 def test_a_single_file_is_found(tmp_path: Path) -> None:
