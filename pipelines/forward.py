@@ -71,7 +71,8 @@ class _Report(msgspec.Struct):
 class Forwarder:
     """Forwards deliveries of a spool, each by a run of its own in a folder.
 
-    `options` are those of each conversion.
+    `options` are those of each conversion; `is_settled` tells of an ordinal whether that delivery
+    needs nothing more.
     """
 
     def __init__(
@@ -80,7 +81,10 @@ class Forwarder:
         options: ConvertOptions,
         settings: PushSettings,
         voice: Voice,
+        *,
+        is_settled: Callable[[int], bool],
     ) -> None:
+        self._is_settled = is_settled
         self._spool = spool
         self._folder = spool / FORWARD
         self._options = options
@@ -171,11 +175,14 @@ class Forwarder:
         return [*deletions, *spans_of(selection, source=source, root=source, first=len(deletions))]
 
     def _deletions(self, delivery: Delivery, path: Path) -> list[Span]:
-        count = left_out.write_deletions(self._spool / INDEX, delivery, path)
-        if not count:
+        if not self._write_deletions(delivery, path):
             return []
         source = self._source_of_deletions(delivery)
         return [Span(source=source, path=str(path), format=left_out.FORMAT)]
+
+    def _write_deletions(self, delivery: Delivery, path: Path) -> int:
+        index = self._spool / INDEX
+        return left_out.write_deletions(index, delivery, path, is_settled=self._is_settled)
 
     def _source_of_deletions(self, delivery: Delivery) -> str:
         return f"{self._spool}#{delivery.ordinal}: what it leaves out"
@@ -185,7 +192,7 @@ class Forwarder:
         if not self._must_delete(delivery):
             return False
         with suppress(OSError):
-            left_out.write_deletions(self._spool / INDEX, delivery, work / _NOW)
+            self._write_deletions(delivery, work / _NOW)
             return not filecmp.cmp(work / _LEFT_OUT, work / _NOW, shallow=False)
         return True
 

@@ -74,7 +74,9 @@ class Gateway:
             update_index=False,
         )
         self._tell, self._remark = voice
-        self._forwarder = Forwarder(spool, options, self._settings, voice)
+        self._forwarder = Forwarder(
+            spool, options, self._settings, voice, is_settled=self._is_settled
+        )
         self._stop = Stop()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._work, name="gateway", daemon=True)
@@ -115,6 +117,9 @@ class Gateway:
         ledger = Ledger(self._spool / FORWARD / FORWARDED)
         self._seen = ledger.settled
         return ledger
+
+    def _is_settled(self, ordinal: int) -> bool:
+        return self._ledger.is_settled(ordinal)
 
     def _check_order(self) -> None:
         """Raise ConfigError for a journal that ends before what is settled: numbers come again."""

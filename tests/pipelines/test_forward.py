@@ -189,7 +189,7 @@ def test_an_empty_full_feed_of_what_never_was_sends_thunderstone_nothing(
     assert (items(wire), run.said, run.remarks) == ([], [], [])
 
 
-def test_what_another_datasource_has_made_its_own_is_not_deleted(
+def test_what_another_datasource_makes_its_own_later_is_there_in_the_end(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire = wired(monkeypatch, taking)
@@ -197,7 +197,7 @@ def test_what_another_datasource_has_made_its_own_is_not_deleted(
     spool.feed(gsa_feed(page("b")), "crm", "full")
     spool.feed(gsa_feed(page("a")), "wiki")
     Run(spool, appliance=THUNDERSTONE).to_the_end()
-    assert items(wire) == [[("I", "a")], [("I", "b")], [("I", "a")]]
+    assert items(wire) == [[("I", "a")], [("D", "a")], [("I", "b")], [("I", "a")]]
 
 
 def test_a_full_feed_waits_until_it_is_known_what_it_leaves_out(
@@ -221,25 +221,38 @@ def test_a_full_feed_waits_until_what_went_before_it_is_digested_too(spool: Hand
     digest(spool.root)
     options = ConvertOptions(inputs=(), output="", to_format="")
     settings = PushSettings(appliance=THUNDERSTONE)
-    forwarder = Forwarder(spool.root, options, settings, Voice(tell=print, remark=print))
+    voice = Voice(tell=print, remark=print)
+    forwarder = Forwarder(spool.root, options, settings, voice, is_settled=bool)
     (delivery,) = read_deliveries(spool.root)
     assert forwarder.is_ready(delivery, 1)
     assert not forwarder.is_ready(delivery, 2)
 
 
-def test_what_another_datasource_takes_while_a_full_feed_waits_is_not_deleted(
+def test_what_another_datasource_took_while_a_full_feed_was_held_is_not_deleted(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wired(monkeypatch, taking)
     spool.feed(gsa_feed(page("a"), page("b")), "crm", "full")
     Run(spool, appliance=THUNDERSTONE).to_the_end()
-    wired(monkeypatch, lambda _sent: AWAY)
+    monkeypatch.setattr(gateway, "FIRST_PAUSE_SECONDS", 1)
+    answers = iter([AWAY])
+    wire = wired(monkeypatch, lambda sent: next(answers, None) or taking(sent))
     spool.feed(gsa_feed(page("b")), "crm", "full")
-    Run(spool, appliance=THUNDERSTONE).until_told("nobody there")
-    wire = wired(monkeypatch, taking)
     spool.feed(gsa_feed(page("a")), "wiki")
     Run(spool, appliance=THUNDERSTONE).to_the_end()
-    assert items(wire) == [[("I", "b")], [("I", "a")]]
+    assert items(wire) == [[("D", "a")], [("I", "a")], [("I", "b")]]
+
+
+def test_what_another_datasource_takes_and_cannot_be_forwarded_is_deleted(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, taking)
+    spool.feed(gsa_feed(page("a"), page("b")), "crm", "full")
+    spool.feed(gsa_feed(page("b")), "crm", "full")
+    spool.feed(gsa_feed(page("a").replace("<content>", f"{ACL}<content>")), "sec")
+    run = Run(spool, appliance=THUNDERSTONE)
+    run.until(lambda: run.gateway.backlog() == 1)
+    assert items(wire) == [[("I", "a"), ("I", "b")], [("D", "a")], [("I", "b")]]
 
 
 def test_to_thunderstone_too_it_goes_on_when_the_appliance_is_there_again(

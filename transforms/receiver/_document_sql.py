@@ -97,9 +97,11 @@ LEAVE_OUT = (
 _IS_IN = "EXISTS (SELECT 1 FROM {0} WHERE {0}.url = left_out.url AND {1})".format
 _IS_FED = _IS_IN("documents", "profile = '' AND kind <> 'acl'")
 KEEP = f"DELETE FROM left_out WHERE feed = ? AND ({_IS_FED} OR {_IS_IN('skipped', 'true')})"
-_IS_ANOTHERS = _IS_IN("documents", "kind <> 'acl' AND (profile <> '' OR datasource <> ?2)")
 _IS_SKIPPED = _IS_IN("skipped", "datasource <> ?2")
+_TAKEN = (
+    "SELECT max(feed) FROM documents WHERE documents.url = left_out.url AND kind <> 'acl'"
+    " AND (profile <> '' OR datasource <> ?2)"
+)
 LEFT_OUT = (
-    f"SELECT url FROM left_out WHERE feed = ?1 AND NOT {_IS_ANOTHERS} AND NOT {_IS_SKIPPED}"
-    " ORDER BY url"
+    f"SELECT url, ({_TAKEN}) FROM left_out WHERE feed = ?1 AND NOT {_IS_SKIPPED} ORDER BY url"
 )

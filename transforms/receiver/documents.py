@@ -112,10 +112,11 @@ def keep(delivery: Delivery) -> Change:
     return sql.KEEP, (delivery.ordinal,)
 
 
-def read_left_out(connection: sqlite3.Connection, delivery: Delivery) -> Iterator[str]:
-    """Yield urls that a full feed removed, but for those of other datasources or profiles now."""
-    for (url,) in connection.execute(sql.LEFT_OUT, (delivery.ordinal, delivery.datasource)):
-        yield url
+def read_left_out(
+    connection: sqlite3.Connection, delivery: Delivery
+) -> Iterator[tuple[str, int | None]]:
+    """Yield urls that a full feed removed, and what another datasource or profile took each by."""
+    yield from connection.execute(sql.LEFT_OUT, (delivery.ordinal, delivery.datasource))
 
 
 def check_pattern(pattern: str) -> None:

@@ -5,7 +5,7 @@ spool never saw are not in it.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -31,20 +31,23 @@ def is_digested(index: Path, ordinal: int) -> bool:
         return deliveries.applied(connection) >= ordinal
 
 
-def write_deletions(index: Path, delivery: Delivery, path: Path) -> int:
+def write_deletions(
+    index: Path, delivery: Delivery, path: Path, *, is_settled: Callable[[int], bool]
+) -> int:
     """Write a feed that deletes what a full feed removed; return the number of its records.
 
-    What other datasources have made theirs since then is not among them. Raises SourceError where
-    the index cannot be read.
+    What other datasources have made theirs since then, by deliveries that are settled, is not among
+    them. Raises SourceError where the index cannot be read.
     """
     feed = Feed(datasource=delivery.datasource, feedtype=INCREMENTAL)
     count = 0
 
     def deletions(connection: sqlite3.Connection) -> Iterator[Record]:
         nonlocal count
-        for url in documents.read_left_out(connection, delivery):
-            count += 1
-            yield Record(url=url, action=Action.DELETE)
+        for url, taken_by in documents.read_left_out(connection, delivery):
+            if taken_by is None or not is_settled(taken_by):
+                count += 1
+                yield Record(url=url, action=Action.DELETE)
 
     with _connected(index) as connection, whole_file(path) as stream:
         write_all(WRITERS[FORMAT](WriteOptions(feed=feed)), deletions(connection), stream)

@@ -31,10 +31,10 @@ def full(held: Rehearsal, *names: str, datasource: str = "sample") -> Delivery:
     return delivery
 
 
-def deletions(held: Rehearsal, delivery: Delivery) -> list[str]:
+def deletions(held: Rehearsal, delivery: Delivery, *, settled: int = 99) -> list[str]:
     """The names of the pages that are to be deleted, as a reader finds them."""
     path = held.spool / "left-out.xml"
-    count = write_deletions(held.index.path, delivery, path)
+    count = write_deletions(held.index.path, delivery, path, is_settled=settled.__ge__)
     with path.open("rb") as stream:
         found = list(READERS[FORMAT](stream, span=Span(source="left-out.xml")))
     records = [one for one in found if isinstance(one, Record)]
@@ -75,6 +75,13 @@ def test_what_another_datasource_has_by_now_stays(held: Rehearsal) -> None:
     second = full(held)
     held.feed(gsa_feed(page("b")), datasource="other")
     assert deletions(held, second) == ["a"]
+
+
+def test_what_another_datasource_is_yet_to_bring_is_deleted(held: Rehearsal) -> None:
+    full(held, "a", "b")
+    second = full(held)
+    held.feed(gsa_feed(page("b")), datasource="other")
+    assert deletions(held, second, settled=2) == ["a", "b"]
 
 
 def test_what_another_datasource_had_taken_over_stays(held: Rehearsal) -> None:
