@@ -27,10 +27,12 @@ class Heard:
 def draining(drain: Callable[[], None], *, said: str | None = DRAINING) -> Iterator[Heard]:
     """Call `drain` at the first SIGINT or SIGTERM; the next has the effect that it had before.
 
-    `said` is then said on stderr, if it is anything.
+    `said` is then said on stderr, if it is anything. A signal that is ignored stays so, as SIGINT
+    is for what a script runs in the background.
     """
     heard = Heard()
-    before = {number: signal.getsignal(number) for number in _HEARD}
+    known = {number: signal.getsignal(number) for number in _HEARD}
+    before = {number: was for number, was in known.items() if was is not signal.SIG_IGN}
 
     def hear(number: int, frame: FrameType | None) -> None:
         for each, was in before.items():
@@ -40,7 +42,7 @@ def draining(drain: Callable[[], None], *, said: str | None = DRAINING) -> Itera
         if said is not None:
             os.write(_STDERR, f"{said}\n".encode())
 
-    for number in _HEARD:
+    for number in before:
         signal.signal(number, hear)
     try:
         yield heard

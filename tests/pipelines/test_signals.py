@@ -30,6 +30,18 @@ def test_the_second_has_the_effect_that_it_had_before() -> None:
     assert drained == [True]
 
 
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    drained: list[bool] = []
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with draining(lambda: drained.append(True)) as heard:
+            os.kill(os.getpid(), signal.SIGINT)
+            is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (drained, heard.signal, is_ignored) == ([], None, True)
+
+
 def test_without_a_signal_the_exit_code_is_the_one_that_it_would_be() -> None:
     with draining(lambda: None) as heard:
         pass
