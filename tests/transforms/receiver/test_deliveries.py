@@ -1,22 +1,11 @@
 """What became of each delivery, as the Feeds page and a test of resuming see it."""
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
 import pytest
 
 from rehearsal import DAY, NOON, Rehearsal, gsa_feed, item, membership, metadata, page, xmlgroups
 from schemas.delivery import Door
 from transforms.receiver.digest import Interrupted
 from transforms.receiver.held import Fed, Status
-
-
-@pytest.fixture
-def held(tmp_path: Path) -> Iterator[Rehearsal]:
-    rehearsal = Rehearsal(tmp_path)
-    with closing(rehearsal.index):
-        yield rehearsal
 
 
 def test_a_feed_is_a_line_of_the_page(held: Rehearsal) -> None:

@@ -1,9 +1,5 @@
 """How a delivery is digested: its changes, its tally, and where it ends."""
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
 import pytest
 
 from rehearsal import Rehearsal, data, gone, gsa_feed, item, metadata, page
@@ -16,13 +12,6 @@ from transforms.receiver.held import Status
 
 def never() -> bool:
     return False
-
-
-@pytest.fixture
-def held(tmp_path: Path) -> Iterator[Rehearsal]:
-    rehearsal = Rehearsal(tmp_path)
-    with closing(rehearsal.index):
-        yield rehearsal
 
 
 def test_each_record_is_one_change(held: Rehearsal) -> None:

@@ -1,9 +1,6 @@
 """What a rehearsal appliance holds after feeds and data of every kind."""
 
 import zlib
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pybase64
 import pytest
@@ -20,13 +17,6 @@ JOE = Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERM
 JOE_ALONE = Acl(
     principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),), alone=True
 )
-
-
-@pytest.fixture
-def held(tmp_path: Path) -> Iterator[Rehearsal]:
-    rehearsal = Rehearsal(tmp_path)
-    with closing(rehearsal.index):
-        yield rehearsal
 
 
 def test_a_document_is_held_with_all_that_a_feed_says_of_it(held: Rehearsal) -> None:

@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,13 +14,6 @@ from transforms.receiver.held import Status
 from transforms.receiver.index import Index
 
 ENOUGH_SECONDS = 60.0
-
-
-@pytest.fixture
-def held(tmp_path: Path) -> Iterator[Rehearsal]:
-    rehearsal = Rehearsal(tmp_path)
-    with closing(rehearsal.index):
-        yield rehearsal
 
 
 def delivered(held: Rehearsal, *records: str, feedtype: str = "incremental") -> Delivery:

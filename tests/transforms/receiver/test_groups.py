@@ -1,23 +1,10 @@
 """The groups that a rehearsal appliance holds after groups feeds of every kind."""
 
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
-
-import pytest
-
 from rehearsal import Rehearsal, gsa_feed, membership, page, xmlgroups
 from schemas.acl import Scope
 from schemas.membership import Member
 from transforms.receiver.groups import CAPACITY_BYTES
 from transforms.receiver.held import Group, Status
-
-
-@pytest.fixture
-def held(tmp_path: Path) -> Iterator[Rehearsal]:
-    rehearsal = Rehearsal(tmp_path)
-    with closing(rehearsal.index):
-        yield rehearsal
 
 
 def named(held: Rehearsal) -> list[tuple[str, str, list[str]]]:

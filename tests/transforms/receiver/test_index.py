@@ -54,13 +54,6 @@ index.Index(spool / "index.db").apply(delivery, spool, stopping=stopping)
 """A receiver that stops in the middle of a feed, when much of that is in the file."""
 
 
-@pytest.fixture
-def held(tmp_path: Path) -> Iterator[Rehearsal]:
-    rehearsal = Rehearsal(tmp_path)
-    with closing(rehearsal.index):
-        yield rehearsal
-
-
 def test_a_delivery_is_all_or_nothing(held: Rehearsal) -> None:
     held.feed(gsa_feed(page("a"), page("b")))
     delivery = held.write(gsa_feed(page("c"), page("d")), datasource="sample", feedtype="full")

@@ -1,8 +1,6 @@
 """What full feeds removed, as it is told to whoever has to delete it one by one."""
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,13 +12,6 @@ from schemas.record import Action, Record
 from schemas.span import Span
 from transforms.formats import READERS
 from transforms.receiver.left_out import FORMAT, is_digested, write_deletions
-
-
-@pytest.fixture
-def held(tmp_path: Path) -> Iterator[Rehearsal]:
-    rehearsal = Rehearsal(tmp_path)
-    with closing(rehearsal.index):
-        yield rehearsal
 
 
 def full(held: Rehearsal, *names: str, datasource: str = "sample") -> Delivery:
