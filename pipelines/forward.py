@@ -71,8 +71,7 @@ class _Report(msgspec.Struct):
 class Forwarder:
     """Forwards deliveries of a spool, each by a run of its own in a folder.
 
-    `options` are those of each conversion; `is_settled` tells of an ordinal whether that delivery
-    needs nothing more.
+    `options` are those of each conversion; `ledger` tells what was forwarded before.
     """
 
     def __init__(
@@ -81,15 +80,14 @@ class Forwarder:
         options: ConvertOptions,
         settings: PushSettings,
         voice: Voice,
-        *,
-        is_settled: Callable[[int], bool],
+        ledger: Ledger,
     ) -> None:
-        self._is_settled = is_settled
         self._spool = spool
         self._folder = spool / FORWARD
         self._options = options
         self._settings = settings
         self._tell, self._remark = voice
+        self._ledger = ledger
 
     def forward(self, delivery: Delivery, pusher: Pusher) -> Forwarded:
         """Return what became of a delivery; raise FeedferryError or OSError while that is open."""
@@ -108,15 +106,15 @@ class Forwarder:
                 ordinal=delivery.ordinal, state=State.SET_ASIDE, settled=0, reason=str(exc)
             )
 
-    def is_ready(self, delivery: Delivery, last: int) -> bool:
+    def is_ready(self, delivery: Delivery) -> bool:
         """Whether it is known what a delivery deletes.
 
-        What was forwarded, up to the ordinal `last`, has to be digested too: it may have made urls
-        its own.
+        All that was forwarded has to be digested too: it may have made urls its own.
         """
         if not self._must_delete(delivery):
             return True
-        return left_out.is_digested(self._spool / INDEX, max(delivery.ordinal, last))
+        last = max(delivery.ordinal, self._ledger.last)
+        return left_out.is_digested(self._spool / INDEX, last)
 
     def clear(self, ordinal: int) -> None:
         """Remove what a run left, but for the rejects and their report; done again, it goes on."""
@@ -126,10 +124,10 @@ class Forwarder:
         else:
             shutil.rmtree(output, ignore_errors=True)
 
-    def sweep(self, ledger: Ledger) -> None:
+    def sweep(self) -> None:
         """Clear what was noted as settled before an end that came too early."""
         for path in self._folder.iterdir():
-            if path.name.isdecimal() and ledger.is_settled(int(path.name)):
+            if path.name.isdecimal() and self._ledger.is_settled(int(path.name)):
                 self.clear(int(path.name))
 
     def _output(self, ordinal: int) -> Path:
@@ -181,8 +179,8 @@ class Forwarder:
         return [Span(source=source, path=str(path), format=left_out.FORMAT)]
 
     def _write_deletions(self, delivery: Delivery, path: Path) -> int:
-        index = self._spool / INDEX
-        return left_out.write_deletions(index, delivery, path, is_settled=self._is_settled)
+        index, is_settled = self._spool / INDEX, self._ledger.is_settled
+        return left_out.write_deletions(index, delivery, path, is_settled=is_settled)
 
     def _source_of_deletions(self, delivery: Delivery) -> str:
         return f"{self._spool}#{delivery.ordinal}: what it leaves out"

@@ -73,10 +73,9 @@ class Gateway:
             can_empty=True,
             update_index=False,
         )
+        self._options = options
+        self._voice = voice
         self._tell, self._remark = voice
-        self._forwarder = Forwarder(
-            spool, options, self._settings, voice, is_settled=self._is_settled
-        )
         self._stop = Stop()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._work, name="gateway", daemon=True)
@@ -89,7 +88,7 @@ class Gateway:
     def __enter__(self) -> Self:
         with self._lock:
             self._check_order()
-            self._forwarder.sweep(self._ledger)
+            self._forwarder.sweep()
             self._is_stale = self._ledger.settled > 0  # it may have ended before it was updated
             if self._ledger.set_aside:
                 self._remark(f"{self._ledger.set_aside} deliveries are set aside so far")
@@ -118,8 +117,9 @@ class Gateway:
         self._seen = ledger.settled
         return ledger
 
-    def _is_settled(self, ordinal: int) -> bool:
-        return self._ledger.is_settled(ordinal)
+    @cached_property
+    def _forwarder(self) -> Forwarder:
+        return Forwarder(self._spool, self._options, self._settings, self._voice, self._ledger)
 
     def _check_order(self) -> None:
         """Raise ConfigError for a journal that ends before what is settled: numbers come again."""
@@ -175,8 +175,8 @@ class Gateway:
             now = time.monotonic()
             free = [lane for lane in self._lanes.values() if lane.until <= now]
         in_order = sorted(free, key=lambda lane: lane.waiting[0].ordinal)
-        ready, last = self._forwarder.is_ready, self._ledger.last
-        return next((lane for lane in in_order if ready(lane.waiting[0], last)), None)
+        is_ready = self._forwarder.is_ready
+        return next((lane for lane in in_order if is_ready(lane.waiting[0])), None)
 
     def _forward(self, lane: _Lane, pusher: Pusher) -> None:
         delivery = lane.waiting[0]

@@ -5,6 +5,7 @@ import os
 import re
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -221,11 +222,13 @@ def test_a_full_feed_waits_until_what_went_before_it_is_digested_too(spool: Hand
     digest(spool.root)
     options = ConvertOptions(inputs=(), output="", to_format="")
     settings = PushSettings(appliance=THUNDERSTONE)
-    voice = Voice(tell=print, remark=print)
-    forwarder = Forwarder(spool.root, options, settings, voice, is_settled=bool)
     (delivery,) = read_deliveries(spool.root)
-    assert forwarder.is_ready(delivery, 1)
-    assert not forwarder.is_ready(delivery, 2)
+    with closing(Ledger(spool.root / "forward" / FORWARDED)) as ledger:
+        voice = Voice(tell=print, remark=print)
+        forwarder = Forwarder(spool.root, options, settings, voice, ledger)
+        assert forwarder.is_ready(delivery)
+        ledger.note(Forwarded(ordinal=2, state=State.FORWARDED, settled=0))
+        assert not forwarder.is_ready(delivery)
 
 
 def test_what_another_datasource_took_while_a_full_feed_was_held_is_not_deleted(
