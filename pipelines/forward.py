@@ -1,7 +1,6 @@
 """One delivery on its way through a gateway: converted as `convert` does, pushed as `push` does."""
 
 import filecmp
-import hashlib
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,7 +25,7 @@ from transforms.formats import WRITERS
 from transforms.receiver import left_out
 from transforms.receiver.digest import TORN
 from transforms.receiver.receiver import INDEX
-from transforms.sinks.files import whole_file
+from transforms.sinks.files import write_chunk
 from transforms.sinks.push import replies_gsa
 from transforms.sinks.push.model import ERASING, Kind, Meaning
 from transforms.sinks.push.outcome import ACCEPTED, REFUSED, Fate, Pushed, count_of
@@ -290,15 +289,8 @@ def _emptied(delivery: Delivery, span: Span, settings: Settings) -> Chunk:
     encoder = WRITERS[settings.target.format](writing)
     text = encoder.prolog() + encoder.epilog()
     path = Path(settings.folder, f"{span.name}-000.{encoder.extension}")
-    with whole_file(path) as stream:
-        stream.write(text)
-    return Chunk(
-        path=path.name,
-        bytes=len(text),
-        sha256=hashlib.sha256(text).hexdigest(),
-        records={},
-        first_url="",
-        last_url="",
+    return replace(
+        write_chunk(path, text),
         source=span.source,
         span=span.ordinal,
         datasource=feed.datasource,

@@ -87,7 +87,8 @@ DELETE_FITTING = f"DELETE {_FITTING}"
 COUNT_FITTING = f"SELECT count(*) {_FITTING}"
 SHOW = "UPDATE documents SET searchable = 1 WHERE profile = ? AND kind = 'data' AND NOT searchable"
 FORGET = "DELETE FROM documents WHERE datasource = ? AND profile = ''"
-_DOCUMENTS = "FROM documents WHERE profile = '' AND kind <> 'acl'"
+_IS_OF_FEEDS = "profile = '' AND kind <> 'acl'"
+_DOCUMENTS = f"FROM documents WHERE {_IS_OF_FEEDS}"
 SKIP = "INSERT OR REPLACE INTO skipped VALUES (?, ?)"
 UNSKIP = "DELETE FROM skipped WHERE datasource = ?"
 LEAVE_OUT = (
@@ -95,7 +96,7 @@ LEAVE_OUT = (
     " UNION SELECT ?1, url FROM skipped WHERE datasource = ?2"
 )
 _IS_IN = "EXISTS (SELECT 1 FROM {0} WHERE {0}.url = left_out.url AND {1})".format
-_IS_FED = _IS_IN("documents", "profile = '' AND kind <> 'acl'")
+_IS_FED = _IS_IN("documents", _IS_OF_FEEDS)
 KEEP = f"DELETE FROM left_out WHERE feed = ? AND ({_IS_FED} OR {_IS_IN('skipped', 'true')})"
 _IS_SKIPPED = _IS_IN("skipped", "datasource <> ?2")
 _TAKEN = (

@@ -50,6 +50,22 @@ def write_json(path: Path, value: object) -> None:
         stream.write(text.encode() + b"\n")
 
 
+def write_chunk(path: Path, text: bytes) -> Chunk:
+    """Write a chunk that is all of a text; return it without ordinal, records and what it is of."""
+    with whole_file(path) as stream:
+        stream.write(text)
+    return Chunk(
+        path=path.name,
+        bytes=len(text),
+        sha256=hashlib.sha256(text).hexdigest(),
+        records={},
+        first_url="",
+        last_url="",
+        source="",
+        span=0,
+    )
+
+
 class ChunkFiles:
     """Writes frames to `folder/NAME-NNN.EXTENSION`, and lists the chunks that are finished."""
 

@@ -4,13 +4,14 @@
 inserts/deletes)".
 """
 
-import hashlib
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.record import Action, Record
 from transforms.formats import WRITERS, WriteOptions
-from transforms.sinks.files import whole_file
+from transforms.sinks.files import write_chunk
 
 _PLAIN = WriteOptions()
 _UPDATE = Action.UPDATE_INDEX
@@ -26,16 +27,4 @@ def write_update(path: Path, *, options: WriteOptions = _PLAIN) -> Chunk:
     encoder = WRITERS["thunderstone"](options)
     update = encoder.encode(Record(url="", action=_UPDATE))
     text = encoder.prolog() + encoder.frame([update]) + encoder.epilog()
-    with whole_file(path) as stream:
-        stream.write(text)
-    return Chunk(
-        path=path.name,
-        bytes=len(text),
-        sha256=hashlib.sha256(text).hexdigest(),
-        records={_UPDATE.value: 1},
-        first_url="",
-        last_url="",
-        source="",
-        span=0,
-        format="thunderstone",
-    )
+    return replace(write_chunk(path, text), records={_UPDATE.value: 1}, format="thunderstone")
