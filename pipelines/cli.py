@@ -114,13 +114,15 @@ def convert(*, quiet: bool, verbose: int, **words: object) -> int:
 def push(*, quiet: bool, verbose: int, **words: object) -> int:
     """Push chunks to an appliance: in order, throttled by its backlog, each accepted once.
 
-    DIR is the folder of a run; FILEs are feeds that exist already, in the order that they are to be
-    sent in, and -o names the folder of a run for them. A push that ended anywhere goes on where it
-    was when it is started again. Ctrl-C lets the chunk that is under way be finished.
+    DIR is the folder of a finished run. Several runs are pushed one after another, in the order
+    given. FILEs are feeds that exist already, in the order in which they are sent; -o names the
+    folder for their receipts. An interrupted push continues when it is started again. Ctrl-C stops
+    the push after the current chunk.
 
     \b
     Examples:
       feedferry push out --to http://gsa.example.com:19900
+      feedferry push monday tuesday --to http://gsa.example.com:19900
       feedferry push out --to https://gsa.example.com:19902 --ca-file gsa.pem \\
           --window "20:00-06:00 Europe/Berlin"
       feedferry push out --to http://search.example.com/texis/dowalk/recvdata.xml --profile intranet

@@ -25,12 +25,13 @@ from pipelines.push_report import as_json, as_json_text, as_text, plan_text
 from pipelines.signals import DRAINING, draining
 from schemas.account import Chunk
 from schemas.errors import ConfigError
+from schemas.feed import FULL
 from schemas.span import Span
 from transforms.sinks.files import whole_file, write_json
-from transforms.sinks.push.loose import describe
+from transforms.sinks.push.loose import SeveralFull, describe
 from transforms.sinks.push.outcome import ACCEPTED, Fate, Pushed
 from transforms.sinks.push.pace import Stop
-from transforms.sinks.push.push import Places, check_chunks, push, unsettled
+from transforms.sinks.push.push import Places, check_chunks, planned, push
 from transforms.sinks.push.rejects import write_rejects
 from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.sinks.push.watch import Watch
@@ -43,7 +44,13 @@ PUSHES = "push"
 STAGING = ".staging"
 """Where compressed feed files are unpacked."""
 
+WORK = ".work"
+"""Folder in the output folder of a conversion that has not finished."""
+
 _COPY_BYTES = 1 << 20
+_EXPECTED_INPUT = (
+    "expected the folder of a finished run (the -o of convert), or feed files with -o DIR"
+)
 
 
 class Telling(Protocol):
@@ -60,7 +67,11 @@ class Telling(Protocol):
 
 
 def run(options: PushOptions, appliance: ApplianceOptions) -> int:
-    """Push, print the account, and return the exit code; raise ConfigError before all that."""
+    """Push, print the account of each run, and return the exit code.
+
+    Raises ConfigError before anything is sent. Several runs are pushed one after another; a run
+    that is not pushed to its end keeps those after it from beginning.
+    """
     settings = replace(
         push_settings(appliance),
         jobs=options.jobs,
@@ -69,25 +80,30 @@ def run(options: PushOptions, appliance: ApplianceOptions) -> int:
         keep=options.keep,
         can_empty=options.allow_empty_full,
     )
-    if options.replay and not _is_run(options):
-        raise ConfigError(f"--replay: {options.inputs[0]!r} is no folder of a run; expected one")
+    folders = _run_folders(options)
+    if options.replay and not folders:
+        raise ConfigError(f"--replay: {options.inputs[0]!r} is not the folder of a run")
     if options.dry_run:
-        return _plan(options, settings)
-    root, chunks = _chunks(options)
-    return push_and_tell(root, chunks, settings, telling=options).exit_code
+        return _plan(options, folders, settings)
+    exit_code = 0
+    for root, chunks in _runs(folders, options, settings) if folders else [_loose(options)]:
+        pushed = push_and_tell(root, chunks, settings, telling=options)
+        exit_code = max(exit_code, pushed.exit_code)
+        if pushed.stopped is not None:
+            break
+    return exit_code
 
 
-def _plan(options: PushOptions, settings: PushSettings) -> int:
+def _plan(options: PushOptions, folders: Sequence[Path], settings: PushSettings) -> int:
     """Say what would be sent, or raise what would keep it from being; no file is made."""
-    if _is_run(options):
-        root, chunks = _chunks(options)
-        folder = folder_of(root, settings)
-        left = unsettled(chunks, folder, replay=settings.replay)
-    else:
-        with TemporaryDirectory() as staging:
-            chunks = left = _described(options, Path(staging))
-    check_chunks(chunks, settings)
-    click.echo(plan_text(left, settings))
+    if folders:
+        for root, chunks in _runs(folders, options, settings):
+            click.echo(plan_text(planned(chunks, folder_of(root, settings), settings), settings))
+        return 0
+    with TemporaryDirectory() as staging:
+        chunks = _described(options, Path(staging))
+        check_chunks(chunks, settings)
+        click.echo(plan_text(planned(chunks, Path(staging), settings), settings))
     return 0
 
 
@@ -148,10 +164,7 @@ def folder_of(root: Path, settings: PushSettings) -> Path:
 def read_manifest(root: Path) -> list[Chunk]:
     """Return the chunks of a run; raise ConfigError unless it is finished and can be read."""
     if not (root / "report.json").exists():
-        raise ConfigError(
-            f"INPUT: {str(root)!r} holds an unfinished run; expected one with a report.json: start"
-            " it again, it goes on"
-        )
+        raise ConfigError(_unfinished(root))
     try:
         lines = (root / MANIFEST).read_bytes().splitlines()
         return [msgspec.json.decode(line, type=Chunk) for line in lines]
@@ -159,17 +172,64 @@ def read_manifest(root: Path) -> list[Chunk]:
         raise ConfigError(f"{root / MANIFEST}: {exc}; expected the manifest of a run") from exc
 
 
-def _chunks(options: PushOptions) -> tuple[Path, list[Chunk]]:
-    """The folder that is pushed, and its chunks."""
-    if _is_run(options):
-        _refuse_feed_flags(options)
-        root = Path(options.inputs[0])
-        return root, read_manifest(root)
-    return _loose(options)
+def _run_folders(options: PushOptions) -> list[Path]:
+    """Return the run folders that are given, in order; none if feed files are given.
+
+    Raises ConfigError for a mixture, and for a folder that is no run where no -o is given.
+    """
+    paths = [Path(name) for name in options.inputs]
+    for path in paths:
+        if not path.exists():
+            raise ConfigError(f"INPUT: {str(path)!r}: no such file or folder; {_EXPECTED_INPUT}")
+    runs = [path for path in paths if (path / MANIFEST).exists()]
+    others = [path for path in paths if path not in runs]
+    if runs and others:
+        raise ConfigError(
+            f"INPUT: {str(others[0])!r}: not the folder of a run, but {str(runs[0])!r} is one;"
+            " expected only folders of runs or only feed files: push them one after the other"
+        )
+    for path in others:
+        if (path / WORK).exists():
+            raise ConfigError(_unfinished(path))
+        if path.is_dir() and options.output is None:
+            raise ConfigError(f"INPUT: {str(path)!r}: no {MANIFEST} in it; {_EXPECTED_INPUT}")
+    if len({path.resolve() for path in runs}) < len(runs):
+        raise ConfigError("INPUT: the same run is given twice; expected each run once")
+    return runs
 
 
-def _is_run(options: PushOptions) -> bool:
-    return len(options.inputs) == 1 and (Path(options.inputs[0]) / MANIFEST).exists()
+def _runs(
+    folders: Sequence[Path], options: PushOptions, settings: PushSettings
+) -> list[tuple[Path, list[Chunk]]]:
+    """Return the chunks of each run; raise ConfigError for what must not be sent."""
+    _refuse_feed_flags(options)
+    runs = [(root, read_manifest(root)) for root in folders]
+    for _, chunks in runs:
+        check_chunks(chunks, settings)
+    if options.several_full is not SeveralFull.EACH:
+        _refuse_several_full(runs)
+    return runs
+
+
+def _refuse_several_full(runs: Sequence[tuple[Path, list[Chunk]]]) -> None:
+    """Raise ConfigError where two runs have a full feed of the same datasource."""
+    full: dict[tuple[str | None, str | None], Path] = {}
+    for root, chunks in runs:
+        for key in {(one.format, one.datasource) for one in chunks if one.feedtype == FULL}:
+            if key in full:
+                raise ConfigError(
+                    f"{root}: a full feed of {key[1]!r}, like {full[key]}; expected one, because"
+                    " the second deletes what the first one brought: push the newer run alone, or"
+                    " send both with --several-full each"
+                )
+            full[key] = root
+
+
+def _unfinished(path: Path) -> str:
+    return (
+        f"INPUT: {str(path)!r}: an unfinished run; expected a finished one: start its conversion"
+        " again to complete it"
+    )
 
 
 def _refuse_feed_flags(options: PushOptions) -> None:
@@ -179,7 +239,10 @@ def _refuse_feed_flags(options: PushOptions) -> None:
         ("-o", options.output),
     ):
         if stated is not None:
-            raise ConfigError(f"{flag}: not for the folder of a run, whose manifest says it all")
+            raise ConfigError(
+                f"{flag}: given with the folder of a run; expected it with feed files only,"
+                " because the manifest of a run states it"
+            )
 
 
 def _loose(options: PushOptions) -> tuple[Path, list[Chunk]]:
@@ -228,11 +291,10 @@ def _files(names: Sequence[str]) -> Iterator[Path]:
     """Yield files as they are given, those of a folder in the order of their names."""
     for name in names:
         path = Path(name)
-        if not path.exists():
-            raise ConfigError(f"INPUT: {name!r} is not there; expected a folder or a feed file")
-        yield from (
-            sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
-        )
+        files = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
+        if not files:
+            raise ConfigError(f"INPUT: {name!r}: a folder without files; {_EXPECTED_INPUT}")
+        yield from files
 
 
 def _taken(chunk: Chunk, root: Path, *, is_new: bool) -> Chunk:

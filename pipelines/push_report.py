@@ -19,7 +19,7 @@ from transforms.sinks.push.outcome import (
     count_of,
 )
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.update_index import is_update
+from transforms.sinks.push.update_index import is_added_update
 
 VERSION = 1
 SAMPLES = 5
@@ -33,6 +33,7 @@ def as_text(pushed: Pushed, *, root: Path, folder: Path) -> str:
     refused = sum(fate.refused for fate in pushed.fates)
     lines = [
         *_table(pushed.fates),
+        *_earlier(pushed),
         *(f"refused   {line}" for line in _refusals(pushed.fates)),
         *(f"notice    {words}: {count:,}" for words, count in sorted(pushed.notices.items())),
         *([f"rejects   {refused:,}, in {root}/rejects/"] if refused else []),
@@ -49,7 +50,9 @@ def as_json(pushed: Pushed) -> dict[str, Any]:
         "target": pushed.target,
         "chunks": pushed.chunks(),
         "records": dict(zip(("accepted", "refused", "left"), _records(pushed.fates), strict=True)),
-        "bytes": sum(fate.bytes for fate in pushed.fates),
+        "earlier_chunks": pushed.earlier_chunks,
+        "bytes": pushed.sent_bytes + pushed.earlier_bytes,
+        "sent_bytes": pushed.sent_bytes,
         "attempts": sum(fate.attempts for fate in pushed.fates),
         "notices": pushed.notices,
         "stopped": pushed.stopped,
@@ -70,6 +73,7 @@ def plan_text(chunks: Sequence[Chunk], settings: PushSettings) -> str:
     for chunk in chunks:
         lanes.setdefault((chunk.format or "", chunk.datasource or ""), []).append(chunk)
     lines = [_lane(*lane, found) for lane, found in lanes.items()]
+    lines = lines or ["chunks    none left: earlier pushes have settled all of them"]
     return "\n".join([*lines, f"target    {settings.appliance.url}", "nothing was sent"])
 
 
@@ -79,9 +83,22 @@ def _lane(format_name: str, datasource: str, chunks: list[Chunk]) -> str:
         for feedtype, count in Counter(chunk.feedtype or format_name for chunk in chunks).items()
     )
     size = sum(chunk.bytes for chunk in chunks)
-    records = sum(map(count_of, chunks))
+    records = sum(count_of(chunk) for chunk in chunks if not is_added_update(chunk))
     name = f"{datasource or format_name}: "
     return f"chunks    {name}{len(chunks):,} ({types}), {records:,} records, {size:,} bytes"
+
+
+def _earlier(pushed: Pushed) -> list[str]:
+    """Say which chunks this push did not send, because an earlier push settled them."""
+    earlier, total = pushed.earlier_chunks, len(pushed.fates)
+    if not earlier:
+        return []
+    if earlier == total:
+        return [
+            f"sent      nothing: an earlier push has settled all {total:,} chunks;"
+            " --replay sends them again"
+        ]
+    return [f"sent      an earlier push has settled {earlier:,} of the {total:,} chunks"]
 
 
 def _table(fates: Sequence[Fate]) -> list[str]:
@@ -97,8 +114,11 @@ def _table(fates: Sequence[Fate]) -> list[str]:
 
 
 def _records(fates: Sequence[Fate]) -> tuple[int, int, int]:
-    """Count records that were accepted, refused and left; an update of indexes is none."""
-    carried = [fate for fate in fates if not is_update(fate.chunk)]
+    """Count records that were accepted, refused and left.
+
+    An update of search indexes that feedferry added is not a record.
+    """
+    carried = [fate for fate in fates if not is_added_update(fate.chunk)]
     return (
         sum(fate.accepted for fate in carried),
         sum(fate.refused for fate in carried),
@@ -121,6 +141,5 @@ def _refusals(fates: Sequence[Fate]) -> list[str]:
 
 
 def _time(pushed: Pushed) -> str:
-    size = sum(fate.bytes for fate in pushed.fates)
     waited = f", {duration(pushed.waited_seconds)} waiting" if pushed.waited_seconds >= 1 else ""
-    return f", {size:,} bytes in {duration(pushed.seconds)}{waited}"
+    return f", {pushed.sent_bytes:,} bytes on the wire in {duration(pushed.seconds)}{waited}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
+import msgspec
 import pytest
 
 from schemas.account import Chunk
@@ -122,3 +123,11 @@ def _record(name: str, action: Action) -> Record:
         return Record(url=url, action=action)
     content = Content(data=f"the text of {name}".encode())
     return Record(url=url, action=action, mimetype="text/plain", content=content)
+
+
+def finished(folder: Path, chunks: Sequence[Chunk]) -> Path:
+    """Make a folder with these chunks that of a finished run; return it."""
+    lines = b"".join(msgspec.json.encode(chunk) + b"\n" for chunk in chunks)
+    (folder / "manifest.jsonl").write_bytes(lines)
+    (folder / "report.json").write_text("{}")
+    return folder

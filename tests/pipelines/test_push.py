@@ -2,30 +2,21 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from pipelines.cli import main
-from schemas.account import Chunk
 from schemas.receipt import Receipt, Settled
 from transforms.sinks.push.receipts import Receipts
-from wires import chunk_of, items_of
+from wires import chunk_of, finished, items_of
 
 NOBODY = ("--to", "http://127.0.0.1:1", "--attempts", "1", "-q", "--progress", "none")
-
-
-def run_of(folder: Path, *chunks: Chunk) -> Path:
-    lines = b"".join(msgspec.json.encode(chunk) + b"\n" for chunk in chunks)
-    (folder / "manifest.jsonl").write_bytes(lines)
-    (folder / "report.json").write_text("{}")
-    return folder
 
 
 def test_a_plan_leaves_out_what_was_accepted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = chunk_of(tmp_path, 1, "ab"), chunk_of(tmp_path, 2, "c")
-    folder = run_of(tmp_path, first, second) / "push" / "127.0.0.1_1"
+    folder = finished(tmp_path, [first, second]) / "push" / "127.0.0.1_1"
     with Receipts(folder, target="http://127.0.0.1:1", run="run") as receipts:
         receipts.add(Receipt(chunk=1, sha256=first.sha256, state=Settled.ACCEPTED))
 
@@ -40,7 +31,7 @@ def test_a_plan_leaves_out_what_was_accepted(
 def test_a_plan_finds_what_the_appliance_cannot_take(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_of(tmp_path, items_of(tmp_path, 1, "a"))
+    finished(tmp_path, [items_of(tmp_path, 1, "a")])
 
     assert main(["push", str(tmp_path), *NOBODY, "--dry-run"]) == 2
     assert capsys.readouterr().err == (

@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
-import msgspec
 import pytest
 
 from ports import kept_port
 from runs import ROOT, chunks, manifest
-from schemas.account import Chunk
 from schemas.delivery import JOURNAL
 from served import BOUND_SECONDS, Served, run, serving, start, stopped, wait_until
-from wires import chunk_of, items_of
+from wires import chunk_of, finished, items_of
 
 HOST = "http://www.example.com"
 FAST = ("--progress", "none", "--backlog-interval", "50ms")
@@ -39,13 +37,6 @@ def folder(tmp_path: Path) -> Path:
 
 
 ALL = [f"{HOST}/{number}{letter}" for number in range(1, 7) for letter in "abc"]
-
-
-def finished(folder: Path, chunks: list[Chunk]) -> Path:
-    lines = b"".join(msgspec.json.encode(chunk) + b"\n" for chunk in chunks)
-    (folder / "manifest.jsonl").write_bytes(lines)
-    (folder / "report.json").write_text("{}")
-    return folder
 
 
 def scenario(folder: Path, text: str) -> tuple[str, str]:

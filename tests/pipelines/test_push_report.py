@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 from pipelines.push_report import as_json, as_text, plan_text
@@ -58,7 +59,7 @@ def test_the_account_of_a_push() -> None:
         "refused   chunks/000001.xml: malformed feed",
         "notice    OK, 'Not found': 2",
         "rejects   4, in out/rejects/",
-        "target    http://gsa.example.com:19900, 5,000 bytes in 1:31, 1:01 waiting",
+        "target    http://gsa.example.com:19900, 5,000 bytes on the wire in 1:31, 1:01 waiting",
         "receipts  out/push/gsa/",
     ]
 
@@ -71,7 +72,7 @@ def test_the_account_of_a_push_without_trouble_is_short() -> None:
         "refused              0           0",
         "left                 0           0",
         "total                1           3",
-        "target    http://gsa.example.com:19900, 3,000 bytes in 0:02",
+        "target    http://gsa.example.com:19900, 3,000 bytes on the wire in 0:02",
         "receipts  out/push/gsa/",
     ]
 
@@ -82,7 +83,9 @@ def test_the_report_of_a_push_as_json() -> None:
         "target": "http://gsa.example.com:19900",
         "chunks": {"accepted": 1, "partly-accepted": 1, "ready": 1, "refused": 1},
         "records": {"accepted": 5, "refused": 4, "left": 3},
+        "earlier_chunks": 0,
         "bytes": 5000,
+        "sent_bytes": 5000,
         "attempts": 6,
         "notices": {"OK, 'Not found'": 2},
         "stopped": "why it stopped",
@@ -118,3 +121,13 @@ def test_a_chunk_whose_records_were_refused_one_by_one_is_not_told_twice() -> No
     shown = as_text(replace(PUSHED, fates=(fate,)), root=Path("out"), folder=Path("out/push"))
     told = [line for line in shown.splitlines() if "chunks/" in line]
     assert told == ["refused   chunks/000001.xml, record 1: no"]
+
+
+def test_the_account_of_a_resumed_push_counts_what_was_sent_before() -> None:
+    pushed = msgspec.structs.replace(PUSHED, earlier_chunks=1, earlier_bytes=2_000)
+    lines = as_text(pushed, root=Path("out"), folder=Path("out/push/gsa")).splitlines()
+
+    assert lines[5] == "sent      an earlier push has settled 1 of the 4 chunks"
+    assert lines[-2] == (
+        "target    http://gsa.example.com:19900, 3,000 bytes on the wire in 1:31, 1:01 waiting"
+    )

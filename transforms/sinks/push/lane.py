@@ -26,6 +26,7 @@ from transforms.sinks.push.pace import Pace
 from transforms.sinks.push.parts import Cutter
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import OnRefusal, PushSettings
+from transforms.sinks.push.update_index import is_added_update
 from transforms.sinks.push.watch import Watch
 from transforms.sinks.push.wire import Wire
 
@@ -219,7 +220,8 @@ class Lanes:
     def _count(self, part: Part, verdict: Verdict, state: Settled) -> None:
         records = _records(part)
         refused = len(verdict.refused) if state is Settled.ACCEPTED else records
-        self.watch.settled(size=part.size, records=records - refused, rejects=refused)
+        accepted = 0 if is_added_update(part.chunk) else records - refused
+        self.watch.settled(size=part.size, records=accepted, rejects=refused)
         with self._lock:
             self._in_a_row = self._in_a_row + refused if refused == records else 0
         if self._in_a_row >= MOST_IN_A_ROW and self.settings.on_refusal is OnRefusal.BISECT:

@@ -48,15 +48,24 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
     """The account of a push: what was pushed by it, or by those that it goes on with.
 
     `stopped` says why it ended before all was settled, and `exit_code` what that means.
+    `earlier_chunks` were settled by earlier pushes, which sent `earlier_bytes`; this push did not
+    send them.
     """
 
     target: str
     fates: tuple[Fate, ...]
+    earlier_chunks: int = 0
+    earlier_bytes: int = 0
     notices: dict[str, int] = {}
     stopped: str | None = None
     exit_code: int = 0
     waited_seconds: float = 0.0
     seconds: float = 0.0
+
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes of the accepted requests of this push."""
+        return sum(fate.bytes for fate in self.fates) - self.earlier_bytes
 
     def chunks(self) -> dict[str, int]:
         """How many chunks are in each state."""

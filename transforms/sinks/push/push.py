@@ -28,6 +28,7 @@ from schemas.errors import (
     TargetError,
     TooManyRejectsError,
 )
+from schemas.record import Action
 from transforms.sinks.push import replies_thunderstone
 from transforms.sinks.push.backlog import Count, Throttle
 from transforms.sinks.push.backoff import Waits
@@ -39,7 +40,7 @@ from transforms.sinks.push.parts import whole
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.sinks.push.replies_gsa import count
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.update_index import is_update, write_update
+from transforms.sinks.push.update_index import is_update, update_document, write_update
 from transforms.sinks.push.watch import Watch
 from transforms.sinks.push.wire import Wire, check
 
@@ -113,6 +114,8 @@ class Pusher:
         return Pushed(
             target=_target(settings),
             fates=found,
+            earlier_chunks=len(known) - len(left),
+            earlier_bytes=sum(fate.bytes for fate in known),
             notices=dict(lanes.notices),
             stopped=None if is_settled else _why(end),
             exit_code=_exit_code(end, found),
@@ -204,8 +207,33 @@ def check_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> None:
             )
 
 
+def planned(chunks: Sequence[Chunk], folder: Path, settings: PushSettings) -> list[Chunk]:
+    """Return the chunks that a push would send now, in order; no file is made.
+
+    The update of Thunderstone's search indexes that the push adds is among them.
+    """
+    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
+    if _adds_update(ordered, settings):
+        size = len(update_document())
+        ordered.append(
+            Chunk(
+                ordinal=_last_ordinal(chunks) + 1,
+                path=UPDATE,
+                bytes=size,
+                sha256="",
+                records={Action.UPDATE_INDEX.value: 1},
+                first_url="",
+                last_url="",
+                source="",
+                span=0,
+                format="thunderstone",
+            )
+        )
+    return unsettled(ordered, folder, replay=settings.replay)
+
+
 def unsettled(chunks: Sequence[Chunk], folder: Path, *, replay: bool) -> list[Chunk]:
-    """Return the chunks that a push would send, by the receipts in a folder."""
+    """Return the chunks that have no final receipt in a folder; all of them for a replay."""
     known = fates(chunks, read_receipts(folder))
     left = [fate.chunk for fate in known if not fate.lets_pass]
     return list(chunks) if replay and not left else left
@@ -259,12 +287,21 @@ def _with_update(chunks: Sequence[Chunk], places: Places, settings: PushSettings
     ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
     if not settings.update_index:
         return [chunk for chunk in ordered if not is_update(chunk)]
-    if settings.appliance.kind is not Kind.RECVDATA or any(map(is_update, ordered[-1:])):
+    if not _adds_update(ordered, settings):
         return ordered
     path = places.folder / UPDATE
-    last = max((chunk.ordinal for chunk in chunks), default=0)
-    update = replace(write_update(path), path=str(path.absolute()), ordinal=last + 1)
-    return [*ordered, update]
+    ordinal = _last_ordinal(chunks) + 1
+    return [*ordered, replace(write_update(path), path=str(path.absolute()), ordinal=ordinal)]
+
+
+def _adds_update(ordered: Sequence[Chunk], settings: PushSettings) -> bool:
+    """Whether a push ends with an update of search indexes that its chunks do not have."""
+    is_thunderstone = settings.update_index and settings.appliance.kind is Kind.RECVDATA
+    return is_thunderstone and not any(map(is_update, ordered[-1:]))
+
+
+def _last_ordinal(chunks: Sequence[Chunk]) -> int:
+    return max((chunk.ordinal for chunk in chunks), default=0)
 
 
 def _lanes(chunks: Sequence[Chunk]) -> list[list[Chunk]]:

@@ -18,13 +18,26 @@ _UPDATE = Action.UPDATE_INDEX
 
 
 def is_update(chunk: Chunk) -> bool:
-    """Whether a chunk only has the search indexes updated."""
+    """Whether a chunk only requests an update of the search indexes."""
     return set(chunk.records) == {_UPDATE.value}
+
+
+def is_added_update(chunk: Chunk) -> bool:
+    """Whether feedferry added the request itself.
+
+    Such a chunk comes from no source, so no account counts it as a record.
+    """
+    return is_update(chunk) and not chunk.source
+
+
+def update_document(options: WriteOptions = _PLAIN) -> bytes:
+    """Return the document that requests an update of the search indexes."""
+    encoder = WRITERS["thunderstone"](options)
+    update = encoder.encode(Record(url="", action=_UPDATE))
+    return encoder.prolog() + encoder.frame([update]) + encoder.epilog()
 
 
 def write_update(path: Path, *, options: WriteOptions = _PLAIN) -> Chunk:
     """Write that document; return its chunk, which has no ordinal yet."""
-    encoder = WRITERS["thunderstone"](options)
-    update = encoder.encode(Record(url="", action=_UPDATE))
-    text = encoder.prolog() + encoder.frame([update]) + encoder.epilog()
-    return replace(write_chunk(path, text), records={_UPDATE.value: 1}, format="thunderstone")
+    chunk = write_chunk(path, update_document(options))
+    return replace(chunk, records={_UPDATE.value: 1}, format="thunderstone")

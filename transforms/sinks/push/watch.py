@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 
 from transforms.sinks.push.outcome import Fate, count_of
+from transforms.sinks.push.update_index import is_added_update
 
 
 class Watch:
@@ -19,7 +20,8 @@ class Watch:
         for fate in fates:
             share = (fate.accepted + fate.refused) / (count_of(fate.chunk) or 1)
             size = int(fate.chunk.bytes * share)
-            self.settled(size=size, records=fate.accepted, rejects=fate.refused)
+            records = 0 if is_added_update(fate.chunk) else fate.accepted
+            self.settled(size=size, records=records, rejects=fate.refused)
 
     def settled(self, *, size: int, records: int, rejects: int) -> None:
         """Count a part of a chunk."""
