@@ -286,7 +286,7 @@ def _crawl(crawl: Crawl) -> bytes:
 
 
 def _anchor(anchor: Anchor) -> bytes:
-    return text_part(anchor.uri) + text_part(anchor.text)
+    return text_part(anchor.uri) + optional_text(anchor.text)
 
 
 def _history(history: History) -> bytes:

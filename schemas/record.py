@@ -79,10 +79,10 @@ class Field(msgspec.Struct, gc=False, frozen=True, forbid_unknown_fields=True):
 
 
 class Anchor(msgspec.Struct, gc=False, frozen=True, forbid_unknown_fields=True):
-    """A link that points at the document, and its text."""
+    """A link that points at the document, and its text, if the source states one."""
 
     uri: str
-    text: str
+    text: str | None
 
 
 class Crawl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -131,7 +131,7 @@ def crawls(*, text: SearchStrategy[str] = TEXTS) -> SearchStrategy[Crawl]:
         no_follow=_flags(),
         no_archive=_flags(),
         display_url=st.none() | urls(),
-        anchors=_tuples(st.builds(Anchor, urls(), text), max_size=2),
+        anchors=_tuples(st.builds(Anchor, urls(), st.none() | text), max_size=2),
     )
 
 

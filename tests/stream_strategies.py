@@ -117,7 +117,7 @@ def _listed(draw: st.DrawFn) -> Record:
 
 
 def _document_hints() -> SearchStrategy[Crawl | None]:
-    anchor = st.builds(Anchor, st.sampled_from(_URLS), hostile_texts())
+    anchor = st.builds(Anchor, st.sampled_from(_URLS), st.none() | hostile_texts())
     hints = st.builds(
         Crawl,
         lock=_flags,
@@ -136,7 +136,8 @@ def _document_extras() -> SearchStrategy[tuple[Extra, ...]]:
     param = st.builds(
         lambda name, value: Extra(f"stream/param/{name}", value), hostile_texts(), hostile_texts()
     )
-    params = st.lists(param, max_size=2).map(tuple)
+    without_value = hostile_texts().map(lambda name: Extra(f"stream/param=/{name}", ""))
+    params = st.lists(param | without_value, max_size=2).map(tuple)
     return st.builds(lambda one, other: one + other, params, unknown_extras())
 
 

@@ -38,8 +38,8 @@ from transforms.adapt._draft import (
     texts_as_metadata,
 )
 from transforms.adapt.target import Adapted, Adapter, Target
-from transforms.formats._command_text import unknown_command
-from transforms.formats._command_write import GROUP, PARAM, STATUS, STATUSES, USERNAME
+from transforms.formats._command_text import PARAMS, unknown_command
+from transforms.formats._command_write import GROUP, STATUS, STATUSES, USERNAME
 from transforms.formats._java_uri import is_uri
 
 _UNHELD_FIELDS = ("size", "visited", "next_check", "overwrite_acls")
@@ -254,13 +254,13 @@ def _keep_commands_and_params(draft: Draft, _target: Target) -> None:
     is_dated = draft.record.modified is not None
     _keep_extras(
         draft,
-        lambda extra: extra.place.startswith(PARAM) or _is_unknown(extra, is_dated=is_dated),
+        lambda extra: extra.place.startswith(PARAMS) or _is_unknown(extra, is_dated=is_dated),
     )
 
 
 def _is_unknown(extra: Extra, *, is_dated: bool) -> bool:
     """Whether it is a command that nobody knows; a date beyond all calendars, if that is all."""
-    if extra.place.startswith(PARAM) or (is_dated and extra.place == _FAR_DATE):
+    if extra.place.startswith(PARAMS) or (is_dated and extra.place == _FAR_DATE):
         return False
     return unknown_command(extra) is not None
 

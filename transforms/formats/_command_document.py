@@ -23,6 +23,7 @@ from schemas.record import (
     Record,
 )
 from transforms.formats._command_arguments import DeployedArguments
+from transforms.formats._command_text import PARAM, PARAM_WITHOUT_VALUE
 from transforms.formats._command_tokens import TRIMMED
 
 LISTER = frozenset(
@@ -211,11 +212,12 @@ class Document:
             raise self._bad_pair(name)
         self.pending = None
         if first == "anchor-uri":
-            self._anchors.append(Anchor(value, argument or ""))
+            self._anchors.append(Anchor(value, argument))
         elif first == "meta-name":
             self._add_meta(Meta(value, _stated(name, argument)))
         else:
-            self._extras.append(Extra(f"stream/param/{value}", _stated(name, argument)))
+            place = PARAM if argument is not None else PARAM_WITHOUT_VALUE
+            self._extras.append(Extra(f"{place}{value}", argument or ""))
 
     def _bad_pair(self, found: str) -> RecordError:
         first = self.pending[0] if self.pending else ""

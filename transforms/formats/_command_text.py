@@ -11,6 +11,17 @@ from transforms.formats._command_tokens import COMMAND_NAMES, DELIMITER_SIZE, FO
 PLACE = "stream/"
 """What the places of extras begin with that are commands nobody knows."""
 
+PARAM = PLACE + "param/"
+"""Place of an extra that holds a `param-name` and its `param-value`; the name comes last."""
+
+PARAM_WITHOUT_VALUE = PLACE + "param=/"
+"""The same for a `param-value` without `=`, which the deployed parser reads as null.
+
+No unknown command has such a place, because `=` ends the name of a command.
+"""
+
+PARAMS = (PARAM, PARAM_WITHOUT_VALUE)
+
 _KNOWN = frozenset(COMMAND_NAMES)
 _SHOWN_CHARS = 80
 

@@ -23,6 +23,8 @@ from schemas.errors import RecordError
 from schemas.record import Action, Anchor, Crawl, Extra, Meta, Record
 from transforms.formats._command_acl import acl_tokens
 from transforms.formats._command_text import (
+    PARAM,
+    PARAM_WITHOUT_VALUE,
     PLACE,
     Separator,
     not_unicode,
@@ -36,7 +38,6 @@ STATUS = PLACE + "authz-status"
 STATUSES = ("PERMIT", "DENY", "INDETERMINATE")
 USERNAME = PLACE + "username"
 GROUP = PLACE + "group"
-PARAM = PLACE + "param/"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_HINTS = Crawl()
@@ -228,6 +229,9 @@ class RetrieverEncoder(CommandEncoder):
                 yield self._token(name, "true" if flag else "false")
 
     def _extra(self, extra: Extra) -> bytes:
+        if extra.place.startswith(PARAM_WITHOUT_VALUE):
+            name = self._token("param-name", extra.place.removeprefix(PARAM_WITHOUT_VALUE))
+            return name + self._token("param-value", None)
         if not extra.place.startswith(PARAM):
             return self._unknown(extra)
         name = self._token("param-name", extra.place.removeprefix(PARAM))
