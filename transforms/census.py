@@ -19,6 +19,7 @@ from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
 from transforms.formats import Found
 from transforms.mentions import DEFAULT_NAMESPACE, Groups, Mentions
+from transforms.values import notices as value_notices
 
 MAX_NAMES = 1000
 """Most names of a kind that are counted one by one."""
@@ -147,6 +148,8 @@ class _Counter:
     def take(self, one: Found) -> None:
         if isinstance(one, Record):
             self._take_record(one)
+            for notice in value_notices(one):
+                _add_coded(self._notices, notice)
         elif isinstance(one, Membership):
             self._count_in_feed(one)
             self._groups.define(one)

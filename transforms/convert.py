@@ -46,6 +46,7 @@ from transforms.normalize import normalize
 from transforms.sinks.files import ChunkFiles, LineFile, RejectFile, whole_file
 from transforms.sources.reading import Reading, Source
 from transforms.sources.seen import SEEN, SeenFile
+from transforms.values import notices as value_notices
 
 UNKNOWN = "UNKNOWN"
 """The action of what could not be understood."""
@@ -166,6 +167,9 @@ class _Passage:
                 or now.source is not before.source
             ):
                 self._enter_feed(one)
+            if one.crawl is not None or one.extras:
+                for notice in value_notices(one):
+                    add_notice(self._account.notices, notice)
             outcomes, losses = self._adapter(normalize(one))
             if losses or len(outcomes) > 1:
                 self._note(one, len(outcomes), losses)

@@ -50,6 +50,41 @@ def groups(here: Path) -> str:
     return "groups.csv"
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        ("--to", "gsa-feed", "--datasource", "web", "--feedtype", "metadata-and-url"),
+        ("--to", "thunderstone"),
+    ],
+    ids=["gsa-feed", "thunderstone"],
+)
+def test_document_ids_without_a_base_url_are_sent_to_no_appliance(
+    ids: str, target: tuple[str, ...]
+) -> None:
+    assert convert(ids, "--from", "lister-stream", *target, "-o", "out") == 1
+    assert report("out")["account"]["reject_codes"] == {"url-not-absolute": 3}
+
+
+def test_values_out_of_range_are_noted_and_lost_by_name(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = gsa_feed(document(1)).replace(b"<record ", b'<record pagerank="7" lock="TRUE" ', 1)
+    put(here / "feed.xml", text)
+
+    assert convert("feed.xml", "--to", "gsa-feed", "-o", "out") == 0
+    account = report("out")["account"]
+    assert {code: noted["count"] for code, noted in account["notices"].items()} == {
+        "lock-value": 1,
+        "pagerank-value": 1,
+    }
+    assert {field: loss["count"] for field, loss in account["losses"].items()} == {
+        "lock": 1,
+        "pagerank": 1,
+    }
+    assert b"pagerank" not in chunks("out")[0]
+    assert "pagerank=7; expected an integer from 68 to 100" in capsys.readouterr().out
+
+
 def test_a_listing_becomes_records_with_urls_of_the_adaptor(ids: str) -> None:
     words = ("--from", "lister-stream", "--strict", "--to", "native", "--base-url", BASE)
     code = convert(ids, *words, "-o", "out")

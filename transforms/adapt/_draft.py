@@ -8,13 +8,15 @@ from msgspec.structs import asdict, replace
 
 from schemas.errors import RecordError
 from schemas.loss import Loss
-from schemas.record import Action, Authmethod, Content, Crawl, Field, Meta, Record
+from schemas.record import Action, Authmethod, Content, Crawl, Extra, Field, Meta, Record
 from schemas.reject import Filtered, reject_record
 from transforms.adapt.target import Adapted, Target
+from transforms.values import doubtful_extra, doubtful_ranks, is_absolute
 
 PLAIN_TEXT = "text/plain"
 HINTS = Crawl.__struct_fields__
 _NO_HINTS = Crawl()
+_OF_DOCUMENTS = frozenset({Action.ADD, Action.UPDATE, Action.DELETE})
 
 
 class Draft:
@@ -108,9 +110,56 @@ def lose_extras(draft: Draft, held: tuple[str, ...]) -> None:
         return
     kept = tuple(extra for extra in extras if extra.place.startswith(held))
     if len(kept) < len(extras):
-        lost = (extra.place for extra in extras if not extra.place.startswith(held))
-        draft.lose("extras", ", ".join(lost))
+        lost = tuple(extra for extra in extras if not extra.place.startswith(held))
+        lose_each_extra(draft, lost)
         draft.change(extras=kept)
+
+
+def lose_each_extra(draft: Draft, lost: tuple[Extra, ...]) -> None:
+    """Count extras as lost: unreadable values under the name of their field, the others together.
+
+    The caller drops them from the record.
+    """
+    others = []
+    for extra in lost:
+        value = doubtful_extra(draft.record, extra)
+        if value is None:
+            others.append(extra.place)
+            continue
+        draft.lose(value.loss, value.detail)
+        is_lost = any(loss.field == "acl" for loss in draft.losses)
+        if value.loss == "authmethod" and draft.record.acl is None and not is_lost:
+            draft.lose("acl", f"none, but an unknown authmethod {value.found}")
+    if others:
+        draft.lose("extras", ", ".join(others))
+
+
+def lose_doubtful_values(draft: Draft) -> None:
+    """Drop values that the specification does not allow, each a loss under its own name."""
+    record = draft.record
+    lost = tuple(extra for extra in record.extras if doubtful_extra(record, extra))
+    if lost:
+        lose_each_extra(draft, lost)
+        draft.change(extras=tuple(extra for extra in record.extras if extra not in lost))
+    ranks = tuple(doubtful_ranks(record))
+    if ranks and record.crawl is not None:
+        for value in ranks:
+            draft.lose(value.loss, value.detail)
+        crawl = replace(record.crawl, **{value.loss: None for value in ranks})
+        draft.change(crawl=None if crawl == _NO_HINTS else crawl)
+
+
+def require_absolute_url(record: Record) -> None:
+    """Raise RecordError unless the URL of a document is absolute, as every appliance needs it.
+
+    A deletion by pattern and an update of the indexes have no URL of a document.
+    """
+    if record.action in _OF_DOCUMENTS and not is_absolute(record.url):
+        raise RecordError(
+            "url-not-absolute",
+            f"url={record.url!r}; expected an absolute URL, as in http://host/path: --base-url"
+            " completes document ids and paths",
+        )
 
 
 def lose_acl(draft: Draft) -> None:

@@ -31,6 +31,7 @@ from transforms.adapt._draft import (
     left_out,
     lose_acl,
     lose_content,
+    lose_each_extra,
     lose_fields,
     lose_hints,
     lose_history,
@@ -267,9 +268,9 @@ def _is_unknown(extra: Extra, *, is_dated: bool) -> bool:
 
 def _keep_extras(draft: Draft, is_held: Callable[[Extra], bool]) -> None:
     extras = draft.record.extras
-    lost = [extra.place for extra in extras if not is_held(extra)]
+    lost = tuple(extra for extra in extras if not is_held(extra))
     if lost:
-        draft.lose("extras", ", ".join(lost))
+        lose_each_extra(draft, lost)
         draft.change(extras=tuple(extra for extra in extras if is_held(extra)))
 
 

@@ -24,17 +24,20 @@ from transforms.adapt._draft import (
     is_alone,
     is_deletion,
     lose_content,
+    lose_doubtful_values,
     lose_extras,
     lose_fields,
     lose_hints,
     lose_history,
     rejected,
+    require_absolute_url,
     texts_as_metadata,
     texts_of,
 )
 from transforms.adapt._gsa_feed_5 import FIRST_RULES, LAST_RULES
 from transforms.adapt.target import Adapted, Adapter, Outcome, Target
 from transforms.extensions import ARCHIVES, type_of_name
+from transforms.values import FEEDRANKS, PAGERANKS, is_absolute
 
 IGNORED_MIMETYPE = "text/plain"
 """The DTD requires a mimetype where the appliance ignores it; deployed connectors write this."""
@@ -64,12 +67,18 @@ def adapter(target: Target) -> Adapter:
     only_urls = target.datasource == "web"
 
     def adapt(record: Record) -> Adapted:
+        if not is_absolute(record.url):
+            return _adapt_or_reject(record)
         if holds(record) and not (only_urls and record.metadata):
             return (_typed(record),), ()
         restated = _restated(record)
         if restated is not record and holds(restated) and not only_urls:
             return (_typed(restated),), ()
+        return _adapt_or_reject(record)
+
+    def _adapt_or_reject(record: Record) -> Adapted:
         try:
+            require_absolute_url(record)
             return _adapt(record)
         except RecordError as exc:
             return rejected(record, exc)
@@ -196,6 +205,10 @@ def _is_plain(record: Record) -> bool:
 
 
 def _has_held_hints(crawl: Crawl) -> bool:
+    if crawl.pagerank is not None and crawl.pagerank not in PAGERANKS:
+        return False
+    if crawl.feedrank is not None and crawl.feedrank not in FEEDRANKS:
+        return False
     return all(getattr(crawl, name) in (None, ()) for name in _REWORKED)
 
 
@@ -301,6 +314,7 @@ def _lose_unheld(draft: Draft, _target: Target) -> None:
     lose_fields(draft, _UNHELD_FIELDS)
     lose_hints(draft, _UNHELD_HINTS)
     lose_history(draft)
+    lose_doubtful_values(draft)
     lose_extras(draft, _HELD_PLACES)
 
 

@@ -24,6 +24,7 @@ from transforms.adapt._draft import (
     lose_hints,
     lose_protection,
     rejected,
+    require_absolute_url,
 )
 from transforms.adapt.target import Adapted, Adapter, Target
 
@@ -70,6 +71,7 @@ def adapter(target: Target) -> Adapter:
 
 
 def _refuse(record: Record, target: Target) -> None:
+    require_absolute_url(record)
     if record.action is Action.DELETE_PATTERN:
         if not target.wide_deletes and is_wide(record.url):
             raise RecordError(

@@ -1,0 +1,223 @@
+"""Attribute values outside of what the specifications allow: kept, noted, and never sent on."""
+
+import io
+import random
+from importlib.resources import files
+
+import pytest
+from lxml import etree
+
+from schemas.feed import Feed
+from schemas.loss import Loss
+from schemas.record import Action, Content, Crawl, Extra, Provenance, Record
+from schemas.reject import Reject
+from schemas.span import Span
+from transforms.adapt import Target, adapt
+from transforms.formats import READERS, WRITERS, ReadOptions, WriteOptions
+from transforms.values import is_absolute, notices
+
+URL = "http://www.example.com/a"
+CONTENT_FEED = Target(format="gsa-feed", datasource="wiki", feedtype="incremental")
+OLD_FEED = Target(format="gsa-feed", datasource="wiki", feedtype="incremental", dialect="5.0")
+WEB_FEED = Target(format="gsa-feed", datasource="web", feedtype="metadata-and-url")
+THUNDERSTONE = Target(format="thunderstone")
+APPLIANCES = (CONTENT_FEED, OLD_FEED, WEB_FEED, THUNDERSTONE)
+
+
+def read_record(attributes: str) -> Record:
+    """Read a record with these attributes from a content feed."""
+    text = (
+        "<gsafeed><header><datasource>wiki</datasource><feedtype>incremental</feedtype></header>"
+        f'<group><record url="{URL}" mimetype="text/plain" {attributes}>'
+        "<content>text</content></record></group></gsafeed>"
+    )
+    stream = io.BytesIO(text.encode())
+    [record] = READERS["gsa-feed"](stream, span=Span(source="feed.xml"), options=ReadOptions())
+    assert isinstance(record, Record)
+    return record
+
+
+@pytest.mark.parametrize(
+    ("attributes", "code", "detail"),
+    [
+        ('pagerank="67"', "pagerank-value", "pagerank=67; expected an integer from 68 to 100"),
+        ('pagerank="999"', "pagerank-value", "pagerank=999; expected an integer from 68 to 100"),
+        (
+            'pagerank="high"',
+            "pagerank-value",
+            "record/@pagerank='high'; expected an integer from 68 to 100",
+        ),
+        ('feedrank="0"', "feedrank-value", "feedrank=0; expected an integer from 1 to 100"),
+        ('feedrank="101"', "feedrank-value", "feedrank=101; expected an integer from 1 to 100"),
+        ('lock="TRUE"', "lock-value", "record/@lock='TRUE'; expected true or false"),
+        (
+            'last-modified="soon"',
+            "modified-value",
+            "record/@last-modified='soon'; expected a date",
+        ),
+        (
+            'authmethod="kerberos"',
+            "authmethod-value",
+            "record/@authmethod='kerberos'; expected none, httpbasic, ntlm, httpsso or negotiate",
+        ),
+        ('scoring="best"', "scoring-value", "record/@scoring='best'; expected content or web"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_kept_and_noted(
+    attributes: str, code: str, detail: str
+) -> None:
+    [notice] = notices(read_record(attributes))
+    assert (notice.code, notice.detail) == (code, f"{detail}; kept as it is")
+    assert notice.message.startswith("feed.xml (byte ")
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        *('pagerank="68"', 'pagerank="100"', 'feedrank="1"', 'feedrank="100"', 'lock="true"'),
+        *('last-modified="Tue, 15 Nov 1994 12:45:26 GMT"', 'authmethod="ntlm"', 'unknown="1"'),
+    ],
+)
+def test_a_value_that_is_allowed_is_not_noted(attributes: str) -> None:
+    assert list(notices(read_record(attributes))) == []
+
+
+@pytest.mark.parametrize("target", [CONTENT_FEED, OLD_FEED, THUNDERSTONE])
+@pytest.mark.parametrize(
+    ("attributes", "field"),
+    [
+        ('pagerank="67"', "pagerank"),
+        ('pagerank="high"', "pagerank"),
+        ('feedrank="101"', "feedrank"),
+        ('lock="TRUE"', "lock"),
+        ('crawl-once="1"', "crawl-once"),
+        ('last-modified="soon"', "modified"),
+        ('scoring="best"', "scoring"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_a_loss_of_its_field(
+    target: Target, attributes: str, field: str
+) -> None:
+    [adapted], losses = adapt(read_record(attributes), target)
+
+    assert isinstance(adapted, Record)
+    assert [loss.field for loss in losses] == [field]
+    assert (adapted.crawl, adapted.extras) == (None, ())
+
+
+@pytest.mark.parametrize("target", [CONTENT_FEED, OLD_FEED, THUNDERSTONE])
+def test_an_unknown_authmethod_is_a_loss_of_protection(target: Target) -> None:
+    _, losses = adapt(read_record('authmethod="kerberos"'), target)
+    assert sorted(loss.field for loss in losses) == ["acl", "authmethod"]
+
+
+def test_an_item_that_states_a_date_twice_has_no_doubtful_date() -> None:
+    text = (
+        f"<ThunderstoneReplication><Item><Type>I</Type><Url>{URL}</Url><Body>a</Body>"
+        "<Modified>2005-10-25 15:25:18</Modified><Modified>2006-10-25 15:25:18</Modified></Item>"
+        f"<Item><Type>I</Type><Url>{URL}</Url><Body>a</Body><Modified>soon</Modified></Item>"
+        "</ThunderstoneReplication>"
+    )
+    found = list(READERS["thunderstone"](io.BytesIO(text.encode()), span=Span(), options=_OPTIONS))
+    first, second = (one for one in found if isinstance(one, Record))
+
+    assert [notice.code for notice in notices(first)] == []
+    assert [notice.code for notice in notices(second)] == ["modified-value"]
+
+
+_OPTIONS = ReadOptions(zone="UTC")
+
+
+@pytest.mark.parametrize("target", APPLIANCES)
+@pytest.mark.parametrize("action", [Action.ADD, Action.UPDATE, Action.DELETE])
+@pytest.mark.parametrize("url", ["doc1", "/a/b", "//www.example.com/a", "www.example.com/a", "a:b"])
+def test_no_appliance_is_sent_a_url_that_is_not_absolute(
+    target: Target, action: Action, url: str
+) -> None:
+    record = Record(url=url, action=action, mimetype="text/plain", content=Content(b"text"))
+    [reject], losses = adapt(record, target)
+
+    assert isinstance(reject, Reject)
+    assert (reject.code, losses) == ("url-not-absolute", ())
+    assert reject.message.endswith(
+        f"url={url!r}; expected an absolute URL, as in http://host/path: --base-url completes"
+        " document ids and paths"
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a/",
+        "HTTPS://a",
+        "googleconnector://wiki.localhost/doc?docid=1",
+        "file:///a",
+        "smb://a/b",
+    ],
+)
+def test_urls_of_any_scheme_are_absolute(url: str) -> None:
+    assert is_absolute(url)
+
+
+_RANKS = ("-1", "0", "1", "67", "68", "100", "101", "99999", "", " 70 ", "high")
+_BOOLEANS = ("true", "false", "TRUE", "1", "")
+_ATTRIBUTES = {
+    "pagerank": _RANKS,
+    "feedrank": _RANKS,
+    "lock": _BOOLEANS,
+    "crawl-immediately": _BOOLEANS,
+    "crawl-once": _BOOLEANS,
+    "authmethod": ("none", "httpbasic", "ntlm", "httpsso", "negotiate", "NTLM", "kerberos", ""),
+    "scoring": ("content", "web", "Web", ""),
+    "last-modified": ("Tue, 15 Nov 1994 12:45:26 GMT", "1994-11-15", "soon", ""),
+}
+
+
+@pytest.mark.parametrize(("target", "dialect"), [(CONTENT_FEED, "7"), (OLD_FEED, "5")])
+def test_what_is_written_is_valid_by_the_dtd_and_in_range(target: Target, dialect: str) -> None:
+    with files("schemas").joinpath(f"gsafeed-{dialect}.dtd").open("rb") as stream:
+        dtd = etree.DTD(stream)
+    feed = Feed(datasource="wiki", feedtype="incremental")
+    encoder = WRITERS["gsa-feed"](WriteOptions(feed=feed, dialect=target.dialect))
+    random_choice = random.Random(0)
+    written = []
+    for _ in range(1000):
+        names = random_choice.sample(sorted(_ATTRIBUTES), 3)
+        stated = {name: random_choice.choice(_ATTRIBUTES[name]) for name in names}
+        text = " ".join(f'{name}="{value}"' for name, value in stated.items())
+        [record], _ = adapt(read_record(text), target)
+        assert isinstance(record, Record)
+        written.append(encoder.encode(record))
+    root = etree.fromstring(encoder.prolog() + encoder.frame(written) + encoder.epilog())
+
+    dtd.validate(root)
+    assert list(dtd.error_log) == []
+    assert {int(rank) for rank in root.xpath("//@pagerank")} <= set(range(68, 101))
+    assert {int(rank) for rank in root.xpath("//@feedrank")} <= set(range(1, 101))
+    assert not any("soon" in date or date == "" for date in root.xpath("//@last-modified"))
+
+
+def test_a_record_without_doubtful_values_has_no_notices() -> None:
+    record = Record(
+        url=URL,
+        action=Action.ADD,
+        crawl=Crawl(pagerank=96),
+        extras=(Extra("record/@unknown", "1"),),
+        provenance=Provenance(source="feed.xml"),
+    )
+    assert list(notices(record)) == []
+    assert adapt(record, Target(format="avro")) == ((record,), ())
+
+
+def test_a_group_passes_its_doubtful_rank_on() -> None:
+    text = (
+        "<gsafeed><header><datasource>wiki</datasource><feedtype>incremental</feedtype></header>"
+        f'<group pagerank="10"><record url="{URL}" mimetype="text/plain">'
+        "<content>text</content></record></group></gsafeed>"
+    )
+    [record] = READERS["gsa-feed"](io.BytesIO(text.encode()), span=Span(), options=ReadOptions())
+    assert isinstance(record, Record)
+    [loss] = adapt(record, CONTENT_FEED)[1]
+    assert loss == Loss(
+        field="pagerank", url=URL, detail="pagerank=10; expected an integer from 68 to 100"
+    )
