@@ -4,11 +4,13 @@ In `Mode.STRICT` whatever the deployed parser throws at is a FormatError. In `Mo
 the document that it stands in, as a Reject, or it is mended, as a Notice says.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 from msgspec.structs import replace
 
+from schemas.defect import DEFECT, record_error
 from schemas.errors import FormatError, RecordError, UnavailableError
 from schemas.notice import Notice
 from schemas.record import Provenance, Record
@@ -29,6 +31,9 @@ from transforms.formats._options import Mode, NotFound, ReadOptions
 
 Outcome = Record | Reject | Filtered | Notice
 _TOO_LARGE = "content-too-large"
+_NOT_OF_THE_STREAM = (_TOO_LARGE, DEFECT)
+"""Codes that the deployed parser knows nothing of: rejects in either mode."""
+
 # `id-list` never comes here but with an argument, which the deployed parser does not know.
 _KNOWN = frozenset(COMMAND_NAMES) - {"id-list"}
 
@@ -79,7 +84,7 @@ class DocumentReader:
             self._begin_document(command)
         else:
             self._offset = command.offset
-            self._take(command)
+            self._take_or_refuse(command)
         if command.is_mended:
             self._note("overlap", OVERLAP)
         yield from self._flush()
@@ -95,9 +100,10 @@ class DocumentReader:
                 raise trouble
             document.end()
             outcome: Outcome = self._outcome(document)
-        except RecordError as exc:
-            self._raise_if_strict(exc)
-            outcome = self._reject(exc, document, end)
+        except Exception as exc:
+            error = record_error(exc)
+            self._raise_if_strict(error)
+            outcome = self._reject(error, document, end)
         self.tokens.forget()
         yield from self._flush()
         yield outcome
@@ -124,6 +130,14 @@ class DocumentReader:
             is_listed=self._kind.is_listed,
             keeps_all=not self._is_strict,
         )
+
+    def _take_or_refuse(self, command: Command) -> None:
+        try:
+            self._take(command)
+        except Exception as exc:
+            self._refuse(record_error(exc), command)
+            if command.name == "content":  # what follows is not to be read as commands
+                deque(self.tokens.rest(), maxlen=0)
 
     def _take(self, command: Command) -> None:
         name = self._meant(command)
@@ -213,7 +227,7 @@ class DocumentReader:
 
     def _refuse(self, exc: RecordError, command: Command) -> None:
         """Spoil the document that a command stands in, or set aside the command by itself."""
-        if self._document or self._is_strict:
+        if self._document or (self._is_strict and exc.code != DEFECT):
             self._spoil(exc)
             return
         self._begin = command.offset
@@ -226,7 +240,7 @@ class DocumentReader:
         self._trouble = self._trouble or exc
 
     def _raise_if_strict(self, exc: RecordError) -> None:
-        if self._is_strict and exc.code != _TOO_LARGE:
+        if self._is_strict and exc.code not in _NOT_OF_THE_STREAM:
             where = f"{self._span.source} (byte {self._offset})"
             raise FormatError(f"{where}: {exc.reason}") from exc
 
@@ -255,7 +269,8 @@ class DocumentReader:
         reject = reject_bytes(exc, span=self._span, place=place, data=self.tokens.marked(end))
         if document is None:
             return reject
-        url = self.url_of(document.docid) if document.docid else None
+        is_named = document.docid and exc.code != DEFECT  # to make the url may be what failed
+        url = self.url_of(document.docid) if is_named else None
         return replace(reject, url=url, action="ADD")
 
     def _note(self, code: str, detail: str) -> None:

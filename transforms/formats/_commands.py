@@ -7,6 +7,7 @@ an id, whatever it looks like, up to an empty token. What follows a list concern
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from schemas.defect import record_error
 from schemas.errors import RecordError, UnavailableError
 from schemas.span import Span
 from transforms.formats._command_tokens import Tokens, decode
@@ -69,8 +70,8 @@ class Commands:
         trouble = None
         try:
             text = decode(token)
-        except RecordError as exc:
-            text, trouble = token.decode(errors="replace"), exc
+        except Exception as exc:
+            text, trouble = token.decode(errors="replace"), record_error(exc)
         is_mended = self._tokens.is_mended
         if self.in_list:
             return Command("id", None if trouble else text, token, offset, trouble, is_mended)

@@ -13,6 +13,7 @@ from typing import IO, Generic, NamedTuple, TypeVar
 import msgspec
 from lxml import etree
 
+from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.membership import Membership
 from schemas.record import Record
@@ -73,7 +74,7 @@ def read_units(
         grammar.vocabulary,
         span,
         max_unit_bytes=2 * options.max_content_bytes + (16 << 20),
-        bulk=grammar.bulk,
+        bulk=grammar.bulk and _without_defects(grammar.bulk),
     )
     units = _Units(grammar, scanner, span)
     quick = grammar.quick or _never
@@ -84,8 +85,8 @@ def read_units(
             continue
         try:
             one: One | Reject | None = quick(unit)
-        except RecordError as exc:
-            one = units.reject(unit, exc)
+        except Exception as exc:
+            one = units.reject(unit, record_error(exc))
         if one is not None:
             if units.waiting:
                 yield from units.flush()
@@ -132,6 +133,19 @@ def parse_markup(markup: bytes) -> etree._Element:
         raise _malformed(exc) from exc
 
 
+def _without_defects(bulk: Bulk) -> Bulk:
+    """Return `bulk`, but with None where it fails: then its units are read one by one."""
+
+    def take(run: bytes, offset: int, line: int, context: Context) -> list[Record] | None:
+        try:
+            return bulk(run, offset, line, context)
+        except Exception as exc:
+            record_error(exc)
+            return None
+
+    return take
+
+
 def _never(unit: Unit) -> None:
     """For a format whose units are all parsed."""
 
@@ -160,11 +174,11 @@ class _Units(Generic[One]):
             yield from self._read(list(units))
 
     def _read(self, units: list[Unit]) -> Iterator[One | Reject]:
-        texts, payloads = zip(*map(self._lighten, units), strict=True)
         try:
+            texts, payloads = zip(*map(self._lighten, units), strict=True)
             elements = self._parse(units[0].context, texts)
-        except etree.XMLSyntaxError as exc:
-            yield from self._apart(units, exc)
+        except Exception as exc:
+            yield from self._apart(units, _refusal(exc))
             return
         for parsed in map(Parsed, elements, units, payloads):
             yield self._build(parsed)
@@ -199,7 +213,10 @@ class _Units(Generic[One]):
         return len(element.findall(name)) == 1 == sum(1 for _ in element.iter(name))
 
     def _whole(self, parsed: Parsed) -> Parsed:
-        [element] = self._parse(parsed.unit.context, (parsed.unit.text,))
+        try:
+            [element] = self._parse(parsed.unit.context, (parsed.unit.text,))
+        except etree.XMLSyntaxError as exc:  # the payload was not parsed before
+            raise _malformed(exc) from exc
         return Parsed(element, parsed.unit, None)
 
     def _open(self, root: bytes) -> bytes:
@@ -208,10 +225,10 @@ class _Units(Generic[One]):
     def _shut(self) -> bytes:
         return f"</{self._grammar.vocabulary.root}>".encode()
 
-    def _apart(self, units: list[Unit], exc: etree.XMLSyntaxError) -> Iterator[One | Reject]:
-        """Halve the batch until the units that are not well-formed stand alone."""
+    def _apart(self, units: list[Unit], exc: RecordError) -> Iterator[One | Reject]:
+        """Halve the batch until each unit that cannot be parsed is alone."""
         if len(units) == 1:
-            yield self.reject(units[0], _malformed(exc))
+            yield self.reject(units[0], exc)
             return
         middle = len(units) // 2
         yield from self._read(units[:middle])
@@ -224,8 +241,8 @@ class _Units(Generic[One]):
             if parsed.payload is not None and not self._is_only(parsed.element):
                 parsed = self._whole(parsed)
             return self._grammar.build(parsed)
-        except RecordError as exc:
-            return self.reject(parsed.unit, exc)
+        except Exception as exc:
+            return self.reject(parsed.unit, record_error(exc))
 
     def reject(self, unit: Unit, exc: RecordError) -> Reject:
         text = self._scanner.original(unit.text)
@@ -270,6 +287,10 @@ def _wrapper(root: bytes, name: str, prefixes: tuple[tuple[str, str], ...]) -> b
         if f"xmlns:{prefix}".encode() not in root
     )
     return _DEFAULT_NAMESPACE.sub(b" ", root)[:-1] + missing.encode() + b">"
+
+
+def _refusal(exc: Exception) -> RecordError:
+    return _malformed(exc) if isinstance(exc, etree.XMLSyntaxError) else record_error(exc)
 
 
 def _malformed(exc: etree.XMLSyntaxError) -> RecordError:

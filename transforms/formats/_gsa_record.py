@@ -128,10 +128,10 @@ class Builder:
 
     def _enter(self, context: Context) -> Around:
         if context is not self._context:
-            self._context = context
             self._around = self._as_posted(around_of(context))
             self._is_ranked = self._around.pagerank or self._around.feedrank
             self._is_web = is_web(self._around.datasource, self._around.feedtype)
+            self._context = context  # last: if this fails, the next record must not skip it
         return self._around
 
     def _as_posted(self, around: Around) -> Around:

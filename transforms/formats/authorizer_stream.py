@@ -16,6 +16,7 @@ from typing import IO
 
 from msgspec.structs import replace
 
+from schemas.defect import DEFECT, record_error
 from schemas.errors import FormatError, RecordError
 from schemas.notice import Notice
 from schemas.record import Action, Extra, Provenance, Record
@@ -95,10 +96,11 @@ class _Answers:
     def _take(self, command: Command) -> Iterator[Notice | Reject]:
         try:
             yield from self._answer(command)
-        except RecordError as exc:
-            if self._is_strict:
-                raise self._refused(exc, command) from exc
-            yield self._reject(exc, command)
+        except Exception as exc:
+            error = record_error(exc)
+            if self._is_strict and error.code != DEFECT:
+                raise self._refused(error, command) from exc
+            yield self._reject(error, command)
         if command.is_mended:
             yield self._notice("overlap", OVERLAP, command)
 
@@ -128,10 +130,11 @@ class _Answers:
             raise trouble
         docid = _stated(command)
         place = Provenance(source=self._span.source, span=self._span.ordinal, offset=command.offset)
-        self._question = (self._asker, docid)
-        self._answers[self._question] = Record(
+        question = (self._asker, docid)
+        self._answers[question] = Record(
             url=self._url_of(docid), action=Action.UPDATE, extras=self._asker, provenance=place
         )
+        self._question = question  # last: an id without a record takes no status
 
     def _begin_nameless(self, command: Command) -> Iterator[Notice]:
         """The deployed parser minds an id without an argument only where it is the last one."""
@@ -178,7 +181,8 @@ class _Answers:
 
     def _reject(self, exc: RecordError, command: Command) -> Reject:
         place = Place(command.offset, len(command.token))
-        url = None if command.argument is None else self._url_of(command.argument)
+        is_named = command.argument is not None and exc.code != DEFECT
+        url = self._url_of(command.argument or "") if is_named else None
         kept = command.token[:KEPT_BYTES]
         return reject_bytes(exc, span=self._span, place=place, data=kept, url=url)
 

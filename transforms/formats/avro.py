@@ -16,9 +16,11 @@ import io
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple
 
+import fastavro
 import msgspec
 
 from schemas import avro, avro_membership
+from schemas.defect import DEFECT, record_error
 from schemas.errors import FormatError, RecordError
 from schemas.membership import Membership
 from schemas.record import Record
@@ -220,7 +222,8 @@ class _BlockReader:
             stream = io.BytesIO(datums)
             for _ in range(block.records):
                 self._decode_next(stream)
-        except RecordError:
+        except Exception as exc:
+            record_error(exc)
             return False
         return stream.tell() == len(datums)
 
@@ -233,23 +236,40 @@ class _BlockReader:
     def _records(self, block: _Block) -> Iterator[Record | Membership | Reject]:
         try:
             datums = self._unpack(block)
-        except RecordError as exc:
-            yield self._reject(exc, block.packed, (block.offset, len(block.packed)))
+        except Exception as exc:
+            place = (block.offset, len(block.packed))
+            yield self._reject(record_error(exc), block.packed, place)
             return
         stream = io.BytesIO(datums)
         for _ in range(block.records):
             at = stream.tell()
             try:
                 record = self._decode_next(stream)
-            except RecordError as exc:
-                yield self._reject(exc, datums[at:], _place(block, datums, at, len(datums)))
-                return
-            yield self._admit(record, _place(block, datums, at, stream.tell()))
+            except Exception as exc:
+                error = record_error(exc)
+                end = self._skip_datum(stream, at) if error.code == DEFECT else len(datums)
+                yield self._reject(error, datums[at:end], _place(block, datums, at, end))
+                if end == len(datums):
+                    return
+                continue
+            end = stream.tell()
+            yield self._admit(record, datums[at:end], _place(block, datums, at, end))
         at = stream.tell()
         if at < len(datums):
             found = f"{len(datums) - at} bytes behind {block.records} records; expected none"
             place = _place(block, datums, at, len(datums))
             yield self._reject(RecordError("bad-block", found), datums[at:], place)
+
+    def _skip_datum(self, stream: io.BytesIO, at: int) -> int:
+        """Skip the datum that begins at `at`, without our own code; return where it ends."""
+        stream.seek(at)
+        try:
+            schema = self._container.written or avro.schema(self._container.kind)
+            fastavro.schemaless_reader(stream, schema, None)
+        except Exception as exc:
+            record_error(exc)
+            stream.seek(0, io.SEEK_END)
+        return stream.tell()
 
     def _unpack(self, block: _Block) -> bytes:
         return unpack(self._container.codec, block.packed, max_bytes=MAX_BLOCK_BYTES)
@@ -264,13 +284,15 @@ class _BlockReader:
         self._resolved = True
         return record
 
-    def _admit(self, record: Record | Membership, place: _Place) -> Record | Membership | Reject:
+    def _admit(
+        self, record: Record | Membership, datum: bytes, place: _Place
+    ) -> Record | Membership | Reject:
         if isinstance(record, Membership):
             return record
         try:
             return admit(record, max_content_bytes=self._options.max_content_bytes)
-        except RecordError as exc:
-            reject = self._reject(exc, avro.encode(record), place)
+        except Exception as exc:
+            reject = self._reject(record_error(exc), datum, place)
         return msgspec.structs.replace(reject, url=record.url, action=record.action.value)
 
     def _reject(self, exc: RecordError, found: bytes, place: _Place) -> Reject:

@@ -31,6 +31,7 @@ from typing import IO, NamedTuple
 import msgspec
 
 from schemas.acl import Scope
+from schemas.defect import record_error
 from schemas.errors import FormatError, RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Provenance
@@ -76,9 +77,12 @@ def read(
     for row in _Rows(stream, span).rows():
         try:
             groups.add(row)
-        except RecordError as exc:
+        except Exception as exc:
+            error = record_error(exc)
+            if not groups.is_begun:  # without the columns, no row can be understood
+                raise
             groups.spoil(row)
-            yield _reject(row, exc, span, groups.name_of(row))
+            yield _reject(row, error, span, groups.name_of(row))
     yield from groups.memberships()
 
 
@@ -183,6 +187,11 @@ class _Groups:
         self._spoiled: dict[_Key | str, int] = {}  # a name alone is that of any namespace
         self._members = 0
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether the columns are known."""
+        return bool(self._columns)
+
     def add(self, row: _Row) -> None:
         """Take one row; raise RecordError for one that is refused."""
         if not self._columns and self._begin(row):
@@ -208,9 +217,22 @@ class _Groups:
     def memberships(self) -> Iterator[Membership | Reject]:
         """Yield a membership for each group, or its reject."""
         for key, group in self._groups.items():
-            membership = self._membership(key, group)
-            lines = [self._spoiled[one] for one in (key, key[0]) if one in self._spoiled]
-            yield self._refused(membership, group, line=min(lines)) if lines else membership
+            try:
+                outcome = self._outcome(key, group)
+            except Exception as exc:
+                outcome = self._reject(key, group, record_error(exc))
+            yield outcome
+
+    def _outcome(self, key: _Key, group: _Group) -> Membership | Reject:
+        membership = self._membership(key, group)
+        lines = [self._spoiled[one] for one in (key, key[0]) if one in self._spoiled]
+        return self._refused(membership, group, line=min(lines)) if lines else membership
+
+    def _reject(self, key: _Key, group: _Group, exc: RecordError) -> Reject:
+        """The reject of a group, without its rows: they may be anywhere in the table."""
+        number, offset = group.first
+        place = Place(offset, group.length, number)
+        return reject_bytes(exc, span=self._span, place=place, data=b"", url=key[0])
 
     def _named(self, row: _Row) -> Iterator[_Key | str]:
         named = self._values(row) if _is_whole(row) and len(row.values) in self._widths else {}

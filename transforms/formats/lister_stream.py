@@ -11,6 +11,7 @@ documentation's own example has. Unknown commands as Extras.
 from collections.abc import Iterable, Iterator
 from typing import IO
 
+from schemas.defect import record_error
 from schemas.record import Record
 from schemas.span import Span
 from transforms.formats._command_document import LISTER
@@ -84,18 +85,27 @@ class _Listing:
         self._reader.commands.in_list = in_list(context)
         self._tokens.separate(delimiter_of(context))
 
-    def _stretches(self, express: Express) -> Iterator[Iterator[Found]]:
+    def _stretches(self, express: Express) -> Iterator[Iterable[Found]]:
         """Yield the records of each stretch that is of the usual shape, and what is before it."""
         while stretch := self._stretch():
             offset = self._tokens.offset
-            in_list = self._reader.commands.in_list
-            records = (express.ids if in_list else express.documents)(stretch, offset)
+            records = self._quick(express, stretch, offset)
             if records is None or len(stretch) > self._tokens.limit:
                 self._slow_until = offset + len(stretch)
                 return
             yield self._reader.finish(offset)
             yield records
             self._tokens.skip(len(stretch))
+
+    def _quick(self, express: Express, stretch: bytes, offset: int) -> list[Record] | None:
+        """Return all records of a stretch, None where it has to be read command by command."""
+        in_list = self._reader.commands.in_list
+        try:
+            records = (express.ids if in_list else express.documents)(stretch, offset)
+            return None if records is None else list(records)
+        except Exception as exc:
+            record_error(exc)
+            return None
 
     def _stretch(self) -> bytes:
         """Whole records that are in memory, but for the last: more may be said of that."""

@@ -19,6 +19,7 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
+from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.membership import Membership
 from schemas.record import Provenance, Record
@@ -52,10 +53,12 @@ def read(
 ) -> Iterator[Record | Membership | Reject]:
     """Yield the record or membership of each line; a line that is none costs nothing but itself."""
     for found in _lines(stream, span):
+        one: Record | Membership | Reject
         try:
-            yield _one(found, span, options)
-        except RecordError as exc:
-            yield _reject(found, exc, span)
+            one = _one(found, span, options)
+        except Exception as exc:
+            one = _reject(found, record_error(exc), span)
+        yield one
 
 
 def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:

@@ -1,0 +1,229 @@
+"""A defect of a reader costs the record that it appears in, and no other."""
+
+import io
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from archives import gsa_feed
+from defects import FAULTS, MARK, break_at, put_in
+from schemas.defect import DEFECT, defect_type
+from schemas.errors import SourceError
+from schemas.membership import Membership
+from schemas.record import Action, Record
+from schemas.reject import Reject
+from schemas.span import Span
+from transforms.formats import READERS, Docids, Found, Mode, ReadOptions
+from transforms.formats._elements import Grammar, Parsed, read_units
+from transforms.formats._unit import Context, Unit
+from transforms.formats._vocabulary import Vocabulary
+
+OPTIONS = ReadOptions(docids=Docids(base_url="http://intranet.example.com/"))
+EVERY_READER = pytest.mark.parametrize("name", FAULTS)
+VOCABULARY = Vocabulary(root="gsafeed", units=("record",))
+NO_PAYLOAD = re.compile(rb"\0(?!)")
+BAD_BYTE = b"\x07" + b"A" * 600
+
+
+def read(name: str, document: bytes, *, options: ReadOptions = OPTIONS) -> list[Found]:
+    return list(READERS[name](io.BytesIO(document), span=Span(source="f"), options=options))
+
+
+def urls(found: list[Found]) -> list[str | None]:
+    return [one.url for one in found if isinstance(one, Record | Membership)]
+
+
+def rejects(found: Sequence[Found]) -> list[Reject]:
+    return [one for one in found if isinstance(one, Reject)]
+
+
+WHOLE = {
+    name: [one for one in read(name, fault.document) if isinstance(one, Record | Membership)]
+    for name, fault in FAULTS.items()
+}
+"""What is read where nothing fails."""
+
+
+@pytest.fixture
+def faulty(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Found]:
+    """What a reader finds of three records if it fails at the second."""
+    put_in(monkeypatch, FAULTS[name])
+    return read(name, FAULTS[name].document)
+
+
+def test_every_reader_is_tried() -> None:
+    assert FAULTS.keys() == READERS.keys()
+
+
+@EVERY_READER
+def test_without_a_fault_all_three_records_are_read(name: str) -> None:
+    assert len(WHOLE[name]) == 3
+
+
+@EVERY_READER
+def test_a_defect_costs_one_record(name: str, faulty: list[Found]) -> None:
+    whole = [one for one in WHOLE[name] if MARK not in (one.url or "")]
+    assert [one for one in faulty if isinstance(one, Record | Membership)] == whole
+
+
+@EVERY_READER
+def test_the_reject_of_a_defect_has_the_type_and_the_original_bytes(
+    name: str, faulty: list[Found]
+) -> None:
+    (reject,) = rejects(faulty)
+    assert (reject.code, defect_type(reject)) == (DEFECT, "KeyError")
+    assert reject.data == FAULTS[name].cost
+
+
+@EVERY_READER
+def test_the_reject_of_a_defect_says_where_it_was_and_nothing_of_the_document(
+    name: str, faulty: list[Found]
+) -> None:
+    (reject,) = rejects(faulty)
+    assert "secret" not in reject.reason
+    assert reject.reason.startswith("a defect of feedferry: KeyError in ")
+
+
+@EVERY_READER
+def test_the_place_of_a_defect_is_that_of_its_bytes(name: str, faulty: list[Found]) -> None:
+    (reject,) = rejects(faulty)
+    document = FAULTS[name].document
+    assert document[reject.offset : reject.offset + reject.length] == FAULTS[name].cost
+
+
+# Readers with a fast path
+
+
+def test_a_run_of_records_is_read_one_by_one_where_one_is_defective(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put_in(monkeypatch, FAULTS["gsa-feed"])
+    many = [f'<record url="http://a.example.com/{number}"/>' for number in range(500)]
+    many[250] = f'<record url="http://a.example.com/{MARK}"/>'
+
+    found = read("gsa-feed", gsa_feed(*many))
+
+    assert [reject.code for reject in rejects(found)] == [DEFECT]
+    assert len(urls(found)) == 499
+
+
+def test_a_stretch_of_a_listing_is_read_one_by_one_where_one_is_defective(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put_in(monkeypatch, FAULTS["lister-stream"])
+    ids = [f"id={number}\0" for number in range(500)]
+    ids[250] = f"id={MARK}\0"
+
+    found = read("lister-stream", f"GSA Adaptor Data Version 1 [\0]\0{''.join(ids)}".encode())
+
+    assert [reject.code for reject in rejects(found)] == [DEFECT]
+    assert len(urls(found)) == 499
+
+
+# A function that fails is handed in
+
+
+def build(parsed: Parsed) -> Record:
+    raise TypeError(parsed.unit.name)
+
+
+def quick(unit: Unit) -> Record | None:
+    raise LookupError(unit.name)
+
+
+def bulk(run: bytes, offset: int, line: int, context: Context) -> list[Record] | None:
+    raise IndexError(offset)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "types"),
+    [
+        (Grammar(VOCABULARY, NO_PAYLOAD, "content", build), ["TypeError"] * 2),
+        (Grammar(VOCABULARY, NO_PAYLOAD, "content", build, quick), ["LookupError"] * 2),
+        (Grammar(VOCABULARY, NO_PAYLOAD, "content", build, None, bulk), ["TypeError"] * 2),
+    ],
+)
+def test_a_function_of_a_grammar_that_fails_costs_each_record_for_itself(
+    grammar: Grammar[Record], types: list[str]
+) -> None:
+    stream = io.BytesIO(b'<gsafeed><record url="a"/><record url="b"/></gsafeed>')
+    found = list(read_units(stream, grammar, span=Span(source="f"), options=OPTIONS))
+    assert [defect_type(reject) for reject in rejects(found)] == types
+
+
+@pytest.mark.parametrize("exc", [SourceError("gone"), OSError("gone"), MemoryError()])
+def test_what_concerns_more_than_a_record_ends_the_reading(exc: Exception) -> None:
+    def fail(parsed: Parsed) -> Record:
+        raise exc
+
+    stream = io.BytesIO(b'<gsafeed><record url="a"/></gsafeed>')
+    grammar = Grammar(VOCABULARY, NO_PAYLOAD, "content", fail)
+    with pytest.raises(type(exc)):
+        list(read_units(stream, grammar, span=Span(), options=OPTIONS))
+
+
+# Command streams in strict mode
+
+
+@pytest.mark.parametrize("name", ["lister-stream", "retriever-stream", "authorizer-stream"])
+def test_a_defect_is_no_fault_of_a_strict_stream(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_in(monkeypatch, FAULTS[name])
+    header = b"GSA Adaptor Data Version 1 [\0]\0"
+    options = ReadOptions(docids=OPTIONS.docids, mode=Mode.STRICT)
+
+    found = read(name, header + f"id={MARK}\0".encode(), options=options)
+
+    assert [reject.code for reject in rejects(found)] == [DEFECT]
+
+
+# Two payloads of which the first is not text
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        (
+            "gsa-feed",
+            b'<gsafeed><record url="http://a.example.com/1"><content encoding="base64binary">'
+            + BAD_BYTE
+            + b'</content><content encoding="base64binary">QUJD</content></record>'
+            b'<record url="http://a.example.com/2"/></gsafeed>',
+        ),
+        (
+            "thunderstone",
+            b'<ThunderstoneReplication xmlns:dt="urn:schemas-microsoft-com:datatypes"><Item>'
+            b'<Type>I</Type><Url>http://a.example.com/1</Url><RawData dt:dt="bin.base64">'
+            + BAD_BYTE
+            + b'</RawData><RawData dt:dt="bin.base64">QUJD</RawData></Item><Item><Type>D</Type>'
+            b"<Url>http://a.example.com/2</Url></Item></ThunderstoneReplication>",
+        ),
+    ],
+)
+def test_a_bad_byte_in_the_first_of_two_payloads_is_malformed(name: str, document: bytes) -> None:
+    found = read(name, document)
+    assert [reject.code for reject in rejects(found)] == ["malformed"]
+    assert urls(found) == ["http://a.example.com/2"]
+
+
+def test_a_group_that_cannot_be_entered_once_is_not_taken_for_the_one_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entered: list[Context] = []
+
+    def fails_first(context: Context) -> bool:
+        entered.append(context)
+        return b"delete" in context.group and sum(b"delete" in one.group for one in entered) < 4
+
+    break_at(monkeypatch, "transforms.formats._gsa_record.around_of", fails_first)
+    document = (
+        b'<gsafeed><group><record url="a"/></group><group action="delete"><record url="b"/>'
+        b'<record url="c"/><record url="d"/></group></gsafeed>'
+    )
+    found = read("gsa-feed", document)
+    actions = {one.url: one.action for one in found if isinstance(one, Record)}
+    assert actions["a"] is Action.UPDATE
+    assert {actions.get(url, Action.DELETE) for url in "bcd"} == {Action.DELETE}
+    assert rejects(found)
