@@ -19,6 +19,7 @@ import msgspec
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.runners.runner import PipelineRunner
 
+from pipelines.defects import tell_defects
 from pipelines.formats import ASKED
 from pipelines.groups import check_groups
 from pipelines.inputs import changed, group_spans, list_spans, size_of
@@ -101,6 +102,7 @@ def run(options: ConvertOptions, *, deliver: Callable[[Path], Pushed] | None = N
     as_asked = as_text if options.report_format is ReportFormat.TEXT else as_json_text
     if options.verbosity >= 0:
         click.echo(as_asked(report))
+    tell_defects(account.defects, folder=report.folder)
     if deliver is not None:
         pushed = deliver(output)
         report = msgspec.structs.replace(report, exit_code=pushed.exit_code or report.exit_code)

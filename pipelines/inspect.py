@@ -12,10 +12,12 @@ import click
 import msgspec
 
 from pipelines import options as shared
+from pipelines.defects import tell_defects
 from pipelines.inputs import list_spans
 from pipelines.options import ConvertOptions, ReportFormat
 from pipelines.words import parse_number
-from schemas.errors import ConfigError, RecordError
+from schemas.defect import defect_type, record_error
+from schemas.errors import ConfigError
 from schemas.membership import Kind, Membership
 from schemas.record import Action, Record
 from schemas.reject import Reject, reject_record
@@ -89,6 +91,7 @@ def run(options: InspectOptions) -> int:
             if options.head is not None:
                 return show(found, options.head)
             census = count(found)
+    tell_defects(census.defects)
     sources = [span.source for span in spans]
     is_text = options.report_format is ReportFormat.TEXT
     click.echo(as_text(census) if is_text else as_json_text(census, sources=sources))
@@ -98,16 +101,20 @@ def run(options: InspectOptions) -> int:
 def show(found: Iterable[Found], head: int) -> int:
     """Print a line for each of the first records; say on stderr what is none."""
     shown = rejects = 0
+    defects: Counter[str] = Counter()
     for one in found:
         line = _line(one)
         if isinstance(line, Reject):
             rejects += 1
+            if (defect := defect_type(line)) is not None:
+                defects[defect] += 1
             _log.warning("%s", line.message)
         elif line:
             click.echo(line, nl=False)
             shown += 1
         if shown == head:
             break
+    tell_defects(defects)
     return _FOUND if rejects else 0
 
 
@@ -156,8 +163,9 @@ def _line(one: Found) -> bytes | Reject:
         return b""
     try:
         return native.line(one)
-    except RecordError as exc:
-        return reject_record(one, code=exc.code, reason=exc.reason, stage="write")
+    except Exception as exc:
+        error = record_error(exc)
+        return reject_record(one, code=error.code, reason=error.reason, stage="write")
 
 
 def _table(census: Census) -> list[str]:

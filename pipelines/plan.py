@@ -17,7 +17,8 @@ from pipelines.inputs import list_spans
 from pipelines.options import ConvertOptions, ReportFormat
 from pipelines.settings import settings_of
 from pipelines.sources import cut_source, load_sources, refuse_shared_urls
-from schemas.errors import ConfigError, RecordError
+from schemas.defect import record_error
+from schemas.errors import ConfigError
 from schemas.feed import INCREMENTAL, Feed
 from schemas.record import Record
 from schemas.reject import Reject
@@ -160,7 +161,7 @@ def _samples(parts: list[Span], tallies: list[_Tally], settings: Settings) -> It
         with closing(Reading(part, source=source, options=settings.reading).found()) as found:
             records = (one for one in found if isinstance(one, Record))
             for record in islice(records, 0, step * count, step):
-                yield _sample(record, adapt, encoder)
+                yield _sample_or_reason(record, adapt, encoder)
 
 
 def _target(settings: Settings) -> tuple[Adapter, Encoder]:
@@ -170,6 +171,14 @@ def _target(settings: Settings) -> tuple[Adapter, Encoder]:
     target = msgspec.structs.replace(target, datasource=feed.datasource, feedtype=feed.feedtype)
     writing = msgspec.structs.replace(settings.writing, feed=feed)
     return adapter(target), WRITERS[target.format](writing)
+
+
+def _sample_or_reason(record: Record, adapt: Adapter, encoder: Encoder) -> _Sample:
+    try:
+        return _sample(record, adapt, encoder)
+    except Exception as exc:
+        error = record_error(exc)
+        return _Sample({"url": record.url, "rejected": f"{error.code}: {error.reason}"}, 0, 0)
 
 
 def _sample(record: Record, adapt: Adapter, encoder: Encoder) -> _Sample:
@@ -185,8 +194,9 @@ def _sample(record: Record, adapt: Adapter, encoder: Encoder) -> _Sample:
                 written += len(encoder.encode(outcome))
             elif isinstance(outcome, Reject):
                 shown["rejected"] = f"{outcome.code}: {outcome.reason}"
-        except RecordError as exc:
-            shown["rejected"] = f"{exc.code}: {exc.reason}"
+        except Exception as exc:
+            error = record_error(exc)
+            shown["rejected"] = f"{error.code}: {error.reason}"
     return _Sample(shown, size, written)
 
 

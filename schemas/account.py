@@ -11,9 +11,9 @@ from schemas.notice import Notice
 
 COUNTERS = (
     *("read", "expanded", "written", "rejected", "filtered"),
-    *("reject_codes", "filter_codes"),
+    *("reject_codes", "filter_codes", "defects"),
 )
-"""The fields of an Account that count records by action or code."""
+"""The fields of an Account that count records by action, code or exception type."""
 
 SAMPLES = 5
 """How many losses of a field are shown with their urls."""
@@ -67,8 +67,9 @@ class NoticeCount(msgspec.Struct, frozen=True):
 class Account(msgspec.Struct, kw_only=True):
     """Counts of records per action, of one span or of many; `merge` adds them up.
 
-    `expanded` counts what one record became beyond itself (a deletion by pattern). `stopped` says
-    why a span was not finished, with the exit code that it asks for.
+    `expanded` counts what one record became beyond itself (a deletion by pattern). `defects` counts
+    the rejects that defects of feedferry caused, by the type of the exception. `stopped` says why
+    a span was not finished, with the exit code that it asks for.
     """
 
     read: dict[str, int] = {}
@@ -78,6 +79,7 @@ class Account(msgspec.Struct, kw_only=True):
     filtered: dict[str, int] = {}
     reject_codes: dict[str, int] = {}
     filter_codes: dict[str, int] = {}
+    defects: dict[str, int] = {}
     losses: dict[str, LossCount] = {}
     notices: dict[str, NoticeCount] = {}
     chunks: list[Chunk] = []

@@ -13,6 +13,7 @@ from hashlib import blake2b
 import msgspec
 
 from schemas.acl import Access, Acl
+from schemas.defect import defect_type
 from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Action, Record
@@ -90,12 +91,16 @@ class Duplicates(msgspec.Struct, kw_only=True):
 
 
 class Census(msgspec.Struct, frozen=True, kw_only=True):
-    """The counts of an input; names stand the most frequent first, feeds as they came."""
+    """The counts of an input; names stand the most frequent first, feeds as they came.
+
+    `defects` counts the rejects that defects of feedferry caused, by the type of the exception.
+    """
 
     feeds: tuple[FeedCount, ...] = ()
     rejects: dict[str, Coded] = {}
     notices: dict[str, Coded] = {}
     filtered: dict[str, int] = {}
+    defects: dict[str, int] = {}
     content: Sizes = msgspec.field(default_factory=Sizes)
     mimetypes: dict[str, int] = {}
     charsets: dict[str, int] = {}
@@ -136,6 +141,7 @@ class _Counter:
         self._rejects: dict[str, Coded] = {}
         self._notices: dict[str, Coded] = {}
         self._filtered: Counter[str] = Counter()
+        self._defects: Counter[str] = Counter()
         self._content = Sizes()
         self._mimetypes = _Tally()
         self._charsets = _Tally()
@@ -155,8 +161,12 @@ class _Counter:
             self._groups.define(one)
         elif isinstance(one, Filtered):
             self._filtered[one.code] += 1
+        elif isinstance(one, Reject):
+            _add_coded(self._rejects, one)
+            if (defect := defect_type(one)) is not None:
+                self._defects[defect] += 1
         else:
-            _add_coded(self._rejects if isinstance(one, Reject) else self._notices, one)
+            _add_coded(self._notices, one)
 
     def close(self) -> Census:
         self._acls.principals = _ranked(self._principals)
@@ -169,6 +179,7 @@ class _Counter:
             rejects=dict(sorted(self._rejects.items())),
             notices=dict(sorted(self._notices.items())),
             filtered=dict(sorted(self._filtered.items())),
+            defects=dict(sorted(self._defects.items())),
             content=self._content,
             mimetypes=self._mimetypes.ranked(),
             charsets=self._charsets.ranked(),

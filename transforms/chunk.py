@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.feed import Asked, Feed
 from schemas.membership import Carried
@@ -63,17 +64,18 @@ def chunk(  # noqa: PLR0913 # its limits would make no struct of their own
                 number += run.is_begun
                 run = None
             run = run or _Run(asked, number, encoder_of, max_bytes - reserved_bytes)
-        try:
-            data = run.encode(record)
-        except RecordError as exc:
-            yield _refuse(record, exc)
+        data = run.encode(record)
+        if isinstance(data, Refused):
+            yield data
             continue
         if (len(data) > run.room or run.count == max_records) and run.count:
             yield from run.end()
             number += 1
             run = _Run(asked, number, encoder_of, max_bytes - reserved_bytes)
             data = run.encode(record)
-        if len(data) > run.room:
+        if isinstance(data, Refused):
+            yield data
+        elif len(data) > run.room:
             yield _refuse(record, _too_large(len(data), max_bytes))
         elif run.add(record, data):
             yield run.flush()
@@ -90,13 +92,19 @@ class _Run:
         self.asked = asked
         self._number = number
         self._feed, self._encoder = encoder_of(asked, number)
-        self.encode = self._encoder.encode
         ends = len(self._encoder.prolog()) + len(self._encoder.epilog())
         self.room = self._framed_room = max_bytes - ends - self._encoder.frame_bytes
         self._pending: list[bytes] = []
         self._records: list[Carried] = []
         self.count = 0
         self.is_begun = False
+
+    def encode(self, record: Carried) -> bytes | Refused:
+        """Return the bytes of a record, or why the format cannot hold it."""
+        try:
+            return self._encoder.encode(record)
+        except Exception as exc:
+            return _refuse(record, record_error(exc))
 
     def add(self, record: Carried, data: bytes) -> bool:
         """Take a record; return whether it is time to flush."""

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from schemas import avro, avro_membership
 from schemas.account import COUNTERS, Account, add_loss, add_notice
+from schemas.carried_bytes import carried_bytes
+from schemas.defect import defect_type, record_error
 from schemas.errors import (
     ConfigError,
     FatalError,
@@ -30,7 +31,7 @@ from schemas.loss import Loss
 from schemas.membership import Carried, Membership
 from schemas.notice import Notice
 from schemas.record import Action, Arrival, Provenance, Record
-from schemas.reject import Filtered, Reject
+from schemas.reject import Filtered, Reject, reject_record
 from schemas.span import Span
 from transforms.adapt import Adapted, Adapter, Target, adapt_membership, adapter
 from transforms.chunk import Frame, chunk
@@ -167,10 +168,13 @@ class _Passage:
                 or now.source is not before.source
             ):
                 self._enter_feed(one)
-            if one.crawl is not None or one.extras:
-                for notice in value_notices(one):
-                    add_notice(self._account.notices, notice)
-            outcomes, losses = self._adapter(normalize(one))
+            try:
+                if one.crawl is not None or one.extras:
+                    for notice in value_notices(one):
+                        add_notice(self._account.notices, notice)
+                outcomes, losses = self._adapter(normalize(one))
+            except Exception as exc:
+                outcomes, losses = (_refused(one, exc),), ()
             if losses or len(outcomes) > 1:
                 self._note(one, len(outcomes), losses)
             for outcome in outcomes:
@@ -191,12 +195,18 @@ class _Passage:
         elif isinstance(one, Filtered):
             self._filter(one)
         else:
-            outcome = adapt_membership(one, self._settings.target)
+            outcome = self._adapt_membership(one)
             if isinstance(outcome, Membership):
                 self._enter_groups(one)
                 yield outcome
             else:
-                self._reject(msgspec.structs.replace(outcome, data=avro_membership.encode(one)))
+                self._reject(msgspec.structs.replace(outcome, data=carried_bytes(one)))
+
+    def _adapt_membership(self, one: Membership) -> Membership | Reject:
+        try:
+            return adapt_membership(one, self._settings.target)
+        except Exception as exc:
+            return _refused(one, exc)
 
     def _note(self, record: Record, outcomes: int, losses: Iterable[Loss]) -> None:
         for loss in losses:
@@ -217,7 +227,9 @@ class _Passage:
             if isinstance(frame, Frame):
                 yield frame
             else:
-                self._reject(msgspec.structs.replace(frame.reject, data=_original(frame.record)))
+                self._reject(
+                    msgspec.structs.replace(frame.reject, data=carried_bytes(frame.record))
+                )
 
     def _tell(self, total: int) -> None:
         if self._settings.beat:
@@ -227,7 +239,7 @@ class _Passage:
         if isinstance(outcome, Reject):
             if record.arrival is Arrival.CRAWLED and record.action is Action.ADD:
                 self._uncrawled.add(record.url.encode())
-            self._reject(msgspec.structs.replace(outcome, data=avro.encode(record)))
+            self._reject(msgspec.structs.replace(outcome, data=carried_bytes(record)))
         else:
             self._filter(outcome)
 
@@ -241,6 +253,8 @@ class _Passage:
         self._rejects.add(reject)
         self._counts["rejected"][reject.action or UNKNOWN] += 1
         self._counts["reject_codes"][reject.code] += 1
+        if (defect := defect_type(reject)) is not None:
+            self._counts["defects"][defect] += 1
         self._seen.reject(reject)
         limit = self._settings.max_rejects
         if limit is not None and self._rejects.count > limit:
@@ -374,10 +388,9 @@ def _feed_of(origin: Provenance) -> tuple[str | None, ...]:
     return origin.source, origin.datasource, origin.feedtype
 
 
-def _original(record: Carried) -> bytes:
-    if isinstance(record, Membership):
-        return avro_membership.encode(record)
-    return avro.encode(record)
+def _refused(record: Carried, exc: Exception) -> Reject:
+    error = record_error(exc)
+    return reject_record(record, code=error.code, reason=error.reason, stage="adapt")
 
 
 def _encoder_of(settings: Settings, feed: Feed | None, *, memberships: bool = False) -> Encoder:

@@ -14,9 +14,11 @@ import apache_beam as beam
 import msgspec
 
 from schemas.account import Account, Chunk, merge
+from schemas.defect import record_error
 from schemas.errors import FeedferryError
 from schemas.loss import Loss
 from schemas.record import Record
+from schemas.reject import reject_record
 from schemas.span import Span
 from transforms import convert as _convert
 from transforms.adapt import Adapter, Target, adapter
@@ -172,14 +174,26 @@ def _retrieve(span: bytes, programs: Programs, options: ReadOptions) -> Iterator
 
 
 def _normalize(one: Found) -> Found:
-    return normalize(one) if isinstance(one, Record) else one
+    if not isinstance(one, Record):
+        return one
+    try:
+        return normalize(one)
+    except Exception as exc:
+        error = record_error(exc)
+        return reject_record(one, code=error.code, reason=error.reason, stage="normalize")
 
 
 def _adapt(one: Found, target: Target) -> Iterator[Found | Loss]:
     if not isinstance(one, Record):
         yield one
         return
-    outcomes, losses = _adapter(target)(one)
+    adapt = _adapter(target)
+    try:
+        outcomes, losses = adapt(one)
+    except Exception as exc:
+        error = record_error(exc)
+        yield reject_record(one, code=error.code, reason=error.reason, stage="adapt")
+        return
     yield from outcomes
     yield from losses
 
@@ -194,6 +208,10 @@ def _cut(whole: bytes, span_bytes: int) -> Iterator[bytes]:
     try:
         spans = list(_files.cut_file(_spans.decode(whole), span_bytes=span_bytes))
     except (FeedferryError, OSError):
+        yield whole
+        return
+    except Exception as exc:  # a defect of ours must not cost the file
+        _log.warning("%s: read in one piece: %s", _spans.decode(whole).source, record_error(exc))
         yield whole
         return
     yield from map(msgspec.json.encode, spans)

@@ -463,3 +463,54 @@ def test_a_refused_record_counts_for_no_chunk() -> None:
     made = build(bricks([1, 99, 1]), max_bytes=50, max_records=1)
 
     assert [urls(records) for records in made.records] == [["0"], ["2"]]
+
+
+class Faulty(Bricks):
+    """A format that fails at records of one size; with a `least`, from that chunk on."""
+
+    def __init__(self, *, size: int) -> None:
+        super().__init__()
+        self._size = size
+
+    def encode(self, record: Record) -> bytes:
+        if record.size == self._size:
+            raise KeyError(record.size)
+        return super().encode(record)
+
+
+def test_a_record_at_which_the_encoder_fails_is_refused() -> None:
+    records = [brick(size) for size in (2, 7, 3)]
+    found = list(chunk_with(Faulty(size=7), records))
+    refused = [one for one in found if isinstance(one, Refused)]
+    assert [(one.reject.code, one.reject.stage) for one in refused] == [("defect", "write")]
+    written = [record for one in found if isinstance(one, Frame) for record in one.records]
+    assert written == [records[0], records[2]]
+
+
+def test_a_record_at_which_the_encoder_of_the_next_chunk_fails_is_refused() -> None:
+    records = [brick(size) for size in (8, 7, 3)]
+    encoders = iter([Bricks(), Faulty(size=7)])
+    found = list(
+        chunk(
+            records,
+            asked_of=lambda record: None,
+            encoder_of=lambda asked, number: (None, next(encoders)),
+            max_bytes=16,
+        )
+    )
+    refused = [one.record for one in found if isinstance(one, Refused)]
+    written = [record for one in found if isinstance(one, Frame) for record in one.records]
+    assert (refused, written) == ([records[1]], [records[0], records[2]])
+
+
+def brick(size: int) -> Record:
+    return Record(url=f"http://a.example.com/{size}", action=Action.ADD, size=size)
+
+
+def chunk_with(encoder: Encoder, records: list[Record]) -> Iterator[Frame | Refused]:
+    return chunk(
+        records,
+        asked_of=lambda record: None,
+        encoder_of=lambda asked, number: (None, encoder),
+        max_bytes=100,
+    )

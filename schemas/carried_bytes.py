@@ -1,0 +1,24 @@
+"""The bytes that a reject keeps of a record that was read."""
+
+import json
+
+import msgspec
+
+from schemas import avro, avro_membership
+from schemas.defect import record_error
+from schemas.membership import Carried, Membership
+
+
+def carried_bytes(record: Carried) -> bytes:
+    """Return the record as an Avro datum; as JSON if Avro cannot hold it.
+
+    The JSON has the fields of the native format. It is ASCII, so it holds every text, also one with
+    a lone surrogate.
+    """
+    try:
+        if isinstance(record, Membership):
+            return avro_membership.encode(record)
+        return avro.encode(record)
+    except Exception as exc:
+        record_error(exc)
+        return json.dumps(msgspec.to_builtins(record, enc_hook=repr), default=repr).encode()
