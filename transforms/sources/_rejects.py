@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from schemas import avro
+from schemas.carried_bytes import carried_bytes
 from schemas.errors import FormatError, ProgramError, RecordError, UnavailableError
 from schemas.record import Record
 from schemas.reject import Reject, reject_record
@@ -29,7 +29,7 @@ def reject_answer(record: Record, exc: RecordError, *, stage: str) -> Reject:
 def reject_document(record: Record, exc: RecordError, *, stage: str) -> Reject:
     """Return the reject of a document that is there, and goes no further; it is kept whole."""
     reject = reject_record(record, code=exc.code, reason=exc.reason, stage=stage)
-    return msgspec.structs.replace(reject, data=avro.encode(record))
+    return msgspec.structs.replace(reject, data=carried_bytes(record))
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from schemas.acl import Access, Acl, Principal, Scope
+from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.notice import Notice
 from schemas.record import Action, Record
@@ -123,9 +124,9 @@ class _Authorizer:
         docids, troubles = self._docids(urls)
         try:
             answers = self._ask_for_all(list(docids.values()), leash)
-        except RecordError as exc:
+        except Exception as exc:
             answers = []
-            troubles |= dict.fromkeys(docids, exc)
+            troubles |= dict.fromkeys(docids, record_error(exc))
         outcomes: list[Found] = [notice for answer in answers for notice in answer.notices]
         for found in batch:
             if not isinstance(found, Record) or not _is_open(found):
@@ -133,8 +134,14 @@ class _Authorizer:
             elif found.url in troubles:
                 outcomes.append(reject_document(found, troubles[found.url], stage=STAGE))
             else:
-                outcomes += _with_acl(found, docids[found.url], answers)
+                outcomes += self._with_acl(found, docids[found.url], answers)
         return outcomes
+
+    def _with_acl(self, record: Record, docid: str, answers: list[_Answers]) -> list[Found]:
+        try:
+            return [*_with_acl(record, docid, answers)]
+        except Exception as exc:
+            return [reject_document(record, record_error(exc), stage=STAGE)]
 
     def _docids(self, urls: list[str]) -> tuple[dict[str, str], dict[str, RecordError]]:
         """Return the doc id of each url, or why it has none that can be asked about."""
@@ -145,8 +152,8 @@ class _Authorizer:
                 docid = self._id_of(url)
                 request(username="", password=None, groups=(), ids=(docid,))
                 docids[url] = docid
-            except RecordError as exc:
-                troubles[url] = exc
+            except Exception as exc:
+                troubles[url] = record_error(exc)
         return docids, troubles
 
     def _ask_for_all(self, docids: list[str], leash: Leash) -> list[_Answers]:

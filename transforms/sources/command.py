@@ -28,6 +28,7 @@ from typing import IO, NamedTuple, TypeVar
 
 import msgspec
 
+from schemas.defect import record_error
 from schemas.errors import (
     FatalError,
     ProgramError,
@@ -220,7 +221,8 @@ class _Retriever:
             return self._get_one(listed[0], leash)
         try:
             answers = self._ask(listed, leash)
-        except RecordError:
+        except Exception as exc:
+            record_error(exc)
             return [found for record in listed for found in self._get_one(record, leash)]
         pairs = zip(listed, answers, strict=True)
         return [found for pair in pairs for found in self._get_from(*pair, leash)]
@@ -232,17 +234,18 @@ class _Retriever:
 
         try:
             return attempt(ask, programs=self._programs, pauses=self._pauses, leash=leash)
-        except RecordError as exc:
-            return [reject_answer(record, exc, stage=STAGE)]
+        except Exception as exc:
+            return [reject_answer(record, record_error(exc), stage=STAGE)]
 
     def _get_from(self, record: Record, answer: "_Answer", leash: Leash) -> list[Found]:
         """Return what an answer says, or what comes of asking again if that may help."""
         try:
             return self._understand(record, answer)
-        except RecordError as exc:
-            if exc.code in PASSING:
+        except Exception as exc:
+            error = record_error(exc)
+            if error.code in PASSING:
                 return self._get_one(record, leash)
-            return [reject_answer(record, exc, stage=STAGE)]
+            return [reject_answer(record, error, stage=STAGE)]
 
     def _ask(self, listed: tuple[Record, ...], leash: Leash) -> list["_Answer"]:
         """Run the retriever once; return the answer for each document."""

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from schemas.defect import record_error
 from schemas.errors import ProgramError, RecordError
 from schemas.record import Action, Meta, Record
 from transforms.formats._docids import id_maker
@@ -73,8 +74,8 @@ class _Transformer:
         except ProgramError as exc:
             code = exc.code.replace("program", "transformer")
             return [reject_document(record, RecordError(code, exc.reason), stage=STAGE)]
-        except RecordError as exc:
-            return [reject_document(record, exc, stage=STAGE)]
+        except Exception as exc:
+            return [reject_document(record, record_error(exc), stage=STAGE)]
         return [msgspec.structs.replace(record, metadata=made)]
 
     def _metadata(self, record: Record, leash: Leash) -> tuple[Meta, ...]:

@@ -14,6 +14,7 @@ from itertools import chain
 import msgspec
 
 from schemas import avro
+from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.known import UNCHANGED, Known, See, Seen
 from schemas.record import Action, Provenance, Record
@@ -137,8 +138,15 @@ class _Reading:
         if isinstance(row, Torn):
             return row.key, None, self._torn(row.key, row.reason)
         if isinstance(row, Partial):
-            return self._key_of(row.row), row.row, self._whole(row.row)
+            return self._key_of(row.row), row.row, self._whole_or_reject(row.row)
         return self._key_of(row), row, self._make(row)
+
+    def _whole_or_reject(self, row: Row) -> _Outcome:
+        try:
+            return self._whole(row)
+        except Exception as exc:
+            error = record_error(exc)
+            return self._reject(error.code, error.reason, row)
 
     def _whole(self, row: Row) -> _Outcome:
         try:

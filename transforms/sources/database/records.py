@@ -11,6 +11,7 @@ metadata; an empty text is some.
 from collections.abc import Callable
 from datetime import datetime
 
+from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Crawl, Provenance, Record
 from schemas.reject import Reject
@@ -87,8 +88,8 @@ class _Maker:
             if action is not _ADD:
                 return Record(url=url, action=action, provenance=self._provenance)
             return self._add(row, url)
-        except RecordError as exc:
-            return self._reject(row, exc, url=url, action=action)
+        except Exception as exc:
+            return self._reject(row, record_error(exc), url=url, action=action)
 
     def _add(self, row: Row, url: str) -> Record:
         content, mimetype, charset = self._content(row)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from schemas.acl import Acl
+from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.known import UNCHANGED, Known, See, Seen
 from schemas.notice import Notice
@@ -112,8 +113,8 @@ class Documents:
     def _finished(self, listed: Listed, record: Record, known: Known) -> list[Found]:
         try:
             described = self._describe(listed, record)
-        except RecordError as exc:
-            return [self.rejected(listed, exc)]
+        except Exception as exc:
+            return [self.rejected(listed, record_error(exc))]
         self._tell(known)
         if described.crawl is None or not described.crawl.secure:
             return [described]

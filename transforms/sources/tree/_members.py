@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.known import Known
 from transforms.formats._options import Found
@@ -49,8 +50,8 @@ class Members:
         except LeftOutError as exc:
             yield self._documents.filtered(archive, exc.code)
             return
-        except RecordError as exc:
-            yield self._documents.rejected(archive, exc)
+        except Exception as exc:
+            yield self._documents.rejected(archive, record_error(exc))
             yield from self._torn(opened)
             return
         if opened.is_empty:
@@ -78,9 +79,12 @@ class Members:
             if listed.kind is Kind.REJECTED:
                 raise RecordError(listed.code, listed.reason)
             return self._document(opened, listed, member)
-        except RecordError as exc:
+        except LeftOutError:
+            raise
+        except Exception as exc:
+            rejected = self._documents.rejected(listed, record_error(exc))
             opened.has_rejects = True
-            return [self._documents.rejected(listed, exc)]
+            return [rejected]
 
     def _document(self, opened: "_Opened", listed: Listed, member: Member) -> list[Found]:
         parent = opened.archive.key

@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from io import BytesIO
 from typing import IO
 
+from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.known import Known, See
 from schemas.record import Action, Record
@@ -81,6 +82,12 @@ class _Reader:
         self._acl_of: AclOf | None = None
 
     def found(self, listed: Listed) -> Iterator[Found]:
+        try:
+            yield from self._found(listed)
+        except Exception as exc:
+            yield self._documents.rejected(listed, record_error(exc))
+
+    def _found(self, listed: Listed) -> Iterator[Found]:
         match listed.kind:
             case Kind.FILE:
                 yield from self._file(listed)

@@ -302,3 +302,15 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(
 def test_columns_that_are_there_are_not_refused() -> None:
     said: dict[str, Any] = {"title": "NAME", "incremental": Incremental(timestamp="at")}
     check_columns(mapping(**said), ROWS)
+
+
+def test_an_exception_while_a_record_is_made_costs_that_row() -> None:
+    def broken_sides(query: str, key: Key) -> Sequence[Row]:
+        raise KeyError(query)
+
+    said = mapping(acl=AclFrom(query="SELECT id, name FROM acls"))
+    found = record_maker(said, ROWS, broken_sides, span=SPAN)(ANNA)
+    assert isinstance(found, Reject)
+    assert (found.code, found.url, found.action) == ("defect", "http://x.example.com/7", "ADD")
+    assert found.reason.startswith("id=7: a defect of feedferry: KeyError in ")
+    assert json.loads(found.data)["name"] == "Anna"

@@ -853,3 +853,17 @@ def test_trouble_of_a_state_is_not_taken_for_that_of_a_file(files: Files) -> Non
 
 def test_a_listing_of_nothing_is_nothing() -> None:
     assert run() == []
+
+
+def test_an_exception_while_a_file_is_read_costs_that_file(files: Files) -> None:
+    lines = [files("a.txt", b"first"), files("b.txt", b"second"), files("c.txt", b"third")]
+    opener = opener_of(tree())
+
+    def open_file(path: str) -> IO[bytes]:
+        if path.endswith("b.txt"):
+            raise KeyError(path)
+        return opener(path)
+
+    found = run(*lines, open_file=open_file)
+    assert codes(found) == ["good", "defect", "good"]
+    assert urls(found) == ["a.txt", "c.txt"]
