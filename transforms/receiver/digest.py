@@ -4,8 +4,8 @@ import io
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from schemas.defect import record_error
 from schemas.delivery import FORMATS, Delivery, Door
-from schemas.errors import RecordError
 from schemas.feed import Feed
 from schemas.membership import Membership
 from schemas.record import Record
@@ -126,17 +126,27 @@ def _changes(found: Iterable[Found], delivery: Delivery, tally: Tally) -> Iterat
         if isinstance(one, Record):
             try:
                 made = change(one)
-            except RecordError as exc:
-                tally.refuse(one.provenance.line, exc.reason)
+            except Exception as exc:
+                tally.refuse(one.provenance.line, record_error(exc).reason)
                 yield from documents.skip(delivery, one)
             else:
                 tally.included += 1
                 yield made
         elif isinstance(one, Membership):
-            tally.included += 1
-            yield from groups.changes(one, groupsource=delivery.datasource)
+            yield from _membership(one, delivery, tally)
         elif isinstance(one, Reject):
             _refuse(one, delivery, tally)
+
+
+def _membership(one: Membership, delivery: Delivery, tally: Tally) -> Iterator[Change]:
+    """Yield the changes of a group, or none: a group without some of its members is not kept."""
+    try:
+        made = tuple(groups.changes(one, groupsource=delivery.datasource))
+    except Exception as exc:
+        tally.refuse(one.provenance.line, record_error(exc).reason)
+    else:
+        tally.included += 1
+        yield from made
 
 
 def _refuse(reject: Reject, delivery: Delivery, tally: Tally) -> None:

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from tempfile import SpooledTemporaryFile
 from typing import IO, cast
 
+from schemas.defect import record_error
 from schemas.errors import FormatError, RecordError
 from schemas.record import Action, Record
 from schemas.reject import Reject
@@ -89,10 +90,16 @@ class _Answers:
         """Yield an ItemResult for each Item; stretches that hold none have none."""
         for one in READERS["thunderstone"](stream):
             if isinstance(one, Record):
-                yield self._of(one)
+                yield self._of_record(one)
             elif isinstance(one, Reject) and one.code != TORN and _ITEM in one.data:
                 status = UNKNOWN_TYPE if one.code in _UNKNOWN else FAIL
                 yield _answer(status, kind=_type_of(one), notice=one.reason)
+
+    def _of_record(self, record: Record) -> bytes:
+        try:
+            return self._of(record)
+        except Exception as exc:
+            return _answer(FAIL, notice=record_error(exc).reason)
 
     def _of(self, record: Record) -> bytes:
         kind, action = _TYPES[record.action], record.action

@@ -19,7 +19,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from rehearsal import HOST, Rehearsal, gone, gsa_feed, item, metadata, page
+from defects import FAULTS, MARK, break_at, put_in
+from rehearsal import (
+    HOST,
+    Rehearsal,
+    gone,
+    gsa_feed,
+    item,
+    membership,
+    metadata,
+    page,
+    xmlgroups,
+)
 from runs import ROOT
 from schemas.delivery import Delivery
 from schemas.errors import ConfigError
@@ -449,3 +460,33 @@ def test_any_feeds_leave_what_a_plain_model_has(found: list[Step]) -> None:
 @given(steps(), st.integers(0, 9))
 def test_interrupted_feeds_leave_what_whole_ones_do(found: list[Step], checks: int) -> None:
     assert held_after(found, checks=checks) == expected_of(found)
+
+
+def test_a_defect_costs_one_record_of_a_delivery(
+    held: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_in(monkeypatch, FAULTS["gsa-feed"])
+    fed = held.feed(gsa_feed(page("a"), page(MARK), page("b")))
+    assert (held.pages(), fed.included, fed.in_error) == (["a", "b"], 2, 1)
+    assert "a defect of feedferry: KeyError in " in fed.details[0]
+
+
+def test_a_defect_in_the_index_costs_one_record_of_a_delivery(
+    held: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_at(
+        monkeypatch,
+        "transforms.receiver.documents:_Feed._change_document",
+        lambda self, record: MARK in record.url,
+    )
+    fed = held.feed(gsa_feed(page("a"), page(MARK), page("b")))
+    assert (held.pages(), fed.included, fed.in_error) == (["a", "b"], 2, 1)
+
+
+def test_a_defect_in_the_index_costs_one_group_of_a_delivery(
+    held: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_at(monkeypatch, "transforms.receiver.groups._columns", lambda member: member.name == MARK)
+    fed = held.groups(xmlgroups(membership("x", "anna", MARK), membership("y", "ben")))
+    assert [group.name for group in held.index.groups()] == ["y"]
+    assert (fed.included, fed.in_error) == (1, 1)
