@@ -286,9 +286,14 @@ class Scanner(Sections):
 
     def _header(self) -> Reject | None:
         token = self._search(self._vocabulary.header_end, 1)
-        if isinstance(token, Stretch):
+        if not isinstance(token, Stretch):
+            length = token.end() - self._pos
+        elif (
+            token.code == "torn-record" and self._span.length is not None
+        ):  # cut before the record that ends it
+            length = len(self._data) - self._pos
+        else:
             return self._set_aside(token)
-        length = token.end() - self._pos
         if length > _HEADER_BYTES:
             return self._set_aside(_too_large("a header", length, _HEADER_BYTES))
         header = self._data[self._pos : self._pos + length]

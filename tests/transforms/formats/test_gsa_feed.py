@@ -571,3 +571,17 @@ def test_a_feed_is_cut_at_records() -> None:
         b"<recor",
         b"<recor",
     ]
+
+
+def test_a_header_without_its_end_reads_the_same_in_spans() -> None:
+    markup = (
+        b"<gsafeed><header><datasource>d</datasource>"
+        b'<record url="a" action="delete"/><record url="b" action="delete"/></gsafeed>'
+    )
+    spans = list(gsa_feed.cut(io.BytesIO(markup), source="feed.xml", span_bytes=1))
+    parts = [
+        gsa_feed.read(io.BytesIO(markup[span.offset :][: span.length]), span=span) for span in spans
+    ]
+    found = [one for part in parts for one in part]
+    assert [one.url for one in found if isinstance(one, Record)] == ["a", "b"]
+    assert [one for one in found if isinstance(one, Reject)] == []
