@@ -307,6 +307,7 @@ def test_the_report_holds_the_account(finished: Path) -> None:
         "filtered": {},
         "reject_codes": {"malformed": 1},
         "filter_codes": {},
+        "defects": {},
         "losses": {},
         "notices": {},
         "spans": 1,

@@ -309,6 +309,7 @@ def test_json_has_the_whole_census(here: Path, capsys: pytest.CaptureFixture[str
             "rejects": {},
             "notices": {},
             "filtered": {},
+            "defects": {},
             "content": {"documents": 1, "total": 3, "least": 3, "most": 3},
             "mimetypes": {"text/plain": 1},
             "charsets": {},
