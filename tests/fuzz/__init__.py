@@ -1,0 +1,1 @@
+"""Readers and cutters under mutated inputs; see README.md."""

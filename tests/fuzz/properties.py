@@ -1,0 +1,334 @@
+"""What has to hold for every input of every reader and its cutter.
+
+A case is read through the stream class of production: at once, in pieces, and span by span.
+"""
+
+import io
+import signal
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from random import Random
+from types import FrameType
+from typing import IO, NamedTuple, cast
+
+import msgspec
+
+from fuzz.targets import Target
+from schemas.defect import DEFECT
+from schemas.errors import FeedferryError, FormatError, RecordError
+from schemas.feed import Feed
+from schemas.membership import Membership
+from schemas.notice import Notice
+from schemas.record import Provenance, Record
+from schemas.reject import Filtered, Reject
+from schemas.span import Span
+from transforms import adapt
+from transforms.adapt import adapter
+from transforms.formats import CUTTERS, READERS, WRITERS, Found, ReadOptions, WriteOptions
+from transforms.formats._options import Encoder
+from transforms.normalize import normalize
+from transforms.sources.files import Stretch
+
+SOURCE = "f"
+CPU_SECONDS = 20
+"""Processor time after which a case counts as one that hangs."""
+_FREE_RESULTS = 16
+_MEMORY_BYTES = 64 << 20
+_MEMORY_FACTOR = 100
+_NOWHERE = Provenance()
+
+
+class Violation(AssertionError):  # noqa: N818 - a property does not hold
+    """A property does not hold; `name` is what findings of one kind have in common."""
+
+    def __init__(self, name: str, detail: str) -> None:
+        super().__init__(f"{name}: {detail}")
+        self.name = name
+
+
+class Outcome(NamedTuple):
+    """What was found until the end, or until an error; this by its text."""
+
+    found: list[Found]
+    error: str
+
+
+class Pieces(io.RawIOBase):
+    """A stream that gives a few bytes at a time; `sizes` are repeated."""
+
+    def __init__(self, data: bytes, sizes: tuple[int, ...]) -> None:
+        self._stream = io.BytesIO(data)
+        self._sizes = sizes
+        self._reads = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        most = self._sizes[self._reads % len(self._sizes)]
+        self._reads += 1
+        return self._stream.read(most if size < 0 else min(size, most))
+
+
+def check(target: Target, data: bytes, *, seed: int, memory: bool = False) -> None:
+    """Raise Violation where a property does not hold for one input."""
+    random = Random(seed)
+    options = random.choice(target.options)
+    with _watched(), _contained():
+        whole = _read(target, data, options)
+        _check_places(target, data, whole)
+        _check_pieces(target, data, options, whole, random)
+        _check_spans(target, data, options, whole, random)
+        _check_round_trip(target, whole.found, options)
+        if memory:
+            _check_memory(target, data, options)
+
+
+def production_stream(stream: IO[bytes], length: int | None = None) -> IO[bytes]:
+    """Return the stream that a reader is given by `convert`."""
+    return cast(IO[bytes], Stretch(stream, SOURCE, length))
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    """Raise Violation in a case that takes too much processor time: other programs do not count."""
+
+    def hangs(signum: int, frame: FrameType | None) -> None:
+        raise Violation("hang", f"more than {CPU_SECONDS} s of processor time")
+
+    before = signal.signal(signal.SIGVTALRM, hangs)
+    signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@contextmanager
+def _contained() -> Iterator[None]:
+    """Name what is raised beside errors of feedferry by where it comes from."""
+    try:
+        yield
+    except Violation:
+        raise
+    except Exception as exc:
+        traceback = exc.__traceback__
+        place = ""
+        while traceback is not None:
+            frame = traceback.tb_frame
+            if str(frame.f_globals.get("__name__", "")).startswith(("schemas", "transforms")):
+                place = f"{frame.f_globals['__name__']}:{traceback.tb_lineno}"
+            traceback = traceback.tb_next
+        raise Violation(f"raises {type(exc).__name__} in {place}", str(exc)) from exc
+
+
+def _read(target: Target, data: bytes, options: ReadOptions) -> Outcome:
+    return _outcome(target, io.BytesIO(data), len(data), Span(source=SOURCE), options)
+
+
+def _outcome(
+    target: Target, stream: IO[bytes], size: int, span: Span, options: ReadOptions
+) -> Outcome:
+    """Read a span, and check that the reader makes progress."""
+    most = size * target.results_per_byte + _FREE_RESULTS
+    found: list[Found] = []
+    reader = READERS[target.reader]
+    try:
+        results = reader(production_stream(stream, span.length), span=span, options=options)
+        for one in results:
+            found.append(one)
+            if len(found) > most:
+                raise Violation("no progress", f"{len(found)} results of {size} bytes: {one!r}")
+            if isinstance(one, Reject) and one.code == DEFECT:
+                raise Violation(f"defect {one.reason.partition(';')[0]}", repr(one))
+    except FeedferryError as exc:
+        return Outcome(found, f"{type(exc).__name__}: {exc}")
+    return Outcome(found, "")
+
+
+def _check_places(target: Target, data: bytes, whole: Outcome) -> None:
+    """Rejects lie in the input, one after the other, and hold the bytes of their place."""
+    at = 0
+    for number, one in enumerate(whole.found):
+        if not isinstance(one, Reject):
+            continue
+        end = one.offset + one.length
+        if not 0 <= one.offset <= end <= len(data):
+            raise Violation("reject outside", f"{one!r} in {len(data)} bytes")
+        if not target.is_placed:
+            continue
+        if one.offset < at:
+            raise Violation("rejects overlap", f"{one!r} after byte {at}")
+        if not one.length and number < len(whole.found) - 1:
+            raise Violation("empty reject", repr(one))
+        if not data.startswith(one.data, one.offset) or len(one.data) > one.length:
+            raise Violation("reject has other bytes", repr(one))
+        if one.truncated != (len(one.data) < one.length):
+            raise Violation("reject truncated in silence", repr(one))
+        at = end
+
+
+def _check_pieces(
+    target: Target, data: bytes, options: ReadOptions, whole: Outcome, random: Random
+) -> None:
+    sizes = random.choice(((1,), (1, 2, 3), (7,), (64, 1), (1000,), (4096, 5)))
+    pieces = cast(IO[bytes], Pieces(data, sizes))
+    outcome = _outcome(target, pieces, len(data), Span(source=SOURCE), options)
+    if outcome != whole:
+        raise Violation("pieces differ", f"{sizes}: {_difference(whole, outcome)}")
+
+
+def _check_spans(
+    target: Target, data: bytes, options: ReadOptions, whole: Outcome, random: Random
+) -> None:
+    """Spans are end to end, and give what the whole gives."""
+    size = random.choice((1, 50, 300, 1000))
+    spans: list[Span] = []
+    stream = production_stream(io.BytesIO(data))
+    at = 0
+    try:
+        for span in CUTTERS[target.reader](stream, source=SOURCE, span_bytes=size):
+            if len(spans) > len(data) + 1:
+                raise Violation("cut without progress", repr(span))
+            if span.offset != at or (span.length is not None and span.length <= 0):
+                raise Violation("spans not end to end", f"{span!r} at {at}")
+            at += span.length or 0
+            spans.append(span)
+    except FeedferryError as exc:
+        if not isinstance(exc, FormatError) or not whole.error:
+            raise Violation("cut refuses what is read", str(exc)) from exc
+        return
+    if not spans or spans[-1].length is not None or at > len(data):
+        raise Violation("spans without an end", repr(spans[-1:]))
+    if whole.error:
+        return  # where a stream breaks off, its spans may say so in other words
+    found: list[Found] = []
+    for span in spans:
+        part = _outcome(target, io.BytesIO(data[span.offset :]), len(data), span, options)
+        if part.error:
+            raise Violation("span cannot be read", f"{span!r}: {part.error}")
+        found += part.found
+    restored = list(map(_without_span, found))
+    if _accounts(restored, data) != _accounts(whole.found, data):
+        outcome = Outcome(restored, "")
+        raise Violation("spans differ", f"{size}: {_difference(whole, outcome)}")
+
+
+def _accounts(found: list[Found], data: bytes) -> tuple[list[Found], bytes]:
+    """All but the rejects, and the input without what they take.
+
+    Where the cutter passes records without a look, a damaged stretch can become two rejects.
+    """
+    left = bytearray(data)
+    for one in found:
+        if isinstance(one, Reject):
+            left[one.offset : one.offset + one.length] = b" " * one.length
+    return [one for one in found if not isinstance(one, Reject)], b" ".join(left.split())
+
+
+def _without_span(one: Found) -> Found:
+    if isinstance(one, Record | Membership):
+        provenance = msgspec.structs.replace(one.provenance, span=0)
+        return msgspec.structs.replace(one, provenance=provenance)
+    if isinstance(one, Filtered):
+        return one
+    return msgspec.structs.replace(one, span=0)
+
+
+def _check_round_trip(target: Target, found: Iterable[Found], options: ReadOptions) -> None:
+    """What was read is written again in its own format, and reads back as it was."""
+    if target.reader not in WRITERS:
+        return
+    for one in found:
+        if isinstance(one, Record | Membership):
+            encoder = _encoder(target, one, options)
+            held = _adapted(target, one) if target.is_loose else one
+            if held is None:
+                continue
+            try:
+                encoded = encoder.encode(held)
+            except RecordError as exc:
+                if target.is_loose:
+                    continue
+                raise Violation(f"not written again: {exc.code}", f"{one!r}: {exc}") from exc
+            text = encoder.prolog() + encoder.frame([encoded]) + encoder.epilog()
+            _check_read_back(target, held, text, options)
+
+
+def _adapted(target: Target, one: Record | Membership) -> Record | None:
+    """The record as its own format holds it; None where it holds less."""
+    if isinstance(one, Membership):
+        return None
+    outcomes, losses = adapter(adapt.Target(format=target.reader))(normalize(one))
+    held = outcomes[0]
+    return held if isinstance(held, Record) and not losses else None
+
+
+def _encoder(target: Target, one: Record | Membership, options: ReadOptions) -> Encoder:
+    origin = one.provenance
+    feed = Feed(datasource=origin.datasource or "d", feedtype=origin.feedtype or "incremental")
+    writing = WriteOptions(
+        feed=feed,
+        docids=options.docids,
+        zone=options.zone,
+        memberships=isinstance(one, Membership),
+    )
+    return WRITERS[target.reader](writing)
+
+
+def _check_read_back(
+    target: Target, one: Record | Membership, text: bytes, options: ReadOptions
+) -> None:
+    usual = ReadOptions(docids=options.docids, zone=options.zone, mode=options.mode)
+    back = _read(target, text, usual)
+    again = [other for other in back.found if not isinstance(other, Notice)]
+    placed = [_without_place(other) for other in again]
+    if placed != [_without_place(one)] or back.error:
+        expected = Outcome([_without_place(one)], "")
+        detail = _difference(expected, Outcome(placed, back.error))
+        raise Violation("round trip differs", f"{detail} by {text!r}")
+
+
+def _without_place(one: Found) -> Found:
+    if isinstance(one, Record | Membership):
+        return msgspec.structs.replace(one, provenance=_NOWHERE)
+    return one
+
+
+def _check_memory(target: Target, data: bytes, options: ReadOptions) -> None:
+    tracemalloc.start()
+    try:
+        found = _read(target, data, options)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    if peak > _MEMORY_BYTES + _MEMORY_FACTOR * len(data):
+        raise Violation("memory", f"{peak} bytes for {len(data)}: {len(found.found)} results")
+
+
+def _difference(expected: Outcome, outcome: Outcome) -> str:
+    """The first result in which two readings differ."""
+    for number, (one, other) in enumerate(zip(expected.found, outcome.found, strict=False)):
+        if one != other:
+            return f"result {number}: {one!r}; {other!r}"
+    lengths = len(expected.found), len(outcome.found)
+    longer = max(expected.found, outcome.found, key=len)[min(lengths) :][:1]
+    return f"{lengths} results, {longer!r}; {expected.error!r}; {outcome.error!r}"
+
+
+def shrunk(data: bytes, fails: Callable[[bytes], bool], *, most: int = 400) -> bytes:
+    """Return a smaller input that still fails, in at most so many tries."""
+    size = max(1, len(data) // 2)
+    while size and most:
+        at = 0
+        while at < len(data) and most:
+            most -= 1
+            smaller = data[:at] + data[at + size :]
+            if fails(smaller):
+                data = smaller
+            else:
+                at += size
+        size //= 2
+    return data
