@@ -233,6 +233,8 @@ class DocumentReader:
         self._begin = command.offset
         self.tokens.mark(command.offset)
         self._aside.append(self._reject(exc, None, command.offset + len(command.token)))
+        self._begin = self.tokens.offset  # what follows is not part of this reject
+        self.tokens.mark(self._begin)
 
     def _spoil(self, exc: RecordError) -> None:
         """The first trouble of a document is what it is rejected for."""

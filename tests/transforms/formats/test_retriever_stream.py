@@ -464,3 +464,11 @@ def test_what_may_be_of_an_acl_and_is_not_known_spoils_the_document(name: str) -
 def test_many_pairs_of_metadata_are_told_apart_in_time() -> None:
     commands = b"".join(b"meta-name=%d\nmeta-value=x\n" % number for number in range(50_000))
     assert len(document(commands[:-1], Mode.STRICT).metadata) == 50_000
+
+
+def test_a_refused_command_is_not_in_the_reject_of_an_unavailable_repository() -> None:
+    found = [one for one in read(b"\xbd\nrepository-unavailable\n") if isinstance(one, Reject)]
+    assert [(one.code, one.data, one.offset - len(HEADER)) for one in found] == [
+        ("not-utf8", b"\xbd", 0),
+        ("repository-unavailable", b"repository-unavailable\n", 2),
+    ]
