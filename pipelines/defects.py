@@ -24,5 +24,5 @@ def _text(defects: Mapping[str, int], folder: str | None) -> str:
     where = f" The rejects in {folder}/rejects/ with the code defect say where." if folder else ""
     return (
         f"feedferry: {records} rejected because of a defect of feedferry ({types}).{where}"
-        " All other records are complete. Please report this."
+        " Other records are not affected. Please report this."
     )
