@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -128,7 +128,7 @@ def _tally(part: Span) -> _Tally:
     documents = size = deleted = 0
     codes: Counter[str] = Counter()
     with open_span(part) as stream:
-        for _, listed in read_listing(cast(IO[bytes], stream)):
+        for _, listed in read_listing(stream):
             if listed.code:
                 codes[listed.code] += 1
             elif listed.kind is Kind.GONE:

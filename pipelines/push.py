@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Protocol, cast
+from typing import IO, Protocol
 
 import click
 import msgspec
@@ -319,7 +319,7 @@ def _taken(chunk: Chunk, root: Path, *, is_new: bool) -> Chunk:
 @contextmanager
 def _open_plain(path: Path) -> Iterator[IO[bytes]]:
     with open_span(Span(source=str(path), path=str(path))) as stream:
-        yield cast(IO[bytes], stream)
+        yield stream
 
 
 @contextmanager

@@ -69,6 +69,27 @@ def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (node.end_lineno or node.lineno) - node.body[0].lineno + 1
 
 
+STREAM_BASES = {"RawIOBase", "FileIO", "BufferedIOBase", "IOBase"}
+
+
+def stream_classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    for path in modules("transforms", "pipelines"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            bases = {ast.unparse(base).removeprefix("io.") for base in getattr(node, "bases", ())}
+            if isinstance(node, ast.ClassDef) and bases & STREAM_BASES:
+                yield f"{name_of(path)}:{node.name}", node
+
+
+def test_every_stream_can_be_buffered() -> None:
+    """A stream that has `read` only is read byte by byte, or not at all, under a buffer."""
+    methods = {
+        name: {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+        for name, node in stream_classes()
+    }
+    assert methods
+    assert [name for name, own in methods.items() if "readinto" not in own] == []
+
+
 def kept_files() -> list[str]:
     """What is in the repository, or would be if it were added now."""
     if not shutil.which("git") or not (ROOT / ".git").exists():

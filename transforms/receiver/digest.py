@@ -23,6 +23,8 @@ DETAILS = 5
 DETAIL_LETTERS = 1000
 """How much is kept of a reason, which may show a value of any length."""
 
+_BLOCK_BYTES = 1 << 20
+
 TORN = "torn-end"
 """The code of the reject that stands for the end of a document, where that is missing."""
 
@@ -92,7 +94,8 @@ def _all_changes(
     yield from _beginning(delivery)
     if delivery.path is None:
         return
-    with _Interruptible(spool / delivery.path, stopping) as stream:
+    file = (spool / delivery.path).open("rb", buffering=0)
+    with io.BufferedReader(_Interruptible(file, stopping)) as stream:
         span = Span(source=delivery.path, feed=_feed_of(delivery))
         found = READERS[FORMATS[delivery.door]](stream, span=span)
         is_read = False
@@ -162,14 +165,21 @@ def _cut(reason: str) -> str:
     return reason if len(reason) <= DETAIL_LETTERS else f"{reason[:DETAIL_LETTERS]} …"
 
 
-class _Interruptible(io.FileIO):
+class _Interruptible(io.RawIOBase):
     """A file that is read until it is time to stop."""
 
-    def __init__(self, path: Path, stopping: Callable[[], bool]) -> None:
-        super().__init__(path, "rb")
+    def __init__(self, file: io.FileIO, stopping: Callable[[], bool]) -> None:
+        self._file = file
         self._stopping = stopping
 
-    def read(self, size: int | None = -1) -> bytes:
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
         if self._stopping():
             raise Interrupted
-        return super().read(-1 if size is None else size) or b""
+        return self._file.readinto(memoryview(buffer)[:_BLOCK_BYTES])
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

@@ -23,13 +23,16 @@ from transforms.formats import CUTTERS, sniff
 from transforms.sources.tree.remote import LISTED, open_remote, scheme_of
 
 SNIFFED_BYTES = 64 << 10
+BUFFER_BYTES = 1 << 17
+"""Bytes that are read ahead of a reader; a larger read is not copied through the buffer."""
+_BLOCK_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 10
 _UNREACHABLE = (NotImplementedError, ImportError, ValueError)
 _TORN = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 
 
 class Stretch(io.RawIOBase):
-    """A stretch of a stream as a stream; what goes wrong in reading names the file."""
+    """The bytes of one span, unbuffered; an error in reading them names the file."""
 
     def __init__(self, stream: IO[bytes], source: str, length: int | None) -> None:
         self._stream = stream
@@ -37,9 +40,10 @@ class Stretch(io.RawIOBase):
         self._left = length
         self.bytes_read = 0
 
-    def read(self, size: int = -1) -> bytes:
+    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
+        size = min(len(buffer), _BLOCK_BYTES)
         if self._left is not None:
-            size = self._left if size < 0 else min(size, self._left)
+            size = min(size, self._left)
         try:
             block = self._stream.read(size)
         except _TORN as exc:
@@ -47,10 +51,24 @@ class Stretch(io.RawIOBase):
         if self._left is not None:
             self._left -= len(block)
         self.bytes_read += len(block)
-        return block
+        buffer[: len(block)] = block
+        return len(block)
 
     def readable(self) -> bool:
         return True
+
+
+class SpanStream(io.BufferedReader):
+    """The stream that readers get: the bytes of one span, buffered."""
+
+    def __init__(self, stream: IO[bytes], source: str, length: int | None) -> None:
+        self._stretch = Stretch(stream, source, length)
+        super().__init__(self._stretch, BUFFER_BYTES)
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes were taken from the file so far, those in the buffer included."""
+        return self._stretch.bytes_read
 
 
 def is_compressed(source: str) -> bool:
@@ -59,7 +77,7 @@ def is_compressed(source: str) -> bool:
 
 
 @contextmanager
-def open_span(span: Span) -> Iterator[Stretch]:
+def open_span(span: Span) -> Iterator[SpanStream]:
     """Open the bytes of a span; raise SourceError where they cannot be opened or read."""
     path = span.path or span.source
     with ExitStack() as opened:
@@ -72,7 +90,7 @@ def open_span(span: Span) -> Iterator[Stretch]:
             raise _unreadable(span.source, exc) from exc
         if span.offset:
             stream.seek(span.offset)
-        yield Stretch(stream, span.source, span.length)
+        yield opened.enter_context(SpanStream(stream, span.source, span.length))
 
 
 def sniff_format(span: Span) -> str:
@@ -100,7 +118,7 @@ def cut_file(whole: Span, *, span_bytes: int) -> Iterator[Span]:
         return
     with open_span(whole) as stream:
         cut = CUTTERS[whole.format]
-        for span in cut(cast(IO[bytes], stream), source=whole.source, span_bytes=span_bytes):
+        for span in cut(stream, source=whole.source, span_bytes=span_bytes):
             yield msgspec.structs.replace(
                 span,
                 path=whole.path,
@@ -125,12 +143,13 @@ class _Zstandard(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1) -> bytes:
-        while (size < 0 or len(self._ahead) < size) and self._more():
+    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
+        while not self._ahead and self._more():
             pass
-        taken = bytes(self._ahead[:size] if size >= 0 else self._ahead)
-        del self._ahead[: len(taken)]
-        return taken
+        size = min(len(buffer), len(self._ahead))
+        buffer[:size] = self._ahead[:size]
+        del self._ahead[:size]
+        return size
 
     def _more(self) -> bool:
         block = self._stream.read(_PIECE_BYTES)
@@ -159,7 +178,7 @@ def _unxz(stream: IO[bytes]) -> IO[bytes]:
 
 
 def _unzstd(stream: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], _Zstandard(stream))
+    return io.BufferedReader(_Zstandard(stream), BUFFER_BYTES)
 
 
 _DECOMPRESSORS = {".gz": _gunzip, ".bz2": _bunzip, ".xz": _unxz, ".zst": _unzstd}

@@ -12,7 +12,7 @@ from transforms.formats import READERS
 from transforms.formats._options import Found, ReadOptions
 from transforms.sources.command import documents
 from transforms.sources.database.mapping import DATABASE, Mapping
-from transforms.sources.files import Stretch, open_span
+from transforms.sources.files import SpanStream, open_span
 from transforms.sources.listing import LISTING
 from transforms.sources.programs import Programs
 from transforms.sources.spool import (
@@ -49,7 +49,7 @@ class Reading:
         self._options = options
         self._see = see
         self._state = state
-        self._stream: Stretch | None = None
+        self._stream: SpanStream | None = None
         self._bytes = 0
 
     @property
@@ -72,7 +72,7 @@ class Reading:
                 continue
             with open_span(span) as stream:
                 self._stream = stream
-                with closing(self._read(span, cast(IO[bytes], stream))) as found:
+                with closing(self._read(span, stream)) as found:
                     yield from found
             self._bytes, self._stream = self.bytes_read, None
 
@@ -109,10 +109,7 @@ class Reading:
 
         tree = self._source if isinstance(self._source, Tree) else Tree(root="")
         with open_span(span) as stream:
-            listing = cast(IO[bytes], stream)
-            yield from read_tree(
-                listing, span=span, tree=tree, options=self._options, see=self._see
-            )
+            yield from read_tree(stream, span=span, tree=tree, options=self._options, see=self._see)
 
 
 def _parts(span: Span) -> Iterable[Span]:

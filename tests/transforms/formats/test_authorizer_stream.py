@@ -1,6 +1,7 @@
 """Answers and questions of authorizers: each rule, strictly and with repairs."""
 
 import io
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Extra, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
+from streams import read_both_ways
 from transforms.formats import authorizer_stream
 from transforms.formats._options import Mode, ReadOptions
 
@@ -21,8 +23,8 @@ NOT_UTF8 = "the bytes b'\\xff' in a token; expected UTF-8, with C0 80 and C0 8A 
 
 def read(body: bytes, mode: Mode = Mode.LENIENT, header: bytes = HEADER) -> list[Any]:
     options = ReadOptions(mode=mode)
-    stream = io.BytesIO(header + body)
-    return list(authorizer_stream.read(stream, span=Span(source="said"), options=options))
+    read = partial(authorizer_stream.read, span=Span(source="said"), options=options)
+    return read_both_ways(read, header + body)
 
 
 def records(body: bytes, mode: Mode = Mode.LENIENT) -> list[Record]:

@@ -4,6 +4,7 @@ import io
 import zlib
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import fastavro
@@ -23,6 +24,7 @@ from schemas.reject import Reject
 from schemas.span import Span
 from schemas.varint import long
 from strategies import records
+from streams import read_both_ways
 from transforms.formats import avro
 from transforms.formats._container import RECORD, our_sync
 from transforms.formats._options import ReadOptions, WriteOptions
@@ -52,7 +54,7 @@ CONTAINER = HEADER + b"".join(BLOCKS)
 
 
 def read(container: bytes, **options: Any) -> list[Record | Membership | Reject]:
-    return list(avro.read(io.BytesIO(container), options=ReadOptions(**options)))
+    return read_both_ways(partial(avro.read, options=ReadOptions(**options)), container)
 
 
 def written(*found: Record) -> bytes:

@@ -15,6 +15,7 @@ from schemas.notice import Notice
 from schemas.record import Content, Record
 from schemas.reject import Reject
 from slow import slow
+from streams import opened
 from transforms.formats import READERS, Found
 from transforms.formats._command_tokens import KEPT_BYTES
 from transforms.formats._options import Mode, ReadOptions
@@ -69,7 +70,7 @@ def read(kind: str, data: bytes, mode: Mode = Mode.LENIENT) -> list[Any]:
     """What is found, with the error that ends it; any other exception fails the test."""
     found: list[Any] = []
     try:
-        found += READERS[kind](io.BytesIO(data), options=ReadOptions(mode=mode))
+        found += READERS[kind](opened(data), options=ReadOptions(mode=mode))
     except (FormatError, UnavailableError) as exc:
         found.append(str(exc))
     return found

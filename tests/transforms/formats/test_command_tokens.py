@@ -11,6 +11,7 @@ from schemas.errors import FormatError, RecordError
 from schemas.notice import Notice
 from schemas.span import Span
 from slow import slow
+from streams import opened as opened_stream
 from transforms.formats import _command_tokens
 from transforms.formats._command_tokens import (
     KEPT_BYTES,
@@ -31,7 +32,7 @@ DELIMITERS = ("aa", "ab", "aba", "aab", "aaa", "abab", "aabaa", "baab")
 
 
 def opened(data: bytes, options: ReadOptions = LENIENT, span: Span = PLACE) -> Tokens:
-    tokens = Tokens(io.BytesIO(data), span, options)
+    tokens = Tokens(opened_stream(data), span, options)
     list(read_header(tokens, span=span, options=options))
     return tokens
 

@@ -13,6 +13,7 @@ from schemas.errors import FormatError, RecordError
 from schemas.record import Action, Content, Extra, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
+from streams import read_both_ways
 from transforms.formats import gsa_feed
 from transforms.formats._elements import Grammar, Parsed, cut_units, parse_markup, read_units
 from transforms.formats._options import ReadOptions
@@ -62,9 +63,11 @@ QUICK = PARSED._replace(quick=quick)
 def read(
     inner: bytes, *, root: bytes = b"<list>", grammar: Grammar[Record] = PARSED
 ) -> list[Record | Reject]:
-    stream = io.BytesIO(root + inner + b"</list>")
     span = Span(source="cards.xml")
-    return list(read_units(stream, grammar, span=span, options=ReadOptions()))
+    return read_both_ways(
+        lambda stream: read_units(stream, grammar, span=span, options=ReadOptions()),
+        root + inner + b"</list>",
+    )
 
 
 def one(inner: bytes, *, root: bytes = b"<list>") -> Record:

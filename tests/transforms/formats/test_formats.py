@@ -8,6 +8,7 @@ import pytest
 from schemas.errors import FormatError
 from schemas.feed import Feed
 from schemas.record import Action, Record
+from streams import read_both_ways
 from transforms.formats import CUTTERS, READERS, WRITERS, WriteOptions, sniff
 from transforms.formats._encoding import HEAD_BYTES
 from transforms.formats._options import Encoder, write_all
@@ -94,7 +95,7 @@ def test_every_format_but_groups_as_csv_is_written() -> None:
 @EVERY_FORMAT
 def test_what_a_format_writes_it_reads(name: str) -> None:
     record = Record(url="http://www.example.com/", action=Action.DELETE)
-    (found,) = READERS[name](io.BytesIO(written(name, [record])))
+    (found,) = read_both_ways(READERS[name], written(name, [record]))
     assert isinstance(found, Record)
     assert (found.url, found.action) == ("http://www.example.com/", Action.DELETE)
 

@@ -4,7 +4,6 @@ A new case is two files and no code. `pytest --accept` writes what is read; read
 before it is committed. A stream that cannot be read at all has its error instead of records.
 """
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 from schemas.errors import FormatError, UnavailableError
 from schemas.reject import Reject
 from schemas.span import Span
+from streams import opened
 from transforms.formats import READERS, Found, Mode, NotFound, ReadOptions
 from transforms.formats.native import line
 
@@ -34,7 +34,7 @@ def read(path: Path, text: bytes, *, source: str = "") -> Iterator[Found]:
     mode = Mode.STRICT if ".strict" in path.suffixes else Mode.LENIENT
     options = replace(OPTIONS, mode=mode)
     reader = READERS[path.parent.name.replace("_", "-")]
-    yield from reader(io.BytesIO(text), span=Span(source=source), options=options)
+    yield from reader(opened(text), span=Span(source=source), options=options)
 
 
 def found(path: Path, text: bytes) -> Iterator[bytes]:

@@ -29,6 +29,7 @@ from schemas.record import (
 )
 from schemas.reject import Reject
 from schemas.span import Span
+from streams import read_both_ways
 from transforms.formats import gsa_feed
 from transforms.formats._options import WriteOptions
 from transforms.formats.gsa_feed import GsaFeedEncoder
@@ -62,7 +63,7 @@ def written_as_5_0(records: list[Record]) -> bytes:
 
 
 def read(markup: bytes) -> list[Record | Reject]:
-    return list(gsa_feed.read(io.BytesIO(markup)))
+    return read_both_ways(gsa_feed.read, markup)
 
 
 def there_and_back(case: Held, *, dialect: str = "7.x") -> list[Record | Reject]:

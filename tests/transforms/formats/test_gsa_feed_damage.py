@@ -18,11 +18,12 @@ from damage import (
 )
 from schemas.record import Record
 from schemas.reject import Reject
+from streams import read_both_ways
 from transforms.formats import gsa_feed
 
 
 def read(markup: bytes) -> list[Record | Reject]:
-    return list(gsa_feed.read(io.BytesIO(markup)))
+    return read_both_ways(gsa_feed.read, markup)
 
 
 def read_in_spans(markup: bytes) -> list[Record | Reject]:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from schemas.errors import FormatError
 from schemas.record import Record
 from schemas.reject import Reject
+from streams import opened
 from transforms.formats import gsa_feed
 from transforms.formats._options import ReadOptions
 
@@ -55,7 +56,7 @@ def in_time() -> Iterator[None]:
 
 
 def read(markup: bytes, options: ReadOptions = USUAL) -> list[Record | Reject]:
-    return list(gsa_feed.read(io.BytesIO(markup), options=options))
+    return list(gsa_feed.read(opened(markup), options=options))
 
 
 def between(stretch: bytes) -> list[Record | Reject]:

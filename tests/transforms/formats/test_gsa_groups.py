@@ -18,6 +18,7 @@ from schemas.membership import Member, Membership
 from schemas.record import Action, Extra, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
+from streams import read_both_ways
 from transforms.formats import gsa_groups
 from transforms.formats._options import Found, WriteOptions
 
@@ -51,7 +52,7 @@ def written(*found: Membership) -> bytes:
 
 
 def read(markup: bytes) -> list[Found]:
-    return list(gsa_groups.read(io.BytesIO(markup)))
+    return read_both_ways(gsa_groups.read, markup)
 
 
 def placeless(found: list[Found]) -> list[Found]:

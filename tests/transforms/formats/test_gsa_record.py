@@ -3,6 +3,7 @@
 import base64
 import io
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -22,6 +23,7 @@ from schemas.record import (
 )
 from schemas.reject import Reject
 from schemas.span import Span
+from streams import read_both_ways
 from transforms.formats import gsa_feed
 from transforms.formats._options import ReadOptions
 
@@ -36,8 +38,8 @@ def read(
         f"<gsafeed>\n<header><datasource>{datasource}</datasource><feedtype>full</feedtype>"
         f"</header>\n<group{group}>\n{markup}\n</group>\n</gsafeed>\n"
     )
-    stream = io.BytesIO(feed.encode())
-    return list(gsa_feed.read(stream, options=options or ReadOptions()))
+    read = partial(gsa_feed.read, options=options or ReadOptions())
+    return read_both_ways(read, feed.encode())
 
 
 def record_of(

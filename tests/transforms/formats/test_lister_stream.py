@@ -2,6 +2,7 @@
 
 import io
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Arrival, Crawl, Extra, Meta, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
+from streams import read_both_ways
 from transforms.formats import lister_stream
 from transforms.formats._options import Docids, Mode, ReadOptions
 
@@ -22,8 +24,9 @@ HOUR = datetime(1970, 1, 1, 1, tzinfo=UTC)
 
 
 def read(body: bytes, mode: Mode = Mode.LENIENT, header: bytes = HEADER) -> list[Any]:
-    stream = io.BytesIO(header + body)
-    return list(lister_stream.read(stream, span=Span(source="ids"), options=ReadOptions(mode=mode)))
+    options = ReadOptions(mode=mode)
+    read = partial(lister_stream.read, span=Span(source="ids"), options=options)
+    return read_both_ways(read, header + body)
 
 
 def records(body: bytes, mode: Mode = Mode.LENIENT) -> list[Record]:

@@ -2,6 +2,7 @@
 
 import io
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from schemas.record import (
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from strategies import provenances, records
+from streams import read_both_ways
 from transforms.formats import native
 from transforms.formats._options import Found, ReadOptions, WriteOptions
 
@@ -43,7 +45,7 @@ def record(**fields: Any) -> Record:
 
 
 def read(lines: bytes, **options: Any) -> list[Record | Membership | Reject]:
-    return list(native.read(io.BytesIO(lines), options=ReadOptions(**options)))
+    return read_both_ways(partial(native.read, options=ReadOptions(**options)), lines)
 
 
 def read_one(line: bytes, **options: Any) -> Record | Membership | Reject:
@@ -58,7 +60,8 @@ def only_reject(line: bytes, **options: Any) -> Reject:
 
 
 def cut(lines: bytes, span_bytes: int) -> list[Span]:
-    return list(native.cut(io.BytesIO(lines), source="a.jsonl", span_bytes=span_bytes))
+    cut = partial(native.cut, source="a.jsonl", span_bytes=span_bytes)
+    return read_both_ways(cut, lines)
 
 
 def read_spans(lines: bytes, spans: list[Span]) -> list[Record | Membership | Reject]:

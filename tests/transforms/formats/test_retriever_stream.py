@@ -2,6 +2,7 @@
 
 import io
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
+from streams import read_both_ways
 from transforms.formats import retriever_stream
 from transforms.formats._options import Mode, NotFound, ReadOptions
 
@@ -25,8 +27,8 @@ STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.DENY)
 
 def read(body: bytes, mode: Mode = Mode.LENIENT, not_found: NotFound = NotFound.SKIP) -> list[Any]:
     options = ReadOptions(mode=mode, not_found=not_found)
-    stream = io.BytesIO(HEADER + body)
-    return list(retriever_stream.read(stream, span=Span(source="said"), options=options))
+    read = partial(retriever_stream.read, span=Span(source="said"), options=options)
+    return read_both_ways(read, HEADER + body)
 
 
 def record(body: bytes, mode: Mode = Mode.LENIENT) -> Record:

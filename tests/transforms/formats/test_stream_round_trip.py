@@ -1,6 +1,7 @@
 """What is written as a command stream is read again as it was, strictly and with repairs."""
 
 import io
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from schemas.errors import RecordError
 from schemas.notice import Notice
 from schemas.record import Provenance, Record
 from stream_strategies import DELIMITERS, answers, documents, hostile_texts, listings, questions
+from streams import read_both_ways
 from transforms.formats import READERS, WRITERS
 from transforms.formats._options import Docids, Mode, ReadOptions, WriteOptions
 
@@ -39,7 +41,8 @@ def write_if_possible(format_name: str, records: list[Record], delimiter: str) -
 
 
 def read(format_name: str, data: bytes, mode: Mode, docids: Docids = SAME) -> list[Any]:
-    found = READERS[format_name](io.BytesIO(data), options=ReadOptions(mode=mode, docids=docids))
+    options = ReadOptions(mode=mode, docids=docids)
+    found = read_both_ways(partial(READERS[format_name], options=options), data)
     return [without_place(one) for one in found if not isinstance(one, Notice)]
 
 

@@ -2,6 +2,7 @@
 
 import io
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,6 +29,7 @@ from schemas.record import (
 from schemas.reject import Reject
 from schemas.span import Span
 from strategies import fields, histories, moments, records, texts
+from streams import read_both_ways
 from transforms.formats import thunderstone
 from transforms.formats._options import ReadOptions, WriteOptions
 from transforms.formats.thunderstone import ThunderstoneEncoder
@@ -52,7 +54,7 @@ def b64(text: str, charset: str = "utf-8") -> str:
 
 def read(data: bytes, **options: Any) -> list[Record | Reject]:
     limits = msgspec.structs.replace(ReadOptions(), **options)
-    return [bare(found) for found in thunderstone.read(io.BytesIO(data), options=limits)]
+    return list(map(bare, read_both_ways(partial(thunderstone.read, options=limits), data)))
 
 
 def bare(found: Record | Reject) -> Record | Reject:

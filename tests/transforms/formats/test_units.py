@@ -1,6 +1,7 @@
 """Where units begin and end, what stands between them, and that blocks make no difference."""
 
 import io
+from functools import partial
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
 from slow import slow
+from streams import read_both_ways
 from transforms.formats import gsa_feed
 from transforms.formats._unit import Context, Unit
 from transforms.formats._units import KEPT_BYTES, Scanner
@@ -432,7 +434,7 @@ def test_a_damaged_feed_is_read_the_same_in_blocks_of_any_size(
 
 
 def read_at_once(markup: bytes) -> list[Record | Reject]:
-    return list(gsa_feed.read(io.BytesIO(markup), span=INSIDE))
+    return read_both_ways(partial(gsa_feed.read, span=INSIDE), markup)
 
 
 def read_slowly(markup: bytes, block_bytes: int) -> list[Record | Reject]:

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from archives import document, gsa_feed, native, put, thunderstone
 from schemas.errors import FormatError, SourceError
 from schemas.feed import Feed
 from schemas.span import Span
-from transforms.sources.files import cut_file, is_compressed, open_span, sniff_format
+from transforms.sources.files import SpanStream, cut_file, is_compressed, open_span, sniff_format
 
 TEXT = bytes(range(256)) * 16
 Compress = Callable[[bytes], bytes]
@@ -173,8 +174,8 @@ def test_a_span_counts_the_bytes_that_were_read(tmp_path: Path) -> None:
     source = put(tmp_path / "a.xml", b"one two three")
 
     with open_span(Span(source=source, offset=4)) as stream:
-        stream.read(3)
-        assert stream.bytes_read == 3
+        stream.read()
+        assert stream.bytes_read == 9
 
 
 @pytest.mark.parametrize(
@@ -274,3 +275,58 @@ def test_the_parts_of_a_file_know_what_it_was_posted_as(tmp_path: Path) -> None:
     whole = Span(source="spool#1", path=source, format="native", feed=posted)
 
     assert [span.feed for span in cut_file(whole, span_bytes=48)] == [posted, posted]
+
+
+# Streams that are handed to readers
+
+LINES = b"".join(b"line %d\n" % number for number in range(100_000))
+
+
+class Counted(io.BytesIO):
+    """Counts how often it is read."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.reads = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        self.reads += 1
+        return super().read(size)
+
+
+def test_lines_of_a_span_are_read_in_blocks() -> None:
+    source = Counted(LINES)
+
+    with SpanStream(source, "a.jsonl", None) as stream:
+        lines = sum(1 for _ in iter(stream.readline, b""))
+
+    assert (lines, source.reads < 20) == (100_000, True)
+
+
+@pytest.mark.parametrize(("extension", "compress"), [("", bytes), *COMPRESSED])
+def test_the_stream_of_a_span_can_be_wrapped(
+    tmp_path: Path, extension: str, compress: Compress
+) -> None:
+    source = put(tmp_path / f"a.txt{extension}", compress(LINES))
+
+    with open_span(Span(source=source)) as stream:
+        assert io.BufferedReader(stream, 1 << 10).readline() == b"line 0\n"
+    with open_span(Span(source=source)) as stream:
+        assert list(io.TextIOWrapper(stream, "utf-8"))[-1] == "line 99999\n"
+
+
+def test_a_wrapped_span_ends_where_the_span_ends(tmp_path: Path) -> None:
+    source = put(tmp_path / "a.txt", b"one\ntwo\nthree\n")
+
+    with open_span(Span(source=source, offset=4, length=4)) as stream:
+        assert list(io.TextIOWrapper(stream, "utf-8")) == ["two\n"]
+
+
+def test_damage_is_told_to_who_reads_by_lines(tmp_path: Path) -> None:
+    source = put(tmp_path / "a.txt.gz", gzip.compress(LINES)[:-100])
+
+    with (
+        open_span(Span(source=source)) as stream,
+        pytest.raises(SourceError, match=r"a\.txt\.gz: "),
+    ):
+        list(iter(stream.readline, b""))

@@ -5,11 +5,12 @@ So each file is checked before the first one is sent, and all that is found is t
 """
 
 import enum
+import io
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, NamedTuple
 
 from msgspec.structs import replace
 
@@ -131,7 +132,7 @@ def _look(path: Path, plain: Path) -> _Looked:
             format = _format(path, stream.read(_SNIFFED_BYTES))
             stream.seek(0)
             digested = Digested(stream)
-            found = stretches(cast("IO[bytes]", digested), format, source=str(path))
+            found = stretches(io.BufferedReader(digested), format, source=str(path))
     except OSError as exc:
         raise SourceError(f"{path}: {exc.strerror}; expected a file that can be read") from exc
     return _Looked(path, plain, format, found, digested.bytes, digested.digest.hexdigest())

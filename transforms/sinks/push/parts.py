@@ -4,11 +4,11 @@ Where a part ends depends on the bytes of the chunk alone, so that a push that g
 same parts as the one before it.
 """
 
+import io
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import IO, cast
 
 import msgspec
 
@@ -99,7 +99,7 @@ class Cutter:
                 format = self.whole.chunk.format or sniff(stream.read(_SNIFFED_BYTES)) or ""
                 stream.seek(0)
                 digested = Digested(stream)
-                found = stretches(cast("IO[bytes]", digested), format, source=str(path))
+                found = stretches(io.BufferedReader(digested), format, source=str(path))
         except OSError as exc:
             raise SourceError(f"{path}: {exc.strerror}; expected the file of a chunk") from exc
         self._require(digested.digest.hexdigest())

@@ -158,6 +158,11 @@ class Bounded(io.RawIOBase):
         self._check_place(self._at)
         return self.last
 
+    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
+        block = self.read(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if whence == io.SEEK_SET:
             self._check_place(offset)
