@@ -126,7 +126,7 @@ def build(
     return (
         pipeline
         | "Files" >> beam.Create([msgspec.json.encode(span) for span in spans])
-        | CutFile(span_bytes)
+        | CutFile(span_bytes, settings.reading)
         | Convert(settings)
         | Merge()
     )

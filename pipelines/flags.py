@@ -83,11 +83,11 @@ READING = (
     _READ("--url-template", metavar="URL", help="With {path} of files, {id} of doc ids in it."),
     _READ("--mapping", metavar="FILE", help="YAML that says how rows of a database are read."),
     _READ("--zone", metavar="IANA", help="Zone of dates that state none.  [default: UTC]"),
-    _READ("--span-bytes", metavar="SIZE", help="Share of a source.  [default: 32MiB]"),
+    _READ("--span-bytes", metavar="SIZE", help="Share of a source.  [default: 20MiB]"),
     _READ(
         "--max-content-bytes",
         metavar="SIZE",
-        help="Most bytes of one document, decoded.  [default: 256MiB]",
+        help="Most bytes of one document, decoded.  [default: 32MiB]",
     ),
     _TREE("--include", multiple=True, metavar="GLOB", help="Only these; re:REGEX; repeatable."),
     _TREE("--exclude", multiple=True, metavar="GLOB", help="Not these; re:REGEX; repeatable."),
@@ -109,7 +109,7 @@ READING = (
     _STATE("--max-delete-percent", metavar="P", help="Stop if more are gone.  [default: 20]"),
     _STREAM("--strict", is_flag=True, help="Read command streams as the deployed parser does."),
     _STREAM("--not-found", metavar="skip|delete", help="What it becomes.  [default: skip]"),
-    _STREAM("--max-token-bytes", metavar="SIZE", help="Longest token.  [default: 64MiB]"),
+    _STREAM("--max-token-bytes", metavar="SIZE", help="Longest token.  [default: 16MiB]"),
     _STREAM("--batch", metavar="N", help="Ids for each call of a retriever.  [default: 1]"),
 )
 WRITING = (

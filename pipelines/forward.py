@@ -4,6 +4,7 @@ import filecmp
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -271,7 +272,8 @@ def _stands(output: Path, to_format: str, delivery: Delivery) -> bool:
 
 def _account(spans: list[Span], settings: Settings, *, span_bytes: int) -> Account:
     """Convert a delivery, the last span; raise SetAside where nothing can ever be read of it."""
-    parts = (part for span in spans for part in cut_file(span, span_bytes=span_bytes))
+    cut = partial(cut_file, span_bytes=span_bytes, options=settings.reading)
+    parts = (part for span in spans for part in cut(span))
     try:
         account = merge(convert(part, settings) for part in parts)
     except FormatError as exc:

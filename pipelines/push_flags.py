@@ -59,6 +59,11 @@ SERVED = (
     _DOOR("--tls-key", "key", metavar="FILE", help="Its key, if not in the same file."),
     _DOOR("--trust", "trusted", multiple=True, metavar="IP", help="Address, net, glob, or all."),
     _DOOR("--receive-profile", "profiles", multiple=True, metavar="NAME", help="That exists."),
+    _DOOR(
+        "--max-content-bytes",
+        metavar="SIZE",
+        help="Most bytes of one document, decoded.  [default: 20MiB]",
+    ),
     _DOOR("--min-free", "min_free_bytes", metavar="SIZE", help="Of the disk.  [default: 2GB]"),
     _DOOR("--max-connections", metavar="N", help="At a time.  [default: 64]"),
     _DOOR("--scenario", metavar="FILE", help="How to misbehave, for rehearsals."),

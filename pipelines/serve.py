@@ -106,6 +106,7 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "port": ("--port", _parse_port),
     "trusted": ("--trust", tuple),
     "profiles": ("--receive-profile", tuple),
+    "max_content_bytes": ("--max-content-bytes", parse_size),
     "min_free_bytes": ("--min-free", parse_size),
     "max_connections": ("--max-connections", number_of("connections", least=1)),
 }

@@ -12,10 +12,14 @@ from isal import isal_zlib
 from schemas.errors import RecordError
 from schemas.record import Content, Encoding
 
-MAX_CONTENT_BYTES = 256 * 1024 * 1024
+MAX_CONTENT_BYTES = 20 * 1024 * 1024
 """Most bytes that one document may have when it is decoded, unless its reader is told otherwise."""
+CHECKED = 1 << 40
+"""The limit for a document whose reader has checked its size."""
 
 _ZLIB_LEVEL = 2  # of ISA-L's 0 to 3: a third one costs twice the time for a few percent
+_CACHED_BYTES = 1 << 20
+"""Most bytes of a zlib stream whose content is remembered; a larger one is inflated again."""
 _WHITE_SPACE = b" \t\r\n"
 
 
@@ -57,7 +61,7 @@ def to_base64(content: Content) -> bytes:
     """Return the document as base64 text; one that came so is not touched."""
     if content.encoding is Encoding.BASE64:
         return content.data
-    return pybase64.b64encode(decode(content))
+    return pybase64.b64encode(decode(content, max_bytes=CHECKED))
 
 
 def compress(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> Content:
@@ -92,8 +96,12 @@ def _within_base64(text: bytes, max_bytes: int) -> None:
         raise _too_large(f"{size} bytes", max_bytes)
 
 
-@lru_cache(maxsize=1)  # a record is checked when it is read, and decoded when it is written
 def _inflate(text: bytes, max_bytes: int) -> bytes:
+    inflate = _inflate_again if len(text) > _CACHED_BYTES else _inflate_once
+    return inflate(text, max_bytes)
+
+
+def _inflate_again(text: bytes, max_bytes: int) -> bytes:
     stream = isal_zlib.decompressobj()
     try:
         data: bytes = stream.decompress(pybase64.b64decode(text), max_bytes + 1)
@@ -104,6 +112,10 @@ def _inflate(text: bytes, max_bytes: int) -> bytes:
     if not stream.eof:
         raise RecordError("bad-zlib", "a zlib stream without its end; expected a whole one")
     return data
+
+
+_inflate_once = lru_cache(maxsize=1)(_inflate_again)
+"""A record is checked when it is read, and decoded when it is written."""
 
 
 def _too_large(found: str, max_bytes: int) -> RecordError:

@@ -39,6 +39,9 @@ _spans = msgspec.json.Decoder(Span)
 _accounts = msgspec.json.Decoder(Account)
 
 
+USUAL = ReadOptions()
+
+
 @dataclass
 class CutFile(beam.PTransform):
     """Takes whole files, gives their spans; a file that cannot be cut is one span.
@@ -47,9 +50,10 @@ class CutFile(beam.PTransform):
     """
 
     span_bytes: int
+    options: ReadOptions = USUAL
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
-        cut = beam.FlatMap(_cut, self.span_bytes).with_output_types(bytes)
+        cut = beam.FlatMap(_cut, self.span_bytes, self.options).with_output_types(bytes)
         return pcoll | "Cut" >> cut | "Spread" >> beam.Reshuffle()
 
 
@@ -203,10 +207,11 @@ def _adapter(target: Target) -> Adapter:
     return adapter(target)
 
 
-def _cut(whole: bytes, span_bytes: int) -> Iterator[bytes]:
+def _cut(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:
     """A file that cannot be cut stays whole: reading it tells why, in its account."""
     try:
-        spans = list(_files.cut_file(_spans.decode(whole), span_bytes=span_bytes))
+        parts = _files.cut_file(_spans.decode(whole), span_bytes=span_bytes, options=options)
+        spans = list(parts)
     except (FeedferryError, OSError):
         yield whole
         return

@@ -49,7 +49,7 @@ def test_what_is_not_given_has_the_documented_default() -> None:
         dialect="7.x",
         max_chunk_bytes=943_718_400,
         span_bytes=33_554_432,
-        max_content_bytes=268_435_456,
+        max_content_bytes=20_971_520,
         jobs=1,
         max_rejects=None,
         accept_loss=frozenset(),

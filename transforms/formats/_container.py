@@ -20,7 +20,7 @@ MAGIC = b"Obj\x01"
 RECORD = "record"
 MEMBERSHIP = "membership"
 MAX_BLOCK_BYTES = 1 << 30
-"""Most bytes of a block that is read, packed or unpacked."""
+"""Most bytes of a block that is passed over."""
 MAX_HEADER_BYTES = 1 << 20
 SYNC_BYTES = 16
 FRAMING_BYTES = 20
@@ -91,7 +91,7 @@ def our_sync(kind: str) -> bytes:
     return hashlib.sha256(_published(kind)).digest()[:SYNC_BYTES]
 
 
-def framing(head: bytes) -> tuple[int, int, int]:
+def framing(head: bytes, *, max_bytes: int = MAX_BLOCK_BYTES) -> tuple[int, int, int]:
     """Return how many records and bytes a block has, and how many bytes of `head` say so.
 
     Raises RecordError for what cannot be.
@@ -101,8 +101,9 @@ def framing(head: bytes) -> tuple[int, int, int]:
     found = f"a block of {count} records in {size} bytes"
     if count < 0 or size < 0:
         raise RecordError("bad-block", f"{found}; expected 0 or more of both")
-    if size > MAX_BLOCK_BYTES:
-        raise RecordError("block-too-large", f"{found}; expected at most {MAX_BLOCK_BYTES} bytes")
+    if size > max_bytes:
+        expected = f"expected at most {max_bytes} bytes; raise --max-content-bytes"
+        raise RecordError("block-too-large", f"{found}; {expected}")
     return count, size, at
 
 

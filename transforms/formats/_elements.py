@@ -29,6 +29,7 @@ _ATTRIBUTES = 1000
 _PAYLOAD_BYTES = 512
 """Payloads below this are left to the parser."""
 
+_CDATA = re.compile(rb"<!\[CDATA\[.*?\]\]>", re.S)
 _UNDECLARED_ENTITY = 26
 _WHERE = re.compile(r"(?:: <!--.*)?, line \d+, column \d+$", re.S)
 _DEFAULT_NAMESPACE = re.compile(rb"""\sxmlns\s*=\s*(?:"[^"]*"|'[^']*')|\s+""")
@@ -73,7 +74,7 @@ def read_units(
         stream,
         grammar.vocabulary,
         span,
-        max_unit_bytes=2 * options.max_content_bytes + (16 << 20),
+        max_unit_bytes=options.max_unit_bytes,
         bulk=grammar.bulk and _without_defects(grammar.bulk),
     )
     units = _Units(grammar, scanner, span)
@@ -88,23 +89,39 @@ def read_units(
         except Exception as exc:
             one = units.reject(unit, record_error(exc))
         if one is not None:
+            del unit  # a large record is not to be held beside what was made of it
             if units.waiting:
                 yield from units.flush()
             yield one
+        elif (many := units.refuse_markup(unit, options.max_tags)) is not None:
+            yield from units.flush()
+            yield many
         elif units.wait(unit):
+            del unit
             yield from units.flush()
     yield from units.flush()
 
 
 def cut_units(
-    stream: IO[bytes], vocabulary: Vocabulary, *, source: str, span_bytes: int
+    stream: IO[bytes],
+    vocabulary: Vocabulary,
+    *,
+    source: str,
+    span_bytes: int,
+    options: ReadOptions = ReadOptions(),
 ) -> Iterator[Span]:
     """Yield spans of at least `span_bytes`, but for the last, that begin at a unit.
 
     A stream that is not UTF-8 is one span: its offsets cannot be sought.
     """
     span = Span(source=source)
-    scanner = Scanner(stream, vocabulary, span, max_unit_bytes=1 << 30, skim_bytes=span_bytes)
+    scanner = Scanner(
+        stream,
+        vocabulary,
+        span,
+        max_unit_bytes=options.max_unit_bytes,
+        skim_bytes=span_bytes,
+    )
     first, mended = vocabulary.units[0], False
     for one in scanner:
         if not scanner.is_utf8:
@@ -167,21 +184,42 @@ class _Units(Generic[One]):
         self._size += len(unit.text)
         return self._size > _BATCH_BYTES
 
+    def refuse_markup(self, unit: Unit, max_tags: int) -> Reject | None:
+        """Return the reject of a unit whose elements would take too much memory when parsed."""
+        if len(unit.text) <= max_tags or unit.text.count(b"<") <= max_tags:
+            return None
+        tags = _CDATA.sub(b"", unit.text).count(b"<")
+        if tags <= max_tags:
+            return None
+        reason = f"{tags} tags; expected at most {max_tags}; raise --max-content-bytes"
+        return self.reject(unit, RecordError("record-too-large", reason))
+
     def flush(self) -> Iterator[One | Reject]:
         """Read all that wait, in order."""
         waiting, self.waiting, self._size = self.waiting, [], 0
-        for _, units in groupby(waiting, lambda unit: id(unit.context)):
-            yield from self._read(list(units))
+        runs = [list(units) for _, units in groupby(waiting, lambda unit: id(unit.context))]
+        waiting.clear()
+        runs.reverse()
+        while runs:
+            yield from self._read(runs.pop())
 
     def _read(self, units: list[Unit]) -> Iterator[One | Reject]:
+        """Read units that stand in one context; none is held while what was built is yielded."""
         try:
-            texts, payloads = zip(*map(self._lighten, units), strict=True)
-            elements = self._parse(units[0].context, texts)
+            built = self._build_all(units)
         except Exception as exc:
             yield from self._apart(units, _refusal(exc))
             return
-        for parsed in map(Parsed, elements, units, payloads):
-            yield self._build(parsed)
+        units.clear()
+        built.reverse()
+        while built:
+            yield built.pop()
+
+    def _build_all(self, units: list[Unit]) -> list[One | Reject]:
+        texts, payloads = zip(*map(self._lighten, units), strict=True)
+        elements = self._parse(units[0].context, texts)
+        del texts
+        return [self._build(parsed) for parsed in map(Parsed, elements, units, payloads)]
 
     def _lighten(self, unit: Unit) -> tuple[bytes, bytes | None]:
         """Cut out a long base64 payload, if the unit has one and nothing can be mistaken for it."""

@@ -15,7 +15,12 @@ from schemas.span import Span
 
 DIALECT_5_0 = "5.0"
 DIALECTS = ("7.x", DIALECT_5_0)
-MAX_TOKEN_BYTES = 64 << 20
+MAX_TOKEN_BYTES = 16 << 20
+MORE_BYTES = 4 << 20
+"""What a record may have beside a content of the largest size."""
+MIN_TAGS = 10_000
+BYTES_A_TAG = 100
+"""Bytes of the largest content for which a record may have one more tag."""
 
 Found = Carried | Reject | Filtered | Notice
 """What a reader may yield; most formats have records and rejects only."""
@@ -61,6 +66,16 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     not_found: NotFound = NotFound.SKIP
     max_token_bytes: int = MAX_TOKEN_BYTES
 
+    @property
+    def max_unit_bytes(self) -> int:
+        """Most bytes of a record as it stands: a content in base64 or with entities, and more."""
+        return self.max_content_bytes * 3 // 2 + MORE_BYTES
+
+    @property
+    def max_tags(self) -> int:
+        """Most tags of a record that is parsed, as each takes about a kilobyte of memory."""
+        return max(MIN_TAGS, self.max_content_bytes // BYTES_A_TAG)
+
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Conventions of writing; each format takes what concerns it.
@@ -89,9 +104,14 @@ class Reader(Protocol):
 
 
 class Cutter(Protocol):
-    """Yields spans of about `span_bytes`, end to end, that read as the whole stream would."""
+    """Yields spans of about `span_bytes`, end to end, that read as the whole stream would.
 
-    def __call__(self, stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]: ...
+    A record that the reader does not take by its options is not looked into by the cutter either.
+    """
+
+    def __call__(
+        self, stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ...
+    ) -> Iterator[Span]: ...
 
 
 class Encoder(Protocol):

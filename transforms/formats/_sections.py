@@ -75,6 +75,8 @@ class Sections(Window):
                     )
                 )
                 return found + len(closer)
+        if kind == "cdata" and self._is_full():
+            return self._too_large(at)
         reason = f"{opener.decode()!r} without its end; expected {closer.decode()!r}"
         return Stretch("malformed", reason, begin)
 
@@ -99,10 +101,14 @@ class Sections(Window):
     def _is_full(self) -> bool:
         return len(self._data) - self._pos > self._max_unit_bytes
 
+    def _too_large(self, at: int) -> Stretch:
+        most = self._max_unit_bytes
+        reason = f"more than {most} bytes; expected a smaller record; raise --max-content-bytes"
+        return Stretch("record-too-large", reason, at)
+
     def _grow(self) -> Stretch | None:
         if self._is_full():
-            reason = f"more than {self._max_unit_bytes} bytes; expected a smaller record"
-            return Stretch("record-too-large", reason, 1)
+            return self._too_large(1)
         if not self._more():
             return Stretch(
                 "torn-record", "the end of the stream inside a record; expected its end tag", 1

@@ -25,7 +25,7 @@ from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats._sections import OPENERS, OVERLAP, TAG, Sections, Stretch, doctype_end
 from transforms.formats._unit import NESTED, Context, Unit, find_url
-from transforms.formats._vocabulary import Vocabulary
+from transforms.formats._vocabulary import CLOSERS, Vocabulary
 
 KEPT_BYTES = 1 << 20
 """How much is kept of a stretch that could not be delimited."""
@@ -36,6 +36,8 @@ _AROUND_BYTES = 4 << 10
 _HEADER_BYTES = 16 << 10
 
 _RUN_BYTES = 128 << 10
+_LARGE_BYTES = 4 << 20
+"""A unit above this is not held twice."""
 _PREVIEW = 40
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _TAG_BYTES = 2048  # a start tag that is not seen to end by then is left to the steps
@@ -86,7 +88,12 @@ class Scanner(Sections):
                 break
             token = self._vocabulary.top.match(self._data, self._pos)
             found = self._step(token.lastgroup or "", token) if token else self._stray()
-            if found is not None:
+            del token  # it holds the data
+            if isinstance(found, Unit) and len(found.text) > _LARGE_BYTES:
+                passed = [found]
+                del found  # so that only the consumer holds a large unit
+                yield passed.pop()
+            elif found is not None:
                 yield found
         yield from self._end_of_stream()
 
@@ -243,6 +250,8 @@ class Scanner(Sections):
         text = self._data[self._pos : self._pos + length]
         unit = Unit(name, text, self._offset, self._line, plain, self.context)
         self._consume(length)
+        if length > _LARGE_BYTES:
+            self._compact()
         return unit
 
     def _torn(self, name: str, token: re.Match[bytes]) -> Reject:
@@ -362,7 +371,20 @@ class Scanner(Sections):
             opened = kind == "opened" or (opened and kind != "closed")
             if kind in OPENERS:
                 closed = self._close(kind, begin)
-                at = at if isinstance(closed, Stretch) else closed
+                if isinstance(closed, Stretch) and closed.code == "record-too-large":
+                    kept, at = self._drop_cdata(kept, at), 0
+                else:
+                    at = at if isinstance(closed, Stretch) else closed
+
+    def _drop_cdata(self, kept: bytes, at: int) -> bytes:
+        """Pass a CDATA section that is too large to hold: what it contains brings no records."""
+        closer = CLOSERS["cdata"]
+        kept = self._drop(kept, at)
+        while (found := self._data.find(closer, self._pos)) < 0:
+            kept = self._drop(kept, max(0, len(self._data) - self._pos - len(closer) + 1))
+            if not self._more():
+                return self._drop(kept, len(self._data) - self._pos)
+        return self._drop(kept, found - self._pos + len(closer))
 
     def _drop(self, kept: bytes, length: int) -> bytes:
         rest = self._data[self._pos + length : self._pos + length + 1]

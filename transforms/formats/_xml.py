@@ -12,6 +12,8 @@ _CONTROLS = bytes(set(range(0x20)) - {0x09, 0x0A, 0x0D})
 _NOT_TEXT = _CONTROLS + b"&<>\r"
 _WITHOUT_NOT_TEXT = bytes(0x20 if byte in _NOT_TEXT else byte for byte in range(256))
 _AND = "&amp;"
+_LONG_LETTERS = 1 << 20
+"""From here on a text is escaped without a piece for each reference in memory."""
 _NOT_RAW = bytes(range(0x20)) + b"<"
 _SPECIAL = bytes(range(0x20)) + b'&<>"'
 _NO_MARKS = bytes(set(range(0x100)) - set(_SPECIAL)) + b"&"
@@ -45,7 +47,11 @@ def holds(text: str) -> bool:
 
 def escape_text(text: str) -> str:
     """Return `text` as character data that every parser reads back unchanged."""
-    return _IN_TEXT.sub(_reference, text)
+    if len(text) < _LONG_LETTERS:
+        return _IN_TEXT.sub(_reference, text)
+    for char in "&<>\r":
+        text = text.replace(char, _REFERENCES[char])
+    return text
 
 
 def escape_attribute(text: str) -> str:

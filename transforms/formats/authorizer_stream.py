@@ -47,7 +47,9 @@ def read(
     yield from _Answers(stream, span, options).results()
 
 
-def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
+def cut(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
     """Yield the whole stream: what it begins with may concern all that follows."""
     yield Span(source=source)
 

@@ -31,7 +31,6 @@ from transforms.formats._canonical import admit
 from transforms.formats._codecs import unpack
 from transforms.formats._container import (
     FRAMING_BYTES,
-    MAX_BLOCK_BYTES,
     MAX_HEADER_BYTES,
     MEMBERSHIP,
     RECORD,
@@ -68,7 +67,9 @@ def read(
     yield from _BlockReader(tape, container, span, options).results()
 
 
-def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
+def cut(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
     """Yield spans that end with a block, and carry the container's header.
 
     Behind a damaged block nothing is cut any more: only its reader can tell where to go on.
@@ -188,7 +189,7 @@ class _BlockReader:
     def results(self) -> Iterator[Record | Membership | Reject]:
         while head := self._tape.peek(FRAMING_BYTES):
             try:
-                count, size, width = framing(head)
+                count, size, width = framing(head, max_bytes=self._options.max_unit_bytes)
             except RecordError as exc:
                 yield self._skip(exc)
             else:
@@ -272,7 +273,7 @@ class _BlockReader:
         return stream.tell()
 
     def _unpack(self, block: _Block) -> bytes:
-        return unpack(self._container.codec, block.packed, max_bytes=MAX_BLOCK_BYTES)
+        return unpack(self._container.codec, block.packed, max_bytes=self._options.max_unit_bytes)
 
     def _decode_next(self, stream: IO[bytes]) -> Record | Membership:
         try:

@@ -86,7 +86,9 @@ def read(
     yield from groups.memberships()
 
 
-def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
+def cut(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
     """Yield one span: rows of a group may stand anywhere."""
     yield Span(source=source)
 

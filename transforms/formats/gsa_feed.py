@@ -26,7 +26,7 @@ from typing import IO
 import pybase64
 
 from schemas.acl import Acl, Principal
-from schemas.content import decode
+from schemas.content import CHECKED, decode
 from schemas.errors import RecordError
 from schemas.record import Action, Content, Crawl, Encoding, Extra, Meta, Record
 from schemas.reject import Reject
@@ -73,9 +73,11 @@ def read(
     return read_units(stream, grammar, span=span, options=options)
 
 
-def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
+def cut(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
     """Yield spans of about `span_bytes` that together read as the stream does."""
-    return cut_units(stream, _VOCABULARY, source=source, span_bytes=span_bytes)
+    return cut_units(stream, _VOCABULARY, source=source, span_bytes=span_bytes, options=options)
 
 
 def write(
@@ -290,7 +292,7 @@ def _content(content: Content, attrs: str, *, is_5_0: bool) -> tuple[bytes, byte
     if encoding is _BARE and not _is_text(data):
         data, encoding = pybase64.b64encode(data), Encoding.BASE64
     if encoding is Encoding.ZLIB_BASE64 and is_5_0:
-        data, encoding = pybase64.b64encode(decode(content)), Encoding.BASE64
+        data, encoding = pybase64.b64encode(decode(content, max_bytes=CHECKED)), Encoding.BASE64
     if encoding is _BARE:
         return b"<content%b>" % attrs.encode(), escape_bytes(data), b"</content>\n"
     name = _ENCODING_NAMES[encoding]

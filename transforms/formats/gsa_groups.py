@@ -55,9 +55,11 @@ def read(
     return map(name_reject, read_units(stream, grammar, span=span, options=options))
 
 
-def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
+def cut(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
     """Yield spans of about `span_bytes` that together read as the stream does."""
-    return cut_units(stream, _VOCABULARY, source=source, span_bytes=span_bytes)
+    return cut_units(stream, _VOCABULARY, source=source, span_bytes=span_bytes, options=options)
 
 
 def write(

@@ -35,7 +35,9 @@ def read(
     return _Listing(stream, span, options).results()
 
 
-def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
+def cut(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
     """Yield spans of at least `span_bytes`, but for the last, that begin with an id."""
     yield from cut_listing(stream, source=source, span_bytes=span_bytes)
 

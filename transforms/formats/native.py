@@ -27,10 +27,8 @@ from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats._canonical import admit
 from transforms.formats._dates import parse_date
-from transforms.formats._options import Found, ReadOptions, WriteOptions, write_all
+from transforms.formats._options import MORE_BYTES, Found, ReadOptions, WriteOptions, write_all
 
-MAX_LINE_BYTES = 512 << 20
-"""Most bytes of a line that is read; base64 in base64, a content takes 16/9 of its size."""
 KEPT_BYTES = 1 << 20
 """Most bytes of a line that its reject keeps."""
 
@@ -52,7 +50,7 @@ def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[Record | Membership | Reject]:
     """Yield the record or membership of each line; a line that is none costs nothing but itself."""
-    for found in _lines(stream, span):
+    for found in _lines(stream, span, max_line_bytes(options)):
         one: Record | Membership | Reject
         try:
             one = _one(found, span, options)
@@ -61,7 +59,14 @@ def read(
         yield one
 
 
-def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
+def max_line_bytes(options: ReadOptions) -> int:
+    """Most bytes of a line that is read; base64 in base64, a content takes 16/9 of its size."""
+    return 2 * options.max_content_bytes + MORE_BYTES
+
+
+def cut(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
     """Yield spans that end with a line; reads the stream once, to count its lines."""
     span, passed = Span(source=source), _pass_lines(stream, span_bytes)
     while (following := _pass_lines(stream, span_bytes)).length:
@@ -142,7 +147,7 @@ def _pass_lines(stream: IO[bytes], size: int) -> _Passed:
 
 
 class _Line(NamedTuple):
-    """A line, or its first bytes where it is longer than `MAX_LINE_BYTES`."""
+    """A line, or its first bytes where it is longer than the limit."""
 
     text: bytes
     number: int
@@ -150,12 +155,14 @@ class _Line(NamedTuple):
     length: int
 
 
-def _lines(stream: IO[bytes], span: Span) -> Iterator[_Line]:
+def _lines(stream: IO[bytes], span: Span, most: int) -> Iterator[_Line]:
     number, offset = span.line, span.offset
-    while text := stream.readline(MAX_LINE_BYTES):
+    while text := stream.readline(most):
         length = len(text)
-        if length == MAX_LINE_BYTES and not text.endswith(b"\n"):
+        if length == most and not text.endswith(b"\n"):
             length += _skip_line(stream)
+        if length > most:
+            text = text[:KEPT_BYTES]
         if not text.isspace():
             yield _Line(text, number, offset, length)
         number, offset = number + 1, offset + length
@@ -172,7 +179,10 @@ def _skip_line(stream: IO[bytes]) -> int:
 
 def _one(found: _Line, span: Span, options: ReadOptions) -> Record | Membership:
     if found.length > len(found.text):
-        reason = f"a line of {found.length} bytes; expected at most {MAX_LINE_BYTES}"
+        reason = (
+            f"a line of {found.length} bytes; expected at most {max_line_bytes(options)}; "
+            "raise --max-content-bytes"
+        )
         raise RecordError("line-too-long", reason)
     one = _decode(found)
     if one.provenance == _NOWHERE:

@@ -41,7 +41,9 @@ def read(
         raise FormatError(f"{where}: no document; expected an id behind the header")
 
 
-def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
+def cut(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
     """Yield the whole stream: it is one document."""
     yield Span(source=source)
 

@@ -91,9 +91,11 @@ def read(
     )
 
 
-def cut(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
+def cut(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = _AS_IS
+) -> Iterator[Span]:
     """Yield spans of at least `span_bytes`, but for the last, that begin at an Item."""
-    return cut_units(stream, _VOCABULARY, source=source, span_bytes=span_bytes)
+    return cut_units(stream, _VOCABULARY, source=source, span_bytes=span_bytes, options=options)
 
 
 def write(records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = _PLAIN) -> None:

@@ -12,6 +12,7 @@ from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats import READERS, Found
+from transforms.formats._options import ReadOptions
 from transforms.receiver import documents, groups
 from transforms.receiver.documents import Change
 from transforms.receiver.held import Status
@@ -73,7 +74,12 @@ class Tally:
 
 
 def digest(
-    delivery: Delivery, spool: Path, tally: Tally, *, stopping: Callable[[], bool]
+    delivery: Delivery,
+    spool: Path,
+    tally: Tally,
+    *,
+    stopping: Callable[[], bool],
+    options: ReadOptions = ReadOptions(),
 ) -> Iterator[Change]:
     """Yield the changes that a delivery makes, in order, one record in memory at a time.
 
@@ -82,14 +88,18 @@ def digest(
     would remove documents that may stand in the rest, and one that has records of which none can
     be read would remove all of them.
     """
-    for change in _all_changes(delivery, spool, tally, stopping):
+    for change in _all_changes(delivery, spool, tally, stopping, options):
         if stopping():
             raise Interrupted
         yield change
 
 
 def _all_changes(
-    delivery: Delivery, spool: Path, tally: Tally, stopping: Callable[[], bool]
+    delivery: Delivery,
+    spool: Path,
+    tally: Tally,
+    stopping: Callable[[], bool],
+    options: ReadOptions,
 ) -> Iterator[Change]:
     yield from _beginning(delivery)
     if delivery.path is None:
@@ -97,7 +107,7 @@ def _all_changes(
     file = (spool / delivery.path).open("rb", buffering=0)
     with io.BufferedReader(_Interruptible(file, stopping)) as stream:
         span = Span(source=delivery.path, feed=_feed_of(delivery))
-        found = READERS[FORMATS[delivery.door]](stream, span=span)
+        found = READERS[FORMATS[delivery.door]](stream, span=span, options=options)
         is_read = False
         for change in _changes(found, delivery, tally):
             is_read = True

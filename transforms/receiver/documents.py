@@ -29,7 +29,7 @@ from hashlib import sha256
 import msgspec
 
 from schemas.acl import Acl
-from schemas.content import decode
+from schemas.content import CHECKED, decode
 from schemas.delivery import Delivery, Door
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
@@ -298,7 +298,7 @@ def _columns(record: Record) -> tuple[object, ...]:
 def _content_of(record: Record) -> tuple[int | None, str | None]:
     """Return size and digest of the document itself; a text stands in for it where it has none."""
     if record.content is not None:
-        document = decode(record.content)
+        document = decode(record.content, max_bytes=CHECKED)
     elif record.body is not None:
         document = record.body.encode()
     else:

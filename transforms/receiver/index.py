@@ -23,6 +23,7 @@ from typing import Self
 
 from schemas.delivery import Delivery, Door
 from schemas.errors import ConfigError, FormatError
+from transforms.formats._options import ReadOptions
 from transforms.receiver import deliveries, documents, groups
 from transforms.receiver.digest import Interrupted, Tally, Unreadable, digest
 from transforms.receiver.held import Document, Fed, Group, Total
@@ -68,8 +69,11 @@ class Index:
     in RFC 3339.
     """
 
-    def __init__(self, path: Path, *, now: Callable[[], str] = _now) -> None:
+    def __init__(
+        self, path: Path, *, now: Callable[[], str] = _now, reading: ReadOptions = ReadOptions()
+    ) -> None:
         self.path = path
+        self._options = reading
         self._now = now
         self._writing, self._reading = threading.Lock(), threading.Lock()
         self._writer = _open(path)
@@ -199,7 +203,7 @@ class Index:
         self, delivery: Delivery, spool: Path, tally: Tally, stopping: Callable[[], bool]
     ) -> None:
         with _transaction(self._writer):
-            changes = digest(delivery, spool, tally, stopping=stopping)
+            changes = digest(delivery, spool, tally, stopping=stopping, options=self._options)
             for statement, run in groupby(changes, key=itemgetter(0)):
                 while batch := [values for _, values in islice(run, _BATCH)]:
                     self._writer.executemany(statement, batch)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
+from threading import Lock
 from typing import IO
 from xml.sax.saxutils import escape
 
@@ -17,6 +18,7 @@ import msgspec
 from schemas.delivery import Delivery, Door
 from schemas.errors import FormatError
 from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, REPLACE
+from transforms.formats._options import ReadOptions
 from transforms.receiver import forms, results
 from transforms.receiver.groups import CAPACITY_BYTES
 from transforms.receiver.index import Index
@@ -58,11 +60,14 @@ class Posts:
         *,
         arrived: Callable[[], object],
         profiles: tuple[str, ...] = (),
+        reading: ReadOptions = ReadOptions(),
     ) -> None:
+        self._options = reading
         self._spool = spool
         self._index = index
         self._arrived = arrived
         self._profiles = profiles
+        self._reading = Lock()  # one document in memory, whatever the number of connections
         self._take = {
             Door.FEED: self._take_feed,
             Door.GROUPS: self._take_groups,
@@ -147,12 +152,13 @@ class Posts:
         return Reply(body=result, content_type="text/xml")
 
     def _result(self, posted: Posted, profile: str) -> IO[bytes]:
-        with posted.intake.open() as stream:
+        with self._reading, posted.intake.open() as stream:
             return results.result(
                 stream,
                 refused_urls=posted.refused_urls,
                 is_held=partial(self._index.holds, profile=profile),
                 count_fitting=partial(self._index.count_fitting, profile=profile),
+                options=self._options,
             )
 
     def _keep(self, posted: Posted, **fields: object) -> None:

@@ -10,6 +10,7 @@ from typing import Self
 
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
+from transforms.formats._options import ReadOptions
 from transforms.receiver import scenario
 from transforms.receiver.doors import Doors
 from transforms.receiver.feeder import Feeder
@@ -84,11 +85,18 @@ class Receiver:
         folder = Path(settings.spool)
         behaviours = scenario.load(Path(settings.scenario)) if settings.scenario else scenario.NONE
         spool = opened.enter_context(Spool(folder, min_free_bytes=settings.min_free_bytes))
-        index = opened.enter_context(Index(folder / INDEX))
+        reading = ReadOptions(max_content_bytes=settings.max_content_bytes)
+        index = opened.enter_context(Index(folder / INDEX, reading=reading))
         _check_order(index, spool)
         self._feeder = opened.enter_context(Feeder(index, folder))
         history = History(self._backlog) if self._backlog else self._feeder.history
-        posts = Posts(spool, index, arrived=self._feeder.arrived, profiles=settings.profiles)
+        posts = Posts(
+            spool,
+            index,
+            arrived=self._feeder.arrived,
+            profiles=settings.profiles,
+            reading=reading,
+        )
         overview = Overview(index, spool, history=history, notices=tuple(self._notices()))
         lookups = Lookups(index, backlog=history.note, show=lambda: overview.show(self.url))
         started = time.monotonic()

@@ -17,6 +17,7 @@ from schemas.errors import FormatError, RecordError
 from schemas.record import Action, Record
 from schemas.reject import Reject
 from transforms.formats import READERS
+from transforms.formats._options import ReadOptions
 from transforms.formats._thunderstone_item import ACTIONS
 from transforms.formats._xml import element, holds
 from transforms.receiver.digest import TORN
@@ -47,6 +48,7 @@ def result(
     refused_urls: frozenset[str] = frozenset(),
     is_held: Callable[[str], bool] = lambda url: True,
     count_fitting: Callable[[str], int] = lambda pattern: 0,
+    options: ReadOptions = ReadOptions(),
 ) -> IO[bytes]:
     """Return a temporary file that answers each Item; raise FormatError where there is none.
 
@@ -58,7 +60,7 @@ def result(
         out = opened.enter_context(SpooledTemporaryFile(_MEMORY_BYTES))
         out.write(_HEAD)
         rows = 0
-        for answer in answers.read(stream):
+        for answer in answers.read(stream, options):
             out.write(answer)
             rows += 1
         if not rows:
@@ -86,9 +88,9 @@ class _Answers:
         self._is_held = is_held
         self._count_fitting = count_fitting
 
-    def read(self, stream: IO[bytes]) -> Iterator[bytes]:
+    def read(self, stream: IO[bytes], options: ReadOptions) -> Iterator[bytes]:
         """Yield an ItemResult for each Item; stretches that hold none have none."""
-        for one in READERS["thunderstone"](stream):
+        for one in READERS["thunderstone"](stream, options=options):
             if isinstance(one, Record):
                 yield self._of_record(one)
             elif isinstance(one, Reject) and one.code != TORN and _ITEM in one.data:

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from schemas.content import MAX_CONTENT_BYTES
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 
 FEEDERGATE_PORT = 19900
@@ -18,7 +19,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     a body slower than `min_rate` bytes a second, past its first `grace_seconds`, is cut off.
     `scenario` is the path of a file that tells how to misbehave.
 
-    A feed of `max_request_bytes` or more is refused, as an appliance does.
+    A feed of `max_request_bytes` or more is refused, as an appliance does. A document of more than
+    `max_content_bytes` is refused when its feed is read: it would take too much memory.
     """
 
     spool: str
@@ -36,3 +38,4 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     grace_seconds: float = 30.0
     min_rate: int = 1024
     scenario: str | None = None
+    max_content_bytes: int = MAX_CONTENT_BYTES

@@ -20,6 +20,7 @@ import zstandard
 from schemas.errors import FormatError, SourceError
 from schemas.span import Span
 from transforms.formats import CUTTERS, sniff
+from transforms.formats._options import ReadOptions
 from transforms.sources.tree.remote import LISTED, open_remote, scheme_of
 
 SNIFFED_BYTES = 64 << 10
@@ -105,7 +106,9 @@ def sniff_format(span: Span) -> str:
     return found
 
 
-def cut_file(whole: Span, *, span_bytes: int) -> Iterator[Span]:
+def cut_file(
+    whole: Span, *, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
     """Yield the spans of a file; one that is compressed, or not longer than that, stays whole.
 
     So do several that are read as one, a part of a file, and what is no file of records.
@@ -118,7 +121,7 @@ def cut_file(whole: Span, *, span_bytes: int) -> Iterator[Span]:
         return
     with open_span(whole) as stream:
         cut = CUTTERS[whole.format]
-        for span in cut(stream, source=whole.source, span_bytes=span_bytes):
+        for span in cut(stream, source=whole.source, span_bytes=span_bytes, options=options):
             yield msgspec.structs.replace(
                 span,
                 path=whole.path,

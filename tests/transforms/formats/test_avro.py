@@ -284,7 +284,8 @@ def test_the_reject_of_a_block_that_is_too_large_says_so() -> None:
     reject = only_reject(HEADER + hostile)
     assert (reject.code, reject.reason) == (
         "block-too-large",
-        "a block of 2 records in 4611686018427387904 bytes; expected at most 1073741824 bytes",
+        "a block of 2 records in 4611686018427387904 bytes; expected at most 35651584 bytes; "
+        "raise --max-content-bytes",
     )
 
 

@@ -254,7 +254,8 @@ def test_a_block_says_how_many_records_and_bytes_it_has(
         (
             b"\x02" + long(MAX_BLOCK_BYTES + 1),
             "block-too-large",
-            "a block of 1 records in 1073741825 bytes; expected at most 1073741824 bytes",
+            "a block of 1 records in 1073741825 bytes; expected at most 1073741824 bytes; "
+            "raise --max-content-bytes",
         ),
     ],
 )

@@ -430,3 +430,30 @@ def test_content_that_quotes_half_a_feed_brings_in_no_record() -> None:
     quoted = b'</content></record><record url="http://e.com/9" action="delete"/><![CDATA[ '
     results = between(record(b"<content><![CDATA[" + quoted + b"]]></content>"))
     assert urls(results) == BOTH
+
+
+def test_a_cdata_section_above_the_limit_brings_in_no_records() -> None:
+    inside = b'<record url="inside" action="delete"/> text ' * 150_000
+    large = b'<record url="large"><content><![CDATA[%b]]></content></record>' % inside
+
+    first, reject, last = read(HEAD + FIRST + large + LAST + TAIL, SMALL)
+
+    assert isinstance(first, Record)
+    assert isinstance(last, Record)
+    assert isinstance(reject, Reject)
+    assert (reject.code, reject.length, reject.url) == ("record-too-large", len(large), "large")
+    assert (len(reject.data), reject.truncated) == (1 << 20, True)
+
+
+def test_a_record_of_too_many_tags_is_not_parsed() -> None:
+    large = b'<record url="large"><metadata>%b</metadata></record>' % (b"<meta/>" * 10_000)
+
+    first, reject, last = read(HEAD + FIRST + large + LAST + TAIL, SMALL)
+
+    assert isinstance(first, Record)
+    assert isinstance(last, Record)
+    assert isinstance(reject, Reject)
+    assert (reject.code, reject.reason) == (
+        "record-too-large",
+        "10004 tags; expected at most 10000; raise --max-content-bytes",
+    )

@@ -355,35 +355,32 @@ def test_a_reject_keeps_a_mebibyte_of_its_line() -> None:
     assert (reject.length, len(reject.data), reject.truncated) == (2 * MEBIBYTE, MEBIBYTE, True)
 
 
-def test_a_line_over_the_limit_costs_nothing_but_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "MAX_LINE_BYTES", 100)
-    long = native.line(record(title="x" * 3 * MEBIBYTE))
-    found = read(ONE + long + TWO)
+def test_a_line_over_the_limit_costs_nothing_but_itself() -> None:
+    long = native.line(record(title="x" * 5 * MEBIBYTE))
+    found = read(ONE + long + TWO, max_content_bytes=1)
     assert [type(one).__name__ for one in found] == ["Record", "Reject", "Record"]
 
 
-def test_the_reject_of_a_line_over_the_limit_says_how_long_it_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(native, "MAX_LINE_BYTES", 100)
-    long = b"x" * 3_000_000 + b"\n"
-    assert read(ONE + long + TWO)[1] == Reject(
+def test_the_reject_of_a_line_over_the_limit_says_how_long_it_is() -> None:
+    long = b"x" * 5_000_000 + b"\n"
+    assert read(ONE + long + TWO, max_content_bytes=1)[1] == Reject(
         code="line-too-long",
-        reason="a line of 3000001 bytes; expected at most 100",
+        reason="a line of 5000001 bytes; expected at most 4194306; raise --max-content-bytes",
         stage="read",
         line=2,
         offset=len(ONE),
-        length=3_000_001,
-        data=b"x" * 100,
+        length=5_000_001,
+        data=b"x" * MEBIBYTE,
         truncated=True,
     )
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_a_line_may_be_as_long_as_the_limit(end: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    line = ONE.removesuffix(b"\n") + end
-    monkeypatch.setattr(native, "MAX_LINE_BYTES", len(line))
-    assert isinstance(read_one(line), Record)
+def test_a_line_may_be_as_long_as_the_limit(end: bytes) -> None:
+    short = native.line(record(title="x")).removesuffix(b"\n") + end
+    line = short.replace(b'"x"', b'"%b"' % (b"x" * (4_194_307 - len(short))))
+    assert len(line) == 4_194_306
+    assert isinstance(read_one(line, max_content_bytes=1), Record)
 
 
 @given(st.binary(max_size=60))

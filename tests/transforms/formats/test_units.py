@@ -341,7 +341,7 @@ def test_a_unit_beyond_the_limit_is_set_aside() -> None:
     reject = reject_in(scan(HEAD + large + B + TAIL, most=1_000_000))
     assert (reject.code, reject.reason, reject.length, reject.truncated) == (
         "record-too-large",
-        "more than 1000000 bytes; expected a smaller record",
+        "more than 1000000 bytes; expected a smaller record; raise --max-content-bytes",
         2_000_017,
         True,
     )
