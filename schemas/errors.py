@@ -15,6 +15,7 @@
     ├── BusyError          start again later: a backlog, a lock, a deadline (75)
     ├── RecordError        set this one record aside as a Reject, and go on
     │   └── ProgramError   a program that was to give it cannot be relied on
+    ├── ProgressError      a defect of feedferry: a reader does not advance in its input (5)
     └── BalanceError       a defect of feedferry: the account of a run does not balance (5)
 
 A single bad record ends nothing: what reads or adapts it catches the `RecordError` and yields a
@@ -91,6 +92,10 @@ class ProgramError(RecordError):
     def __init__(self, code: str, reason: str, stdout: bytes = b"") -> None:
         super().__init__(code, reason)
         self.stdout = stdout
+
+
+class ProgressError(FeedferryError):
+    """A reader took a step that consumed no byte, so it would never end: a defect of feedferry."""
 
 
 class BalanceError(FeedferryError):

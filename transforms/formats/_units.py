@@ -19,7 +19,7 @@ from typing import IO
 
 import msgspec
 
-from schemas.errors import FormatError, RecordError
+from schemas.errors import FormatError, ProgressError, RecordError
 from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
@@ -39,7 +39,11 @@ _RUN_BYTES = 128 << 10
 _LARGE_BYTES = 4 << 20
 """A unit above this is not held twice."""
 _PREVIEW = 40
-_SPACE = re.compile(rb"[ \t\r\n]*")
+_BLANKS = b" \t\r\n"
+"""The white space of XML. Form feed and vertical tab are not white space between records."""
+_SPACE = re.compile(rb"[%b]*" % _BLANKS)
+_CHARACTER_BYTES = 4
+_CONTINUATIONS = bytes(range(0x80, 0xC0))
 _TAG_BYTES = 2048  # a start tag that is not seen to end by then is left to the steps
 _SLASH = ord("/")
 _CDATA_END = re.compile(rb"\](?=\]>)")  # one literal byte, which `re` finds fastest
@@ -86,8 +90,11 @@ class Scanner(Sections):
             yield from self._run()
             if not self._forward():
                 break
+            before = self._consumed
             token = self._vocabulary.top.match(self._data, self._pos)
             found = self._step(token.lastgroup or "", token) if token else self._stray()
+            if self._consumed == before:
+                raise self._no_progress()
             del token  # it holds the data
             if isinstance(found, Unit) and len(found.text) > _LARGE_BYTES:
                 passed = [found]
@@ -344,6 +351,13 @@ class Scanner(Sections):
         source, root = self._span.source, self._vocabulary.root
         return FormatError(f"{source}:{self._line}: {found}; expected <{root}>")
 
+    def _no_progress(self) -> ProgressError:
+        where = f"{self._span.source}:{self._line} (byte {self._offset})"
+        return ProgressError(
+            f"{where}: the reader does not advance; expected at least one byte to be read: "
+            "report this defect of feedferry"
+        )
+
     def _set_aside(self, stretch: Stretch) -> Reject:
         """Consume up to the next place where a unit can begin; what is dropped is not held."""
         start = self._reject(stretch.code, stretch.reason, 0)
@@ -355,7 +369,7 @@ class Scanner(Sections):
                 at = 0
                 if not self._more():
                     rest = self._data[self._pos :]
-                    return self._finish(start, kept, len(rest.rstrip()))
+                    return self._finish(start, kept, len(rest.rstrip(_BLANKS)))
                 continue
             kind = token.lastgroup or ""
             begin, at = token.start() - self._pos, token.end() - self._pos
@@ -367,7 +381,7 @@ class Scanner(Sections):
                 return self._finish(start, kept, at)
             if kind == "other":
                 rest = self._data[self._pos : self._pos + begin]
-                return self._finish(start, kept, len(rest.rstrip()))
+                return self._finish(start, kept, len(rest.rstrip(_BLANKS)))
             opened = kind == "opened" or (opened and kind != "closed")
             if kind in OPENERS:
                 closed = self._close(kind, begin)
@@ -388,7 +402,8 @@ class Scanner(Sections):
 
     def _drop(self, kept: bytes, length: int) -> bytes:
         rest = self._data[self._pos + length : self._pos + length + 1]
-        while length and rest and rest[0] & 0xC0 == 0x80:  # not inside a character
+        least = max(0, length - _CHARACTER_BYTES)  # of what is no UTF-8 all bytes may look so
+        while length > least and rest and rest[0] & 0xC0 == 0x80:  # not inside a character
             length -= 1
             rest = self._data[self._pos + length : self._pos + length + 1]
         kept += self._data[self._pos : self._pos + min(length, KEPT_BYTES - len(kept))]
@@ -398,7 +413,7 @@ class Scanner(Sections):
     def _finish(self, start: Reject, kept: bytes, length: int) -> Reject:
         kept = self._drop(kept, length)
         length = self._offset - start.offset
-        text = self.original(kept)
+        text = self.original(_whole_characters(kept) if self._transcoded else kept)
         return msgspec.structs.replace(
             start, data=text, length=length, truncated=len(text) < length, url=find_url(text)
         )
@@ -410,6 +425,15 @@ class Scanner(Sections):
         reject = reject_bytes(exc, span=self._span, place=place, data=text, url=find_url(text))
         self._consume(length)
         return reject
+
+
+def _whole_characters(utf8: bytes) -> bytes:
+    """Return `utf8` without a last character of which some bytes are missing."""
+    behind_lead = utf8.rstrip(_CONTINUATIONS)
+    lead = behind_lead[-1] if behind_lead else 0
+    width = 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
+    is_torn = len(utf8) - len(behind_lead) + 1 < width
+    return behind_lead[:-1] if is_torn else utf8
 
 
 def _too_large(what: str, length: int, most: int) -> Stretch:
