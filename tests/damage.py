@@ -294,7 +294,10 @@ _principals = st.lists(
     st.tuples(st.sampled_from(("user", "group")), st.sampled_from(("permit", "deny")), _names),
     max_size=3,
 )
-_comments = st.just("") | _traps.map(lambda text: f"<!-- {text} -->")
+# A comment that holds whole records and ends inside another is set aside: it may be torn.
+_comments = st.just("") | _traps.filter(lambda text: text.count("<record url") < 2).map(
+    lambda text: f"<!-- {text} -->"
+)
 _inherits = attributes([("inherit-from", "http://www.example.com/")])
 _acl = st.sampled_from(("", f"<acl{_inherits}/>")) | _acls()
 _metadata = st.just("") | st.lists(st.tuples(_names, _names), max_size=3).map(_metadata_of)

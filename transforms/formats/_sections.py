@@ -4,12 +4,11 @@ import re
 from typing import IO, NamedTuple
 
 from schemas.span import Span
-from transforms.formats._vocabulary import CLOSERS, Vocabulary
+from transforms.formats._vocabulary import CLOSERS, TAG, Vocabulary
 from transforms.formats._window import Window
 
 _COMMENT_BYTES = 16 << 20
 OVERLAP = 1024
-TAG = re.compile(rb"""<[^<>"'\s]+[^<>"']*(?:(?:"[^"<]*"|'[^'<]*')[^<>"']*)*""")
 OPENERS = {"cdata": b"<![CDATA[", "comment": b"<!--", "instruction": b"<?"}
 _DOCTYPE = b"<!DOCTYPE"
 _DOCTYPE_BYTES = 16 << 10
@@ -27,7 +26,7 @@ class Stretch(NamedTuple):
 class Sections(Window):
     """A window that finds ends; positions are relative to `_pos`, and the window grows for them.
 
-    `_doubtful` is set when a CDATA section was passed that may be torn.
+    `_doubtful` is the kind of a section that was passed and may be torn, empty if there was none.
     """
 
     def __init__(
@@ -36,7 +35,7 @@ class Sections(Window):
         super().__init__(stream, span)
         self._vocabulary = vocabulary
         self._max_unit_bytes = max_unit_bytes
-        self._doubtful = False
+        self._doubtful = ""
         self._barren = dict.fromkeys(OPENERS, 0)
         self._closers = dict.fromkeys(OPENERS, (0, -1))
 
@@ -67,18 +66,22 @@ class Sections(Window):
         if found is not None:
             nested = self._data.find(opener, self._pos + begin, self._pos + found)
             if nested < 0 or kind != "comment":
-                self._doubtful |= (
-                    kind == "cdata"
-                    and nested >= 0
-                    and self._vocabulary.reads_as_records(
-                        self._data, self._pos + begin, self._pos + found
-                    )
-                )
+                if self._may_be_torn(kind, at, found, nested):
+                    self._doubtful = kind
                 return found + len(closer)
         if kind == "cdata" and self._is_full():
             return self._too_large(at)
         reason = f"{opener.decode()!r} without its end; expected {closer.decode()!r}"
         return Stretch("malformed", reason, begin)
+
+    def _may_be_torn(self, kind: str, at: int, close: int, nested: int) -> bool:
+        """Whether the section at `at` reads as records too; at `_pos` it is between records."""
+        begin, end = self._pos + at + len(OPENERS[kind]), self._pos + close
+        if kind == "cdata":
+            return nested >= 0 and self._vocabulary.reads_as_records(self._data, begin, end)
+        return self._vocabulary.swallows_records(
+            self._data, begin, end, kind=kind, is_inside=at > 0
+        )
 
     def _find_closer(self, kind: str, begin: int) -> int | None:
         """Return where the closer is; what is known to have none is not looked at again.

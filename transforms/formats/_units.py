@@ -10,7 +10,8 @@ hold `<!--`, so it is taken as torn there. A CDATA section may hold anything but
 end is damaged is well-formed up to the next `]]>`. If what it swallows reads as the end of its
 record, whole records and another CDATA section, nobody can tell which it is: to trust it would
 lose records in silence, to doubt it would let content bring in records of its own. So the whole
-stretch is a Reject.
+stretch is a Reject. The same is done with a comment or a processing instruction that holds whole
+records and ends inside another record: text of that record may hold `-->` or `?>`.
 """
 
 import re
@@ -23,9 +24,9 @@ from schemas.errors import FormatError, ProgressError, RecordError
 from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
-from transforms.formats._sections import OPENERS, OVERLAP, TAG, Sections, Stretch, doctype_end
+from transforms.formats._sections import OPENERS, OVERLAP, Sections, Stretch, doctype_end
 from transforms.formats._unit import NESTED, Context, Unit, find_url
-from transforms.formats._vocabulary import CLOSERS, Vocabulary
+from transforms.formats._vocabulary import CLOSERS, TAG, Vocabulary
 
 KEPT_BYTES = 1 << 20
 """How much is kept of a stretch that could not be delimited."""
@@ -49,6 +50,28 @@ _SLASH = ord("/")
 _CDATA_END = re.compile(rb"\](?=\]>)")  # one literal byte, which `re` finds fastest
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
 
+
+_DOUBTS = {
+    "cdata": Stretch(
+        "ambiguous-cdata",
+        "a CDATA section that holds the end of its record, whole records and another CDATA; "
+        "expected ']]>' before them, or content that does not read as records",
+        0,
+    ),
+    "comment": Stretch(
+        "ambiguous-comment",
+        "a comment that holds whole records and ends inside another; "
+        "expected '-->' before them, or a comment that ends behind a record",
+        0,
+    ),
+    "instruction": Stretch(
+        "ambiguous-instruction",
+        "a processing instruction that holds whole records and ends inside another, or behind "
+        "another '<?'; expected '?>' before them, or no records in it",
+        0,
+    ),
+}
+"""What the reject of a section that may be torn says, by the kind of the section."""
 
 Bulk = Callable[[bytes, int, int, Context], list[Record] | None]
 """Makes records of a run of units, given its offset, line and context; None if they differ."""
@@ -247,11 +270,8 @@ class Scanner(Sections):
     def _doubt(self, length: int) -> Reject | None:
         if not self._doubtful:
             return None
-        reason = (
-            "a CDATA section that holds the end of its record, whole records and another CDATA; "
-            "expected ']]>' before them, or content that does not read as records"
-        )
-        return self._reject("ambiguous-cdata", reason, length)
+        code, reason, _ = _DOUBTS[self._doubtful]
+        return self._reject(code, reason, length)
 
     def _take(self, name: str, length: int, *, plain: bool) -> Unit:
         text = self._data[self._pos : self._pos + length]
@@ -325,9 +345,12 @@ class Scanner(Sections):
         return None
 
     def _pass_over(self, kind: str) -> Reject | None:
+        self._doubtful = ""
         closed = self._close(kind, 0)
         if isinstance(closed, Stretch):
             return self._set_aside(closed)
+        if reject := self._doubt(closed):
+            return reject
         self._consume(closed)
         return None
 

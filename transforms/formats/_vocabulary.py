@@ -3,6 +3,8 @@
 import re
 
 CLOSERS = {"cdata": b"]]>", "comment": b"-->", "instruction": b"?>"}
+TAG = re.compile(rb"""<[^<>"'\s]+[^<>"']*(?:(?:"[^"<]*"|'[^'<]*')[^<>"']*)*""")
+"""A start tag up to its `>`, which may be missing."""
 _BLANKS = r"[ \t\r\n]{0,1000}"
 """What may stand in an end tag; bounded, so that no end tag depends on what is at hand."""
 
@@ -44,6 +46,12 @@ class Vocabulary:
         )
         begun = "|".join((group, header, *units))
         self.header_end = re.compile(rf"</{header}{_BLANKS}>|(?=<(?:{begun}){_AFTER})".encode())
+        self.any_unit = re.compile(rf"<(?P<unit>{'|'.join(units)}){_AFTER}".encode())
+        self.between = re.compile(
+            rf"(?:\s|</?(?:{group}|{root}){_AFTER}[^<>]*>|<{header}{_AFTER}.*?</{header}{_BLANKS}>"
+            r"|<\?[^<>]*>|<!DOCTYPE[^<>]*>)*".encode(),
+            re.DOTALL,
+        )
         self.end_tag = f"</{first}>".encode()
         self.barrier = _tokens(rf"[!?]|{around}{_AFTER}")
         self.special = _tokens(rf"[!?]|(?:{'|'.join((around, *units[1:]))}){_AFTER}")
@@ -81,6 +89,59 @@ class Vocabulary:
                 return end == close
             at = end
         return False
+
+    def swallows_records(
+        self, data: bytes, begin: int, close: int, *, kind: str, is_inside: bool
+    ) -> bool:
+        """Whether a comment or a processing instruction may lack its own end mark.
+
+        That is so if it holds whole records and ends inside another record, whose end mark it then
+        took. `is_inside` tells whether it begins inside a record: then it must hold the end of that
+        record before them. `data` holds it from `begin` to its end mark at `close`.
+        """
+        record_end = self.record_end.search(data, begin, close) if is_inside else None
+        if is_inside and not record_end:
+            return False
+        unit = self.any_unit.search(data, record_end.end() if record_end else begin, close)
+        if not unit or not self._has_tag(data, unit, close):
+            return False
+        if record_end and not self.between.fullmatch(data, record_end.end(), unit.start()):
+            return False
+        at, is_whole = self._end_of_hidden(data, unit, close)
+        if not is_whole:
+            return False
+        while (unit := self.any_unit.search(data, at, close)) is not None:
+            at, ends = unit.end(), True
+            if self._has_tag(data, unit, close):
+                at, ends = self._end_of_hidden(data, unit, close)
+            if at == close and not ends:
+                return True
+        return kind == "instruction" and data.find(b"<?", at, close) >= 0
+
+    @staticmethod
+    def _has_tag(data: bytes, unit: re.Match[bytes], close: int) -> bool:
+        """Whether the start tag of a unit ends before `close`."""
+        tag = TAG.match(data, unit.start("unit") - 1, close)
+        return tag is not None and data.startswith(b">", tag.end()) and tag.end() < close
+
+    def _end_of_hidden(self, data: bytes, unit: re.Match[bytes], close: int) -> tuple[int, bool]:
+        """Where a unit in a section ends, and whether it is whole.
+
+        It ends at its end tag, where another unit begins, or at `close`.
+        """
+        tag = TAG.match(data, unit.start("unit") - 1, close)
+        at = tag.end() + 1 if tag else unit.end()
+        if data.startswith(b"/", at - 2):
+            return at, True
+        pattern = self.inside[unit["unit"].decode()]
+        while (token := pattern.search(data, at, close)) is not None:
+            kind = str(token.lastgroup)
+            if kind in ("end", "other"):
+                return (token.end(), True) if kind == "end" else (token.start(), False)
+            at = data.find(CLOSERS[kind], token.end(), close)
+            if at < 0:
+                break
+        return close, False
 
     def _end_of_quoted(self, data: bytes, unit: re.Match[bytes], close: int) -> int | None:
         """Where a quoted unit ends; `close` if that is the end of a CDATA section inside it."""

@@ -457,3 +457,22 @@ def test_a_record_of_too_many_tags_is_not_parsed() -> None:
         "record-too-large",
         "10004 tags; expected at most 10000; raise --max-content-bytes",
     )
+
+
+@pytest.mark.parametrize(
+    ("opener", "closer", "code"),
+    [
+        (b"<![CDATA[", b"<![CDATA[]]>", "ambiguous-cdata"),
+        (b"<!--", b"-->", "ambiguous-comment"),
+        (b"<?", b"?>", "ambiguous-instruction"),
+    ],
+)
+def test_a_section_that_ends_199_records_later_is_set_aside_with_them(
+    opener: bytes, closer: bytes, code: str
+) -> None:
+    swallowed = FIRST * 198
+    torn = b'<record url="http://e.com/5"><content>%b</content></record>\n'
+    results = between(torn % opener + swallowed + torn % closer)
+    (reject,) = [one for one in results if isinstance(one, Reject)]
+    assert (urls(results), reject.code) == (BOTH, code)
+    assert reject.data == (torn % opener + swallowed + torn % closer).rstrip()

@@ -336,6 +336,57 @@ def test_a_cdata_section_that_cannot_be_torn_is_content(content: bytes) -> None:
     assert texts(scan(HEAD + text + B + TAIL)) == [text, B]
 
 
+SWALLOWERS = pytest.mark.parametrize(
+    ("opener", "closer", "code", "reason"),
+    [
+        (
+            b"<!--",
+            b"-->",
+            "ambiguous-comment",
+            "a comment that holds whole records and ends inside another; "
+            "expected '-->' before them, or a comment that ends behind a record",
+        ),
+        (
+            b"<?pi",
+            b"?>",
+            "ambiguous-instruction",
+            "a processing instruction that holds whole records and ends inside another, or behind "
+            "another '<?'; expected '?>' before them, or no records in it",
+        ),
+    ],
+)
+
+
+@SWALLOWERS
+def test_a_section_that_swallows_records_is_set_aside_with_all_that_it_holds(
+    opener: bytes, closer: bytes, code: str, reason: str
+) -> None:
+    swallowed = b'</record><record url="d">d</record>\n<record url="e">e'
+    stretch = b'<record url="c">' + opener + swallowed + closer + b"</record>"
+    found = between(stretch)
+    assert texts(found) == [A, (code, stretch), B]
+    assert reject_in(found).reason == reason
+
+
+@SWALLOWERS
+def test_a_section_between_records_that_swallows_records_is_set_aside(
+    opener: bytes, closer: bytes, code: str, reason: str
+) -> None:
+    section = opener + b' <record url="d">d</record>\n<record url="e">e' + closer
+    found = between(section + b"</record>")
+    assert texts(found) == [A, (code, section), ("stray", b"</record>"), B]
+
+
+def test_an_instruction_that_ends_with_the_next_one_is_set_aside() -> None:
+    section = b"<?a" + A + B + b"<?b?>"
+    assert texts(between(section)) == [A, ("ambiguous-instruction", section), B]
+
+
+@pytest.mark.parametrize("around", [b"<!-- @ -->", b"<?pi @?>"])
+def test_whole_records_in_a_section_between_records_are_none(around: bytes) -> None:
+    assert texts(between(around.replace(b"@", A + b"\n" + B))) == [A, B]
+
+
 def test_a_unit_beyond_the_limit_is_set_aside() -> None:
     large = b"<record>" + b"a" * 2_000_000 + b"</record>"
     reject = reject_in(scan(HEAD + large + B + TAIL, most=1_000_000))

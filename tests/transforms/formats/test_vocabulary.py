@@ -124,3 +124,53 @@ def test_a_format_without_groups_and_headers_finds_none(text: bytes) -> None:
 def test_a_cdata_section_is_doubted_if_it_reads_as_records(content: bytes, expected: bool) -> None:
     data = b"<record><![CDATA[" + content + b"]]></record>"
     assert FEED.reads_as_records(data, 17, 17 + len(content)) is expected
+
+
+@pytest.mark.parametrize("kind", ["comment", "instruction"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"", False),
+        (b"</record>", False),
+        (b"</record><record/>", False),
+        (b"</record><record></record>", False),
+        (b"</record><record>", False),
+        (b"</record><record/><record>a", True),
+        (b"</record><record></record><record>a", True),
+        (b"</record><record/>text<record>a", True),
+        (b"</record><record/><record><record>a", True),
+        (b"a</record>\n</group>\n<group>\n<record/><acl>a", True),
+        (b"</record></group></feed><feed a='>'><header>h</header><group><record/><acl>a", False),
+        (b"</record></group></feed><feed><header>h</header><group><record/><acl>a", True),
+        (b"</record><record><![CDATA[</record>]]></record><record><![CDATA[</record>", True),
+        (b"</record>text<record/><record>a", False),
+        (b"</record><record <record/><record>a", False),
+        (b"</record><record/><record ", False),
+        (b"<record/><record>a", False),
+    ],
+)
+def test_a_section_in_a_record_is_doubted_if_it_swallows_records(
+    text: bytes, expected: bool, kind: str
+) -> None:
+    assert FEED.swallows_records(text, 0, len(text), kind=kind, is_inside=True) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        (b"", "comment", False),
+        (b"a<record/>", "comment", False),
+        (b"a<record></record><acl></acl>", "comment", False),
+        (b"a<record>b", "comment", False),
+        (b"a<record/><record>b", "comment", True),
+        (b"a<record/><record>b", "instruction", True),
+        (b"a<record/><?b", "comment", False),
+        (b"a<record/><?b", "instruction", True),
+        (b"a<?b<record/>", "instruction", False),
+        (b"<feed><group><record/></group></feed>", "comment", False),
+    ],
+)
+def test_a_section_between_records_is_doubted_if_it_swallows_records(
+    text: bytes, kind: str, expected: bool
+) -> None:
+    assert FEED.swallows_records(text, 0, len(text), kind=kind, is_inside=False) is expected
