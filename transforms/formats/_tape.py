@@ -1,4 +1,4 @@
-"""A stream of bytes that can be looked ahead in, and wound back; it need not be seekable."""
+"""A stream of bytes that can be looked ahead in; it need not be seekable."""
 
 import io
 from typing import IO
@@ -19,6 +19,7 @@ class Tape:
         self._stream = stream
         self._ahead = b""
         self._at = 0
+        self._ended = False
 
     def peek(self, size: int) -> bytes:
         """Return the next `size` bytes and leave them there; fewer only at the end."""
@@ -31,11 +32,15 @@ class Tape:
         self._pass(len(taken))
         return taken
 
-    def put_back(self, taken: bytes) -> None:
-        """Wind back over what was taken last."""
-        self._ahead = taken + self._ahead[self._at :]
-        self._at = 0
-        self.offset -= len(taken)
+    def look(self, distance: int, size: int) -> bytes:
+        """Return `size` bytes that begin `distance` bytes ahead; fewer only at the end."""
+        self._fill(distance + size)
+        at = self._at + distance
+        return self._ahead[at : at + size]
+
+    def holds(self, mark: bytes) -> bool:
+        """Whether `mark` is among the bytes that were read and not taken."""
+        return self._ahead.find(mark, self._at) >= 0
 
     def skip(self, size: int) -> None:
         """Pass over `size` bytes without a look at them, or over the end of a seekable stream."""
@@ -55,15 +60,17 @@ class Tape:
         Returns the first `keep` bytes and the number of all.
         """
         begin, kept, found = self.offset, b"", -1
-        while found < 0 and (piece := self.peek(_PIECE_BYTES)):
-            found = piece.find(mark)
+        while found < 0:
+            found = self._ahead.find(mark, self._at)
+            left = len(self._ahead) - self._at
             if found >= 0:
-                size = found + len(mark)
-            elif len(piece) < _PIECE_BYTES:
-                size = len(piece)
-            else:  # its last bytes may begin the mark
-                size = len(piece) - len(mark) + 1
-            kept += piece[: min(size, keep - len(kept))]
+                size = found + len(mark) - self._at
+            else:  # the last bytes may begin the mark
+                size = max(0, left - len(mark) + 1)
+                self._fill(left + _PIECE_BYTES)
+                if len(self._ahead) - self._at == left:
+                    found, size = left, left  # the stream has ended
+            kept += self._ahead[self._at : self._at + min(size, keep - len(kept))]
             self._pass(size)
         return kept, self.offset - begin
 
@@ -73,12 +80,14 @@ class Tape:
 
     def _fill(self, size: int) -> None:
         missing = size - (len(self._ahead) - self._at)
-        if missing <= 0:
+        if missing <= 0 or self._ended:
             return
         pieces = [self._ahead[self._at :]]
+        missing = max(missing, len(pieces[0]) // 4)  # what is copied is paid for by what is read
         while missing > 0:
             piece = self._stream.read(min(max(missing, _READ_BYTES), _PIECE_BYTES))
             if not piece:
+                self._ended = True
                 break
             pieces.append(piece)
             missing -= len(piece)

@@ -50,6 +50,8 @@ KEPT_BYTES = 1 << 20
 """Most bytes of a damaged block that its reject keeps."""
 
 _BLOCK_BYTES = 1 << 16
+_TRIES = 4
+"""How often each byte of a stream may be decoded, on average, to see whether a block is whole."""
 _ONES = {MEMBERSHIP: "a group and its members", RECORD: "a record"}
 
 
@@ -182,6 +184,7 @@ class _BlockReader:
         self._span = span
         self._options = options
         self._resolved = False
+        self._tried_bytes = 0
         self._decode: Callable[..., Record | Membership] = (
             avro_membership.decode_next if container.kind == MEMBERSHIP else avro.decode_next
         )
@@ -198,24 +201,32 @@ class _BlockReader:
     def _read_block(
         self, head: bytes, count: int, size: int
     ) -> Iterator[Record | Membership | Reject]:
+        mark = self._tape.look(len(head) + size, SYNC_BYTES)
+        if not self._stands(head, count, size, mark):
+            found = f"{mark!r} behind a block of {size} bytes"
+            expected = f"the sync marker {self._container.sync!r}"
+            yield self._skip(RecordError("bad-block", f"{found}; expected {expected}"))
+            return
         self._tape.skip(len(head))
         block = _Block(self._tape.offset, count, self._tape.take(size))
-        mark = self._tape.take(SYNC_BYTES)
-        if self._stands(block, mark):
-            yield from self._records(block)
-            return
-        self._tape.put_back(head + block.packed + mark)
-        found = f"{mark!r} behind a block of {size} bytes"
-        expected = f"the sync marker {self._container.sync!r}"
-        yield self._skip(RecordError("bad-block", f"{found}; expected {expected}"))
+        self._tape.skip(len(mark))
+        yield from self._records(block)
 
-    def _stands(self, block: _Block, mark: bytes) -> bool:
-        """Whether the block is as long as its head says, but for a torn end."""
+    def _stands(self, head: bytes, count: int, size: int, mark: bytes) -> bool:
+        """Whether the block is as long as its head says, but for a torn end.
+
+        A marker may be damaged alone. A block before such a marker is decoded to see whether it is
+        whole. As blocks that are not whole may overlap, the bytes that are decoded for this are
+        bounded by those that were passed.
+        """
         if mark == self._container.sync:
             return True
         if len(mark) < SYNC_BYTES:
-            return self._container.sync not in block.packed + mark
-        return self._is_whole(block)  # then only the marker is damaged
+            return not self._tape.holds(self._container.sync)
+        if self._tried_bytes > _TRIES * (self._tape.offset - self._span.offset):
+            return False
+        self._tried_bytes += size
+        return self._is_whole(_Block(self._tape.offset, count, self._tape.look(len(head), size)))
 
     def _is_whole(self, block: _Block) -> bool:
         try:

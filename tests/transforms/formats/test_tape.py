@@ -1,4 +1,4 @@
-"""A stream that can be looked ahead in, and wound back."""
+"""A stream that can be looked ahead in."""
 
 import io
 from typing import IO
@@ -43,16 +43,28 @@ def test_a_look_behind_the_end_is_short() -> None:
     assert Tape(pipe(b"abc")).peek(10) == b"abc"
 
 
-def test_what_was_taken_can_be_put_back() -> None:
+def test_a_look_further_ahead_takes_nothing() -> None:
     tape = Tape(pipe(b"abcdefgh"))
-    tape.put_back(tape.take(4))
-    assert tape.take(6) == b"abcdef"
+    tape.take(1)
+    assert [tape.look(3, 2), tape.look(6, 9), tape.look(9, 1), tape.take(2)] == [
+        b"ef",
+        b"h",
+        b"",
+        b"bc",
+    ]
+
+
+def test_a_mark_is_found_in_what_was_read_and_not_taken() -> None:
+    tape = Tape(pipe(b"abcdefgh"))
+    tape.peek(8)
+    tape.take(3)
+    assert (tape.holds(b"gh"), tape.holds(b"bc")) == (True, False)
 
 
 def test_the_offset_counts_from_where_the_source_begins() -> None:
     tape = Tape(pipe(b"abcdefgh"), offset=100)
     tape.take(3)
-    tape.put_back(tape.take(2))
+    tape.look(2, 2)
     tape.skip(4)
     assert tape.offset == 107
 
