@@ -111,12 +111,19 @@ class _Row(NamedTuple):
 
 
 class _Rows:
-    """The rows of a stream; of one that ends nowhere, the first line only is a row."""
+    """The rows of a stream; of one that ends nowhere, the first line only is a row.
+
+    A line that continues a quoted value is read in the same state by every row that it continues.
+    So no row that reaches such a line of a torn row is read further: it is torn in the same way.
+    Without this rule, each of many quotes would be followed to the end of the table.
+    """
 
     def __init__(self, stream: IO[bytes], span: Span) -> None:
         self._lines = _lines(stream, span)
         self._again: list[_Line] = []
         self._taken: list[_Line] = []
+        self._torn_line = 0
+        self._torn_fault = ""
         self._csv = csv.reader(self, strict=True)
 
     def __iter__(self) -> Iterator[str]:
@@ -125,6 +132,9 @@ class _Rows:
     def __next__(self) -> str:
         """The next line as text, for the csv module; a byte that is none becomes a surrogate."""
         line = self._again.pop() if self._again else next(self._lines)
+        if self._taken and line.number <= self._torn_line:
+            self._again.append(line)
+            raise csv.Error(self._torn_fault)
         self._taken.append(line)
         return line.text.decode("utf-8", "surrogateescape")
 
@@ -144,6 +154,8 @@ class _Rows:
     def _torn(self, fault: str) -> _Row:
         first, *behind = self._taken
         self._again += reversed(behind)
+        if behind:
+            self._torn_line, self._torn_fault = behind[-1].number, fault
         found = "a quote without its end" if fault.startswith("unexpected end") else fault
         return _Row((), (first,), found.partition(" - ")[0])
 

@@ -470,3 +470,16 @@ def test_a_table_is_one_span() -> None:
     assert list(groups_csv.cut(io.BytesIO(ROW), source="t.csv", span_bytes=1)) == [
         Span(source="t.csv")
     ]
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        (b"", "a quote without its end; expected a row of CSV"),
+        (b'"x\n', "',' expected after '\"'; expected a row of CSV"),
+    ],
+)
+def test_each_of_many_quotes_that_end_nowhere_costs_its_own_line(tail: bytes, reason: str) -> None:
+    torn = b'a",""",\n'
+    found = rejects(b"group,member,scope\n" + torn * 3 + tail)
+    assert [(one.data, one.reason) for one in found][:3] == [(torn, reason)] * 3
