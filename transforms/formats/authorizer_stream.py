@@ -35,6 +35,11 @@ from transforms.formats._commands import OVERLAP, Command, Commands, UnknownName
 from transforms.formats._docids import url_maker
 from transforms.formats._options import Found, Mode, ReadOptions, WriteOptions, write_all
 
+MAX_GROUPS = 10_000
+"""Most groups of a user. A directory gives a user about a thousand."""
+MAX_STREAM_GROUPS = 10_000_000
+"""Most groups of all users of a stream; those of a user count again where ids stand between."""
+
 _FOREIGN = frozenset(COMMAND_NAMES) - {"id", "id-list", "authz-status"}
 _ASKERS = {"username": USERNAME, "user": USERNAME, "group": GROUP}
 _SECRET = "password"  # the name of the command that holds one
@@ -66,8 +71,8 @@ def encoder(options: WriteOptions = WriteOptions()) -> AuthorizerEncoder:
     return AuthorizerEncoder(options)
 
 
-_Question = tuple[tuple[Extra, ...], str]
-"""Who asks, and for which doc id."""
+_Question = tuple[int, str]
+"""The number of the user with its groups, and the doc id."""
 
 
 class _Answers:
@@ -80,7 +85,11 @@ class _Answers:
         self._url_of = url_maker(options.docids)
         self._unknown = UnknownNames()
         self._answers: dict[_Question, Record] = {}
-        self._asker: tuple[Extra, ...] = ()
+        self._statuses: dict[_Question, Extra] = {}
+        self._asker: list[Extra] = []
+        self._askers: dict[tuple[Extra, ...], int] = {(): 0}
+        self._named: tuple[tuple[Extra, ...], int] | None = ((), 0)
+        self._groups = 0
         self._trouble: RecordError | None = None
         self._question: _Question | None = None
         self._has_begun = False
@@ -93,7 +102,9 @@ class _Answers:
             yield from self._take(command)
         if self._nameless:
             raise self._nameless
-        yield from self._answers.values()
+        for question, record in self._answers.items():
+            status = self._statuses.get(question)
+            yield record if status is None else replace(record, extras=(*record.extras, status))
 
     def _take(self, command: Command) -> Iterator[Notice | Reject]:
         try:
@@ -132,11 +143,26 @@ class _Answers:
             raise trouble
         docid = _stated(command)
         place = Provenance(source=self._span.source, span=self._span.ordinal, offset=command.offset)
-        question = (self._asker, docid)
+        asker, number = self._named or self._name(command)
+        question = (number, docid)
         self._answers[question] = Record(
-            url=self._url_of(docid), action=Action.UPDATE, extras=self._asker, provenance=place
+            url=self._url_of(docid), action=Action.UPDATE, extras=asker, provenance=place
         )
+        self._statuses.pop(question, None)
         self._question = question  # last: an id without a record takes no status
+
+    def _name(self, command: Command) -> tuple[tuple[Extra, ...], int]:
+        """Return the user with its groups, and its number; ids of one user share both."""
+        asker = tuple(self._asker)
+        self._groups += len(asker)
+        if self._groups > MAX_STREAM_GROUPS:
+            reason = (
+                f"more than {MAX_STREAM_GROUPS} groups of users; expected all groups of a user "
+                "before its ids: split the stream by users"
+            )
+            raise self._refused(RecordError("too-many-groups", reason), command)
+        self._named = asker, self._askers.setdefault(asker, len(self._askers))
+        return self._named
 
     def _begin_nameless(self, command: Command) -> Iterator[Notice]:
         """The deployed parser minds an id without an argument only where it is the last one."""
@@ -158,10 +184,7 @@ class _Answers:
             detail = f"authz-status={status!r}, none of {', '.join(STATUSES)}; not taken"
             yield self._notice("authz-status", detail, command)
         else:
-            answered = self._answers[self._question]
-            kept = tuple(extra for extra in answered.extras if extra.place != STATUS)
-            extras = (*kept, Extra(STATUS, status))
-            self._answers[self._question] = replace(answered, extras=extras)
+            self._statuses[self._question] = Extra(STATUS, status)
 
     def _ask(self, command: Command) -> None:
         """Of a user that cannot be read nobody can say what it may see."""
@@ -169,10 +192,15 @@ class _Answers:
         trouble = command.trouble and RecordError(
             command.trouble.code, f"{command.trouble.reason}, where a user or group is named"
         )
+        self._named = None
         if asker.place == USERNAME:
-            self._asker, self._trouble = (asker,), trouble
+            self._asker, self._trouble = [asker], trouble
+        elif len(self._asker) > MAX_GROUPS:
+            reason = f"more than {MAX_GROUPS} groups of a user; expected fewer"
+            self._trouble = self._trouble or RecordError("too-many-groups", reason)
         else:
-            self._asker, self._trouble = (*self._asker, asker), self._trouble or trouble
+            self._asker.append(asker)
+            self._trouble = self._trouble or trouble
 
     def _refused(self, exc: RecordError, command: Command) -> FormatError:
         where = f"{self._span.source} (byte {command.offset})"

@@ -15,6 +15,7 @@ from schemas.span import Span
 from streams import read_both_ways
 from transforms.formats import authorizer_stream
 from transforms.formats._options import Mode, ReadOptions
+from transforms.formats.authorizer_stream import MAX_GROUPS
 
 HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
 MODES = pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
@@ -263,3 +264,33 @@ def test_a_delimiter_that_overlaps_a_value_is_mended() -> None:
 def test_an_authorizers_stream_is_not_cut() -> None:
     spans = list(authorizer_stream.cut(io.BytesIO(HEADER), source="said", span_bytes=1))
     assert spans == [Span(source="said")]
+
+
+def test_the_ids_of_a_user_share_what_is_known_of_the_user() -> None:
+    first, second = records(b"username=u\ngroup=a\ngroup=b\nid=1\nid=2\n")
+    assert first.extras is second.extras
+
+
+def test_an_id_is_answered_anew_without_the_status_before() -> None:
+    assert statuses(b"id=a\nauthz-status=PERMIT\nid=b\nid=a\n") == [("a", []), ("b", [])]
+
+
+def test_a_user_with_too_many_groups_costs_its_ids() -> None:
+    groups = b"".join(b"group=%d\n" % number for number in range(MAX_GROUPS + 1))
+    found = rejects(b"username=u\n" + groups + b"id=a\nusername=v\nid=b\n")
+    reason = "more than 10000 groups of a user; expected fewer"
+    assert found == [("too-many-groups", reason, b"id=a")]
+
+
+def test_a_user_with_as_many_groups_as_may_be_is_read() -> None:
+    groups = b"".join(b"group=%d\n" % number for number in range(MAX_GROUPS))
+    (record,) = records(b"username=u\n" + groups + b"id=a\n")
+    assert len(record.extras) == 1 + MAX_GROUPS
+
+
+def test_groups_between_the_ids_of_a_user_are_refused_when_they_are_too_many() -> None:
+    body = b"".join(b"group=%d\nid=%d\n" % (number, number) for number in range(5000))
+    assert refusal(body).endswith(
+        ": more than 10000000 groups of users; expected all groups of a user before its ids: "
+        "split the stream by users"
+    )
