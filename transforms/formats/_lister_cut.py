@@ -77,8 +77,8 @@ class _Course:
         while self.at < len(text):
             mark = self._empty if self.in_list else self._begin
             end = text.find(mark, self.at - 1)
-            found = self._id_from(text, max(least, self.at))
-            if found is not None and (end < 0 or found <= end):
+            found = self._id_from(text, max(least, self.at), len(text) if end < 0 else end)
+            if found is not None:
                 self.at = found
                 return found
             if end < 0:
@@ -87,8 +87,9 @@ class _Course:
             self.in_list = not self.in_list
         return None
 
-    def _id_from(self, text: bytes, least: int) -> int | None:
+    def _id_from(self, text: bytes, least: int, most: int) -> int | None:
+        """Return where the first id at or behind `least` begins, if not behind `most`."""
         mark = self._separator if self.in_list else self._id
-        at = text.find(mark, least - 1)
+        at = text.find(mark, least - 1, most - 1 + len(mark))
         behind = at + 1
         return behind if at >= 0 and behind < len(text) else None

@@ -99,6 +99,7 @@ class Scanner(Sections):
         self._bulk = bulk
         self._skim_bytes = skim_bytes
         self._next_run = 0
+        self._next_skim = 0
         self.context = (
             msgspec.json.decode(span.context, type=Context) if span.context else Context()
         )
@@ -159,11 +160,16 @@ class Scanner(Sections):
 
         Where no CDATA, comment or group is in the way, a unit begins behind each end tag of one.
         """
-        while not self._transcoded and (end := self._skim_end()) > self._pos:
+        while not self._transcoded and self._consumed >= self._next_skim:
+            end, looked = self._skim_end()
+            if end == self._pos:
+                self._next_skim = self._consumed + looked - self._pos
+                return
             self._consume(end - self._pos)
             yield []
 
-    def _skim_end(self) -> int:
+    def _skim_end(self) -> tuple[int, int]:
+        """Return where the last unit ends that can be passed, and how far was looked for it."""
         data, tag = self._data, self._vocabulary.end_tag
         at = end = self._pos
         limit = min(len(data), self._pos + self._skim_bytes)
@@ -171,11 +177,15 @@ class Scanner(Sections):
             barrier = self._vocabulary.barrier.search(data, at, limit)
             found = data.rfind(tag, at, barrier.start() if barrier else limit)
             end = found + len(tag) if found >= 0 else end
-            if not barrier or not data.startswith(OPENERS["cdata"], barrier.start()):
-                return end
+            if not barrier:
+                return end, limit
+            if not data.startswith(OPENERS["cdata"], barrier.start()):
+                return end, barrier.end()
             close = _CDATA_END.search(data, barrier.end(), limit)
-            if not close or data.find(OPENERS["cdata"], barrier.end(), close.start()) >= 0:
-                return end
+            if not close:
+                return end, limit
+            if data.find(OPENERS["cdata"], barrier.end(), close.start()) >= 0:
+                return end, close.end()
             at = close.start() + 3
 
     def _run(self) -> Iterator[Unit]:
@@ -250,7 +260,7 @@ class Scanner(Sections):
             return self._take(name, tag, plain=True)
         plain = True
         at = tag
-        self._doubtful = False
+        self._doubtful = ""
         while True:
             token = self._search(self._vocabulary.inside[name], at)
             if isinstance(token, Stretch):
