@@ -15,6 +15,7 @@ from schemas.errors import FormatError, RecordError
 from schemas.notice import Notice
 from schemas.span import Span
 from transforms.formats._options import Mode, ReadOptions
+from transforms.formats._window import read_block
 
 PREFIX = b"GSA Adaptor Data Version"
 BLOCK_BYTES = 1 << 17
@@ -206,7 +207,8 @@ class Tokens:
             return False
         self._kept += self._unkept(self._pos)
         unread = self._data[self._pos :]
-        block = self._stream.read(max(BLOCK_BYTES, len(unread)))
+        size = max(BLOCK_BYTES, len(unread))
+        block = read_block(self._stream.read, size, least=len(unread) // 4)
         self._ended = not block
         self._data = unread + block
         self._base += self._pos

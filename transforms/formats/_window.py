@@ -1,5 +1,6 @@
 """The part of a stream that is being looked at, as UTF-8, and where it stands in the stream."""
 
+from collections.abc import Callable
 from typing import IO
 
 from schemas.span import Span
@@ -51,7 +52,8 @@ class Window:
         """Read on; what was consumed is dropped, so positions are kept relative to `_pos`."""
         if not self._ended:
             self._compact()
-            block = self._read(max(BLOCK_BYTES, len(self._data) // _GROWTH))
+            least = len(self._data) // _GROWTH
+            block = read_block(self._read, max(BLOCK_BYTES, least), least=least)
             self._ended = not block
             self._data += block
         return not self._ended
@@ -70,6 +72,20 @@ class Window:
             self._offset += length
         self._consumed += length
         self._pos = end
+
+
+def read_block(read: Callable[[int], bytes], size: int, *, least: int) -> bytes:
+    """Return up to `size` bytes of a stream; fewer than `least` only at its end.
+
+    A pipe gives little at once. What is unread is copied with each block, so a block must not be
+    small against it.
+    """
+    pieces = [read(size)]
+    length = len(pieces[0])
+    while pieces[-1] and length < least:
+        pieces.append(read(size))
+        length += len(pieces[-1])
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _read_head(stream: IO[bytes]) -> bytes:
