@@ -1,8 +1,10 @@
-"""Counts of work that do not depend on the clock: lines of Python that are executed."""
+"""Counts of work that do not depend on the clock: lines of Python, and bytes looked at."""
 
+import io
+import re
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
@@ -39,3 +41,121 @@ def within_lines(most: int, action: Callable[[], _Result]) -> _Result:
         return action()
     finally:
         sys.settrace(before)
+
+
+class Steps:
+    """How many bytes were looked at, or copied, by the methods of bytes and of patterns."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class CountedBytes(bytes):
+    """Bytes that count what is looked at in them; what is cut out of them counts as well."""
+
+    steps: Steps
+
+    @classmethod
+    def of(cls, text: bytes, steps: Steps) -> "CountedBytes":
+        made = cls(text)
+        made.steps = steps
+        return made
+
+    def __getitem__(self, key: Any) -> Any:  # an int gives an int, a slice gives bytes
+        found = super().__getitem__(key)
+        if isinstance(found, int):
+            return found
+        self.steps.count += len(found)
+        return CountedBytes.of(found, self.steps)
+
+    def __add__(self, other: Any) -> "CountedBytes":
+        self.steps.count += len(self) + len(other)
+        return CountedBytes.of(super().__add__(other), self.steps)
+
+    def __radd__(self, other: bytes) -> "CountedBytes":
+        self.steps.count += len(self) + len(other)
+        return CountedBytes.of(other + bytes(self), self.steps)
+
+    def find(self, sub: Any, start: Any = 0, end: Any = None) -> int:
+        found = super().find(sub, start, end)
+        begin, behind, _ = slice(start, end).indices(len(self))
+        self.steps.count += 1 + max(0, (behind if found < 0 else found) - begin)
+        return found
+
+    def rfind(self, sub: Any, start: Any = 0, end: Any = None) -> int:
+        found = super().rfind(sub, start, end)
+        begin, behind, _ = slice(start, end).indices(len(self))
+        self.steps.count += 1 + max(0, behind - (begin if found < 0 else found))
+        return found
+
+    def count(self, sub: Any, start: Any = 0, end: Any = None) -> int:
+        begin, behind, _ = slice(start, end).indices(len(self))
+        self.steps.count += 1 + max(0, behind - begin)
+        return super().count(sub, start, end)
+
+    def decode(self, *args: Any, **kwargs: Any) -> str:
+        self.steps.count += len(self)
+        return super().decode(*args, **kwargs)
+
+
+class CountedStream(io.BytesIO):
+    """A stream that gives counted bytes, at most `most` at once."""
+
+    def __init__(self, text: bytes, steps: Steps, *, most: int = 1 << 30) -> None:
+        super().__init__(text)
+        self._steps = steps
+        self._most = most
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        size = self._most if size is None or size < 0 else min(size, self._most)
+        return CountedBytes.of(super().read(size), self._steps)
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        return CountedBytes.of(super().readline(size), self._steps)
+
+
+class CountedPattern:
+    """A pattern that counts how far it looks: to the end of what it finds, or of the text.
+
+    What does not match at one place costs one step: it is not known how far was looked.
+    """
+
+    def __init__(self, pattern: re.Pattern[Any], steps: Steps) -> None:
+        self._pattern = pattern
+        self._steps = steps
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pattern, name)
+
+    def search(self, text: Any, pos: int = 0, endpos: int = sys.maxsize) -> Any:
+        found = self._pattern.search(text, pos, endpos)
+        behind = found.end() if found else min(endpos, len(text))
+        self._steps.count += 1 + max(0, behind - pos)
+        return found
+
+    def match(self, text: Any, pos: int = 0, endpos: int = sys.maxsize) -> Any:
+        found = self._pattern.match(text, pos, endpos)
+        self._steps.count += 1 + (found.end() - pos if found else 0)
+        return found
+
+
+def count_in(
+    module: ModuleType, steps: Steps, patch: Callable[[object, str, object], None]
+) -> None:
+    """Let all patterns of a module, and of its objects that hold patterns, count their steps."""
+    for name, value in list(vars(module).items()):
+        if isinstance(value, re.Pattern):
+            patch(module, name, CountedPattern(value, steps))
+        elif type(value).__name__ == "Vocabulary":
+            _count_in_object(value, steps, patch)
+
+
+def _count_in_object(
+    one: object, steps: Steps, patch: Callable[[object, str, object], None]
+) -> None:
+    for name, value in list(vars(one).items()):
+        if isinstance(value, re.Pattern):
+            patch(one, name, CountedPattern(value, steps))
+        elif isinstance(value, dict):
+            counted = {key: CountedPattern(pattern, steps) for key, pattern in value.items()}
+            patch(one, name, counted)

@@ -1,0 +1,246 @@
+"""Reading and cutting take time in proportion to the input, whatever the input is.
+
+Steps are counted, not time: bytes that are looked at or copied.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from schemas.errors import FatalError
+from schemas.record import Action, Content, Record
+from schemas.varint import long
+from steps import CountedStream, Steps, count_in
+from transforms.formats import CUTTERS, READERS, avro
+from transforms.formats._container import our_sync
+from transforms.formats._tape import Tape
+
+SMALL = 8 << 10
+LARGE = 4 * SMALL
+MOST_GROWTH = 6
+"""Four times the input may take so many times the steps: linear takes 4, quadratic takes 16."""
+SPAN_BYTES = 1 << 20
+pytestmark = pytest.mark.slow
+
+XML = {
+    "gsa-feed": (b"<gsafeed><group>", b"record", b"Record", b"</group></gsafeed>"),
+    "thunderstone": (b"<ThunderstoneReplication>", b"Item", b"item", b"</ThunderstoneReplication>"),
+    "gsa-groups": (b"<xmlgroups>", b"membership", b"Membership", b"</xmlgroups>"),
+}
+"""What stands before the records, the name of a record, this name in wrong case, and the end."""
+PATTERNS = (
+    *(b"<@>", b'<@ url="a">\n', b"<@>a</~>", b'<@ url="a">a</~>\n', b"</@>", b"<@/>", b"<@>a</@>"),
+    *(b"<@ ", b'<@ a="', b"<@ a='", b'<@ a="b>', b" a='b'", b"<", b">", b"&", b"/", b"</", b"</@ "),
+    *(b"<@><!--", b"<@><?", b"<@><![CDATA[", b"<!--", b"<?", b"<![CDATA[", b"-->", b"?>", b"]]>"),
+    *(b"<@><!--a</@>", b"<@><?a</@>", b"<@><![CDATA[a</@>", b"<@><!--a--></@>", b"<@><?a?></@>"),
+    *(b"<@><![CDATA[a]]></@>", b"<!---->", b"<??>", b"<@><!--<!----></@>", b"<!-- -- "),
+    *(b"<@><![CDATA[<![CDATA[</@><@> ]]>", b"<@><![CDATA[<![CDATA[</@><@><!-- ]]>"),
+    *(b"<@><?</@><@/><@>?></@>", b"<@><!--</@><@/><@>--></@>", b"<@><?</@><@/><@>", b"<?<@/>"),
+    *(b"<@><!--</@><@/><@>", b"<!--<@/><@>-->", b"</@><![CDATA[<![CDATA[]]>", b"<@></@", b"]"),
+    *(b"<group>", b"</group>", b"<group></group>", b"<header>", b"<header></header>"),
+    *(b"<acl>", b"<acl/>", b'<acl url="a">', b"</acl>", b"<@><acl>", b"<@><acl url='a'></@>"),
+    *(b"<acl url ", b"<@><acl url='a'>", b"<@><acl>a</@>", b"<acl><![CDATA[<acl url='a'>"),
+    *(b" ", b"\n", b"\x0b", b"\x0b<@/>", b"\0", b"\x80", b"\xff", b"a", b"<a>", b"</a>"),
+    *(b"</@" + b" " * 1200, b"<acl " + b" " * 1200, b"<acl " + b"url " * 300),
+)
+"""Markup that is repeated; `@` stands for the name of a record, `~` for the name in wrong case."""
+AROUND = {
+    "between records": (b"", b""),
+    "in a record": (b"<@>", b"</@>"),
+    "in a comment": (b"<@><!--", b"--></@>"),
+    "in an instruction": (b"<@><?", b"?></@>"),
+    "in a CDATA section": (b"<@><![CDATA[", b"]]></@>"),
+}
+COMMANDS = (
+    *(b"id=a|", b"id-list|", b"id-list|a|", b"id-list|a||", b"|", b"lock|", b"id=a|lock|", b"id="),
+    *(b"id=a|x|", b"a", b"a|", b"foo=bar|", b"content|", b"id=\xff|", b"id=\xc0\x80|", b"\r\n"),
+    *(b"id=a|last-modified=1|", b"acl-permit-user=a|", b"meta-name=a|meta-value=b|", b"*", b"*a"),
+    *(b"id=a|authz-status=PERMIT|", b"username=u|id=a|", b"meta-name=a|", b"id=a|delete|"),
+)
+"""Commands that are repeated; `|` stands for the delimiter."""
+ROWS = (
+    *(
+        b'"',
+        b'"a\n',
+        b'a",""",\n',
+        b",",
+        b"\n",
+        b"g,u,user\n",
+        b"g\n",
+        b"\r",
+        b'""\n',
+        b'"a\nb",c\n',
+    ),
+)
+LINES = (b"a", b"[", b'{"a":', b"{}\n", b'{"action":"ADD","url":"a"}\n', b"\n", b'"', b" ", b"1")
+RECORD = avro.encoder().encode(Record(url="a", action=Action.ADD))
+SYNC = our_sync("record")
+
+
+def blocks_in_blocks(size: int) -> bytes:
+    """Blocks whose one record has a content that holds all blocks that follow."""
+    whole = avro.encoder().encode(
+        Record(url="a", action=Action.ADD, content=Content(b"QQQQQQ" + bytes(size)))
+    )
+    head = whole[: whole.index(b"QQQQQQ")]
+    step = len(head) + 40
+    return b"".join(
+        long(1) + long(len(head) + size - at) + head + SYNC for at in range(0, size - step, step)
+    )
+
+
+BLOCKS: dict[str, Callable[[int], bytes]] = {
+    "zeros": bytes,
+    "markers": lambda size: SYNC * (size // 16),
+    "halves of markers": lambda size: SYNC[:8] * (size // 8),
+    "empty blocks": lambda size: (b"\0\0" + SYNC) * (size // 18),
+    "records": lambda size: avro.encoder().frame([RECORD]) * (size // len(RECORD)),
+    "blocks that reach far": lambda size: (long(1) + long(size // 2) + SYNC) * (size // 20),
+    "blocks that reach over the end": lambda size: (long(1) + long(1 << 29) + SYNC) * (size // 22),
+    "blocks in blocks": blocks_in_blocks,
+}
+
+
+class CountedTape(Tape):
+    """A tape that counts the bytes that it copies."""
+
+    steps: Steps
+
+    def peek(self, size: int) -> bytes:
+        found = super().peek(size)
+        self.steps.count += 1 + len(found)
+        return found
+
+    def look(self, distance: int, size: int) -> bytes:
+        found = super().look(distance, size)
+        self.steps.count += 1 + len(found)
+        return found
+
+    def take_past(self, mark: bytes, *, keep: int) -> tuple[bytes, int]:
+        kept, length = super().take_past(mark, keep=keep)
+        self.steps.count += 1 + length
+        return kept, length
+
+    def holds(self, mark: bytes) -> bool:
+        at = self._ahead.find(mark, self._at)
+        self.steps.count += (len(self._ahead) if at < 0 else at) - self._at
+        return at >= 0
+
+    def _fill(self, size: int) -> None:
+        before = self._ahead
+        super()._fill(size)
+        self.steps.count += len(self._ahead) if self._ahead is not before else 0
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    """What counts the steps of all readers and cutters."""
+    counted = Steps()
+    for name, module in list(sys.modules.items()):
+        if name.startswith("transforms.formats."):
+            count_in(module, counted, monkeypatch.setattr)
+    monkeypatch.setattr(CountedTape, "steps", counted, raising=False)
+    monkeypatch.setattr(avro, "Tape", CountedTape)
+    return counted
+
+
+def steps_of(steps: Steps, begin: Callable[[Any], Any], text: bytes, most: int) -> int:
+    before = steps.count
+    try:
+        for _ in begin(CountedStream(text, steps, most=most)):
+            pass
+    except FatalError:
+        pass  # the stream is refused, in so many steps
+    return steps.count - before
+
+
+def growths(
+    steps: Steps, format: str, make: Callable[[int], bytes], *, most: int = 1 << 30
+) -> dict[str, float]:
+    """How many times the steps a reader and a cutter take for four times the bytes."""
+    found = {}
+    actions: dict[str, Callable[[Any], Any]] = {
+        "read": READERS[format],
+        "cut": lambda stream: CUTTERS[format](stream, source="", span_bytes=SPAN_BYTES),
+    }
+    for name, action in actions.items():
+        small, large = (steps_of(steps, action, make(size), most) for size in (SMALL, LARGE))
+        found[name] = large / max(small, SMALL)
+    return found
+
+
+def check(found: dict[str, float]) -> None:
+    assert {name: growth for name, growth in found.items() if growth > MOST_GROWTH} == {}
+
+
+@pytest.mark.parametrize(
+    ("format", "around"),
+    [(one, "between records") for one in XML] + [("gsa-feed", one) for one in AROUND][1:],
+)
+@pytest.mark.parametrize("pattern", PATTERNS, ids=range(len(PATTERNS)))
+def test_markup_over_and_over_takes_linear_steps(
+    steps: Steps, format: str, pattern: bytes, around: str
+) -> None:
+    before, behind = AROUND[around]
+    check(growths(steps, format, markup(format, before, pattern, behind)))
+
+
+@pytest.mark.parametrize("pattern", [b"", b"a [", b"a>", b"'", b"a [<!--"], ids=range(5))
+def test_many_doctypes_take_linear_steps(steps: Steps, pattern: bytes) -> None:
+    """Each is followed for 16 KiB at most, so the documents are larger than in other tests."""
+    make = markup("gsa-feed", b"", b"<!DOCTYPE " + pattern, b"")
+    check(growths(steps, "gsa-feed", lambda size: make(8 * size)))
+
+
+def markup(format: str, before: bytes, pattern: bytes, behind: bytes) -> Callable[[int], bytes]:
+    """What makes a document of a size, in which a pattern is repeated."""
+    head, name, wrong, tail = XML[format]
+
+    def make(size: int) -> bytes:
+        text = before + pattern * (size // len(pattern)) + behind
+        return head + text.replace(b"@", name).replace(b"~", wrong) + tail
+
+    return make
+
+
+@pytest.mark.parametrize("format", ["lister-stream", "retriever-stream", "authorizer-stream"])
+@pytest.mark.parametrize("delimiter", [b"\0", b"**", b"*" * 50])
+@pytest.mark.parametrize("pattern", COMMANDS, ids=range(len(COMMANDS)))
+def test_commands_over_and_over_take_linear_steps(
+    steps: Steps, format: str, pattern: bytes, delimiter: bytes
+) -> None:
+    repeated = pattern.replace(b"|", delimiter)
+
+    def make(size: int) -> bytes:
+        return b"GSA Adaptor Data Version 1 [%b]" % delimiter + repeated * (size // len(repeated))
+
+    check(growths(steps, format, make))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=range(len(ROWS)))
+@pytest.mark.parametrize("tail", [b"", b'"x\n'])
+def test_rows_over_and_over_take_linear_steps(steps: Steps, row: bytes, tail: bytes) -> None:
+    head = b"group,member,scope\n"
+    check(growths(steps, "groups-csv", lambda size: head + row * (size // len(row)) + tail))
+
+
+@pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
+def test_lines_over_and_over_take_linear_steps(steps: Steps, line: bytes) -> None:
+    check(growths(steps, "native", lambda size: line * (size // len(line))))
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_over_and_over_take_linear_steps(steps: Steps, name: str) -> None:
+    head = avro.encoder().prolog()
+    check(growths(steps, "avro", lambda size: head + BLOCKS[name](size)))
+
+
+@pytest.mark.parametrize("format", XML)
+@pytest.mark.parametrize("pattern", [b"<@>a</~>", b"a"], ids=["many records", "one record"])
+def test_a_stream_that_gives_little_at_once_takes_linear_steps(
+    steps: Steps, format: str, pattern: bytes
+) -> None:
+    make = markup(format, b"<@>", pattern, b"</@>")
+    check(growths(steps, format, lambda size: make(8 * size), most=4096))
