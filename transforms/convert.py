@@ -22,20 +22,20 @@ from schemas.errors import (
     ConfigError,
     FatalError,
     FeedferryError,
-    LossRefusedError,
     TooManyRejectsError,
 )
 from schemas.feed import FULL, INCREMENTAL, Asked, Feed
 from schemas.known import UNCHANGED
-from schemas.loss import Loss
+from schemas.loss import REFUSED, Loss
 from schemas.membership import Carried, Membership
 from schemas.notice import Notice
 from schemas.record import Action, Arrival, Provenance, Record
 from schemas.reject import Filtered, Reject, reject_record
 from schemas.span import Span
-from transforms.adapt import Adapted, Adapter, Target, adapt_membership, adapter
+from transforms.adapt import Adapted, Adapter, Target, adapt_membership, adapter, check_loss
 from transforms.chunk import Frame, chunk
 from transforms.formats import (
+    KEEPS_EVERYTHING,
     LONE,
     WRITERS,
     Encoder,
@@ -66,9 +66,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What every span of a run is told.
 
     `folder` takes the files of unfinished runs. A `datasource` or `feedtype` of the target replaces
-    those of the source; `refused` are the fields whose loss ends the run. `sources` tell how those
-    are read that are more than bytes, by their names. `state` is the path of what is remembered of
-    earlier runs.
+    those of the source. `refused` are the fields whose loss ends the run: `acl` and `content`
+    unless stated otherwise. `sources` tell how those are read that are more than bytes, by their
+    names. `state` is the path of what is remembered of earlier runs.
     """
 
     folder: str
@@ -76,7 +76,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     reading: ReadOptions
     writing: WriteOptions
     max_chunk_bytes: int
-    refused: frozenset[str] = frozenset()
+    refused: frozenset[str] = REFUSED
     max_rejects: int | None = None
     sources: dict[str, Source] = {}
     state: str | None = None
@@ -263,11 +263,7 @@ class _Passage:
             )
 
     def _lose(self, loss: Loss) -> None:
-        if loss.field in self._settings.refused:
-            raise LossRefusedError(
-                f"{self._span.source}: {loss.url}: {loss.field}: {loss.detail}; "
-                f"--accept-loss {loss.field} goes on without it"
-            )
+        check_loss(loss, self._settings.refused, source=self._span.source)
         add_loss(self._account.losses, loss)
 
     def _asked_of(self, record: Carried) -> Asked | None:
@@ -319,9 +315,8 @@ class _Passage:
             raise ConfigError(
                 f"{self._span.source}: no datasource in the source; expected --datasource NAME"
             )
-        is_archive = target.format not in (*HEADED, "gsa-groups")
-        if is_archive and (target.datasource or target.feedtype):
-            return partial(_in_feed, target)
+        if target.format in KEEPS_EVERYTHING and (target.datasource or target.feedtype):
+            return partial(_in_feed, target, adapter(target))
         if record.provenance.feedtype == FULL and target.format == "thunderstone":
             detail = "full: the target keeps what the feed leaves out; delete that yourself"
             self._lose(Loss(field="feedtype", url=record.url, detail=detail))
@@ -373,15 +368,15 @@ class _Beat:
         os.replace(partial, self._path)
 
 
-def _in_feed(target: Target, record: Record) -> Adapted:
-    """For an archive: the record as one of the feed that its user names."""
+def _in_feed(target: Target, adapt: Adapter, record: Record) -> Adapted:
+    """Adapt a record for an archive, as one of the feed that the user names."""
     origin = record.provenance
     provenance = msgspec.structs.replace(
         origin,
         datasource=target.datasource or origin.datasource,
         feedtype=target.feedtype or origin.feedtype,
     )
-    return (msgspec.structs.replace(record, provenance=provenance),), ()
+    return adapt(msgspec.structs.replace(record, provenance=provenance))
 
 
 def _feed_of(origin: Provenance) -> tuple[str | None, ...]:

@@ -16,12 +16,12 @@ import msgspec
 from schemas.account import Account, Chunk, merge
 from schemas.defect import record_error
 from schemas.errors import FeedferryError
-from schemas.loss import Loss
+from schemas.loss import REFUSED, Loss
 from schemas.record import Record
 from schemas.reject import reject_record
 from schemas.span import Span
 from transforms import convert as _convert
-from transforms.adapt import Adapter, Target, adapter
+from transforms.adapt import Adapter, Target, adapter, check_loss
 from transforms.formats import Found, ReadOptions
 from transforms.normalize import normalize
 from transforms.sinks.push.pace import Stop
@@ -123,12 +123,18 @@ class Normalize(beam.PTransform):
 
 @dataclass
 class Adapt(beam.PTransform):
-    """Takes what is found, gives what the target can hold of its records, the rest, and losses."""
+    """Takes what is found, gives what the target can hold of its records, the rest, and losses.
+
+    Records are normalized first, as the rules of targets expect. The pipeline fails with
+    LossRefusedError at a loss of a field in `refused`: unless stated otherwise, at a document that
+    would become public or empty.
+    """
 
     target: Target
+    refused: frozenset[str] = REFUSED
 
     def expand(self, pcoll: beam.PCollection[Found]) -> beam.PCollection[Found | Loss]:
-        return pcoll | "AdaptRecord" >> beam.FlatMap(_adapt, self.target)
+        return pcoll | "AdaptRecord" >> beam.FlatMap(_adapt, self.target, self.refused)
 
 
 @dataclass
@@ -187,17 +193,19 @@ def _normalize(one: Found) -> Found:
         return reject_record(one, code=error.code, reason=error.reason, stage="normalize")
 
 
-def _adapt(one: Found, target: Target) -> Iterator[Found | Loss]:
+def _adapt(one: Found, target: Target, refused: frozenset[str]) -> Iterator[Found | Loss]:
     if not isinstance(one, Record):
         yield one
         return
     adapt = _adapter(target)
     try:
-        outcomes, losses = adapt(one)
+        outcomes, losses = adapt(normalize(one))
     except Exception as exc:
         error = record_error(exc)
         yield reject_record(one, code=error.code, reason=error.reason, stage="adapt")
         return
+    for loss in losses:
+        check_loss(loss, refused, source=one.provenance.source)
     yield from outcomes
     yield from losses
 

@@ -22,11 +22,12 @@ from archives import (
 )
 from schemas import avro
 from schemas.account import Account, LossCount
-from schemas.loss import Loss
+from schemas.loss import REFUSED, Loss
+from schemas.record import Content, Encoding, Record
 from schemas.span import Span
 from transforms.adapt import Target
 from transforms.convert import Settings, convert
-from transforms.formats import ReadOptions, WriteOptions
+from transforms.formats import READERS, ReadOptions, WriteOptions
 from transforms.formats.native import read as read_native
 
 MIXED = gsa_feed(*documents(1, 2), BROKEN, DELETED)
@@ -49,6 +50,8 @@ def span_of(work: Path, text: bytes, *, format_: str = "gsa-feed", ordinal: int 
 def settings(
     work: Path, *, to: str = "native", max_chunk_bytes: int = 1 << 20, **stated: Any
 ) -> Settings:
+    """Settings that refuse no loss unless the test states some."""
+    stated.setdefault("refused", frozenset())
     names = set(Target.__struct_fields__) & set(stated)
     target = Target(format=to, **{name: stated.pop(name) for name in names})
     return Settings(
@@ -169,6 +172,46 @@ def test_a_loss_that_is_refused_stops_the_span(work: Path) -> None:
 
     reason = f"{span.source}: {HOST}/9.txt: acl: 1 principal; --accept-loss acl goes on without it"
     assert account == Account(spans=1, stopped=reason, exit_code=3)
+
+
+@pytest.mark.parametrize("stated", [{"datasource": "wiki"}, {"feedtype": "incremental"}])
+@pytest.mark.parametrize("to", ["lister-stream", "thunderstone"])
+def test_a_target_without_acls_takes_no_protected_record_into_a_named_feed(
+    work: Path, to: str, stated: dict[str, str]
+) -> None:
+    account = convert(
+        span_of(work, gsa_feed(PROTECTED)), settings(work, to=to, refused=REFUSED, **stated)
+    )
+
+    assert (account.exit_code, account.written, names(work)) == (3, {}, [])
+
+
+@pytest.mark.parametrize("to", ["avro", "native"])
+def test_content_for_an_archive_in_a_named_feed_is_encoded_as_asked(work: Path, to: str) -> None:
+    stated = settings(work, to=to, datasource="wiki", content_encoding="base64")
+    account = convert(span_of(work, gsa_feed(document(1))), stated)
+
+    with (work / account.chunks[0].path).open("rb") as stream:
+        [record] = READERS[to](stream)
+    assert isinstance(record, Record)
+    assert (record.content, record.provenance.datasource) == (
+        Content(b"cGxhbiAx", Encoding.BASE64),
+        "wiki",
+    )
+
+
+def test_settings_that_name_no_losses_refuse_those_of_acls_and_contents(work: Path) -> None:
+    stated = Settings(
+        folder=str(work),
+        target=Target(format="thunderstone"),
+        reading=ReadOptions(),
+        writing=WriteOptions(),
+        max_chunk_bytes=1 << 20,
+    )
+    span = span_of(work, gsa_feed(PROTECTED))
+
+    reason = f"{span.source}: {HOST}/9.txt: acl: 1 principal; --accept-loss acl goes on without it"
+    assert convert(span, stated) == Account(spans=1, stopped=reason, exit_code=3)
 
 
 def test_a_span_that_was_stopped_leaves_no_chunk(work: Path) -> None:

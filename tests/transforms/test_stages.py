@@ -1,5 +1,6 @@
 """Each stage on the in-process runner: what a good element becomes, and a bad one."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from archives import BROKEN, HOST, documents, gsa_feed, native, put
 from listings import stream
 from pipelines.local_runner import LocalRunner
 from schemas.account import Account, Chunk, LossCount
+from schemas.acl import Access, Acl, Principal, Scope
 from schemas.loss import Loss
 from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Reject, reject_record
@@ -220,6 +222,35 @@ def test_a_record_is_adapted_and_one_that_the_target_refuses_is_a_reject(
     with pipeline:
         found = pipeline | beam.Create([TIDY, CRAWLED]) | Adapt(Target(format="thunderstone"))
         assert_that(found, equal_to([TIDY, refused]))
+
+
+PROTECTED = Record(
+    url=f"{HOST}/plan.txt",
+    action=Action.ADD,
+    arrival=Arrival.PUSHED,
+    body="Plan",
+    mimetype="text/plain",
+    acl=Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),)),
+    provenance=Provenance(source="feed.xml"),
+)
+
+
+def test_a_record_that_would_become_public_ends_the_pipeline(pipeline: beam.Pipeline) -> None:
+    _ = pipeline | beam.Create([PROTECTED]) | Adapt(Target(format="thunderstone"))
+
+    message = f"feed.xml: {HOST}/plan.txt: acl: 1 principal; --accept-loss acl goes on without it"
+    with pytest.raises(Exception, match=re.escape(message)):
+        pipeline.run()
+
+
+def test_a_loss_that_is_accepted_stands_beside_its_record(pipeline: beam.Pipeline) -> None:
+    accepting = Adapt(Target(format="thunderstone"), refused=frozenset({"content"}))
+    public = msgspec.structs.replace(PROTECTED, acl=None)
+    loss = Loss(field="acl", url=PROTECTED.url, detail="1 principal")
+
+    with pipeline:
+        found = pipeline | beam.Create([PROTECTED]) | accepting
+        assert_that(found, equal_to([public, loss]))
 
 
 def answer(docid: str) -> bytes:

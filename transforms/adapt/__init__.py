@@ -116,16 +116,26 @@ rejected (membership) by what has no groups.
 Avro and native hold everything.
 """
 
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, LossRefusedError
+from schemas.loss import Loss
 from schemas.record import Record
 from transforms.adapt import command_stream, gsa_feed, thunderstone
 from transforms.adapt._content_encoding import encoder
 from transforms.adapt.groups import adapt_membership, refuse_documents
 from transforms.adapt.target import Adapted, Adapter, Outcome, Target
+from transforms.formats import KEEPS_EVERYTHING
 
-__all__ = ["Adapted", "Adapter", "Outcome", "Target", "adapt", "adapt_membership", "adapter"]
+__all__ = [
+    "Adapted",
+    "Adapter",
+    "Outcome",
+    "Target",
+    "adapt",
+    "adapt_membership",
+    "adapter",
+    "check_loss",
+]
 
-_EVERYTHING = ("avro", "native")
 _STREAMS = ("authorizer-stream", "lister-stream", "retriever-stream")
 
 
@@ -134,7 +144,7 @@ def adapter(target: Target) -> Adapter:
 
     Raises ConfigError where no such format is known.
     """
-    if target.format in _EVERYTHING:
+    if target.format in KEEPS_EVERYTHING:
         return encoder(_hold, target)
     if target.format == "gsa-feed":
         return encoder(gsa_feed.adapter(target), target)
@@ -153,6 +163,15 @@ def adapter(target: Target) -> Adapter:
 def adapt(record: Record, target: Target) -> Adapted:
     """Return what becomes of one record; for many, `adapter` is quicker."""
     return adapter(target)(record)
+
+
+def check_loss(loss: Loss, refused: frozenset[str], *, source: str) -> None:
+    """Raise LossRefusedError if the field of the loss is one of `refused`."""
+    if loss.field in refused:
+        raise LossRefusedError(
+            f"{source}: {loss.url}: {loss.field}: {loss.detail}; "
+            f"--accept-loss {loss.field} goes on without it"
+        )
 
 
 def _hold(record: Record) -> Adapted:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from types import ModuleType
 
 from transforms.formats import (
     authorizer_stream,
@@ -31,6 +32,7 @@ from transforms.formats._options import (
 
 __all__ = [
     "CUTTERS",
+    "KEEPS_EVERYTHING",
     "READERS",
     "WRITERS",
     "Cutter",
@@ -78,6 +80,27 @@ WRITERS: dict[str, Callable[[WriteOptions], Encoder]] = {
     "avro": avro.encoder,
     "native": native.encoder,
 }
+
+_MODULES: dict[str, ModuleType] = {
+    "gsa-feed": gsa_feed,
+    "thunderstone": thunderstone,
+    "lister-stream": lister_stream,
+    "retriever-stream": retriever_stream,
+    "authorizer-stream": authorizer_stream,
+    "gsa-groups": gsa_groups,
+    "groups-csv": groups_csv,
+    "avro": avro,
+    "native": native,
+}
+
+KEEPS_EVERYTHING = frozenset(
+    name for name, module in _MODULES.items() if getattr(module, "KEEPS_EVERYTHING", False) is True
+)
+"""The formats whose module states `KEEPS_EVERYTHING = True`.
+
+A record is written to these without losing a field. A format that does not state this is treated
+as one that loses ACLs, so its records are always adapted.
+"""
 
 LONE = frozenset({"retriever-stream"})
 """Formats of which a stream holds one record."""

@@ -45,6 +45,9 @@ from transforms.formats._container import MAGIC as CONTAINER_MAGIC
 from transforms.formats._options import ReadOptions, WriteOptions
 from transforms.formats._tape import Tape
 
+KEEPS_EVERYTHING = True
+"""Every field of a record is written, ACLs and crawl hints too."""
+
 MAGIC = CONTAINER_MAGIC
 KEPT_BYTES = 1 << 20
 """Most bytes of a damaged block that its reject keeps."""

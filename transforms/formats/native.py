@@ -29,6 +29,9 @@ from transforms.formats._canonical import admit
 from transforms.formats._dates import parse_date
 from transforms.formats._options import MORE_BYTES, Found, ReadOptions, WriteOptions, write_all
 
+KEEPS_EVERYTHING = True
+"""Every field of a record is written, ACLs and crawl hints too."""
+
 KEPT_BYTES = 1 << 20
 """Most bytes of a line that its reject keeps."""
 
