@@ -30,6 +30,7 @@ _FEEDS = st.builds(
 )
 _ALONE = (Action.UPDATE, Action.DELETE)
 _EMPTY = st.just(())
+_FRAGMENTS = ("allFilesAcl", "", "a b", "100%", "für", "\u2028")
 _ELEMENTS = (
     Extra("record/note", "<note/>"),
     Extra("record/note", '<note x="1">a &amp; b<br/></note>'),
@@ -142,9 +143,14 @@ def _alone(url: str, acl: Acl, action: Action) -> Record:
 
 
 def _acls() -> SearchStrategy[Acl]:
-    return acls(text=XML).map(
-        lambda acl: msgspec.structs.replace(acl, inherit_fragment=None, alone=False)
-    )
+    """ACLs that inherit from a url, or from a fragment of a url without a query."""
+    return st.builds(_with_fragment, acls(text=XML), st.none() | st.sampled_from(_FRAGMENTS))
+
+
+def _with_fragment(acl: Acl, fragment: str | None) -> Acl:
+    is_named = acl.inherit_from is not None and "?" not in acl.inherit_from
+    stated = fragment if is_named else None
+    return msgspec.structs.replace(acl, inherit_fragment=stated, alone=False)
 
 
 def _acl_of_5_0(acl: Acl) -> Acl:

@@ -53,7 +53,7 @@ What becomes of a record, by target::
     principals, parent
     no-index, no-follow, loss                                                 loss
     no-archive, anchors
-    inherit fragment     loss acl                                             with the ACL
+    inherit fragment     the query of the url; loss acl where it has one      with the ACL
     extras               those of gsafeeds; else loss                         those of Items; else
                                                                               loss
 

@@ -76,8 +76,6 @@ def _unsayable(acl: Acl) -> Iterator[str]:
             yield f"{principal.name!r} in letters of any case"
         if principal.unqualified:
             yield f"{principal.name!r} being unqualified"
-    if acl.inherit_fragment is not None:
-        yield f"fragment {acl.inherit_fragment!r} of what it inherits from"
 
 
 def _is_sayable(principal: Principal) -> bool:

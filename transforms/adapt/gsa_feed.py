@@ -37,6 +37,7 @@ from transforms.adapt._draft import (
 from transforms.adapt._gsa_feed_5 import FIRST_RULES, LAST_RULES
 from transforms.adapt.target import Adapted, Adapter, Outcome, Target
 from transforms.extensions import ARCHIVES, type_of_name
+from transforms.formats._acl_parent import join_parent, split_parent
 from transforms.values import FEEDRANKS, PAGERANKS, is_absolute
 
 IGNORED_MIMETYPE = "text/plain"
@@ -107,6 +108,7 @@ def _rules(target: Target, *, web: bool) -> tuple[Rule, ...]:
     old = target.dialect == "5.0"
     return (
         _shut_empty_acl,
+        _fit_parent,
         _secure_as_authmethod,
         _lose_unheld,
         *(() if web else (body_as_content,)),
@@ -117,7 +119,7 @@ def _rules(target: Target, *, web: bool) -> tuple[Rule, ...]:
         fields_as_metadata,
         *((_lose_metadata,) if target.datasource == "web" else ()),
         _fill_metadata,
-        *(LAST_RULES if old else (_lose_fragment,)),
+        *(LAST_RULES if old else ()),
         _state_mimetype,
     )
 
@@ -129,7 +131,7 @@ def _rules_for_alone(target: Target) -> tuple[Rule, ...]:
             "an ACL without a document; expected a document, as metadata holds the ACLs of the 5.0"
             " dialect; --dialect 7.x holds it",
         )
-    return (_shut_empty_acl, _lose_unheld, _lose_fragment)
+    return (_shut_empty_acl, _fit_parent, _lose_unheld)
 
 
 def _typed(record: Record) -> Record:
@@ -186,7 +188,7 @@ def _restated(record: Record) -> Record:
 def _is_plain(record: Record) -> bool:
     """Whether a feed has a place for all that it states, as it is."""
     acl = record.acl
-    if acl is not None and (acl.alone or acl.inherit_fragment is not None or _is_empty(acl)):
+    if acl is not None and (acl.alone or _is_empty(acl) or not _has_plain_parent(acl)):
         return False
     return (
         record.title is None
@@ -318,11 +320,26 @@ def _lose_unheld(draft: Draft, _target: Target) -> None:
     lose_extras(draft, _HELD_PLACES)
 
 
-def _lose_fragment(draft: Draft, _target: Target) -> None:
+def _fit_parent(draft: Draft, _target: Target) -> None:
+    """State what an ACL inherits from as the reader does: a URL, or a URL and a fragment."""
     acl = draft.record.acl
-    if acl is not None and acl.inherit_fragment is not None:
-        draft.lose("acl", f"fragment {acl.inherit_fragment!r} of what it inherits from")
-        draft.change(acl=replace(acl, inherit_fragment=None))
+    if acl is None or (acl.inherit_from is None and acl.inherit_fragment is None):
+        return
+    parent = join_parent(acl.inherit_from, acl.inherit_fragment)
+    if parent is None:
+        where = "" if acl.inherit_from is None else f", {acl.inherit_from!r}, which has one already"
+        draft.lose("acl", f"fragment {acl.inherit_fragment!r} of what it inherits from{where}")
+        parent = acl.inherit_from
+    url, fragment = (None, None) if parent is None else split_parent(parent)
+    if (url, fragment) != (acl.inherit_from, acl.inherit_fragment):
+        draft.change(acl=replace(acl, inherit_from=url, inherit_fragment=fragment))
+
+
+def _has_plain_parent(acl: Acl) -> bool:
+    parent = acl.inherit_from
+    if acl.inherit_fragment is not None:
+        return False
+    return parent is None or "?" not in parent or split_parent(parent)[1] is None
 
 
 def _lose_charset(draft: Draft, _target: Target) -> None:

@@ -8,6 +8,7 @@ from lxml import etree
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from schemas.record import Extra
+from transforms.formats._acl_parent import split_parent
 
 INHERITANCES = {kind.value.lower().replace("_", "-"): kind for kind in Inheritance}
 SCOPES = {scope.value.lower(): scope for scope in Scope}
@@ -28,7 +29,8 @@ def read_acl(
     kind = attributes.pop("inheritance-type", None)
     if kind is not None and kind not in INHERITANCES:
         raise bad_acl(f"inheritance-type={kind!r}; expected one of {', '.join(INHERITANCES)}")
-    parent = attributes.pop("inherit-from", None)
+    stated = attributes.pop("inherit-from", None)
+    parent, fragment = (None, None) if stated is None else split_parent(stated)
     extras.extend(Extra(f"{place}/@{key}", value) for key, value in attributes.items())
     require_no_text(element)
     principals: list[Principal] = []
@@ -41,6 +43,7 @@ def read_acl(
     return Acl(
         inheritance=INHERITANCES[kind] if kind is not None else None,
         inherit_from=parent,
+        inherit_fragment=fragment,
         principals=tuple(principals),
         alone=alone,
     )

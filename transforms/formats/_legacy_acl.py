@@ -10,6 +10,7 @@ connector manager also drops a denied `=writer` and `=owner`. We differ and keep
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.record import Meta
+from transforms.formats._acl_parent import join_parent, split_parent
 
 INHERIT_FROM = "google:aclinheritfrom"
 INHERITANCE_TYPE = "google:aclinheritancetype"
@@ -41,14 +42,16 @@ def acl_of(metadata: tuple[Meta, ...]) -> tuple[Acl | None, tuple[Meta, ...]]:
 def metadata_of(acl: Acl) -> tuple[Meta, ...]:
     """Return metadata that spells the names, lists and inheritance of an ACL, and nothing else.
 
-    Namespaces, case sensitivity, unqualified names and fragments have no place in it.
+    Namespaces, case sensitivity and unqualified names have no place in it, nor has a fragment of a
+    url with a query.
     """
     metas = [
         Meta(_LIST_NAMES[principal.scope, principal.access], _shielded(principal.name))
         for principal in acl.principals
     ]
-    if acl.inherit_from is not None:
-        metas.append(Meta(INHERIT_FROM, acl.inherit_from))
+    parent = join_parent(acl.inherit_from, acl.inherit_fragment) or acl.inherit_from
+    if parent is not None:
+        metas.append(Meta(INHERIT_FROM, parent))
     if acl.inheritance is not None:
         metas.append(Meta(INHERITANCE_TYPE, _TYPE_NAMES[acl.inheritance]))
     return tuple(metas)
@@ -63,9 +66,11 @@ def _split(metadata: tuple[Meta, ...]) -> tuple[Acl | None, tuple[Meta, ...]]:
     kind = next((meta for meta in metadata if _is_type(meta)), None)
     if not listed and parent is None and kind is None:
         return None, metadata
+    url, fragment = (None, None) if parent is None else split_parent(parent.value)
     acl = Acl(
         inheritance=None if kind is None else _TYPES[kind.value],
-        inherit_from=None if parent is None else parent.value,
+        inherit_from=url,
+        inherit_fragment=fragment,
         principals=principals,
     )
     rest = (meta for meta in metadata if not (_is_listed(meta) or meta is parent or meta is kind))

@@ -7,7 +7,8 @@ Feed DTD", with the `feedrank` of its prose; the same of release 5.0.
 written again. A group's action, pagerank and feedrank become its records' own. A record of a
 content feed without content is an UPDATE, because the appliance leaves what is not given. An acl
 beside the records of a group is a record of its own, with nothing but the acl. Legacy google:acl*
-metadata is an acl, unless the record has one.
+metadata is an acl, unless the record has one. What an acl inherits from is a url, or a url with a
+fragment as its query; see `_acl_parent`.
 
 **Reads beyond the guide,** because feeds in the wild need it: no DOCTYPE or any; any encoding
 with a declaration or a byte order mark; base64 without padding or with white space; records
@@ -31,6 +32,7 @@ from schemas.errors import RecordError
 from schemas.record import Action, Content, Crawl, Encoding, Extra, Meta, Record
 from schemas.reject import Reject
 from schemas.span import Span
+from transforms.formats._acl_parent import join_parent
 from transforms.formats._dates import rfc1123
 from transforms.formats._elements import Grammar, cut_units, read_units
 from transforms.formats._gsa_record import Builder
@@ -311,13 +313,21 @@ def _acl(acl: Acl, more: _More, place: str, *, url: str | None) -> str:
     pairs = [
         ("url", url),
         ("inheritance-type", _name(acl.inheritance)),
-        ("inherit-from", acl.inherit_from),
+        ("inherit-from", _parent(acl)),
     ]
     principals = [
         _principal(principal, more.attributes(f"{place}/principal[{number}]"))
         for number, principal in enumerate(acl.principals)
     ]
     return f"<acl{attributes(pairs)}{more.attributes(place)}>\n{''.join(principals)}</acl>\n"
+
+
+def _parent(acl: Acl) -> str | None:
+    parent = join_parent(acl.inherit_from, acl.inherit_fragment)
+    if parent is None and acl.inherit_fragment is not None:
+        found = f"the fragment {acl.inherit_fragment!r} of {acl.inherit_from!r}"
+        raise RecordError("bad-acl", f"{found}; expected a url without a query or a fragment")
+    return parent
 
 
 def _principal(principal: Principal, more_attributes: str) -> str:

@@ -315,12 +315,59 @@ def test_an_acl_without_principals_that_inherits_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("alone", [False, True])
-def test_a_fragment_is_a_loss_of_the_acl(alone: bool) -> None:
+def test_a_fragment_of_what_an_acl_inherits_from_is_held(alone: bool) -> None:
     acl = Acl(inherit_from="http://a.example.com/", inherit_fragment="files", alone=alone)
 
+    assert adapt(document(acl=acl), INCREMENTAL) == ((document(acl=acl),), ())
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(
+    "stated",
+    [
+        Acl(inherit_from="http://a.example.com/?files"),
+        Acl(inherit_from="http://a.example.com/", inherit_fragment="files"),
+    ],
+)
+def test_a_url_with_a_fragment_is_stated_as_the_reader_of_a_feed_does(
+    stated: Acl, alone: bool
+) -> None:
+    acl = Acl(inherit_from="http://a.example.com/", inherit_fragment="files", alone=alone)
+
+    assert adapt(document(acl=replace(stated, alone=alone)), INCREMENTAL) == (
+        (document(acl=acl),),
+        (),
+    )
+
+
+def test_a_fragment_that_reads_like_a_query_is_stated_as_one() -> None:
+    acl = Acl(inherit_from="http://a.example.com/", inherit_fragment="kind=files")
+
     assert adapt(document(acl=acl), INCREMENTAL) == (
-        (document(acl=Acl(inherit_from="http://a.example.com/", alone=alone)),),
-        (lost("acl", "fragment 'files' of what it inherits from"),),
+        (document(acl=Acl(inherit_from="http://a.example.com/?kind=files")),),
+        (),
+    )
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("parent", ["http://a.example.com/?id=5", "http://a.example.com/#top"])
+def test_a_fragment_of_a_url_with_a_query_is_a_loss_of_acl(parent: str, alone: bool) -> None:
+    acl = Acl(inherit_from=parent, inherit_fragment="files", alone=alone)
+
+    assert adapt(document(acl=acl), INCREMENTAL) == (
+        (document(acl=Acl(inherit_from=parent, alone=alone)),),
+        (
+            lost(
+                "acl",
+                f"fragment 'files' of what it inherits from, {parent!r}, which has one already",
+            ),
+        ),
+    )
+
+
+def test_a_fragment_of_nothing_is_a_loss_of_acl() -> None:
+    assert adapt(document(acl=Acl(inherit_fragment="files")), INCREMENTAL)[1] == (
+        lost("acl", "fragment 'files' of what it inherits from"),
     )
 
 

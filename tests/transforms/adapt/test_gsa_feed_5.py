@@ -115,12 +115,12 @@ def test_what_metadata_cannot_say_of_a_principal_is_a_loss(
     )
 
 
-def test_a_fragment_is_a_loss() -> None:
+def test_a_fragment_is_the_query_of_what_an_acl_inherits_from() -> None:
     acl = Acl(inherit_from="http://a.example.com/", inherit_fragment="files")
 
     assert adapt(document(acl=acl), OLD) == (
-        (document(metadata=(Meta("google:aclinheritfrom", "http://a.example.com/"),)),),
-        (lost("acl", "fragment 'files' of what it inherits from"),),
+        (document(metadata=(Meta("google:aclinheritfrom", "http://a.example.com/?files"),)),),
+        (),
     )
 
 

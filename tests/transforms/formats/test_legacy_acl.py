@@ -21,9 +21,11 @@ PRINCIPALS = st.builds(
 ACLS = st.builds(
     Acl,
     inheritance=st.none() | st.sampled_from(Inheritance),
-    inherit_from=st.none() | st.text(min_size=1, max_size=8),
+    inherit_from=st.none()
+    | st.text(st.characters(exclude_characters="?#"), min_size=1, max_size=8),
+    inherit_fragment=st.none() | st.sampled_from(["files", "", "a b", "für"]),
     principals=st.lists(PRINCIPALS, max_size=4).map(tuple),
-).filter(lambda acl: acl != Acl())
+).filter(lambda acl: acl != Acl() and (acl.inherit_from or acl.inherit_fragment is None))
 
 
 def test_metadata_without_an_acl_is_returned_as_it_is() -> None:
