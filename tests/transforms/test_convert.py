@@ -174,14 +174,13 @@ def test_a_loss_that_is_refused_stops_the_span(work: Path) -> None:
     assert account == Account(spans=1, stopped=reason, exit_code=3)
 
 
-@pytest.mark.parametrize("stated", [{"datasource": "wiki"}, {"feedtype": "incremental"}])
+@pytest.mark.parametrize(("datasource", "feedtype"), [("wiki", None), (None, "incremental")])
 @pytest.mark.parametrize("to", ["lister-stream", "thunderstone"])
 def test_a_target_without_acls_takes_no_protected_record_into_a_named_feed(
-    work: Path, to: str, stated: dict[str, str]
+    work: Path, to: str, datasource: str | None, feedtype: str | None
 ) -> None:
-    account = convert(
-        span_of(work, gsa_feed(PROTECTED)), settings(work, to=to, refused=REFUSED, **stated)
-    )
+    stated = settings(work, to=to, refused=REFUSED, datasource=datasource, feedtype=feedtype)
+    account = convert(span_of(work, gsa_feed(PROTECTED)), stated)
 
     assert (account.exit_code, account.written, names(work)) == (3, {}, [])
 
