@@ -57,8 +57,12 @@ What becomes of a record, by target::
     extras               those of gsafeeds; else loss                         those of Items; else
                                                                               loss
 
+A stated default is no loss: a flag that is false, the authmethod NONE, overwrite-acls that is
+true, an empty text or display url.
+
 The 5.0 dialect of gsa-feed besides: an ACL becomes google:acl* metadata, and what these cannot
-say is a loss of acl; an ACL alone is rejected (acl-alone); crawl-immediately, crawl-once, feedrank,
+say is a loss of acl; an ACL alone is rejected (acl-alone), so is an UPDATE in a content feed
+(partial-update); crawl-immediately, crawl-once, feedrank,
 scoring, overwrite-acls and the authmethod NEGOTIATE are losses, as is metadata that XML cannot
 hold; content in zlib becomes plain base64.
 

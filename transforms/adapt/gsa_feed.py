@@ -270,6 +270,12 @@ def _refuse_update(record: Record, target: Target) -> None:
             "a partial update; expected whole documents, as a full feed replaces all that its"
             " datasource had; --feedtype incremental makes a feed that holds it",
         )
+    if target.dialect == "5.0":
+        raise RecordError(
+            "partial-update",
+            "a partial update; expected a whole document, as an appliance of release 5.0 replaces"
+            " all of a document; --dialect 7.x holds it",
+        )
     held = (record.content, record.body, record.acl)
     if not record.metadata and all(part is None for part in held):
         raise RecordError(

@@ -4,6 +4,7 @@ import zlib
 
 import pybase64
 import pytest
+from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.loss import Loss
@@ -147,6 +148,35 @@ def test_an_acl_in_a_web_feed_is_a_loss() -> None:
         (document(arrival=Arrival.CRAWLED, content=None),),
         (lost("acl", "1 principal, inherits from 'http://a.example.com/'"),),
     )
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        pytest.param({"content": None, "metadata": (Meta("colour", "red"),)}, id="of-metadata"),
+        pytest.param({"content": None, "acl": Acl(principals=(joe(),))}, id="of-an-acl"),
+        pytest.param({}, id="of-content"),
+    ],
+)
+def test_a_partial_update_is_rejected(stated: dict[str, object]) -> None:
+    reason = (
+        "a partial update; expected a whole document, as an appliance of release 5.0 replaces all"
+        " of a document; --dialect 7.x holds it"
+    )
+
+    assert adapt(document(action=Action.UPDATE, **stated), OLD) == (
+        (Reject(code="partial-update", reason=reason, stage="adapt", url=URL, action="UPDATE"),),
+        (),
+    )
+
+
+def test_an_update_of_metadata_is_held_where_the_appliance_fetches_the_content() -> None:
+    target = Target(
+        format="gsa-feed", datasource="docs", feedtype="metadata-and-url", dialect="5.0"
+    )
+    record = document(content=None, arrival=Arrival.CRAWLED, metadata=(Meta("colour", "red"),))
+
+    assert adapt(replace(record, action=Action.UPDATE), target) == ((record,), ())
 
 
 @pytest.mark.parametrize("target", [OLD, OLD_WEB])
