@@ -16,6 +16,18 @@ from transforms.values import doubtful_extra, doubtful_ranks, is_absolute
 PLAIN_TEXT = "text/plain"
 HINTS = Crawl.__struct_fields__
 _NO_HINTS = Crawl()
+_DEFAULT_HINTS = Crawl(
+    lock=False,
+    crawl_immediately=False,
+    crawl_once=False,
+    authmethod=Authmethod.NONE,
+    secure=False,
+    no_index=False,
+    no_follow=False,
+    no_archive=False,
+    display_url="",
+)
+_DEFAULT_FIELDS = {"overwrite_acls": True}
 _OF_DOCUMENTS = frozenset({Action.ADD, Action.UPDATE, Action.DELETE})
 
 
@@ -59,23 +71,24 @@ def rejected(record: Record, reason: RecordError) -> Adapted:
 
 
 def lose_fields(draft: Draft, names: tuple[str, ...]) -> None:
-    """Drop single-valued fields, each a loss where it is stated."""
+    """Drop single-valued fields, each a loss unless it states a default or nothing."""
     stated = [(name, getattr(draft.record, name)) for name in names]
     stated = [(name, value) for name, value in stated if value is not None]
     for name, value in stated:
-        draft.lose(name.replace("_", "-"), _shown(value))
+        if value not in ("", _DEFAULT_FIELDS.get(name)):
+            draft.lose(name.replace("_", "-"), _shown(value))
     if stated:
         draft.change(**dict.fromkeys(dict(stated)))
 
 
 def lose_hints(draft: Draft, names: tuple[str, ...]) -> None:
-    """Drop hints for crawling, ranking and showing, each a loss where it is stated."""
+    """Drop hints for crawling, ranking and showing, each a loss unless it states the default."""
     crawl = draft.record.crawl
     if crawl is None:
         return
     stated = {name for name in names if getattr(crawl, name) not in (None, ())}
     for name in names:
-        if name in stated:
+        if name in stated and getattr(crawl, name) != getattr(_DEFAULT_HINTS, name):
             draft.lose(name.replace("_", "-"), _shown(getattr(crawl, name)))
     if stated:
         rest = replace(crawl, **{name: getattr(_NO_HINTS, name) for name in stated})
@@ -98,8 +111,9 @@ def lose_history(draft: Draft) -> None:
     history = draft.record.history
     if history is None:
         return
-    stated = [name for name, value in asdict(history).items() if value is not None]
-    draft.lose("history", ", ".join(stated).replace("_", "-"))
+    stated = [name for name, value in asdict(history).items() if value not in (None, ())]
+    if stated:
+        draft.lose("history", ", ".join(stated).replace("_", "-"))
     draft.change(history=None)
 
 
@@ -196,7 +210,8 @@ def body_as_content(draft: Draft, _target: Target) -> None:
     if record.body is None:
         return
     if record.content is not None:
-        draft.lose("body", f"{counted(len(record.body), 'character')} beside content")
+        if record.body:
+            draft.lose("body", f"{counted(len(record.body), 'character')} beside content")
         draft.change(body=None)
         return
     if record.mimetype not in (None, PLAIN_TEXT):

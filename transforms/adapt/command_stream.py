@@ -223,7 +223,8 @@ def _lose_bad_urls(draft: Draft, _target: Target) -> None:
     if crawl is None:
         return
     if crawl.display_url is not None and not _is_url(crawl.display_url):
-        draft.lose("display-url", f"{crawl.display_url!r}, which is not well-formed")
+        if crawl.display_url:
+            draft.lose("display-url", f"{crawl.display_url!r}, which is not well-formed")
         crawl = replace(crawl, display_url=None)
     anchors = tuple(anchor for anchor in crawl.anchors if _is_kept(draft, anchor))
     _set_hints(draft, replace(crawl, anchors=anchors))

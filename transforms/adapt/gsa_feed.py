@@ -115,6 +115,7 @@ def _rules(target: Target, *, web: bool) -> tuple[Rule, ...]:
         _lose_charset,
         _lose_content if web else _arrive_pushed,
         *(FIRST_RULES if old else ()),
+        _drop_empty_texts,
         texts_as_metadata,
         fields_as_metadata,
         *((_lose_metadata,) if target.datasource == "web" else ()),
@@ -384,6 +385,16 @@ def _lose_metadata(draft: Draft, _target: Target) -> None:
         names = ", ".join(dict.fromkeys(repr(meta.name) for meta in metadata))
         draft.lose("metadata", f"{names}: a web feed has none")
         draft.change(metadata=())
+
+
+def _drop_empty_texts(draft: Draft, _target: Target) -> None:
+    """An empty title is none; as metadata it would be a pair without a value."""
+    record = draft.record
+    empty = [name for name in ("title", "description", "keywords") if getattr(record, name) == ""]
+    if empty:
+        draft.change(**dict.fromkeys(empty))
+    if "" in record.categories:
+        draft.change(categories=tuple(filter(None, record.categories)))
 
 
 def _fill_metadata(draft: Draft, target: Target) -> None:

@@ -202,7 +202,7 @@ def test_an_acl_alone_is_rejected(target: Target) -> None:
             id="crawl-immediately",
         ),
         pytest.param(
-            {"crawl": Crawl(crawl_once=False)}, lost("crawl-once", "false"), id="crawl-once"
+            {"crawl": Crawl(crawl_once=True)}, lost("crawl-once", "true"), id="crawl-once"
         ),
         pytest.param({"crawl": Crawl(feedrank=5)}, lost("feedrank", "5"), id="feedrank"),
         pytest.param({"crawl": Crawl(scoring=Scoring.WEB)}, lost("scoring", "WEB"), id="scoring"),
