@@ -3,7 +3,8 @@
 **Keeps:** everything else, also what looks wrong: that is for the adapter of a target, or its user.
 **Drops:** white space around urls, types and principals; principals without a name, which the
 appliance skips (guide 7.x, "Example Feed with an acl Element"). An ACL that had no others is
-left with none: it permits nobody.
+left with none: it permits nobody. Metadata named `google:acl*` becomes the ACL that an appliance
+makes of it, whatever the source, unless the record has an ACL.
 """
 
 from functools import lru_cache
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from schemas.acl import Acl, Principal
 from schemas.record import Record
+from transforms.formats._legacy_acl import acl_of
 
 _BLANKS = " \t\r\n"
 
@@ -26,7 +28,10 @@ def normalize(record: Record) -> Record:
     url = _url(record.url)
     mimetype = _mimetype(record.mimetype)
     charset = _stated(record.charset)
-    acl = _acl(record.acl)
+    stated, metadata = record.acl, record.metadata
+    if stated is None and metadata:
+        stated, metadata = acl_of(metadata)
+    acl = _acl(stated)
     if (
         acl is record.acl
         and url == record.url
@@ -34,7 +39,7 @@ def normalize(record: Record) -> Record:
         and charset == record.charset
     ):
         return record
-    return replace(record, url=url, mimetype=mimetype, charset=charset, acl=acl)
+    return replace(record, url=url, mimetype=mimetype, charset=charset, acl=acl, metadata=metadata)
 
 
 def _url(stated: str) -> str:

@@ -123,3 +123,20 @@ def test_a_doc_id_that_is_no_url_is_all_of_itself(docid: str) -> None:
     record = Record(url=docid, action=Action.ADD, acl=Acl(inherit_from=docid))
 
     assert normalize(record) is record
+
+
+@pytest.mark.parametrize("name", ["google:aclgroups", "Google:AclGroups", " google:aclgroups "])
+def test_an_acl_in_metadata_becomes_the_acl_of_the_record(name: str) -> None:
+    colour = Meta("colour", "red")
+
+    assert normalize(add(metadata=(colour, Meta(name, " staff ")))) == add(
+        metadata=(colour,), acl=Acl(principals=(permit("staff"),))
+    )
+
+
+def test_an_acl_in_metadata_beside_another_stays_metadata() -> None:
+    record = add(
+        metadata=(Meta("google:aclgroups", "staff"),), acl=Acl(principals=(permit("board"),))
+    )
+
+    assert normalize(record) is record

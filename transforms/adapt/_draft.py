@@ -11,6 +11,7 @@ from schemas.loss import Loss
 from schemas.record import Action, Authmethod, Content, Crawl, Extra, Field, Meta, Record
 from schemas.reject import Filtered, reject_record
 from transforms.adapt.target import Adapted, Target
+from transforms.formats._legacy_acl import is_acl_name
 from transforms.values import doubtful_extra, doubtful_ranks, is_absolute
 
 PLAIN_TEXT = "text/plain"
@@ -27,6 +28,7 @@ _DEFAULT_HINTS = Crawl(
     no_archive=False,
     display_url="",
 )
+_AUTHMETHOD_PLACE = "/@authmethod"
 _DEFAULT_FIELDS = {"overwrite_acls": True}
 _OF_DOCUMENTS = frozenset({Action.ADD, Action.UPDATE, Action.DELETE})
 
@@ -96,15 +98,33 @@ def lose_hints(draft: Draft, names: tuple[str, ...]) -> None:
 
 
 def lose_protection(draft: Draft) -> None:
-    """Where no ACL says who may see a document, how to log in was all that shut it."""
+    """Lose what protects a document without an ACL, where a target has no place for it.
+
+    This is how to log in for the document, and metadata that an appliance may take for an ACL.
+    """
     record = draft.record
     crawl = record.crawl
-    if crawl is None or record.acl is not None:
-        return
-    if crawl.authmethod not in (None, Authmethod.NONE):
-        draft.lose("acl", f"none, but the authmethod {_shown(crawl.authmethod)}")
-    elif crawl.secure:
-        draft.lose("acl", "none, but the document is secure")
+    if crawl is not None and record.acl is None:
+        if crawl.authmethod not in (None, Authmethod.NONE):
+            draft.lose("acl", f"none, but the authmethod {_shown(crawl.authmethod)}")
+        elif crawl.secure:
+            draft.lose("acl", "none, but the document is secure")
+    lose_unread_protection(draft)
+    for meta in record.metadata:
+        if is_acl_name(meta.name):
+            draft.lose("acl", f"metadata {meta.name!r}")
+
+
+def lose_unread_protection(draft: Draft) -> None:
+    """Lose an authmethod that the reader of a feed did not know, and so kept as an extra."""
+    for extra in draft.record.extras:
+        if extra.place.lower().endswith(_AUTHMETHOD_PLACE):
+            draft.lose("acl", f"{extra.place}, {extra.value!r}")
+
+
+def field_of(meta: Meta) -> str:
+    """The field that is lost with a pair: `acl` where an appliance may read it as one."""
+    return "acl" if is_acl_name(meta.name) else "metadata"
 
 
 def lose_history(draft: Draft) -> None:

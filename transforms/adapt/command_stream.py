@@ -25,6 +25,7 @@ from transforms.adapt._draft import (
     Rule,
     body_as_content,
     counted,
+    field_of,
     fields_as_metadata,
     is_alone,
     is_deletion,
@@ -35,6 +36,8 @@ from transforms.adapt._draft import (
     lose_fields,
     lose_hints,
     lose_history,
+    lose_protection,
+    lose_unread_protection,
     rejected,
     texts_as_metadata,
 )
@@ -167,6 +170,7 @@ def _keep_url(draft: Draft, _target: Target) -> None:
 
 def _lose_document(draft: Draft, _target: Target) -> None:
     """Drop what neither a listing nor an answer says of a document."""
+    lose_protection(draft)
     if draft.record.acl is not None:
         lose_acl(draft)
     lose_content(draft)
@@ -194,15 +198,18 @@ def _lose_unlisted(draft: Draft, _target: Target) -> None:
 
 def _lose_unretrieved(draft: Draft, _target: Target) -> None:
     lose_fields(draft, _UNHELD_FIELDS)
+    lose_unread_protection(draft)
     _authmethod_as_secure(draft)
     lose_hints(draft, _UNRETRIEVED_HINTS)
     lose_history(draft)
 
 
 def _authmethod_as_secure(draft: Draft) -> None:
+    """Say how to log in as `secure`; where a record states both, the more secure wins."""
     crawl = draft.record.crawl
-    if crawl is not None and crawl.authmethod is not None and crawl.secure is None:
-        draft.change(crawl=replace(crawl, secure=crawl.authmethod is not Authmethod.NONE))
+    if crawl is not None and crawl.authmethod is not None:
+        is_secure = bool(crawl.secure) or crawl.authmethod is not Authmethod.NONE
+        draft.change(crawl=replace(crawl, secure=is_secure))
 
 
 def _lose_unanswered(draft: Draft, _target: Target) -> None:
@@ -341,7 +348,7 @@ def _fit_metadata(draft: Draft, _target: Target) -> None:
         text = _as_text(meta)
         if text is None:
             size = counted(len(meta.data or b""), "byte")
-            draft.lose("metadata", f"{meta.name!r}, {size} that are no text")
+            draft.lose(field_of(meta), f"{meta.name!r}, {size} that are no text")
         elif text in fitted:
             draft.lose("metadata", f"{meta.name!r} with the same value again")
         else:

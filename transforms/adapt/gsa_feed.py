@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Principal, Scope
+from schemas.acl import Acl
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
 from schemas.record import Action, Arrival, Authmethod, Crawl, Encoding, Meta, Record
@@ -20,6 +20,7 @@ from transforms.adapt._draft import (
     Draft,
     Rule,
     body_as_content,
+    field_of,
     fields_as_metadata,
     is_alone,
     is_deletion,
@@ -34,7 +35,7 @@ from transforms.adapt._draft import (
     texts_as_metadata,
     texts_of,
 )
-from transforms.adapt._gsa_feed_5 import FIRST_RULES, LAST_RULES
+from transforms.adapt._gsa_feed_5 import FIRST_RULES, LAST_RULES, NOBODY
 from transforms.adapt.target import Adapted, Adapter, Outcome, Target
 from transforms.extensions import ARCHIVES, type_of_name
 from transforms.formats._acl_parent import join_parent, split_parent
@@ -44,12 +45,6 @@ IGNORED_MIMETYPE = "text/plain"
 """The DTD requires a mimetype where the appliance ignores it; deployed connectors write this."""
 
 _UNHELD_FIELDS = ("size", "visited", "next_check")
-NOBODY = Principal(name="google:fakeUserToPreventMissingAcl", scope=Scope.USER, access=Access.DENY)
-"""Stands in an ACL that would have no principals: an appliance takes that for none at all.
-
-The adaptor library sends the same one.
-"""
-
 _UNHELD_HINTS = ("no_index", "no_follow", "no_archive", "anchors")
 _REWORKED = ("secure", *_UNHELD_HINTS)
 _HELD_PLACES = ("record/", "group/", "acl/")
@@ -382,8 +377,10 @@ def _lose_content(draft: Draft, _target: Target) -> None:
 def _lose_metadata(draft: Draft, _target: Target) -> None:
     metadata = draft.record.metadata
     if metadata:
-        names = ", ".join(dict.fromkeys(repr(meta.name) for meta in metadata))
-        draft.lose("metadata", f"{names}: a web feed has none")
+        for field in ("acl", "metadata"):
+            lost = dict.fromkeys(repr(meta.name) for meta in metadata if field_of(meta) == field)
+            if lost:
+                draft.lose(field, f"{', '.join(lost)}: a web feed has none")
         draft.change(metadata=())
 
 
@@ -412,9 +409,9 @@ def _filled(draft: Draft, meta: Meta, target: Target) -> Meta | None:
     if meta.value or meta.data:
         return meta
     if target.empty_metadata == "placeholder":
-        draft.lose("metadata", f"empty value of {meta.name!r} replaced")
+        draft.lose(field_of(meta), f"empty value of {meta.name!r} replaced")
         return Meta(meta.name, target.placeholder)
-    draft.lose("metadata", f"empty value of {meta.name!r}")
+    draft.lose(field_of(meta), f"empty value of {meta.name!r}")
     return None
 
 

@@ -2,11 +2,13 @@
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Legacy Metadata Format (Deprecated)".
 **Keeps:** order; what cannot be understood stays metadata: bytes, an inheritance type that the
-guide does not know, an empty or second inherit-from.
+guide does not know, an empty or second inherit-from. A name may be in any case, with blanks around.
 **Drops:** a role suffix (`joe=writer`), and a permitted `=peeker`, as the guide says. The deployed
 connector manager also drops a denied `=writer` and `=owner`. We differ and keep every denial, a
 `=peeker` too: to drop one may show the document to whom it was denied.
 """
+
+from functools import lru_cache
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.record import Meta
@@ -21,7 +23,8 @@ _LISTS = {
     "google:acldenygroups": (Scope.GROUP, Access.DENY),
 }
 _LIST_NAMES = {list_: name for name, list_ in _LISTS.items()}
-_NAMES = frozenset({*_LISTS, INHERIT_FROM, INHERITANCE_TYPE})
+_PREFIX = "google:acl"
+_BLANKS = " \t\r\n"
 _TYPES = {kind.value.lower().replace("_", "-"): kind for kind in Inheritance}
 _TYPE_NAMES = {kind: name for name, kind in _TYPES.items()}
 _PEEKER = "=peeker"
@@ -34,9 +37,20 @@ def acl_of(metadata: tuple[Meta, ...]) -> tuple[Acl | None, tuple[Meta, ...]]:
     An ACL whose every entry is ignored has no principals: it permits nobody.
     """
     for meta in metadata:
-        if meta.name in _NAMES:
+        if is_acl_name(meta.name):
             return _split(metadata)
     return None, metadata
+
+
+@lru_cache(maxsize=1024)
+def is_acl_name(name: str) -> bool:
+    """Whether an appliance may take metadata of this name for a part of an ACL."""
+    return _folded(name).startswith(_PREFIX)
+
+
+@lru_cache(maxsize=1024)
+def _folded(name: str) -> str:
+    return name.strip(_BLANKS).lower()
 
 
 def metadata_of(acl: Acl) -> tuple[Meta, ...]:
@@ -50,7 +64,7 @@ def metadata_of(acl: Acl) -> tuple[Meta, ...]:
         for principal in acl.principals
     ]
     parent = join_parent(acl.inherit_from, acl.inherit_fragment) or acl.inherit_from
-    if parent is not None:
+    if parent:
         metas.append(Meta(INHERIT_FROM, parent))
     if acl.inheritance is not None:
         metas.append(Meta(INHERITANCE_TYPE, _TYPE_NAMES[acl.inheritance]))
@@ -78,20 +92,20 @@ def _split(metadata: tuple[Meta, ...]) -> tuple[Acl | None, tuple[Meta, ...]]:
 
 
 def _is_listed(meta: Meta) -> bool:
-    return meta.name in _LISTS and meta.data is None
+    return _folded(meta.name) in _LISTS and meta.data is None
 
 
 def _is_parent(meta: Meta) -> bool:
-    return meta.name == INHERIT_FROM and meta.data is None and meta.value != ""
+    return _folded(meta.name) == INHERIT_FROM and meta.data is None and meta.value != ""
 
 
 def _is_type(meta: Meta) -> bool:
-    return meta.name == INHERITANCE_TYPE and meta.data is None and meta.value in _TYPES
+    return _folded(meta.name) == INHERITANCE_TYPE and meta.data is None and meta.value in _TYPES
 
 
 def _principals(meta: Meta) -> tuple[Principal, ...]:
     """The principal of one pair; none for a permitted peeker."""
-    scope, access = _LISTS[meta.name]
+    scope, access = _LISTS[_folded(meta.name)]
     name, role = _cut_role(meta.value)
     if role == _PEEKER and access is Access.PERMIT:
         return ()

@@ -85,7 +85,22 @@ def test_an_acl_becomes_metadata_after_the_others() -> None:
     ("principal", "metadata", "detail"),
     [
         pytest.param(
-            joe(namespace="AD"), (), "namespace 'AD' of 'joe'", id="permit-in-a-namespace"
+            joe(namespace="AD"),
+            (Meta("google:acldenyusers", "google:fakeUserToPreventMissingAcl"),),
+            "namespace 'AD' of 'joe'",
+            id="permit-in-a-namespace",
+        ),
+        pytest.param(
+            joe(name="\x1f"),
+            (Meta("google:acldenyusers", "google:fakeUserToPreventMissingAcl"),),
+            "'\\x1f', that XML cannot hold",
+            id="permit-that-xml-cannot-hold",
+        ),
+        pytest.param(
+            joe(Access.DENY, name="\x1f"),
+            (Meta("google:acldenyusers", "google:fakeUserToPreventMissingAcl"),),
+            "'\\x1f', that XML cannot hold",
+            id="denial-that-xml-cannot-hold",
         ),
         pytest.param(
             joe(Access.DENY, namespace="AD"),
@@ -206,11 +221,6 @@ def test_an_acl_alone_is_rejected(target: Target) -> None:
         ),
         pytest.param({"crawl": Crawl(feedrank=5)}, lost("feedrank", "5"), id="feedrank"),
         pytest.param({"crawl": Crawl(scoring=Scoring.WEB)}, lost("scoring", "WEB"), id="scoring"),
-        pytest.param(
-            {"crawl": Crawl(authmethod=Authmethod.NEGOTIATE)},
-            lost("authmethod", "NEGOTIATE"),
-            id="authmethod",
-        ),
         pytest.param({"overwrite_acls": False}, lost("overwrite-acls", "false"), id="overwrite"),
         pytest.param({"extras": (Extra("acl/@x", "1"),)}, lost("extras", "acl/@x"), id="extras"),
         pytest.param(
@@ -227,6 +237,71 @@ def test_an_acl_alone_is_rejected(target: Target) -> None:
 )
 def test_what_the_dialect_has_no_place_for_is_a_loss(stated: dict[str, object], loss: Loss) -> None:
     assert adapt(document(**stated), OLD) == ((document(),), (loss,))
+
+
+@pytest.mark.parametrize(
+    ("acl", "metadata"),
+    [
+        pytest.param(None, (), id="without-an-acl"),
+        pytest.param(
+            Acl(principals=(joe(),)), (Meta("google:aclusers", "joe"),), id="beside-an-acl"
+        ),
+    ],
+)
+def test_the_authmethod_negotiate_is_a_loss_of_acl(
+    acl: Acl | None, metadata: tuple[Meta, ...]
+) -> None:
+    record = document(acl=acl, crawl=Crawl(authmethod=Authmethod.NEGOTIATE))
+
+    assert adapt(record, OLD) == (
+        (document(metadata=metadata),),
+        (lost("acl", "the authmethod NEGOTIATE"), lost("authmethod", "NEGOTIATE")),
+    )
+
+
+@pytest.mark.parametrize("access", Access)
+@pytest.mark.parametrize("name", ["\u00a0", "\u2028", "\x85"])
+def test_a_name_of_blanks_that_no_appliance_trims_is_kept(name: str, access: Access) -> None:
+    spelled = {Access.PERMIT: "google:aclusers", Access.DENY: "google:acldenyusers"}[access]
+
+    assert adapt(document(acl=Acl(principals=(joe(access, name=name),))), OLD) == (
+        (document(metadata=(Meta(spelled, name),)),),
+        (),
+    )
+
+
+def test_a_parent_that_xml_cannot_hold_is_a_loss_of_acl() -> None:
+    acl = Acl(inherit_from="http://a.example.com/\x00", principals=(joe(),))
+
+    assert adapt(document(acl=acl), OLD) == (
+        (document(metadata=(Meta("google:aclusers", "joe"),)),),
+        (
+            lost(
+                "acl",
+                "what it inherits from, 'http://a.example.com/\\x00', that XML cannot hold",
+            ),
+        ),
+    )
+
+
+def test_an_acl_in_metadata_beside_another_acl_permits_nobody_more() -> None:
+    record = document(
+        acl=Acl(principals=(joe(),)), metadata=(Meta("google:aclusers", "ann"), Meta("a", "b"))
+    )
+
+    assert adapt(record, OLD) == (
+        (document(metadata=(Meta("a", "b"), Meta("google:aclusers", "joe"))),),
+        (lost("acl", "metadata 'google:aclusers' beside an ACL"),),
+    )
+
+
+def test_metadata_of_an_acl_that_xml_cannot_hold_is_a_loss_of_acl() -> None:
+    record = document(metadata=(Meta("google:acldenyusers", "", b"\xff"),))
+
+    assert adapt(record, OLD) == (
+        (document(),),
+        (lost("acl", "'google:acldenyusers', that XML cannot hold"),),
+    )
 
 
 def test_metadata_that_xml_holds_stays_beside_other() -> None:

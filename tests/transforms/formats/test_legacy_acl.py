@@ -79,6 +79,11 @@ def test_a_document_of_peekers_is_for_nobody_and_not_for_all() -> None:
     assert acl_of((Meta("google:aclusers", "ann=peeker"),)) == (Acl(), ())
 
 
+@pytest.mark.parametrize("name", ["Google:AclUsers", " google:aclusers\n", "GOOGLE:ACLUSERS\t"])
+def test_a_name_in_any_case_with_blanks_around_is_read(name: str) -> None:
+    assert acl_of((COLOUR, Meta(name, "joe"))) == (Acl(principals=(JOE,)), (COLOUR,))
+
+
 def test_inheritance_is_read() -> None:
     metadata = (
         Meta("google:aclinheritfrom", "http://a.example.com/"),
