@@ -143,8 +143,9 @@ class GsaFeedEncoder:
         metadata, acl = record.metadata, record.acl
         if is_5_0 and acl is not None:
             metadata, acl = metadata + metadata_of(acl), None
+        stated = _record_attributes(record, is_5_0=is_5_0)
         pieces = [
-            f"<record{_record_attributes(record, is_5_0=is_5_0)}{more.attributes('record')}>\n",
+            f"<record{more.attributes('record', beside=stated)}>\n",
             "" if acl is None else _acl(acl, more, "record/acl", url=None),
             _metadata(record, metadata, more, is_5_0=is_5_0),
         ]
@@ -177,9 +178,17 @@ class _More:
             elif "@" not in place:
                 self._markup.setdefault(place.rpartition("/")[0], []).append(extra.value + "\n")
 
-    def attributes(self, place: str) -> str:
-        stated = self._attributes.get(place, ())
-        return "".join(_attribute(name, value, number) for name, value, number in stated)
+    def attributes(self, place: str, *, beside: str = "") -> str:
+        """Return the unknown attributes of an element, which has those `beside` them already.
+
+        Raises RecordError for an attribute that would be there twice: that is no XML.
+        """
+        for name, value, number in self._attributes.get(place, ()):
+            if f' {name}="' in beside:
+                reason = f"a second {name} at {place}/@{name}; expected one value"
+                raise RecordError("bad-extra", reason)
+            beside += _attribute(name, value, number)
+        return beside
 
     def markup(self, place: str) -> str:
         return "".join(self._markup.get(place, ()))
@@ -319,7 +328,8 @@ def _acl(acl: Acl, more: _More, place: str, *, url: str | None) -> str:
         _principal(principal, more.attributes(f"{place}/principal[{number}]"))
         for number, principal in enumerate(acl.principals)
     ]
-    return f"<acl{attributes(pairs)}{more.attributes(place)}>\n{''.join(principals)}</acl>\n"
+    stated = more.attributes(place, beside=attributes(pairs))
+    return f"<acl{stated}>\n{''.join(principals)}</acl>\n"
 
 
 def _parent(acl: Acl) -> str | None:

@@ -586,3 +586,17 @@ def test_a_header_without_its_end_reads_the_same_in_spans() -> None:
     found = [one for part in parts for one in part]
     assert [one.url for one in found if isinstance(one, Record)] == ["a", "b"]
     assert [one for one in found if isinstance(one, Reject)] == []
+
+
+def test_an_attribute_is_not_written_twice() -> None:
+    record = Record(
+        url="http://www.example.com/",
+        action=Action.ADD,
+        crawl=Crawl(authmethod=Authmethod.NTLM),
+        extras=(Extra("record/@authmethod", "kerberos"),),
+    )
+
+    assert refusal(record) == (
+        "bad-extra",
+        "a second authmethod at record/@authmethod; expected one value",
+    )

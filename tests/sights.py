@@ -1,0 +1,262 @@
+"""Who may see a document: an oracle that reads records and outputs by itself.
+
+It shares no code with the formats and adapters. The outputs are parsed with lxml, json, fastavro
+and a splitter of tokens.
+"""
+
+import base64
+import io
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import fastavro
+from lxml import etree
+
+from schemas.record import Authmethod, Meta, Record
+
+_CONTROLS = "".join(map(chr, range(0x21)))
+_ROLE = re.compile(r"=(owner|writer|reader|peeker)\s*\Z")
+_LISTS = {
+    "google:aclusers": ("user", "permit"),
+    "google:aclgroups": ("group", "permit"),
+    "google:acldenyusers": ("user", "deny"),
+    "google:acldenygroups": ("group", "deny"),
+}
+_TYPES = ("parent-overrides", "child-overrides", "and-both-permit", "leaf-node")
+
+
+class Somebody(NamedTuple):
+    """A principal as an appliance compares it."""
+
+    scope: str
+    name: str
+    namespace: str = "Default"
+    any_case: bool = False
+    unqualified: bool = False
+
+
+class Sight(NamedTuple):
+    """What protects a document; `unread` is ACL metadata that is not the ACL."""
+
+    has_acl: bool = False
+    permits: frozenset[Somebody] = frozenset()
+    denies: frozenset[Somebody] = frozenset()
+    parent: str = ""
+    kind: str = ""
+    is_secure: bool = False
+    unread: frozenset[str] = frozenset()
+
+    def shows_no_more_than(self, other: "Sight") -> bool:
+        """Whether a document that is protected like this is seen by nobody new."""
+        if other.is_secure and not self.is_secure:
+            return False
+        if not other.unread <= self.unread:
+            return False
+        if not other.has_acl:
+            return True
+        return (
+            self.has_acl
+            and self.permits <= other.permits
+            and self.denies >= other.denies
+            and (self.parent, self.kind) == (other.parent, other.kind)
+        )
+
+
+def of_record(record: Record) -> Sight:
+    """The protection that a record states, in any of the known ways."""
+    crawl, acl = record.crawl, record.acl
+    is_secure = any(extra.place.lower().endswith("/@authmethod") for extra in record.extras)
+    if crawl is not None:
+        is_secure |= crawl.authmethod not in (None, Authmethod.NONE) or bool(crawl.secure)
+    metas = record.metadata
+    if acl is None:
+        return _of_metadata(metas)._replace(is_secure=is_secure)
+    people = [
+        (
+            one.access.value.lower(),
+            Somebody(
+                one.scope.value.lower(),
+                one.name.strip(_CONTROLS),
+                "Default" if one.namespace is None else one.namespace,
+                one.case_sensitive is False,
+                one.unqualified,
+            ),
+        )
+        for one in acl.principals
+        if one.name.strip(" \t\r\n")
+    ]
+    fragment = "" if acl.inherit_fragment is None else f"?{acl.inherit_fragment}"
+    return Sight(
+        has_acl=True,
+        permits=frozenset(who for access, who in people if access == "permit"),
+        denies=frozenset(who for access, who in people if access == "deny"),
+        parent=(acl.inherit_from or "") + fragment,
+        kind="" if acl.inheritance is None else acl.inheritance.value.lower().replace("_", "-"),
+        is_secure=is_secure,
+        unread=_acl_names(metas),
+    )
+
+
+def of_gsa_feed(text: bytes) -> Sight:
+    """The protection of the one record, or ACL alone, of a feed."""
+    root = etree.fromstring(text)
+    [(group, unit)] = [(group, child) for group in root.iter("group") for child in group]
+    attributes = (*group.items(), *unit.items())
+    is_secure = any(name.lower() == "authmethod" and value != "none" for name, value in attributes)
+    metas = tuple(map(_meta, unit.iter("meta")))
+    acl = unit if unit.tag == "acl" else unit.find("acl")
+    if acl is None:
+        return _of_metadata(metas)._replace(is_secure=is_secure)
+    people = [(one.get("access"), _somebody(one)) for one in acl.iter("principal")]
+    parent = acl.get("inherit-from", "")
+    return Sight(
+        has_acl=bool(people or parent),  # an appliance takes an empty acl for none
+        permits=frozenset(who for access, who in people if access == "permit"),
+        denies=frozenset(who for access, who in people if access == "deny"),
+        parent=parent,
+        kind=acl.get("inheritance-type", ""),
+        is_secure=is_secure,
+        unread=_acl_names(metas),
+    )
+
+
+def of_retriever_stream(text: bytes) -> Sight:
+    """The protection that the commands of one document state."""
+    found: dict[str, Any] = {"permit": set(), "deny": set(), "metas": []}
+    namespace, name, flags = "Default", "", dict[str, str]()
+    head = text.partition(b"\0content\0")[0].split(b"\0")[1:]
+    for coded in head:
+        token = coded.replace(b"\xc0\x80", b"\0").replace(b"\xc0\x8a", b"\n")
+        command, _, value = token.decode().partition("=")
+        people = re.fullmatch("acl-(permit|deny)-(user|group)", command)
+        if people:
+            found[people[1]].add(Somebody(people[2], value, namespace))
+        elif command == "namespace":
+            namespace = value
+        elif command == "meta-name":
+            name = value
+        elif command == "meta-value":
+            found["metas"].append(Meta(name, value))
+        else:
+            flags[command] = value
+    any_case = "acl-case-insensitive" in flags
+    fragment = flags.get("acl-inherit-fragment")
+    metas = tuple(found["metas"])
+    is_secure = flags.get("secure") == "true"
+    if "acl" not in flags:
+        return _of_metadata(metas)._replace(is_secure=is_secure)
+    return Sight(
+        has_acl=True,
+        permits=frozenset(who._replace(any_case=any_case) for who in found["permit"]),
+        denies=frozenset(who._replace(any_case=any_case) for who in found["deny"]),
+        parent=flags.get("acl-inherit-from", "") + ("" if fragment is None else f"?{fragment}"),
+        kind=flags.get("acl-inheritance-type", ""),
+        is_secure=is_secure,
+        unread=_acl_names(metas),
+    )
+
+
+def of_native(text: bytes) -> Sight:
+    return _of_plain(json.loads(text))
+
+
+def of_avro(text: bytes) -> Sight:
+    [record] = fastavro.reader(io.BytesIO(text))
+    assert isinstance(record, dict)
+    return _of_plain(record)
+
+
+def of_what_has_no_protection(_text: bytes) -> Sight:
+    """A dataload and a listing have no place for any."""
+    return Sight()
+
+
+def _of_plain(record: dict[str, Any]) -> Sight:
+    crawl, acl = record.get("crawl") or {}, record.get("acl")
+    is_secure = (crawl.get("authmethod") or "NONE") != "NONE" or bool(crawl.get("secure"))
+    is_secure |= any(
+        one["place"].lower().endswith("/@authmethod") for one in record.get("extras") or ()
+    )
+    metas = tuple(
+        Meta(one["name"], one.get("value") or "", one.get("data") and b"?")
+        for one in record.get("metadata") or ()
+    )
+    if acl is None:
+        return _of_metadata(metas)._replace(is_secure=is_secure)
+    people = [
+        (
+            one["access"].lower(),
+            Somebody(
+                one["scope"].lower(),
+                one["name"].strip(_CONTROLS),
+                "Default" if one.get("namespace") is None else one["namespace"],
+                one.get("case_sensitive") is False,
+                bool(one.get("unqualified")),
+            ),
+        )
+        for one in acl.get("principals") or ()
+    ]
+    fragment = acl.get("inherit_fragment")
+    return Sight(
+        has_acl=True,
+        permits=frozenset(who for access, who in people if access == "permit"),
+        denies=frozenset(who for access, who in people if access == "deny"),
+        parent=(acl.get("inherit_from") or "") + ("" if fragment is None else f"?{fragment}"),
+        kind=(acl.get("inheritance") or "").lower().replace("_", "-"),
+        is_secure=is_secure,
+        unread=_acl_names(metas),
+    )
+
+
+def _of_metadata(metas: Iterable[Meta]) -> Sight:
+    """What `google:acl*` metadata says, in any case of letters and with blanks around."""
+    found: dict[str, set[Somebody]] = {"permit": set(), "deny": set()}
+    parent = kind = ""
+    has_acl, unread = False, set()
+    for meta in metas:
+        name = meta.name.strip(" \t\r\n").lower()
+        if name in _LISTS and meta.data is None:
+            has_acl = True
+            scope, access = _LISTS[name]
+            role = _ROLE.search(meta.value)
+            who = _ROLE.sub("", meta.value)
+            is_ignored = role is not None and role[1] == "peeker" and access == "permit"
+            if who.strip(" \t\r\n") and not is_ignored:
+                found[access].add(Somebody(scope, who.strip(_CONTROLS)))
+        elif name == "google:aclinheritfrom" and meta.data is None and meta.value and not parent:
+            has_acl, parent = True, meta.value
+        elif name == "google:aclinheritancetype" and meta.value in _TYPES and not kind:
+            has_acl, kind = True, meta.value
+        elif name.startswith("google:acl"):
+            unread.add(name)
+    permits, denies = frozenset(found["permit"]), frozenset(found["deny"])
+    return Sight(has_acl, permits, denies, parent, kind, unread=frozenset(unread))
+
+
+def _acl_names(metas: Iterable[Meta]) -> frozenset[str]:
+    """The names of ACL metadata beside an ACL, which an appliance may read or not."""
+    names = (meta.name.strip(" \t\r\n").lower() for meta in metas)
+    return frozenset(name for name in names if name.startswith("google:acl"))
+
+
+def _meta(element: etree._Element) -> Meta:
+    name, value = element.get("name", ""), element.get("content", "")
+    if element.get("encoding") is None:
+        return Meta(name, value)
+    data = base64.b64decode(value)
+    try:
+        return Meta(base64.b64decode(name).decode(), data.decode())
+    except UnicodeDecodeError:
+        return Meta(base64.b64decode(name).decode(), "", data)
+
+
+def _somebody(element: etree._Element) -> Somebody:
+    return Somebody(
+        element.get("scope", ""),
+        (element.text or "").strip(_CONTROLS),
+        element.get("namespace", "Default"),
+        element.get("case-sensitivity-type") == "everything-case-insensitive",
+        element.get("principal-type") == "unqualified",
+    )

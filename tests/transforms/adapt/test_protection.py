@@ -1,0 +1,179 @@
+"""No record that is protected in a known way is written unprotected without a loss of acl."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+import sights
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.errors import RecordError
+from schemas.feed import Feed
+from schemas.record import Action, Arrival, Authmethod, Content, Crawl, Extra, Meta, Record
+from sights import Sight
+from transforms.adapt import Target, adapter
+from transforms.formats import WRITERS, WriteOptions
+from transforms.normalize import normalize
+
+
+class Way(NamedTuple):
+    """A target, and what reads the protection of what is written for it."""
+
+    target: Target
+    sight_of: Callable[[bytes], Sight]
+
+
+FEEDS = (
+    *(("docs", "incremental"), ("docs", "full")),
+    *(("docs", "metadata-and-url"), ("web", "incremental")),
+)
+WAYS = {
+    **{
+        f"gsa-feed {dialect} {datasource} {feedtype}": Way(
+            Target(format="gsa-feed", datasource=datasource, feedtype=feedtype, dialect=dialect),
+            sights.of_gsa_feed,
+        )
+        for dialect in ("7.x", "5.0")
+        for datasource, feedtype in FEEDS
+    },
+    "thunderstone": Way(Target(format="thunderstone"), sights.of_what_has_no_protection),
+    "lister-stream": Way(Target(format="lister-stream"), sights.of_what_has_no_protection),
+    "authorizer-stream": Way(Target(format="authorizer-stream"), sights.of_what_has_no_protection),
+    "retriever-stream": Way(Target(format="retriever-stream"), sights.of_retriever_stream),
+    "avro": Way(Target(format="avro"), sights.of_avro),
+    "native": Way(Target(format="native"), sights.of_native),
+    "gsa-groups": Way(Target(format="gsa-groups"), sights.of_what_has_no_protection),
+}
+
+NAMES = (
+    *("joe", "EXAMPLE\\ann", "f\u00fcr", "a&b", " padded ", "x=peeker"),
+    *("\u00a0", "\u2028", "\x1f", " "),
+)
+SPELLINGS = ("{}", "Google:{}", " {}", "{}\n")
+LEGACY = (
+    *("google:aclusers", "google:aclgroups", "google:acldenyusers", "google:acldenygroups"),
+    *("google:aclinheritfrom", "google:aclinheritancetype", "google:aclthings"),
+)
+PARENTS = ("http://a.example.com/share/", "http://a.example.com/?id=5", "http://a.example.com/?all")
+VALUES = (*NAMES, "", "joe=reader", "ann=peeker", "leaf-node", "sideways", *PARENTS)
+
+
+def principals() -> SearchStrategy[Principal]:
+    return st.builds(
+        Principal,
+        name=st.sampled_from(NAMES),
+        scope=st.sampled_from(Scope),
+        access=st.sampled_from(Access),
+        namespace=st.sampled_from((None, None, "Default", "AD", "")),
+        case_sensitive=st.sampled_from((None, None, True, False)),
+        unqualified=st.sampled_from((False, False, False, True)),
+    )
+
+
+def acls() -> SearchStrategy[Acl]:
+    return st.builds(
+        Acl,
+        inheritance=st.none() | st.sampled_from(Inheritance),
+        inherit_from=st.none() | st.sampled_from(PARENTS),
+        inherit_fragment=st.sampled_from((None, None, "all", "a=b")),
+        principals=st.lists(principals(), max_size=3).map(tuple),
+        alone=st.sampled_from((False, False, False, True)),
+    )
+
+
+def legacy() -> SearchStrategy[Meta]:
+    name = st.builds(_spelled, st.sampled_from(LEGACY), st.sampled_from(SPELLINGS))
+    text = st.builds(Meta, name, st.sampled_from(VALUES))
+    return text | text | st.builds(Meta, name, st.just(""), st.just(b"\xff"))
+
+
+def _spelled(name: str, spelling: str) -> str:
+    return spelling.format(name).replace("Google:google:acl", "Google:Acl")
+
+
+def crawls() -> SearchStrategy[Crawl]:
+    flag = st.sampled_from((None, True, False))
+    return st.builds(
+        Crawl,
+        authmethod=st.none() | st.sampled_from(Authmethod),
+        secure=flag,
+        lock=flag,
+        no_index=flag,
+    )
+
+
+def records() -> SearchStrategy[Record]:
+    """Records with any of the known protections, or none."""
+    extra = st.sampled_from(
+        (
+            *(Extra("record/@authmethod", "kerberos"), Extra("group/@AuthMethod", "NTLM")),
+            *(Extra("record/@x", "1"), Extra("stream/authz-status", "DENY")),
+        )
+    )
+    return st.builds(
+        Record,
+        url=st.just("http://www.example.com/plan.html"),
+        action=st.sampled_from((Action.ADD, Action.ADD, Action.UPDATE)),
+        arrival=st.sampled_from(Arrival),
+        content=st.sampled_from((None, Content(b"Plan"))),
+        body=st.sampled_from((None, None, "Plan")),
+        mimetype=st.sampled_from((None, "text/plain")),
+        metadata=st.lists(legacy() | st.just(Meta("colour", "red")), max_size=3).map(tuple),
+        acl=st.none() | acls(),
+        crawl=st.none() | crawls(),
+        extras=st.lists(extra, max_size=1).map(tuple),
+    )
+
+
+def written(record: Record, target: Target) -> tuple[list[bytes], bool]:
+    """What is written of a record, each in a document of its own; whether a loss of acl is told."""
+    feed = Feed(datasource=target.datasource or "docs", feedtype=target.feedtype or "incremental")
+    encoder = WRITERS[target.format](WriteOptions(feed=feed, dialect=target.dialect))
+    outcomes, losses = adapter(target)(normalize(record))
+    texts = []
+    for outcome in outcomes:
+        if not isinstance(outcome, Record):
+            continue
+        try:
+            encoded = encoder.encode(outcome)
+        except RecordError:
+            continue
+        texts.append(encoder.prolog() + encoder.frame([encoded]) + encoder.epilog())
+    return texts, any(loss.field == "acl" for loss in losses)
+
+
+def check(record: Record, name: str) -> bool:
+    """Check one target; whether something was written with no loss told."""
+    target, sight_of = WAYS[name]
+    texts, is_told = written(record, target)
+    if is_told:
+        return False
+    before = sights.of_record(record)
+    if record.acl is not None and record.acl.alone:  # no document is written with it
+        before = before._replace(is_secure=False, unread=frozenset())
+    for text in texts:
+        after = sight_of(text)
+        assert after.shows_no_more_than(before), (name, before, after, text)
+    return bool(texts)
+
+
+def test_every_format_that_is_written_is_checked() -> None:
+    assert {way.target.format for way in WAYS.values()} == set(WRITERS)
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@given(records())
+def test_a_record_is_never_written_unprotected_unasked(record: Record) -> None:
+    for name in WAYS:
+        check(record, name)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, suppress_health_check=[HealthCheck.too_slow])
+@given(records())
+def test_a_record_is_never_written_unprotected_unasked_in_three_thousand(record: Record) -> None:
+    for name in WAYS:
+        check(record, name)
