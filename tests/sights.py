@@ -67,7 +67,10 @@ class Sight(NamedTuple):
 def of_record(record: Record) -> Sight:
     """The protection that a record states, in any of the known ways."""
     crawl, acl = record.crawl, record.acl
-    is_secure = any(extra.place.lower().endswith("/@authmethod") for extra in record.extras)
+    is_open = acl is None and not _of_metadata(record.metadata).has_acl
+    is_secure = is_open and any(  # beside an ACL, no appliance needs an unknown authmethod
+        extra.place.lower().endswith("/@authmethod") for extra in record.extras
+    )
     if crawl is not None:
         is_secure |= crawl.authmethod not in (None, Authmethod.NONE) or bool(crawl.secure)
     metas = record.metadata

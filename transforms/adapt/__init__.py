@@ -49,6 +49,8 @@ What becomes of a record, by target::
                          authmethod none
     authmethod or secure as they are                                          loss acl, too
     without an ACL
+    google:acl* metadata as it is: an ACL on an appliance; web feed: loss acl loss acl, too
+    that is no ACL yet
     ACL without          a denial of a user that is none                      loss acl
     principals, parent
     no-index, no-follow, loss                                                 loss
@@ -63,7 +65,7 @@ true, an empty text or display url.
 The 5.0 dialect of gsa-feed besides: an ACL becomes google:acl* metadata, and what these cannot
 say is a loss of acl; an ACL alone is rejected (acl-alone), so is an UPDATE in a content feed
 (partial-update); crawl-immediately, crawl-once, feedrank,
-scoring, overwrite-acls and the authmethod NEGOTIATE are losses, as is metadata that XML cannot
+scoring, overwrite-acls and the authmethod NEGOTIATE, that one of acl too, are losses, as is metadata that XML cannot
 hold; content in zlib becomes plain base64.
 
 Command streams::
@@ -104,9 +106,9 @@ Command streams::
     display url         as it is; loss where no   as it is; loss where no   loss
                         url for Java              url for Java
     authmethod          loss                      secure, and loss          loss
-    secure, no-index,   loss                      as they are; an anchor    loss
-    no-follow, anchors,                           that is no url for Java:
-    no-archive                                    loss
+    secure, no-index,   loss; secure or           as they are; an anchor    loss
+    no-follow, anchors, authmethod without an     that is no url for Java:
+    no-archive          ACL: loss acl, too        loss
     other hints, size,  loss                      loss                      loss
     visited, history,
     next check,

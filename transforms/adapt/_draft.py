@@ -109,17 +109,9 @@ def lose_protection(draft: Draft) -> None:
             draft.lose("acl", f"none, but the authmethod {_shown(crawl.authmethod)}")
         elif crawl.secure:
             draft.lose("acl", "none, but the document is secure")
-    lose_unread_protection(draft)
     for meta in record.metadata:
         if is_acl_name(meta.name):
             draft.lose("acl", f"metadata {meta.name!r}")
-
-
-def lose_unread_protection(draft: Draft) -> None:
-    """Lose an authmethod that the reader of a feed did not know, and so kept as an extra."""
-    for extra in draft.record.extras:
-        if extra.place.lower().endswith(_AUTHMETHOD_PLACE):
-            draft.lose("acl", f"{extra.place}, {extra.value!r}")
 
 
 def field_of(meta: Meta) -> str:
@@ -159,13 +151,18 @@ def lose_each_extra(draft: Draft, lost: tuple[Extra, ...]) -> None:
         value = doubtful_extra(draft.record, extra)
         if value is None:
             others.append(extra.place)
-            continue
-        draft.lose(value.loss, value.detail)
-        is_lost = any(loss.field == "acl" for loss in draft.losses)
-        if value.loss == "authmethod" and draft.record.acl is None and not is_lost:
-            draft.lose("acl", f"none, but an unknown authmethod {value.found}")
+        else:
+            draft.lose(value.loss, value.detail)
+        if extra.place.lower().endswith(_AUTHMETHOD_PLACE):
+            _lose_unknown_authmethod(draft, extra)
     if others:
         draft.lose("extras", ", ".join(others))
+
+
+def _lose_unknown_authmethod(draft: Draft, extra: Extra) -> None:
+    is_lost = any(loss.field == "acl" for loss in draft.losses)
+    if draft.record.acl is None and not is_lost:
+        draft.lose("acl", f"none, but an unknown authmethod {extra.value!r}")
 
 
 def lose_doubtful_values(draft: Draft) -> None:

@@ -37,7 +37,6 @@ from transforms.adapt._draft import (
     lose_hints,
     lose_history,
     lose_protection,
-    lose_unread_protection,
     rejected,
     texts_as_metadata,
 )
@@ -198,7 +197,6 @@ def _lose_unlisted(draft: Draft, _target: Target) -> None:
 
 def _lose_unretrieved(draft: Draft, _target: Target) -> None:
     lose_fields(draft, _UNHELD_FIELDS)
-    lose_unread_protection(draft)
     _authmethod_as_secure(draft)
     lose_hints(draft, _UNRETRIEVED_HINTS)
     lose_history(draft)

@@ -56,11 +56,12 @@ def test_a_document_with_an_authmethod_stays_secure_for_a_retriever(secure: bool
     )
 
 
+@pytest.mark.parametrize("place", ["record/@authmethod", "record/@AuthMethod", "group/@authmethod"])
 @pytest.mark.parametrize("target", [LISTER, RETRIEVER, THUNDERSTONE])
-def test_an_authmethod_of_an_unknown_value_is_a_loss_of_acl(target: Target) -> None:
-    record = document(extras=(Extra("record/@authmethod", "kerberos"),))
+def test_an_authmethod_that_is_not_understood_is_a_loss_of_acl(target: Target, place: str) -> None:
+    record = document(extras=(Extra(place, "kerberos"),))
 
-    assert acl_losses(record, target) == ["record/@authmethod, 'kerberos'"]
+    assert acl_losses(record, target) == ["none, but an unknown authmethod 'kerberos'"]
 
 
 @pytest.mark.parametrize("target", [LISTER, THUNDERSTONE])
