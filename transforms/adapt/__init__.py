@@ -64,9 +64,9 @@ true, an empty text or display url.
 
 The 5.0 dialect of gsa-feed besides: an ACL becomes google:acl* metadata, and what these cannot
 say is a loss of acl; an ACL alone is rejected (acl-alone), so is an UPDATE in a content feed
-(partial-update); crawl-immediately, crawl-once, feedrank,
-scoring, overwrite-acls and the authmethod NEGOTIATE, that one of acl too, are losses, as is metadata that XML cannot
-hold; content in zlib becomes plain base64.
+(partial-update); crawl-immediately, crawl-once, feedrank, scoring, overwrite-acls and the
+authmethod NEGOTIATE are losses, the authmethod of acl too, as is metadata that XML cannot hold;
+content in zlib becomes plain base64.
 
 Command streams::
 
