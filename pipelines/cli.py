@@ -3,16 +3,12 @@
 Everything but click is imported where it is used, so that `--help` answers at once.
 """
 
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from logging import LogRecord
-from types import FrameType
-from typing import NoReturn
+from collections.abc import Sequence
 
 import click
 
 from pipelines import flags, push_flags
+from pipelines.signals import Terminated, raised
 
 USAGE_EXIT = 2
 FATAL_EXIT = 4
@@ -20,19 +16,13 @@ INTERNAL_EXIT = 5
 INTERRUPTED_EXIT = 130
 TERMINATED_EXIT = 143
 
-_FLOORS = ("pipelines", "schemas", "transforms")
-
-
-class _Terminated(BaseException):
-    """SIGTERM came."""
-
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line `args`, or that of this process; return its exit code."""
     try:
-        with _sigterm_raised():
+        with raised():
             return int(feedferry.main(args, prog_name="feedferry", standalone_mode=False) or 0)
-    except _Terminated:
+    except Terminated:
         return _end("terminated", TERMINATED_EXIT)
     except Exception as exc:  # nobody stands above who could do more with it
         return _explain(exc)
@@ -263,36 +253,10 @@ def inspect(*, quiet: bool, verbose: int, **words: object) -> int:
     return run(parse(words))
 
 
-@contextmanager
-def _sigterm_raised() -> Iterator[None]:
-    """SIGTERM ends a run as an exception does: what is open is closed."""
-    before = signal.signal(signal.SIGTERM, _raise_terminated)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _raise_terminated(signum: int, frame: FrameType | None) -> NoReturn:
-    raise _Terminated
-
-
 def _log_to_stderr(verbosity: int) -> None:
-    """Let our floors speak at their level, and Beam, which is talkative, two levels below."""
-    import logging
+    from pipelines.logs import configure
 
-    levels = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
-    spoken = min(verbosity + 1, len(levels) - 1)
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger().setLevel(levels[max(spoken - 2, 0)])
-    for floor in _FLOORS:
-        logging.getLogger(floor).setLevel(levels[spoken])
-    logging.getLogger("apache_beam.runners.common").addFilter(_is_no_signal)
-
-
-def _is_no_signal(spoken: LogRecord) -> bool:
-    """Beam shows where in a step a signal came, which is nowhere in particular."""
-    return not (spoken.exc_info and _signalled(spoken.exc_info[1]))
+    configure(verbosity)
 
 
 def _explain(exc: Exception) -> int:
@@ -327,7 +291,7 @@ def _signalled(exc: BaseException | None) -> tuple[str, int] | None:
         match exc:
             case KeyboardInterrupt():
                 return "interrupted", INTERRUPTED_EXIT
-            case _Terminated():
+            case Terminated():
                 return "terminated", TERMINATED_EXIT
         exc = exc.__cause__ or exc.__context__
     return None

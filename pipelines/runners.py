@@ -12,7 +12,7 @@ from schemas.errors import ConfigError
 def runner_of(options: ConvertOptions) -> PipelineRunner:
     """Return the runner that is asked for; raise ConfigError if there is none of that name."""
     if options.runner is None:
-        return LocalRunner()
+        return LocalRunner(verbosity=options.verbosity)
     try:
         runner = create_runner(options.runner)
     except (AttributeError, ImportError, TypeError, ValueError) as exc:

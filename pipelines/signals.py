@@ -1,15 +1,51 @@
-"""Signals that ask a push or a receiver to end: the first drains it, the second ends it at once."""
+"""Signals that ask the command to end.
+
+Everywhere, the first SIGINT or SIGTERM is raised as an exception, and the second one ends the
+process. A push or a receiver drains at the first signal instead.
+"""
 
 import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 _HEARD = (signal.SIGINT, signal.SIGTERM)
 DRAINING = "feedferry: the chunk that is under way is finished; once more ends at once"
 _STDERR = 2
 _BASE = 128
+
+
+class Terminated(BaseException):
+    """SIGTERM came."""
+
+
+@contextmanager
+def raised() -> Iterator[None]:
+    """Raise KeyboardInterrupt or Terminated at the first signal; exit without clean-up at the next.
+
+    Whatever the clean-up waits for, a second signal ends the process. A run can be resumed after
+    that, as after SIGKILL. A signal that is ignored stays so.
+    """
+    known = {number: signal.getsignal(number) for number in _HEARD}
+    before = {number: was for number, was in known.items() if was is not signal.SIG_IGN}
+    is_ending = False
+
+    def hear(number: int, frame: FrameType | None) -> NoReturn:
+        nonlocal is_ending
+        if is_ending:
+            os._exit(_BASE + number)
+        is_ending = True
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+
+    for number in before:
+        signal.signal(number, hear)
+    try:
+        yield
+    finally:
+        for number, was in before.items():
+            signal.signal(number, was)
 
 
 class Heard:

@@ -16,8 +16,9 @@ from types import ModuleType
 import msgspec
 import pytest
 
-from pipelines.cli import _Terminated, main
+from pipelines.cli import main
 from pipelines.options import ConvertOptions, EmptyMetadata, ProgressStyle, ReportFormat
+from pipelines.signals import Terminated
 from pipelines.words import FieldMapping, RejectLimit
 from schemas.errors import (
     BalanceError,
@@ -286,7 +287,7 @@ def test_what_sigterm_did_before_it_does_after(install: Install) -> None:
 
 @pytest.mark.parametrize(
     ("cause", "code", "said"),
-    [(KeyboardInterrupt, 130, "interrupted"), (_Terminated, 143, "terminated")],
+    [(KeyboardInterrupt, 130, "interrupted"), (Terminated, 143, "terminated")],
 )
 def test_a_signal_that_beam_wraps_is_a_signal(
     install: Install,

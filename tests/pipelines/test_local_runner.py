@@ -10,6 +10,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from pipelines.local_runner import LocalRunner
 
+ROOT = Path(__file__).parents[2]
 TWO_PROCESSES = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
 
 
@@ -26,7 +27,10 @@ def test_what_fails_in_this_process_is_raised_as_it_is() -> None:
         _ = pipeline | beam.Create([0]) | beam.Map(lambda number: 1 / number)
 
 
-def test_a_worker_process_has_the_log_level_of_the_options(tmp_path: Path) -> None:
+def test_a_worker_process_has_the_log_level_of_the_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # where the worker finds this module
     flags = ["--default_sdk_harness_log_level=CRITICAL", *TWO_PROCESSES]
     told = tmp_path / "level"
 
