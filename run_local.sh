@@ -41,7 +41,7 @@ make_venv() {
   python=$(find_python)
   say "Making .venv with $("$python" --version) …"
   rm -rf "$VENV"
-  if ! "$python" -m venv "$VENV" >&2; then
+  if ! "$python" -P -m venv "$VENV" >&2; then
     rm -rf "$VENV"
     say 'run_local.sh: this Python makes no virtual environment; on Debian: apt-get install python3-venv'
     return 1
@@ -58,7 +58,7 @@ set_up() {
   say "Installing feedferry ($kind) into .venv, a minute or two …"
   local target=$HERE
   [[ $kind == run ]] || target+="[$kind]"
-  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+  "$VENV/bin/python" -P -m pip install --quiet --disable-pip-version-check --no-input \
     --editable "$target" >&2
   stamp_of "$kind" >"$VENV/stamp-$kind"
   say 'Installed.'
@@ -117,7 +117,7 @@ run_sample() {
   say "── the bundled sample, to a rehearsal appliance at $URL"
   "$VENV/bin/feedferry" convert pipelines/sample -o "$run" "${SAMPLE_FLAGS[@]}" \
     --push-to "$URL/texis/dowalk/recvdata.xml" || code=$?
-  held=$("$VENV/bin/python" -c "$COUNT_HELD" "$URL/documents")
+  held=$("$VENV/bin/python" -P -c "$COUNT_HELD" "$URL/documents")
   printf 'appliance %s documents; ./run_local.sh serve --spool %s shows them\n' "$held" "$run/appliance"
   return "$code"
 }
