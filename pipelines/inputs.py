@@ -32,8 +32,8 @@ _GLOB_CHARS = frozenset("*?[")
 def list_spans(inputs: tuple[str, ...], *, from_format: str | None, spool: Path) -> list[Span]:
     """Return a whole span for each file, tree or spool; standard input is first copied to `spool`.
 
-    Raises ConfigError where an argument names nothing, SourceError where it cannot be listed,
-    FormatError where a format is neither given nor found.
+    Raises ConfigError where an argument names nothing, or a file whose format is neither given nor
+    found; SourceError where it cannot be listed.
     """
     if from_format == FILES:
         return list_roots(inputs)

@@ -150,7 +150,7 @@ def _format_of(path: Path) -> str | None:
     span = Span(source=str(path), path=str(path))
     try:
         found = sniff_format(span)
-    except FormatError:
+    except (ConfigError, FormatError):
         return None
     with open_span(span) as stream:
         head = stream.read(_HEAD_BYTES)

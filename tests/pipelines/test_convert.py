@@ -188,11 +188,23 @@ def test_a_torn_input_ends_with_4(capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, capsys.readouterr().err) == (4, f"feedferry: {message}\n")
 
 
-def test_an_input_of_no_known_format_ends_with_4(capsys: pytest.CaptureFixture[str]) -> None:
-    code = convert(put(Path("a.pdf"), b"%PDF-1.4"), "-o", "out", "--to", "avro")
+@pytest.mark.parametrize(
+    ("text", "look"),
+    [
+        (b"", "an empty file"),
+        (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+        (b'<?xml version="1.0"?>\n<rss version="2.0"/>', "an RSS feed"),
+        (b"plan\n", "plain text"),
+    ],
+)
+def test_an_input_of_no_known_format_ends_with_2_and_touches_nothing(
+    capsys: pytest.CaptureFixture[str], text: bytes, look: str
+) -> None:
+    code = convert(put(Path("a.xml"), text), "-o", "out", "--to", "avro")
 
-    message = "a.pdf:1: none of the known formats; expected --from FORMAT"
-    assert (code, capsys.readouterr().err) == (4, f"feedferry: {message}\n")
+    message = f"feedferry: INPUT: 'a.xml' looks like {look}; expected one of the formats gsa-feed, "
+    assert (code, Path("out").exists()) == (2, False)
+    assert capsys.readouterr().err.startswith(message)
 
 
 def test_an_uri_of_an_unknown_scheme_is_no_defect() -> None:

@@ -452,7 +452,7 @@ def test_quiet_says_nothing_of_rejects_beside_a_head(here: Path) -> None:
         ),
         (["a.jsonl", "--head", "0"], 2, "feedferry: --head: '0'; expected a number of records, "),
         (["a.jsonl", "--tail", "1"], 2, "feedferry: No such option '--tail'."),
-        (["note.txt"], 4, "feedferry: note.txt:1: none of the known formats; expected --from "),
+        (["note.txt"], 2, "feedferry: INPUT: 'note.txt' looks like plain text; expected one of "),
         (["torn.jsonl.gz"], 4, "feedferry: torn.jsonl.gz: "),
     ],
 )

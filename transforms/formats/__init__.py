@@ -17,6 +17,7 @@ from transforms.formats import (
 )
 from transforms.formats._command_sniff import sniff_stream
 from transforms.formats._encoding import detect
+from transforms.formats._looks import look_of
 from transforms.formats._options import (
     Cutter,
     Docids,
@@ -44,6 +45,7 @@ __all__ = [
     "ReadOptions",
     "Reader",
     "WriteOptions",
+    "look_of",
     "sniff",
     "write_all",
 ]

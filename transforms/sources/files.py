@@ -17,9 +17,9 @@ from typing import IO, cast
 import msgspec
 import zstandard
 
-from schemas.errors import FormatError, SourceError
+from schemas.errors import ConfigError, SourceError
 from schemas.span import Span
-from transforms.formats import CUTTERS, sniff
+from transforms.formats import CUTTERS, READERS, look_of, sniff
 from transforms.formats._options import ReadOptions
 from transforms.sources.tree.remote import LISTED, open_remote, scheme_of
 
@@ -95,14 +95,17 @@ def open_span(span: Span) -> Iterator[SpanStream]:
 
 
 def sniff_format(span: Span) -> str:
-    """Return the name of the format that a file is in; raise FormatError where none is known."""
+    """Return the name of the format that a file is in; raise ConfigError if it is in none."""
     with open_span(span) as stream:
         head = b""
         while len(head) < SNIFFED_BYTES and (block := stream.read(SNIFFED_BYTES - len(head))):
             head += block
     found = sniff(head)
     if found is None:
-        raise FormatError(f"{span.source}:1: none of the known formats; expected --from FORMAT")
+        raise ConfigError(
+            f"INPUT: {span.source!r} looks like {look_of(head)}; expected one of the formats"
+            f" {', '.join(READERS)}; convert --from files takes any file as a document"
+        )
     return found
 
 

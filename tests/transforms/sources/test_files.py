@@ -11,7 +11,7 @@ import pytest
 import zstandard
 
 from archives import document, gsa_feed, native, put, thunderstone
-from schemas.errors import FormatError, SourceError
+from schemas.errors import ConfigError, SourceError
 from schemas.feed import Feed
 from schemas.span import Span
 from transforms.sources.files import SpanStream, cut_file, is_compressed, open_span, sniff_format
@@ -203,15 +203,17 @@ def test_a_format_is_found_behind_a_long_comment(tmp_path: Path) -> None:
     assert sniff_format(Span(source=source)) == "gsa-feed"
 
 
-@pytest.mark.parametrize("text", [b"", b"%PDF-1.4"])
-def test_a_file_of_no_known_format_is_told(tmp_path: Path, text: bytes) -> None:
-    source = put(tmp_path / "a.pdf", text)
+def test_a_file_of_no_known_format_is_refused_with_what_it_looks_like(tmp_path: Path) -> None:
+    source = put(tmp_path / "a.xml", b"%PDF-1.4")
 
-    with pytest.raises(FormatError) as caught:
+    with pytest.raises(ConfigError) as caught:
         sniff_format(Span(source=source))
 
-    expected = f"{source}:1: none of the known formats; expected --from FORMAT"
-    assert str(caught.value) == expected
+    assert str(caught.value) == (
+        f"INPUT: {source!r} looks like a PDF document; expected one of the formats gsa-feed, "
+        "thunderstone, lister-stream, retriever-stream, authorizer-stream, gsa-groups, groups-csv, "
+        "avro, native; convert --from files takes any file as a document"
+    )
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.xml.bz2", "s3://bucket/a.XZ", "a.zst"])

@@ -19,7 +19,7 @@ from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, check_datasource
 from schemas.membership import Kind
 from schemas.record import Action
-from transforms.formats import sniff
+from transforms.formats import look_of, sniff
 from transforms.formats.parts import FORMATS, Stretches, stretches
 from transforms.sinks.files import whole_file
 from transforms.sinks.push._digested import Digested
@@ -147,7 +147,7 @@ def _format(path: Path, head: bytes) -> str:
     except FormatError as exc:  # it begins with the line
         raise FormatError(f"{path}{exc}") from exc
     if format is None:
-        raise FormatError(f"{path}: none of the known formats; expected {expected}")
+        raise FormatError(f"{path}: looks like {look_of(head)}; expected {expected}")
     if format not in FORMATS:
         raise FormatError(f"{path}: {format}; expected {expected}: convert it first")
     return format

@@ -257,7 +257,7 @@ def test_an_empty_file_is_no_feed(files: Files) -> None:
 
 def test_any_text_is_no_feed(files: Files) -> None:
     assert files.fault(b"<html/>") == (
-        "feed.xml: none of the known formats; expected gsa-feed or gsa-groups or thunderstone"
+        "feed.xml: looks like an HTML page; expected gsa-feed or gsa-groups or thunderstone"
     )
 
 
