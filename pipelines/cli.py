@@ -225,8 +225,8 @@ def init(connection: str, **words: str | None) -> int:
 @click.option("--url-template", metavar="URL", help="Urls of doc ids, with {id} in them.")
 @click.option("--zone", metavar="IANA", help="Zone of dates that state none.  [default: UTC]")
 @click.option("--max-token-bytes", metavar="SIZE", help="Longest token.  [default: 64MiB]")
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but what stops the run.")
-@click.option("-v", "--verbose", count=True, help="Say more; twice: much more.")
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
+@click.option("-v", "--verbose", count=True, help="Say what is read and converted; twice: all.")
 def inspect(*, quiet: bool, verbose: int, **words: object) -> int:
     """Say what is in files of records: how many of each kind, how big, who may see them.
 

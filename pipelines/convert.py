@@ -100,8 +100,7 @@ def run(options: ConvertOptions, *, deliver: Callable[[Path], Pushed] | None = N
     _log_notices(account)
     report = publish(account, settings, output=output, spans=spans)
     as_asked = as_text if options.report_format is ReportFormat.TEXT else as_json_text
-    if options.verbosity >= 0:
-        click.echo(as_asked(report))
+    click.echo(as_asked(report))
     tell_defects(account.defects, folder=report.folder)
     if deliver is not None:
         pushed = deliver(output)

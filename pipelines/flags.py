@@ -149,6 +149,6 @@ RUNNING = (
 )
 TELLING = (
     _RUN("--format", "report_format", metavar="text|json", help="Account.  [default: text]"),
-    _RUN("-q", "--quiet", is_flag=True, help="Nothing on stderr but what stops the run."),
-    _RUN("-v", "--verbose", count=True, help="Say more; twice: much more."),
+    _RUN("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors."),
+    _RUN("-v", "--verbose", count=True, help="Say what is read and converted; twice: all."),
 )

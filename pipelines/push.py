@@ -125,9 +125,8 @@ def push_and_tell(
 
 def tell_pushed(root: Path, pushed: Pushed, settings: PushSettings, *, telling: Telling) -> Pushed:
     """Print the account of a push, and what stopped it if something did; return it."""
-    if telling.verbosity >= 0:
-        shown = as_text if telling.report_format is ReportFormat.TEXT else as_json_text
-        click.echo(shown(pushed, root=root, folder=folder_of(root, settings)))
+    shown = as_text if telling.report_format is ReportFormat.TEXT else as_json_text
+    click.echo(shown(pushed, root=root, folder=folder_of(root, settings)))
     if pushed.stopped is not None:
         click.echo(f"feedferry: {pushed.stopped}", err=True)
     return pushed

@@ -73,7 +73,7 @@ _ON = section("The gateway")
 TOLD = (
     _ON("--forward", "url", metavar="URL", help="Push on what comes, as it comes."),
     _ON("--accept-loss", metavar="FIELD,...", help="Go on without these, even acl, content."),
-    _ON("-q", "--quiet", is_flag=True, help="Nothing on stderr but what stops it."),
+    _ON("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors."),
     _ON("-v", "--verbose", count=True, help="Say more; twice: much more."),
 )
 """What makes a receiver a gateway."""

@@ -5,6 +5,7 @@ memory at a time; what comes out is an account, a few hundred bytes.
 """
 
 import json
+import logging
 import os
 import time
 from collections import Counter
@@ -58,6 +59,7 @@ HEADED = frozenset({"gsa-feed"})
 _UNLISTED = frozenset({UNCHANGED, "up-to-date"})  # there may be millions, and nothing to know
 _NOWHERE = Provenance(source="\0")  # that of no record
 _PROGRESS_SECONDS = 0.5
+_log = logging.getLogger(__name__)
 _BEAT_RECORDS = 256
 _RESTATED_BYTES = len(INCREMENTAL) - len(FULL)
 
@@ -92,6 +94,7 @@ def convert(span: Span, settings: Settings) -> Account:
     done = Path(settings.folder) / f"{span.name}.json"
     if done.exists():
         return msgspec.json.decode(done.read_bytes(), type=Account)
+    _log.info("span %s of %s: begun", span.name, span.source)
     passage = _Passage(span, settings)
     try:
         account = passage.run()
@@ -99,9 +102,17 @@ def convert(span: Span, settings: Settings) -> Account:
         return passage.stop(str(exc), exc.exit_code)
     except OSError as exc:
         return passage.stop(str(exc), FatalError.exit_code)
+    _log.info("span %s of %s: ended; %s", span.name, span.source, _counts_text(account))
     with whole_file(done) as stream:
         stream.write(msgspec.json.encode(account))
     return account
+
+
+def _counts_text(account: Account) -> str:
+    """Return how many records were read, written, rejected and filtered, and into what."""
+    counted = ("read", "written", "rejected", "filtered")
+    counts = [f"{sum(getattr(account, name).values())} {name}" for name in counted]
+    return ", ".join([*counts, f"{len(account.chunks)} chunks"])
 
 
 class _Passage:

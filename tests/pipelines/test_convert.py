@@ -12,6 +12,7 @@ from typing import Any
 import fastavro
 import pytest
 
+import served
 from archives import (
     ACL,
     BROKEN,
@@ -24,6 +25,7 @@ from archives import (
     put,
     thunderstone,
 )
+from pipelines.cli import main
 from runs import ROOT, chunks, column, convert, keep_levels, left, manifest, report
 
 LONG = "plan " * 200
@@ -379,10 +381,38 @@ def test_nothing_but_the_account_is_printed(good: str, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == ""
 
 
-def test_a_quiet_run_prints_nothing(good: str, capsys: pytest.CaptureFixture[str]) -> None:
-    convert(good, "-o", "out", "--to", "avro", "-q")
+@pytest.mark.parametrize("flags", [(), ("--format", "json")])
+def test_a_quiet_run_prints_its_account_and_nothing_on_stderr(
+    good: str, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...]
+) -> None:
+    main(["convert", good, "-o", "out", "--to", "avro", *flags])
+    account = capsys.readouterr().out
+    main(["convert", good, "-o", "out", "--to", "avro", *flags, "--fresh", "-q"])
 
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == (account, "")
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_verbose_run_says_what_is_opened_and_converted_and_nothing_of_beam(
+    feed: str, here: Path, jobs: str
+) -> None:
+    words = (feed, "-o", "out", "--to", "avro", "--jobs", jobs, "--progress", "none", "-v")
+    err = served.run("convert", *words, cwd=here).stderr.splitlines()
+
+    opened = f"INFO transforms.sources.files: {feed}: opened at byte 0"
+    begun = f"INFO transforms.convert: span 00000-00000 of {feed}: begun"
+    assert {opened, begun} < set(err)
+    assert [line for line in err if not line.startswith("INFO transforms.")] == []
+    assert [line.partition("ended; ")[2] for line in err if "ended" in line] == [
+        "4 read, 3 written, 1 rejected, 0 filtered, 1 chunks"
+    ]
+
+
+def test_a_run_with_workers_says_nothing_of_beam(good: str, here: Path) -> None:
+    words = (good, "-o", "out", "--to", "avro", "--jobs", "2", "--progress", "none")
+    run = served.run("convert", *words, cwd=here)
+
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 def test_a_stopped_run_prints_no_account(feed: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Calls that are made again when they go wrong in a way that passes."""
 
+import logging
 import random
 from collections.abc import Callable
 from typing import TypeVar
@@ -13,6 +14,7 @@ from transforms.sources.programs import Programs
 PASSING = frozenset({"program-exit", "program-signal", "program-timeout", "repository-unavailable"})
 """The codes of what may be otherwise the next time."""
 _LONGEST_SECONDS = 300.0
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -42,6 +44,9 @@ def attempt(call: Callable[[], _T], *, programs: Programs, pauses: Pauses, leash
         except RecordError as exc:
             if exc.code not in PASSING:
                 raise
+            failure = exc.code
         longest = min(programs.backoff_seconds * 2**retry, _LONGEST_SECONDS)
-        sleep(longest * pauses.chance())
+        seconds = longest * pauses.chance()
+        _log.info("program: %s; next try in %.0f s", failure, seconds)
+        sleep(seconds)
     return call()

@@ -7,6 +7,7 @@ import bz2
 import gzip
 import importlib
 import io
+import logging
 import lzma
 import zlib
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ SNIFFED_BYTES = 64 << 10
 BUFFER_BYTES = 1 << 17
 """Bytes that are read ahead of a reader; a larger read is not copied through the buffer."""
 _BLOCK_BYTES = 1 << 20
+_log = logging.getLogger(__name__)
 _PIECE_BYTES = 1 << 10
 _UNREACHABLE = (NotImplementedError, ImportError, ValueError)
 _TORN = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
@@ -91,6 +93,7 @@ def open_span(span: Span) -> Iterator[SpanStream]:
             raise _unreadable(span.source, exc) from exc
         if span.offset:
             stream.seek(span.offset)
+        _log.info("%s: opened at byte %d", span.source, span.offset)
         yield opened.enter_context(SpanStream(stream, span.source, span.length))
 
 

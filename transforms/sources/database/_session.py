@@ -1,5 +1,6 @@
 """One connection to a database, opened when it is needed, and opened anew when it was lost."""
 
+import logging
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from transforms.sources.database._errors import (
 from transforms.sources.database.mapping import Mapping
 
 _LONGEST_SECONDS = 300.0
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -86,7 +88,9 @@ class Session:
             except (*TORN_VALUES, sa.exc.SQLAlchemyError, self._dialect.loaded_dbapi.Error) as exc:
                 self.close()
                 self._give_up(exc, where=where, tries=tries)
-            self._pauses.sleep(self._longest(tries) * self._pauses.chance())
+            seconds = self._longest(tries) * self._pauses.chance()
+            _log.info("%s: try %d failed; next try in %.0f s", where, tries, seconds)
+            self._pauses.sleep(seconds)
             tries += 1
 
     def close(self) -> None:
