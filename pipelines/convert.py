@@ -20,7 +20,6 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.runners.runner import PipelineRunner
 
 from pipelines.defects import tell_defects
-from pipelines.formats import ASKED
 from pipelines.groups import check_groups
 from pipelines.inputs import changed, group_spans, list_spans, size_of
 from pipelines.options import ConvertOptions, ProgressStyle, ReportFormat
@@ -40,10 +39,8 @@ from pipelines.sources import (
 from schemas.account import Account
 from schemas.errors import (
     ConfigError,
-    StoppedError,
     TooManyRejectsError,
 )
-from schemas.feed import FULL
 from schemas.span import Span
 from transforms.convert import Settings
 from transforms.sinks.files import whole_file
@@ -62,7 +59,10 @@ WORK = ".work"
 SPOOL = "stdin"
 """What standard input is kept as in there; it was just read, so `--fresh` leaves it."""
 
-_OF_THE_RUN = ("jobs", "fresh", "runner", "verbosity", "beam_flags", "progress", "report_format")
+_OF_THE_RUN = (
+    *("jobs", "fresh", "runner", "verbosity", "beam_flags", "progress", "report_format"),
+    *("allow_empty_full", "accept_holes"),
+)
 """Options that change nothing about what is made."""
 
 _FINISHED = (
@@ -96,7 +96,7 @@ def run(options: ConvertOptions, *, deliver: Callable[[Path], Pushed] | None = N
         account = _account(
             group_spans(listed, span_bytes=options.span_bytes), options, settings, runner
         )
-    _check(account, options, spans)
+    _check(account, options)
     _log_notices(account)
     report = publish(account, settings, output=output, spans=spans)
     as_asked = as_text if options.report_format is ReportFormat.TEXT else as_json_text
@@ -149,10 +149,9 @@ def _store(account: bytes, path: str) -> None:
         stream.write(account)
 
 
-def _check(account: Account, options: ConvertOptions, spans: list[Span]) -> None:
+def _check(account: Account, options: ConvertOptions) -> None:
     """Raise what stopped a span, or the threshold that the whole run is over."""
     check_account(account)
-    _refuse_holes(account, options, is_asked=any(span.format in ASKED for span in spans))
     if options.to_format == "gsa-groups":
         check_groups(account.chunks)
     rejects, records = sum(account.rejected.values()), sum(account.read.values())
@@ -161,18 +160,6 @@ def _check(account: Account, options: ConvertOptions, spans: list[Span]) -> None
         raise TooManyRejectsError(
             f"{rejects} of {records} records rejected; expected at most what --max-rejects allows; "
             "nothing is published"
-        )
-
-
-def _refuse_holes(account: Account, options: ConvertOptions, *, is_asked: bool) -> None:
-    """A full feed deletes what it leaves out: also what was only not asked for again."""
-    missing = account.filter_codes.get("up-to-date", 0)
-    if is_asked:
-        missing += sum(account.rejected.values())
-    if options.feedtype == FULL and missing:
-        raise StoppedError(
-            f"a full feed without {missing} documents that are up to date or were rejected;"
-            " expected all, as it deletes what it leaves out; --feedtype incremental leaves them"
         )
 
 

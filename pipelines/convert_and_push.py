@@ -34,6 +34,7 @@ def run(options: ConvertOptions, appliance: ApplianceOptions | None) -> int:
     settings = replace(
         push_settings(appliance),
         jobs=options.jobs,
+        can_empty=options.allow_empty_full,
         max_rejects=limit.count if limit is not None else None,
     )
 

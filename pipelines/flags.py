@@ -136,6 +136,16 @@ WRITING = (
     ),
     _WRITE("--known-urls", metavar="FILE", help="Urls, one a line, for deletes by pattern."),
     _WRITE("--allow-wide-deletes", is_flag=True, help="Let a pattern delete a whole host."),
+    _WRITE(
+        "--allow-empty-full",
+        is_flag=True,
+        help="Write a full feed that has no records. It deletes all documents of its datasource.",
+    ),
+    _WRITE(
+        "--accept-holes",
+        is_flag=True,
+        help="Write a full feed from which documents are missing. It deletes them.",
+    ),
     _WRITE("--delimiter", metavar="TEXT", help=r"Of command streams written.  [default: \0]"),
 )
 RUNNING = (

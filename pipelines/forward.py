@@ -19,14 +19,12 @@ from pipelines.settings import check_account, settings_of
 from schemas.account import Account, Chunk, merge
 from schemas.delivery import Delivery, Door
 from schemas.errors import ConfigError, FatalError, FeedferryError, FormatError, TargetError
-from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, Feed, check_datasource
+from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
 from schemas.span import Span
 from transforms.convert import Settings, convert
-from transforms.formats import WRITERS
 from transforms.receiver import left_out
 from transforms.receiver.digest import TORN
 from transforms.receiver.receiver import INDEX
-from transforms.sinks.files import write_chunk
 from transforms.sinks.push import replies_gsa
 from transforms.sinks.push.model import ERASING, Kind, Meaning
 from transforms.sinks.push.outcome import ACCEPTED, REFUSED, Fate, Pushed, count_of
@@ -148,12 +146,11 @@ class Forwarder:
         shutil.rmtree(output, ignore_errors=True)
         work.mkdir(parents=True)
         (output / _DELIVERY).write_bytes(msgspec.json.encode(delivery))
-        settings = settings_of(self._options_of(delivery, to_format, output), (), work, {})
+        options = self._options_of(delivery, to_format, output)
+        settings = settings_of(options, (), work, {})
         spans = self._spans(delivery, work)
         account = _account(spans, settings, span_bytes=self._options.span_bytes)
         self._check(account, delivery)
-        if is_whole(delivery) and not account.read and not self._must_delete(delivery):
-            account.chunks = [_emptied(delivery, spans[-1], settings)]
         publish(account, settings, output=output, spans=spans)
         self._tell_account(account, delivery, output)
         return output
@@ -195,7 +192,13 @@ class Forwarder:
         return True
 
     def _options_of(self, delivery: Delivery, to_format: str, output: Path) -> ConvertOptions:
-        options = replace(self._options, output=str(output), to_format=to_format)
+        options = replace(
+            self._options,
+            output=str(output),
+            to_format=to_format,
+            allow_empty_full=True,  # the client asked for it
+            accept_holes=True,  # a feed without its end is set aside, see `_check`
+        )
         if delivery.door is Door.DATA and to_format == "gsa-feed":
             options = replace(options, datasource=_as_datasource(delivery.profile))
         return options
@@ -281,25 +284,6 @@ def _account(spans: list[Span], settings: Settings, *, span_bytes: int) -> Accou
     if account.exit_code == FatalError.exit_code and _is_unreadable(spans[-1], settings):
         raise SetAside(str(account.stopped))
     return account
-
-
-def _emptied(delivery: Delivery, span: Span, settings: Settings) -> Chunk:
-    """Write what empties a datasource or groupsource, as its client meant to do."""
-    feed = Feed(datasource=delivery.datasource, feedtype=FULL)
-    is_groups = delivery.door is Door.GROUPS
-    writing = replace(settings.writing, feed=feed, memberships=is_groups)
-    encoder = WRITERS[settings.target.format](writing)
-    text = encoder.prolog() + encoder.epilog()
-    path = Path(settings.folder, f"{span.name}-000.{encoder.extension}")
-    return replace(
-        write_chunk(path, text),
-        source=span.source,
-        span=span.ordinal,
-        datasource=feed.datasource,
-        feedtype=FULL,
-        asked=FULL,
-        origin=span.source,
-    )
 
 
 def _is_unreadable(span: Span, settings: Settings) -> bool:

@@ -18,6 +18,7 @@ from pipelines.options import ConvertOptions, ReportFormat
 from pipelines.words import parse_number
 from schemas.defect import defect_type, record_error
 from schemas.errors import ConfigError
+from schemas.feed import FULL
 from schemas.membership import Kind, Membership
 from schemas.record import Action, Record
 from schemas.reject import Reject, reject_record
@@ -35,6 +36,9 @@ MAX_GROUPS = 20
 """Most groups without a definition that are shown."""
 
 _ACTIONS = (*(action.value for action in Action), Kind.MEMBERSHIP.value)
+_EMPTY: dict[str | None, str] = {
+    FULL: "a full feed without records, which deletes all of its datasource"
+}
 _FOUND = 1
 _LABEL_CHARS = 11
 _COLUMN_CHARS = 12
@@ -128,6 +132,7 @@ def as_text(census: Census) -> str:
     """The census as a table of records, then a line for each thing there is something to say of."""
     lines = [
         *_table(census),
+        *_empty(census.feeds),
         *_coded("reject", census.rejects),
         *_coded("notice", census.notices),
         *_named("filtered", census.filtered),
@@ -180,6 +185,15 @@ def _table(census: Census) -> list[str]:
     return [
         " " * width + "".join(_cell(action, action) for action in [*actions, "total"]),
         *(f"{name:<{width}}{_row(counts, actions)}" for name, counts in rows),
+    ]
+
+
+def _empty(feeds: Iterable[FeedCount]) -> list[str]:
+    """A line for each feed without records; a full one deletes all of its datasource."""
+    return [
+        _line_of("empty", f"{_name(feed)}: {_EMPTY.get(feed.feedtype, 'a feed without records')}")
+        for feed in feeds
+        if not feed.actions
     ]
 
 

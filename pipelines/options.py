@@ -118,6 +118,8 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
     default_mimetype: str | None = None
     fields: tuple[FieldMapping, ...] = ()
     strict: bool = False
+    allow_empty_full: bool = False
+    accept_holes: bool = False
     base_url: str | None = None
     url_template: str | None = None
     delimiter: str = "\0"

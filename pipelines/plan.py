@@ -18,8 +18,8 @@ from pipelines.options import ConvertOptions, ReportFormat
 from pipelines.settings import settings_of
 from pipelines.sources import cut_source, load_sources, refuse_shared_urls
 from schemas.defect import record_error
-from schemas.errors import ConfigError
-from schemas.feed import INCREMENTAL, Feed
+from schemas.errors import ConfigError, StoppedError
+from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
@@ -71,7 +71,19 @@ def run(options: ConvertOptions) -> int:
         click.echo(json.dumps(told, indent=2, sort_keys=True, ensure_ascii=False))
     else:
         click.echo("\n".join(line for one in plans for line in _as_text(one, options)))
+    _check_empty(plans, options)
     return 0
+
+
+def _check_empty(plans: list[Plan], options: ConvertOptions) -> None:
+    """Raise StoppedError where the run would stop, as its full feed would be empty."""
+    is_empty = not any(plan.documents or plan.deleted for plan in plans)
+    if options.feedtype == FULL and is_empty and not options.allow_empty_full:
+        raise StoppedError(
+            "the input: a full feed without anything to write; expected at least one document, as"
+            " an empty full feed deletes every document of its datasource; --allow-empty-full"
+            " writes it"
+        )
 
 
 class _Tally(NamedTuple):

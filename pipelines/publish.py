@@ -19,6 +19,7 @@ from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.span import Span
 from transforms.convert import HEADED, Settings
 from transforms.formats import WRITERS, Encoder
+from transforms.full_feeds import settle_full_feeds
 from transforms.sinks.files import whole_file, write_json
 from transforms.sinks.push.update_index import write_update
 
@@ -31,8 +32,10 @@ _APPENDED = (
 def publish(account: Account, settings: Settings, *, output: Path, spans: list[Span]) -> Report:
     """Number the chunks in input order, let them and all else appear in `output`, and report.
 
-    May be called again after it was interrupted anywhere.
+    May be called again after it was interrupted anywhere. Raises StoppedError, and publishes
+    nothing, where a full feed would delete more than it says; see `settle_full_feeds`.
     """
+    settle_full_feeds(account, settings)
     work = Path(settings.folder)
     standing = output / "chunks"
     staged = standing if standing.exists() else work / "chunks"

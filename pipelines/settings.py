@@ -57,6 +57,8 @@ def settings_of(
         sources=sources,
         state=options.state and str(Path(options.state).absolute()),
         beat=True,
+        allow_empty_full=options.allow_empty_full,
+        accept_holes=options.accept_holes,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from schemas.errors import BalanceError
+from schemas.feed import FullFeed
 from schemas.loss import Loss
 from schemas.notice import Notice
 
@@ -14,6 +15,8 @@ COUNTERS = (
     *("reject_codes", "filter_codes", "defects"),
 )
 """The fields of an Account that count records by action, code or exception type."""
+
+_BY_SOURCE = ("rejects_of", "holes_of")
 
 SAMPLES = 5
 """How many losses of a field are shown with their urls."""
@@ -70,6 +73,11 @@ class Account(msgspec.Struct, kw_only=True):
     `expanded` counts what one record became beyond itself (a deletion by pattern). `defects` counts
     the rejects that defects of feedferry caused, by the type of the exception. `stopped` says why
     a span was not finished, with the exit code that it asks for.
+
+    `full_feeds` are the full feeds that were read. `rejects_of` counts the rejects of each source,
+    `holes_of` the documents and stretches among them that are known to be missing because they
+    could not be read, and documents that a program did not give. The source is "" where a run has
+    a file for each document.
     """
 
     read: dict[str, int] = {}
@@ -82,6 +90,9 @@ class Account(msgspec.Struct, kw_only=True):
     defects: dict[str, int] = {}
     losses: dict[str, LossCount] = {}
     notices: dict[str, NoticeCount] = {}
+    full_feeds: list[FullFeed] = []
+    rejects_of: dict[str, int] = {}
+    holes_of: dict[str, int] = {}
     chunks: list[Chunk] = []
     spans: int = 0
     bytes_read: int = 0
@@ -93,20 +104,25 @@ def merge(accounts: Iterable[Account]) -> Account:
     """Return the sum; chunks and samples in the order of the spans' names, whatever came first."""
     total = Account()
     counts = {name: Counter[str]() for name in COUNTERS}
+    sources = {name: Counter[str]() for name in _BY_SOURCE}
     for account in accounts:
         for name, counter in counts.items():
             counter.update(getattr(account, name))
         _merge_losses(total.losses, account.losses)
         for noted in account.notices.values():
             _add_notices(total.notices, noted)
+        for name, counter in sources.items():
+            counter.update(getattr(account, name))
+        total.full_feeds += account.full_feeds
         total.chunks += account.chunks
         total.spans += account.spans
         total.bytes_read += account.bytes_read
         if (account.exit_code, account.stopped or "") > (total.exit_code, total.stopped or ""):
             total.exit_code, total.stopped = account.exit_code, account.stopped
-    for name, counter in counts.items():
+    for name, counter in (*counts.items(), *sources.items()):
         setattr(total, name, dict(sorted(counter.items())))
-    total.chunks.sort(key=_place)
+    total.full_feeds.sort(key=_span_of)
+    total.chunks.sort(key=place_of)
     return total
 
 
@@ -134,14 +150,21 @@ def check_balance(account: Account) -> None:
         )
 
 
-_NONE = LossCount()
+def place_of(chunk: Chunk) -> tuple[str, int, str]:
+    """Return what chunks are sorted by: their span, then their number.
 
-
-def _place(chunk: Chunk) -> tuple[str, int, str]:
-    """Chunks of one span by their number, which may have more digits than it is written with."""
+    A number may have more digits than those that it is padded to.
+    """
     span, _, name = chunk.path.rpartition("-")
     number, _, _ = name.partition(".")
     return span, int(number) if number.isdecimal() else 0, name
+
+
+_NONE = LossCount()
+
+
+def _span_of(feed: FullFeed) -> tuple[str, str]:
+    return feed.span, feed.datasource or ""
 
 
 def _add_notices(total: dict[str, NoticeCount], noted: NoticeCount) -> None:

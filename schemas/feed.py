@@ -41,6 +41,35 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     memberships: bool = False
 
 
+class FeedHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """A feed of which a reader found no record: what its header says of it.
+
+    Readers yield one after the end of such a feed. Without it, nothing would tell an empty full
+    feed, which deletes every document of its datasource, from no feed at all. `memberships` says
+    that it is a groups feed.
+    """
+
+    source: str
+    datasource: str | None = None
+    feedtype: str | None = None
+    memberships: bool = False
+
+
+class FullFeed(msgspec.Struct, frozen=True, kw_only=True):
+    """A full feed that a span read or a part of it; it deletes what it leaves out.
+
+    `datasource` and `origin` name the feed as in a Chunk. `source` is the input in which it was
+    found, `span` the name of the span. `has_records` tells whether a record of it was read.
+    """
+
+    datasource: str | None
+    origin: str | None
+    source: str
+    span: str
+    memberships: bool = False
+    has_records: bool = False
+
+
 def is_web(datasource: str | None, feedtype: str | None) -> bool:
     """Whether the appliance fetches the documents of such a feed itself."""
     return datasource == "web" or feedtype == METADATA_AND_URL

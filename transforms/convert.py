@@ -25,7 +25,7 @@ from schemas.errors import (
     FeedferryError,
     TooManyRejectsError,
 )
-from schemas.feed import FULL, INCREMENTAL, Asked, Feed
+from schemas.feed import FULL, INCREMENTAL, Asked, Feed, FeedHeader
 from schemas.known import UNCHANGED
 from schemas.loss import REFUSED, Loss
 from schemas.membership import Carried, Membership
@@ -44,10 +44,12 @@ from transforms.formats import (
     ReadOptions,
     WriteOptions,
 )
+from transforms.full_feed_log import FullFeedLog
 from transforms.normalize import normalize
 from transforms.sinks.files import ChunkFiles, LineFile, RejectFile, whole_file
 from transforms.sources.reading import Reading, Source
 from transforms.sources.seen import SEEN, SeenFile
+from transforms.sources.spool import Spool
 from transforms.values import notices as value_notices
 
 UNKNOWN = "UNKNOWN"
@@ -70,7 +72,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `folder` takes the files of unfinished runs. A `datasource` or `feedtype` of the target replaces
     those of the source. `refused` are the fields whose loss ends the run: `acl` and `content`
     unless stated otherwise. `sources` tell how those are read that are more than bytes, by their
-    names. `state` is the path of what is remembered of earlier runs.
+    names. `state` is the path of what is remembered of earlier runs. An empty full feed, which
+    deletes all of its datasource, and a full feed from which documents are known to be missing,
+    which deletes those, stop a run unless they are allowed.
     """
 
     folder: str
@@ -83,6 +87,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, Source] = {}
     state: str | None = None
     beat: bool = False
+    allow_empty_full: bool = False
+    accept_holes: bool = False
 
 
 def convert(span: Span, settings: Settings) -> Account:
@@ -139,6 +145,9 @@ class _Passage:
         self._counts = {name: Counter[str]() for name in COUNTERS}
         self._beat = _Beat(self._folder / f"{span.name}.beat")
         self._is_headed = settings.target.format in HEADED
+        source = settings.sources.get(span.source)
+        is_asked = source is not None and not isinstance(source, Spool)
+        self._full_feeds = FullFeedLog(span, settings.target, is_asked=is_asked)
         self._origin = self._group_origin = _NOWHERE
         self._asked = Asked()
 
@@ -194,10 +203,15 @@ class _Passage:
                 else:
                     self._set_aside(outcome, one)
 
-    def _take(self, one: Membership | Reject | Filtered | Notice) -> Iterator[Membership]:
+    def _take(
+        self, one: Membership | Reject | Filtered | Notice | FeedHeader
+    ) -> Iterator[Membership]:
         """Count what is no record; yield a group if the target takes such."""
         if isinstance(one, Notice):
             add_notice(self._account.notices, one)
+            return
+        if isinstance(one, FeedHeader):
+            self._take_header(one)
             return
         action = one.action.value if isinstance(one, Membership) else one.action
         self._counts["read"][action or UNKNOWN] += 1
@@ -218,6 +232,16 @@ class _Passage:
             return adapt_membership(one, self._settings.target)
         except Exception as exc:
             return _refused(one, exc)
+
+    def _take_header(self, header: FeedHeader) -> None:
+        self._full_feeds.enter(header, memberships=header.memberships, has_records=False)
+        if header.memberships and not (self._settings.target.feedtype or header.feedtype):
+            detail = (
+                "a groups feed of which no group was read; it adds nothing, and deletes nothing"
+                " either unless --feedtype full makes it a full feed"
+            )
+            notice = Notice(code="empty-groups", detail=detail, source=header.source)
+            add_notice(self._account.notices, notice)
 
     def _note(self, record: Record, outcomes: int, losses: Iterable[Loss]) -> None:
         for loss in losses:
@@ -257,6 +281,7 @@ class _Passage:
     def _filter(self, filtered: Filtered) -> None:
         self._counts["filtered"][filtered.action] += 1
         self._counts["filter_codes"][filtered.code] += 1
+        self._full_feeds.filter(filtered)
         if filtered.code not in _UNLISTED:
             self._filtered.add(msgspec.json.encode(filtered))
 
@@ -266,6 +291,7 @@ class _Passage:
         self._counts["reject_codes"][reject.code] += 1
         if (defect := defect_type(reject)) is not None:
             self._counts["defects"][defect] += 1
+        self._full_feeds.reject(reject)
         self._seen.reject(reject)
         limit = self._settings.max_rejects
         if limit is not None and self._rejects.count > limit:
@@ -286,6 +312,7 @@ class _Passage:
         self._origin = origin = record.provenance
         key = _feed_of(origin)
         if key not in self._adapters:
+            self._full_feeds.enter(origin, memberships=False, has_records=True)
             feed = self._name_feed(origin.datasource, origin.feedtype)
             is_own = (
                 feed is not None and feed.feedtype == FULL and not self._settings.target.feedtype
@@ -299,6 +326,7 @@ class _Passage:
         now = membership.provenance
         if not self._asked.memberships or _feed_of(now) != _feed_of(self._group_origin):
             self._origin, self._group_origin = _NOWHERE, now
+            self._full_feeds.enter(now, memberships=True, has_records=True)
             self._asked = self._ask_groups(now)
 
     def _ask_groups(self, origin: Provenance) -> Asked:
@@ -357,6 +385,7 @@ class _Passage:
             self._counts["written"].update(finished.records)
         for name, counter in self._counts.items():
             setattr(account, name, dict(sorted(counter.items())))
+        self._full_feeds.close(account)
         account.chunks = self._files.finished
         return account
 

@@ -344,13 +344,6 @@ def test_a_feed_whose_records_are_all_rejected_leaves_no_chunk() -> None:
     assert (code, chunks("out"), manifest("out")) == (1, [], [])
 
 
-def test_a_full_feed_without_records_leaves_no_chunk_that_would_wipe_a_datasource() -> None:
-    source = put(Path("a.xml"), gsa_feed(feedtype="full"))
-    code = convert(source, "-o", "out", "--to", "gsa-feed")
-
-    assert (code, chunks("out")) == (0, [])
-
-
 # What a run prints
 
 

@@ -143,6 +143,7 @@ def test_a_full_feed_is_not_made_of_what_was_only_partly_fetched(
 
     assert (code, capsys.readouterr().err) == (
         3,
-        "feedferry: a full feed without 2 documents that are up to date or were rejected; expected"
-        " all, as it deletes what it leaves out; --feedtype incremental leaves them\n",
+        "feedferry: programs.yaml: a full feed of 'wiki' without 2 documents or parts that could not"
+        " be read, were rejected or are up to date; expected all, as it deletes what it leaves out;"
+        " --accept-holes goes on without them, --feedtype incremental deletes nothing\n",
     )

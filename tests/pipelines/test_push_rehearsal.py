@@ -10,6 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 
+from archives import documents, gsa_feed, put
 from ports import kept_port
 from runs import ROOT, chunks, manifest
 from schemas.delivery import JOURNAL
@@ -284,6 +285,24 @@ def test_a_conversion_can_be_pushed_in_one_go(tmp_path: Path, rehearsal: Served)
     assert {line["state"] for line in manifest(output)} == {"accepted"}
     assert not (tmp_path / "out" / ".work").exists()
     assert len(rehearsal.documents()) == 48
+
+
+def test_an_empty_full_feed_that_is_allowed_empties_its_datasource_only(
+    tmp_path: Path, rehearsal: Served
+) -> None:
+    put(tmp_path / "1.xml", gsa_feed(*documents(1, 2), feedtype="full"))
+    put(tmp_path / "2.xml", gsa_feed(*documents(3, 3), datasource="wiki"))
+    put(tmp_path / "3.xml", gsa_feed(feedtype="full"))
+    sources = [str(tmp_path / name) for name in ("1.xml", "2.xml", "3.xml")]
+    words = ("-o", str(tmp_path / "out"), "--to", "gsa-feed", "--push-to", rehearsal.url, *FAST)
+
+    refused = run("convert", *sources, *words)
+    assert (refused.returncode, rehearsal.feedtypes()) == (3, [])
+    ended = run("convert", *sources, *words, "--allow-empty-full")
+    assert ended.returncode == 0, ended.stderr
+    assert {line["state"] for line in manifest(tmp_path / "out")} == {"accepted"}
+    assert sorted(rehearsal.feedtypes()) == ["full", "full", "incremental"]
+    assert rehearsal.urls() == ["http://intranet.example.com/3.txt"]
 
 
 def test_on_beam_it_ends_the_same(tmp_path: Path, rehearsal: Served) -> None:

@@ -87,6 +87,7 @@ def test_a_span_is_accounted_for(work: Path) -> None:
         written={"ADD": 2, "DELETE": 1},
         rejected={"UNKNOWN": 1},
         reject_codes={"malformed": 1},
+        rejects_of={str(work.parent / "source"): 1},
         spans=1,
         bytes_read=len(MIXED),
     )

@@ -51,12 +51,12 @@ __all__ = [
 ]
 
 READERS: dict[str, Reader] = {
-    "gsa-feed": gsa_feed.read,
+    "gsa-feed": gsa_feed.read_feed,
     "thunderstone": thunderstone.read,
     "lister-stream": lister_stream.read,
     "retriever-stream": retriever_stream.read,
     "authorizer-stream": authorizer_stream.read,
-    "gsa-groups": gsa_groups.read,
+    "gsa-groups": gsa_groups.read_feed,
     "groups-csv": groups_csv.read,
     "avro": avro.read,
     "native": native.read,

@@ -70,6 +70,13 @@ def read_units(
     stream: IO[bytes], grammar: Grammar[One], *, span: Span, options: ReadOptions
 ) -> Iterator[One | Record | Reject]:
     """Yield what is built of each unit, a Reject for others and for what is between, in order."""
+    return begin_units(stream, grammar, span=span, options=options).results()
+
+
+def begin_units(
+    stream: IO[bytes], grammar: Grammar[One], *, span: Span, options: ReadOptions
+) -> "Units[One]":
+    """Return the units of a stream, of which nothing is read yet."""
     scanner = Scanner(
         stream,
         grammar.vocabulary,
@@ -77,29 +84,7 @@ def read_units(
         max_unit_bytes=options.max_unit_bytes,
         bulk=grammar.bulk and _without_defects(grammar.bulk),
     )
-    units = _Units(grammar, scanner, span)
-    quick = grammar.quick or _never
-    for unit in scanner:
-        if not isinstance(unit, Unit):
-            yield from units.flush()
-            yield from unit if isinstance(unit, list) else (unit,)
-            continue
-        try:
-            one: One | Reject | None = quick(unit)
-        except Exception as exc:
-            one = units.reject(unit, record_error(exc))
-        if one is not None:
-            del unit  # a large record is not to be held beside what was made of it
-            if units.waiting:
-                yield from units.flush()
-            yield one
-        elif (many := units.refuse_markup(unit, options.max_tags)) is not None:
-            yield from units.flush()
-            yield many
-        elif units.wait(unit):
-            del unit
-            yield from units.flush()
-    yield from units.flush()
+    return Units(grammar, scanner, span, max_tags=options.max_tags)
 
 
 def cut_units(
@@ -167,16 +152,64 @@ def _never(unit: Unit) -> None:
     """For a format whose units are all parsed."""
 
 
-class _Units(Generic[One]):
+class Units(Generic[One]):
     """Units that wait for a parser, to be parsed together if they stand in the same context."""
 
-    def __init__(self, grammar: Grammar[One], scanner: Scanner, span: Span) -> None:
+    def __init__(
+        self, grammar: Grammar[One], scanner: Scanner, span: Span, *, max_tags: int
+    ) -> None:
         self._grammar = grammar
+        self._max_tags = max_tags
         self._scanner = scanner
         self._span = span
         self._parser = _parser()
         self._size = 0
+        self._noted: Context | None = None
+        self._headers: set[bytes] = set()
         self.waiting: list[Unit] = []
+
+    def results(self) -> Iterator[One | Record | Reject]:
+        """Read all units of the scanner."""
+        quick = self._grammar.quick or _never
+        for unit in self._scanner:
+            if not isinstance(unit, Unit):
+                yield from self.flush()
+                if isinstance(unit, list):
+                    self.note(self._scanner.context)
+                    yield from unit
+                else:
+                    yield unit
+                continue
+            try:
+                one: One | Reject | None = quick(unit)
+            except Exception as exc:
+                one = self.reject(unit, record_error(exc))
+            else:
+                if one is not None:
+                    self.note(unit.context)
+            if one is not None:
+                del unit  # a large record is not to be held beside what was made of it
+                if self.waiting:
+                    yield from self.flush()
+                yield one
+            elif (many := self.refuse_markup(unit, self._max_tags)) is not None:
+                yield from self.flush()
+                yield many
+            elif self.wait(unit):
+                del unit
+                yield from self.flush()
+        yield from self.flush()
+
+    def note(self, context: Context) -> None:
+        """Note that the document with this context has a record."""
+        if context is not self._noted:
+            self._noted = context
+            self._headers.add(context.header)
+
+    def without_records(self) -> list[Context]:
+        """Return the contexts of the documents that have ended without a record."""
+        ended = self._scanner.ended.items()
+        return [context for header, context in ended if header not in self._headers]
 
     def wait(self, unit: Unit) -> bool:
         """Add a unit; return whether it is time to flush."""
@@ -278,9 +311,11 @@ class _Units(Generic[One]):
                 _limit_attributes(parsed.element)
             if parsed.payload is not None and not self._is_only(parsed.element):
                 parsed = self._whole(parsed)
-            return self._grammar.build(parsed)
+            built = self._grammar.build(parsed)
         except Exception as exc:
             return self.reject(parsed.unit, record_error(exc))
+        self.note(parsed.unit.context)
+        return built
 
     def reject(self, unit: Unit, exc: RecordError) -> Reject:
         text = self._scanner.original(unit.text)

@@ -10,6 +10,7 @@ from lxml import etree
 
 from schemas.acl import Scope
 from schemas.errors import RecordError
+from schemas.feed import FeedHeader
 from schemas.membership import Member, Membership
 from schemas.record import Extra, Provenance
 from schemas.reject import Reject
@@ -54,6 +55,17 @@ class Builder:
                 feedtype=feed.feedtype or None if feed else None,
             ),
         )
+
+
+def header_of(span: Span) -> FeedHeader:
+    """Return the header of a groups feed: what it was posted as, for no groups feed says so."""
+    feed = span.feed
+    return FeedHeader(
+        source=span.source,
+        datasource=feed.datasource or None if feed else None,
+        feedtype=feed.feedtype or None if feed else None,
+        memberships=True,
+    )
 
 
 def check_group(group: Member) -> None:

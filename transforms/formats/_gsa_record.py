@@ -16,7 +16,7 @@ from lxml import etree
 from schemas.acl import Acl
 from schemas.content import check, clean_base64
 from schemas.errors import RecordError
-from schemas.feed import is_web
+from schemas.feed import FeedHeader, is_web
 from schemas.record import (
     Action,
     Arrival,
@@ -125,6 +125,13 @@ class Builder:
         except RecordError:
             return None
         return records
+
+    def header(self, context: Context) -> FeedHeader:
+        """Return what the header of a feed says, or what the feed was posted as."""
+        around = self._as_posted(around_of(context))
+        return FeedHeader(
+            source=self._span.source, datasource=around.datasource, feedtype=around.feedtype
+        )
 
     def _enter(self, context: Context) -> Around:
         if context is not self._context:

@@ -7,7 +7,7 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from schemas.content import MAX_CONTENT_BYTES
-from schemas.feed import Feed
+from schemas.feed import Feed, FeedHeader
 from schemas.membership import Carried
 from schemas.notice import Notice
 from schemas.reject import Filtered, Reject
@@ -22,7 +22,7 @@ MIN_TAGS = 10_000
 BYTES_A_TAG = 100
 """Bytes of the largest content for which a record may have one more tag."""
 
-Found = Carried | Reject | Filtered | Notice
+Found = Carried | Reject | Filtered | Notice | FeedHeader
 """What a reader may yield; most formats have records and rejects only."""
 
 

@@ -104,6 +104,8 @@ class Scanner(Sections):
             msgspec.json.decode(span.context, type=Context) if span.context else Context()
         )
         self._seen = bool(span.context)
+        self.ended: dict[bytes, Context] = {}
+        """Documents that have ended, by the bytes of their header."""
 
     def __iter__(self) -> Iterator[Unit | Reject | list[Record]]:
         while True:
@@ -312,11 +314,14 @@ class Scanner(Sections):
         self._seen = True
         if not text.endswith(b"/>"):
             self._enter(kind, text)
+        elif kind == "root":
+            self._end_document(Context(root=text))
         return None
 
     def _enter(self, kind: str, tag: bytes) -> None:
         self._seen = True
         if kind == "root":
+            self._end_document(self.context)
             self.context = Context(root=tag)
         else:
             depth = 1 + bool(self.context.depth)
@@ -324,11 +329,16 @@ class Scanner(Sections):
 
     def _leave(self, kind: str) -> None:
         if kind == "end":  # another document may follow: connectors append feeds to one archive
+            self._end_document(self.context)
             self.context = Context()
         else:
             depth = max(0, self.context.depth - 1)
             group = NESTED if depth else b""
             self.context = msgspec.structs.replace(self.context, group=group, depth=depth)
+
+    def _end_document(self, context: Context) -> None:
+        if context.root:
+            self.ended.setdefault(context.header, context)
 
     def _header(self) -> Reject | None:
         token = self._search(self._vocabulary.header_end, 1)
@@ -374,6 +384,7 @@ class Scanner(Sections):
 
     def _end_of_stream(self) -> Iterator[Reject]:
         if self._span.length is None and self.context.root:
+            self._end_document(self.context)
             root = self._vocabulary.root
             reason = f"the end of the stream; expected </{root}>: more records may have followed"
             yield self._reject("torn-end", reason, 0)

@@ -29,12 +29,13 @@ import pybase64
 from schemas.acl import Acl, Principal
 from schemas.content import CHECKED, decode
 from schemas.errors import RecordError
+from schemas.feed import FeedHeader
 from schemas.record import Action, Content, Crawl, Encoding, Extra, Meta, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats._acl_parent import join_parent
 from transforms.formats._dates import rfc1123
-from transforms.formats._elements import Grammar, cut_units, read_units
+from transforms.formats._elements import Grammar, Units, begin_units, cut_units
 from transforms.formats._gsa_record import Builder
 from transforms.formats._legacy_acl import metadata_of
 from transforms.formats._options import DIALECT_5_0, ReadOptions, WriteOptions, write_all
@@ -70,9 +71,22 @@ def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[Record | Reject]:
     """Yield the records of a feed in its order, and a Reject for each that cannot be understood."""
+    return _begin(stream, Builder(span, options), span, options).results()
+
+
+def read_feed(
+    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
+) -> Iterator[Record | Reject | FeedHeader]:
+    """Yield what `read` does, then the FeedHeader of each feed of which no record was read."""
     builder = Builder(span, options)
+    units = _begin(stream, builder, span, options)
+    yield from units.results()
+    yield from map(builder.header, units.without_records())
+
+
+def _begin(stream: IO[bytes], builder: Builder, span: Span, options: ReadOptions) -> Units[Record]:
     grammar = Grammar(_VOCABULARY, _PAYLOAD, "content", builder.build, builder.quick, builder.bulk)
-    return read_units(stream, grammar, span=span, options=options)
+    return begin_units(stream, grammar, span=span, options=options)
 
 
 def cut(

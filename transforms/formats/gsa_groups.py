@@ -30,10 +30,16 @@ from schemas.errors import RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Record
 from schemas.span import Span
-from transforms.formats._elements import Grammar, cut_units, parse_markup, read_units
+from transforms.formats._elements import Grammar, Units, begin_units, cut_units, parse_markup
 from transforms.formats._extras import Extras
 from transforms.formats._gsa_acl import BLANKS
-from transforms.formats._gsa_membership import Builder, check_group, name_reject, nameless
+from transforms.formats._gsa_membership import (
+    Builder,
+    check_group,
+    header_of,
+    name_reject,
+    nameless,
+)
 from transforms.formats._options import Found, ReadOptions, WriteOptions, write_all
 from transforms.formats._vocabulary import Vocabulary
 from transforms.formats._xml import attributes, element, holds
@@ -51,8 +57,21 @@ def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[Found]:
     """Yield the memberships of a feed in its order, and a Reject for each that is refused."""
+    return map(name_reject, _begin(stream, span, options).results())
+
+
+def read_feed(
+    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
+) -> Iterator[Found]:
+    """Yield what `read` does, then the FeedHeader of each feed of which none was read."""
+    units = _begin(stream, span, options)
+    yield from map(name_reject, units.results())
+    yield from (header_of(span) for _ in units.without_records())
+
+
+def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> Units[Membership]:
     grammar = Grammar(_VOCABULARY, _NO_PAYLOAD, "", Builder(span).build)
-    return map(name_reject, read_units(stream, grammar, span=span, options=options))
+    return begin_units(stream, grammar, span=span, options=options)
 
 
 def cut(

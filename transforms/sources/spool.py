@@ -115,7 +115,7 @@ def select(deliveries: Iterable[Delivery], spool: Spool, looked: Looked = _UNLOO
     """Return what is to be read of a spool.
 
     A torn full feed is left out, and supersedes nothing. One without a record always supersedes
-    what came before it: no chunk would say that this is gone.
+    what came before it: not every target has a chunk that says that this is gone.
 
     Raises ConfigError for names that nothing was delivered under, and for several profiles that
     nobody has named: their records are of different indexes, and nothing in them says so.
@@ -127,7 +127,6 @@ def select(deliveries: Iterable[Delivery], spool: Spool, looked: Looked = _UNLOO
     named = [one for one in delivered if not spool.only or _is_named(one, spool.only)]
     torn = [one for one in named if one.ordinal in looked.torn]
     named = [one for one in named if one.ordinal not in looked.torn]
-    empty = [one for one in named if one.ordinal in looked.empty]
     is_latest = spool.history is History.LATEST
     gone = superseded(named, only=None if is_latest else looked.empty)
     standing = [one for one in named if one.ordinal not in gone]
@@ -137,7 +136,6 @@ def select(deliveries: Iterable[Delivery], spool: Spool, looked: Looked = _UNLOO
         notices=(
             *_note_superseded(fallen, spool),
             *_note_torn(torn, spool),
-            *_note_empty([one for one in empty if one.ordinal not in gone], spool),
             *_note_cleanups(standing, spool),
         ),
     )
@@ -305,15 +303,6 @@ def _note_torn(feeds: list[Delivery], spool: Spool) -> Iterator[NoticeCount]:
             " what stands in the rest: what came before it stands"
         )
         yield _noted("torn", detail, feeds, spool)
-
-
-def _note_empty(feeds: list[Delivery], spool: Spool) -> Iterator[NoticeCount]:
-    if feeds:
-        detail = (
-            f"a full feed of {name_of(feeds[0])!r} without records; no feed says so: what the"
-            " target has of it stays"
-        )
-        yield _noted("emptied", detail, feeds, spool)
 
 
 def _noted(code: str, detail: str, feeds: list[Delivery], spool: Spool) -> NoticeCount:

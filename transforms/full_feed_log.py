@@ -1,0 +1,89 @@
+"""What a span tells of full feeds: which it saw, and what is known to be missing from them."""
+
+from collections import Counter
+from typing import Protocol
+
+from schemas.account import Account
+from schemas.feed import FULL, FullFeed
+from schemas.reject import Filtered, Reject
+from schemas.span import Span
+from transforms.adapt import Target
+from transforms.formats import LONE
+
+UNREADABLE = "unreadable"
+"""The code of the reject of a file that cannot be opened or read."""
+
+TORN_COMPRESSION = "torn-compression"
+"""The code of the reject of what cannot be decompressed."""
+
+UNKNOWN_ENCODING = "unknown-encoding"
+"""The code of the reject of a file that declares an encoding which does not exist."""
+
+FILE_NAME = "file-name"
+"""The code of the reject of a file whose name is not UTF-8."""
+
+HOLES = frozenset({UNREADABLE, TORN_COMPRESSION, UNKNOWN_ENCODING, FILE_NAME, "torn-end"})
+"""Codes of rejects that stand for an unknown number of documents."""
+
+UP_TO_DATE = "up-to-date"
+"""The code of a document that a program did not give, as it has not changed."""
+
+
+class Origin(Protocol):
+    """What names the feed of a record or of a FeedHeader."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def datasource(self) -> str | None: ...
+    @property
+    def feedtype(self) -> str | None: ...
+
+
+class FullFeedLog:
+    """Collects the full feeds of one span, its rejects and its holes.
+
+    `is_asked` says that the source lists its documents, so that each reject is a hole.
+    """
+
+    def __init__(self, span: Span, target: Target, *, is_asked: bool) -> None:
+        self._span = span
+        self._target = target
+        self._is_asked = is_asked
+        self._feeds: dict[tuple[str | None, str | None, bool], FullFeed] = {}
+        self._rejects: Counter[str] = Counter()
+        self._holes: Counter[str] = Counter()
+
+    def enter(self, origin: Origin, *, memberships: bool, has_records: bool) -> None:
+        """Note the feed of a record, or one without records, if it is to be full."""
+        if (self._target.feedtype or origin.feedtype) != FULL:
+            return
+        feed = FullFeed(
+            datasource=self._target.datasource or origin.datasource or None,
+            origin=None if self._target.feedtype else origin.source,
+            source=origin.source,
+            span=self._span.name,
+            memberships=memberships,
+            has_records=has_records,
+        )
+        key = feed.datasource, feed.origin, memberships
+        if has_records or key not in self._feeds:
+            self._feeds[key] = feed
+
+    def reject(self, reject: Reject) -> None:
+        """Note a reject under its source."""
+        source = "" if self._span.format in LONE or self._span.members else reject.source
+        self._rejects[source] += 1
+        if self._is_asked or reject.code in HOLES:
+            self._holes[source] += 1
+
+    def filter(self, filtered: Filtered) -> None:
+        """Note a document that is there and was not given."""
+        if filtered.code == UP_TO_DATE:
+            self._holes[""] += 1
+
+    def close(self, account: Account) -> None:
+        """Put what was collected into the account of the span."""
+        account.full_feeds = list(self._feeds.values())
+        account.rejects_of = dict(sorted(self._rejects.items()))
+        account.holes_of = dict(sorted(self._holes.items()))

@@ -1,0 +1,136 @@
+"""Full feeds of a run: a full feed deletes what it leaves out, and an empty one everything.
+
+An empty full feed and a full feed with holes are published only where the settings accept that.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from schemas.account import Account, Chunk, add_loss, place_of
+from schemas.errors import ConfigError, LossRefusedError, StoppedError
+from schemas.feed import FULL, Feed, FullFeed
+from schemas.loss import Loss
+from schemas.span import Span
+from transforms.convert import Settings
+from transforms.formats import WRITERS
+from transforms.sinks.files import write_chunk
+
+_FEEDS = frozenset({"gsa-feed", "gsa-groups"})
+"""Formats whose chunks are pushed with a feedtype."""
+
+_STATING = _FEEDS | {"avro", "native"}
+"""Formats that keep the feedtype of records."""
+
+_Key = tuple[str | None, str | None, bool]
+
+
+def settle_full_feeds(account: Account, settings: Settings) -> None:
+    """Add to the account of a whole run the chunks of its empty full feeds.
+
+    A target without full feeds gets no chunk, and the account a loss of `feedtype`. Raises
+    StoppedError for an empty full feed unless `settings.allow_empty_full`, and for a full feed with
+    holes unless `settings.accept_holes`. A feed that is empty only because its records were
+    rejected is a hole, and never gets a chunk.
+    """
+    for number, feed in enumerate(_full_feeds(account, settings)):
+        is_written = _is_written(feed, account.chunks, settings)
+        rejects, holes = (_of(feed, counts) for counts in (account.rejects_of, account.holes_of))
+        if not is_written:
+            holes = max(holes, rejects)
+        if holes and settings.target.format in _STATING and not settings.accept_holes:
+            raise _with_holes(feed, holes)
+        if is_written or holes:
+            continue
+        if settings.target.format not in _FEEDS:
+            _lose(feed, account, settings)
+        elif settings.allow_empty_full:
+            account.chunks.append(_chunk(feed, settings, number))
+            account.chunks.sort(key=place_of)
+        else:
+            raise _empty(feed)
+
+
+def _full_feeds(account: Account, settings: Settings) -> Iterable[FullFeed]:
+    """Yield each full feed once; with --feedtype full there is one, whatever was read."""
+    feeds: dict[_Key, FullFeed] = {}
+    is_groups = settings.target.format == "gsa-groups"
+    for feed in account.full_feeds:
+        if settings.target.format in _FEEDS and feed.memberships != is_groups:
+            continue  # the target has no place for it
+        key = feed.datasource, feed.origin, feed.memberships
+        if feed.has_records or key not in feeds:
+            feeds[key] = feed
+    if not feeds and settings.target.feedtype == FULL:
+        return [
+            FullFeed(
+                datasource=settings.target.datasource,
+                origin=None,
+                source="the input",
+                span=Span().name,
+                memberships=is_groups,
+            )
+        ]
+    return feeds.values()
+
+
+def _is_written(feed: FullFeed, chunks: Iterable[Chunk], settings: Settings) -> bool:
+    if settings.target.format not in _FEEDS:
+        return feed.has_records
+    key = FULL, feed.datasource, feed.origin
+    return any((chunk.asked, chunk.datasource, chunk.origin) == key for chunk in chunks)
+
+
+def _of(feed: FullFeed, counts: dict[str, int]) -> int:
+    """Count what may be of this feed: what its source has, or all of a run that is one feed."""
+    if feed.origin is None:
+        return sum(counts.values())
+    return counts.get(feed.origin, 0) + counts.get("", 0)
+
+
+def _chunk(feed: FullFeed, settings: Settings, number: int) -> Chunk:
+    """Write the chunk of a full feed without records."""
+    if feed.datasource is None and not feed.memberships:
+        raise ConfigError(f"{feed.source}: no datasource in the source; expected --datasource NAME")
+    stated = Feed(datasource=feed.datasource or "", feedtype=FULL)
+    writing = replace(settings.writing, feed=stated, memberships=feed.memberships)
+    encoder = WRITERS[settings.target.format](writing)
+    path = Path(settings.folder, f"{feed.span}-empty-{number}.{encoder.extension}")
+    return replace(
+        write_chunk(path, encoder.prolog() + encoder.epilog()),
+        source=feed.source,
+        datasource=feed.datasource,
+        feedtype=FULL,
+        asked=FULL,
+        origin=feed.origin,
+    )
+
+
+def _lose(feed: FullFeed, account: Account, settings: Settings) -> None:
+    detail = "full, without records: the target cannot say so; delete its documents there yourself"
+    if "feedtype" in settings.refused:
+        raise LossRefusedError(f"{feed.source}: feedtype: {detail}")
+    add_loss(account.losses, Loss(field="feedtype", url=feed.source, detail=detail))
+
+
+def _name(feed: FullFeed) -> str:
+    what = "full groups feed" if feed.memberships else "full feed"
+    return f"a {what} of {feed.datasource!r}" if feed.datasource else f"a {what}"
+
+
+def _empty(feed: FullFeed) -> StoppedError:
+    every = "group" if feed.memberships else "document"
+    of = "groupsource" if feed.memberships else "datasource"
+    return StoppedError(
+        f"{feed.source}: {_name(feed)} without anything to write; expected at least one {every}, as"
+        f" an empty full feed deletes every {every} of its {of}; --allow-empty-full writes it"
+    )
+
+
+def _with_holes(feed: FullFeed, missing: int) -> StoppedError:
+    return StoppedError(
+        f"{feed.source}: {_name(feed)} without {missing} documents or parts that could not be read,"
+        " were rejected or are up to date; expected all, as it deletes what it leaves out;"
+        " --accept-holes goes on without them, --feedtype incremental deletes nothing"
+    )
