@@ -18,8 +18,16 @@ from pipelines.push import folder_of, read_manifest, settle
 from pipelines.settings import check_account, settings_of
 from schemas.account import Account, Chunk, merge
 from schemas.delivery import Delivery, Door
-from schemas.errors import ConfigError, FatalError, FeedferryError, FormatError, TargetError
+from schemas.errors import (
+    ConfigError,
+    FatalError,
+    FeedferryError,
+    FormatError,
+    SourceError,
+    TargetError,
+)
 from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
+from schemas.reject import UNKNOWN_ENCODING, UNREADABLE
 from schemas.span import Span
 from transforms.convert import Settings, convert
 from transforms.receiver import left_out
@@ -205,6 +213,12 @@ class Forwarder:
 
     def _check(self, account: Account, delivery: Delivery) -> None:
         check_account(account)
+        if account.reject_codes.get(UNREADABLE):
+            raise SourceError(
+                f"{name(delivery)}: {delivery.path} cannot be read; it is tried again"
+            )
+        if account.reject_codes.get(UNKNOWN_ENCODING):
+            raise SetAside("an encoding that does not exist; expected the name of one")
         if is_whole(delivery) and account.reject_codes.get(TORN):
             raise SetAside(
                 "a full feed without its end; expected all of it, as it deletes what it leaves out"

@@ -4,6 +4,7 @@ Files of a folder or glob stand in the order of their names; arguments keep the 
 """
 
 import itertools
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -15,11 +16,19 @@ from apache_beam.io.filesystems import FileSystems
 from pipelines.formats import FILES
 from pipelines.spools import is_spool, spool_span
 from pipelines.trees import check_name, is_tree, list_roots, root_span
-from schemas.errors import ConfigError, SourceError
+from schemas.errors import (
+    ConfigError,
+    EncodingError,
+    FeedferryError,
+    FileNameError,
+    SourceError,
+    UnreadableError,
+)
+from schemas.reject import FILE_NAME, UNKNOWN_ENCODING, UNREADABLE
 from schemas.span import Span
-from transforms.formats import LONE
+from transforms.formats import LONE, READERS
 from transforms.sinks.files import whole_file
-from transforms.sources.files import sniff_format
+from transforms.sources.files import open_span, sniff_format
 from transforms.sources.spool import SPOOL
 
 MAX_MEMBERS = 1000
@@ -33,11 +42,13 @@ def list_spans(inputs: tuple[str, ...], *, from_format: str | None, spool: Path)
     """Return a whole span for each file, tree or spool; standard input is first copied to `spool`.
 
     Raises ConfigError where an argument names nothing, or a file whose format is neither given nor
-    found; SourceError where it cannot be listed.
+    found; SourceError where it cannot be listed. A file that cannot be read is a span that is
+    rejected; where no file can be read, raises what is wrong with the first.
     """
     if from_format == FILES:
         return list_roots(inputs)
     spans: list[Span] = []
+    faults: list[FeedferryError] = []
     for name in inputs:
         if from_format == SPOOL or (from_format is None and is_spool(name)):
             spans.append(spool_span(name, ordinal=len(spans)))
@@ -46,10 +57,17 @@ def list_spans(inputs: tuple[str, ...], *, from_format: str | None, spool: Path)
             spans.append(root_span(name, ordinal=len(spans)))
             continue
         for source in _expand(name):
-            check_name(source)
-            span = Span(source=source, path=_path(source, spool), source_ordinal=len(spans))
-            spans.append(span)
-    return [span if span.format else _in_format(span, from_format) for span in spans]
+            try:
+                check_name(source)
+                path = _path(source, spool)
+                span = Span(source=source, path=path, source_ordinal=len(spans))
+                spans.append(_in_format(span, from_format))
+            except (FileNameError, UnreadableError, EncodingError) as exc:
+                faults.append(exc)
+                spans.append(_unreadable(source, exc, ordinal=len(spans)))
+    if faults and len(faults) == len(spans):
+        raise faults[0]
+    return spans
 
 
 def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:
@@ -69,22 +87,47 @@ def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:
 
 def size_of(span: Span) -> int:
     """The file's size in bytes, 0 where it cannot be known beforehand."""
-    return Path(span.path).stat().st_size if _is_settled(span) else 0
+    status = _status(span)
+    return status.st_size if status else 0
 
 
 def changed(span: Span) -> int:
     """When the file last changed, in nanoseconds; 0 where that cannot be known or says nothing."""
-    is_plain = _is_settled(span) and span.source != STDIN
-    return Path(span.path).stat().st_mtime_ns if is_plain else 0
+    status = _status(span) if span.source != STDIN else None
+    return status.st_mtime_ns if status else 0
+
+
+def _status(span: Span) -> os.stat_result | None:
+    """Return the status of a file; None of one that is gone, which its reader rejects."""
+    try:
+        return os.stat(span.path) if _is_settled(span) else None
+    except FileNotFoundError:
+        return None
 
 
 def _is_settled(span: Span) -> bool:
     """Whether it is here, and may not change while it is read: a spool grows, and is the same."""
-    return "://" not in span.path and span.format != SPOOL
+    return "://" not in span.path and span.format not in (SPOOL, UNREADABLE)
 
 
 def _in_format(span: Span, from_format: str | None) -> Span:
+    if from_format in READERS and "://" not in span.path:
+        with open_span(span):  # raises where it cannot be opened
+            pass
     return msgspec.structs.replace(span, format=from_format or sniff_format(span))
+
+
+def _unreadable(source: str, exc: FeedferryError, *, ordinal: int) -> Span:
+    """Return the span of a file that is rejected."""
+    name = source.encode("utf-8", "backslashreplace").decode()
+    if isinstance(exc, UnreadableError):
+        said = exc.code, exc.reason
+    else:
+        code = UNKNOWN_ENCODING if isinstance(exc, EncodingError) else FILE_NAME
+        said = code, str(exc).removeprefix(f"{source}:1: ").removeprefix("INPUT: ")
+    return Span(
+        source=name, source_ordinal=ordinal, format=UNREADABLE, context=msgspec.json.encode(said)
+    )
 
 
 def _kind(span: Span) -> str:
@@ -126,7 +169,7 @@ def _expand(name: str) -> Iterator[str]:
         yield from _remote(name)
     elif Path(name).is_dir():
         folder = Path(name)
-        yield from _found(name, (path for path in folder.rglob("*") if _is_input(path, folder)))
+        yield from _found(name, _inputs_below(folder))
     elif Path(name).exists():
         yield name
     elif _GLOB_CHARS & set(name):
@@ -136,6 +179,14 @@ def _expand(name: str) -> Iterator[str]:
         yield from _found(name, (path for path in paths if _is_input(path, Path(root))))
     else:
         raise ConfigError(f"INPUT: {name!r} is not there; expected a file, folder, glob, uri or -")
+
+
+def _inputs_below(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder, and the folders in it that cannot be listed."""
+    unlisted: list[OSError] = []
+    for root, _, names in os.walk(folder, onerror=unlisted.append):
+        yield from (path for name in names if _is_input(path := Path(root, name), folder))
+    yield from (Path(exc.filename) for exc in unlisted)
 
 
 def _is_input(path: Path, root: Path) -> bool:

@@ -14,7 +14,14 @@ import msgspec
 
 from pipelines.formats import FILES
 from pipelines.options import ConvertOptions
-from schemas.errors import ConfigError, FormatError, SourceError
+from schemas.errors import (
+    ConfigError,
+    EncodingError,
+    FileNameError,
+    FormatError,
+    SourceError,
+    UnreadableError,
+)
 from schemas.feed import is_web
 from schemas.span import Span
 from transforms.sources.files import open_span, sniff_format
@@ -48,7 +55,10 @@ def is_tree(name: str) -> bool:
         raise SourceError(f"{name}: {exc.strerror}; expected a folder that can be listed") from exc
     feed = other = None
     for path in itertools.islice(_files_below(Path(name)), SNIFFED_FILES):
-        found = _format_of(path)
+        try:
+            found = _format_of(path)
+        except (UnreadableError, EncodingError):  # it may be a feed or a document
+            continue
         if found is None:
             other = path
         elif found not in _PLAIN:
@@ -150,6 +160,8 @@ def _format_of(path: Path) -> str | None:
     span = Span(source=str(path), path=str(path))
     try:
         found = sniff_format(span)
+    except EncodingError:
+        raise
     except (ConfigError, FormatError):
         return None
     with open_span(span) as stream:
@@ -162,7 +174,7 @@ def check_name(name: str) -> None:
     try:
         name.encode()
     except UnicodeEncodeError as exc:  # reports and rejects could not say which one it was
-        raise ConfigError(f"INPUT: {name!r}; expected a name in UTF-8") from exc
+        raise FileNameError(f"INPUT: {name!r}; expected a name in UTF-8") from exc
 
 
 def _path_of(root: str) -> str:

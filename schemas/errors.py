@@ -4,12 +4,15 @@
 
     FeedferryError
     ├── ConfigError        correct the command line; nothing was touched (exit code 2)
+    │   └── FileNameError         the name of a file is not UTF-8
     ├── StoppedError       look at the report; a threshold that was asked for is reached (3)
     │   ├── LossRefusedError      the target cannot hold a field and nobody accepted that
     │   └── TooManyRejectsError   more records were set aside than was allowed
     ├── FatalError         mend the input or the target, then start again: the run resumes (4)
     │   ├── FormatError    the input is not what it is said to be, and no record can be found in it
+    │   │   └── EncodingError     it declares an encoding that does not exist
     │   ├── SourceError    the input cannot be opened or read
+    │   │   ├── UnreadableError   one file cannot be opened or read; others can
     │   │   └── UnavailableError  a program says that its repository is unavailable, for now
     │   └── TargetError    the appliance takes nothing, or not this
     ├── BusyError          start again later: a backlog, a lock, a deadline (75)
@@ -33,6 +36,10 @@ class ConfigError(FeedferryError):
     """An option or argument cannot be used; raised before anything is read or written."""
 
     exit_code = 2
+
+
+class FileNameError(ConfigError):
+    """The name of a file is not UTF-8, so that no report could name it."""
 
 
 class StoppedError(FeedferryError):
@@ -59,8 +66,21 @@ class FormatError(FatalError):
     """A stream is not in the format that it is read as; says where, what was found and expected."""
 
 
+class EncodingError(FormatError):
+    """A document declares an encoding that does not exist; costs that document only."""
+
+
 class SourceError(FatalError):
     """An input cannot be found, opened or read."""
+
+
+class UnreadableError(SourceError):
+    """One file cannot be opened or read; `code` and `reason` are those of its reject."""
+
+    def __init__(self, source: str, code: str, reason: str) -> None:
+        super().__init__(f"{source}: {reason}")
+        self.code = code
+        self.reason = reason
 
 
 class UnavailableError(SourceError):

@@ -8,6 +8,24 @@ from schemas.errors import RecordError
 from schemas.membership import Carried
 from schemas.span import Span
 
+UNREADABLE = "unreadable"
+"""The code of a file that cannot be opened or read."""
+
+TORN_COMPRESSION = "torn-compression"
+"""The code of compressed data that cannot be decompressed."""
+
+UNKNOWN_ENCODING = "unknown-encoding"
+"""The code of a file that declares an encoding which does not exist."""
+
+FILE_NAME = "file-name"
+"""The code of a file whose name is not UTF-8."""
+
+TORN_END = "torn-end"
+"""The code of a document that has no end tag."""
+
+HOLES = frozenset({UNREADABLE, TORN_COMPRESSION, UNKNOWN_ENCODING, FILE_NAME, TORN_END})
+"""Codes of rejects that stand for an unknown number of records."""
+
 
 class Reject(msgspec.Struct, frozen=True, kw_only=True):
     """A record, or a stretch of a stream, that goes no further.

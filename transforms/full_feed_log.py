@@ -5,25 +5,10 @@ from typing import Protocol
 
 from schemas.account import Account
 from schemas.feed import FULL, FullFeed
-from schemas.reject import Filtered, Reject
+from schemas.reject import HOLES, Filtered, Reject
 from schemas.span import Span
 from transforms.adapt import Target
 from transforms.formats import LONE
-
-UNREADABLE = "unreadable"
-"""The code of the reject of a file that cannot be opened or read."""
-
-TORN_COMPRESSION = "torn-compression"
-"""The code of the reject of what cannot be decompressed."""
-
-UNKNOWN_ENCODING = "unknown-encoding"
-"""The code of the reject of a file that declares an encoding which does not exist."""
-
-FILE_NAME = "file-name"
-"""The code of the reject of a file whose name is not UTF-8."""
-
-HOLES = frozenset({UNREADABLE, TORN_COMPRESSION, UNKNOWN_ENCODING, FILE_NAME, "torn-end"})
-"""Codes of rejects that stand for an unknown number of documents."""
 
 UP_TO_DATE = "up-to-date"
 """The code of a document that a program did not give, as it has not changed."""

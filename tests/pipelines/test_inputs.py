@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import sys
 from pathlib import Path
 
@@ -107,23 +108,28 @@ def test_a_file_whose_name_looks_like_a_glob_is_that_file() -> None:
     assert sources("a[1].xml") == ["a[1].xml"]
 
 
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [
-        ("bad\udcff.xml", "bad\\udcff.xml"),
-        ("in", "in/bad\\udcff.xml"),
-        ("in/*", "in/bad\\udcff.xml"),
-    ],
-    ids=["file", "folder", "glob"],
-)
-def test_a_name_that_is_no_utf_8_is_told(folder: str, given: str, name: str) -> None:
+def test_a_name_that_is_no_utf_8_is_told(folder: str) -> None:
     put(Path("bad\udcff.xml"), FEED)
-    put(Path(folder, "bad\udcff.xml"), FEED)
 
     with pytest.raises(ConfigError) as caught:
-        spans(given)
+        spans("bad\udcff.xml")
 
-    assert str(caught.value) == f"INPUT: '{name}'; expected a name in UTF-8"
+    assert str(caught.value) == "INPUT: 'bad\\udcff.xml'; expected a name in UTF-8"
+
+
+@pytest.mark.parametrize("given", ["in", "in/*"], ids=["folder", "glob"])
+def test_a_name_that_is_no_utf_8_among_others_is_a_span_that_is_rejected(
+    folder: str, given: str
+) -> None:
+    put(Path(folder, "bad\udcff.xml"), FEED)
+
+    (span,) = (span for span in spans(given) if span.format == "unreadable")
+
+    assert span.source == "in/bad\\udcff.xml"
+    assert json.loads(span.context) == [
+        "file-name",
+        "'in/bad\\udcff.xml'; expected a name in UTF-8",
+    ]
 
 
 def test_a_uri_is_taken_as_it_is() -> None:

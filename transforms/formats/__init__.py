@@ -116,8 +116,11 @@ _CSV_HEADER = re.compile(rb'(?:\xef\xbb\xbf)?"?group"?,"?member"?,"?scope"?[,\r\
 _ROOT = re.compile(rf"<(?:\w+:)?({'|'.join(_ROOTS)})(?=[\s/>])")
 
 
-def sniff(head: bytes) -> str | None:
-    """Return the name of the format of a stream that begins with `head`, None if none fits."""
+def sniff(head: bytes, *, source: str = "") -> str | None:
+    """Return the name of the format of a stream that begins with `head`, None if none fits.
+
+    Raise EncodingError, which names the source, for a document in an unknown encoding.
+    """
     if head.startswith(avro.MAGIC):
         return "avro"
     if head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
@@ -127,6 +130,6 @@ def sniff(head: bytes) -> str | None:
         return stream
     if _CSV_HEADER.match(head):
         return "groups-csv"
-    codec, mark = detect(head, source="")
+    codec, mark = detect(head, source=source)
     root = _ROOT.search(head[mark:].decode(codec, "replace"))
     return _ROOTS[root[1]] if root else None

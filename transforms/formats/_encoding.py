@@ -9,7 +9,7 @@ import codecs
 import re
 from typing import IO
 
-from schemas.errors import FormatError
+from schemas.errors import EncodingError
 
 HEAD_BYTES = 4096
 """How much of a stream must be seen to know its encoding."""
@@ -38,8 +38,8 @@ _SHAPES = (
 def detect(head: bytes, *, source: str) -> tuple[str, int]:
     """Return the codec of a document that begins with `head`, and the length of its mark.
 
-    Raises FormatError where the declaration names an encoding that nobody knows. A declared UTF-16
-    without a mark or its shape is UTF-8 that was converted and kept its declaration.
+    Raises EncodingError where the declaration names an encoding that does not exist. A declared
+    UTF-16 without a mark or its shape is UTF-8 that was converted and kept its declaration.
     """
     for mark, codec in _MARKS:
         if head.startswith(mark):
@@ -57,7 +57,7 @@ def _known(name: str, source: str) -> str:
         if codec.replace("-", "_") in _NO_ENCODINGS or "<".encode(name) == b"":
             raise LookupError(name)
     except (LookupError, ValueError) as exc:
-        raise FormatError(
+        raise EncodingError(
             f"{source}:1: encoding={name!r}; expected the name of an encoding, such as 'UTF-8'"
         ) from exc
     wide = codec.startswith(("utf-16", "utf-32"))

@@ -4,6 +4,7 @@ Compression goes by the extension: .gz, .bz2, .xz, .zst. Remote files are read b
 """
 
 import bz2
+import errno
 import gzip
 import importlib
 import io
@@ -18,7 +19,8 @@ from typing import IO, cast
 import msgspec
 import zstandard
 
-from schemas.errors import ConfigError, SourceError
+from schemas.errors import ConfigError, RecordError, SourceError, UnreadableError
+from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import Span
 from transforms.formats import CUTTERS, READERS, look_of, sniff
 from transforms.formats._options import ReadOptions
@@ -33,24 +35,44 @@ _PIECE_BYTES = 1 << 10
 _UNREACHABLE = (NotImplementedError, ImportError, ValueError)
 _TORN = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 
+_FILE_FAULTS = frozenset(
+    {
+        *(errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP),
+        *(errno.EIO, errno.ENXIO, errno.ESTALE, errno.ENAMETOOLONG, errno.EINVAL),
+    }
+)
+"""Errors of one file: others in the same place may be readable."""
+
 
 class Stretch(io.RawIOBase):
-    """The bytes of one span, unbuffered; an error in reading them names the file."""
+    """The bytes of one span, unbuffered; an error in reading them names the file.
 
-    def __init__(self, stream: IO[bytes], source: str, length: int | None) -> None:
+    With `is_partial` it ends where its file cannot be read or decompressed any further, and `fault`
+    says why; otherwise that raises UnreadableError.
+    """
+
+    def __init__(
+        self,
+        stream: IO[bytes],
+        source: str,
+        length: int | None,
+        *,
+        path: str = "",
+        is_partial: bool = False,
+    ) -> None:
+        self._is_partial = is_partial
         self._stream = stream
         self._source = source
+        self._path = path or source
         self._left = length
         self.bytes_read = 0
+        self.fault: RecordError | None = None
 
     def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
         size = min(len(buffer), _BLOCK_BYTES)
         if self._left is not None:
             size = min(size, self._left)
-        try:
-            block = self._stream.read(size)
-        except _TORN as exc:
-            raise _unreadable(self._source, exc) from exc
+        block = self._take(size)
         if self._left is not None:
             self._left -= len(block)
         self.bytes_read += len(block)
@@ -60,18 +82,49 @@ class Stretch(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def _take(self, size: int) -> bytes:
+        """Return at most `size` bytes; none at the end, and where there is a fault."""
+        if self.fault is not None:
+            return b""
+        is_packed = is_compressed(self._path)  # then `read` would lose what it has at an error
+        read = getattr(self._stream, "read1", self._stream.read) if is_packed else self._stream.read
+        try:
+            block: bytes = read(size)
+        except _TORN as exc:
+            fault = _fault_of(self._path, exc)
+            if fault is None:
+                raise _unreadable(self._source, exc) from exc
+            if not self._is_partial:
+                raise UnreadableError(self._source, fault.code, fault.reason) from exc
+            self.fault = fault
+            return b""
+        return block
+
 
 class SpanStream(io.BufferedReader):
     """The stream that readers get: the bytes of one span, buffered."""
 
-    def __init__(self, stream: IO[bytes], source: str, length: int | None) -> None:
-        self._stretch = Stretch(stream, source, length)
+    def __init__(
+        self,
+        stream: IO[bytes],
+        source: str,
+        length: int | None,
+        *,
+        path: str = "",
+        is_partial: bool = False,
+    ) -> None:
+        self._stretch = Stretch(stream, source, length, path=path, is_partial=is_partial)
         super().__init__(self._stretch, BUFFER_BYTES)
 
     @property
     def bytes_read(self) -> int:
         """How many bytes were taken from the file so far, those in the buffer included."""
         return self._stretch.bytes_read
+
+    @property
+    def fault(self) -> RecordError | None:
+        """Why the file cannot be read any further, where `is_partial` lets it end there."""
+        return self._stretch.fault
 
 
 def is_compressed(source: str) -> bool:
@@ -80,8 +133,12 @@ def is_compressed(source: str) -> bool:
 
 
 @contextmanager
-def open_span(span: Span) -> Iterator[SpanStream]:
-    """Open the bytes of a span; raise SourceError where they cannot be opened or read."""
+def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
+    """Open the bytes of a span; raise SourceError where they cannot be opened or read.
+
+    That is UnreadableError where the file is at fault, and not what it is on. With `is_partial`,
+    the bytes end where they cannot be read any further.
+    """
     path = span.path or span.source
     with ExitStack() as opened:
         try:
@@ -90,20 +147,30 @@ def open_span(span: Span) -> Iterator[SpanStream]:
                 decompress = _DECOMPRESSORS[Path(path).suffix.lower()]
                 stream = opened.enter_context(decompress(stream))
         except (*_TORN, *_UNREACHABLE) as exc:
+            if fault := _fault_of(path, exc):
+                raise UnreadableError(span.source, fault.code, fault.reason) from exc
             raise _unreadable(span.source, exc) from exc
         if span.offset:
             stream.seek(span.offset)
         _log.info("%s: opened at byte %d", span.source, span.offset)
-        yield opened.enter_context(SpanStream(stream, span.source, span.length))
+        yield opened.enter_context(
+            SpanStream(stream, span.source, span.length, path=path, is_partial=is_partial)
+        )
 
 
 def sniff_format(span: Span) -> str:
-    """Return the name of the format that a file is in; raise ConfigError if it is in none."""
-    with open_span(span) as stream:
+    """Return the name of the format that a file is in; raise ConfigError if it is in none.
+
+    Raise UnreadableError where too little of the file can be read to know it.
+    """
+    with open_span(span, is_partial=True) as stream:
         head = b""
         while len(head) < SNIFFED_BYTES and (block := stream.read(SNIFFED_BYTES - len(head))):
             head += block
-    found = sniff(head)
+        fault = stream.fault
+    found = sniff(head, source=span.source)
+    if found is None and fault is not None:
+        raise UnreadableError(span.source, fault.code, fault.reason)
     if found is None:
         raise ConfigError(
             f"INPUT: {span.source!r} looks like {look_of(head)}; expected one of the formats"
@@ -206,6 +273,23 @@ def _open(path: str) -> IO[bytes]:
 
 def _is_small(path: str, span_bytes: int) -> bool:
     return "://" not in path and Path(path).stat().st_size <= span_bytes
+
+
+def _fault_of(path: str, exc: BaseException) -> RecordError | None:
+    """Return why one file cannot be read; None where something else than the file is at fault.
+
+    A remote server that does not answer may answer later, so only what it gave is judged.
+    """
+    is_local = "://" not in path
+    has_cause = isinstance(exc, OSError) and not isinstance(exc, gzip.BadGzipFile)
+    if isinstance(exc, OSError) and exc.errno is not None:
+        if not is_local or exc.errno not in _FILE_FAULTS:
+            return None
+        return RecordError(UNREADABLE, f"{exc.strerror}; expected a file that can be read")
+    if not is_compressed(path) or not isinstance(exc, _TORN) or (has_cause and not is_local):
+        return None
+    cause = str(exc) or type(exc).__name__
+    return RecordError(TORN_COMPRESSION, f"{cause}; expected a file that can be read")
 
 
 def _unreadable(source: str, exc: BaseException) -> SourceError:

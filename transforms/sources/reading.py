@@ -5,8 +5,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO, cast
 
+import msgspec
+
+from schemas.errors import EncodingError, FormatError, UnreadableError
+from schemas.feed import FeedHeader
 from schemas.known import See
 from schemas.record import Record
+from schemas.reject import TORN_END, UNKNOWN_ENCODING, UNREADABLE, Reject
 from schemas.span import Span
 from transforms.formats import READERS
 from transforms.formats._options import Found, ReadOptions
@@ -30,6 +35,11 @@ from transforms.sources.tree.rules import Tree
 
 Source = Programs | Tree | Mapping | Spool
 """What tells how a source is read that is more than its bytes."""
+
+_DELIMITED = frozenset({"gsa-feed", "thunderstone", "gsa-groups", "avro", "native"})
+"""Formats whose records have an end of their own. Of others, a record that is the last before a
+fault may be a part of one.
+"""
 
 
 class Reading:
@@ -70,11 +80,34 @@ class Reading:
                             self._bytes += len(one.content.data)
                         yield one
                 continue
-            with open_span(span) as stream:
-                self._stream = stream
-                with closing(self._read(span, stream)) as found:
-                    yield from found
+            if span.format == UNREADABLE:
+                yield _rejected(span, *msgspec.json.decode(span.context, type=tuple[str, str]))
+                continue
+            try:
+                with open_span(span, is_partial=True) as stream:
+                    self._stream = stream
+                    with closing(self._readable(span, stream)) as found:
+                        yield from found
+            except UnreadableError as exc:
+                yield from _unopened(span, exc)
             self._bytes, self._stream = self.bytes_read, None
+
+    def _readable(self, span: Span, stream: SpanStream) -> Generator[Found, None, None]:
+        """Yield what is found as far as the file can be read, then a Reject of the rest."""
+        try:
+            with closing(self._read(span, stream)) as found:
+                for one in found:
+                    if stream.fault is None or _is_whole(one, span.format):
+                        yield one
+                    del one  # a large record is not to be held while the next one is read
+        except EncodingError as exc:
+            yield _rejected(span, UNKNOWN_ENCODING, _reason(exc, span))
+        except FormatError:
+            if stream.fault is None:
+                raise
+        if stream.fault is not None:
+            offset = span.offset + stream.bytes_read
+            yield _rejected(span, stream.fault.code, stream.fault.reason, offset=offset)
 
     def _read(self, span: Span, stream: IO[bytes]) -> Generator[Found, None, None]:
         found = READERS[span.format](stream, span=span, options=self._options)
@@ -110,6 +143,40 @@ class Reading:
         tree = self._source if isinstance(self._source, Tree) else Tree(root="")
         with open_span(span) as stream:
             yield from read_tree(stream, span=span, tree=tree, options=self._options, see=self._see)
+
+
+def _is_whole(found: Found, format_: str) -> bool:
+    """Whether something that was read up to a fault can be trusted to be all of it."""
+    if isinstance(found, Reject) and found.code == TORN_END:
+        return False  # the reject of the fault says so
+    return format_ in _DELIMITED
+
+
+def _rejected(span: Span, code: str, reason: str, *, offset: int | None = None) -> Reject:
+    return Reject(
+        code=code,
+        reason=reason,
+        stage="read",
+        source=span.source,
+        span=span.ordinal,
+        offset=span.offset if offset is None else offset,
+    )
+
+
+def _unopened(span: Span, exc: UnreadableError) -> Iterable[Found]:
+    """Return the reject of a file, and the header of the feed that it was posted as."""
+    if span.feed is not None:
+        yield FeedHeader(
+            source=span.source,
+            datasource=span.feed.datasource or None,
+            feedtype=span.feed.feedtype or None,
+            memberships=span.format == "gsa-groups",
+        )
+    yield _rejected(span, exc.code, exc.reason)
+
+
+def _reason(exc: EncodingError, span: Span) -> str:
+    return str(exc).removeprefix(f"{span.source}:1: ")
 
 
 def _parts(span: Span) -> Iterable[Span]:

@@ -55,10 +55,11 @@ class Spool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """Ordinals of full feeds that a look at their files shows to be without an end, or a record."""
+    """Ordinals of full feeds without an end, without a record, and of those that cannot be read."""
 
     torn: frozenset[int] = frozenset()
     empty: frozenset[int] = frozenset()
+    unreadable: frozenset[int] = frozenset()
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,8 +115,9 @@ def superseded(
 def select(deliveries: Iterable[Delivery], spool: Spool, looked: Looked = _UNLOOKED) -> Selection:
     """Return what is to be read of a spool.
 
-    A torn full feed is left out, and supersedes nothing. One without a record always supersedes
-    what came before it: not every target has a chunk that says that this is gone.
+    A torn full feed is left out, and supersedes nothing. Nor does one that cannot be read. One
+    without a record always supersedes what came before it: not every target has a chunk that says
+    that this is gone.
 
     Raises ConfigError for names that nothing was delivered under, and for several profiles that
     nobody has named: their records are of different indexes, and nothing in them says so.
@@ -128,7 +130,8 @@ def select(deliveries: Iterable[Delivery], spool: Spool, looked: Looked = _UNLOO
     torn = [one for one in named if one.ordinal in looked.torn]
     named = [one for one in named if one.ordinal not in looked.torn]
     is_latest = spool.history is History.LATEST
-    gone = superseded(named, only=None if is_latest else looked.empty)
+    counted = frozenset(one.ordinal for one in named) if is_latest else looked.empty
+    gone = superseded(named, only=counted - looked.unreadable)
     standing = [one for one in named if one.ordinal not in gone]
     fallen = [one for one in named if one.ordinal in gone and one.path is not None]
     return Selection(
@@ -164,7 +167,7 @@ def spans_of(selection: Selection, *, source: str, root: str, first: int = 0) ->
     However small they are, they stay apart: an appliance takes feeds in their order, but of the
     order that it takes the records of one feed in, the guide says nothing.
 
-    Raises SourceError where the file of one is not as it was delivered.
+    Raises SourceError where the file of one has not the size that was delivered.
     """
     for ordinal, delivery in enumerate(selection.deliveries, start=first):
         path = Path(root, delivery.path or "")
@@ -331,8 +334,8 @@ _UNCLEANED = {
 def _require_file(path: Path, delivery: Delivery, name: str) -> None:
     try:
         size = path.stat().st_size
-    except OSError as exc:
-        raise _not_delivered(f"{name}: {path}: {exc.strerror}", delivery) from exc
+    except OSError:  # its reader rejects it
+        return
     if size != delivery.bytes:
         raise _not_delivered(f"{name}: {path}: {size:,} bytes", delivery)
 

@@ -21,8 +21,8 @@ _KEPT_BYTES = 64
 
 
 def look(deliveries: Iterable[Delivery], root: Path) -> Looked:
-    """Look at the file of each full feed, at both of its ends; one that is not there is neither."""
-    torn, empty = set(), set()
+    """Look at the file of each full feed, at both of its ends."""
+    torn, empty, unreadable = set(), set(), set()
     for delivery in deliveries:
         if delivery.path is None or not is_whole(delivery):
             continue
@@ -32,9 +32,9 @@ def look(deliveries: Iterable[Delivery], root: Path) -> Looked:
                     torn.add(delivery.ordinal)
                 elif not _has_record(stream):
                     empty.add(delivery.ordinal)
-        except OSError:  # whoever reads it tells of it
-            continue
-    return Looked(torn=frozenset(torn), empty=frozenset(empty))
+        except OSError:  # its reader rejects it
+            unreadable.add(delivery.ordinal)
+    return Looked(torn=frozenset(torn), empty=frozenset(empty), unreadable=frozenset(unreadable))
 
 
 def _has_end(stream: IO[bytes]) -> bool:
