@@ -218,6 +218,7 @@ def init(connection: str, **words: str | None) -> int:
 @feedferry.command(short_help="Say what is in files of records.")
 @click.argument("inputs", nargs=-1, metavar="INPUT...")
 @click.option("--from", "from_format", metavar="FORMAT", help="Format to read; else it is sniffed.")
+@click.option("--encoding", metavar="NAME", help="Encoding of XML feeds, whatever they declare.")
 @click.option("--head", metavar="N", help="Print the first N records in native form, count none.")
 @click.option("--format", "report_format", metavar="text|json", help="Census.  [default: text]")
 @click.option("--strict", is_flag=True, help="Read command streams as the deployed parser does.")

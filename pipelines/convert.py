@@ -81,7 +81,12 @@ def run(options: ConvertOptions, *, deliver: Callable[[Path], Pushed] | None = N
     known_urls = _known_urls(options.known_urls)
     _require_room(output, options)
     runner = runner_of(options)
-    spans = list_spans(options.inputs, from_format=options.from_format, spool=output / WORK / SPOOL)
+    spans = list_spans(
+        options.inputs,
+        from_format=options.from_format,
+        spool=output / WORK / SPOOL,
+        encoding=options.encoding or "",
+    )
     sources = load_sources(spans, options)
     _prepare(output, fresh=options.fresh)
     work = output / WORK / _fingerprint(options, known_urls, spans, sources)

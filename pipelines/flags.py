@@ -79,6 +79,7 @@ OUTPUT = _WRITE("-o", "--output", metavar="DIR", help="Folder of the run: chunks
 READING = (
     click.argument("inputs", nargs=-1, metavar="INPUT..."),
     _READ("--from", "from_format", metavar="FORMAT", help="Format to read; else it is sniffed."),
+    _READ("--encoding", metavar="NAME", help="Encoding of XML feeds, whatever they declare."),
     _READ("--base-url", metavar="URL", help="Of files: their paths go behind it; of doc ids."),
     _READ("--url-template", metavar="URL", help="With {path} of files, {id} of doc ids in it."),
     _READ("--mapping", metavar="FILE", help="YAML that says how rows of a database are read."),

@@ -38,7 +38,7 @@ from transforms.sinks.push.model import ERASING, Kind, Meaning
 from transforms.sinks.push.outcome import ACCEPTED, REFUSED, Fate, Pushed, count_of
 from transforms.sinks.push.push import Places, Pusher
 from transforms.sinks.push.settings import PushSettings
-from transforms.sources.files import cut_file
+from transforms.sources.files import cut_file, sniff_format
 from transforms.sources.reading import Reading
 from transforms.sources.spool import Selection, is_whole, spans_of
 
@@ -158,7 +158,7 @@ class Forwarder:
         settings = settings_of(options, (), work, {})
         spans = self._spans(delivery, work)
         account = _account(spans, settings, span_bytes=self._options.span_bytes)
-        self._check(account, delivery)
+        self._check(account, delivery, spans[-1])
         publish(account, settings, output=output, spans=spans)
         self._tell_account(account, delivery, output)
         return output
@@ -211,14 +211,14 @@ class Forwarder:
             options = replace(options, datasource=_as_datasource(delivery.profile))
         return options
 
-    def _check(self, account: Account, delivery: Delivery) -> None:
+    def _check(self, account: Account, delivery: Delivery, span: Span) -> None:
         check_account(account)
         if account.reject_codes.get(UNREADABLE):
             raise SourceError(
                 f"{name(delivery)}: {delivery.path} cannot be read; it is tried again"
             )
         if account.reject_codes.get(UNKNOWN_ENCODING):
-            raise SetAside("an encoding that does not exist; expected the name of one")
+            raise SetAside(_unknown_encoding(span))
         if is_whole(delivery) and account.reject_codes.get(TORN):
             raise SetAside(
                 "a full feed without its end; expected all of it, as it deletes what it leaves out"
@@ -309,6 +309,15 @@ def _is_unreadable(span: Span, settings: Settings) -> bool:
         except FormatError:
             return True
     return False
+
+
+def _unknown_encoding(span: Span) -> str:
+    """Return what is wrong with the encoding that a delivery declares."""
+    try:
+        sniff_format(span)
+    except FormatError as exc:
+        return str(exc)
+    return f"{span.source}: an unknown encoding; expected the name of one"
 
 
 def _account_of(root: Path) -> Account:

@@ -38,8 +38,12 @@ STDIN = "-"
 _GLOB_CHARS = frozenset("*?[")
 
 
-def list_spans(inputs: tuple[str, ...], *, from_format: str | None, spool: Path) -> list[Span]:
+def list_spans(
+    inputs: tuple[str, ...], *, from_format: str | None, spool: Path, encoding: str = ""
+) -> list[Span]:
     """Return a whole span for each file, tree or spool; standard input is first copied to `spool`.
+
+    XML is read in the `encoding`, if it is given, whatever it declares.
 
     Raises ConfigError where an argument names nothing, or a file whose format is neither given nor
     found; SourceError where it cannot be listed. A file that cannot be read is a span that is
@@ -51,7 +55,8 @@ def list_spans(inputs: tuple[str, ...], *, from_format: str | None, spool: Path)
     faults: list[FeedferryError] = []
     for name in inputs:
         if from_format == SPOOL or (from_format is None and is_spool(name)):
-            spans.append(spool_span(name, ordinal=len(spans)))
+            span = spool_span(name, ordinal=len(spans))
+            spans.append(msgspec.structs.replace(span, encoding=encoding))
             continue
         if from_format is None and is_tree(name):
             spans.append(root_span(name, ordinal=len(spans)))
@@ -60,7 +65,7 @@ def list_spans(inputs: tuple[str, ...], *, from_format: str | None, spool: Path)
             try:
                 check_name(source)
                 path = _path(source, spool)
-                span = Span(source=source, path=path, source_ordinal=len(spans))
+                span = Span(source=source, path=path, source_ordinal=len(spans), encoding=encoding)
                 spans.append(_in_format(span, from_format))
             except (FileNameError, UnreadableError, EncodingError) as exc:
                 faults.append(exc)

@@ -51,6 +51,7 @@ class InspectOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     inputs: tuple[str, ...]
     from_format: str | None = None
+    encoding: str = ""
     reading: ReadOptions = ReadOptions()
     head: int | None = None
     report_format: ReportFormat = ReportFormat.TEXT
@@ -71,6 +72,7 @@ def parse(words: Mapping[str, object]) -> InspectOptions:
     return InspectOptions(
         inputs=told.inputs,
         from_format=told.from_format,
+        encoding=told.encoding or "",
         reading=_reading(told),
         head=parse_head(words.get("head")),
         report_format=told.report_format,
@@ -89,7 +91,10 @@ def run(options: InspectOptions) -> int:
     """Print what is in the inputs; return the exit code, 1 if there is something to mend."""
     with tempfile.TemporaryDirectory() as folder:
         spans = list_spans(
-            options.inputs, from_format=options.from_format, spool=Path(folder, "stdin")
+            options.inputs,
+            from_format=options.from_format,
+            spool=Path(folder, "stdin"),
+            encoding=options.encoding,
         )
         with closing(_read(spans, options.reading)) as found:
             if options.head is not None:

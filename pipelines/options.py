@@ -19,6 +19,7 @@ from pipelines.words import (
     parse_charset,
     parse_chunk_bytes,
     parse_delimiter,
+    parse_encoding,
     parse_fields,
     parse_mappings,
     parse_mimetype,
@@ -64,6 +65,7 @@ TREE_FLAGS = {
 }
 """Options that only a tree of files has, each with its flag."""
 
+_XML = ("gsa-feed", "gsa-groups", "thunderstone")
 _SPOOL_FLAGS = {"history": "--history", "only": "--only"}
 _TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
 
@@ -101,6 +103,7 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     to_format: str
     from_format: str | None = None
+    encoding: str | None = None
     datasource: str | None = None
     feedtype: str | None = None
     dialect: str = DIALECTS[0]
@@ -192,6 +195,7 @@ def _check_losses(options: ConvertOptions) -> None:
 _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "to_format": ("--to", choice(*(format_.name for format_ in FORMATS if format_.writes))),
     "from_format": ("--from", choice(*(format_.name for format_ in FORMATS if format_.reads))),
+    "encoding": ("--encoding", parse_encoding),
     "feedtype": ("--feedtype", choice(*FEEDTYPES)),
     "dialect": ("--dialect", choice(*DIALECTS)),
     "max_chunk_bytes": ("--max-chunk-bytes", parse_chunk_bytes),
@@ -259,6 +263,11 @@ def _check_streams(options: ConvertOptions) -> None:
 
 
 def _check_sources(options: ConvertOptions) -> None:
+    if options.encoding is not None and options.from_format not in (None, SPOOL, *_XML):
+        raise ConfigError(
+            f"--encoding: not for --from {options.from_format}; expected a format in XML:"
+            f" {', '.join(_XML)}"
+        )
     if options.mapping is not None and options.from_format != DATABASE:
         raise ConfigError(f"--mapping: not for this source; expected --from {DATABASE} beside it")
     if options.from_format not in (None, FILES):

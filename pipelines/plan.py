@@ -59,7 +59,10 @@ def run(options: ConvertOptions) -> int:
     """Print the plan of a run; raise FeedferryError where that run would not begin."""
     with tempfile.TemporaryDirectory(prefix="feedferry-plan-") as folder:
         spans = list_spans(
-            options.inputs, from_format=options.from_format, spool=Path(folder) / "stdin"
+            options.inputs,
+            from_format=options.from_format,
+            spool=Path(folder) / "stdin",
+            encoding=options.encoding or "",
         )
         _check(spans)
         settings = settings_of(options, (), Path(folder), load_sources(spans, options))

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from pipelines.options import ConvertOptions
 from pipelines.trees import check_name
 from schemas.delivery import JOURNAL, Delivery, Door
@@ -75,7 +77,7 @@ def cut_spool(span: Span, spool: Spool, path: Path) -> Iterator[Span]:
     """Yield a span for each feed that is read, and before them one that tells of the others.
 
     What is selected is written to `path`, or taken from there. Raises SourceError where a feed is
-    not as it was delivered.
+    not as it was delivered. One that is gone is rejected by its reader.
     """
     if not path.exists():
         write_selection(_selected(spool), path)
@@ -88,7 +90,11 @@ def cut_spool(span: Span, spool: Spool, path: Path) -> Iterator[Span]:
             format=SELECTION,
         )
     first = span.source_ordinal + 1
-    yield from spans_of(selection, source=span.source, root=spool.root, first=first)
+    parts = spans_of(
+        selection, source=span.source, root=spool.root, first=first, rejects_missing=True
+    )
+    for part in parts:
+        yield replace(part, encoding=span.encoding)
 
 
 def _selected(spool: Spool) -> Selection:

@@ -13,6 +13,7 @@ from schemas.record import Crawl, Record
 from schemas.spelling import did_you_mean
 from schemas.units import BYTES
 from transforms.formats._command_text import check_delimiter
+from transforms.formats._encoding import is_encoding
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sinks.push.window import zone_of
 
@@ -103,6 +104,16 @@ def parse_charset(text: str) -> str:
         codecs.lookup(text)
     except LookupError as exc:
         raise ConfigError(f"{text!r}; expected a charset such as windows-1252") from exc
+    return text
+
+
+def parse_encoding(text: str) -> str:
+    """Return the name of an encoding that XML can be read in, whatever it declares."""
+    if not is_encoding(text):
+        raise ConfigError(
+            f"{text!r}; expected an encoding such as utf-8 or windows-1252; documents in UTF-16"
+            " need no flag"
+        )
     return text
 
 

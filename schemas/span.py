@@ -16,7 +16,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     `format` is the name of that format, `source_ordinal` the place of the source in the input.
     `source` is its name for its user, `path` where it is opened, if that is not the same. A span
     of several small files has them as `members`, and no bytes of its own. `feed` is what the feed
-    was posted as, which goes before what it says of itself.
+    was posted as, which goes before what it says of itself; so does an `encoding`, for XML.
     """
 
     source: str = ""
@@ -30,6 +30,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     context: bytes = b""
     members: tuple["Span", ...] = ()
     feed: Feed | None = None
+    encoding: str = ""
 
     @property
     def name(self) -> str:

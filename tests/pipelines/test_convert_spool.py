@@ -297,17 +297,11 @@ def test_all_goes_into_one_archive(spool: HandSpool) -> None:
 # What cannot be read
 
 
-def test_a_missing_file_ends_with_4(spool: HandSpool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_rejected(spool: HandSpool) -> None:
     os.unlink(spool.feed(gsa_feed(document(1))))
 
-    code = convert("spool", "-o", "out", "--to", "native")
-
-    path = Path("spool/feeds/000001.xml").absolute()
-    assert (code, capsys.readouterr().err) == (
-        4,
-        f"feedferry: spool#1: {path}: No such file or directory; expected the 262 bytes that were"
-        " delivered; copy the file again, or take its line out of deliveries.jsonl\n",
-    )
+    assert convert("spool", "-o", "out", "--to", "native") == 1
+    assert report("out")["account"]["reject_codes"] == {"unreadable": 1}
 
 
 def test_a_missing_file_that_is_superseded_is_not_missed(spool: HandSpool) -> None:
@@ -408,12 +402,13 @@ def test_a_line_that_is_being_written_is_of_the_next_run(interleaved: HandSpool)
 
 
 def stopped(spool: HandSpool) -> str:
-    """A run that stopped, as a feed was not there; return the words of that run."""
+    """A run that stopped, as a feed was too short; return the words of that run."""
     spool.feed(gsa_feed(document(1)))
     path = Path(spool.feed(gsa_feed(document(2))))
-    path.rename("away.xml")
-    convert("spool", "-o", "out", "--to", "native", "-q")
-    Path("away.xml").rename(path)
+    text = path.read_bytes()
+    path.write_bytes(text[:-1])
+    assert convert("spool", "-o", "out", "--to", "native", "-q") == 4
+    path.write_bytes(text)
     return "spool"
 
 

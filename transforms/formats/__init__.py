@@ -52,7 +52,7 @@ __all__ = [
 
 READERS: dict[str, Reader] = {
     "gsa-feed": gsa_feed.read_feed,
-    "thunderstone": thunderstone.read,
+    "thunderstone": thunderstone.read_feed,
     "lister-stream": lister_stream.read,
     "retriever-stream": retriever_stream.read,
     "authorizer-stream": authorizer_stream.read,
@@ -116,9 +116,10 @@ _CSV_HEADER = re.compile(rb'(?:\xef\xbb\xbf)?"?group"?,"?member"?,"?scope"?[,\r\
 _ROOT = re.compile(rf"<(?:\w+:)?({'|'.join(_ROOTS)})(?=[\s/>])")
 
 
-def sniff(head: bytes, *, source: str = "") -> str | None:
+def sniff(head: bytes, *, source: str = "", encoding: str = "") -> str | None:
     """Return the name of the format of a stream that begins with `head`, None if none fits.
 
+    An XML document is read in `encoding` if it is given, whatever it declares.
     Raise EncodingError, which names the source, for a document in an unknown encoding.
     """
     if head.startswith(avro.MAGIC):
@@ -130,6 +131,6 @@ def sniff(head: bytes, *, source: str = "") -> str | None:
         return stream
     if _CSV_HEADER.match(head):
         return "groups-csv"
-    codec, mark = detect(head, source=source)
+    codec, mark = detect(head, source=source, encoding=encoding)
     root = _ROOT.search(head[mark:].decode(codec, "replace"))
     return _ROOTS[root[1]] if root else None

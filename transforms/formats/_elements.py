@@ -16,6 +16,7 @@ from lxml import etree
 from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.membership import Membership
+from schemas.notice import Notice
 from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
@@ -199,6 +200,20 @@ class Units(Generic[One]):
                 del unit
                 yield from self.flush()
         yield from self.flush()
+
+    def notices(self) -> Iterator[Notice]:
+        """Yield a notice if the encoding of the document is doubtful, after all was read."""
+        if self._scanner.doubt is None:
+            return
+        codec, offset = self._scanner.doubt
+        yield Notice(
+            code="encoding-doubtful",
+            detail=f"text that is valid UTF-8, in a document that declares {codec}; read as"
+            " declared: --encoding utf-8 reads it as UTF-8",
+            source=self._span.source,
+            span=self._span.ordinal,
+            offset=offset,
+        )
 
     def note(self, context: Context) -> None:
         """Note that the document with this context has a record."""

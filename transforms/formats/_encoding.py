@@ -25,6 +25,14 @@ _MARKS = (
 _NO_ENCODINGS = frozenset({"idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape"})
 """Codecs that Python has beside encodings of characters; those of bytes fail by themselves."""
 
+_LATIN = frozenset({"iso8859-1", "iso8859-15", "cp1252"})
+_UTF8 = re.compile(
+    rb"(?<![\x80-\xff])"
+    rb"(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})+"
+    rb"(?![\x80-\xff])"
+)
+"""Characters of UTF-8 between ASCII; text that is meant to be Latin hardly ever looks like that."""
+
 _KEEP = "feedferry-keep-bytes"
 _KEPT = re.compile("([\udc00-\udcff])")
 _SHAPES = (
@@ -35,20 +43,37 @@ _SHAPES = (
 )
 
 
-def detect(head: bytes, *, source: str) -> tuple[str, int]:
+def detect(head: bytes, *, source: str, encoding: str = "") -> tuple[str, int]:
     """Return the codec of a document that begins with `head`, and the length of its mark.
+
+    An `encoding` that is given goes before what the document declares.
 
     Raises EncodingError where the declaration names an encoding that does not exist. A declared
     UTF-16 without a mark or its shape is UTF-8 that was converted and kept its declaration.
     """
+    given = _known(encoding, source) if encoding else None
     for mark, codec in _MARKS:
-        if head.startswith(mark):
+        if head.startswith(mark) and given in (None, codec):
             return codec, len(mark)
+    if given is not None:
+        return given, 0
     for shape, codec in _SHAPES:
         if head.startswith(shape):
             return codec, 0
     declared = _DECLARED.match(head.lstrip())
     return (_known(declared[1].decode(), source) if declared else "utf-8"), 0
+
+
+def is_encoding(name: str) -> bool:
+    """Whether a document can be read in this encoding, whatever it declares.
+
+    UTF-16 and UTF-32 are not among them: documents in these are recognised by their bytes.
+    """
+    try:
+        codec = _known(name, "")
+    except EncodingError:
+        return False
+    return codec != "utf-8" or codecs.lookup(name).name in ("utf-8", "utf-8-sig", "ascii")
 
 
 def _known(name: str, source: str) -> str:
@@ -65,9 +90,17 @@ def _known(name: str, source: str) -> str:
 
 
 class Transcoded:
-    """A stream in another encoding, read as UTF-8; `original` undoes it for a stretch."""
+    """A stream in another encoding, read as UTF-8; `original` undoes it for a stretch.
+
+    `doubt` is the place of the first text in a Latin encoding that is valid UTF-8, in bytes from
+    the beginning of the stream.
+    """
 
     def __init__(self, stream: IO[bytes], codec: str, head: bytes) -> None:
+        self.codec = codec
+        self.doubt: int | None = None
+        self._is_latin = codec in _LATIN
+        self._passed = 0
         self._stream = stream
         self._codec = codec
         self._head = head
@@ -78,9 +111,17 @@ class Transcoded:
         """Return UTF-8 of about `size` bytes of the stream; empty at its end."""
         while raw := self._head or self._stream.read(size):
             self._head = b""
+            if self._is_latin and self.doubt is None:
+                self._look(raw)
             if text := self._decoder.decode(raw):
                 return text.encode("utf-8", "surrogatepass")
         return self._decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
+
+    def _look(self, raw: bytes) -> None:
+        found = _UTF8.search(raw)
+        if found is not None:
+            self.doubt = self._passed + found.start()
+        self._passed += len(raw)
 
     def original(self, utf8: bytes) -> bytes:
         """Return the bytes of the stream that a whole number of characters came from."""

@@ -40,9 +40,17 @@ class Window:
         """Whether offsets can be sought: the stream is read as it is."""
         return self._transcoded is None
 
+    @property
+    def doubt(self) -> tuple[str, int] | None:
+        """The declared codec and the place of the first text that looks like UTF-8 instead."""
+        transcoded = self._transcoded
+        if transcoded is None or transcoded.doubt is None or self._span.encoding:
+            return None
+        return transcoded.codec, transcoded.doubt
+
     def _begin(self, stream: IO[bytes]) -> None:
         head = _read_head(stream) if self._span.offset == 0 else b""
-        codec, mark = detect(head, source=self._span.source)
+        codec, mark = detect(head, source=self._span.source, encoding=self._span.encoding)
         self._transcoded = Transcoded(stream, codec, head[mark:]) if codec != "utf-8" else None
         self._read = self._transcoded.read if self._transcoded else stream.read
         self._data = b"" if self._transcoded else head[mark:]

@@ -29,7 +29,6 @@ import pybase64
 from schemas.acl import Acl, Principal
 from schemas.content import CHECKED, decode
 from schemas.errors import RecordError
-from schemas.feed import FeedHeader
 from schemas.record import Action, Content, Crawl, Encoding, Extra, Meta, Record
 from schemas.reject import Reject
 from schemas.span import Span
@@ -38,7 +37,7 @@ from transforms.formats._dates import rfc1123
 from transforms.formats._elements import Grammar, Units, begin_units, cut_units
 from transforms.formats._gsa_record import Builder
 from transforms.formats._legacy_acl import metadata_of
-from transforms.formats._options import DIALECT_5_0, ReadOptions, WriteOptions, write_all
+from transforms.formats._options import DIALECT_5_0, Found, ReadOptions, WriteOptions, write_all
 from transforms.formats._vocabulary import Vocabulary
 from transforms.formats._xml import (
     attributes,
@@ -76,12 +75,13 @@ def read(
 
 def read_feed(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Record | Reject | FeedHeader]:
-    """Yield what `read` does, then the FeedHeader of each feed of which no record was read."""
+) -> Iterator[Found]:
+    """Yield what `read` does, the FeedHeader of each feed without records, and notices."""
     builder = Builder(span, options)
     units = _begin(stream, builder, span, options)
     yield from units.results()
     yield from map(builder.header, units.without_records())
+    yield from units.notices()
 
 
 def _begin(stream: IO[bytes], builder: Builder, span: Span, options: ReadOptions) -> Units[Record]:

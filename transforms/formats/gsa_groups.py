@@ -63,10 +63,11 @@ def read(
 def read_feed(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[Found]:
-    """Yield what `read` does, then the FeedHeader of each feed of which none was read."""
+    """Yield what `read` does, the FeedHeader of each feed without memberships, and notices."""
     units = _begin(stream, span, options)
     yield from map(name_reject, units.results())
     yield from (header_of(span) for _ in units.without_records())
+    yield from units.notices()
 
 
 def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> Units[Membership]:

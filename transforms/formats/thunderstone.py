@@ -35,8 +35,8 @@ from schemas.record import Action, Arrival, Field, History, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats._dates import local_date
-from transforms.formats._elements import Grammar, Parsed, cut_units, read_units
-from transforms.formats._options import Encoder, ReadOptions, WriteOptions, write_all
+from transforms.formats._elements import Grammar, Parsed, Units, begin_units, cut_units
+from transforms.formats._options import Encoder, Found, ReadOptions, WriteOptions, write_all
 from transforms.formats._thunderstone_extra import extra_markup, parse_only, start_item
 from transforms.formats._thunderstone_item import ACTIONS, FIELD_NAME, parse_item
 from transforms.formats._thunderstone_nested import ERRORS, REFS, nested_element
@@ -76,7 +76,19 @@ def read(
     stream: IO[bytes], *, span: Span = _WHOLE, options: ReadOptions = _AS_IS
 ) -> Iterator[Record | Reject]:
     """Yield a record for each Item, and a Reject for what is none, in stream order."""
+    return _begin(stream, span, options).results()
 
+
+def read_feed(
+    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
+) -> Iterator[Found]:
+    """Yield what `read` does, and notices."""
+    units = _begin(stream, span, options)
+    yield from units.results()
+    yield from units.notices()
+
+
+def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> Units[Record]:
     def build(parsed: Parsed) -> Record:
         unit = parsed.unit
         provenance = Provenance(
@@ -86,9 +98,8 @@ def read(
             parsed.element, options=options, provenance=provenance, content=parsed.payload
         )
 
-    return read_units(
-        stream, Grammar(_VOCABULARY, _PAYLOAD, "RawData", build), span=span, options=options
-    )
+    grammar = Grammar(_VOCABULARY, _PAYLOAD, "RawData", build)
+    return begin_units(stream, grammar, span=span, options=options)
 
 
 def cut(

@@ -168,7 +168,7 @@ def sniff_format(span: Span) -> str:
         while len(head) < SNIFFED_BYTES and (block := stream.read(SNIFFED_BYTES - len(head))):
             head += block
         fault = stream.fault
-    found = sniff(head, source=span.source)
+    found = sniff(head, source=span.source, encoding=span.encoding)
     if found is None and fault is not None:
         raise UnreadableError(span.source, fault.code, fault.reason)
     if found is None:
@@ -184,11 +184,12 @@ def cut_file(
 ) -> Iterator[Span]:
     """Yield the spans of a file; one that is compressed, or not longer than that, stays whole.
 
-    So do several that are read as one, a part of a file, and what is no file of records.
+    So do several that are read as one, a part of a file, and what is no file of records. Nor is a
+    file cut whose encoding is given: what its cutter finds goes by what it declares.
     """
     path = whole.path or whole.source
     is_part = whole.offset or whole.length is not None or whole.members
-    is_part = is_part or whole.format not in CUTTERS
+    is_part = is_part or whole.format not in CUTTERS or bool(whole.encoding)
     if is_part or is_compressed(path) or _is_small(path, span_bytes):
         yield whole
         return

@@ -185,4 +185,6 @@ def _parts(span: Span) -> Iterable[Span]:
         return span.members or (span,)
     deliveries = read_deliveries(Path(span.path))
     spool = Spool(source=span.source, root=span.path, history=History.ALL)
-    return spans_of(select(deliveries, spool), source=span.source, root=span.path)
+    selection = select(deliveries, spool)
+    parts = spans_of(selection, source=span.source, root=span.path, rejects_missing=True)
+    return (msgspec.structs.replace(part, encoding=span.encoding) for part in parts)

@@ -161,18 +161,22 @@ def tell(selection: Selection) -> Iterator[Notice]:
         yield from repeat(noted.first, noted.count)
 
 
-def spans_of(selection: Selection, *, source: str, root: str, first: int = 0) -> Iterator[Span]:
+def spans_of(
+    selection: Selection, *, source: str, root: str, first: int = 0, rejects_missing: bool = False
+) -> Iterator[Span]:
     """Yield a whole span for each delivery, the sources numbered from `first`.
 
     However small they are, they stay apart: an appliance takes feeds in their order, but of the
     order that it takes the records of one feed in, the guide says nothing.
 
-    Raises SourceError where the file of one has not the size that was delivered.
+    Raises SourceError where the file of one is not as it was delivered. With `rejects_missing`, the
+    reader of a file that is gone rejects it instead.
     """
     for ordinal, delivery in enumerate(selection.deliveries, start=first):
         path = Path(root, delivery.path or "")
         name = f"{source}#{delivery.ordinal}"
-        _require_file(path, delivery, name)
+        if path.exists() or not rejects_missing:
+            _require_file(path, delivery, name)
         yield Span(
             source=name,
             path=str(path),
@@ -334,8 +338,8 @@ _UNCLEANED = {
 def _require_file(path: Path, delivery: Delivery, name: str) -> None:
     try:
         size = path.stat().st_size
-    except OSError:  # its reader rejects it
-        return
+    except OSError as exc:
+        raise _not_delivered(f"{name}: {path}: {exc.strerror}", delivery) from exc
     if size != delivery.bytes:
         raise _not_delivered(f"{name}: {path}: {size:,} bytes", delivery)
 
