@@ -293,7 +293,10 @@ def test_a_full_feed_without_a_rejected_file_is_stopped(
     put(tree / "bad.pdf.meta.json", b"[1]")
     code = convert("pdfs", *BASE, "-o", "out", "--feedtype", "full")
     assert code == 3
-    assert "a full feed without 1 documents" in capsys.readouterr().err
+    assert (
+        "without 1 documents or parts that could not be read, were rejected"
+        in capsys.readouterr().err
+    )
 
 
 def test_contents_are_compressed_on_request(tree: Path) -> None:

@@ -237,11 +237,19 @@ def test_as_many_rejects_as_allowed_do_not_stop_the_span(work: Path) -> None:
     assert account.stopped is None
 
 
-def test_a_source_that_is_missing_stops_the_span(work: Path) -> None:
+def test_a_source_that_is_missing_is_rejected(work: Path) -> None:
     account = convert(Span(source="nowhere.xml", format="gsa-feed"), settings(work))
 
-    reason = "nowhere.xml: No such file or directory; expected a file that can be read"
-    assert account == Account(spans=1, stopped=reason, exit_code=4)
+    assert account == Account(
+        read={"UNKNOWN": 1},
+        rejected={"UNKNOWN": 1},
+        reject_codes={"unreadable": 1},
+        rejects_of={"nowhere.xml": 1},
+        holes_of={"nowhere.xml": 1},
+        spans=1,
+    )
+    (reject,) = rejects_of(work)
+    assert reject["reason"] == "No such file or directory; expected a file that can be read"
 
 
 def test_a_source_of_another_format_stops_the_span(work: Path) -> None:
@@ -277,7 +285,7 @@ def test_a_span_whose_account_stands_is_not_read_again(work: Path) -> None:
 
 
 def test_a_span_that_was_stopped_is_read_again(work: Path) -> None:
-    span = Span(source=str(work.parent / "source"), format="gsa-feed")
+    span = span_of(work, b"%PDF-1.4")
     convert(span, settings(work))
     put(work.parent / "source", MIXED)
 

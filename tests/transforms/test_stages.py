@@ -118,6 +118,7 @@ def test_a_span_becomes_its_account(
         written={"ADD": 2},
         rejected={"UNKNOWN": 1},
         reject_codes={"malformed": 1},
+        rejects_of={span.source: 1},
         spans=1,
         bytes_read=len(text),
     )
@@ -139,10 +140,10 @@ def test_a_chunk_stands_when_its_account_is_there(
 
 
 def test_a_span_that_is_stopped_does_not_end_the_pipeline(
-    pipeline: beam.Pipeline, settings: Settings
+    pipeline: beam.Pipeline, tmp_path: Path, settings: Settings
 ) -> None:
-    span = Span(source="nowhere.xml", format="gsa-feed")
-    reason = "nowhere.xml: No such file or directory; expected a file that can be read"
+    span = Span(source=put(tmp_path / "a", b"hello"), format="gsa-feed")
+    reason = f"{span.source}:1: no element at all; expected <gsafeed>"
 
     with pipeline:
         accounts = pipeline | beam.Create(encoded(span)) | Convert(settings)
