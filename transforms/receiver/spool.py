@@ -13,7 +13,6 @@ feed without a line in the journal was never acknowledged, and its name is given
 """
 
 import errno
-import fcntl
 import itertools
 import os
 import threading
@@ -26,8 +25,9 @@ from typing import IO, Self, cast
 import msgspec
 
 from schemas.delivery import JOURNAL, Delivery
-from schemas.errors import BusyError, FatalError
+from schemas.errors import FatalError
 from transforms.sinks.durable import Lines, sync_folder, write_at
+from transforms.sinks.lock import Lock
 
 FEEDS_IN_A_FOLDER = 1000
 CHECK_BYTES = 16 << 20
@@ -74,7 +74,7 @@ class Spool:
             self._lines = Lines(folder / JOURNAL, size=self._journal.size)
             sync_folder(folder)
         except BaseException:
-            os.close(self._lock)
+            self._lock.close()
             raise
         self._disk = ThreadPoolExecutor(thread_name_prefix="write-back")
 
@@ -85,7 +85,7 @@ class Spool:
         with self._order:
             self._disk.shutdown()
             self._lines.close()
-            os.close(self._lock)
+            self._lock.close()
 
     @property
     def ordinal(self) -> int:
@@ -211,18 +211,12 @@ class Intake:
             self._write_back.result()
 
 
-def _lock(folder: Path) -> int:
+def _lock(folder: Path) -> Lock:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        return Lock(folder / "lock", where=str(folder), by="receiver")
     except OSError as exc:
         raise FatalError(f"{folder}: {exc.strerror}; expected a folder to write in") from exc
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as exc:
-        os.close(lock)
-        raise BusyError(f"{folder}: another receiver writes there; expected to be alone") from exc
-    return lock
 
 
 def _read_journal(path: Path) -> _Journal:

@@ -194,7 +194,7 @@ def test_a_disk_without_room_is_told_to_who_pushes(tmp_path: Path) -> None:
 
 
 def test_one_receiver_has_a_spool(tmp_path: Path) -> None:
-    with receiving(tmp_path), pytest.raises(BusyError, match="another receiver writes there"):
+    with receiving(tmp_path), pytest.raises(BusyError, match="in use by another receiver"):
         Receiver(ServeSettings(spool=str(tmp_path), port=0)).__enter__()
 
 

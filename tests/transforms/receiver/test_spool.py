@@ -1,5 +1,6 @@
 import errno
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -106,7 +107,10 @@ def test_a_spool_knows_how_much_it_holds(tmp_path: Path) -> None:
 def test_a_second_receiver_must_wait(tmp_path: Path) -> None:
     with Spool(tmp_path), pytest.raises(BusyError) as caught:
         Spool(tmp_path)
-    assert str(caught.value) == f"{tmp_path}: another receiver writes there; expected to be alone"
+    assert str(caught.value) == (
+        f"{tmp_path}: in use by another receiver, process {os.getpid()} on {socket.gethostname()}; "
+        "start again when that has ended"
+    )
 
 
 def test_a_spool_that_was_closed_is_free(tmp_path: Path) -> None:

@@ -5,29 +5,27 @@ that it was sent again. The first line of a file names both; the last, where all
 so. A line that was torn by a crash was never acted on, so it is cut off.
 """
 
-import fcntl
 import os
 import re
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import msgspec
 
 from schemas.account import Chunk
-from schemas.errors import BusyError, ConfigError, FatalError
+from schemas.errors import ConfigError, FatalError
 from schemas.receipt import Receipt, Settled
 from transforms.sinks.durable import Lines, sync_folder
 from transforms.sinks.files import PARTIAL
+from transforms.sinks.lock import Lock
 
 LOCK = "lock"
 VERSION = 1
 _NAME = re.compile(r"receipts-([0-9]{3,})\.jsonl", re.ASCII)
 _FINISHED = b'{"finished":'
-_HOLDER_BYTES = 4096
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,13 +40,6 @@ class _Last(msgspec.Struct, frozen=True):
     """The line behind which nothing is left to be settled, with the time in RFC 3339."""
 
     finished: str
-
-
-class _Holder(msgspec.Struct, frozen=True):
-    """Who has the lock."""
-
-    pid: int
-    host: str
 
 
 class _Journal(NamedTuple):
@@ -90,7 +81,8 @@ class Receipts:
         """
         with ExitStack() as opened, _explained(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
-            opened.enter_context(_locked(self._folder))
+            where = str(self._folder)
+            opened.enter_context(Lock(self._folder / LOCK, where=where, by="push"))
             self._open(opened)
             self._opened = opened.pop_all()
         return self
@@ -244,31 +236,6 @@ def _line(line: msgspec.Struct) -> bytes:
 
 def _shown(head: Head | None) -> str:
     return f"{head.run!r} at {head.target!r}" if head else ""
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes out; the system gives the lock back, however this one ends."""
-    with (folder / LOCK).open("a+b") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as exc:
-            raise BusyError(
-                f"{folder}: in use by {_holder(stream)}; start again when that has ended"
-            ) from exc
-        stream.truncate(0)
-        stream.write(_line(_Holder(os.getpid(), socket.gethostname())))
-        stream.flush()
-        yield
-
-
-def _holder(stream: IO[bytes]) -> str:
-    stream.seek(0)
-    try:
-        holder = msgspec.json.decode(stream.read(_HOLDER_BYTES), type=_Holder)
-    except msgspec.MsgspecError:  # it has only just got the lock
-        return "another push"
-    return f"another push, process {holder.pid} on {holder.host}"
 
 
 @contextmanager

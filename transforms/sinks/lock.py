@@ -1,0 +1,94 @@
+"""Locks between processes: exclusive, never waited for, released when their process ends.
+
+The lock is an flock of a file, so the kernel releases it however the process ends. On NFS it
+holds between machines too, if the mount supports locks.
+"""
+
+import fcntl
+import os
+import socket
+from pathlib import Path
+from typing import IO, Self
+
+import msgspec
+
+from schemas.errors import BusyError
+
+_HOLDER_BYTES = 4096
+
+
+class _Holder(msgspec.Struct, frozen=True):
+    """The process that has the lock."""
+
+    pid: int
+    host: str
+
+
+class Lock:
+    """An exclusive lock on the file at `path`, which is created if it is not there.
+
+    Raises BusyError if another process, or this one, has it already: `where` and `by` say in the
+    message what is locked, and what kind of process locks it. Raises OSError if the file cannot be
+    created, or if its file system has no locks.
+    """
+
+    def __init__(self, path: Path, *, where: str, by: str) -> None:
+        self._path = path
+        self._file = _locked(path, where=where, by=by)
+
+    def remove(self) -> None:
+        """Remove the file. Do this only while the lock is held: others check for it."""
+        self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _locked(path: Path, *, where: str, by: str) -> IO[bytes]:
+    """Open and lock the file; start over if its last holder removed it in the meantime."""
+    while True:
+        file = path.open("a+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(file, path):
+                _write_holder(file)
+                return file
+            file.close()
+        except BlockingIOError as exc:
+            with file:
+                holder = _holder(file, by)
+            raise BusyError(
+                f"{where}: in use by {holder}; start again when that has ended"
+            ) from exc
+        except BaseException:
+            file.close()
+            raise
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _write_holder(file: IO[bytes]) -> None:
+    file.truncate(0)
+    file.write(msgspec.json.encode(_Holder(os.getpid(), socket.gethostname())) + b"\n")
+    file.flush()
+
+
+def _holder(file: IO[bytes], by: str) -> str:
+    file.seek(0)
+    try:
+        holder = msgspec.json.decode(file.read(_HOLDER_BYTES), type=_Holder)
+    except msgspec.MsgspecError:  # it has the lock, but has not written its name yet
+        return f"another {by}"
+    return f"another {by}, process {holder.pid} on {holder.host}"
