@@ -112,7 +112,7 @@ def run(options: ConvertOptions, *, deliver: Callable[[Path], Pushed] | None = N
         report = msgspec.structs.replace(report, exit_code=pushed.exit_code or report.exit_code)
         if pushed.stopped is not None:
             return report
-    remember(spans, settings)
+    remember(spans, settings, account)
     shutil.rmtree(output / WORK)
     return report
 

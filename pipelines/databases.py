@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from pipelines.options import ConvertOptions, safety_of
+from schemas.account import Account
 from schemas.span import Span
 from transforms.convert import Settings
 from transforms.sources.database.incremental import encode_mark
@@ -45,12 +46,12 @@ def cut_database(span: Span, settings: Settings, options: ConvertOptions) -> Ite
         yield from plan_rows(rows, state, run).spans
 
 
-def remember_rows(span: Span, settings: Settings, *, generation: int) -> None:
+def remember_rows(span: Span, settings: Settings, account: Account, *, generation: int) -> None:
     """Move the state to what a run saw of a database."""
     work, path = Path(settings.folder), Path(settings.state or "")
     plan = read_plan(span, work)
     with open_state(path) as state:
-        see_all = partial(read_seen, work)
+        see_all = partial(read_seen, work, account.files)
         settled = settle(see_all, state=state, outlook=plan.outlook, path=work / "settled.jsonl")
     stamp = Stamp(
         source=span.path,

@@ -1,10 +1,11 @@
-"""What a run made, in its user's folder: all of it at the end, or nothing.
+"""Publish what a run made in its user's folder: all of it at the end, or nothing.
 
-The manifest comes first, chunks get their names by one rename of their folder, and the report is
-last: a run without one is unfinished, and goes on when it is started again.
+The files of the spans stay where they are until the run is over: what is published are links to
+them, or copies where the file system has no links. So publishing can be interrupted anywhere, and
+begins again from the start. Chunks get their names by one rename of their folder. The report comes
+last: a run without one is unfinished.
 """
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,15 +16,20 @@ import msgspec
 
 from pipelines.report import Report, as_json
 from schemas.account import Account, Chunk
+from schemas.errors import FatalError
 from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.span import Span
 from transforms.convert import HEADED, Settings
 from transforms.formats import WRITERS, Encoder
 from transforms.full_feeds import settle_full_feeds
-from transforms.sinks.files import whole_file, write_json
+from transforms.sinks.attempts import is_untouched, is_whole
+from transforms.sinks.durable import sync_file, sync_folder
+from transforms.sinks.files import HashedFile, whole_file, write_json
 from transforms.sinks.push.update_index import write_update
 
 _COPY_BYTES = 1 << 20
+_REPORT = "report.json"
+_PUBLISHED = ("chunks", "rejects", "manifest.jsonl", "urls.txt", "filtered.jsonl")
 _APPENDED = (
     "incremental: appends to the groups of the full feed, the first chunk; push it behind that"
 )
@@ -32,14 +38,17 @@ _APPENDED = (
 def publish(account: Account, settings: Settings, *, output: Path, spans: list[Span]) -> Report:
     """Number the chunks in input order, let them and all else appear in `output`, and report.
 
-    May be called again after it was interrupted anywhere. Raises StoppedError, and publishes
-    nothing, where a full feed would delete more than it says; see `settle_full_feeds`.
+    May be called again after it was interrupted anywhere. Raises StoppedError where a full feed
+    would delete more than it says (see `settle_full_feeds`), and FatalError where a file of the run
+    is not as it was written; nothing is published then.
     """
     settle_full_feeds(account, settings)
     work = Path(settings.folder)
-    standing = output / "chunks"
-    staged = standing if standing.exists() else work / "chunks"
-    staged.mkdir(exist_ok=True)
+    (output / _REPORT).unlink(missing_ok=True)
+    check_files(account, work, verify=settings.verify)
+    staged = work / "chunks"
+    _remove(staged)
+    staged.mkdir()
     chunks = [*account.chunks, *_update_index(account.chunks, work, settings)]
     full = _full_chunks(chunks)
     chunks = [
@@ -48,14 +57,65 @@ def publish(account: Account, settings: Settings, *, output: Path, spans: list[S
     ]
     with whole_file(output / "manifest.jsonl") as stream:
         stream.writelines(msgspec.json.encode(chunk, order="sorted") + b"\n" for chunk in chunks)
-    _move_rejects(work, output)
-    _join(work, "*.urls.txt", output / "urls.txt")
-    _join(work, "*.filtered.jsonl", output / "filtered.jsonl")
-    if staged != standing:
-        os.replace(staged, standing)
+    _publish_rejects(account, work, output)
+    _join(_parts(account, work, ".urls.txt"), output / "urls.txt")
+    _join(_parts(account, work, ".filtered.jsonl"), output / "filtered.jsonl")
+    _move_chunks(staged, output / "chunks", aside=work / "chunks-before")
     report = _report(account, chunks, settings, output=output, spans=spans)
-    write_json(output / "report.json", as_json(report))
+    _sync(output)
+    write_json(output / _REPORT, as_json(report))
+    sync_file(output / _REPORT)
+    sync_folder(output)
     return report
+
+
+def check_files(account: Account, work: Path, *, verify: bool) -> None:
+    """Raise FatalError unless all files of the spans are as they were written.
+
+    A file is read again only if it was written to since: it was hashed while it was written, or
+    when this run took it over from the one before.
+    """
+    for file in account.files:
+        path = work / file.path
+        if not is_untouched(path, file) and not is_whole(path, file, verify=verify):
+            raise FatalError(
+                f"{path}: not the {file.bytes:,} bytes that were written there; expected that no"
+                " one touches the files of a run; start again, and they are made again"
+            )
+
+
+def _move_chunks(staged: Path, standing: Path, *, aside: Path) -> None:
+    """Give the chunks their names, in place of what an interrupted run has published."""
+    _remove(aside)
+    if standing.exists():
+        os.replace(standing, aside)
+    os.replace(staged, standing)
+
+
+def _sync(output: Path) -> None:
+    """Let all that is published outlive a crash, before the report says that it is there."""
+    for name in _PUBLISHED:
+        path = output / name
+        if path.is_dir():
+            for file in path.iterdir():
+                sync_file(file)
+            sync_folder(path)
+        elif path.exists():
+            sync_file(path)
+    sync_folder(output)
+
+
+def _link(path: Path, to: Path) -> None:
+    """Link a file, or copy it where that cannot be done."""
+    try:
+        os.link(path, to)
+    except OSError:
+        shutil.copyfile(path, to)
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
 
 
 def _full_chunks(chunks: list[Chunk]) -> set[str]:
@@ -88,27 +148,21 @@ def _stage(chunk: Chunk, ordinal: int, staged: Path, settings: Settings, *, is_f
         note=_APPENDED if is_appended else None,
     )
     if feedtype == chunk.feedtype or settings.target.format not in HEADED:
-        if path.exists():  # not if an interrupted run has moved it
-            os.replace(path, staged / name)
+        _link(path, staged / name)
         return stated
-    if not (staged / name).exists():
-        _restate(path, staged / name, chunk, stated, settings)
-    return _described(stated, staged / name)
+    return _restate(path, staged / name, chunk, stated, settings)
 
 
-def _restate(path: Path, to: Path, before: Chunk, after: Chunk, settings: Settings) -> None:
-    """Write a chunk with another feedtype at its head."""
+def _restate(path: Path, to: Path, before: Chunk, after: Chunk, settings: Settings) -> Chunk:
+    """Write a chunk with another feedtype at its head; return what it is now."""
     head = _encoder(settings, before).prolog()
-    with path.open("rb") as source, whole_file(to) as stream:
+    with path.open("rb") as source, HashedFile(to) as stream:
         source.seek(len(head))
         stream.write(_encoder(settings, after).prolog())
-        shutil.copyfileobj(source, stream, _COPY_BYTES)
-
-
-def _described(chunk: Chunk, path: Path) -> Chunk:
-    with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    return msgspec.structs.replace(chunk, bytes=path.stat().st_size, sha256=digest)
+        while block := source.read(_COPY_BYTES):
+            stream.write(block)
+        written = stream.written(to.name)
+    return msgspec.structs.replace(after, bytes=written.bytes, sha256=written.sha256)
 
 
 def _encoder(settings: Settings, chunk: Chunk) -> Encoder:
@@ -123,17 +177,23 @@ def _update_index(chunks: list[Chunk], work: Path, settings: Settings) -> Iterat
         yield write_update(work / "update-index.xml", options=settings.writing)
 
 
-def _move_rejects(work: Path, output: Path) -> None:
-    rejects = sorted(work.glob("*.rejects.avro"))
+def _parts(account: Account, work: Path, suffix: str) -> list[Path]:
+    """Return the files of one kind, in the order of their spans."""
+    return [work / file.path for file in account.files if file.path.endswith(suffix)]
+
+
+def _publish_rejects(account: Account, work: Path, output: Path) -> None:
+    rejects = _parts(account, work, ".rejects.avro")
     if rejects:
         (output / "rejects").mkdir(exist_ok=True)
     for path in rejects:
-        os.replace(path, output / "rejects" / path.name.replace(".rejects", ""))
+        published = output / "rejects" / path.name.replace(".rejects", "")
+        published.unlink(missing_ok=True)
+        _link(path, published)
 
 
-def _join(work: Path, pattern: str, path: Path) -> None:
-    """Put the files that spans made of one kind behind one another, in the order of the spans."""
-    parts = sorted(work.glob(pattern))
+def _join(parts: list[Path], path: Path) -> None:
+    """Put files behind one another."""
     if parts:
         with whole_file(path) as stream:
             for part in parts:
@@ -157,6 +217,6 @@ def _report(
 
 def _shown(settings: Settings) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(settings, order="sorted")
-    for name in ("folder", "beat", "sources", "state"):
+    for name in ("folder", "beat", "sources", "state", "verify"):
         del values[name]
     return values

@@ -27,7 +27,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def as_json(report: Report) -> dict[str, Any]:
     """The report as plain values; chunks stand in the manifest and are not repeated."""
     values: dict[str, Any] = msgspec.to_builtins(report)
-    for name in ("chunks", "exit_code", "stopped", "full_feeds", "rejects_of", "holes_of"):
+    dropped = ("chunks", "files", "exit_code", "stopped", "full_feeds", "rejects_of", "holes_of")
+    for name in dropped:
         del values["account"][name]
     return {"version": VERSION, **values}
 

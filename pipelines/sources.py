@@ -26,6 +26,7 @@ from pipelines.options import (
 from pipelines.remote_trees import list_tree
 from pipelines.spools import cut_spool, load_spool
 from pipelines.trees import tree_of
+from schemas.account import Account
 from schemas.errors import ConfigError
 from schemas.span import Span
 from transforms.convert import Settings
@@ -130,8 +131,11 @@ def begin(settings: Settings) -> None:
             stream.write(str(state.generation).encode())
 
 
-def remember(spans: list[Span], settings: Settings) -> None:
-    """Move the state to what the run saw; one that was interrupted behind that may do so again."""
+def remember(spans: list[Span], settings: Settings, account: Account) -> None:
+    """Update the state after a successful run; if it is interrupted after that, it may do so again.
+
+    `account` is that of the run: it names the files in which the spans wrote what they saw.
+    """
     if settings.state is None:
         return
     (span,) = spans
@@ -140,7 +144,7 @@ def remember(spans: list[Span], settings: Settings) -> None:
     if span.format == DATABASE:
         from pipelines.databases import remember_rows
 
-        remember_rows(span, settings, generation=generation)
+        remember_rows(span, settings, account, generation=generation)
         return
     stamp = Stamp(
         source=span.path,
@@ -148,7 +152,8 @@ def remember(spans: list[Span], settings: Settings) -> None:
         listed_at_ns=int(_listed_at(_listing_of(span, settings)).read_text()),
         run=str(work),
     )
-    move(Path(settings.state), read_seen(work), before=generation, stamp=stamp)
+    seen = read_seen(work, account.files)
+    move(Path(settings.state), seen, before=generation, stamp=stamp)
 
 
 def _check_one(spans: list[Span], state: str) -> None:

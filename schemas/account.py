@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from operator import attrgetter
 
 import msgspec
 
@@ -53,6 +54,19 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     reply: str | None = None
 
 
+class SpanFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that the conversion of a span has left in the folder of an unfinished run.
+
+    `path` is relative to that folder. `modified_ns` is when its writer closed it: a file that has
+    this time and this size still was not written to since.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+    modified_ns: int
+
+
 class LossCount(msgspec.Struct, frozen=True):
     """How often a field was lost, and the first few of these losses."""
 
@@ -71,8 +85,9 @@ class Account(msgspec.Struct, kw_only=True):
     """Counts of records per action, of one span or of many; `merge` adds them up.
 
     `expanded` counts what one record became beyond itself (a deletion by pattern). `defects` counts
-    the rejects that defects of feedferry caused, by the type of the exception. `stopped` says why
-    a span was not finished, with the exit code that it asks for.
+    the rejects that defects of feedferry caused, by the type of the exception. `files` are all
+    files of the spans: chunks, rejects and lists. `stopped` says why a span was not finished, with
+    the exit code that it asks for.
 
     `full_feeds` are the full feeds that were read. `rejects_of` counts the rejects of each source,
     `holes_of` the documents and stretches among them that are known to be missing because they
@@ -94,6 +109,7 @@ class Account(msgspec.Struct, kw_only=True):
     rejects_of: dict[str, int] = {}
     holes_of: dict[str, int] = {}
     chunks: list[Chunk] = []
+    files: list[SpanFile] = []
     spans: int = 0
     bytes_read: int = 0
     stopped: str | None = None
@@ -101,7 +117,7 @@ class Account(msgspec.Struct, kw_only=True):
 
 
 def merge(accounts: Iterable[Account]) -> Account:
-    """Return the sum; chunks and samples in the order of the spans' names, whatever came first."""
+    """Return the sum; chunks, files and samples are in the order of the spans' names."""
     total = Account()
     counts = {name: Counter[str]() for name in COUNTERS}
     sources = {name: Counter[str]() for name in _BY_SOURCE}
@@ -115,6 +131,7 @@ def merge(accounts: Iterable[Account]) -> Account:
             counter.update(getattr(account, name))
         total.full_feeds += account.full_feeds
         total.chunks += account.chunks
+        total.files += account.files
         total.spans += account.spans
         total.bytes_read += account.bytes_read
         if (account.exit_code, account.stopped or "") > (total.exit_code, total.stopped or ""):
@@ -123,6 +140,7 @@ def merge(accounts: Iterable[Account]) -> Account:
         setattr(total, name, dict(sorted(counter.items())))
     total.full_feeds.sort(key=_span_of)
     total.chunks.sort(key=place_of)
+    total.files.sort(key=attrgetter("path"))
     return total
 
 
@@ -155,9 +173,10 @@ def place_of(chunk: Chunk) -> tuple[str, int, str]:
 
     A number may have more digits than those that it is padded to.
     """
-    span, _, name = chunk.path.rpartition("-")
-    number, _, _ = name.partition(".")
-    return span, int(number) if number.isdecimal() else 0, name
+    _, _, name = chunk.path.rpartition("/")
+    span, _, end = name.rpartition("-")
+    number, _, _ = end.partition(".")
+    return span, int(number) if number.isdecimal() else 0, end
 
 
 _NONE = LossCount()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from schemas.account import COUNTERS, Account, add_loss, add_notice
+from schemas.account import COUNTERS, Account, Chunk, SpanFile, add_loss, add_notice
 from schemas.carried_bytes import carried_bytes
 from schemas.defect import defect_type, record_error
 from schemas.errors import (
@@ -46,7 +46,8 @@ from transforms.formats import (
 )
 from transforms.full_feed_log import FullFeedLog
 from transforms.normalize import normalize
-from transforms.sinks.files import ChunkFiles, LineFile, RejectFile, whole_file
+from transforms.sinks.attempts import Accounts, Attempt
+from transforms.sinks.files import ChunkFiles, LineFile, RejectFile, Written
 from transforms.sources.reading import Reading, Source
 from transforms.sources.seen import SEEN, SeenFile
 from transforms.sources.spool import Spool
@@ -74,7 +75,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     unless stated otherwise. `sources` tell how those are read that are more than bytes, by their
     names. `state` is the path of what is remembered of earlier runs. An empty full feed, which
     deletes all of its datasource, and a full feed from which documents are known to be missing,
-    which deletes those, stop a run unless they are allowed.
+    which deletes those, stop a run unless they are allowed. `verify` tells whether the files of an
+    account that an earlier run left are hashed, or only their sizes are compared.
     """
 
     folder: str
@@ -89,28 +91,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     beat: bool = False
     allow_empty_full: bool = False
     accept_holes: bool = False
+    verify: bool = True
 
 
 def convert(span: Span, settings: Settings) -> Account:
-    """Convert one span into chunk files; return its account, or the one that stands from before.
+    """Convert one span into chunk files; return its account, or one that stands and is whole.
 
     Nothing is raised for what a user can mend: the account says that the span was stopped. Its
     files are whole or absent.
     """
-    done = Path(settings.folder) / f"{span.name}.json"
-    if done.exists():
-        return msgspec.json.decode(done.read_bytes(), type=Account)
+    folder = Path(settings.folder)
+    standing = Accounts(folder, span, verify=settings.verify).find()
+    if standing is not None:
+        return standing
     _log.info("span %s of %s: begun", span.name, span.source)
-    passage = _Passage(span, settings)
     try:
-        account = passage.run()
+        with Attempt(folder, span, verify=settings.verify) as attempt:
+            account = attempt.commit(_Passage(span, settings, attempt).run())
     except FeedferryError as exc:
-        return passage.stop(str(exc), exc.exit_code)
+        return Account(spans=1, stopped=str(exc), exit_code=exc.exit_code)
     except OSError as exc:
-        return passage.stop(str(exc), FatalError.exit_code)
+        return Account(spans=1, stopped=str(exc), exit_code=FatalError.exit_code)
     _log.info("span %s of %s: ended; %s", span.name, span.source, _counts_text(account))
-    with whole_file(done) as stream:
-        stream.write(msgspec.json.encode(account))
     return account
 
 
@@ -124,17 +126,18 @@ def _counts_text(account: Account) -> str:
 class _Passage:
     """The counters and files of one span while it is under way."""
 
-    def __init__(self, span: Span, settings: Settings) -> None:
+    def __init__(self, span: Span, settings: Settings, attempt: Attempt) -> None:
         self._span = span
         self._settings = settings
-        self._folder = Path(settings.folder)
+        self._attempt = attempt
+        folder = attempt.folder
         self._adapters: dict[tuple[str | None, ...], tuple[Asked, Adapter]] = {}
         self._account = Account(spans=1)
-        self._rejects = RejectFile(self._folder / f"{span.name}.rejects.avro")
-        self._uncrawled = LineFile(self._folder / f"{span.name}.urls.txt")
-        self._filtered = LineFile(self._folder / f"{span.name}.filtered.jsonl")
-        self._files = ChunkFiles(self._folder, span, _encoder_of(settings, None).extension)
-        self._seen = SeenFile(self._folder / f"{span.name}{SEEN}", span)
+        self._rejects = RejectFile(folder / f"{span.name}.rejects.avro")
+        self._uncrawled = LineFile(folder / f"{span.name}.urls.txt")
+        self._filtered = LineFile(folder / f"{span.name}.filtered.jsonl")
+        self._files = ChunkFiles(folder, span, _encoder_of(settings, None).extension)
+        self._seen = SeenFile(folder / f"{span.name}{SEEN}", span)
         self._reading = Reading(
             span,
             source=settings.sources.get(span.source),
@@ -143,7 +146,7 @@ class _Passage:
             state=settings.state,
         )
         self._counts = {name: Counter[str]() for name in COUNTERS}
-        self._beat = _Beat(self._folder / f"{span.name}.beat")
+        self._beat = _Beat(Path(settings.folder) / f"{span.name}.beat", folder / "beat")
         self._is_headed = settings.target.format in HEADED
         source = settings.sources.get(span.source)
         is_asked = source is not None and not isinstance(source, Spool)
@@ -163,12 +166,6 @@ class _Passage:
                 kept.close(whole=whole)
         self._seen.write()
         return self._close()
-
-    def stop(self, reason: str, exit_code: int) -> Account:
-        """What was made is of no use without the rest of the span."""
-        for finished in self._files.finished:
-            (self._folder / finished.path).unlink(missing_ok=True)
-        return Account(spans=1, stopped=reason, exit_code=exit_code)
 
     def _adapt(self, found: Iterable[Found]) -> Iterator[Carried]:
         """Yield what the target takes of what is found; count, and set the rest aside."""
@@ -386,15 +383,31 @@ class _Passage:
         for name, counter in self._counts.items():
             setattr(account, name, dict(sorted(counter.items())))
         self._full_feeds.close(account)
-        account.chunks = self._files.finished
+        account.chunks, account.files = self._made()
         return account
+
+    def _made(self) -> tuple[list[Chunk], list[SpanFile]]:
+        """Return the chunks and all files, with paths relative to the folder of the run."""
+        chunks = self._files.finished
+        lists = (self._rejects, self._uncrawled, self._filtered, self._seen)
+        written = [Written(chunk.path, chunk.bytes, chunk.sha256) for chunk in chunks]
+        written += [kept.written for kept in lists if kept.written is not None]
+        placed = [
+            msgspec.structs.replace(chunk, path=self._attempt.path_of(chunk.path))
+            for chunk in chunks
+        ]
+        return placed, [self._attempt.file(one) for one in written]
 
 
 class _Beat:
-    """Tells in a small file how far a span is, a few times a second at most."""
+    """Tells in a small file how far a span is, a few times a second at most.
 
-    def __init__(self, path: Path) -> None:
+    It is written at `partial`, which no other attempt has, and then moved.
+    """
+
+    def __init__(self, path: Path, partial: Path) -> None:
         self._path = path
+        self._partial = partial
         self._last = 0.0
 
     @property
@@ -403,9 +416,8 @@ class _Beat:
 
     def write(self, bytes_read: int, records: int, rejects: int) -> None:
         self._last = time.monotonic()
-        partial = self._path.with_suffix(".beating")
-        partial.write_text(json.dumps([bytes_read, records, rejects]))
-        os.replace(partial, self._path)
+        self._partial.write_text(json.dumps([bytes_read, records, rejects]))
+        os.replace(self._partial, self._path)
 
 
 def _in_feed(target: Target, adapt: Adapter, record: Record) -> Adapted:

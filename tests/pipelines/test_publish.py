@@ -1,6 +1,7 @@
 """What a run made gets its names: in input order, all at once, the report last."""
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from archives import put
 from pipelines.publish import publish
 from runs import chunks, column, left, manifest, report
-from schemas.account import Account, Chunk
+from schemas.account import Account, Chunk, SpanFile
 from schemas.errors import FatalError
 from schemas.span import Span
 from transforms.adapt import Target
@@ -59,6 +60,17 @@ def made(work: Path, name: str, text: bytes = b"{}\n", **stated: Any) -> Chunk:
         "span": 0,
     }
     return Chunk(path=name, **(described | stated))
+
+
+def kept(work: Path, name: str, text: bytes = b"1") -> SpanFile:
+    """A file that a span has left, as its account lists it."""
+    path = Path(put(work / name, text))
+    return SpanFile(
+        path=name,
+        bytes=len(text),
+        sha256=hashlib.sha256(text).hexdigest(),
+        modified_ns=path.stat().st_mtime_ns,
+    )
 
 
 def headed(work: Path, name: str, **stated: Any) -> Chunk:
@@ -127,17 +139,16 @@ def test_what_a_killed_span_left_is_not_published(work: Path) -> None:
 
 
 def test_rejects_keep_the_name_of_their_span(work: Path) -> None:
-    put(work / "00000-00000.rejects.avro", b"1")
-    put(work / "00001-00003.rejects.avro", b"2")
-    published(work)
+    files = [kept(work, "0/a/00000-00000.rejects.avro"), kept(work, "1/a/00001-00003.rejects.avro")]
+    published(work, files=files)
 
     assert left("out/rejects") == ["00000-00000.avro", "00001-00003.avro"]
 
 
 def test_lists_of_urls_are_joined_in_order(work: Path) -> None:
-    put(work / "00001-00000.urls.txt", b"http://www.example.com/b\n")
-    put(work / "00000-00000.urls.txt", b"http://www.example.com/a\n")
-    published(work)
+    first = kept(work, "0/a/00000-00000.urls.txt", b"http://www.example.com/a\n")
+    second = kept(work, "1/a/00001-00000.urls.txt", b"http://www.example.com/b\n")
+    published(work, files=[first, second])
 
     expected = b"http://www.example.com/a\nhttp://www.example.com/b\n"
     assert Path("out/urls.txt").read_bytes() == expected
@@ -225,31 +236,60 @@ def test_no_other_target_has_an_index_to_update(work: Path) -> None:
     assert column("out", "records") == [{"ADD": 1}]
 
 
-@pytest.fixture
-def killed(work: Path) -> Chunk:
-    """A chunk of a run that was killed when it had been made full and moved, but not published."""
-    chunk = headed(work, "00000-00003-000.xml", span=3)
-    (work / chunk.path).unlink()
-    put(work / "chunks" / "000001.xml", text_of("full"))
-    return chunk
-
-
-def test_a_run_that_was_killed_while_it_published_goes_on(work: Path) -> None:
+def test_a_run_that_was_killed_while_it_staged_chunks_goes_on(work: Path) -> None:
     first, second = made(work, "1.jsonl", b"1"), made(work, "2.jsonl", b"2")
-    (work / "chunks").mkdir()
-    (work / "1.jsonl").rename(work / "chunks" / "000001.jsonl")
+    put(work / "chunks" / "000001.jsonl", b"1")
+    put(work / "chunks" / "000002.jsonl", b"half")
     published(work, first, second)
 
     assert chunks("out") == [b"1", b"2"]
 
 
-def test_a_run_that_was_killed_when_a_chunk_was_made_full_goes_on(
-    work: Path, killed: Chunk
-) -> None:
-    published(work, killed, to="gsa-feed")
+def test_a_run_that_was_killed_before_its_report_goes_on(work: Path) -> None:
+    first = made(work, "1.jsonl", b"1")
+    published(work, first)
+    Path("out/report.json").unlink()
+    published(work, first)
 
-    [text] = chunks("out")
-    assert column("out", "sha256") == [hashlib.sha256(text).hexdigest()]
+    assert (chunks("out"), report("out")["chunks"]) == ([b"1"], 1)
+
+
+def test_a_published_chunk_that_was_damaged_is_published_again(work: Path) -> None:
+    first, second = made(work, "1.jsonl", b"1"), made(work, "2.jsonl", b"2")
+    published(work, first, second)
+    Path("out/report.json").unlink()
+    Path("out/chunks/000001.jsonl").unlink()
+    put(Path("out/chunks/000009.jsonl"), b"of nobody")
+    published(work, first, second)
+
+    assert chunks("out") == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("text", [None, b"12", b"\0\0\0"], ids=["removed", "truncated", "zeroed"])
+def test_a_file_that_is_not_as_it_was_written_is_not_published(
+    work: Path, text: bytes | None
+) -> None:
+    chunk, file = made(work, "1.jsonl", b"123"), kept(work, "1.jsonl", b"123")
+    (work / "1.jsonl").unlink()
+    if text is not None:
+        put(work / "1.jsonl", text)
+        os.utime(work / "1.jsonl", ns=(0, 0))
+    with pytest.raises(FatalError) as caught:
+        published(work, chunk, files=[file])
+
+    assert (str(caught.value), left("out/chunks")) == (
+        f"{work}/1.jsonl: not the 3 bytes that were written there; expected that no one touches"
+        " the files of a run; start again, and they are made again",
+        [],
+    )
+
+
+def test_a_file_that_was_copied_in_its_place_is_published(work: Path) -> None:
+    chunk, file = made(work, "1.jsonl", b"123"), kept(work, "1.jsonl", b"123")
+    os.utime(work / "1.jsonl", ns=(0, 0))
+    published(work, chunk, files=[file])
+
+    assert chunks("out") == [b"123"]
 
 
 def test_a_manifest_that_cannot_be_written_leaves_no_chunks(work: Path) -> None:

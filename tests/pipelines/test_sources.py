@@ -11,6 +11,7 @@ from pipelines.inputs import list_spans
 from pipelines.options import ConvertOptions
 from pipelines.settings import settings_of
 from pipelines.sources import begin, cut_source, load_sources, refuse_shared_urls, remember
+from schemas.account import Account, merge
 from schemas.errors import ConfigError, FatalError, StoppedError
 from schemas.known import Known, Seen
 from schemas.span import Span
@@ -198,8 +199,8 @@ def test_a_state_moves_to_what_was_seen(here: Path) -> None:
     chosen = options(state="s", max_delete_percent=100)
     spans, settings = loaded(chosen)
     begin(settings)
-    list(map(convert, cut(chosen), [settings]))
-    remember(spans, settings)
+    account = merge(map(convert, cut(chosen), [settings]))
+    remember(spans, settings, account)
     with open_state(here / "s") as state:
         assert [one.key for one in state.documents()] == ["a.txt"]
 
@@ -209,10 +210,10 @@ def test_a_state_that_another_run_has_moved_stays(here: Path) -> None:
     chosen = options(state="s")
     spans, settings = loaded(chosen)
     begin(settings)
-    list(map(convert, cut(chosen), [settings]))
+    account = merge(map(convert, cut(chosen), [settings]))
     known(here, "z.txt")
     with pytest.raises(FatalError) as caught:
-        remember(spans, settings)
+        remember(spans, settings, account)
     assert str(caught.value) == (
         f"{here}/s: generation 1; expected 0: another run has moved this state; start again with"
         " --fresh, and the source is compared with what is known now"
@@ -223,5 +224,5 @@ def test_a_run_without_a_state_notes_nothing(here: Path) -> None:
     put(here / "docs/a.txt", b"x")
     spans, settings = loaded(options())
     begin(settings)
-    remember(spans, settings)
+    remember(spans, settings, Account())
     assert list(Path("work").iterdir()) == []

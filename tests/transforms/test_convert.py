@@ -1,6 +1,10 @@
 """One span: its account, its chunks and rejects, and what is left when it is stopped."""
 
+import hashlib
 import json
+import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +69,44 @@ def settings(
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    """The names of all files, at any depth."""
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def made(work: Path, name: str) -> Path:
+    """The file of this name that the one attempt at the first span has made."""
+    [path] = work.glob(f"00000-00000/*/{name}")
+    return path
 
 
 def rejects_of(work: Path) -> list[Any]:
-    with (work / "00000-00000.rejects.avro").open("rb") as stream:
+    with made(work, "00000-00000.rejects.avro").open("rb") as stream:
         return list(fastavro.reader(stream))
+
+
+def texts_of(work: Path, account: Account) -> list[tuple[str, bytes]]:
+    """The name and the bytes of each file of a span."""
+    return [(Path(file.path).name, (work / file.path).read_bytes()) for file in account.files]
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def zero(path: Path) -> None:
+    """Zero some bytes in the middle of a file; its times stay as they are."""
+    status = path.stat()
+    with path.open("r+b") as stream:
+        stream.seek(status.st_size // 3)
+        stream.write(bytes(status.st_size // 3))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+DAMAGES = (remove, truncate, zero)
 
 
 def heads(work: Path, account: Account) -> list[str]:
@@ -82,7 +118,7 @@ def heads(work: Path, account: Account) -> list[str]:
 def test_a_span_is_accounted_for(work: Path) -> None:
     account = convert(span_of(work, MIXED), settings(work))
 
-    assert msgspec.structs.replace(account, chunks=[]) == Account(
+    assert msgspec.structs.replace(account, chunks=[], files=[]) == Account(
         read={"ADD": 2, "DELETE": 1, "UNKNOWN": 1},
         written={"ADD": 2, "DELETE": 1},
         rejected={"UNKNOWN": 1},
@@ -96,13 +132,17 @@ def test_a_span_is_accounted_for(work: Path) -> None:
 def test_a_span_leaves_its_chunks_its_rejects_and_its_account(work: Path) -> None:
     convert(span_of(work, MIXED), settings(work))
 
-    assert names(work) == ["00000-00000-000.jsonl", "00000-00000.json", "00000-00000.rejects.avro"]
+    assert names(work) == [
+        "00000-00000-000.jsonl",
+        "00000-00000.0.json",
+        "00000-00000.rejects.avro",
+    ]
 
 
 def test_records_are_written_in_their_order(work: Path) -> None:
     convert(span_of(work, MIXED), settings(work))
 
-    with (work / "00000-00000-000.jsonl").open("rb") as stream:
+    with made(work, "00000-00000-000.jsonl").open("rb") as stream:
         urls = [record.url for record in read_native(stream)]
     assert urls == [f"{HOST}/1.txt", f"{HOST}/2.txt", f"{HOST}/old.txt"]
 
@@ -110,8 +150,9 @@ def test_records_are_written_in_their_order(work: Path) -> None:
 def test_a_chunk_is_listed_in_the_account(work: Path) -> None:
     account = convert(span_of(work, MIXED), settings(work))
 
-    found = [(chunk.path, chunk.records, chunk.last_url) for chunk in account.chunks]
-    assert found == [("00000-00000-000.jsonl", {"ADD": 2, "DELETE": 1}, f"{HOST}/old.txt")]
+    found = [(work / chunk.path, chunk.records, chunk.last_url) for chunk in account.chunks]
+    path = made(work, "00000-00000-000.jsonl")
+    assert found == [(path, {"ADD": 2, "DELETE": 1}, f"{HOST}/old.txt")]
 
 
 def test_a_reject_has_its_original_bytes(work: Path) -> None:
@@ -141,7 +182,7 @@ def test_urls_that_the_target_must_crawl_are_listed(work: Path) -> None:
     span = span_of(work, gsa_feed(*crawled, feedtype="metadata-and-url"))
     convert(span, settings(work, to="thunderstone"))
 
-    assert (work / "00000-00000.urls.txt").read_text() == f"{HOST}/a\n{HOST}/b\n"
+    assert made(work, "00000-00000.urls.txt").read_text() == f"{HOST}/a\n{HOST}/b\n"
 
 
 def test_a_record_that_fits_in_no_chunk_is_rejected(work: Path) -> None:
@@ -262,16 +303,7 @@ def test_a_folder_that_is_gone_stops_the_span(work: Path) -> None:
     gone = work / "gone"
     account = convert(span_of(work, gsa_feed(document(1))), settings(gone))
 
-    path = gone / "00000-00000-000.jsonl"
-    reason = f"{path}: No such file or directory; expected to write there"
-    assert account == Account(spans=1, stopped=reason, exit_code=4)
-
-
-def test_a_folder_that_is_gone_stops_a_span_of_rejects(work: Path) -> None:
-    gone = work / "gone"
-    account = convert(span_of(work, gsa_feed(BROKEN)), settings(gone))
-
-    path = gone / "00000-00000.rejects.avro"
+    path = gone / "00000-00000"
     reason = f"{path}: No such file or directory; expected to write there"
     assert account == Account(spans=1, stopped=reason, exit_code=4)
 
@@ -292,14 +324,96 @@ def test_a_span_that_was_stopped_is_read_again(work: Path) -> None:
     assert convert(span, settings(work)).written == {"ADD": 2, "DELETE": 1}
 
 
-def test_a_span_that_was_killed_is_written_over(work: Path) -> None:
-    put(work / "00000-00000-000.jsonl", b"of before")
-    put(work / "00000-00000-000.jsonl.partial", b"of be")
-    put(work / "00000-00000.rejects.avro.partial", b"of be")
+def test_the_files_of_an_attempt_that_was_killed_are_removed(work: Path) -> None:
+    killed = f"00000-00000/{socket.gethostname()}-1-0"
+    put(work / killed / "00000-00000-000.jsonl.partial", b"of be")
+    put(work / f"{killed}.lock", b"")
+    convert(span_of(work, MIXED), settings(work))
+
+    assert names(work) == [
+        "00000-00000-000.jsonl",
+        "00000-00000.0.json",
+        "00000-00000.rejects.avro",
+    ]
+
+
+def test_the_files_of_an_attempt_on_another_host_are_left_alone(work: Path) -> None:
+    put(work / "00000-00000/another-host-1-0/00000-00000-000.jsonl.partial", b"of be")
+    convert(span_of(work, gsa_feed(document(1))), settings(work))
+
+    assert "00000-00000-000.jsonl.partial" in names(work)
+
+
+def test_all_files_of_a_span_are_listed_in_its_account(work: Path) -> None:
     account = convert(span_of(work, MIXED), settings(work))
 
-    [chunk] = account.chunks
-    assert ((work / chunk.path).stat().st_size, len(names(work))) == (chunk.bytes, 3)
+    found = [(work / file.path).read_bytes() for file in account.files]
+    assert [(file.bytes, file.sha256) for file in account.files] == [
+        (len(text), hashlib.sha256(text).hexdigest()) for text in found
+    ]
+    assert [Path(file.path).name for file in account.files] == [
+        "00000-00000-000.jsonl",
+        "00000-00000.rejects.avro",
+    ]
+
+
+@pytest.mark.parametrize("name", ["00000-00000-000.jsonl", "00000-00000.rejects.avro"])
+@pytest.mark.parametrize("damage", DAMAGES, ids=[damage.__name__ for damage in DAMAGES])
+def test_a_span_whose_files_were_damaged_is_converted_again(
+    work: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    span = span_of(work, MIXED)
+    before = convert(span, settings(work))
+    texts = texts_of(work, before)
+    damage(made(work, name))
+    account = convert(span, settings(work))
+
+    assert texts_of(work, account) == texts
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=[damage.__name__ for damage in DAMAGES])
+def test_a_span_whose_account_was_damaged_is_converted_again(
+    work: Path, damage: Callable[[Path], None]
+) -> None:
+    span = span_of(work, MIXED)
+    texts = texts_of(work, convert(span, settings(work)))
+    damage(work / "00000-00000.0.json")
+
+    assert texts_of(work, convert(span, settings(work))) == texts
+
+
+def test_an_account_that_took_the_place_of_a_damaged_one_counts(work: Path) -> None:
+    span = span_of(work, MIXED)
+    convert(span, settings(work))
+    made(work, "00000-00000-000.jsonl").unlink()
+    second = convert(span, settings(work))
+    Path(span.source).unlink()
+
+    assert convert(span, settings(work)) == second
+
+
+def test_an_account_of_a_span_that_was_cut_differently_does_not_count(work: Path) -> None:
+    span = span_of(work, gsa_feed(*documents(1, 2)))
+    convert(span, settings(work))
+    longer = msgspec.structs.replace(span_of(work, gsa_feed(*documents(1, 3))), length=None, line=2)
+
+    assert convert(longer, settings(work)).written == {"ADD": 3}
+
+
+def test_files_are_not_hashed_where_their_user_does_not_want_that(work: Path) -> None:
+    span = span_of(work, MIXED)
+    before = convert(span, settings(work))
+    zero(made(work, "00000-00000-000.jsonl"))
+
+    assert convert(span, settings(work, verify=False)) == before
+
+
+def test_files_are_missed_also_where_none_is_hashed(work: Path) -> None:
+    span = span_of(work, MIXED)
+    texts = texts_of(work, convert(span, settings(work)))
+    made(work, "00000-00000-000.jsonl").unlink()
+
+    assert texts_of(work, convert(span, settings(work, verify=False))) == texts
 
 
 def test_only_the_first_chunk_of_a_full_feed_is_full(work: Path) -> None:
@@ -412,7 +526,7 @@ def test_records_are_normalized(work: Path) -> None:
 def test_an_empty_source_leaves_an_account_and_nothing_else(work: Path) -> None:
     account = convert(span_of(work, b"", format_="native"), settings(work))
 
-    assert (account, names(work)) == (Account(spans=1), ["00000-00000.json"])
+    assert (account, names(work)) == (Account(spans=1), ["00000-00000.0.json"])
 
 
 def test_a_span_tells_how_far_it_is(work: Path) -> None:

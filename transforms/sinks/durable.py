@@ -46,6 +46,15 @@ def write_at(file: int, block: bytes, offset: int) -> None:
         rest = rest[written:]
 
 
+def sync_file(path: Path) -> None:
+    """Let the bytes of a file outlive a crash."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def sync_folder(folder: Path) -> None:
     """Let the names in a folder outlive a crash."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

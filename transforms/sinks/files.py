@@ -1,6 +1,7 @@
 """Files as sinks: chunks, rejects and lists, each under a temporary name until it is whole."""
 
 import hashlib
+import io
 import json
 import os
 from collections import Counter
@@ -8,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import fastavro
 import msgspec
@@ -27,6 +28,32 @@ PARTIAL = ".partial"
 """Suffix of a file that is not whole."""
 
 
+class Written(NamedTuple):
+    """A file that is whole, as its writer knows it."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class HashedFile(io.BufferedWriter):
+    """A file that is written from its beginning, and hashed on the way."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path, "wb"))
+        self._digest = hashlib.sha256()
+        self._size = 0
+
+    def write(self, data: bytes | memoryview, /) -> int:  # type: ignore[override]  # one of these
+        self._digest.update(data)
+        self._size += memoryview(data).nbytes
+        return super().write(data)
+
+    def written(self, name: str) -> Written:
+        """Describe what was written so far."""
+        return Written(name, self._size, self._digest.hexdigest())
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that gets its name when the block ends, and is removed if it raises."""
@@ -39,7 +66,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         if isinstance(exc, OSError):
-            raise _unwritable(path, exc) from exc
+            raise unwritable(path, exc) from exc
         raise
 
 
@@ -137,20 +164,24 @@ class _Tally:
 
 
 class LineFile:
-    """Keeps lines; the file is made when there is a first one."""
+    """Keeps lines; the file is made when there is a first one.
+
+    `written` describes it when it is whole.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._partial = path.with_name(path.name + PARTIAL)
-        self._stream: IO[bytes] | None = None
+        self._stream: HashedFile | None = None
+        self.written: Written | None = None
 
     def add(self, line: bytes) -> None:
         """Write a line that has no end yet."""
         try:
-            self._stream = self._stream or self._partial.open("wb")
+            self._stream = self._stream or HashedFile(self._partial)
             self._stream.write(line + b"\n")
         except OSError as exc:
-            raise _unwritable(self._path, exc) from exc
+            raise unwritable(self._path, exc) from exc
 
     def close(self, *, whole: bool) -> None:
         """Give the file its name, or remove it."""
@@ -159,28 +190,33 @@ class LineFile:
         self._stream.close()
         if whole:
             os.replace(self._partial, self._path)
+            self.written = self._stream.written(self._path.name)
         else:
             self._partial.unlink(missing_ok=True)
 
 
 class RejectFile:
-    """Keeps rejects in an Avro container; the file is made when there is a first one."""
+    """Keeps rejects in an Avro container; the file is made when there is a first one.
+
+    `written` describes it when it is whole.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._partial = path.with_name(path.name + PARTIAL)
-        self._stream: IO[bytes] | None = None
+        self._stream: HashedFile | None = None
+        self.written: Written | None = None
         self.count = 0
 
     def add(self, reject: Reject) -> None:
         try:
             self._add(reject)
         except OSError as exc:
-            raise _unwritable(self._path, exc) from exc
+            raise unwritable(self._path, exc) from exc
 
     def _add(self, reject: Reject) -> None:
         if self._stream is None:
-            self._stream = self._partial.open("wb")
+            self._stream = HashedFile(self._partial)
             self._writer = fastavro.write.Writer(
                 self._stream, schema("reject"), sync_marker=SYNC_MARKER
             )
@@ -196,9 +232,11 @@ class RejectFile:
         self._stream.close()
         if whole:
             os.replace(self._partial, self._path)
+            self.written = self._stream.written(self._path.name)
         else:
             self._partial.unlink(missing_ok=True)
 
 
-def _unwritable(path: Path, exc: OSError) -> FatalError:
+def unwritable(path: Path, exc: OSError) -> FatalError:
+    """Return the error that says why a file cannot be written."""
     return FatalError(f"{path}: {exc.strerror}; expected to write there")

@@ -1,15 +1,16 @@
 """What a span lets a state know: all that its reader saw and nobody rejected behind it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
+from schemas.account import SpanFile
 from schemas.known import Seen
 from schemas.record import Action
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.sinks.files import whole_file
+from transforms.sinks.files import LineFile, Written
 from transforms.sources.database.mapping import DATABASE
 
 SEEN = ".seen.jsonl"
@@ -19,11 +20,12 @@ SEEN = ".seen.jsonl"
 _decoder = msgspec.json.Decoder(Seen)
 
 
-def read_seen(folder: Path) -> Iterator[Seen]:
-    """Yield what all spans of a run saw, in the order of the spans."""
-    for path in sorted(folder.glob(f"*{SEEN}")):
-        with path.open("rb") as lines:
-            yield from map(_decoder.decode, lines)
+def read_seen(folder: Path, files: Iterable[SpanFile]) -> Iterator[Seen]:
+    """Yield what all spans of a run saw, in the order of the files of its account."""
+    for file in files:
+        if file.path.endswith(SEEN):
+            with (folder / file.path).open("rb") as lines:
+                yield from map(_decoder.decode, lines)
 
 
 def rejected(seen: Seen) -> Seen:
@@ -41,6 +43,7 @@ class SeenFile:
 
     def __init__(self, path: Path, span: Span) -> None:
         self._path = path
+        self.written: Written | None = None
         self._is_of_rows = span.format == DATABASE
         self._seen: dict[tuple[str, bool], Seen] = {}
         self._places: dict[tuple[str, bool], tuple[str, bool]] = {}
@@ -67,9 +70,11 @@ class SeenFile:
     def write(self) -> None:
         """Write a line for each, if there are any."""
         if self._seen:
-            with whole_file(self._path) as stream:
-                kept = map(self._kept, self._seen.values())
-                stream.writelines(msgspec.json.encode(one) + b"\n" for one in kept)
+            lines = LineFile(self._path)
+            for one in self._seen.values():
+                lines.add(msgspec.json.encode(self._kept(one)))
+            lines.close(whole=True)
+            self.written = lines.written
 
     def _kept(self, seen: Seen) -> Seen:
         if seen.known.key not in self._spoiled:
