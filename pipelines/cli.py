@@ -81,7 +81,7 @@ def convert(*, quiet: bool, verbose: int, **words: object) -> int:
       3   stopped at a threshold of rejects or losses
       4   an input, the output or the appliance gave up; start again to resume
       5   a defect of feedferry
-      75  not now: the backlog, the deadline or another push; start again to resume
+      75  not now: the backlog, the deadline, another run or push; start again to resume
     """
     from pipelines.options import parse
     from pipelines.push_options import parse_push_to, without_appliance

@@ -8,9 +8,11 @@
 import hashlib
 import json
 import logging
+import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import apache_beam as beam
@@ -22,6 +24,7 @@ from apache_beam.runners.runner import PipelineRunner
 from pipelines.defects import tell_defects
 from pipelines.groups import check_groups
 from pipelines.inputs import changed, group_spans, list_spans, size_of
+from pipelines.locks import LOCK, WORK, locked_output, locked_pushes, locked_state
 from pipelines.options import ConvertOptions, ProgressStyle, ReportFormat
 from pipelines.progress import Reporter, Snapshot
 from pipelines.publish import publish
@@ -43,7 +46,7 @@ from schemas.errors import (
 )
 from schemas.span import Span
 from transforms.convert import Settings
-from transforms.sinks.files import whole_file
+from transforms.sinks.files import write_by_several
 from transforms.sinks.push.outcome import Pushed
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.files import is_compressed
@@ -53,17 +56,17 @@ from transforms.stages import Convert, CutFile, Merge
 
 _log = logging.getLogger(__name__)
 
-WORK = ".work"
-"""Folder inside the output folder where an unfinished run stands, to be resumed."""
-
 SPOOL = "stdin"
 """What standard input is kept as in there; it was just read, so `--fresh` leaves it."""
 
 _OF_THE_RUN = (
     *("jobs", "fresh", "runner", "verbosity", "beam_flags", "progress", "report_format"),
-    *("allow_empty_full", "accept_holes"),
+    *("allow_empty_full", "accept_holes", "verify"),
 )
 """Options that change nothing about what is made."""
+
+_OVER = ".over"
+"""How the folder of a run is called while it is removed."""
 
 _FINISHED = (
     *("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt"),
@@ -81,6 +84,20 @@ def run(options: ConvertOptions, *, deliver: Callable[[Path], Pushed] | None = N
     known_urls = _known_urls(options.known_urls)
     _require_room(output, options)
     runner = runner_of(options)
+    with ExitStack() as locks:
+        locks.enter_context(locked_output(output))
+        return _run(options, known_urls, runner, deliver, locks)
+
+
+def _run(
+    options: ConvertOptions,
+    known_urls: tuple[str, ...],
+    runner: PipelineRunner,
+    deliver: Callable[[Path], Pushed] | None,
+    locks: ExitStack,
+) -> Report:
+    """Convert, publish and deliver, alone in the folder of the run."""
+    output = Path(options.output)
     spans = list_spans(
         options.inputs,
         from_format=options.from_format,
@@ -88,6 +105,8 @@ def run(options: ConvertOptions, *, deliver: Callable[[Path], Pushed] | None = N
         encoding=options.encoding or "",
     )
     sources = load_sources(spans, options)
+    if options.state is not None:
+        locks.enter_context(locked_state(Path(options.state)))
     _prepare(output, fresh=options.fresh)
     work = output / WORK / _fingerprint(options, known_urls, spans, sources)
     _refuse_finished(output, options, work)
@@ -113,8 +132,22 @@ def run(options: ConvertOptions, *, deliver: Callable[[Path], Pushed] | None = N
         if pushed.stopped is not None:
             return report
     remember(spans, settings, account)
-    shutil.rmtree(output / WORK)
+    _clear(work)
     return report
+
+
+def _clear(work: Path) -> None:
+    """Remove the files of a run that is over.
+
+    The folder is renamed first: a run that is killed in the middle must not be taken for one that
+    is unfinished and has lost some of its files.
+    """
+    over = work.with_suffix(_OVER)
+    os.replace(work, over)
+    shutil.rmtree(over)
+    for path in work.parent.glob("*"):
+        if path.name != LOCK:
+            _remove(path)
 
 
 def _log_notices(account: Account) -> None:
@@ -150,8 +183,7 @@ def _account(
 
 
 def _store(account: bytes, path: str) -> None:
-    with whole_file(Path(path)) as stream:
-        stream.write(account)
+    write_by_several(Path(path), account)
 
 
 def _check(account: Account, options: ConvertOptions) -> None:
@@ -191,12 +223,16 @@ def _is_below(name: str, output: Path) -> bool:
 
 
 def _prepare(output: Path, *, fresh: bool) -> None:
-    if fresh:
+    for path in (output / WORK).glob(f"*{_OVER}"):
+        _remove(path)
+    if not fresh:
+        return
+    with locked_pushes(output):
         for name in _FINISHED:
             _remove(output / name)
-        for path in (output / WORK).glob("*"):
-            if path.name != SPOOL:
-                _remove(path)
+    for path in (output / WORK).glob("*"):
+        if path.name not in (SPOOL, LOCK):
+            _remove(path)
 
 
 def _make_folder(folder: Path, output: Path) -> None:

@@ -19,7 +19,7 @@ from pipelines.options import ConvertOptions
 from pipelines.push import folder_of, push_and_tell, read_manifest, settle, tell_pushed
 from pipelines.push_options import ApplianceOptions, push_settings
 from pipelines.runners import pipeline_options, runner_of
-from transforms.sinks.files import whole_file
+from transforms.sinks.files import write_by_several
 from transforms.sinks.push.outcome import Pushed
 from transforms.sinks.push.push import Places
 from transforms.sinks.push.settings import PushSettings
@@ -67,5 +67,4 @@ def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions)
 
 
 def _store(account: bytes, path: str) -> None:
-    with whole_file(Path(path)) as stream:
-        stream.write(account)
+    write_by_several(Path(path), account)

@@ -155,6 +155,14 @@ RUNNING = (
     _RUN("--accept-loss", metavar="FIELD,...", help="Go on without these, even acl, content."),
     _RUN("--fail-on-loss", metavar="FIELD,...", help="Stop where the target holds them not."),
     _RUN("--fresh", is_flag=True, help="Begin anew, over what an earlier run left in DIR."),
+    _RUN(
+        "--no-verify",
+        "verify",
+        is_flag=True,
+        flag_value=False,
+        default=True,
+        help="Resume on chunks of the right size, without their SHA-256.",
+    ),
     _RUN("--runner", metavar="NAME", help="Beam runner.  [default: in this process]"),
     _RUN("--progress", metavar="auto|bar|plain|none", help="On stderr.  [default: auto]"),
 )

@@ -150,6 +150,7 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
     min_records: int = 1
     max_delete_percent: Decimal = MAX_DELETE_PERCENT
     fresh: bool = False
+    verify: bool = True
     runner: str | None = None
     progress: ProgressStyle = ProgressStyle.AUTO
     report_format: ReportFormat = ReportFormat.TEXT

@@ -18,6 +18,7 @@ import click
 import msgspec
 from msgspec.structs import replace
 
+from pipelines.locks import PUSHES, locked_output
 from pipelines.options import ProgressStyle, ReportFormat
 from pipelines.progress import Reporter, Snapshot
 from pipelines.push_options import ApplianceOptions, PushOptions, push_settings
@@ -38,9 +39,6 @@ from transforms.sinks.push.watch import Watch
 from transforms.sources.files import open_span
 
 MANIFEST = "manifest.jsonl"
-PUSHES = "push"
-"""Folder in that of a run where receipts stand, in one of its own for each appliance."""
-
 STAGING = ".staging"
 """Where compressed feed files are unpacked."""
 
@@ -251,6 +249,11 @@ def _loose(options: PushOptions) -> tuple[Path, list[Chunk]]:
             "-o: not given; expected a folder for the receipts of feed files, and for what is kept"
         )
     root = Path(options.output)
+    with locked_output(root):
+        return _made_in(root, options)
+
+
+def _made_in(root: Path, options: PushOptions) -> tuple[Path, list[Chunk]]:
     staging = root / STAGING
     staging.mkdir(parents=True, exist_ok=True)
     found = _described(options, staging)

@@ -59,6 +59,7 @@ def settings_of(
         beat=True,
         allow_empty_full=options.allow_empty_full,
         accept_holes=options.accept_holes,
+        verify=options.verify,
     )
 
 

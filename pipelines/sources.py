@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pipelines.formats import COMMAND, FILES
+from pipelines.locks import state_lock
 from pipelines.options import (
     ConvertOptions,
     refuse_spool_flags,
@@ -198,7 +199,9 @@ def _check_outside(tree: Tree, options: ConvertOptions) -> None:
     """Raise ConfigError where what a run writes would be read as documents, by it or the next."""
     code_of = judge(tree)
     output = None if options.output == STDOUT else options.output
-    for flag, name, slash in (("-o", output, "/"), ("--state", options.state, "")):
+    lock = None if options.state is None else str(state_lock(Path(options.state)))
+    places = (("-o", output, "/"), ("--state", options.state, ""), ("--state", lock, ""))
+    for flag, name, slash in places:
         path, root = Path(name or "/").resolve(), Path(tree.root).resolve()
         key = path.relative_to(root).as_posix() if path.is_relative_to(root) else None
         if name and key is not None and (key == "." or not code_of(key + slash, None)):

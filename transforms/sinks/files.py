@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import IO, NamedTuple
+from uuid import uuid4
 
 import fastavro
 import msgspec
@@ -68,6 +69,16 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         if isinstance(exc, OSError):
             raise unwritable(path, exc) from exc
         raise
+
+
+def write_by_several(path: Path, text: bytes) -> None:
+    """Write a file that several processes may write at a time: it is that of the last one."""
+    partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
+    try:
+        partial.write_bytes(text)
+        os.replace(partial, path)
+    except OSError as exc:
+        raise unwritable(path, exc) from exc
 
 
 def write_json(path: Path, value: object) -> None:
