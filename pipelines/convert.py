@@ -269,7 +269,9 @@ def _fingerprint(
     kept = msgspec.structs.replace(
         options, **{name: getattr(usual, name) for name in _OF_THE_RUN}, output=""
     )
-    states = [(span.source, span.format, size_of(span), changed(span)) for span in spans]
+    states = [
+        (span.source, span.format, size_of(span), changed(span), span.signature) for span in spans
+    ]
     rules = {name: rules_of(source) for name, source in sources.items()}
     text = msgspec.json.encode((kept, known_urls, states, rules), order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]

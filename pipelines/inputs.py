@@ -25,10 +25,11 @@ from schemas.errors import (
     UnreadableError,
 )
 from schemas.reject import FILE_NAME, UNKNOWN_ENCODING, UNREADABLE
-from schemas.span import Span
+from schemas.span import FileSignature, Span
 from transforms.formats import LONE, READERS
-from transforms.sinks.files import whole_file
+from transforms.sinks.files import PARTIAL, HashedFile, unwritable
 from transforms.sources.files import open_span, sniff_format
+from transforms.sources.signature import sign_path
 from transforms.sources.spool import SPOOL
 
 MAX_MEMBERS = 1000
@@ -64,8 +65,8 @@ def list_spans(
         for source in _expand(name):
             try:
                 check_name(source)
-                path = _path(source, spool)
-                span = Span(source=source, path=path, source_ordinal=len(spans), encoding=encoding)
+                span = _file_span(source, spool, ordinal=len(spans))
+                span = msgspec.structs.replace(span, encoding=encoding)
                 spans.append(_in_format(span, from_format))
             except (FileNameError, UnreadableError, EncodingError) as exc:
                 faults.append(exc)
@@ -90,14 +91,29 @@ def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:
     return grouped
 
 
+def _file_span(source: str, spool: Path, *, ordinal: int) -> Span:
+    """Return the span of a file as it is now."""
+    if source == STDIN:
+        signature: FileSignature | None = _spool(spool)
+        path = str(spool.absolute())
+    else:
+        path = source if "://" in source else str(Path(source).absolute())
+        signature = sign_path(path)
+    return Span(source=source, path=path, source_ordinal=ordinal, signature=signature)
+
+
 def size_of(span: Span) -> int:
     """The file's size in bytes, 0 where it cannot be known beforehand."""
+    if span.signature is not None:
+        return span.signature.size or 0
     status = _status(span)
     return status.st_size if status else 0
 
 
 def changed(span: Span) -> int:
     """When the file last changed, in nanoseconds; 0 where that cannot be known or says nothing."""
+    if span.signature is not None:
+        return span.signature.modified_ns or 0
     status = _status(span) if span.source != STDIN else None
     return status.st_mtime_ns if status else 0
 
@@ -160,13 +176,6 @@ def _together(run: list[Span]) -> Span:
     return Span(source=source, source_ordinal=first.source_ordinal, members=tuple(run))
 
 
-def _path(source: str, spool: Path) -> str:
-    """Where a source is opened, from any folder that a worker may stand in."""
-    if source == STDIN:
-        return _spool(spool)
-    return source if "://" in source else str(Path(source).absolute())
-
-
 def _expand(name: str) -> Iterator[str]:
     if name == STDIN:
         yield name
@@ -220,9 +229,19 @@ def _remote(name: str) -> list[str]:
     return sorted(found.path for found in match.metadata_list)
 
 
-def _spool(spool: Path) -> str:
-    """Workers of other processes cannot read our standard input; a run can resume from a file."""
+def _spool(spool: Path) -> FileSignature:
+    """Copy standard input, and return what it is known by.
+
+    Workers of other processes cannot read it, and a run can resume from a file. Its time says
+    nothing, as it is copied again then: what it holds is compared.
+    """
     spool.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(spool) as stream:
-        shutil.copyfileobj(sys.stdin.buffer, stream, 1 << 20)
-    return str(spool.absolute())
+    partial = spool.with_name(spool.name + PARTIAL)
+    try:
+        with HashedFile(partial) as stream:
+            shutil.copyfileobj(sys.stdin.buffer, stream, 1 << 20)
+        os.replace(partial, spool)
+    except OSError as exc:
+        raise unwritable(spool, exc) from exc
+    written = stream.written(spool.name)
+    return FileSignature(size=written.bytes, sha256=written.sha256)

@@ -41,6 +41,7 @@ from transforms.sources.programs import Programs
 from transforms.sources.reading import Source
 from transforms.sources.safety import Counts, check_safety, counted
 from transforms.sources.seen import read_seen
+from transforms.sources.signature import sign_path
 from transforms.sources.spool import SPOOL, Spool
 from transforms.sources.state import Stamp, check_state, move, open_state
 from transforms.sources.tree.acl_table import load_acl_table
@@ -230,7 +231,8 @@ def _cut_programs(span: Span, settings: Settings) -> Iterator[Span]:
     source = settings.sources[span.source]
     if not path.exists() and isinstance(source, Programs):
         command.list_documents(source, path, options=settings.reading)
-    listing = replace(span, path=str(path), format="lister-stream")
+    signature = sign_path(str(path))
+    listing = replace(span, path=str(path), format="lister-stream", signature=signature)
     yield from cut_file(listing, span_bytes=LISTED_BYTES)
 
 

@@ -7,6 +7,19 @@ from schemas.feed import Feed
 _USUAL = 100_000
 
 
+class FileSignature(msgspec.Struct, frozen=True, kw_only=True):
+    """What tells one version of a file from another; what is not known of it is None or empty.
+
+    `modified_ns` is when it was changed last, `version` what a server calls the version. `sha256`
+    is known only of what was copied for the run.
+    """
+
+    size: int | None = None
+    modified_ns: int | None = None
+    version: str = ""
+    sha256: str = ""
+
+
 class Span(msgspec.Struct, frozen=True, kw_only=True):
     """A file, or a range of bytes of a big one that begins and ends between two records.
 
@@ -17,6 +30,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     `source` is its name for its user, `path` where it is opened, if that is not the same. A span
     of several small files has them as `members`, and no bytes of its own. `feed` is what the feed
     was posted as, which goes before what it says of itself; so does an `encoding`, for XML.
+    `signature` is that of the file when the run began, or when the file was cut.
     """
 
     source: str = ""
@@ -31,6 +45,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple["Span", ...] = ()
     feed: Feed | None = None
     encoding: str = ""
+    signature: FileSignature | None = None
 
     @property
     def name(self) -> str:

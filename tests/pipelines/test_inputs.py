@@ -1,6 +1,7 @@
 """What the arguments INPUT… name, in which order, and what is told of those that name nothing."""
 
 import gzip
+import hashlib
 import io
 import json
 import sys
@@ -11,7 +12,7 @@ import pytest
 from archives import HOST, document, gsa_feed, native, put, thunderstone
 from pipelines.inputs import changed, group_spans, list_spans, size_of
 from schemas.errors import ConfigError, SourceError
-from schemas.span import Span
+from schemas.span import FileSignature, Span
 from spools import HandSpool
 
 FEED = gsa_feed(document(1))
@@ -37,10 +38,21 @@ def folder(here: Path) -> str:
 
 
 def test_a_file_is_one_whole_span() -> None:
-    put(Path("a.xml"), FEED)
+    path = str(Path(put(Path("a.xml"), FEED)).absolute())
+    modified_ns = Path("a.xml").stat().st_mtime_ns
+    signature = FileSignature(size=len(FEED), modified_ns=modified_ns)
 
-    path = str(Path("a.xml").absolute())
-    assert spans("a.xml") == [Span(source="a.xml", path=path, format="gsa-feed")]
+    assert spans("a.xml") == [
+        Span(source="a.xml", path=path, format="gsa-feed", signature=signature)
+    ]
+
+
+def test_standard_input_is_known_by_what_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(FEED)))
+    [span] = spans("-")
+
+    digest = hashlib.sha256(FEED).hexdigest()
+    assert span.signature == FileSignature(size=len(FEED), sha256=digest)
 
 
 def test_files_are_numbered_in_the_order_in_which_they_are_given() -> None:

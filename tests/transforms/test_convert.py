@@ -28,7 +28,7 @@ from schemas import avro
 from schemas.account import Account, LossCount
 from schemas.loss import REFUSED, Loss
 from schemas.record import Content, Encoding, Record
-from schemas.span import Span
+from schemas.span import FileSignature, Span
 from transforms.adapt import Target
 from transforms.convert import Settings, convert
 from transforms.formats import READERS, ReadOptions, WriteOptions
@@ -291,6 +291,15 @@ def test_a_source_that_is_missing_is_rejected(work: Path) -> None:
     )
     (reject,) = rejects_of(work)
     assert reject["reason"] == "No such file or directory; expected a file that can be read"
+
+
+def test_a_source_that_has_shrunk_stops_the_span(work: Path) -> None:
+    signature = FileSignature(size=5_000)
+    span = msgspec.structs.replace(span_of(work, gsa_feed(*documents(1, 9))), signature=signature)
+    account = convert(span, settings(work))
+
+    assert (account.exit_code, account.written, names(work)) == (4, {}, [])
+    assert (account.stopped or "").startswith(f"{span.source}: changed while it was converted: it")
 
 
 def test_a_source_of_another_format_stops_the_span(work: Path) -> None:

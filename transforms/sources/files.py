@@ -19,11 +19,12 @@ from typing import IO, cast
 import msgspec
 import zstandard
 
-from schemas.errors import ConfigError, RecordError, SourceError, UnreadableError
+from schemas.errors import ConfigError, FormatError, RecordError, SourceError, UnreadableError
 from schemas.reject import TORN_COMPRESSION, UNREADABLE
-from schemas.span import Span
+from schemas.span import FileSignature, Span
 from transforms.formats import CUTTERS, READERS, look_of, sniff
 from transforms.formats._options import ReadOptions
+from transforms.sources.signature import require_unchanged, sign_stream
 from transforms.sources.tree.remote import LISTED, open_remote, scheme_of
 
 SNIFFED_BYTES = 64 << 10
@@ -48,7 +49,8 @@ class Stretch(io.RawIOBase):
     """The bytes of one span, unbuffered; an error in reading them names the file.
 
     With `is_partial` it ends where its file cannot be read or decompressed any further, and `fault`
-    says why; otherwise that raises UnreadableError.
+    says why; otherwise that raises UnreadableError. A span of a known length that ends early raises
+    SourceError: the file has become shorter since it was cut.
     """
 
     def __init__(
@@ -74,6 +76,8 @@ class Stretch(io.RawIOBase):
             size = min(size, self._left)
         block = self._take(size)
         if self._left is not None:
+            if size and not block and self.fault is None:
+                raise self._short()
             self._left -= len(block)
         self.bytes_read += len(block)
         buffer[: len(block)] = block
@@ -100,11 +104,21 @@ class Stretch(io.RawIOBase):
             return b""
         return block
 
+    def _short(self) -> SourceError:
+        left = self._left or 0
+        return SourceError(
+            f"{self._source}: ends {left:,} bytes before the end of a span that was cut from it;"
+            " expected it to stay as it is; start again when nothing writes to it any more"
+        )
+
 
 class SpanStream(io.BufferedReader):
-    """The stream that readers get: the bytes of one span, buffered."""
+    """The stream that readers get: the bytes of one span, buffered.
 
-    def __init__(
+    `signature` is that of the file when it was opened, None if nothing is known of it.
+    """
+
+    def __init__(  # noqa: PLR0913 - one for each thing that is known of a span
         self,
         stream: IO[bytes],
         source: str,
@@ -112,8 +126,10 @@ class SpanStream(io.BufferedReader):
         *,
         path: str = "",
         is_partial: bool = False,
+        signature: FileSignature | None = None,
     ) -> None:
         self._stretch = Stretch(stream, source, length, path=path, is_partial=is_partial)
+        self.signature = signature
         super().__init__(self._stretch, BUFFER_BYTES)
 
     @property
@@ -137,12 +153,13 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
     """Open the bytes of a span; raise SourceError where they cannot be opened or read.
 
     That is UnreadableError where the file is at fault, and not what it is on. With `is_partial`,
-    the bytes end where they cannot be read any further.
+    the bytes end where they cannot be read any further. SourceError is also raised at the end if
+    the file is not what it was when the span was cut.
     """
     path = span.path or span.source
     with ExitStack() as opened:
         try:
-            stream = opened.enter_context(_open(path))
+            stream = file = opened.enter_context(_open(path))
             if is_compressed(path):
                 decompress = _DECOMPRESSORS[Path(path).suffix.lower()]
                 stream = opened.enter_context(decompress(stream))
@@ -150,12 +167,24 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
             if fault := _fault_of(path, exc):
                 raise UnreadableError(span.source, fault.code, fault.reason) from exc
             raise _unreadable(span.source, exc) from exc
+        require_unchanged(span, file)
         if span.offset:
             stream.seek(span.offset)
         _log.info("%s: opened at byte %d", span.source, span.offset)
-        yield opened.enter_context(
-            SpanStream(stream, span.source, span.length, path=path, is_partial=is_partial)
+        spanned = SpanStream(
+            stream,
+            span.source,
+            span.length,
+            path=path,
+            is_partial=is_partial,
+            signature=sign_stream(file),
         )
+        try:
+            yield opened.enter_context(spanned)
+        except (FormatError, SourceError):
+            require_unchanged(span, file)  # that says more
+            raise
+        require_unchanged(span, file)
 
 
 def sniff_format(span: Span) -> str:
@@ -194,6 +223,7 @@ def cut_file(
         yield whole
         return
     with open_span(whole) as stream:
+        signature = whole.signature or stream.signature
         cut = CUTTERS[whole.format]
         for span in cut(stream, source=whole.source, span_bytes=span_bytes, options=options):
             yield msgspec.structs.replace(
@@ -202,6 +232,7 @@ def cut_file(
                 source_ordinal=whole.source_ordinal,
                 format=whole.format,
                 feed=whole.feed,
+                signature=signature,
             )
 
 

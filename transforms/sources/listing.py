@@ -14,6 +14,7 @@ import msgspec
 from schemas.known import Known
 from schemas.span import Span
 from transforms.sinks.files import whole_file
+from transforms.sources.signature import sign_path
 
 LISTING = "listing"
 """The format of a span that is a range of a listing."""
@@ -84,6 +85,7 @@ def read_listing(stream: IO[bytes]) -> Iterator[tuple[int, Listed]]:
 
 def cut_listing(whole: Span, *, span_bytes: int) -> Iterator[Span]:
     """Yield spans of a listing of about `span_bytes` of what it lists, in its order."""
+    whole = msgspec.structs.replace(whole, signature=sign_path(whole.path))
     ordinal = begin = end = size = 0
     with open(whole.path, "rb") as stream:
         for line in stream:

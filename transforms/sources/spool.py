@@ -19,7 +19,7 @@ from schemas.delivery import FORMATS, JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import CLEANUP, FULL, METADATA_AND_URL, REPLACE, Feed, is_web
 from schemas.notice import Notice
-from schemas.span import Span
+from schemas.span import FileSignature, Span
 from transforms.sinks.files import whole_file
 
 SPOOL = "spool"
@@ -183,6 +183,7 @@ def spans_of(
             source_ordinal=ordinal,
             format=FORMATS[delivery.door],
             feed=_feed_of(delivery),
+            signature=FileSignature(size=delivery.bytes),
         )
 
 

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import zstandard
 from archives import document, gsa_feed, native, put, thunderstone
 from schemas.errors import ConfigError, SourceError
 from schemas.feed import Feed
-from schemas.span import Span
+from schemas.span import FileSignature, Span
 from transforms.sources.files import SpanStream, cut_file, is_compressed, open_span, sniff_format
 
 TEXT = bytes(range(256)) * 16
@@ -242,10 +243,18 @@ def test_a_compressed_file_stays_whole(tmp_path: Path) -> None:
 def test_a_long_file_is_cut_between_its_records(tmp_path: Path) -> None:
     text = native("http://a.example.com/", "http://b.example.com/")
     source = put(tmp_path / "a", text)
+    signature = FileSignature(size=100, modified_ns=5_500_000_000)
+    os.utime(source, ns=(0, 5_500_000_000))
     whole = Span(source=source, format="native", source_ordinal=3)
 
     assert list(cut_file(whole, span_bytes=48)) == [
-        Span(source=source, format="native", source_ordinal=3, length=50),
+        Span(
+            source=source,
+            format="native",
+            source_ordinal=3,
+            length=50,
+            signature=signature,
+        ),
         Span(
             source=source,
             format="native",
@@ -253,6 +262,7 @@ def test_a_long_file_is_cut_between_its_records(tmp_path: Path) -> None:
             ordinal=1,
             offset=50,
             line=2,
+            signature=signature,
         ),
     ]
 

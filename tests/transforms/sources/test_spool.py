@@ -12,7 +12,7 @@ from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import Feed
 from schemas.notice import Notice
-from schemas.span import Span
+from schemas.span import FileSignature, Span
 from spools import delivered, journal
 from transforms.sources.spool import (
     History,
@@ -356,6 +356,7 @@ def test_a_delivery_is_a_span_of_its_file(tmp_path: Path) -> None:
             path=path,
             format="gsa-feed",
             feed=Feed(datasource="wiki", feedtype="full"),
+            signature=FileSignature(size=10),
         )
     ]
 

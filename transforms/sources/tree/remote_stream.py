@@ -9,6 +9,8 @@ import os
 from collections.abc import Callable
 from typing import IO, NamedTuple, Protocol, cast
 
+from schemas.span import FileSignature
+
 BUFFER_BYTES = 1 << 20
 
 
@@ -40,6 +42,12 @@ def open_stream(path: str, fetch: Fetch, *, died: tuple[type[Exception], ...]) -
     return cast(IO[bytes], io.BufferedReader(_RemoteStream(path, fetch, died), BUFFER_BYTES))
 
 
+def version_of(stream: IO[bytes]) -> FileSignature | None:
+    """Return the signature of a stream that `open_stream` gave, None of any other."""
+    raw = getattr(stream, "raw", None)
+    return raw.signature if isinstance(raw, _RemoteStream) else None
+
+
 def gone(path: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
@@ -61,6 +69,10 @@ class _RemoteStream(io.RawIOBase):
         self._reopened = False
         self._body: Readable | None
         self._body, self._size, self._version = fetch(0)
+
+    @property
+    def signature(self) -> FileSignature:
+        return FileSignature(size=self._size, version=self._version)
 
     def readable(self) -> bool:
         return True

@@ -1,0 +1,201 @@
+"""A file that changes while it is converted stops the run, whatever the change is."""
+
+import gzip
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from archives import documents, gsa_feed, put
+from schemas.errors import SourceError
+from schemas.span import FileSignature, Span
+from transforms.formats import Found
+from transforms.sources.files import cut_file, open_span
+from transforms.sources.reading import Reading
+from transforms.sources.signature import sign_path
+
+FEED = gsa_feed(*documents(1, 2000), feedtype="full")
+SECOND_NS = 1_700_000_000_000_000_000
+MOMENT_NS = SECOND_NS + 500_000_000
+CURE = (
+    "; expected it to stay as it is; start again when nothing writes to it any more, and all of it"
+    " is converted"
+)
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Path:
+    path = Path(put(tmp_path / "feed.xml", FEED))
+    os.utime(path, ns=(MOMENT_NS, MOMENT_NS))
+    return path
+
+
+def whole(path: Path) -> Span:
+    """The span of a file as a run lists it."""
+    return Span(
+        source="feed.xml", path=str(path), format="gsa-feed", signature=sign_path(str(path))
+    )
+
+
+def parts(path: Path) -> list[Span]:
+    """The spans that the file is cut into."""
+    return list(cut_file(whole(path), span_bytes=32 << 10))
+
+
+def shrink(path: Path) -> None:
+    """Let a file end after half of its records, at the end of one of them."""
+    text = path.read_bytes()
+    os.truncate(path, text.index(b"\n", len(text) // 2) + 1)
+
+
+def grow(path: Path) -> None:
+    with path.open("ab") as stream:
+        stream.write(b"<!-- more -->\n")
+
+
+def touch(path: Path) -> None:
+    os.utime(path, ns=(MOMENT_NS + 1, MOMENT_NS + 1))
+
+
+def replace(path: Path) -> None:
+    """Put another file in its place, which is as long."""
+    other = path.with_name("other")
+    other.write_bytes(FEED.replace(b"plan", b"plot"))
+    os.replace(other, path)
+
+
+CHANGES = (shrink, grow, touch, replace)
+by_change = pytest.mark.parametrize("change", CHANGES, ids=[change.__name__ for change in CHANGES])
+
+
+def found(span: Span) -> Iterator[Found]:
+    return Reading(span).found()
+
+
+def refusal(span: Span) -> str:
+    with pytest.raises(SourceError) as caught:
+        list(found(span))
+    return str(caught.value)
+
+
+def test_a_file_that_does_not_change_is_read(feed: Path) -> None:
+    assert sum(len(list(found(part))) for part in parts(feed)) == 2000
+
+
+@by_change
+def test_a_file_that_changed_since_the_run_began_is_refused(
+    feed: Path, change: Callable[[Path], None]
+) -> None:
+    span = whole(feed)
+    change(feed)
+
+    assert "feed.xml: changed while it was converted" in refusal(span)
+
+
+@by_change
+def test_a_file_that_changed_since_it_was_cut_is_refused(
+    feed: Path, change: Callable[[Path], None]
+) -> None:
+    first, *others = parts(feed)
+    list(found(first))
+    change(feed)
+
+    assert {refusal(span).partition(": it had")[0] for span in others} == {
+        "feed.xml: changed while it was converted"
+    }
+
+
+@pytest.mark.parametrize("change", [shrink, grow, touch])
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    feed: Path, change: Callable[[Path], None]
+) -> None:
+    results = found(whole(feed))
+    next(results)
+    change(feed)
+
+    with pytest.raises(SourceError, match="changed while it was converted"):
+        list(results)
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_as_it_was(feed: Path) -> None:
+    results = found(whole(feed))
+    next(results)
+    replace(feed)
+
+    assert len(list(results)) == 1999
+
+
+def test_a_file_that_changes_while_it_is_cut_is_refused(feed: Path) -> None:
+    spans = cut_file(whole(feed), span_bytes=32 << 10)
+    next(spans)
+    shrink(feed)
+
+    with pytest.raises(SourceError, match="changed while it was converted"):
+        list(spans)
+
+
+def test_the_message_says_what_the_file_was_and_is(feed: Path) -> None:
+    span = whole(feed)
+    os.truncate(feed, 100)
+    os.utime(feed, ns=(0, MOMENT_NS + 2_000_000_000))
+
+    assert refusal(span) == (
+        "feed.xml: changed while it was converted: it had"
+        f" {len(FEED):,} bytes of 2023-11-14 22:13:20.500000+00:00, and has"
+        f" 100 bytes of 2023-11-14 22:13:22.500000+00:00 now{CURE}"
+    )
+
+
+def test_a_file_without_a_signature_that_ends_inside_a_span_is_refused(feed: Path) -> None:
+    *_, last = parts(feed)
+    os.truncate(feed, last.offset + 10)
+    unsigned = msgspec.structs.replace(last, signature=None, length=len(FEED) - last.offset)
+
+    left = len(FEED) - last.offset - 10
+    assert refusal(unsigned) == (
+        f"feed.xml: ends {left:,} bytes before the end of a span that was cut from it; expected it"
+        " to stay as it is; start again when nothing writes to it any more"
+    )
+
+
+def test_a_compressed_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = Path(put(tmp_path / "feed.xml.gz", gzip.compress(FEED)))
+    results = found(whole(path))
+    next(results)
+    os.truncate(path, path.stat().st_size // 2)
+
+    with pytest.raises(SourceError, match=re.escape("feed.xml: changed while it was converted")):
+        list(results)
+
+
+def test_a_member_of_several_files_that_changed_is_refused(tmp_path: Path) -> None:
+    first, second = (Path(put(tmp_path / name, FEED)) for name in ("a.xml", "b.xml"))
+    span = Span(members=(whole(first), whole(second)))
+    grow(second)
+
+    assert "changed while it was converted" in refusal(span)
+
+
+def test_a_time_that_is_rounded_to_seconds_is_the_same_time(feed: Path) -> None:
+    """A server may keep whole seconds, while the client that wrote the file knows more."""
+    span = whole(feed)
+    os.utime(feed, ns=(0, SECOND_NS))
+
+    assert len(list(found(span))) == 2000
+
+
+def test_a_pipe_has_no_signature(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    assert sign_path(str(tmp_path / "pipe")) is None
+
+
+def test_a_file_that_was_copied_for_the_run_may_have_any_time(feed: Path) -> None:
+    signed = FileSignature(size=len(FEED), sha256="of the copy")
+    span = msgspec.structs.replace(whole(feed), signature=signed)
+
+    with open_span(span) as stream:
+        assert len(stream.read()) == len(FEED)

@@ -1,0 +1,82 @@
+"""Whether a file is still the one that a run began with.
+
+A run reads a file more than once: to find its format, to cut it, and once for each span. A file
+that changes in between, or while it is read, would give records of two versions, or the first
+half of one. A signature is taken when the run begins, travels with the spans, and is compared
+before and after each of them is read.
+"""
+
+import os
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from schemas.errors import SourceError
+from schemas.span import FileSignature, Span
+from transforms.sources.tree.remote_stream import version_of
+
+_SECOND = 1_000_000_000
+
+
+def sign_path(path: str) -> FileSignature | None:
+    """Return the signature of a local file, None of anything else, as a pipe or a remote file."""
+    try:
+        return None if "://" in path else _sign(Path(path).stat())
+    except OSError:  # who opens it says why
+        return None
+
+
+def sign_stream(stream: IO[bytes]) -> FileSignature | None:
+    """Return the signature of an open file, None if nothing is known of it."""
+    try:
+        number = stream.fileno()
+    except (AttributeError, OSError):  # it is not local
+        return version_of(stream)
+    return _sign(os.fstat(number))
+
+
+def require_unchanged(span: Span, stream: IO[bytes]) -> None:
+    """Raise SourceError if an open file is not the one that the span was cut from."""
+    if span.signature is None:
+        return
+    now = sign_stream(stream)
+    if now is not None and not _is_same(span.signature, now):
+        raise SourceError(
+            f"{span.source}: changed while it was converted: it had {_shown(span.signature)},"
+            f" and has {_shown(now)} now; expected it to stay as it is; start again"
+            " when nothing writes to it any more, and all of it is converted"
+        )
+
+
+def _sign(status: os.stat_result) -> FileSignature | None:
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return FileSignature(size=status.st_size, modified_ns=status.st_mtime_ns)
+
+
+def _is_same(before: FileSignature, now: FileSignature) -> bool:
+    if before.size != now.size:
+        return False
+    if before.version and now.version and before.version != now.version:
+        return False
+    return _is_same_time(before.modified_ns, now.modified_ns)
+
+
+def _is_same_time(before: int | None, now: int | None) -> bool:
+    """Some file systems, and NFS in front of them, keep whole seconds, but only after a while."""
+    if before is None or now is None or before == now:
+        return True
+    is_rounded = before % _SECOND == 0 or now % _SECOND == 0
+    return is_rounded and before // _SECOND == now // _SECOND
+
+
+def _shown(one: FileSignature) -> str:
+    size = "an unknown size" if one.size is None else f"{one.size:,} bytes"
+    if one.modified_ns is None:
+        return size
+    try:
+        modified = datetime.fromtimestamp(one.modified_ns / _SECOND, UTC).isoformat(" ")
+    except (ValueError, OverflowError, OSError):  # of a year that has no date
+        modified = f"{one.modified_ns} ns"
+    return f"{size} of {modified}"
