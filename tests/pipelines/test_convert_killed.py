@@ -1,0 +1,158 @@
+"""Runs that are killed, and whose files are damaged then: what is published is always the same."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from archives import BROKEN, DELETED, HOST, document, gsa_feed, put
+from runs import ROOT
+from storms import chosen
+
+KILLS = chosen(usual=12, full=50)
+KILLS_OF_A_RUN = 3
+MAIN = "import sys; from pipelines.cli import main; sys.exit(main(sys.argv[1:]))"
+ARGS = (
+    *("convert", "a.xml", "b.xml", "-o", "out", "--to", "gsa-feed", "--jobs", "2", "-q"),
+    *("--span-bytes", "48KiB", "--max-chunk-bytes", "64KiB"),
+)
+TIMEOUT_SECONDS = 500
+"""Longer than any run takes: one that takes as long hangs."""
+
+
+class Undisturbed(NamedTuple):
+    """A run that nothing disturbed: what it published, and when it worked, in seconds."""
+
+    published: dict[str, bytes]
+    exit_code: int
+    begin: float
+    end: float
+
+
+def records(first: int, last: int) -> Iterator[str]:
+    """Documents, and now and then what is rejected, deleted or only crawled."""
+    for number in range(first, last):
+        yield document(number, text="plan " * 60)
+        if number % 400 == 0:
+            yield BROKEN
+        if number % 500 == 0:
+            yield DELETED
+            yield f'<record url="{HOST}/{number}.html" mimetype="text/html"/>'
+
+
+def prepare(folder: Path) -> None:
+    """Put two feeds into a folder, always with the same bytes and times."""
+    put(folder / "a.xml", gsa_feed(*records(1, 6_000), feedtype="full"))
+    put(folder / "b.xml", gsa_feed(*records(6_000, 8_000), datasource="wiki"))
+
+
+def start(folder: Path) -> "subprocess.Popen[bytes]":
+    """Start a run in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", MAIN, *ARGS],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def published(folder: Path) -> dict[str, bytes]:
+    """All that a run has published, by path; and `.work`, if something of it is left."""
+    out = folder / "out"
+    files = (path for path in out.rglob("*") if path.is_file())
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
+
+
+def is_over(folder: Path) -> bool:
+    """Whether a run has published all, and is not to be resumed."""
+    unfinished = [path for path in folder.glob("out/.work/*") if not path.suffix and path.is_dir()]
+    return (folder / "out/report.json").exists() and not unfinished
+
+
+def damage(folder: Path, choice: random.Random) -> None:
+    """Remove, truncate or zero some files of an unfinished run."""
+    paths = sorted(path for path in (folder / "out").rglob("*") if path.is_file())
+    for path in choice.sample(paths, min(len(paths), choice.randint(1, 12))):
+        if not path.exists():
+            continue
+        size = path.stat().st_size
+        match choice.choice(("remove", "truncate", "zero")):
+            case "remove":
+                path.unlink()
+            case "truncate":
+                os.truncate(path, choice.randint(0, size))
+            case "zero":
+                with path.open("r+b") as stream:
+                    stream.seek(choice.randint(0, size))
+                    stream.write(bytes(min(5_000, size - stream.tell())))
+
+
+def kill(process: "subprocess.Popen[bytes]", after_seconds: float, *, only_driver: bool) -> None:
+    """Kill a run after a while, with its workers or without; it may have ended by then."""
+    try:
+        process.wait(after_seconds)
+    except subprocess.TimeoutExpired:
+        send = os.kill if only_driver else os.killpg
+        send(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def end_group(number: int) -> None:
+    """End workers that outlived their driver."""
+    try:
+        os.killpg(number, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    prepare(folder)
+    started, begin = time.monotonic(), None
+    process = start(folder)
+    while process.poll() is None:
+        if begin is None and list(folder.glob("out/.work/*/0*-0*")):
+            begin = time.monotonic() - started
+        time.sleep(0.01)
+    assert begin is not None
+    return Undisturbed(published(folder), process.returncode, begin, time.monotonic() - started)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(-(-KILLS // KILLS_OF_A_RUN)))
+def test_a_run_that_was_killed_and_damaged_publishes_what_one_alone_publishes(
+    undisturbed: Undisturbed, tmp_path: Path, seed: int
+) -> None:
+    prepare(tmp_path)
+    choice = random.Random(seed)
+    groups = []
+    try:
+        for _ in range(KILLS_OF_A_RUN):
+            process = start(tmp_path)
+            groups.append(process.pid)
+            instant = choice.uniform(undisturbed.begin * 0.8, undisturbed.end)
+            kill(process, instant, only_driver=choice.random() < 0.3)
+            if is_over(tmp_path):
+                break
+            damage(tmp_path, choice)
+        if not is_over(tmp_path):
+            process = start(tmp_path)
+            groups.append(process.pid)
+            assert process.wait(TIMEOUT_SECONDS) == undisturbed.exit_code
+    finally:
+        for group in groups:
+            end_group(group)
+    found = {name: text for name, text in published(tmp_path).items() if ".work" not in name}
+
+    assert found.keys() == undisturbed.published.keys()
+    assert [name for name in found if found[name] != undisturbed.published[name]] == []
