@@ -30,6 +30,7 @@ from pipelines.progress import Reporter, Snapshot
 from pipelines.publish import publish
 from pipelines.report import Report, as_json_text, as_text
 from pipelines.runners import pipeline_options, runner_of
+from pipelines.seal import is_sealed, seal
 from pipelines.settings import check_account, settings_of
 from pipelines.sources import (
     begin,
@@ -42,6 +43,7 @@ from pipelines.sources import (
 from schemas.account import Account
 from schemas.errors import (
     ConfigError,
+    FatalError,
     TooManyRejectsError,
 )
 from schemas.span import Span
@@ -110,12 +112,14 @@ def _run(
     _prepare(output, fresh=options.fresh)
     work = output / WORK / _fingerprint(options, known_urls, spans, sources)
     _refuse_finished(output, options, work)
+    _discard_damaged(work, output, options)
     _make_folder(work, output)
     settings = settings_of(options, known_urls, work, sources)
     begin(settings)
     FileSystems.set_options(pipeline_options(options))
     listed = [part for span in spans for part in cut_source(span, settings, options)]
     refuse_shared_urls(spans, settings)
+    seal(work)
     with _reporter(options, settings, listed):
         account = _account(
             group_spans(listed, span_bytes=options.span_bytes), options, settings, runner
@@ -136,15 +140,35 @@ def _run(
     return report
 
 
-def _clear(work: Path) -> None:
-    """Remove the files of a run that is over.
+def _discard_damaged(work: Path, output: Path, options: ConvertOptions) -> None:
+    """Let a run begin again if what it had found of its sources is not there, or not as it was.
 
-    The folder is renamed first: a run that is killed in the middle must not be taken for one that
-    is unfinished and has lost some of its files.
+    A run that has published may have moved its state, so that it would find nothing to do.
+    """
+    if not work.exists() or is_sealed(work, verify=options.verify):
+        return
+    if options.state is not None and (output / "report.json").exists():
+        raise FatalError(
+            f"{work}: files of the run are damaged; expected them as they were written; what it"
+            f" made is published in {output}: push that, or begin again with --fresh"
+        )
+    _remove_whole(work)
+
+
+def _remove_whole(work: Path) -> None:
+    """Remove the folder of a run.
+
+    It is renamed first: a run that is killed in the middle of this must not leave one that looks
+    unfinished and has lost some of its files. Workers that outlived their run may still write.
     """
     over = work.with_suffix(_OVER)
     os.replace(work, over)
-    shutil.rmtree(over)
+    shutil.rmtree(over, ignore_errors=True)
+
+
+def _clear(work: Path) -> None:
+    """Remove the files of all unfinished runs in a folder, now that one is over."""
+    _remove_whole(work)
     for path in work.parent.glob("*"):
         if path.name != LOCK:
             _remove(path)

@@ -1,0 +1,92 @@
+"""What a run has found of its sources is believed when it is resumed, unless it was damaged."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from archives import put
+from runs import chunks, column, convert
+
+ARGS = (
+    *("docs", "--to", "gsa-feed", "--base-url", "http://docs.example.com/"),
+    *("--datasource", "docs", "-o", "out", "-q"),
+)
+REFUSING = (*ARGS, "--max-content-bytes", "40", "--max-rejects", "0")
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def the(pattern: str) -> Path:
+    [path] = Path("out/.work").glob(f"*/{pattern}")
+    return path
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def shorten(path: Path) -> None:
+    """Take away the last line."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    os.truncate(path, sum(map(len, lines[:-1])))
+
+
+def zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+DAMAGES = pytest.mark.parametrize("damage", [remove, shorten, zero])
+
+
+@pytest.fixture
+def stopped(here: Path) -> None:
+    """A run that stopped at a document that was too large, and is not any more."""
+    for name in "abcd":
+        put(Path(f"docs/{name}.txt"), name.encode())
+    put(Path("docs/a.txt"), b"too large " * 9)
+    assert convert(*REFUSING) == 3
+    put(Path("docs/a.txt"), b"a")
+
+
+@pytest.mark.usefixtures("stopped")
+def test_a_run_whose_listing_is_whole_goes_on_with_it() -> None:
+    modified_ns = the("*.listing").stat().st_mtime_ns
+    put(Path("docs/a.txt"), b"too large " * 9)
+    convert(*REFUSING)
+
+    assert the("*.listing").stat().st_mtime_ns == modified_ns
+
+
+@DAMAGES
+@pytest.mark.parametrize("name", ["*.listing", "seal.json"])
+@pytest.mark.usefixtures("stopped")
+def test_a_run_whose_listing_was_damaged_begins_again(
+    name: str, damage: Callable[[Path], None]
+) -> None:
+    damage(the(name))
+    code = convert(*REFUSING)
+
+    [text] = chunks("out")
+    assert (code, [text.count(f"{one}.txt".encode()) for one in "abcd"]) == (0, [1, 1, 1, 1])
+
+
+@DAMAGES
+def test_a_published_run_whose_listing_was_damaged_is_not_done_again(
+    damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(Path("docs/a.txt"), b"a")
+    args = (*ARGS, "--state", "sent", "--push-to", "http://127.0.0.1:9/", "--deadline", "1s")
+    convert(*args)
+    work = the("*.listing").parent
+    damage(the("*.listing"))
+    capsys.readouterr()
+    code = convert(*args)
+
+    assert (code, capsys.readouterr().err) == (
+        4,
+        f"feedferry: {work}: files of the run are damaged; expected them as they were written;"
+        " what it made is published in out: push that, or begin again with --fresh\n",
+    )
+    assert column("out", "records") == [{"ADD": 1}]
