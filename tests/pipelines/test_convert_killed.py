@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from archives import BROKEN, DELETED, HOST, document, gsa_feed, put
-from runs import ROOT
+from runs import ROOT, report
 from storms import chosen
 
 KILLS = chosen(usual=12, full=50)
@@ -23,17 +24,19 @@ ARGS = (
     *("convert", "a.xml", "b.xml", "-o", "out", "--to", "gsa-feed", "--jobs", "2", "-q"),
     *("--span-bytes", "48KiB", "--max-chunk-bytes", "64KiB"),
 )
+STAGES = ("manifest.jsonl", "chunks/000001.xml", "report.json")
+"""What appears one after another while a run publishes."""
+
 TIMEOUT_SECONDS = 500
 """Longer than any run takes: one that takes as long hangs."""
 
 
 class Undisturbed(NamedTuple):
-    """A run that nothing disturbed: what it published, and when it worked, in seconds."""
+    """A run that nothing disturbed: what it published, and of how many spans."""
 
     published: dict[str, bytes]
     exit_code: int
-    begin: float
-    end: float
+    spans: int
 
 
 def records(first: int, last: int) -> Iterator[str]:
@@ -96,14 +99,39 @@ def damage(folder: Path, choice: random.Random) -> None:
                     stream.write(bytes(min(5_000, size - stream.tell())))
 
 
-def kill(process: "subprocess.Popen[bytes]", after_seconds: float, *, only_driver: bool) -> None:
-    """Kill a run after a while, with its workers or without; it may have ended by then."""
+def steps(folder: Path, since_ns: int) -> int:
+    """How many steps of a run were taken since a time: an account put, a stage published."""
+    accounts = folder.glob("out/.work/*/0*.json")
+    stages = (path for pattern in STAGES for path in folder.glob(f"out/{pattern}"))
+    return sum(_is_since(path, since_ns) for path in (*accounts, *stages))
+
+
+def kill(
+    folder: Path, process: "subprocess.Popen[bytes]", choice: random.Random, *, spans: int
+) -> bool:
+    """Kill a run after some of its steps, with its workers or without; False if it had ended."""
+    since_ns = time.time_ns()
+    whole = folder.glob("out/.work/*/0*.0.json")
+    most = max(spans - len(list(whole)), 0) + len(STAGES)
+    after, pause = choice.randint(0, most), choice.uniform(0, 0.1)
+    only_driver = choice.random() < 0.3
+    while process.poll() is None and steps(folder, since_ns) < after:
+        time.sleep(0.005)
+    if after == 0:  # before anything was made
+        pause *= 50
+    time.sleep(pause)
+    if process.poll() is not None:
+        return False
+    (os.kill if only_driver else os.killpg)(process.pid, signal.SIGKILL)
+    process.wait()
+    return True
+
+
+def _is_since(path: Path, since_ns: int) -> bool:
     try:
-        process.wait(after_seconds)
-    except subprocess.TimeoutExpired:
-        send = os.kill if only_driver else os.killpg
-        send(process.pid, signal.SIGKILL)
-        process.wait()
+        return path.stat().st_mtime_ns >= since_ns
+    except FileNotFoundError:
+        return False
 
 
 def end_group(number: int) -> None:
@@ -118,14 +146,9 @@ def end_group(number: int) -> None:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     folder = tmp_path_factory.mktemp("undisturbed")
     prepare(folder)
-    started, begin = time.monotonic(), None
-    process = start(folder)
-    while process.poll() is None:
-        if begin is None and list(folder.glob("out/.work/*/0*-0*")):
-            begin = time.monotonic() - started
-        time.sleep(0.01)
-    assert begin is not None
-    return Undisturbed(published(folder), process.returncode, begin, time.monotonic() - started)
+    exit_code = start(folder).wait(TIMEOUT_SECONDS)
+    spans = report(folder / "out")["account"]["spans"]
+    return Undisturbed(published(folder), exit_code, spans)
 
 
 @pytest.mark.slow
@@ -135,16 +158,18 @@ def test_a_run_that_was_killed_and_damaged_publishes_what_one_alone_publishes(
 ) -> None:
     prepare(tmp_path)
     choice = random.Random(seed)
-    groups = []
+    groups: list[int] = []
+    kills = 0
     try:
-        for _ in range(KILLS_OF_A_RUN):
+        while kills < KILLS_OF_A_RUN:
             process = start(tmp_path)
             groups.append(process.pid)
-            instant = choice.uniform(undisturbed.begin * 0.8, undisturbed.end)
-            kill(process, instant, only_driver=choice.random() < 0.3)
-            if is_over(tmp_path):
-                break
-            damage(tmp_path, choice)
+            kills += kill(tmp_path, process, choice, spans=undisturbed.spans)
+            if not is_over(tmp_path):
+                damage(tmp_path, choice)
+            elif kills < KILLS_OF_A_RUN:  # it was too late for this one: another run
+                check(tmp_path, undisturbed)
+                shutil.rmtree(tmp_path / "out")
         if not is_over(tmp_path):
             process = start(tmp_path)
             groups.append(process.pid)
@@ -152,7 +177,13 @@ def test_a_run_that_was_killed_and_damaged_publishes_what_one_alone_publishes(
     finally:
         for group in groups:
             end_group(group)
-    found = {name: text for name, text in published(tmp_path).items() if ".work" not in name}
+    check(tmp_path, undisturbed)
 
-    assert found.keys() == undisturbed.published.keys()
-    assert [name for name in found if found[name] != undisturbed.published[name]] == []
+
+def check(folder: Path, undisturbed: Undisturbed) -> None:
+    """Compare what a run has published with what it should be, byte for byte."""
+    found = {name: text for name, text in published(folder).items() if ".work" not in name}
+    expected = undisturbed.published
+
+    assert found.keys() == expected.keys()
+    assert [name for name in found if found[name] != expected[name]] == []
