@@ -4,42 +4,36 @@ import filecmp
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from pipelines.conversion import Conversion, SetAside
 from pipelines.forwarded import Forwarded, Ledger, State
 from pipelines.options import ConvertOptions
 from pipelines.publish import publish
 from pipelines.push import folder_of, read_manifest, settle
 from pipelines.settings import check_account, settings_of
-from schemas.account import Account, Chunk, merge
+from schemas.account import Account, Chunk
 from schemas.delivery import Delivery, Door
-from schemas.errors import (
-    ConfigError,
-    FatalError,
-    FeedferryError,
-    FormatError,
-    SourceError,
-    TargetError,
-)
+from schemas.errors import ConfigError, FatalError, FormatError, SourceError, TargetError
 from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
 from schemas.reject import UNKNOWN_ENCODING, UNREADABLE
 from schemas.span import Span
-from transforms.convert import Settings, convert
+from transforms.convert import Settings
 from transforms.receiver import left_out
 from transforms.receiver.digest import TORN
 from transforms.receiver.receiver import INDEX
+from transforms.receiver.set_aside import MAX_ATTEMPTS, ended_too_often
+from transforms.receiver.worker import WorkerEndedError
 from transforms.sinks.push import replies_gsa
 from transforms.sinks.push.model import ERASING, Kind, Meaning
 from transforms.sinks.push.outcome import ACCEPTED, REFUSED, Fate, Pushed, count_of
 from transforms.sinks.push.push import Places, Pusher
 from transforms.sinks.push.settings import PushSettings
-from transforms.sources.files import cut_file, sniff_format
-from transforms.sources.reading import Reading
+from transforms.sources.files import sniff_format
 from transforms.sources.spool import Selection, is_whole, spans_of
 
 FORWARD = "forward"
@@ -55,6 +49,7 @@ _LEFT_OUT = "left-out.xml"
 _NOW = "left-out-now.xml"
 _REJECTS = "rejects"
 _WORK = ".work"
+_ATTEMPTS = "attempts"
 
 
 class Voice(NamedTuple):
@@ -62,10 +57,6 @@ class Voice(NamedTuple):
 
     tell: Callable[[str], None]
     remark: Callable[[str], None]
-
-
-class SetAside(Exception):  # noqa: N818 - nothing went wrong here
-    """A delivery cannot be forwarded, now or later; says why."""
 
 
 class _Report(msgspec.Struct):
@@ -77,16 +68,19 @@ class _Report(msgspec.Struct):
 class Forwarder:
     """Forwards deliveries of a spool, each by a run of its own in a folder.
 
-    `options` are those of each conversion; `ledger` tells what was forwarded before.
+    `options` are those of each conversion; `ledger` tells what was forwarded before. `conversion`
+    is not closed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what the two halves of a delivery's way need
         self,
         spool: Path,
         options: ConvertOptions,
         settings: PushSettings,
         voice: Voice,
         ledger: Ledger,
+        *,
+        conversion: Conversion,
     ) -> None:
         self._spool = spool
         self._folder = spool / FORWARD
@@ -94,6 +88,7 @@ class Forwarder:
         self._settings = settings
         self._tell, self._remark = voice
         self._ledger = ledger
+        self._conversion = conversion
 
     def forward(self, delivery: Delivery, pusher: Pusher) -> Forwarded:
         """Return what became of a delivery; raise FeedferryError or OSError while that is open."""
@@ -102,12 +97,16 @@ class Forwarder:
             self._remark(f"{name(delivery)}: groups, which Thunderstone has no place for; left out")
             return Forwarded(ordinal=delivery.ordinal, state=State.LEFT_OUT, settled=0)
         try:
+            self._check_index(delivery)
             if delivery.feedtype == CLEANUP:
                 return self._clean_up(delivery, pusher)
             output = self._convert(delivery, to_format)
             return self._push(delivery, output, pusher)
         except SetAside as exc:
-            self._tell(f"{name(delivery)}: {exc}; set aside, it stays in {delivery.path}")
+            self._tell(
+                f"{name(delivery)}: {exc}; set aside, it stays in {delivery.path};"
+                f" to try again: feedferry serve --spool {self._spool} --retry {delivery.ordinal}"
+            )
             return Forwarded(
                 ordinal=delivery.ordinal, state=State.SET_ASIDE, settled=0, reason=str(exc)
             )
@@ -130,6 +129,10 @@ class Forwarder:
         else:
             shutil.rmtree(output, ignore_errors=True)
 
+    def forget(self, ordinal: int) -> None:
+        """Remove all of a run, so that the next attempt begins anew."""
+        shutil.rmtree(self._output(ordinal), ignore_errors=True)
+
     def sweep(self) -> None:
         """Clear what was noted as settled before an end that came too early."""
         for path in self._folder.iterdir():
@@ -151,17 +154,41 @@ class Forwarder:
         work = output / _WORK
         if _stands(output, to_format, delivery) and not self._is_overtaken(delivery, work):
             return output
+        attempts = _attempts(output)
+        if attempts >= MAX_ATTEMPTS:
+            raise SetAside(ended_too_often())
         shutil.rmtree(output, ignore_errors=True)
         work.mkdir(parents=True)
         (output / _DELIVERY).write_bytes(msgspec.json.encode(delivery))
         options = self._options_of(delivery, to_format, output)
         settings = settings_of(options, (), work, {})
         spans = self._spans(delivery, work)
-        account = _account(spans, settings, span_bytes=self._options.span_bytes)
+        (output / _ATTEMPTS).write_text(str(attempts + 1))
+        account = self._account(spans, settings, delivery)
         self._check(account, delivery, spans[-1])
         publish(account, settings, output=output, spans=spans)
         self._tell_account(account, delivery, output)
         return output
+
+    def _account(self, spans: list[Span], settings: Settings, delivery: Delivery) -> Account:
+        """Convert a delivery; an attempt that ends the worker process counts as one, no other."""
+        span_bytes, size = self._options.span_bytes, delivery.bytes
+        try:
+            account = self._conversion.run(spans, settings, span_bytes=span_bytes, size=size)
+        except WorkerEndedError as exc:
+            raise FatalError(f"its conversion was not finished: {exc}") from exc
+        except Exception:
+            (self._output(delivery.ordinal) / _ATTEMPTS).unlink(missing_ok=True)
+            raise
+        (self._output(delivery.ordinal) / _ATTEMPTS).unlink(missing_ok=True)
+        return account
+
+    def _check_index(self, delivery: Delivery) -> None:
+        """Raise SetAside for a delivery whose deletions the index cannot say."""
+        if self._must_delete(delivery) and left_out.is_set_aside(
+            self._spool / INDEX, delivery.ordinal
+        ):
+            raise SetAside("the index could not digest it, so what it deletes is not known")
 
     def _must_delete(self, delivery: Delivery) -> bool:
         """Whether it removes documents, which its target has to be told one by one."""
@@ -267,6 +294,14 @@ def name(delivery: Delivery) -> str:
     return f"delivery {delivery.ordinal} of {delivery.datasource or delivery.profile!r}"
 
 
+def _attempts(output: Path) -> int:
+    """Return how often a conversion was begun there that ended its process each time."""
+    try:
+        return int((output / _ATTEMPTS).read_text())
+    except (OSError, ValueError):
+        return 0
+
+
 def _as_datasource(profile: str) -> str:
     try:
         return check_datasource(profile, said_as="the profile as a datasource:")
@@ -285,30 +320,6 @@ def _stands(output: Path, to_format: str, delivery: Delivery) -> bool:
     if made_of.read_bytes() != msgspec.json.encode(delivery):
         return False
     return all(chunk.format == to_format for chunk in read_manifest(output))
-
-
-def _account(spans: list[Span], settings: Settings, *, span_bytes: int) -> Account:
-    """Convert a delivery, the last span; raise SetAside where nothing can ever be read of it."""
-    cut = partial(cut_file, span_bytes=span_bytes, options=settings.reading)
-    parts = (part for span in spans for part in cut(span))
-    try:
-        account = merge(convert(part, settings) for part in parts)
-    except FormatError as exc:
-        raise SetAside(str(exc)) from exc
-    if account.exit_code == FatalError.exit_code and _is_unreadable(spans[-1], settings):
-        raise SetAside(str(account.stopped))
-    return account
-
-
-def _is_unreadable(span: Span, settings: Settings) -> bool:
-    """Whether it is the feed that is at fault, and not the disk that it is on or goes to."""
-    with suppress(FeedferryError, OSError):
-        try:
-            for _ in Reading(span, options=settings.reading).found():
-                pass
-        except FormatError:
-            return True
-    return False
 
 
 def _unknown_encoding(span: Span) -> str:

@@ -4,6 +4,7 @@ The journal is appended to, and each line is on the disk before the next deliver
 """
 
 import enum
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -18,13 +19,15 @@ _FEW = 1000
 class State(enum.Enum):
     """What became of a delivery.
 
-    SET_ASIDE is told, and stays in the spool: nothing can be read of it, or the appliance refused
-    it as a whole. LEFT_OUT has no place in the appliance.
+    SET_ASIDE is told, and stays in the spool: nothing can be read of it, its conversion was not
+    finished, or the appliance refused it as a whole. LEFT_OUT has no place in the appliance.
+    RETRIED takes back what an earlier line says: the delivery is to be forwarded again.
     """
 
     FORWARDED = "forwarded"
     SET_ASIDE = "set-aside"
     LEFT_OUT = "left-out"
+    RETRIED = "retried"
 
 
 class Forwarded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,7 +52,8 @@ class Forwarded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Ledger:
     """The journal of a gateway, which is alone with it.
 
-    All up to the ordinal `settled` need nothing more, and none behind `last` was ever noted.
+    All up to the ordinal `settled` need nothing more, but for those that are retried, and none
+    behind `last` was ever noted. `aside` has the deliveries that are set aside, by ordinal.
 
     Raises FatalError where it cannot be opened or read. A last line without its end was never
     written.
@@ -61,7 +65,8 @@ class Ledger:
         self._most = _FEW
         self.settled = 0
         self.last = 0
-        self.set_aside = 0
+        self.aside: dict[int, Forwarded] = {}
+        self._retried: set[int] = set()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._lines = Lines(path, size=self._read())
@@ -70,8 +75,20 @@ class Ledger:
                 f"{path}: {exc.strerror}; expected to keep there what became of deliveries"
             ) from exc
 
+    @property
+    def set_aside(self) -> int:
+        """How many deliveries are set aside."""
+        return len(self.aside)
+
+    @property
+    def open_after(self) -> int:
+        """All deliveries up to this ordinal need nothing more, without exception."""
+        return min(self._retried, default=self.settled + 1) - 1
+
     def is_settled(self, ordinal: int) -> bool:
         """Whether a delivery needs nothing more."""
+        if ordinal in self._retried:
+            return False
         return ordinal <= self.settled or ordinal in self._beyond
 
     def note(self, forwarded: Forwarded) -> None:
@@ -84,28 +101,52 @@ class Ledger:
 
     def _read(self) -> int:
         """Take in all whole lines; return where they end."""
-        size = 0
-        if not self._path.exists():
-            return size
-        with self._path.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                if not line.endswith(b"\n"):
-                    break
-                try:
-                    self._remember(msgspec.json.decode(line, type=Forwarded))
-                except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-                    raise FatalError(
-                        f"{self._path}:{number}: {exc}; expected what became of a delivery; take"
-                        " the line out"
-                    ) from exc
-                size += len(line)
-        return size
+        end = 0
+        for forwarded, end in _read_lines(self._path):  # noqa: B007 - the last end counts
+            self._remember(forwarded)
+        return end
 
     def _remember(self, forwarded: Forwarded) -> None:
-        self._beyond.add(forwarded.ordinal)
-        self.last = max(self.last, forwarded.ordinal, forwarded.settled)
+        ordinal = forwarded.ordinal
+        self.last = max(self.last, ordinal, forwarded.settled)
+        self.aside.pop(ordinal, None)
+        if forwarded.state is State.RETRIED:
+            self._retried.add(ordinal)
+            return
+        self._retried.discard(ordinal)
+        self._beyond.add(ordinal)
         self.settled = max(self.settled, forwarded.settled)
-        self.set_aside += forwarded.state is State.SET_ASIDE
+        if forwarded.state is State.SET_ASIDE:
+            self.aside[ordinal] = forwarded
         if len(self._beyond) > self._most:
             self._beyond = {one for one in self._beyond if one > self.settled}
             self._most = max(2 * len(self._beyond), _FEW)
+
+
+def read_set_aside(path: Path) -> dict[int, Forwarded]:
+    """Return the deliveries that a journal says are set aside, without opening it to be written."""
+    aside: dict[int, Forwarded] = {}
+    for forwarded, _ in _read_lines(path):
+        aside.pop(forwarded.ordinal, None)
+        if forwarded.state is State.SET_ASIDE:
+            aside[forwarded.ordinal] = forwarded
+    return aside
+
+
+def _read_lines(path: Path) -> Iterator[tuple[Forwarded, int]]:
+    """Yield all whole lines, and where each ends."""
+    if not path.exists():
+        return
+    end = 0
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if not line.endswith(b"\n"):
+                return
+            end += len(line)
+            try:
+                forwarded = msgspec.json.decode(line, type=Forwarded)
+            except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+                raise FatalError(
+                    f"{path}:{number}: {exc}; expected what became of a delivery; take the line out"
+                ) from exc
+            yield forwarded, end

@@ -19,11 +19,13 @@ from typing import Self
 
 from msgspec.structs import replace
 
+from pipelines.conversion import Conversion
 from pipelines.forward import FORWARD, Forwarder, Voice, name
-from pipelines.forwarded import FORWARDED, Forwarded, Ledger
+from pipelines.forwarded import FORWARDED, Forwarded, Ledger, State
 from pipelines.options import ConvertOptions
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, StoppedError
+from transforms.receiver.set_aside import By, SetAside, again, superseding
 from transforms.sinks.push.model import Kind
 from transforms.sinks.push.pace import Stop
 from transforms.sinks.push.push import Pusher
@@ -40,6 +42,7 @@ UPDATE_SECONDS = 60.0
 """Thunderstone's search indexes are updated no more often."""
 
 _LOOK_SECONDS = 1.0
+_MOST_SET_ASIDE = 1000
 _log = logging.getLogger(__name__)
 
 
@@ -55,7 +58,8 @@ class _Lane:
 class Gateway:
     """Forwards the deliveries of a spool from a thread of its own while its block runs.
 
-    `options` are those of each conversion. Safe from several threads.
+    `options` are those of each conversion. `conversion` is closed at the end. Safe from several
+    threads.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Gateway:
         options: ConvertOptions,
         settings: PushSettings,
         voice: Voice,
+        conversion: Conversion | None = None,
     ) -> None:
         self._spool = spool
         self._settings = replace(
@@ -74,6 +79,7 @@ class Gateway:
             update_index=False,
         )
         self._options = options
+        self._conversion = conversion or Conversion()
         self._voice = voice
         self._tell, self._remark = voice
         self._stop = Stop()
@@ -84,6 +90,7 @@ class Gateway:
         self._seen = 0
         self._is_stale = False
         self._updated = -math.inf
+        self._retries: deque[int] = deque()
 
     def __enter__(self) -> Self:
         with self._lock:
@@ -99,10 +106,24 @@ class Gateway:
         self._ending.set()
         self._stop.drain()
         self._thread.join(DRAIN_SECONDS)
+        self._conversion.stop()
+        self._thread.join(_LOOK_SECONDS)
         if self._thread.is_alive():  # as if killed: receipts say what is to be sent again
             self._tell("what is under way has no answer yet; it is sent again at the next start")
         else:
             self._ledger.close()
+        self._conversion.close()
+
+    def retry(self, ordinal: int) -> None:
+        """Forward again a delivery that is set aside, and what came after it of its name."""
+        with self._lock:
+            self._retries.append(ordinal)
+
+    def set_aside(self) -> list[SetAside]:
+        """Return what is set aside, in order of arrival, at most as much as a page shows."""
+        with self._lock:
+            aside = sorted(self._ledger.aside.values(), key=lambda one: one.ordinal)
+        return [describe(self._spool, one) for one in aside[:_MOST_SET_ASIDE]]
 
     def backlog(self) -> int:
         """How many deliveries are not forwarded yet."""
@@ -114,12 +135,19 @@ class Gateway:
     def _ledger(self) -> Ledger:
         """Opened when the receiver has the spool, so that no other gateway writes it."""
         ledger = Ledger(self._spool / FORWARD / FORWARDED)
-        self._seen = ledger.settled
+        self._seen = ledger.open_after
         return ledger
 
     @cached_property
     def _forwarder(self) -> Forwarder:
-        return Forwarder(self._spool, self._options, self._settings, self._voice, self._ledger)
+        return Forwarder(
+            self._spool,
+            self._options,
+            self._settings,
+            self._voice,
+            self._ledger,
+            conversion=self._conversion,
+        )
 
     def _check_order(self) -> None:
         """Raise ConfigError for a journal that ends before what is settled: numbers come again."""
@@ -139,6 +167,40 @@ class Gateway:
                 lane = self._lanes.setdefault((delivery.door, name_of(delivery)), _Lane())
                 lane.waiting.append(replace(delivery, client="", user_agent=""))
             self._seen = delivery.ordinal
+
+    def _reopen(self, ordinal: int) -> None:
+        """Put a delivery that is set aside, and all after it of its name, into its lane again.
+
+        The later ones are forwarded again too: older records must not overwrite newer ones.
+        """
+        ledger = self._ledger
+        if ordinal not in ledger.aside:
+            return
+        repeated = again(read_deliveries(self._spool, after=ordinal - 1), ordinal)
+        done = [one for one in repeated if ledger.is_settled(one.ordinal)]
+        if not done:
+            return
+        forwarded = [one for one in done[1:] if one.ordinal not in ledger.aside]
+        later = superseding((*done[:1], *forwarded))
+        if later is not None:
+            self._drop(done[0], f"superseded by delivery {later.ordinal}")
+            return
+        for delivery in done:
+            ledger.note(
+                Forwarded(ordinal=delivery.ordinal, state=State.RETRIED, settled=0, at=_now())
+            )
+            self._forwarder.forget(delivery.ordinal)
+        lane = self._lanes.setdefault((done[0].door, name_of(done[0])), _Lane())
+        lane.waiting.extendleft(replace(one, client="", user_agent="") for one in reversed(done))
+        lane.until = 0.0
+
+    def _drop(self, delivery: Delivery, reason: str) -> None:
+        """Note that a delivery that was set aside is of no more use."""
+        ordinal, state = delivery.ordinal, State.LEFT_OUT
+        self._ledger.note(
+            Forwarded(ordinal=ordinal, state=state, settled=0, reason=reason, at=_now())
+        )
+        self._remark(f"{name(delivery)}: {reason}; not forwarded")
 
     def _work(self) -> None:
         while not self._ending.is_set():
@@ -172,6 +234,9 @@ class Gateway:
         """Return the lane of what came first, of those that are not held back."""
         with self._lock:
             self._look()
+            while self._retries:
+                self._reopen(self._retries[0])
+                self._retries.popleft()
             now = time.monotonic()
             free = [lane for lane in self._lanes.values() if lane.until <= now]
         in_order = sorted(free, key=lambda lane: lane.waiting[0].ordinal)
@@ -195,9 +260,8 @@ class Gateway:
                 (one.waiting[0].ordinal for one in self._lanes.values() if one.waiting),
                 default=self._seen + 1,
             )
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
             try:
-                self._ledger.note(replace(forwarded, settled=first - 1, at=now))
+                self._ledger.note(replace(forwarded, settled=first - 1, at=_now()))
             except OSError:
                 lane.waiting.appendleft(delivery)
                 raise
@@ -221,3 +285,25 @@ class Gateway:
         lane.failed += 1
         lane.until = time.monotonic() + pause
         self._tell(f"{name(delivery)}: {found}; held back, with all of it that is behind; {again}")
+
+
+def describe(spool: Path, aside: Forwarded) -> SetAside:
+    """Return what is told of a delivery that a gateway has set aside."""
+    found = SetAside(
+        ordinal=aside.ordinal, by=By.GATEWAY, reason=aside.reason, set_aside_at=aside.at
+    )
+    delivery = next(read_deliveries(spool, after=aside.ordinal - 1), None)
+    if delivery is None or delivery.ordinal != aside.ordinal:
+        return found
+    return replace(
+        found,
+        door=delivery.door,
+        name=name_of(delivery),
+        feedtype=delivery.feedtype,
+        bytes=delivery.bytes,
+        at=delivery.at,
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

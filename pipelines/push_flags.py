@@ -66,6 +66,13 @@ SERVED = (
     ),
     _DOOR("--min-free", "min_free_bytes", metavar="SIZE", help="Of the disk.  [default: 2GB]"),
     _DOOR("--max-connections", metavar="N", help="At a time.  [default: 64]"),
+    _DOOR(
+        "--feed-timeout",
+        "feed_seconds",
+        metavar="TIME",
+        help="Set a feed aside after this, and 1s per MB.  [default: 5m]",
+    ),
+    _DOOR("--retry", metavar="N|NAME|all", help="Try again what is set aside; do not serve."),
     _DOOR("--scenario", metavar="FILE", help="How to misbehave, for rehearsals."),
 )
 

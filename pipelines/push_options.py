@@ -160,7 +160,8 @@ def _parse_deadline(text: str) -> float:
     return parse_deadline(text, now=datetime.now().astimezone()).timestamp()
 
 
-def _parse_timeout(text: str) -> float:
+def parse_timeout(text: str) -> float:
+    """Return a duration in seconds, which is more than none."""
     seconds = parse_duration(text)
     if seconds <= 0:
         raise ConfigError(f"{text!r}; expected more than no time")
@@ -171,14 +172,14 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "profile": ("--profile", str),
     "ca_file": ("--ca-file", str),
     "proxy": ("--proxy", str),
-    "connect_timeout": ("--connect-timeout", _parse_timeout),
-    "write_timeout": ("--write-timeout", _parse_timeout),
-    "reply_timeout": ("--reply-timeout", _parse_timeout),
+    "connect_timeout": ("--connect-timeout", parse_timeout),
+    "write_timeout": ("--write-timeout", parse_timeout),
+    "reply_timeout": ("--reply-timeout", parse_timeout),
     "on_refusal": ("--on-refusal", choice(*(way.value for way in OnRefusal))),
     "attempts": ("--attempts", number_of("times", least=1)),
     "backlog_ceiling": ("--backlog-ceiling", number_of("feeds")),
     "backlog_floor": ("--backlog-floor", number_of("feeds")),
-    "backlog_interval": ("--backlog-interval", _parse_timeout),
+    "backlog_interval": ("--backlog-interval", parse_timeout),
     "max_wait": ("--max-wait", parse_duration),
     "max_rate": ("--max-rate", parse_rate),
     "window": ("--window", parse_window),

@@ -9,26 +9,43 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from pipelines.forward import Voice
-from pipelines.gateway import Gateway
+from pipelines.conversion import Conversion
+from pipelines.forward import FORWARD, Voice
+from pipelines.forwarded import FORWARDED, read_set_aside
+from pipelines.gateway import Gateway, describe
 from pipelines.options import ConvertOptions
 from pipelines.push import keep_still, tell
-from pipelines.push_options import appliance_of, parse_appliance, parse_push_to, push_settings
+from pipelines.push_options import (
+    appliance_of,
+    parse_appliance,
+    parse_push_to,
+    parse_timeout,
+    push_settings,
+)
 from pipelines.signals import draining
 from pipelines.words import number_of, parse_fields, parse_size, parse_word
+from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
-from transforms.receiver.receiver import Receiver
+from transforms.receiver import left_out
+from transforms.receiver.receiver import INDEX, Receiver
+from transforms.receiver.set_aside import ALL, SetAside, TimeLimit, answered, ask, asked
 from transforms.receiver.settings import LOOPBACK, ServeSettings
 
 _MOST_PORTS = 65535
+_MOST_TOLD = 20
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _ENDLESS = {"deadline": "--deadline", "max_wait": "--max-wait"}
 _STOPPING = "feedferry: what is under way is finished; once more ends at once"
 
 
 def run(words: Mapping[str, object]) -> int:
-    """Serve until a signal comes; print the url first, so that who started it can read it."""
+    """Serve until a signal comes; print the url first, so that who started it can read it.
+
+    With `--retry`, leave a note for the receiver of the spool instead.
+    """
     settings = parse_serve(words)
+    if words.get("retry") is not None:
+        return retry(Path(settings.spool), str(words["retry"]))
     gateway = _gateway(settings, words)
     is_quiet = words.get("verbosity") == -1
     with ExitStack() as opened:
@@ -39,7 +56,7 @@ def run(words: Mapping[str, object]) -> int:
         opened.enter_context(draining(receiver.stop, said=None if is_quiet else _STOPPING))
         click.echo(receiver.url)
         while not receiver.wait(1.0):  # a signal is only heard between two looks
-            pass
+            _take_retries(Path(settings.spool), receiver, gateway)
     return 0
 
 
@@ -71,7 +88,8 @@ def _gateway(settings: ServeSettings, words: Mapping[str, object]) -> Gateway | 
         inputs=(), output="", to_format="", accept_loss=_parse_losses(losses or "")
     )
     voice = Voice(tell=tell, remark=keep_still if words.get("verbosity") == -1 else tell)
-    return Gateway(Path(settings.spool), options, push_settings(appliance), voice)
+    conversion = Conversion(limit=TimeLimit(seconds=settings.feed_seconds))
+    return Gateway(Path(settings.spool), options, push_settings(appliance), voice, conversion)
 
 
 def _refuse_itself(
@@ -86,7 +104,44 @@ def _refuse_itself(
 def _receiver(settings: ServeSettings, gateway: Gateway | None) -> Receiver:
     if gateway is None:
         return Receiver(settings)
-    return Receiver(settings, backlog=gateway.backlog)
+    return Receiver(settings, backlog=gateway.backlog, set_aside=gateway.set_aside)
+
+
+def retry(spool: Path, wanted: str) -> int:
+    """Ask for another attempt at what is set aside: all, a delivery, or those of a datasource."""
+    aside = _all_set_aside(spool)
+    chosen = [one for one in aside if wanted in (ALL, str(one.ordinal), one.name)]
+    if not chosen and wanted != ALL:
+        known = ", ".join(f"{one.ordinal} ({one.name})" for one in aside[:_MOST_TOLD])
+        raise ConfigError(
+            f"--retry {wanted}: not set aside in {spool}; expected all, or the number or datasource"
+            f" of one of: {known or 'none is set aside'}"
+        )
+    ask(spool, {one.ordinal for one in chosen})
+    for one in chosen:
+        click.echo(f"delivery {one.ordinal} of {one.name!r}: {one.reason}")
+    click.echo(
+        f"{len(chosen)} tried again by the receiver of {spool}, at once or when it is started"
+        if chosen
+        else f"nothing is set aside in {spool}"
+    )
+    return 0
+
+
+def _all_set_aside(spool: Path) -> list[SetAside]:
+    if not (spool / JOURNAL).exists():
+        raise ConfigError(f"--spool {spool}: no {JOURNAL} in it; expected the folder of a receiver")
+    forwarded = read_set_aside(spool / FORWARD / FORWARDED).values()
+    found = [*left_out.read_set_aside(spool / INDEX), *(describe(spool, one) for one in forwarded)]
+    return sorted(found, key=lambda one: one.ordinal)
+
+
+def _take_retries(spool: Path, receiver: Receiver, gateway: Gateway | None) -> None:
+    for ordinal in asked(spool):
+        if receiver.retry(ordinal):  # the index first: a gateway may need what it then knows
+            if gateway is not None:
+                gateway.retry(ordinal)
+            answered(spool, ordinal)
 
 
 def _parse_losses(losses: object) -> frozenset[str]:
@@ -108,5 +163,6 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "profiles": ("--receive-profile", tuple),
     "max_content_bytes": ("--max-content-bytes", parse_size),
     "min_free_bytes": ("--min-free", parse_size),
+    "feed_seconds": ("--feed-timeout", parse_timeout),
     "max_connections": ("--max-connections", number_of("connections", least=1)),
 }

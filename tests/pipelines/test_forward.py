@@ -7,12 +7,14 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pytest
 
 from archives import ACL, BROKEN, HOST, document, gsa_feed, thunderstone
 from pipelines import gateway
+from pipelines.conversion import Conversion
 from pipelines.forward import Forwarder, Voice
 from pipelines.forwarded import FORWARDED, Forwarded, Ledger, State
 from pipelines.gateway import Gateway
@@ -29,6 +31,7 @@ from transforms.sinks.push.settings import PushSettings
 from transforms.sources.spool import read_deliveries
 from wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent, wired
 
+Result = TypeVar("Result")
 AWAY = Answer(fault="nobody there")
 EMPTY = gsa_feed(datasource="crm", feedtype="full")
 _ITEM = re.compile(rb"<Type>([ID])</Type>\s*<Url>http://www\.example\.com/([^<]+)")
@@ -61,6 +64,19 @@ def digest(spool: Path) -> None:
             index.apply(delivery, spool)
 
 
+class InThisProcess:
+    """Runs what a worker process would, without one."""
+
+    def run(self, function: Callable[..., Result], *arguments: object, seconds: float) -> Result:
+        return function(*arguments)
+
+    def kill(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 class Run:
     """A gateway on a spool, and what it said."""
 
@@ -76,7 +92,8 @@ class Run:
         voice = Voice(tell=self.said.append, remark=self.remarks.append)
         self.spool = spool.root
         digest(spool.root)
-        self.gateway = Gateway(spool.root, options, settings, voice)
+        conversion = Conversion(worker=InThisProcess())
+        self.gateway = Gateway(spool.root, options, settings, voice, conversion)
 
     def until(self, is_so: Callable[[], bool]) -> "Run":
         with self.gateway:
@@ -225,7 +242,7 @@ def test_a_full_feed_waits_until_what_went_before_it_is_digested_too(spool: Hand
     (delivery,) = read_deliveries(spool.root)
     with closing(Ledger(spool.root / "forward" / FORWARDED)) as ledger:
         voice = Voice(tell=print, remark=print)
-        forwarder = Forwarder(spool.root, options, settings, voice, ledger)
+        forwarder = Forwarder(spool.root, options, settings, voice, ledger, conversion=Conversion())
         assert forwarder.is_ready(delivery)
         ledger.note(Forwarded(ordinal=2, state=State.FORWARDED, settled=0))
         assert not forwarder.is_ready(delivery)
@@ -374,7 +391,10 @@ def test_what_cannot_be_forwarded_is_set_aside_and_what_is_behind_it_goes_on(
     run = Run(spool).to_the_end()
     why = reason.format(spool.root)
     assert texts(wire) == [("incremental", 0)]
-    assert run.said == [f"delivery 1 of 'crm': {why}; set aside, it stays in feeds/000001.xml"]
+    assert run.said == [
+        f"delivery 1 of 'crm': {why}; set aside, it stays in feeds/000001.xml; to try again:"
+        f" feedferry serve --spool {spool.root} --retry 1"
+    ]
     assert [(one.state, one.reason) for one in run.journal()] == [
         (State.SET_ASIDE, why),
         (State.FORWARDED, ""),

@@ -8,17 +8,24 @@ import logging
 import sqlite3
 import threading
 from collections import deque
+from collections.abc import Iterable
+from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import FatalError
 from transforms.receiver.digest import Interrupted
+from transforms.receiver.digester import Digester, InProcess, UndigestibleError
+from transforms.receiver.held import Status
 from transforms.receiver.history import History
 from transforms.receiver.index import Index
-from transforms.sources.spool import read_deliveries
+from transforms.receiver.set_aside import again, superseding
+from transforms.sources.spool import name_of, read_deliveries
 
 _RETRY_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
+_HELD = (Status.COMPLETED, Status.WITH_ERRORS)
 _log = logging.getLogger(__name__)
 
 
@@ -26,9 +33,10 @@ class Feeder:
     """Applies the deliveries of a journal to an index, in order, those that it lacks first.
 
     Whatever is wrong with a delivery becomes its status, and the next one follows. Where the index
-    cannot be written, the same one is tried again every few seconds. All methods are safe from
-    several threads; `stop` leaves the delivery that is being digested to the next start. The
-    backlog is noted in `history` when it changes.
+    cannot be written, the same one is tried again every few seconds. One that cannot be digested is
+    set aside, and tried again after `retry`. All methods are safe from several threads; `stop`
+    leaves the delivery that is being digested to the next start. The backlog is noted in `history`
+    when it changes. `digester` is closed by `stop`.
     """
 
     def __init__(
@@ -37,11 +45,15 @@ class Feeder:
         spool: Path,
         *,
         retry_seconds: float = _RETRY_SECONDS,
+        digester: Digester | None = None,
     ) -> None:
         self._index = index
         self._spool = spool
         self._retry_seconds = retry_seconds
-        self._journal = _Journal(spool, after=index.applied)
+        self._digester = digester or InProcess(index, spool)
+        self._journal = _Journal(spool, after=index.applied, again=index.left_behind())
+        self._retries: deque[int] = deque()
+        self._retried: set[int] = set()
         self._changed = threading.Condition()
         self.history = History(self.backlog)
         self._stopping = threading.Event()
@@ -67,14 +79,30 @@ class Feeder:
         with self._changed:
             return self._changed.wait_for(lambda: not self._journal.waiting(), timeout_seconds)
 
+    def retry(self, ordinal: int) -> bool:
+        """Have a delivery that is set aside digested again, and what came after it of its name.
+
+        Returns False until that was noted, between two deliveries: ask again then.
+        """
+        with self._changed:
+            if ordinal in self._retried:
+                self._retried.remove(ordinal)
+                return True
+            if ordinal not in self._retries:
+                self._retries.append(ordinal)
+                self._changed.notify_all()
+            return False
+
     def stop(self) -> None:
         """Stop soon, in the middle of a delivery too, and wait for that."""
         self._stopping.set()
-        self._index.interrupt()
+        self._digester.stop()
         with self._changed:
             self._changed.notify_all()
-        if self._thread.is_alive():
-            self._thread.join()
+        while self._thread.is_alive():
+            self._digester.stop()  # it may have begun another one when it was first told
+            self._thread.join(_LOOK_SECONDS)
+        self._digester.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -84,35 +112,90 @@ class Feeder:
         self.stop()
 
     def _run(self) -> None:
-        while (delivery := self._next()) is not None:
+        while not self._stopping.is_set():
             try:
-                self._index.apply(delivery, self._spool, stopping=self._stopping.is_set)
+                while self._retries:
+                    self._requeue(self._retries[0])
+                    with self._changed:
+                        self._retried.add(self._retries.popleft())
+                delivery = self._next()
+                if delivery is not None:
+                    self._apply(delivery)
             except Interrupted:
                 return
-            except sqlite3.Error as exc:
-                _log.warning("%s: %s; tried again", delivery.path, exc)
+            except (sqlite3.Error, OSError) as exc:
+                _log.warning("%s; tried again", _told(exc))
                 self._stopping.wait(self._retry_seconds)
-                continue
-            with self._changed:
-                self._journal.applied()
-                self._changed.notify_all()
-            self.history.note()
+
+    def _apply(self, delivery: Delivery) -> None:
+        try:
+            self._digester.apply(delivery, stopping=self._stopping.is_set)
+        except UndigestibleError as exc:
+            _log.error(
+                "delivery %s of %r: %s; set aside, what comes after it goes on; to try again: "
+                "feedferry serve --spool %s --retry %s",
+                delivery.ordinal, name_of(delivery), exc, self._spool, delivery.ordinal,
+            )  # fmt: skip
+            self._index.set_aside(delivery, str(exc))
+        except (sqlite3.Error, OSError) as exc:
+            exc.add_note(str(delivery.path))
+            raise
+        with self._changed:
+            self._journal.applied()
+            self._changed.notify_all()
+        self.history.note()
 
     def _next(self) -> Delivery | None:
-        """Wait for a delivery; return the first that waits, or None when it is time to stop."""
+        """Wait for a delivery and return it; None if there is something else to do."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping.is_set() or self._journal.waiting())
-            return None if self._stopping.is_set() else self._journal.waiting()[0]
+            self._changed.wait_for(self._is_wanted)
+            waiting = self._journal.waiting()
+            return None if self._stopping.is_set() or self._retries else waiting[0]
+
+    def _is_wanted(self) -> bool:
+        return self._stopping.is_set() or bool(self._retries) or bool(self._journal.waiting())
+
+    def _requeue(self, ordinal: int) -> None:
+        """Put a delivery that is set aside, and all after it of its name, into the queue again."""
+        index = self._index
+        if index.status(ordinal) is not Status.SET_ASIDE:
+            return
+        try:
+            repeated = again(read_deliveries(self._spool, after=ordinal - 1), ordinal)
+        except FatalError as exc:
+            _log.error("%s", exc)
+            return
+        begun = [one for one in repeated if one.ordinal <= index.applied]
+        done = [one for one in begun if index.status(one.ordinal) in _HELD]
+        later = superseding((*begun[:1], *done))
+        if later is not None:
+            index.drop(ordinal, f"superseded by delivery {later.ordinal}, and not digested")
+            return
+        index.requeue(one.ordinal for one in begun)
+        with self._changed:
+            self._journal = _Journal(self._spool, after=index.applied, again=index.left_behind())
+
+
+def _told(exc: sqlite3.Error | OSError) -> str:
+    """Return what went wrong, after the notes that say where."""
+    found = exc.strerror or str(exc) if isinstance(exc, OSError) else str(exc)
+    return ": ".join((*getattr(exc, "__notes__", ()), found))
 
 
 class _Journal:
-    """What waits in a journal, which is only read again when it has grown."""
+    """What waits in a journal, which is only read again when it has grown.
 
-    def __init__(self, spool: Path, *, after: int) -> None:
+    That is what came `after` an ordinal, and before it what is to be digested `again`.
+    """
+
+    def __init__(self, spool: Path, *, after: int, again: Iterable[int] = ()) -> None:
         self._spool = spool
         self._last = after
         self._size = 0
-        self._waiting: deque[Delivery] = deque()
+        ordinals = frozenset(again)
+        earlier = read_deliveries(spool, min(ordinals) - 1) if ordinals else iter(())
+        earlier = takewhile(lambda one: one.ordinal <= after, earlier)
+        self._waiting = deque(one for one in earlier if one.ordinal in ordinals)
 
     def waiting(self) -> deque[Delivery]:
         """Return what is not applied, in order of arrival."""

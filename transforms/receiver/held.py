@@ -19,12 +19,17 @@ class Held(enum.Enum):
 
 
 class Status(enum.Enum):
-    """What became of a delivery, in the words of the appliance's Feeds page."""
+    """What became of a delivery, in the words of the appliance's Feeds page.
+
+    SET_ASIDE and WAITING are ours: another attempt may be asked for, or is asked for.
+    """
 
     COMPLETED = "Completed"
     WITH_ERRORS = "Completed with errors"
     FAILED = "Failed in error"
     IN_PROGRESS = "In progress"
+    SET_ASIDE = "Set aside"
+    WAITING = "Waiting"
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ goes in as far as it goes.
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from itertools import groupby, islice
@@ -26,10 +26,12 @@ from schemas.errors import ConfigError, FormatError
 from transforms.formats._options import ReadOptions
 from transforms.receiver import deliveries, documents, groups
 from transforms.receiver.digest import Interrupted, Tally, Unreadable, digest
-from transforms.receiver.held import Document, Fed, Group, Total
+from transforms.receiver.held import Document, Fed, Group, Status, Total
 from transforms.receiver.patterns import fits
+from transforms.receiver.set_aside import SetAside
 
-VERSION = 2
+VERSION = 3
+_UPGRADED = 2  # a version that is made this one
 _APPLICATION = 0x66657269  # "feri"
 _WAIT_SECONDS = 10.0
 _BATCH = 256  # to change turns between reader and database at each row takes half as long again
@@ -73,7 +75,7 @@ class Index:
         self, path: Path, *, now: Callable[[], str] = _now, reading: ReadOptions = ReadOptions()
     ) -> None:
         self.path = path
-        self._options = reading
+        self.reading = reading
         self._now = now
         self._writing, self._reading = threading.Lock(), threading.Lock()
         self._writer = _open(path)
@@ -96,10 +98,23 @@ class Index:
         Raises Interrupted when `stopping` says so: nothing has changed then, and the delivery is
         to be applied again. So it is where the index cannot be written: sqlite3.Error is raised.
         """
+        if delivery.ordinal > self._applied or self.is_open(delivery.ordinal):
+            self.begin(delivery)
+            self.digest(delivery, spool, stopping=stopping)
+
+    def begin(self, delivery: Delivery) -> None:
+        """Note that a delivery is being digested, and count the attempt."""
         with self._writing:
-            if delivery.ordinal <= self._applied:
-                return
             deliveries.begin(self._writer, delivery)
+
+    def digest(
+        self, delivery: Delivery, spool: Path, *, stopping: Callable[[], bool] = _never
+    ) -> None:
+        """Digest a delivery that was begun, as `apply` does; nothing if it is finished already.
+
+        A defect of ours sets the delivery aside.
+        """
+        with self._writing:
             tally = Tally()
             try:
                 self._digest(delivery, spool, tally, stopping)
@@ -108,11 +123,64 @@ class Index:
                     raise Interrupted from exc
                 raise
             except (FormatError, Unreadable, OSError) as exc:
-                self._fail(delivery, tally, exc)
+                self._fail(delivery, _words(delivery, exc), Status.FAILED, tally)
             except Exception as exc:  # no delivery may keep those behind it from being digested
                 _log.exception("delivery %s", delivery.ordinal)
-                self._fail(delivery, tally, exc)
-            self._applied = delivery.ordinal
+                self._fail(delivery, f"Internal Error: {exc!r}", Status.SET_ASIDE, tally)
+            self._applied = max(delivery.ordinal, self._applied)
+
+    def set_aside(self, delivery: Delivery, reason: str) -> None:
+        """Note that a delivery is not digested, and not tried again unless that is asked for."""
+        with self._writing:
+            self._fail(delivery, reason, Status.SET_ASIDE)
+            self._applied = max(delivery.ordinal, self._applied)
+
+    def drop(self, ordinal: int, reason: str) -> None:
+        """Note that a delivery that was set aside is of no more use."""
+        tally = Tally()
+        tally.fail(reason)
+        with self._writing:
+            deliveries.end(self._writer, ordinal, tally, at=self._now())
+
+    def requeue(self, ordinals: Iterable[int]) -> None:
+        """Have deliveries digested again."""
+        with self._writing, _transaction(self._writer):
+            deliveries.requeue(self._writer, ordinals)
+        self.refresh()
+
+    def forget_attempts(self) -> None:
+        """Note that what is in progress was ended on purpose."""
+        with self._writing:
+            deliveries.forget_attempts(self._writer)
+
+    def refresh(self) -> None:
+        """Take notice of what another process has digested."""
+        with self._reading:
+            self._applied = deliveries.applied(self._reader)
+
+    def attempts(self, ordinal: int) -> int:
+        """Return how often a delivery was begun since it was last finished."""
+        with self._reading:
+            return deliveries.attempts(self._reader, ordinal)
+
+    def status(self, ordinal: int) -> Status | None:
+        """Return what became of a delivery, `None` if it was never begun."""
+        with self._reading:
+            return deliveries.status(self._reader, ordinal)
+
+    def is_open(self, ordinal: int) -> bool:
+        """Whether a delivery is to be digested again."""
+        return self.status(ordinal) in (Status.IN_PROGRESS, Status.WAITING)
+
+    def left_behind(self) -> list[int]:
+        """Return what is to be digested again and has finished ones after it, in order."""
+        with self._reading:
+            return deliveries.left_behind(self._reader)
+
+    def all_set_aside(self) -> list[SetAside]:
+        """Return what is set aside, in order of arrival."""
+        with self._reading:
+            return deliveries.read_set_aside(self._reader)
 
     def interrupt(self) -> None:
         """Cut short a statement that runs; for whoever has told `apply` to stop."""
@@ -203,7 +271,9 @@ class Index:
         self, delivery: Delivery, spool: Path, tally: Tally, stopping: Callable[[], bool]
     ) -> None:
         with _transaction(self._writer):
-            changes = digest(delivery, spool, tally, stopping=stopping, options=self._options)
+            if not deliveries.is_begun(self._writer, delivery.ordinal):
+                return  # by another process, which was left alone when its receiver was killed
+            changes = digest(delivery, spool, tally, stopping=stopping, options=self.reading)
             for statement, run in groupby(changes, key=itemgetter(0)):
                 while batch := [values for _, values in islice(run, _BATCH)]:
                     self._writer.executemany(statement, batch)
@@ -211,20 +281,21 @@ class Index:
                 self._writer.execute(f"UPDATE head SET groups_bytes = ({groups.BYTES})")
             deliveries.end(self._writer, delivery.ordinal, tally, at=self._now())
 
-    def _fail(self, delivery: Delivery, tally: Tally, exc: Exception) -> None:
-        tally.fail(_words(delivery, exc))
-        deliveries.end(self._writer, delivery.ordinal, tally, at=self._now())
+    def _fail(
+        self, delivery: Delivery, reason: str, status: Status, tally: Tally | None = None
+    ) -> None:
+        tally = tally or Tally()
+        tally.fail(reason)
+        deliveries.end(self._writer, delivery.ordinal, tally, at=self._now(), status=status)
 
 
 def _words(delivery: Delivery, exc: Exception) -> str:
     match exc:
         case Unreadable():
             return str(exc)
-        case FormatError():
-            return str(Unreadable(exc))
         case OSError():
             return f"{delivery.path}: {exc.strerror}; expected the file of the delivery"
-    return f"Internal Error: {exc!r}"
+    return str(Unreadable(exc))
 
 
 @contextmanager
@@ -263,10 +334,17 @@ def _make(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether nothing was ever written there; raise ConfigError for what is not ours."""
+    """Whether nothing was ever written there; raise ConfigError for what is not ours.
+
+    An index of the version before is made one of this.
+    """
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if (application, version) == (_APPLICATION, _UPGRADED):
+        for statement in (*deliveries.UPGRADE, f"PRAGMA user_version = {VERSION}"):
+            connection.execute(statement)
+        return False
     if tables and (application, version) != (_APPLICATION, VERSION):
         raise ConfigError(f"{path}: something else, or of another version; {_EXPECTED}")
     return not tables

@@ -15,6 +15,8 @@ from schemas.feed import INCREMENTAL, Feed
 from schemas.record import Action, Record
 from transforms.formats import WRITERS, WriteOptions, write_all
 from transforms.receiver import deliveries, documents
+from transforms.receiver.held import Status
+from transforms.receiver.set_aside import SetAside
 from transforms.sinks.files import whole_file
 
 FORMAT = "gsa-feed"
@@ -28,7 +30,24 @@ def is_digested(index: Path, ordinal: int) -> bool:
     if not index.exists():
         return False
     with _connected(index) as connection:
-        return deliveries.applied(connection) >= ordinal
+        waiting = deliveries.left_behind(connection)[:1]
+        return deliveries.applied(connection) >= ordinal and not any(
+            one <= ordinal for one in waiting
+        )
+
+
+def is_set_aside(index: Path, ordinal: int) -> bool:
+    """Whether the index could not digest a delivery."""
+    with _connected(index) as connection:
+        return deliveries.status(connection, ordinal) is Status.SET_ASIDE
+
+
+def read_set_aside(index: Path) -> list[SetAside]:
+    """Return what the index has set aside; nothing where there is no index yet."""
+    if not index.exists():
+        return []
+    with _connected(index) as connection:
+        return deliveries.read_set_aside(connection)
 
 
 def write_deletions(

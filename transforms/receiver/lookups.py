@@ -10,9 +10,11 @@ import msgspec
 from transforms.receiver import page
 from transforms.receiver.index import Index
 from transforms.receiver.request import RefusedError, Reply, Request
+from transforms.receiver.set_aside import SetAside
 
 COUNT_PATH = "/getbacklogcount"
 DTD_PATH = "/getdtd"
+SET_ASIDE_PATH = "/set-aside"
 MOST_OF_A_PAGE = 1000
 _LIMIT = re.compile("[0-9]{1,9}")
 _HTML = "text/html; charset=utf-8"
@@ -23,20 +25,28 @@ _OF_A_PAGE = (*_UNSNIFFED, ("Content-Security-Policy", page.CONTENT_SECURITY_POL
 class Lookups:
     """Answers at the paths that hold something to be read.
 
-    `backlog` counts what is not digested yet, `show` makes the page.
+    `backlog` counts what is not digested yet, `set_aside` returns what is set aside, `show` makes
+    the page.
     """
 
     def __init__(
-        self, index: Index, *, backlog: Callable[[], int], show: Callable[[], bytes]
+        self,
+        index: Index,
+        *,
+        backlog: Callable[[], int],
+        show: Callable[[], bytes],
+        set_aside: Callable[[], list[SetAside]] = list,
     ) -> None:
         self._index = index
         self._backlog = backlog
+        self._set_aside = set_aside
         self._show = show
         self._answers: dict[str, Callable[[Request], Reply]] = {
             COUNT_PATH: self._count,
             DTD_PATH: _dtd,
             "/documents": self._documents,
             "/groups": self._groups,
+            SET_ASIDE_PATH: self._list_set_aside,
             "/feeds": self._page,
             "/": self._page,
         }
@@ -62,7 +72,14 @@ class Lookups:
             limit=limit,
         )
         following = documents[-1].url if len(documents) >= limit else None
-        return _json({"documents": documents, "next": following, "backlog": self._backlog()})
+        return _json(
+            {
+                "documents": documents,
+                "next": following,
+                "backlog": self._backlog(),
+                "set_aside": len(self._set_aside()),
+            }
+        )
 
     def _groups(self, request: Request) -> Reply:
         asked = _query(request, "groupsource", "after", "limit")
@@ -72,6 +89,10 @@ class Lookups:
         )
         following = groups[-1].name if len(groups) >= limit else None
         return _json({"groups": groups, "next": following})
+
+    def _list_set_aside(self, request: Request) -> Reply:
+        _query(request)
+        return _json({"set_aside": self._set_aside()})
 
     def _page(self, request: Request) -> Reply:
         return Reply(body=self._show(), content_type=_HTML, headers=_OF_A_PAGE)

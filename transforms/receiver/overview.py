@@ -1,12 +1,13 @@
 """Gathers what the page of a receiver shows."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from transforms.receiver import page
 from transforms.receiver.history import History
 from transforms.receiver.index import Index
+from transforms.receiver.set_aside import SetAside
 from transforms.receiver.spool import Spool
 
 HISTORY_SECONDS = 3600.0
@@ -33,8 +34,8 @@ class Overview:
         self._notices = notices
         self._now = now
 
-    def show(self, url: str) -> bytes:
-        """Return the page of a receiver that is reached there."""
+    def show(self, url: str, set_aside: Iterable[SetAside] = ()) -> bytes:
+        """Return the page of a receiver that is reached there, with what is set aside."""
         now = self._now()
         backlog = self._history.note()
         history = self._history.since(now - HISTORY_SECONDS)
@@ -50,5 +51,7 @@ class Overview:
             spool_bytes=self._spool.bytes,
             free_bytes=self._spool.free_bytes,
             notices=self._notices,
+            set_aside=tuple(set_aside),
+            spool=str(self._spool.folder),
         )
         return page.render(view)

@@ -4,6 +4,7 @@ One document of HTML that needs no script and nothing from elsewhere. All names,
 addresses in it come from outside and are shown as text.
 """
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -16,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from schemas.delivery import Door
 from transforms.receiver.held import Fed, Held, Status, Total
+from transforms.receiver.set_aside import By, SetAside
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; img-src data:; "
@@ -25,6 +27,7 @@ CONTENT_SECURITY_POLICY = (
 """What the answer that carries a page says of it; the digest is that of its one style sheet."""
 
 MOST_DATASOURCES = 100
+MOST_SET_ASIDE = 100
 FEEDS_OF_EACH = 5
 
 _CHART_WIDTH, _CHART_HEIGHT = 720, 160
@@ -35,11 +38,14 @@ _SPANS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {127: 0x2421}
 _DOORS = {Door.FEED: "feeds", Door.GROUPS: "groups", Door.DATA: "Thunderstone data"}
 _KINDS = {Held.FEED: "feeds", Held.DATA: "Thunderstone data"}
+_SET_ASIDE_BY = {By.INDEX: "the index", By.GATEWAY: "the gateway"}
 _SIGNS = {
     Status.COMPLETED: ("good", "✓"),
     Status.WITH_ERRORS: ("partly", "!"),
     Status.FAILED: ("bad", "✕"),
     Status.IN_PROGRESS: ("busy", "…"),
+    Status.SET_ASIDE: ("bad", "✕"),
+    Status.WAITING: ("busy", "…"),
 }
 
 
@@ -50,7 +56,11 @@ class Link(msgspec.Struct, frozen=True):
     href: str
 
 
-LINKS = (Link("Documents as JSON", "/documents"), Link("Groups as JSON", "/groups"))
+LINKS = (
+    Link("Documents as JSON", "/documents"),
+    Link("Groups as JSON", "/groups"),
+    Link("Set aside as JSON", "/set-aside"),
+)
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +69,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     `url` is where the receiver is reached. `backlog` is what it answers to who asks for it.
     `history` has what the backlog was, by how many seconds ago; the last count holds until now.
     `feeds` are those of all datasources, in any order. `notices` stand above all else: that the
-    receiver misbehaves as it was told, or that it forwards. A page that is not to load itself again
-    has 0 as `refresh_seconds`.
+    receiver misbehaves as it was told, or that it forwards. `set_aside` are the deliveries that
+    need attention, `spool` the folder that a command for them names. A page that is not to load
+    itself again has 0 as `refresh_seconds`.
     """
 
     title: str
@@ -74,6 +85,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     spool_bytes: int = 0
     free_bytes: int = 0
     notices: tuple[str, ...] = ()
+    set_aside: tuple[SetAside, ...] = ()
+    spool: str = ""
     links: tuple[Link, ...] = LINKS
     refresh_seconds: int = 10
 
@@ -103,6 +116,8 @@ def render(view: View) -> bytes:
         datasources=datasources[:MOST_DATASOURCES],
         hidden=max(len(datasources) - MOST_DATASOURCES, 0),
         totals=view.totals[:MOST_DATASOURCES],
+        set_aside=view.set_aside[:MOST_SET_ASIDE],
+        hidden_set_aside=max(len(view.set_aside) - MOST_SET_ASIDE, 0),
         hidden_totals=max(len(view.totals) - MOST_DATASOURCES, 0),
         documents=sum(total.documents for total in view.totals),
         content_bytes=sum(total.bytes for total in view.totals),
@@ -123,6 +138,8 @@ def _template() -> Template:
     )
     environment.filters |= {
         "ago": _ago,
+        "by": _SET_ASIDE_BY.__getitem__,
+        "command": shlex.quote,
         "door": _DOORS.__getitem__,
         "documents_of": _documents_of,
         "kind": _KINDS.__getitem__,

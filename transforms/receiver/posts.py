@@ -4,7 +4,9 @@ An appliance does not look into a feed before it says Success, and reports what 
 records later. So does this one. Thunderstone data is answered record by record, as there.
 """
 
+import logging
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -20,9 +22,11 @@ from schemas.errors import FormatError
 from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, REPLACE
 from transforms.formats._options import ReadOptions
 from transforms.receiver import forms, results
+from transforms.receiver.digest import Interrupted
 from transforms.receiver.groups import CAPACITY_BYTES
 from transforms.receiver.index import Index
 from transforms.receiver.request import RefusedError, Reply, Request
+from transforms.receiver.set_aside import DEFAULT_LIMIT, TimeLimit
 from transforms.receiver.spool import FullError, Intake, Spool
 from transforms.receiver.words import AT_CAPACITY, DISK_FULL, SUCCESS
 
@@ -36,6 +40,7 @@ _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,249}", re.ASCII)
 _A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
 _KEPT_AGENT = 200
 _LOOK_BYTES = 1 << 20
+_log = logging.getLogger(__name__)
 
 
 class Posted(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,10 +55,11 @@ class Posted(msgspec.Struct, frozen=True, kw_only=True):
 class Posts:
     """Takes forms into a spool; safe from several threads.
 
-    `arrived` is told after each. `profiles` are those that exist; none named: any.
+    `arrived` is told after each. `profiles` are those that exist; none named: any. Data that is not
+    read within its limit is refused, and nothing of it kept.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - where data is kept, whom it is told, and its bounds
         self,
         spool: Spool,
         index: Index,
@@ -61,8 +67,10 @@ class Posts:
         arrived: Callable[[], object],
         profiles: tuple[str, ...] = (),
         reading: ReadOptions = ReadOptions(),
+        limit: TimeLimit = DEFAULT_LIMIT,
     ) -> None:
         self._options = reading
+        self._limit = limit
         self._spool = spool
         self._index = index
         self._arrived = arrived
@@ -145,6 +153,13 @@ class Posts:
             result = self._result(posted, profile)
         except FormatError:
             return _data_refusal(results.NO_DATA)
+        except Interrupted:
+            limit = self._limit.of(posted.intake.bytes)
+            _log.error(
+                "data of %r, %s bytes: not read after %.0f seconds; answered %s, nothing of it is"
+                " kept", profile, posted.intake.bytes, limit, results.FAIL,
+            )  # fmt: skip
+            return _data_refusal(results.FAIL)
         with ExitStack() as opened:
             opened.enter_context(result)
             self._keep(posted, profile=profile, refused=tuple(sorted(posted.refused_urls)))
@@ -153,8 +168,10 @@ class Posts:
 
     def _result(self, posted: Posted, profile: str) -> IO[bytes]:
         with self._reading, posted.intake.open() as stream:
+            end = time.monotonic() + self._limit.of(posted.intake.bytes)
             return results.result(
                 stream,
+                is_over=lambda: time.monotonic() > end,
                 refused_urls=posted.refused_urls,
                 is_held=partial(self._index.holds, profile=profile),
                 count_fitting=partial(self._index.count_fitting, profile=profile),

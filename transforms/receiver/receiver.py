@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -12,6 +13,7 @@ from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from transforms.formats._options import ReadOptions
 from transforms.receiver import scenario
+from transforms.receiver.digester import Digest, Isolated, digest_delivery
 from transforms.receiver.doors import Doors
 from transforms.receiver.feeder import Feeder
 from transforms.receiver.history import History
@@ -20,6 +22,7 @@ from transforms.receiver.lookups import Lookups
 from transforms.receiver.overview import Overview
 from transforms.receiver.posts import Posts
 from transforms.receiver.server import Server
+from transforms.receiver.set_aside import SetAside, TimeLimit
 from transforms.receiver.settings import ServeSettings
 from transforms.receiver.spool import Spool
 
@@ -31,14 +34,22 @@ class Receiver:
 
     It raises ConfigError for settings that cannot be used, BusyError if another receiver has the
     spool. What clients delivered stays in the spool, and in the index beside it. `backlog` counts
-    what is not digested yet; what the index has not, unless told otherwise.
+    what is not digested yet; what the index has not, unless told otherwise. `set_aside` returns
+    what others than the index have set aside. `digest` is what runs in the worker process.
     """
 
     def __init__(
-        self, settings: ServeSettings, *, backlog: Callable[[], int] | None = None
+        self,
+        settings: ServeSettings,
+        *,
+        backlog: Callable[[], int] | None = None,
+        set_aside: Callable[[], list[SetAside]] = list,
+        digest: Digest = digest_delivery,
     ) -> None:
         self._settings = settings
         self._backlog = backlog
+        self._set_aside = set_aside
+        self._digest = digest
         self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # an Event is not reentrant
         self._stopping = threading.Event()
         self._open = ExitStack()
@@ -80,6 +91,13 @@ class Receiver:
         """Wait until all that was delivered is digested; return whether it is, in that time."""
         return self._feeder.idle(timeout_seconds)
 
+    def retry(self, ordinal: int) -> bool:
+        """Have a delivery that the index has set aside digested again; return whether it is noted.
+
+        Until then, ask again.
+        """
+        return self._feeder.retry(ordinal)
+
     def _begin(self, opened: ExitStack) -> None:
         settings = self._settings
         folder = Path(settings.spool)
@@ -88,7 +106,9 @@ class Receiver:
         reading = ReadOptions(max_content_bytes=settings.max_content_bytes)
         index = opened.enter_context(Index(folder / INDEX, reading=reading))
         _check_order(index, spool)
-        self._feeder = opened.enter_context(Feeder(index, folder))
+        limit = TimeLimit(seconds=settings.feed_seconds)
+        digester = Isolated(index, folder, limit=limit, digest=self._digest)
+        self._feeder = opened.enter_context(Feeder(index, folder, digester=digester))
         history = History(self._backlog) if self._backlog else self._feeder.history
         posts = Posts(
             spool,
@@ -96,9 +116,17 @@ class Receiver:
             arrived=self._feeder.arrived,
             profiles=settings.profiles,
             reading=reading,
+            limit=limit,
         )
-        overview = Overview(index, spool, history=history, notices=tuple(self._notices()))
-        lookups = Lookups(index, backlog=history.note, show=lambda: overview.show(self.url))
+        notices = tuple(self._notices())
+        all_set_aside = partial(_all_set_aside, index, self._set_aside)
+        overview = Overview(index, spool, history=history, notices=notices)
+        lookups = Lookups(
+            index,
+            backlog=history.note,
+            set_aside=all_set_aside,
+            show=lambda: overview.show(self.url, all_set_aside()),
+        )
         started = time.monotonic()
         doors = Doors(
             settings,
@@ -116,6 +144,10 @@ class Receiver:
             yield f"It misbehaves, as {Path(self._settings.scenario).name} tells it to."
         if self._backlog is not None:
             yield "It forwards what comes in: the backlog is what is not forwarded yet."
+
+
+def _all_set_aside(index: Index, others: Callable[[], list[SetAside]]) -> list[SetAside]:
+    return sorted((*index.all_set_aside(), *others()), key=lambda one: one.ordinal)
 
 
 def _check_order(index: Index, spool: Spool) -> None:

@@ -20,7 +20,7 @@ from transforms.formats import READERS
 from transforms.formats._options import ReadOptions
 from transforms.formats._thunderstone_item import ACTIONS
 from transforms.formats._xml import element, holds
-from transforms.receiver.digest import TORN
+from transforms.receiver.digest import TORN, Interrupted
 from transforms.receiver.documents import REFUSED, check_pattern
 
 OK = "OK"
@@ -42,20 +42,23 @@ _TYPE = re.compile(rb"<Type\s*>([^<]*)</Type")
 _MEMORY_BYTES = 1 << 20
 
 
-def result(
+def result(  # noqa: PLR0913 - what an appliance knows, and its bounds
     stream: IO[bytes],
     *,
     refused_urls: frozenset[str] = frozenset(),
     is_held: Callable[[str], bool] = lambda url: True,
     count_fitting: Callable[[str], int] = lambda pattern: 0,
     options: ReadOptions = ReadOptions(),
+    is_over: Callable[[], bool] = lambda: False,
 ) -> IO[bytes]:
     """Return a temporary file that answers each Item; raise FormatError where there is none.
+
+    Raises Interrupted when `is_over` says so, which is asked between two results of the reader.
 
     `is_held` and `count_fitting` tell what an appliance holds before the document: what an Item
     adds is not known to a deletion further down.
     """
-    answers = _Answers(refused_urls, is_held, count_fitting)
+    answers = _Answers(refused_urls, is_held, count_fitting, is_over)
     with ExitStack() as opened:
         out = opened.enter_context(SpooledTemporaryFile(_MEMORY_BYTES))
         out.write(_HEAD)
@@ -83,14 +86,18 @@ class _Answers:
         refused_urls: frozenset[str],
         is_held: Callable[[str], bool],
         count_fitting: Callable[[str], int],
+        is_over: Callable[[], bool],
     ) -> None:
         self._refused = refused_urls
         self._is_held = is_held
         self._count_fitting = count_fitting
+        self._is_over = is_over
 
     def read(self, stream: IO[bytes], options: ReadOptions) -> Iterator[bytes]:
         """Yield an ItemResult for each Item; stretches that hold none have none."""
         for one in READERS["thunderstone"](stream, options=options):
+            if self._is_over():
+                raise Interrupted
             if isinstance(one, Record):
                 yield self._of_record(one)
             elif isinstance(one, Reject) and one.code != TORN and _ITEM in one.data:

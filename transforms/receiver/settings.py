@@ -3,6 +3,7 @@
 import msgspec
 
 from schemas.content import MAX_CONTENT_BYTES
+from transforms.receiver.set_aside import DEFAULT_LIMIT
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 
 FEEDERGATE_PORT = 19900
@@ -17,7 +18,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     that exist; none named: any. `min_free_bytes` of the spool's disk stay free. Time-outs are in
     seconds: `idle_seconds` between two blocks of a request, `head_seconds` for a whole head;
     a body slower than `min_rate` bytes a second, past its first `grace_seconds`, is cut off.
-    `scenario` is the path of a file that tells how to misbehave.
+    `scenario` is the path of a file that tells how to misbehave. A feed is set aside that is not
+    digested in `feed_seconds` and a second for each megabyte.
 
     A feed of `max_request_bytes` or more is refused, as an appliance does. A document of more than
     `max_content_bytes` is refused when its feed is read: it would take too much memory.
@@ -39,3 +41,4 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     min_rate: int = 1024
     scenario: str | None = None
     max_content_bytes: int = MAX_CONTENT_BYTES
+    feed_seconds: float = DEFAULT_LIMIT.seconds

@@ -39,6 +39,8 @@ def test_the_statuses_are_in_the_words_of_the_appliance() -> None:
         "Completed with errors",
         "Failed in error",
         "In progress",
+        "Set aside",
+        "Waiting",
     ]
 
 

@@ -99,7 +99,7 @@ def test_where_nothing_is_is_told(path: str, house: House) -> None:
     assert refusal_of(house.doors(), get(path)) == (
         404,
         f"{path!r}; expected /xmlfeed, /xmlgroups, /getbacklogcount, /getdtd, /documents, /groups, "
-        "/feeds, / or .../recvdata.xml",
+        "/set-aside, /feeds, / or .../recvdata.xml",
     )
 
 

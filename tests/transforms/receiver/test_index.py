@@ -201,16 +201,14 @@ def test_a_file_that_is_gone_is_the_status_of_its_delivery(held: Rehearsal) -> N
     )
 
 
-def test_a_defect_is_the_status_of_its_delivery(
-    held: Rehearsal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_defect_sets_its_delivery_aside(held: Rehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> Iterator[object]:
         raise ZeroDivisionError("division by zero")
 
     monkeypatch.setattr("transforms.receiver.index.digest", broken)
     fed = held.feed(gsa_feed(page("a")))
     assert (fed.status, fed.details) == (
-        Status.FAILED,
+        Status.SET_ASIDE,
         ("Internal Error: ZeroDivisionError('division by zero')",),
     )
 
@@ -299,7 +297,7 @@ def test_a_file_that_is_no_index_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         Index(path)
     assert str(caught.value) == (
-        f"{path}: file is not a database; expected an index of version 2; remove it, and it is made"
+        f"{path}: file is not a database; expected an index of version 3; remove it, and it is made"
         " again of what was delivered"
     )
 
@@ -311,7 +309,7 @@ def test_a_database_of_others_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         Index(path)
     assert str(caught.value) == (
-        f"{path}: something else, or of another version; expected an index of version 2; remove"
+        f"{path}: something else, or of another version; expected an index of version 3; remove"
         " it, and it is made again of what was delivered"
     )
 
@@ -490,3 +488,19 @@ def test_a_defect_in_the_index_costs_one_group_of_a_delivery(
     fed = held.groups(xmlgroups(membership("x", "anna", MARK), membership("y", "ben")))
     assert [group.name for group in held.index.groups()] == ["y"]
     assert (fed.included, fed.in_error) == (1, 1)
+
+
+def test_an_index_of_the_version_before_is_made_one_of_this(tmp_path: Path) -> None:
+    first = Rehearsal(tmp_path)
+    with closing(first.index):
+        first.feed(gsa_feed(page("a")))
+    with closing(sqlite3.connect(tmp_path / "index.db")) as old:
+        old.execute("DROP INDEX deliveries_by_status")
+        old.execute("ALTER TABLE deliveries DROP COLUMN attempts")
+        old.execute("PRAGMA user_version = 2")
+        old.commit()
+    second = Rehearsal(tmp_path)
+    with closing(second.index):
+        second.apply(second.write("", datasource="sample"))  # the ordinal of the first
+        second.feed(gsa_feed(page("b")))
+        assert second.pages() == ["a", "b"]

@@ -20,7 +20,12 @@ def house(tmp_path: Path) -> Iterator[House]:
         ("/getbacklogcount", b"7", "text/plain"),
         ("/", b"<html>", "text/html; charset=utf-8"),
         ("/feeds", b"<html>", "text/html; charset=utf-8"),
-        ("/documents", b'{"documents":[],"next":null,"backlog":7}', "application/json"),
+        (
+            "/documents",
+            b'{"documents":[],"next":null,"backlog":7,"set_aside":0}',
+            "application/json",
+        ),
+        ("/set-aside", b'{"set_aside":[]}', "application/json"),
         ("/groups", b'{"groups":[],"next":null}', "application/json"),
     ],
 )

@@ -13,6 +13,7 @@ from lxml import html
 from schemas.delivery import Door
 from transforms.receiver.held import Fed, Held, Status, Total
 from transforms.receiver.page import CONTENT_SECURITY_POLICY, Link, View, render
+from transforms.receiver.set_aside import By, SetAside
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 HOSTILE = [
@@ -41,6 +42,21 @@ def fed(ordinal: int = 1, **fields: Any) -> Fed:  # the fields of Fed
 def view(**fields: Any) -> View:  # the fields of View
     usual: dict[str, Any] = {"title": "Rehearsal", "url": "http://127.0.0.1:19900", "now": NOW}
     return View(**usual | fields)
+
+
+def set_aside(**fields: Any) -> SetAside:  # the fields of SetAside
+    usual: dict[str, Any] = {
+        "ordinal": 12,
+        "by": By.INDEX,
+        "reason": "not finished after 300 seconds, the limit for 2,048 bytes",
+        "set_aside_at": "2026-07-01T11:30:00+00:00",
+        "door": Door.FEED,
+        "name": "crm",
+        "feedtype": "full",
+        "bytes": 2048,
+        "at": "2026-07-01T11:20:00+00:00",
+    }
+    return SetAside(**usual | fields)
 
 
 @dataclass
@@ -80,7 +96,10 @@ def everything(text: str) -> View:
         fed(2, door=Door.GROUPS, datasource=text, feedtype=text, client=text),
     )
     totals = (Total(datasource=text, kind=Held.FEED),)
-    return view(title=text, feeds=feeds, totals=totals, notices=(text,))
+    aside = (set_aside(name=text, feedtype=text, reason=text),)
+    return view(
+        title=text, feeds=feeds, totals=totals, notices=(text,), set_aside=aside, spool=text
+    )
 
 
 def test_a_page_is_one_document_of_html_in_utf_8() -> None:
@@ -123,6 +142,30 @@ def test_notices_stand_above_all_else() -> None:
     assert page.texts("//main/*[position() <= 2]") == [
         *("Misbehaves as bad-day.yaml says.", "Forwards to http://a/.")
     ]
+
+
+def test_what_is_set_aside_is_shown_with_its_reason_and_the_command() -> None:
+    page = rendered(set_aside=(set_aside(),), spool="/var/spool/old feeds")
+    assert page.rows() == [
+        [
+            "12 arrived 2026-07-01 11:20:00",
+            *("crm", "full", "2.0 KiB", "2026-07-01 11:30:00", "the index"),
+        ],
+        ["not finished after 300 seconds, the limit for 2,048 bytes"],
+    ]
+    assert page.texts("//section[@aria-labelledby='set-aside']//pre") == [
+        "feedferry serve --spool '/var/spool/old feeds' --retry all"
+    ]
+
+
+def test_nothing_is_said_where_nothing_is_set_aside() -> None:
+    assert rendered().texts("//h2") == ["Feeds"]
+
+
+def test_at_most_a_hundred_are_shown_that_are_set_aside() -> None:
+    page = rendered(set_aside=tuple(set_aside(ordinal=number) for number in range(102)))
+    assert len(page.rows()) == 200
+    assert page.texts("//section[@aria-labelledby='set-aside']/p")[-1] == "2 more are not shown."
 
 
 class TestFigures:
@@ -374,8 +417,12 @@ class TestDocumentsHeld:
 
 def test_the_page_leads_to_what_programs_read() -> None:
     page = rendered()
-    assert page.texts("//nav//a") == ["Documents as JSON", "Groups as JSON"]
-    assert page.values("//nav//a/@href") == ["/documents", "/groups"]
+    assert page.texts("//nav//a") == [
+        "Documents as JSON",
+        "Groups as JSON",
+        "Set aside as JSON",
+    ]
+    assert page.values("//nav//a/@href") == ["/documents", "/groups", "/set-aside"]
 
 
 def test_it_leads_where_its_view_says() -> None:
@@ -387,7 +434,7 @@ class TestWhatComesFromOutside:
     @pytest.mark.parametrize("text", HOSTILE)
     def test_it_is_text(self, text: str) -> None:
         page = Rendered(render(everything(text)).decode())
-        assert page.texts("//bdi") == [text] * 11
+        assert page.texts("//bdi") == [text] * 14
         assert page.texts("//title") == [text]
 
     @pytest.mark.parametrize("text", HOSTILE)
@@ -436,5 +483,5 @@ class TestPolicy:
     def test_all_that_it_leads_to_is_its_own(self) -> None:
         page = Rendered(render(everything("intranet")).decode())
         assert [href[:6] for href in page.values("//@href")] == [
-            *("data:i", "/docum", "/docum", "/group")
+            *("data:i", "/docum", "/docum", "/group", "/set-a")
         ]

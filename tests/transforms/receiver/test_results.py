@@ -8,6 +8,7 @@ from lxml import etree
 
 from rehearsal import DATA_HEAD, HOST, data, item
 from schemas.errors import FormatError
+from transforms.receiver.digest import Interrupted
 from transforms.receiver.results import refusal, result
 
 VERSION = (
@@ -166,3 +167,9 @@ def test_a_request_of_which_nothing_is_taken_has_a_status_and_no_rows(status: by
 def test_a_long_document_is_answered_from_a_file() -> None:
     found = reply(item("I", "a") * 20_000)
     assert (found.count(b"<ItemResult>"), found.count(b"<Rows>20000</Rows>")) == (20_000, 1)
+
+
+def test_reading_ends_when_its_time_is_over() -> None:
+    document = b"<ThunderstoneReplication><Item><Type>D</Type><Url>http://h/1</Url></Item>"
+    with pytest.raises(Interrupted):
+        result(BytesIO(document), is_over=lambda: True)

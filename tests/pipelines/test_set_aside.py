@@ -1,0 +1,281 @@
+"""A feed that cannot be converted, or digested, stops no other; a command has it tried again."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import hostile_work as work
+from archives import document, gsa_feed
+from pipelines import gateway
+from pipelines.conversion import Conversion, Convert
+from pipelines.forward import Voice
+from pipelines.forwarded import FORWARDED, Forwarded, Ledger, State
+from pipelines.gateway import Gateway
+from pipelines.options import ConvertOptions
+from pipelines.serve import retry
+from schemas.errors import ConfigError
+from served import run, serving, wait_until
+from spools import HandSpool
+from transforms.receiver.index import Index
+from transforms.receiver.receiver import INDEX
+from transforms.receiver.set_aside import TimeLimit, asked
+from transforms.sinks.push.backoff import Backoff
+from transforms.sinks.push.model import Answer
+from transforms.sinks.push.settings import PushSettings
+from transforms.sources.spool import read_deliveries
+from wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent, wired
+
+LIMIT = TimeLimit(seconds=3.0)
+PLENTY = TimeLimit(seconds=60.0)
+FAILED = "Internal Error: ZeroDivisionError('division by zero')"
+DIED = "begun 3 times and never finished: the process ended each time"
+
+
+def accepting(_sent: Sent) -> Answer:
+    return SUCCESS
+
+
+def sent(wire: FakeWire) -> list[tuple[str | None, list[str]]]:
+    """The feedtype and the names of the documents of each feed."""
+    both = zip(wire.sent, wire.texts, strict=True)
+    return [(one.feedtype, re.findall(r"/(\d+\.txt)", text.decode())) for one, text in both]
+
+
+@pytest.fixture
+def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HandSpool:
+    monkeypatch.setattr(gateway, "FIRST_PAUSE_SECONDS", 0.01)
+    return HandSpool(tmp_path / "spool")
+
+
+@contextmanager
+def forwarding(
+    spool: HandSpool, convert: Convert, *, limit: TimeLimit = PLENTY, to: object = GSA
+) -> Iterator[Gateway]:
+    options = ConvertOptions(inputs=(), output="", to_format="", accept_loss=frozenset())
+    settings = PushSettings(appliance=msgspec.convert(to, type(GSA)), backoff=Backoff(attempts=1))
+    said: list[str] = []
+    voice = Voice(tell=said.append, remark=said.append)
+    conversion = Conversion(limit=limit, convert=convert)
+    with Gateway(spool.root, options, settings, voice, conversion) as forwards:
+        yield forwards
+
+
+def settle(forwards: Gateway) -> None:
+    wait_until(lambda: forwards.backlog() == 0)
+
+
+def journal(spool: HandSpool) -> list[tuple[int, State]]:
+    lines = (spool.root / "forward" / FORWARDED).read_bytes().splitlines()
+    found = [msgspec.json.decode(line, type=Forwarded) for line in lines]
+    return [(one.ordinal, one.state) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("convert", "limit", "reason"),
+    [
+        (work.convert_looping, LIMIT, "not finished after 3 seconds, the limit for 262 bytes"),
+        (work.convert_failing, PLENTY, FAILED),
+        (work.convert_dying, PLENTY, DIED),
+    ],
+    ids=["loops", "raises", "dies"],
+)
+def test_what_cannot_be_converted_is_set_aside_and_the_others_are_forwarded(
+    spool: HandSpool,
+    monkeypatch: pytest.MonkeyPatch,
+    convert: Convert,
+    limit: TimeLimit,
+    reason: str,
+) -> None:
+    wire = wired(monkeypatch, accepting)
+    spool.feed(gsa_feed(document(1)), "bad", "full")
+    spool.feed(gsa_feed(document(2)), "crm")
+    with forwarding(spool, convert, limit=limit) as forwards:
+        settle(forwards)
+        (one,) = forwards.set_aside()
+    assert (one.ordinal, one.name, one.feedtype, one.reason) == (1, "bad", "full", reason)
+    assert sent(wire) == [("incremental", ["2.txt"])]
+
+
+def test_a_conversion_that_ended_with_its_gateway_three_times_is_set_aside(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wired(monkeypatch, accepting)
+    spool.feed(gsa_feed(document(1)), "crm")
+    output = spool.root / "forward" / "000000000001"
+    output.mkdir(parents=True)
+    (output / "attempts").write_text("3")
+    with forwarding(spool, work.convert_failing) as forwards:
+        settle(forwards)
+        assert [one.reason for one in forwards.set_aside()] == [DIED]
+
+
+def test_a_gateway_that_is_stopped_does_not_count_as_an_attempt(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wired(monkeypatch, accepting)
+    monkeypatch.setattr(gateway, "DRAIN_SECONDS", 0.0)
+    spool.feed(gsa_feed(document(1)), "bad")
+    attempts = spool.root / "forward" / "000000000001" / "attempts"
+    with forwarding(spool, work.convert_looping):
+        wait_until(attempts.exists)
+    assert not attempts.exists()
+    assert journal(spool) == []
+
+
+def test_what_is_retried_is_forwarded_with_all_later_ones_of_its_datasource(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, accepting)
+    spool.feed(gsa_feed(document(1)), "bad", "full")
+    spool.feed(gsa_feed(document(2)), "crm")
+    with forwarding(spool, work.convert_failing) as forwards:
+        settle(forwards)
+        (spool.root / "fixed").touch()
+        spool.feed(gsa_feed(document(3)), "bad")
+        settle(forwards)
+        forwards.retry(1)
+        wait_until(lambda: len(wire.sent) == 4)
+        settle(forwards)
+        assert forwards.set_aside() == []
+    assert sent(wire) == [
+        ("incremental", ["2.txt"]),
+        ("incremental", ["3.txt"]),
+        ("full", ["1.txt"]),
+        ("incremental", ["3.txt"]),
+    ]
+
+
+def test_a_retry_is_not_forgotten_by_a_gateway_that_ends(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, accepting)
+    spool.feed(gsa_feed(document(1)), "bad")
+    with forwarding(spool, work.convert_failing) as forwards:
+        settle(forwards)
+    ledger = Ledger(spool.root / "forward" / FORWARDED)
+    ledger.note(Forwarded(ordinal=1, state=State.RETRIED, settled=0))
+    ledger.close()
+    (spool.root / "fixed").touch()
+    with forwarding(spool, work.convert_failing) as forwards:
+        settle(forwards)
+    assert sent(wire) == [("incremental", ["1.txt"])]
+    assert journal(spool) == [(1, State.SET_ASIDE), (1, State.RETRIED), (1, State.FORWARDED)]
+
+
+def test_what_a_later_full_feed_supersedes_is_not_forwarded_again(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, accepting)
+    spool.feed(gsa_feed(document(1)), "bad", "full")
+    with forwarding(spool, work.convert_failing) as forwards:
+        settle(forwards)
+        (spool.root / "fixed").touch()
+        spool.feed(gsa_feed(document(2)), "bad", "full")
+        settle(forwards)
+        forwards.retry(1)
+        wait_until(lambda: not forwards.set_aside())
+    assert sent(wire) == [("full", ["2.txt"])]
+    assert journal(spool)[-1] == (1, State.LEFT_OUT)
+
+
+def test_a_full_feed_whose_deletions_the_index_cannot_say_is_set_aside(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = wired(monkeypatch, accepting)
+    spool.feed(gsa_feed(document(1)), "crm", "full")
+    with Index(spool.root / INDEX) as index:
+        for delivery in read_deliveries(spool.root):
+            index.begin(delivery)
+            index.set_aside(delivery, "not finished after 300 seconds")
+    with forwarding(spool, work.convert_failing, to=THUNDERSTONE) as forwards:
+        settle(forwards)
+        (one,) = forwards.set_aside()
+    assert one.reason == "the index could not digest it, so what it deletes is not known"
+    assert [one for one in wire.sent if one.chunk] == []
+
+
+def set_aside(spool: HandSpool) -> None:
+    """Have the index set the first delivery aside."""
+    with Index(spool.root / INDEX) as index:
+        delivery = next(read_deliveries(spool.root))
+        index.begin(delivery)
+        index.set_aside(delivery, "not finished after 300 seconds")
+
+
+@pytest.mark.parametrize("wanted", ["all", "1", "crm"])
+def test_a_command_asks_for_another_attempt(
+    spool: HandSpool, wanted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool.feed(gsa_feed(document(1)), "crm")
+    set_aside(spool)
+    assert retry(spool.root, wanted) == 0
+    assert asked(spool.root) == [1]
+    assert capsys.readouterr().out == (
+        "delivery 1 of 'crm': not finished after 300 seconds\n"
+        f"1 tried again by the receiver of {spool.root}, at once or when it is started\n"
+    )
+
+
+def test_what_is_not_set_aside_cannot_be_asked_for(spool: HandSpool) -> None:
+    spool.feed(gsa_feed(document(1)), "crm")
+    set_aside(spool)
+    with pytest.raises(ConfigError) as caught:
+        retry(spool.root, "2")
+    assert str(caught.value) == (
+        f"--retry 2: not set aside in {spool.root}; expected all, or the number or datasource of"
+        " one of: 1 (crm)"
+    )
+
+
+def test_a_folder_that_is_no_spool_has_nothing_to_be_retried(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no deliveries\.jsonl in it"):
+        retry(tmp_path, "all")
+
+
+def posted(url: str, path: str, *fields: str, text: bytes) -> bytes:
+    words = [word for field in (*fields, "data=<-") for word in ("-F", field)]
+    command = ["curl", "-sS", "--noproxy", "*", "--max-time", "60", *words, url + path]
+    return subprocess.run(command, input=text, capture_output=True, check=True).stdout
+
+
+def is_listed(get: Callable[[str], bytes]) -> bool:
+    return bool(json.loads(get("/set-aside"))["set_aside"])
+
+
+FORM_FEEDS = [
+    ("/xmlgroups", ("groupsource=ldap", "feedtype=full"), b"\x0b<xmlgroups>"),
+    (
+        "/xmlfeed",
+        ("datasource=crm", "feedtype=incremental"),
+        gsa_feed(document(1)).replace(b"<group>", b"<group>\x0c<record"),
+    ),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("path", "fields", "text"), FORM_FEEDS, ids=["groups", "feed"])
+def test_a_form_feed_in_a_feed_stops_neither_the_index_nor_a_gateway(
+    tmp_path: Path, path: str, fields: tuple[str, ...], text: bytes
+) -> None:
+    flags = ("--feed-timeout", "3s", "--backlog-interval", "50ms")
+    with serving(tmp_path / "new") as new:
+        with serving(tmp_path / "old", "--forward", new.url, *flags) as old:
+            assert posted(old.url, path, *fields, text=text) == b"Success"
+            good = gsa_feed(document(2))
+            fields = ("datasource=wiki", "feedtype=incremental")
+            assert posted(old.url, "/xmlfeed", *fields, text=good) == b"Success"
+            wait_until(lambda: old.get("/getbacklogcount") == b"0")
+            assert "http://intranet.example.com/2.txt" in old.urls()
+            assert "http://intranet.example.com/2.txt" in new.urls()
+            if is_listed(old.get):
+                ended = run("serve", "--spool", str(old.spool), "--retry", "all")
+                assert ended.returncode == 0
+        with serving(tmp_path / "old", "--forward", new.url, *flags) as old:
+            wait_until(lambda: old.get("/getbacklogcount") == b"0")
+            assert "http://intranet.example.com/2.txt" in old.urls()
