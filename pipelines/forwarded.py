@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from schemas.errors import FatalError
-from transforms.sinks.durable import Lines
+from transforms.sinks.durable import DISK, Disk, Lines
 
 FORWARDED = "forwarded.jsonl"
 _FEW = 1000
@@ -59,7 +59,7 @@ class Ledger:
     written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, disk: Disk = DISK) -> None:
         self._path = path
         self._beyond: set[int] = set()
         self._most = _FEW
@@ -69,7 +69,9 @@ class Ledger:
         self._retried: set[int] = set()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._lines = Lines(path, size=self._read())
+            self._lines = Lines(path, size=self._read(), disk=disk)
+            disk.sync_folder(path.parent)
+            disk.sync_folder(path.parent.parent)
         except OSError as exc:
             raise FatalError(
                 f"{path}: {exc.strerror}; expected to keep there what became of deliveries"

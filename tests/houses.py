@@ -14,6 +14,7 @@ from transforms.receiver.request import RefusedError, Reply, Request
 from transforms.receiver.scenario import Behaviour
 from transforms.receiver.settings import ServeSettings
 from transforms.receiver.spool import Spool
+from transforms.sinks.durable import DISK, Disk
 
 URLENCODED = ("content-type", "application/x-www-form-urlencoded")
 FEED = "datasource=s&feedtype=full&data=%3Cgsafeed%2F%3E"
@@ -40,10 +41,10 @@ SETTINGS = ServeSettings(spool="unused", min_free_bytes=0)
 class House:
     """Doors with a spool and an index behind them, without a socket before them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, disk: Disk = DISK) -> None:
         self.folder = folder
         self.index = Index(folder / "index.db")
-        self.spool = Spool(folder)
+        self.spool = Spool(folder, disk=disk)
         self.waited: list[float] = []
         self.arrivals = 0
 

@@ -2,10 +2,12 @@
 
 import errno
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from disks import RecordingDisk
 from pipelines.forwarded import FORWARDED, Forwarded, Ledger, State
 from schemas.errors import FatalError
 
@@ -125,3 +127,28 @@ def test_a_journal_that_cannot_be_opened_is_told(path: Path) -> None:
     assert str(caught.value) == (
         f"{path}: Is a directory; expected to keep there what became of deliveries"
     )
+
+
+def test_a_line_is_on_the_disk_when_it_was_noted(tmp_path: Path) -> None:
+    disk = RecordingDisk(tmp_path)
+    ledger = Ledger(tmp_path / "forward" / FORWARDED, disk=disk)
+    assert disk.done == ["sync forward/forwarded.jsonl", "sync folder forward", "sync folder ."]
+    disk.done.clear()
+    ledger.note(Forwarded(ordinal=1, state=State.FORWARDED, settled=1))
+    ledger.close()
+    assert disk.done == ["write forward/forwarded.jsonl", "sync forward/forwarded.jsonl"]
+
+
+@pytest.mark.parametrize("operation", [1, 2])
+def test_a_delivery_is_not_settled_while_its_line_is_not_on_the_disk(
+    tmp_path: Path, operation: int
+) -> None:
+    disk = RecordingDisk(tmp_path)
+    ledger = Ledger(tmp_path / "forward" / FORWARDED, disk=disk)
+    disk.fail_at(operation)
+    with pytest.raises(OSError, match="Input/output error"):
+        ledger.note(Forwarded(ordinal=1, state=State.FORWARDED, settled=1))
+    assert not ledger.is_settled(1)
+    ledger.close()
+    with closing(Ledger(tmp_path / "forward" / FORWARDED)) as again:
+        assert not again.is_settled(1)

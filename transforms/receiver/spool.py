@@ -26,7 +26,7 @@ import msgspec
 
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import FatalError
-from transforms.sinks.durable import Lines, sync_folder, write_at
+from transforms.sinks.durable import DISK, Disk, Lines
 from transforms.sinks.lock import Lock
 
 FEEDS_IN_A_FOLDER = 1000
@@ -59,11 +59,13 @@ class FullError(Exception):
 class Spool:
     """A folder that is a spool, or becomes one; raises BusyError if another receiver has it.
 
-    `min_free_bytes` of its disk stay free. Safe from several threads.
+    `min_free_bytes` of its disk stay free. `disk` does what makes files durable. Safe from several
+    threads.
     """
 
-    def __init__(self, folder: Path, *, min_free_bytes: int = 0) -> None:
+    def __init__(self, folder: Path, *, min_free_bytes: int = 0, disk: Disk = DISK) -> None:
         self.folder = folder
+        self._disk = disk
         self._min_free_bytes = min_free_bytes
         self._numbers = itertools.count(1)
         self._order = threading.Lock()
@@ -71,19 +73,19 @@ class Spool:
         try:
             self._empty_incoming()
             self._journal = _read_journal(folder / JOURNAL)
-            self._lines = Lines(folder / JOURNAL, size=self._journal.size)
-            sync_folder(folder)
+            self._lines = Lines(folder / JOURNAL, size=self._journal.size, disk=disk)
+            disk.sync_folder(folder)
         except BaseException:
             self._lock.close()
             raise
-        self._disk = ThreadPoolExecutor(thread_name_prefix="write-back")
+        self._write_back = ThreadPoolExecutor(thread_name_prefix="write-back")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         with self._order:
-            self._disk.shutdown()
+            self._write_back.shutdown()
             self._lines.close()
             self._lock.close()
 
@@ -111,7 +113,9 @@ class Spool:
         """Return a new file for a feed that begins to come in; raise FullError for want of room."""
         path = self.folder / "incoming" / f"{next(self._numbers)}.partial"
         try:
-            return Intake(path, check_room=self.check_room, disk=self._disk)
+            return Intake(
+                path, check_room=self.check_room, write_back=self._write_back, disk=self._disk
+            )
         except OSError as exc:
             raise _full_or(exc) from exc
 
@@ -127,11 +131,20 @@ class Spool:
                 path = _path_of(ordinal) if intake else None
                 delivery = msgspec.structs.replace(delivery, ordinal=ordinal, path=path, bytes=size)
                 if intake and path:
-                    _move(intake.path, self.folder / path)
+                    self._move(intake.path, self.folder / path)
                 self._note(delivery)
         except OSError as exc:
             raise _full_or(exc) from exc
         return delivery
+
+    def _move(self, partial: Path, path: Path) -> None:
+        """Give a feed its name, durably."""
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True)
+            self._disk.sync_folder(path.parent.parent)
+            self._disk.sync_folder(path.parent.parent.parent)
+        self._disk.rename(partial, path)
+        self._disk.sync_folder(path.parent)
 
     def _note(self, delivery: Delivery) -> None:
         """Append a line to the journal; if it has no room, nothing of the delivery stays."""
@@ -155,7 +168,12 @@ class Intake:
     """A feed on its way in; removed when its block ends, unless it was committed."""
 
     def __init__(
-        self, path: Path, *, check_room: Callable[[int], None], disk: ThreadPoolExecutor
+        self,
+        path: Path,
+        *,
+        check_room: Callable[[int], None],
+        write_back: ThreadPoolExecutor,
+        disk: Disk = DISK,
     ) -> None:
         self.path = path
         self.bytes = 0
@@ -164,6 +182,7 @@ class Intake:
         self._disk = disk
         self._checked = 0
         self._sent_back = 0
+        self._writers = write_back
         self._write_back: Future[None] | None = None
 
     def __enter__(self) -> Self:
@@ -181,7 +200,7 @@ class Intake:
             self._check_room(len(block))
             self._checked = self.bytes + CHECK_BYTES
         try:
-            write_at(self._file, block, self.bytes)
+            self._disk.write(self._file, block, self.bytes)
         except OSError as exc:
             raise _full_or(exc) from exc
         self.bytes += len(block)
@@ -195,7 +214,7 @@ class Intake:
     def settle(self) -> int:
         """Return the size, once all is on the disk."""
         self._await_write_back()
-        os.fsync(self._file)
+        self._disk.sync(self._file)
         return self.bytes
 
     def _begin_write_back(self) -> None:
@@ -203,7 +222,7 @@ class Intake:
         if self._write_back is None or self._write_back.done():
             self._await_write_back()
             self._sent_back = self.bytes
-            self._write_back = self._disk.submit(os.fdatasync, self._file)
+            self._write_back = self._writers.submit(self._disk.write_back, self._file)
 
     def _await_write_back(self) -> None:
         """A disk tells of a write that went wrong only once; it is raised here."""
@@ -238,16 +257,6 @@ def _read_journal(path: Path) -> _Journal:
 
 def _path_of(ordinal: int) -> str:
     return f"feeds/{ordinal // FEEDS_IN_A_FOLDER:09d}/{ordinal:012d}.xml"
-
-
-def _move(partial: Path, path: Path) -> None:
-    """Give a feed its name, durably."""
-    if not path.parent.exists():
-        path.parent.mkdir(parents=True)
-        sync_folder(path.parent.parent)
-        sync_folder(path.parent.parent.parent)
-    os.replace(partial, path)
-    sync_folder(path.parent)
 
 
 def _full_or(exc: OSError) -> Exception:

@@ -410,6 +410,16 @@ def test_those_that_are_not_trusted_are_served_a_quarter_of_the_places() -> None
         assert third.ends()
 
 
+def test_those_that_are_not_trusted_cannot_keep_a_trusted_client_waiting() -> None:
+    with serving(max_connections=4, trusted=("127.0.0.1",)) as server, ExitStack() as opened:
+        for _ in range(20):
+            stranger = socket.create_connection(
+                ("127.0.0.1", server.port), source_address=("127.0.0.2", 0)
+            )
+            opened.enter_context(stranger)
+        assert say(server.port, get("/")).status == 200
+
+
 def test_a_place_is_free_again_when_one_that_is_not_trusted_has_left() -> None:
     with serving(max_connections=4, trusted=()) as server:
         assert answers(server.port)

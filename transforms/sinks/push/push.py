@@ -29,6 +29,7 @@ from schemas.errors import (
     TooManyRejectsError,
 )
 from schemas.record import Action
+from transforms.sinks.durable import DISK, Disk
 from transforms.sinks.push import replies_thunderstone
 from transforms.sinks.push.backlog import Count, Throttle
 from transforms.sinks.push.backoff import Waits
@@ -62,11 +63,15 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
 class Pusher:
     """Pushes to one appliance, run after run: they share its throttle, window and rate.
 
-    The first run that is ended before all is settled drains `stop`, and is the last one.
+    The first run that is ended before all is settled drains `stop`, and is the last one. `disk`
+    does what makes receipts durable.
     """
 
-    def __init__(self, settings: PushSettings, *, stop: Stop, watch: Watch) -> None:
+    def __init__(
+        self, settings: PushSettings, *, stop: Stop, watch: Watch, disk: Disk = DISK
+    ) -> None:
         self._settings = settings
+        self._disk = disk
         self._stop = stop
         self._watch = watch
         self.wire = Wire(settings.appliance)
@@ -91,7 +96,7 @@ class Pusher:
         settings, begun = self._settings, time.monotonic()
         check_chunks(chunks, settings)
         _check_files(chunks, places, settings)
-        with _receipts(chunks, places, settings) as receipts:
+        with _receipts(chunks, places, settings, self._disk) as receipts:
             chunks = _with_update(chunks, places, settings)
             known = tuple(fates(chunks, read_receipts(places.folder)))
             self._watch.begin(known)
@@ -245,7 +250,9 @@ def _check_files(chunks: Sequence[Chunk], places: Places, settings: PushSettings
         whole(chunk, places.root)
 
 
-def _receipts(chunks: Sequence[Chunk], places: Places, settings: PushSettings) -> Receipts:
+def _receipts(
+    chunks: Sequence[Chunk], places: Places, settings: PushSettings, disk: Disk
+) -> Receipts:
     ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)  # Beam brings them in any order
     named = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in ordered]
     digest = hashlib.sha256(msgspec.json.encode(named))
@@ -254,6 +261,7 @@ def _receipts(chunks: Sequence[Chunk], places: Places, settings: PushSettings) -
         target=_target(settings),
         run=digest.hexdigest()[:16],
         replay=settings.replay,
+        disk=disk,
     )
 
 

@@ -18,7 +18,7 @@ import msgspec
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError
 from schemas.receipt import Receipt, Settled
-from transforms.sinks.durable import Lines, sync_folder
+from transforms.sinks.durable import DISK, Disk, Lines
 from transforms.sinks.files import PARTIAL
 from transforms.sinks.lock import Lock
 
@@ -59,11 +59,15 @@ class Receipts:
     """The receipts of one run at one target, which no other process can have at the same time.
 
     With `replay`, all is sent again: in a new file if the one before is finished, in the same if
-    that was begun so. All methods are safe from several threads.
+    that was begun so. `disk` does what makes files durable. All methods are safe from several
+    threads.
     """
 
-    def __init__(self, folder: Path, *, target: str, run: str, replay: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, target: str, run: str, replay: bool = False, disk: Disk = DISK
+    ) -> None:
         self._folder = folder
+        self._disk = disk
         self._head = Head(version=VERSION, target=target, run=run)
         self._replay = replay
         self._lock = threading.Lock()
@@ -134,7 +138,7 @@ class Receipts:
         for receipt in journal.receipts:
             self._remember(receipt)
         self.is_finished = journal.is_finished
-        self._lines = Lines(_path(self._folder, generation), size=journal.size)
+        self._lines = Lines(_path(self._folder, generation), size=journal.size, disk=self._disk)
         opened.callback(self._lines.close)
 
     def _read(self, generation: int) -> _Journal:
@@ -167,10 +171,10 @@ class Receipts:
         with partial.open("wb") as stream:
             stream.write(_line(self._head))
             stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-        sync_folder(self._folder)
-        sync_folder(self._folder.parent)
+            self._disk.sync(stream.fileno())
+        self._disk.rename(partial, path)
+        self._disk.sync_folder(self._folder)
+        self._disk.sync_folder(self._folder.parent)
 
     def _write(self, line: Receipt | _Last) -> None:
         with _explained(self._folder):
