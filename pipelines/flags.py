@@ -123,6 +123,7 @@ WRITING = (
         metavar="SIZE",
         help="Most bytes of one chunk, below 1,000,000,000.  [default: 900MiB]",
     ),
+    _WRITE("--max-chunk-records", metavar="N", help="Most records of one.  [default: none]"),
     _WRITE("--content-encoding", metavar="auto|base64|zlib", help="Of contents.  [default: auto]"),
     _WRITE(
         "--empty-metadata", metavar="drop|placeholder", help="Without a value.  [default: drop]"

@@ -108,6 +108,7 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
     feedtype: str | None = None
     dialect: str = DIALECTS[0]
     max_chunk_bytes: int = 900 * 1024 * 1024
+    max_chunk_records: int | None = None
     span_bytes: int = 32 * 1024 * 1024
     max_content_bytes: int = MAX_CONTENT_BYTES
     jobs: int = 1
@@ -200,6 +201,7 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "feedtype": ("--feedtype", choice(*FEEDTYPES)),
     "dialect": ("--dialect", choice(*DIALECTS)),
     "max_chunk_bytes": ("--max-chunk-bytes", parse_chunk_bytes),
+    "max_chunk_records": ("--max-chunk-records", number_of("records", least=1)),
     "span_bytes": ("--span-bytes", parse_positive_size),
     "max_content_bytes": ("--max-content-bytes", parse_positive_size),
     "jobs": ("--jobs", number_of("processes", least=1)),

@@ -122,6 +122,7 @@ def _plan(span: Span, settings: Settings, options: ConvertOptions) -> Plan:
     documents = sum(tally.documents for tally in tallies)
     sized = [tally.bytes for tally in tallies if tally.bytes is not None]
     written = [_estimate(tally, samples) for tally in tallies]
+    most = options.max_chunk_records or max(documents, 1)
     return Plan(
         source=span.source,
         documents=documents,
@@ -130,7 +131,10 @@ def _plan(span: Span, settings: Settings, options: ConvertOptions) -> Plan:
         codes=dict(sorted(sum((tally.codes for tally in tallies), Counter()).items())),
         spans=len(parts),
         written=sum(written),
-        chunks=sum(-(-size // options.max_chunk_bytes) for size in written),
+        chunks=sum(
+            max(-(-size // options.max_chunk_bytes), -(-tally.documents // most))
+            for size, tally in zip(written, tallies, strict=True)
+        ),
         samples=tuple(sample.shown for sample in samples),
     )
 

@@ -52,6 +52,7 @@ def settings_of(
             max_content_bytes=options.max_content_bytes,
         ),
         max_chunk_bytes=options.max_chunk_bytes,
+        max_chunk_records=options.max_chunk_records,
         refused=(REFUSED - options.accept_loss) | options.fail_on_loss,
         max_rejects=limit.count if limit is not None else None,
         sources=sources,

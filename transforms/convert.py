@@ -84,6 +84,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     reading: ReadOptions
     writing: WriteOptions
     max_chunk_bytes: int
+    max_chunk_records: int | None = None
     refused: frozenset[str] = REFUSED
     max_rejects: int | None = None
     sources: dict[str, Source] = {}
@@ -247,13 +248,14 @@ class _Passage:
             self._counts["expanded"][record.action.value] += outcomes - 1
 
     def _chunk(self, records: Iterable[Carried]) -> Iterator[Frame]:
+        is_lone = self._settings.target.format in LONE
         frames = chunk(
             records,
             asked_of=self._asked_of,
             encoder_of=self._encoder,
             max_bytes=self._settings.max_chunk_bytes,
             reserved_bytes=_RESTATED_BYTES if self._is_headed else 0,
-            max_records=1 if self._settings.target.format in LONE else None,
+            max_records=1 if is_lone else self._settings.max_chunk_records,
         )
         for frame in frames:
             if isinstance(frame, Frame):

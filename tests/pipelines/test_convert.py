@@ -489,6 +489,14 @@ def test_a_full_feed_in_several_chunks_is_one_full_and_then_incrementals(long: s
     assert column("out", "feedtype") == ["full", "incremental"]
 
 
+def test_a_chunk_has_no_more_records_than_are_asked_for(tmp_path: Path) -> None:
+    feed = put(tmp_path / "seven.xml", gsa_feed(*documents(1, 7), feedtype="full"))
+    convert(feed, "-o", "out", "--to", "gsa-feed", "--max-chunk-records", "3")
+
+    assert column("out", "records") == [{"ADD": 3}, {"ADD": 3}, {"ADD": 1}]
+    assert column("out", "feedtype") == ["full", "incremental", "incremental"]
+
+
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run from a full feed in three spans."""
