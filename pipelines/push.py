@@ -26,13 +26,13 @@ from pipelines.push_report import as_json, as_json_text, as_text, plan_text
 from pipelines.signals import DRAINING, draining
 from schemas.account import Chunk
 from schemas.errors import ConfigError
-from schemas.feed import FULL
 from schemas.span import Span
 from transforms.sinks.files import whole_file, write_json
 from transforms.sinks.push.loose import SeveralFull, describe
+from transforms.sinks.push.model import ERASING
 from transforms.sinks.push.outcome import ACCEPTED, Fate, Pushed
 from transforms.sinks.push.pace import Stop
-from transforms.sinks.push.push import Places, check_chunks, planned, push
+from transforms.sinks.push.push import Places, check_chunks, planned, push, restated
 from transforms.sinks.push.rejects import write_rejects
 from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.sinks.push.watch import Watch
@@ -77,6 +77,7 @@ def run(options: PushOptions, appliance: ApplianceOptions) -> int:
         replay=options.replay,
         keep=options.keep,
         can_empty=options.allow_empty_full,
+        groups_mode=options.groups_mode,
     )
     folders = _run_folders(options)
     if options.replay and not folders:
@@ -96,10 +97,11 @@ def _plan(options: PushOptions, folders: Sequence[Path], settings: PushSettings)
     """Say what would be sent, or raise what would keep it from being; no file is made."""
     if folders:
         for root, chunks in _runs(folders, options, settings):
-            click.echo(plan_text(planned(chunks, folder_of(root, settings), settings), settings))
+            sent = restated(chunks, settings.groups_mode)
+            click.echo(plan_text(planned(sent, folder_of(root, settings), settings), settings))
         return 0
     with TemporaryDirectory() as staging:
-        chunks = _described(options, Path(staging))
+        chunks = restated(_described(options, Path(staging)), settings.groups_mode)
         check_chunks(chunks, settings)
         click.echo(plan_text(planned(chunks, Path(staging), settings), settings))
     return 0
@@ -201,10 +203,11 @@ def _runs(
     """Return the chunks of each run; raise ConfigError for what must not be sent."""
     _refuse_feed_flags(options)
     runs = [(root, read_manifest(root)) for root in folders]
-    for _, chunks in runs:
+    sent = [(root, restated(chunks, settings.groups_mode)) for root, chunks in runs]
+    for _, chunks in sent:
         check_chunks(chunks, settings)
     if options.several_full is not SeveralFull.EACH:
-        _refuse_several_full(runs)
+        _refuse_several_full(sent)
     return runs
 
 
@@ -212,7 +215,7 @@ def _refuse_several_full(runs: Sequence[tuple[Path, list[Chunk]]]) -> None:
     """Raise ConfigError where two runs have a full feed of the same datasource."""
     full: dict[tuple[str | None, str | None], Path] = {}
     for root, chunks in runs:
-        for key in {(one.format, one.datasource) for one in chunks if one.feedtype == FULL}:
+        for key in {(one.format, one.datasource) for one in chunks if one.feedtype in ERASING}:
             if key in full:
                 raise ConfigError(
                     f"{root}: a full feed of {key[1]!r}, like {full[key]}; expected one, because"
@@ -359,9 +362,10 @@ def _write_manifest(root: Path, pushed: Pushed) -> None:
     chunks = read_manifest(root)
     with whole_file(root / MANIFEST) as stream:
         for chunk in chunks:
-            told = _told(fates[chunk.ordinal]) if chunk.ordinal in fates else chunk
+            told = _told(chunk, fates[chunk.ordinal]) if chunk.ordinal in fates else chunk
             stream.write(msgspec.json.encode(told, order="sorted") + b"\n")
 
 
-def _told(fate: Fate) -> Chunk:
-    return replace(fate.chunk, state=fate.state, attempts=fate.attempts, reply=fate.reply)
+def _told(chunk: Chunk, fate: Fate) -> Chunk:
+    """Return a chunk as the run made it, with what became of it."""
+    return replace(chunk, state=fate.state, attempts=fate.attempts, reply=fate.reply)

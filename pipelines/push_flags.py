@@ -17,6 +17,7 @@ APPLIANCE = (
     _WHERE(
         "--on-refusal", metavar="bisect|stop|skip", help="Of a refused chunk.  [default: bisect]"
     ),
+    _WHERE("--gzip", is_flag=True, default=None, help="Compress requests below 1 MiB, for a GSA."),
     _WHERE("--attempts", metavar="N", help="Times that a chunk is tried.  [default: 8]"),
     _PACE("--backlog-ceiling", metavar="N", help="Pause above so many feeds.  [default: 4000]"),
     _PACE("--backlog-floor", metavar="N", help="Go on below so many.  [default: 1000]"),
@@ -39,6 +40,11 @@ PUSHED = (
     _WHAT("--feedtype", metavar="TYPE", help="Of single files: full, incremental, ..."),
     _WHAT("--several-full", metavar="first|each", help="Full files of one datasource."),
     _WHAT("--allow-empty-full", is_flag=True, help="Let a full feed empty its datasource."),
+    _WHAT(
+        "--groups-mode",
+        metavar="replace|cleanup",
+        help="Of the groups that a groupsource has: replace them, or remove them before.",
+    ),
     _WHAT("--replay", is_flag=True, help="Send again what was accepted."),
     _WHAT("--keep", metavar="all|refused", help="Chunks that stay.  [default: all]"),
     _WHAT("-n", "--dry-run", is_flag=True, help="Say what would be sent; send nothing."),

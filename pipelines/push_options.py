@@ -16,8 +16,8 @@ from schemas.feed import FEEDTYPES, check_datasource
 from transforms.sinks.push.backlog import Backlog
 from transforms.sinks.push.backoff import Backoff
 from transforms.sinks.push.loose import SeveralFull
-from transforms.sinks.push.model import Appliance
-from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings
+from transforms.sinks.push.model import Appliance, Kind
+from transforms.sinks.push.settings import GroupsMode, Keep, OnRefusal, PushSettings
 from transforms.sinks.push.target import parse_target
 from transforms.sinks.push.window import (
     Rate,
@@ -50,6 +50,7 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_rate: Rate | None = None
     window: Window | None = None
     deadline: float | None = None
+    gzip: bool = False
 
 
 class PushOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +67,7 @@ class PushOptions(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     max_rejects: int | None = None
     jobs: int = 1
+    groups_mode: GroupsMode = GroupsMode.AS_STATED
     progress: ProgressStyle = ProgressStyle.AUTO
     report_format: ReportFormat = ReportFormat.TEXT
     verbosity: int = 0
@@ -96,8 +98,11 @@ def appliance_of(options: ApplianceOptions) -> Appliance:
     target = parse_target(
         options.url, profile=options.profile, ca_file=options.ca_file, proxy=options.proxy
     )
+    if options.gzip and target.kind is not Kind.FEEDERGATE:
+        raise ConfigError("--gzip: not for Thunderstone data; expected it beside http://HOST:19900")
     return msgspec.structs.replace(
         target,
+        gzip=options.gzip,
         connect_seconds=options.connect_timeout,
         write_seconds=options.write_timeout,
         reply_seconds=options.reply_timeout,
@@ -189,6 +194,8 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "keep": ("--keep", choice(*(way.value for way in Keep))),
     "max_rejects": ("--max-rejects", number_of("records")),
     "jobs": ("--jobs", number_of("datasources", least=1)),
+    "groups_mode": ("--groups-mode", choice(*(mode.value for mode in GroupsMode))),
+    "gzip": ("--gzip", bool),
     "progress": ("--progress", choice(*(style.value for style in ProgressStyle))),
     "report_format": ("--format", choice(*(format_.value for format_ in ReportFormat))),
 }

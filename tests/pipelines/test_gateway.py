@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from archives import HOST as FILES
 from archives import document, gsa_feed
@@ -157,3 +158,20 @@ def test_a_url_that_the_new_appliance_refuses_holds_nothing_back(tmp_path: Path)
     rejects = list((tmp_path / "old" / "forward" / "000000000001" / "rejects").iterdir())
     assert urls == [f"{HOST}/a", f"{HOST}/c"]
     assert len(rejects) == 1
+
+
+@pytest.mark.parametrize("mode", ["replace", "cleanup"])
+def test_pushed_groups_take_the_place_of_those_of_their_source(tmp_path: Path, mode: str) -> None:
+    with serving(tmp_path / "new") as new:
+        old = tmp_path / "old.xml"
+        old.write_text(GROUPS.replace("board", "former"))
+        feed = tmp_path / "groups.xml"
+        feed.write_text(GROUPS)
+        posted(new, "/xmlgroups", "groupsource=ldap", f"data=@{old}")
+        posted(new, "/xmlgroups", "groupsource=files", f"data=@{old}")
+        words = ("push", str(feed), "-o", str(tmp_path / "run"), "--to", new.url)
+        flags = ("--datasource", "ldap", "--groups-mode", mode, "--gzip")
+        ended = run(*words, *flags, *FAST)
+        held = [(group["groupsource"], group["name"]) for group in groups(new)]
+    assert ended.returncode == 0, ended.stderr
+    assert held == [("ldap", "board"), ("files", "former")]

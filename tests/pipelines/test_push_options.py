@@ -125,3 +125,12 @@ def test_a_flag_of_an_appliance_that_is_not_named_is_refused() -> None:
 
 def test_what_is_said_of_the_appliance_is_not_said_of_the_conversion() -> None:
     assert without_appliance({"inputs": ("a",), "url": URL, "window": None}) == {"inputs": ("a",)}
+
+
+def test_thunderstone_data_is_not_compressed() -> None:
+    url = "http://search.example.com/texis/dowalk/recvdata.xml"
+    with pytest.raises(ConfigError) as caught:
+        parse_appliance({"url": url, "profile": "intranet", "gzip": True}, flag="--to")
+    assert str(caught.value) == (
+        "--gzip: not for Thunderstone data; expected it beside http://HOST:19900"
+    )

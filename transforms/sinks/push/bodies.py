@@ -17,6 +17,7 @@ A Thunderstone appliance takes application/x-www-form-urlencoded, which is longe
 be encoded: the file is read once more to know how long.
 """
 
+import gzip
 import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +46,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     part: Part | None = None
     after: bytes = b""
     encode: Callable[[bytes], bytes] = bytes
+    content_encoding: str = ""
 
     def blocks(self) -> Generator[bytes, None, None]:
         """Yield the body; raise SourceError before its end if the file is not what it was."""
@@ -86,6 +88,17 @@ def urlencoded(fields: Iterable[Field], part: Part) -> Body:
         before=before,
         part=part,
         encode=encode,
+    )
+
+
+def compressed(body: Body) -> Body:
+    """Return a small body compressed by gzip; the same body gives the same bytes.
+
+    It is read to its end for that: raises SourceError if its file is not what it was.
+    """
+    text = gzip.compress(b"".join(body.blocks()), mtime=0)
+    return Body(
+        content_type=body.content_type, length=len(text), before=text, content_encoding="gzip"
     )
 
 

@@ -9,13 +9,13 @@ from typing import IO
 import msgspec
 
 from schemas.account import Chunk
-from schemas.feed import FULL, REPLACE
+from schemas.feed import CLEANUP, FULL, REPLACE
 from schemas.receipt import Refusal
 
 REQUEST_BYTES_LIMIT = 1_000_000_000
 """An appliance refuses a feed of this many bytes as they go over the wire."""
 
-ERASING = (FULL, REPLACE)
+ERASING = (FULL, REPLACE, CLEANUP)
 """The feedtypes of what erases all that stood there before: only ever sent first."""
 
 _NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
@@ -34,7 +34,8 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     `url` has scheme, host and port, without a path, for FEEDERGATE; it is the whole address of
     recvdata.xml for RECVDATA. `ca_file` replaces the certificate authorities of the system. A
     `proxy` is used only if it is named. Time-outs are in seconds, each for one step on the wire;
-    `reply_seconds` is how long the head of an answer may take, and again what follows it.
+    `reply_seconds` is how long the head of an answer may take, and again what follows it. With
+    `gzip`, requests are compressed that a FEEDERGATE takes so: those below 1 MiB.
     """
 
     kind: Kind
@@ -45,6 +46,7 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     connect_seconds: float = 10.0
     write_seconds: float = 60.0
     reply_seconds: float = 900.0
+    gzip: bool = False
 
     @property
     def name(self) -> str:

@@ -28,6 +28,7 @@ from schemas.errors import (
     TargetError,
     TooManyRejectsError,
 )
+from schemas.feed import FULL
 from schemas.record import Action
 from transforms.sinks.durable import DISK, Disk
 from transforms.sinks.push import replies_thunderstone
@@ -40,7 +41,7 @@ from transforms.sinks.push.pace import Pace, Stop
 from transforms.sinks.push.parts import whole
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.sinks.push.replies_gsa import count
-from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.settings import GroupsMode, PushSettings
 from transforms.sinks.push.update_index import is_update, update_document, write_update
 from transforms.sinks.push.watch import Watch
 from transforms.sinks.push.wire import Wire, check
@@ -50,6 +51,7 @@ DRAINED = "stopped behind the chunk that was under way; push again to go on"
 UPDATE = "update-index.xml"
 """The document that has search indexes updated, where no run has made one."""
 
+GROUPS = "gsa-groups"
 _LOOK_SECONDS = 0.2
 
 
@@ -94,6 +96,7 @@ class Pusher:
         account: it can be done again, and goes on.
         """
         settings, begun = self._settings, time.monotonic()
+        chunks = restated(chunks, settings.groups_mode)
         check_chunks(chunks, settings)
         _check_files(chunks, places, settings)
         with _receipts(chunks, places, settings, self._disk) as receipts:
@@ -198,6 +201,27 @@ def push(
     """Push chunks to an appliance once: what `Pusher.push` does, and raises."""
     with Pusher(settings, stop=stop, watch=watch) as pusher:
         return pusher.push(chunks, places)
+
+
+def restated(chunks: Sequence[Chunk], mode: GroupsMode) -> list[Chunk]:
+    """Return the chunks as they are sent: in a mode, the first groups of each source begin anew.
+
+    So does each full groups feed. Raises ConfigError for a mode where there are no groups feeds.
+    """
+    if mode is GroupsMode.AS_STATED:
+        return list(chunks)
+    seen: set[str | None] = set()
+    found = []
+    for chunk in sorted(chunks, key=lambda chunk: chunk.ordinal):  # Beam brings them in any order
+        is_first = chunk.feedtype == FULL or chunk.datasource not in seen
+        begins = chunk.format == GROUPS and is_first
+        seen |= {chunk.datasource} if begins else set()
+        found.append(replace(chunk, feedtype=mode.value) if begins else chunk)
+    if not seen:
+        raise ConfigError(
+            f"--groups-mode {mode.value}: no groups feed among what is pushed; expected one"
+        )
+    return found
 
 
 def check_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> None:

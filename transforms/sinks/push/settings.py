@@ -29,6 +29,18 @@ class Keep(enum.Enum):
     REFUSED = "refused"
 
 
+class GroupsMode(enum.Enum):
+    """What becomes of the groups that an appliance has of a groupsource that is pushed.
+
+    AS_STATED: what the feedtype of each groups feed says. REPLACE: they are replaced by the first
+    feed. CLEANUP: a request removes them before the first feed. Groups of other sources stay.
+    """
+
+    AS_STATED = "as-stated"
+    REPLACE = "replace"
+    CLEANUP = "cleanup"
+
+
 class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How chunks are pushed, and how long it may take.
 
@@ -36,7 +48,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     behind which nothing is begun; `max_wait_seconds` bounds all waiting for a backlog or a disk
     together. A request is below `max_request_bytes`. `replay` sends again what was accepted.
     Thunderstone's search indexes are updated at the end, unless `update_index` is false.
-    `can_empty` allows a full feed without records, which empties its datasource.
+    `can_empty` allows a full feed without records, which empties its datasource. `groups_mode` is
+    of groups feeds only.
     """
 
     appliance: Appliance
@@ -54,3 +67,4 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     replay: bool = False
     update_index: bool = True
     can_empty: bool = False
+    groups_mode: GroupsMode = GroupsMode.AS_STATED

@@ -18,21 +18,34 @@ from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import ConfigError, SourceError
-from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, METADATA_AND_URL, REPLACE, check_datasource
+from schemas.feed import (
+    CLEANUP,
+    FEEDTYPES,
+    FULL,
+    INCREMENTAL,
+    METADATA_AND_URL,
+    REPLACE,
+    check_datasource,
+)
+from transforms.sinks.push import replies_gsa
 from transforms.sinks.push._answers import ANSWER_BYTES_LIMIT
 from transforms.sinks.push._deadline import Deadline
 from transforms.sinks.push._faults import Progress, fault
-from transforms.sinks.push.bodies import Body, multipart, urlencoded
-from transforms.sinks.push.model import Answer, Appliance, Kind, Part
+from transforms.sinks.push.bodies import Body, compressed, multipart, urlencoded
+from transforms.sinks.push.model import Answer, Appliance, Kind, Meaning, Part
 from transforms.sinks.push.target import BACKLOG_PATH, FEED_PATH, GROUPS_PATH, trust
 
 BACKLOG_SECONDS = 30.0
 """How long a count may take, which an appliance knows at once."""
 
+GZIP_BYTES_LIMIT = 1 << 20
+"""From this length on a body is never compressed: "GSA only allows request content up to 1 MB to be
+compressed", as the adaptor library has it."""
+
 NAME_LETTERS_LIMIT = 250
 _FORMATS = {Kind.FEEDERGATE: ("gsa-feed", "gsa-groups"), Kind.RECVDATA: ("thunderstone",)}
 _GROUPS = "gsa-groups"
-_GROUPS_FEEDTYPES = (FULL, INCREMENTAL, REPLACE)
+_GROUPS_FEEDTYPES = (FULL, INCREMENTAL, REPLACE, CLEANUP)
 _WEB_FEEDTYPES = (METADATA_AND_URL, INCREMENTAL)
 _HEADERS = {
     "User-Agent": "feedferry",
@@ -80,8 +93,14 @@ class Wire:
         Raise ConfigError, before anything is sent, for what `check` refuses.
         """
         check(part.chunk, self._appliance, feedtype=feedtype)
+        if (feedtype or part.chunk.feedtype) == CLEANUP:
+            answer = self._cleanup_before(part)
+            if answer is not None:
+                return answer
         try:
             path, body = _request(part, self._appliance, feedtype)
+            if self._appliance.gzip and body.length < GZIP_BYTES_LIMIT:
+                body = compressed(body)
         except SourceError as exc:
             return Answer(fault=str(exc), is_unsent=True, is_final=True)
         return self._exchange(self._appliance).post(path, body)
@@ -89,6 +108,21 @@ class Wire:
     def request_bytes(self, part: Part) -> int:
         """Return how long the body of its request is, exactly; reads the file for RECVDATA."""
         return _request(part, self._appliance, None)[1].length
+
+    def _cleanup_before(self, part: Part) -> Answer | None:
+        """Have the groups of a part's source forgotten; return the answer unless it is accepted.
+
+        A refusal is final: no record of the part is the cause.
+        """
+        answer = self.cleanup(part.chunk.datasource or "")
+        verdict = replies_gsa.judge(answer)
+        match verdict.meaning:
+            case Meaning.ACCEPTED:
+                return None
+            case Meaning.REFUSED:
+                words = f"the cleanup of {part.chunk.datasource!r} was refused: {verdict.message}"
+                return replace(answer, status=None, fault=words, is_final=True)
+        return answer
 
     def cleanup(self, groupsource: str) -> Answer:
         """Have all groups of a source forgotten; raise ConfigError for a name that cannot be."""
@@ -125,6 +159,8 @@ class _Exchange:
     def post(self, path: str, body: Body) -> Answer:
         self._progress = Progress(length=body.length)
         headers = {"Content-Type": body.content_type, "Content-Length": str(body.length)}
+        if body.content_encoding:
+            headers["Content-Encoding"] = body.content_encoding
         with closing(self._sent(body)) as blocks:
             request = httpx2.Request(
                 "POST",
@@ -214,6 +250,8 @@ def _request(part: Part, appliance: Appliance, feedtype: str | None) -> tuple[st
         )
     if feedtype == REPLACE:
         return GROUPS_PATH, multipart([(REPLACE, source)], part)
+    if feedtype == CLEANUP:
+        feedtype = INCREMENTAL  # what was there is forgotten by a request of its own
     fields = [("groupsource", source), ("feedtype", feedtype or "")]
     return GROUPS_PATH, multipart(fields, part)
 

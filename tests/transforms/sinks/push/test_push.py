@@ -16,7 +16,7 @@ from transforms.sinks.push.outcome import Pushed
 from transforms.sinks.push.pace import Stop
 from transforms.sinks.push.push import DRAINED, Places, push
 from transforms.sinks.push.receipts import Receipts, read_receipts
-from transforms.sinks.push.settings import OnRefusal, PushSettings
+from transforms.sinks.push.settings import GroupsMode, OnRefusal, PushSettings
 from transforms.sinks.push.update_index import write_update
 from transforms.sinks.push.watch import Watch
 from wires import GSA, ILL_FORMED, SUCCESS, THUNDERSTONE, Sent, chunk_of, items_of, wired
@@ -679,3 +679,42 @@ def test_a_push_does_not_go_on_under_another_name(
         pushing([replace(chunk, datasource="other")])
 
     assert len(wire.sent) == 1
+
+
+@pytest.mark.parametrize("mode", [GroupsMode.REPLACE, GroupsMode.CLEANUP])
+def test_the_first_groups_of_each_source_begin_anew_in_a_mode(
+    pushing: Pushing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: GroupsMode
+) -> None:
+    wire = wired(monkeypatch, accept)
+    groups = replace(groups_of(tmp_path), feedtype="incremental")
+    chunks = [
+        replace(groups, ordinal=1, datasource="ldap"),
+        replace(groups, ordinal=2, datasource="ldap"),
+        replace(groups, ordinal=3, datasource="files"),
+    ]
+    pushing(chunks, replace(TO_GSA, groups_mode=mode))
+    assert [one.feedtype for one in wire.sent] == [mode.value, "incremental", mode.value]
+
+
+def test_a_push_that_is_done_again_does_not_remove_the_groups_that_it_brought(
+    pushing: Pushing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = replace(groups_of(tmp_path), feedtype="full")
+    chunks = [replace(groups, ordinal=1), replace(groups, ordinal=2, feedtype="incremental")]
+    settings = replace(TO_GSA, groups_mode=GroupsMode.CLEANUP)
+    wired(monkeypatch, saying(SUCCESS, TORN))
+    pushing(chunks, settings)
+    wire = wired(monkeypatch, accept)
+    pushing(chunks, settings)
+    assert [(one.chunk, one.feedtype) for one in wire.sent] == [(2, "incremental")]
+
+
+def test_a_mode_of_groups_needs_groups(
+    pushing: Pushing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wired(monkeypatch, accept)
+    with pytest.raises(ConfigError) as caught:
+        pushing([chunk_of(tmp_path, 1, "a")], replace(TO_GSA, groups_mode=GroupsMode.REPLACE))
+    assert str(caught.value) == (
+        "--groups-mode replace: no groups feed among what is pushed; expected one"
+    )

@@ -1,5 +1,6 @@
 """Requests over real sockets, and what comes back or instead."""
 
+import gzip
 import re
 import socket
 import ssl
@@ -749,6 +750,7 @@ def test_a_feed_has_a_feedtype() -> None:
 def test_groups_are_not_metadata() -> None:
     assert refusal(**GROUPS, feedtype="metadata-and-url") == (
         "chunks/00000-000.xml: feedtype='metadata-and-url'; expected full or incremental or replace"
+        " or cleanup"
     )
 
 
@@ -778,3 +780,92 @@ def test_a_cleanup_needs_a_name() -> None:
 def test_an_appliance_that_cannot_be_reached_took_nothing() -> None:
     with Wire(Appliance(kind=Kind.FEEDERGATE, url="http://127.0.0.1:1")) as wire:
         assert wire.backlog().is_unsent
+
+
+# Compressed requests.
+
+
+def unzipped(request: bytes) -> bytes:
+    """The body of a request, after its length was compared with the one that is announced."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    assert b"\r\nContent-Encoding: gzip\r\n" in head + b"\r\n"
+    assert f"\r\nContent-Length: {len(body)}\r\n".encode() in head + b"\r\n"
+    return gzip.decompress(body)
+
+
+def test_a_small_request_is_compressed_when_that_is_asked_for(feed: Part) -> None:
+    with listening(saying(SUCCESS)) as listener:
+        send(feed, appliance(listener))
+    with listening(saying(SUCCESS)) as compressing:
+        send(feed, appliance(compressing, gzip=True))
+    assert unzipped(compressing.heard[0]) == listener.body()
+
+
+def test_nothing_is_compressed_unless_that_is_asked_for(feed: Part) -> None:
+    with listening(saying(SUCCESS)) as listener:
+        send(feed, appliance(listener))
+    assert b"Content-Encoding" not in listener.heard[0]
+
+
+def test_the_same_request_is_compressed_to_the_same_bytes(feed: Part) -> None:
+    with listening(saying(SUCCESS, SUCCESS)) as listener:
+        send(feed, appliance(listener, gzip=True))
+        send(feed, appliance(listener, gzip=True))
+    first, second = listener.heard
+    assert first == second
+
+
+def test_a_request_of_a_mebibyte_is_not_compressed(large_feed: Part) -> None:
+    with listening(saying(SUCCESS)) as listener:
+        send(large_feed, appliance(listener, gzip=True))
+    assert large_feed.size >= 1 << 20
+    assert b"Content-Encoding" not in listener.heard[0]
+    assert f"Content-Length: {len(listener.body())}\r\n".encode() in listener.heard[0]
+
+
+def test_the_bytes_that_were_sent_are_those_on_the_wire(tmp_path: Path) -> None:
+    part = whole(tmp_path / "feed.xml", b"<gsafeed>" + b" " * 100_000 + b"</gsafeed>")
+    with listening(saying(SUCCESS)) as listener:
+        answer = send(part, appliance(listener, gzip=True))
+    assert answer.sent_bytes == len(listener.body()) < 2000
+
+
+def test_nothing_of_a_changed_file_is_sent_compressed(feed: Part) -> None:
+    feed.path.write_bytes(b"<changed/>")
+    with listening(saying(SUCCESS)) as listener:
+        answer = send(feed, appliance(listener, gzip=True))
+    assert listener.heard == []
+    assert (answer.is_unsent, answer.is_final) == (True, True)
+    assert "changed on disk" in answer.fault
+
+
+# Groups that take the place of others.
+
+
+def test_a_cleanup_goes_before_the_groups_which_are_then_added(tmp_path: Path) -> None:
+    groups = whole(tmp_path / "groups.xml", b"<xmlgroups/>", **GROUPS, feedtype="cleanup")
+    with listening(saying(SUCCESS, SUCCESS)) as listener:
+        answer = send(groups, appliance(listener))
+    first, second = listener.heard
+    assert names(first) == [b"cleanup"]
+    assert b"\r\n\r\nldap\r\n" in first
+    assert names(second) == [b"groupsource", b"feedtype", b"data"]
+    assert b"\r\n\r\nincremental\r\n" in second
+    assert answer.body == b"Success"
+
+
+def test_no_groups_follow_a_cleanup_that_is_not_accepted(tmp_path: Path) -> None:
+    groups = whole(tmp_path / "groups.xml", b"<xmlgroups/>", **GROUPS, feedtype="cleanup")
+    with listening(saying(reply("Internal Error"))) as listener:
+        answer = send(groups, appliance(listener))
+    assert len(listener.heard) == 1
+    assert answer.body == b"Internal Error"
+
+
+def test_a_cleanup_that_is_refused_is_the_fault_of_no_record(tmp_path: Path) -> None:
+    groups = whole(tmp_path / "groups.xml", b"<xmlgroups/>", **GROUPS, feedtype="cleanup")
+    with listening(saying(reply("what?", status="400 Bad Request"))) as listener:
+        answer = send(groups, appliance(listener))
+    assert len(listener.heard) == 1
+    assert answer.is_final
+    assert fault(answer).startswith("the cleanup of 'ldap' was refused: ")
