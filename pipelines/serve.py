@@ -112,16 +112,17 @@ def retry(spool: Path, wanted: str) -> int:
     aside = _all_set_aside(spool)
     chosen = [one for one in aside if wanted in (ALL, str(one.ordinal), one.name)]
     if not chosen and wanted != ALL:
-        known = ", ".join(f"{one.ordinal} ({one.name})" for one in aside[:_MOST_TOLD])
+        known = ", ".join(sorted({f"{one.ordinal} ({one.name})" for one in aside[:_MOST_TOLD]}))
         raise ConfigError(
             f"--retry {wanted}: not set aside in {spool}; expected all, or the number or datasource"
             f" of one of: {known or 'none is set aside'}"
         )
-    ask(spool, {one.ordinal for one in chosen})
+    ordinals = {one.ordinal for one in chosen}
+    ask(spool, ordinals)
     for one in chosen:
-        click.echo(f"delivery {one.ordinal} of {one.name!r}: {one.reason}")
+        click.echo(f"delivery {one.ordinal} of {one.name!r}, by the {one.by.value}: {one.reason}")
     click.echo(
-        f"{len(chosen)} tried again by the receiver of {spool}, at once or when it is started"
+        f"to be tried again by the receiver of {spool}, now or when it is started: {len(ordinals)}"
         if chosen
         else f"nothing is set aside in {spool}"
     )

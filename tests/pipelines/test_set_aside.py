@@ -217,9 +217,25 @@ def test_a_command_asks_for_another_attempt(
     assert retry(spool.root, wanted) == 0
     assert asked(spool.root) == [1]
     assert capsys.readouterr().out == (
-        "delivery 1 of 'crm': not finished after 300 seconds\n"
-        f"1 tried again by the receiver of {spool.root}, at once or when it is started\n"
+        "delivery 1 of 'crm', by the index: not finished after 300 seconds\n"
+        f"to be tried again by the receiver of {spool.root}, now or when it is started: 1\n"
     )
+
+
+def test_a_delivery_that_is_set_aside_twice_is_asked_for_once(
+    spool: HandSpool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool.feed(gsa_feed(document(1)), "crm")
+    set_aside(spool)
+    ledger = Ledger(spool.root / "forward" / FORWARDED)
+    ledger.note(Forwarded(ordinal=1, state=State.SET_ASIDE, settled=1, reason=FAILED))
+    ledger.close()
+    retry(spool.root, "all")
+    assert capsys.readouterr().out.splitlines() == [
+        "delivery 1 of 'crm', by the index: not finished after 300 seconds",
+        f"delivery 1 of 'crm', by the gateway: {FAILED}",
+        f"to be tried again by the receiver of {spool.root}, now or when it is started: 1",
+    ]
 
 
 def test_what_is_not_set_aside_cannot_be_asked_for(spool: HandSpool) -> None:

@@ -5,7 +5,6 @@ that it was sent again. The first line of a file names both; the last, where all
 so. A line that was torn by a crash was never acted on, so it is cut off.
 """
 
-import os
 import re
 import threading
 from collections.abc import Iterator
