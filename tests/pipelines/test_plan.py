@@ -102,6 +102,7 @@ def test_a_plan_of_a_second_run_is_about_what_has_changed(
 ) -> None:
     state = ("--state", "docs.state", "--max-delete-percent", "50")
     convert(*TREE, *state, "-o", "out", "-q")
+    capsys.readouterr()
     (tree / "a.txt").unlink()
     put(tree / "d.txt", b"ribs")
     found = plan(capsys, *TREE, *state)
