@@ -281,7 +281,7 @@ def test_as_many_rejects_as_allowed_do_not_stop_the_span(work: Path) -> None:
 def test_a_source_that_is_missing_is_rejected(work: Path) -> None:
     account = convert(Span(source="nowhere.xml", format="gsa-feed"), settings(work))
 
-    assert account == Account(
+    assert msgspec.structs.replace(account, files=[]) == Account(
         read={"UNKNOWN": 1},
         rejected={"UNKNOWN": 1},
         reject_codes={"unreadable": 1},
