@@ -117,9 +117,11 @@ def _run(
     settings = settings_of(options, known_urls, work, sources)
     begin(settings)
     FileSystems.set_options(pipeline_options(options))
-    listed = [part for span in spans for part in cut_source(span, settings, options)]
-    refuse_shared_urls(spans, settings)
-    seal(work)
+    try:
+        listed = [part for span in spans for part in cut_source(span, settings, options)]
+        refuse_shared_urls(spans, settings)
+    finally:
+        seal(work)
     with _reporter(options, settings, listed):
         account = _account(
             group_spans(listed, span_bytes=options.span_bytes), options, settings, runner
