@@ -122,7 +122,7 @@ def retry(spool: Path, wanted: str) -> int:
     for one in chosen:
         click.echo(f"delivery {one.ordinal} of {one.name!r}, by the {one.by.value}: {one.reason}")
     click.echo(
-        f"to be tried again by the receiver of {spool}, now or when it is started: {len(ordinals)}"
+        f"{len(ordinals)} to be retried by the receiver of {spool}, now or at its next start"
         if chosen
         else f"nothing is set aside in {spool}"
     )

@@ -218,7 +218,7 @@ def test_a_command_asks_for_another_attempt(
     assert asked(spool.root) == [1]
     assert capsys.readouterr().out == (
         "delivery 1 of 'crm', by the index: not finished after 300 seconds\n"
-        f"to be tried again by the receiver of {spool.root}, now or when it is started: 1\n"
+        f"1 to be retried by the receiver of {spool.root}, now or at its next start\n"
     )
 
 
@@ -234,7 +234,7 @@ def test_a_delivery_that_is_set_aside_twice_is_asked_for_once(
     assert capsys.readouterr().out.splitlines() == [
         "delivery 1 of 'crm', by the index: not finished after 300 seconds",
         f"delivery 1 of 'crm', by the gateway: {FAILED}",
-        f"to be tried again by the receiver of {spool.root}, now or when it is started: 1",
+        f"1 to be retried by the receiver of {spool.root}, now or at its next start",
     ]
 
 
