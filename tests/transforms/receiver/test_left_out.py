@@ -29,7 +29,7 @@ def deletions(held: Rehearsal, delivery: Delivery, *, settled: int = 99) -> list
     with path.open("rb") as stream:
         found = list(READERS[FORMAT](stream, span=Span(source="left-out.xml")))
     records = [one for one in found if isinstance(one, Record)]
-    assert (len(found), {one.action for one in records} - {Action.DELETE}) == (count, set())
+    assert (len(records), {one.action for one in records} - {Action.DELETE}) == (count, set())
     return [one.url.removeprefix(HOST) for one in records]
 
 

@@ -213,7 +213,7 @@ def test_the_page_and_the_json_tell_what_is_set_aside(tmp_path: Path) -> None:
     (one,) = listed["set_aside"]
     assert (one["ordinal"], one["by"], one["name"], one["door"]) == (1, "index", "bad", "xmlfeed")
     assert (one["reason"], one["bytes"]) == (FAILED, len(gsa_feed(page("a"))))
-    assert one["at"] < one["set_aside_at"]
+    assert one["at"][:19] <= one["set_aside_at"][:19]
     assert documents["set_aside"] == 1
     assert f"feedferry serve --spool {tmp_path} --retry all" in page_text
     assert "Internal Error: ZeroDivisionError(&#39;division by zero&#39;)" in page_text
