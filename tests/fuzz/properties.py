@@ -17,7 +17,7 @@ import msgspec
 from fuzz.targets import Target
 from schemas.defect import DEFECT
 from schemas.errors import FeedferryError, FormatError, RecordError
-from schemas.feed import Feed
+from schemas.feed import Feed, FeedHeader
 from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Provenance, Record
@@ -137,10 +137,11 @@ def _outcome(
     reader = READERS[target.reader]
     try:
         results = reader(production_stream(stream, span.length), span=span, options=options)
-        for one in results:
-            found.append(one)
-            if len(found) > most:
-                raise Violation("no progress", f"{len(found)} results of {size} bytes: {one!r}")
+        for number, one in enumerate(results, start=1):
+            if number > most:
+                raise Violation("no progress", f"{number} results of {size} bytes: {one!r}")
+            if not isinstance(one, FeedHeader):  # it has no place, and each span may have one
+                found.append(one)
             if isinstance(one, Reject) and one.code == DEFECT:
                 raise Violation(f"defect {one.reason.partition(';')[0]}", repr(one))
     except FeedferryError as exc:
