@@ -155,12 +155,12 @@ def test_each_span_of_a_cutter_begins_behind_the_one_before(
 @pytest.mark.parametrize("format", ["gsa-feed", "thunderstone", "gsa-groups"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_a_reject_of_an_xml_document_is_not_empty_unless_it_is_the_last(
+def test_only_the_torn_end_of_an_xml_document_is_an_empty_reject(
     format: str, data: st.DataObject
 ) -> None:
     found = read(format, data.draw(hostile(format)))
-    empty = [one for one in found[:-1] if isinstance(one, Reject) and not one.length]
-    assert empty == []
+    empty = [one.code for one in found if isinstance(one, Reject) and not one.length]
+    assert empty in ([], ["torn-end"])
 
 
 @pytest.mark.parametrize("blank", [b"\x0b", b"\x0c", b"\x1c", b"\x85", b"\xa0"])
