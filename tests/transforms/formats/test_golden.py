@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from schemas.errors import FormatError, UnavailableError
+from schemas.feed import FeedHeader
 from schemas.reject import Reject
 from schemas.span import Span
 from streams import opened
@@ -34,7 +35,9 @@ def read(path: Path, text: bytes, *, source: str = "") -> Iterator[Found]:
     mode = Mode.STRICT if ".strict" in path.suffixes else Mode.LENIENT
     options = replace(OPTIONS, mode=mode)
     reader = READERS[path.parent.name.replace("_", "-")]
-    yield from reader(opened(text), span=Span(source=source), options=options)
+    for one in reader(opened(text), span=Span(source=source), options=options):
+        if not isinstance(one, FeedHeader):  # a feed without records is a golden file without lines
+            yield one
 
 
 def found(path: Path, text: bytes) -> Iterator[bytes]:
