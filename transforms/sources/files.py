@@ -24,7 +24,7 @@ from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import FileSignature, Span
 from transforms.formats import CUTTERS, READERS, look_of, sniff
 from transforms.formats._options import ReadOptions
-from transforms.sources.signature import require_unchanged, sign_stream
+from transforms.sources.signature import require_present, require_unchanged, sign_stream
 from transforms.sources.tree.remote import LISTED, open_remote, scheme_of
 
 SNIFFED_BYTES = 64 << 10
@@ -164,6 +164,7 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
                 decompress = _DECOMPRESSORS[Path(path).suffix.lower()]
                 stream = opened.enter_context(decompress(stream))
         except (*_TORN, *_UNREACHABLE) as exc:
+            require_present(span, exc)
             if fault := _fault_of(path, exc):
                 raise UnreadableError(span.source, fault.code, fault.reason) from exc
             raise _unreadable(span.source, exc) from exc

@@ -49,6 +49,21 @@ def require_unchanged(span: Span, stream: IO[bytes]) -> None:
         )
 
 
+def require_present(span: Span, exc: BaseException) -> None:
+    """Raise SourceError if a file is not there any more, by what opening it has raised.
+
+    A signature without a time is of a file that this run has not seen yet.
+    """
+    if span.signature is None or span.signature.modified_ns is None:
+        return
+    if isinstance(exc, FileNotFoundError):
+        raise SourceError(
+            f"{span.source}: removed while it was converted: it had {_shown(span.signature)};"
+            " expected it to stay as it is; start again when it is there, and all of it is"
+            " converted"
+        ) from exc
+
+
 def _sign(status: os.stat_result) -> FileSignature | None:
     if not stat.S_ISREG(status.st_mode):
         return None

@@ -201,3 +201,14 @@ def test_a_file_that_was_copied_for_the_run_may_have_any_time(feed: Path) -> Non
 
     with open_span(span) as stream:
         assert len(stream.read()) == len(FEED)
+
+
+def test_a_file_that_was_removed_since_it_was_cut_is_refused(feed: Path) -> None:
+    *_, last = parts(feed)
+    feed.unlink()
+
+    assert refusal(last) == (
+        f"feed.xml: removed while it was converted: it had {len(FEED):,} bytes of"
+        " 2023-11-14 22:13:20.500000+00:00; expected it to stay as it is; start again when it is"
+        " there, and all of it is converted"
+    )
