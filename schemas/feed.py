@@ -59,7 +59,9 @@ class FullFeed(msgspec.Struct, frozen=True, kw_only=True):
     """A full feed that a span read or a part of it; it deletes what it leaves out.
 
     `datasource` and `origin` name the feed as in a Chunk. `source` is the input in which it was
-    found, `span` the name of the span. `has_records` tells whether a record of it was read.
+    found, `span` the name of the span. `has_records` tells whether a record of it was read,
+    `is_archived` whether from an archive. The origin is then a feed that was read before, and does
+    not name the file.
     """
 
     datasource: str | None
@@ -68,6 +70,7 @@ class FullFeed(msgspec.Struct, frozen=True, kw_only=True):
     span: str
     memberships: bool = False
     has_records: bool = False
+    is_archived: bool = False
 
 
 def is_web(datasource: str | None, feedtype: str | None) -> bool:

@@ -8,7 +8,7 @@ from schemas.feed import FULL, FullFeed
 from schemas.reject import HOLES, Filtered, Reject
 from schemas.span import Span
 from transforms.adapt import Target
-from transforms.formats import LONE
+from transforms.formats import KEEPS_EVERYTHING, LONE
 
 UP_TO_DATE = "up-to-date"
 """The code of a document that a program did not give, as it has not changed."""
@@ -50,6 +50,7 @@ class FullFeedLog:
             span=self._span.name,
             memberships=memberships,
             has_records=has_records,
+            is_archived=self._span.format in KEEPS_EVERYTHING,
         )
         key = feed.datasource, feed.origin, memberships
         if has_records or key not in self._feeds:

@@ -14,16 +14,16 @@ from schemas.feed import FULL, Feed, FullFeed
 from schemas.loss import Loss
 from schemas.span import Span
 from transforms.convert import Settings
-from transforms.formats import WRITERS
+from transforms.formats import KEEPS_EVERYTHING, WRITERS
 from transforms.sinks.files import write_chunk
 
 _FEEDS = frozenset({"gsa-feed", "gsa-groups"})
 """Formats whose chunks are pushed with a feedtype."""
 
-_STATING = _FEEDS | {"avro", "native"}
+_STATING = _FEEDS | KEEPS_EVERYTHING
 """Formats that keep the feedtype of records."""
 
-_Key = tuple[str | None, str | None, bool]
+_Key = tuple[str | None, str | None, bool, bool]
 
 
 def settle_full_feeds(account: Account, settings: Settings) -> None:
@@ -59,7 +59,7 @@ def _full_feeds(account: Account, settings: Settings) -> Iterable[FullFeed]:
     for feed in account.full_feeds:
         if settings.target.format in _FEEDS and feed.memberships != is_groups:
             continue  # the target has no place for it
-        key = feed.datasource, feed.origin, feed.memberships
+        key = feed.datasource, feed.origin, feed.memberships, feed.is_archived
         if feed.has_records or key not in feeds:
             feeds[key] = feed
     if not feeds and settings.target.feedtype == FULL:
@@ -83,8 +83,11 @@ def _is_written(feed: FullFeed, chunks: Iterable[Chunk], settings: Settings) -> 
 
 
 def _of(feed: FullFeed, counts: dict[str, int]) -> int:
-    """Count what may be of this feed: what its source has, or all of a run that is one feed."""
-    if feed.origin is None:
+    """Count what may be of this feed: what its source has, or all of a run that is one feed.
+
+    The records of an archived feed may be in any file of the run.
+    """
+    if feed.origin is None or feed.is_archived:
         return sum(counts.values())
     return counts.get(feed.origin, 0) + counts.get("", 0)
 

@@ -204,6 +204,21 @@ def test_a_torn_file_of_a_full_feed_stops_the_run() -> None:
     assert column("out", "feedtype") == ["full", "full"]
 
 
+@pytest.mark.parametrize("name", ["avro", "native"])
+@pytest.mark.parametrize("size", [60, 30_000], ids=["unreadable", "torn"])
+def test_a_torn_archive_of_a_full_feed_stops_the_run(name: str, size: int) -> None:
+    args = ("--to", name, "--max-chunk-records", "20")
+    source = put(Path("feed.xml"), feed(1, 40, feedtype="full"))
+    assert convert(source, "-o", "archive", *args) == 0
+    first, last = chunks("archive")
+    put(Path("in/1.part"), first)
+    put(Path("in/2.part.gz"), gzip.compress(last)[:size])
+
+    assert convert("in", *TO_GSA) == 3
+    assert convert("in", *TO_GSA, "--accept-holes") == 1
+    assert column("out", "feedtype")[0] == "full"
+
+
 def test_a_torn_full_feed_without_a_whole_record_never_becomes_an_empty_one() -> None:
     packed = gzip.compress(gsa_feed(*documents(1, 1, text=noise(1)), feedtype="full"))
     put(Path("1.xml.gz"), torn(packed))
