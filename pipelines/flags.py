@@ -88,7 +88,7 @@ READING = (
     _READ(
         "--max-content-bytes",
         metavar="SIZE",
-        help="Most bytes of one document, decoded.  [default: 32MiB]",
+        help="Most bytes of one document, decoded.  [default: 20MiB]",
     ),
     _TREE("--include", multiple=True, metavar="GLOB", help="Only these; re:REGEX; repeatable."),
     _TREE("--exclude", multiple=True, metavar="GLOB", help="Not these; re:REGEX; repeatable."),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.cli import main
 from pipelines.formats import ASKED, FORMATS
 from pipelines.options import ConvertOptions, EmptyMetadata, ProgressStyle, ReportFormat, parse
 from pipelines.words import (
@@ -21,6 +22,7 @@ from pipelines.words import (
     parse_size,
     parse_zone,
 )
+from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import ConfigError
 from transforms.formats import READERS, WRITERS
 from transforms.sources.spool import SPOOL
@@ -481,3 +483,14 @@ def test_groups_feeds_are_not_of_metadata() -> None:
 def test_a_groups_feed_may_be_full_or_incremental(feedtype: str) -> None:
     words = {**MINIMUM, "to_format": "gsa-groups", "feedtype": feedtype}
     assert parse(words).feedtype == feedtype
+
+
+@pytest.mark.parametrize("verb", ["convert", "serve"])
+def test_the_help_states_the_default_limit_of_a_document(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb, "--help"]) == 0
+
+    limit = f"{MAX_CONTENT_BYTES >> 20}MiB"
+    stated = f"Most bytes of one document, decoded. [default: {limit}]"
+    assert stated in " ".join(capsys.readouterr().out.split())
