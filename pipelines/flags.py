@@ -84,7 +84,7 @@ READING = (
     _READ("--url-template", metavar="URL", help="With {path} of files, {id} of doc ids in it."),
     _READ("--mapping", metavar="FILE", help="YAML that says how rows of a database are read."),
     _READ("--zone", metavar="IANA", help="Zone of dates that state none.  [default: UTC]"),
-    _READ("--span-bytes", metavar="SIZE", help="Share of a source.  [default: 20MiB]"),
+    _READ("--span-bytes", metavar="SIZE", help="Share of a source.  [default: 32MiB]"),
     _READ(
         "--max-content-bytes",
         metavar="SIZE",

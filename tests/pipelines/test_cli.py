@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,7 +20,7 @@ import pytest
 from pipelines.cli import main
 from pipelines.options import ConvertOptions, EmptyMetadata, ProgressStyle, ReportFormat
 from pipelines.signals import Terminated
-from pipelines.words import FieldMapping, RejectLimit
+from pipelines.words import FieldMapping, RejectLimit, parse_size
 from schemas.errors import (
     BalanceError,
     ConfigError,
@@ -451,6 +452,17 @@ def test_help_is_asked_for_and_ends_with_0(capsys: pytest.CaptureFixture[str]) -
     code = main(["convert", "--help"])
     usage = "Usage: feedferry convert [OPTIONS] INPUT... [-- BEAM FLAGS]\n"
     assert (code, capsys.readouterr().out.startswith(usage)) == (0, True)
+
+
+@pytest.mark.parametrize("verb", ["convert", "plan"])
+def test_help_states_the_default_sizes(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main([verb, "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    stated = re.findall(r"--([a-z-]+-bytes) SIZE [^\[]*\[default: ([^\]]+)\]", text)
+    options = ConvertOptions(inputs=("a",), output="b", to_format="avro")
+    defaults = {name: getattr(options, name.replace("-", "_")) for name, _ in stated}
+    assert {"span-bytes", "max-content-bytes", "max-token-bytes"} <= defaults.keys()
+    assert {name: parse_size(size) for name, size in stated} == defaults
 
 
 def python(code: str) -> str:
