@@ -259,6 +259,13 @@ def _loose(options: PushOptions) -> tuple[Path, list[Chunk]]:
 def _made_in(root: Path, options: PushOptions) -> tuple[Path, list[Chunk]]:
     staging = root / STAGING
     staging.mkdir(parents=True, exist_ok=True)
+    try:
+        return root, _staged(root, options, staging)
+    finally:
+        shutil.rmtree(staging)
+
+
+def _staged(root: Path, options: PushOptions, staging: Path) -> list[Chunk]:
     found = _described(options, staging)
     is_new = not (root / MANIFEST).exists()
     if not is_new and list(map(_named, read_manifest(root))) != list(map(_named, found)):
@@ -267,12 +274,11 @@ def _made_in(root: Path, options: PushOptions) -> tuple[Path, list[Chunk]]:
             " folder"
         )
     chunks = [_taken(chunk, root, is_new=is_new) for chunk in found]
-    shutil.rmtree(staging)
     if is_new:
         with whole_file(root / MANIFEST) as stream:
             stream.writelines(msgspec.json.encode(one, order="sorted") + b"\n" for one in chunks)
         write_json(root / "report.json", {"version": 1, "pushed": list(options.inputs)})
-    return root, chunks
+    return chunks
 
 
 def _described(options: PushOptions, staging: Path) -> list[Chunk]:

@@ -1,5 +1,6 @@
 """`feedferry push`: which inputs it takes, several runs in one command, and equal counts."""
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -191,3 +192,15 @@ def test_the_plan_of_feed_files_has_the_update_that_the_push_adds(tmp_path: Path
 
     assert "chunks    thunderstone: 2 (2 thunderstone), 2 records," in plan.stdout
     assert re.findall(r"^total +(\d+) +(\d+)$", pushed.stdout, re.MULTILINE) == [("2", "2")]
+
+
+def test_files_that_are_refused_leave_no_copy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = tmp_path / "image.gz"
+    image.write_bytes(gzip.compress(b"\x89PNG\r\n\x1a\n"))
+    out = tmp_path / "out"
+    assert refusal(capsys, str(image), "-o", str(out)).startswith(
+        f"{image}: looks like a PNG image"
+    )
+    assert not out.exists()
