@@ -100,13 +100,18 @@ def _run(
 ) -> Report:
     """Convert, publish and deliver, alone in the folder of the run."""
     output = Path(options.output)
-    spans = list_spans(
-        options.inputs,
-        from_format=options.from_format,
-        spool=output / WORK / SPOOL,
-        encoding=options.encoding or "",
-    )
-    sources = load_sources(spans, options)
+    spool = output / WORK / SPOOL
+    try:
+        spans = list_spans(
+            options.inputs,
+            from_format=options.from_format,
+            spool=spool,
+            encoding=options.encoding or "",
+        )
+        sources = load_sources(spans, options)
+    except ConfigError:
+        spool.unlink(missing_ok=True)
+        raise
     if options.state is not None:
         locks.enter_context(locked_state(Path(options.state)))
     _prepare(output, fresh=options.fresh)

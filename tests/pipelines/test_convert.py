@@ -470,6 +470,18 @@ def test_standard_input_is_read_where_a_fresh_run_begins(
     assert (code, column("out", "records")) == (0, [{"ADD": 2}])
 
 
+def test_standard_input_of_no_known_format_leaves_no_copy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    image = tmp_path / "image.png"
+    image.write_bytes(b"\x89PNG\r\n\x1a\n")
+    with image.open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        code = convert("-", "-o", "out", "--to", "native")
+
+    assert (code, Path("out").exists()) == (2, False)
+
+
 def test_standard_input_is_called_by_the_name_that_its_user_gave_it(
     monkeypatch: pytest.MonkeyPatch, good: str
 ) -> None:
