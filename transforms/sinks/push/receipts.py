@@ -148,7 +148,8 @@ class Receipts:
         found, expected = _shown(journal.head), _shown(self._head)
         raise ConfigError(
             f"{path}: receipts of {found}; expected those of {expected}: push the files that they"
-            f" are of, or remove {self._folder} to push all of these"
+            " are of, with the same --groups-mode,"
+            f" or remove {self._folder} to push all of these"
         )
 
     def _generation(self, newest: int, journal: _Journal) -> int:

@@ -675,7 +675,7 @@ def test_a_push_does_not_go_on_under_another_name(
     chunk = chunk_of(tmp_path, 1, "a")
     wire = wired(monkeypatch, accept)
     pushing([chunk])
-    with pytest.raises(ConfigError, match="push the files that they are of, or remove"):
+    with pytest.raises(ConfigError, match="push the files that they are of, with"):
         pushing([replace(chunk, datasource="other")])
 
     assert len(wire.sent) == 1

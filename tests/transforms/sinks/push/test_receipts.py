@@ -317,7 +317,7 @@ def test_a_folder_is_for_one_target(folder: Path) -> None:
     assert refusal(other, ConfigError) == (
         f"{folder}/receipts-001.jsonl: receipts of 'run-1' at 'http://gsa.example.com:19900'; "
         "expected those of 'run-1' at 'http://other.example.com:19900': push the files that they "
-        f"are of, or remove {folder} to push all of these"
+        f"are of, with the same --groups-mode, or remove {folder} to push all of these"
     )
 
 
@@ -326,7 +326,7 @@ def test_a_folder_is_for_one_run(folder: Path) -> None:
     assert refusal(opened(folder, run="run-2"), ConfigError) == (
         f"{folder}/receipts-001.jsonl: receipts of 'run-1' at 'http://gsa.example.com:19900'; "
         "expected those of 'run-2' at 'http://gsa.example.com:19900': push the files that they "
-        f"are of, or remove {folder} to push all of these"
+        f"are of, with the same --groups-mode, or remove {folder} to push all of these"
     )
 
 
