@@ -61,6 +61,11 @@ _SENSITIVITY_NAMES = {value: name for name, value in _SENSITIVITIES.items()}
 _KINDS = tuple((scope, sensitive) for scope in Scope for sensitive in _SENSITIVITIES.values())
 """What a member can be beside its name: one byte for it is held."""
 _FIRST_KIND = ord("a")  # no line end
+_KIND_BYTES = {
+    (scope, sensitive): _FIRST_KIND + _KINDS.index((_SCOPES[scope], _SENSITIVITIES[sensitive]))
+    for scope in _SCOPES
+    for sensitive in _SENSITIVITIES
+}
 
 _Key = tuple[str, str | None]
 _Values = Mapping[str, str]
@@ -142,7 +147,7 @@ class _Rows:
         while True:
             self._taken.clear()
             try:
-                values = tuple(value.strip(_BLANKS) for value in next(self._csv))
+                values = tuple([value.strip(_BLANKS) for value in next(self._csv)])
             except StopIteration:
                 return
             except csv.Error as exc:
@@ -378,6 +383,8 @@ def _is_whole(row: _Row) -> bool:
 
 def _foreign_byte(text: str) -> int | None:
     """The first byte in it that was no UTF-8."""
+    if text.isascii():
+        return None
     try:
         text.encode()
     except UnicodeEncodeError as exc:
@@ -405,8 +412,7 @@ def _member(values: _Values) -> bytes:
     if sensitive.lower() not in _SENSITIVITIES:
         reason = f"case_sensitive={sensitive!r} of {name!r}; expected true, false or nothing"
         raise RecordError("bad-row", reason)
-    kind = _KINDS.index((_SCOPES[scope.lower()], _SENSITIVITIES[sensitive.lower()]))
-    return b"%c%b\n" % (_FIRST_KIND + kind, name.encode())
+    return b"%c%b\n" % (_KIND_BYTES[scope.lower(), sensitive.lower()], name.encode())
 
 
 def _unpacked(member: bytes, namespace: str | None) -> Member:
