@@ -27,11 +27,15 @@ _NO_ENCODINGS = frozenset({"idna", "punycode", "undefined", "unicode_escape", "r
 
 _LATIN = frozenset({"iso8859-1", "iso8859-15", "cp1252"})
 _UTF8 = re.compile(
-    rb"(?<![\x80-\xff])"
-    rb"(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})+"
+    rb"[\xc2-\xf4](?<![\x80-\xff][\xc2-\xf4])"
+    rb"(?:(?<=[\xc2-\xdf])|(?<=[\xe0-\xef])[\x80-\xbf]|(?<=[\xf0-\xf4])[\x80-\xbf]{2})[\x80-\xbf]"
+    rb"(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})*"
     rb"(?![\x80-\xff])"
 )
-"""Characters of UTF-8 between ASCII; text that is meant to be Latin hardly ever looks like that."""
+"""Characters of UTF-8 between ASCII; text that is meant to be Latin hardly ever looks like that.
+
+The first bytes stand first in it: `re` searches for a set of bytes ten times as fast.
+"""
 
 _KEEP = "feedferry-keep-bytes"
 _KEPT = re.compile("([\udc00-\udcff])")
