@@ -1,13 +1,12 @@
 """How much memory a process takes for a record that is far above the limit."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from peaks import run_measured
 
 MEGABYTE = 1_000_000
 RECORD_BYTES = 150 * MEGABYTE
@@ -18,7 +17,6 @@ HEAD = (
 TAIL = b"</group></gsafeed>"
 START = b'<record url="http://www.example.com/%d" mimetype="text/plain"><content>'
 SMALL = START % 1 + b"text</content></record>"
-COMMAND = "from pipelines.cli import main; raise SystemExit(main())"
 
 Pieces = Callable[[], Iterator[bytes]]
 
@@ -68,16 +66,9 @@ def write(path: Path, pieces: Iterator[bytes]) -> Path:
 
 def peak_bytes(words: list[str], *, cwd: Path, codes: tuple[int, ...] = (0, 1)) -> int:
     """Run the command; return the most memory that its process had."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *words],
-        cwd=cwd,
-        stdout=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    assert child.returncode in codes
-    return usage.ru_maxrss << 10
+    code, stderr, peak = run_measured(words, cwd=cwd)
+    assert code in codes, stderr
+    return peak
 
 
 @pytest.mark.slow

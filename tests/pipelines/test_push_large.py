@@ -1,16 +1,14 @@
 """A chunk of nearly 1 GB goes through push and serve in little memory."""
 
 import hashlib
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from peaks import peak_of, run_measured
 from schemas.account import Chunk
 from schemas.feed import Feed
 from schemas.record import Action, Content, Encoding, Record
@@ -21,12 +19,6 @@ RECORDS = 943
 CONTENT_BYTES = 1_000_000
 MOST_BYTES = 100_000_000
 FREE_BYTES = 4_000_000_000
-_MEASURED = (
-    "import re, sys; from pipelines.cli import main; code = main();"
-    " print(int(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1]) * 1024);"
-    " sys.exit(code)"
-)
-_PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
 
 
 def blocks() -> Iterator[bytes]:
@@ -75,26 +67,22 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def peak_bytes(pid: int | str) -> int:
     """What a process has held at most, since its program began."""
-    found = _PEAK.search(Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) * 1024
+    return peak_of(Path(f"/proc/{pid}/status").read_text())
 
 
 def test_a_chunk_of_943_mb_takes_less_than_100_mb_on_either_side(
     folder: Path, tmp_path: Path
 ) -> None:
     with serving(tmp_path / "spool") as appliance:
-        words = ("push", str(folder), "--to", appliance.url, "-q")
-        pushed = subprocess.run(
-            [sys.executable, "-c", _MEASURED, *words], capture_output=True, text=True, check=False
-        )
+        words = ["push", str(folder), "--to", appliance.url, "-q"]
+        code, stderr, pushing_bytes = run_measured(words)
         serving_bytes = peak_bytes(appliance.process.pid)
         [delivery] = (tmp_path / "spool" / "feeds").rglob("*.xml")
         arrived = delivery.stat().st_size
 
-    assert (pushed.returncode, pushed.stderr) == (0, "")
+    assert (code, stderr) == (0, "")
     assert arrived == (folder / "chunks" / "000001.xml").stat().st_size
-    assert int(pushed.stdout) < MOST_BYTES
+    assert pushing_bytes < MOST_BYTES
     assert serving_bytes < MOST_BYTES
 
 
