@@ -18,7 +18,7 @@ from schemas.record import Extra, Record
 PAGERANKS = range(68, 101)
 FEEDRANKS = range(1, 101)
 
-_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S")
+_ABSOLUTE = re.compile(r"(?!https?:///)[A-Za-z][A-Za-z0-9+.-]*://\S", re.IGNORECASE)
 _BOOLEAN = "true or false"
 _DATE = "a date"
 _INTEGER = "an integer"
@@ -65,6 +65,8 @@ class DoubtfulValue(NamedTuple):
 
 def is_absolute(url: str) -> bool:
     """Whether a URL has a scheme and something after `://`, as appliances identify documents.
+
+    A URL of the web also has a host; `file:///path` has none.
 
     >>> is_absolute("smb://host/share/a.pdf"), is_absolute("doc1"), is_absolute("//host/a")
     (True, False, False)

@@ -130,7 +130,9 @@ _OPTIONS = ReadOptions(zone="UTC")
 
 @pytest.mark.parametrize("target", APPLIANCES)
 @pytest.mark.parametrize("action", [Action.ADD, Action.UPDATE, Action.DELETE])
-@pytest.mark.parametrize("url", ["doc1", "/a/b", "//www.example.com/a", "www.example.com/a", "a:b"])
+@pytest.mark.parametrize(
+    "url", ["doc1", "/a/b", "//www.example.com/a", "www.example.com/a", "a:b", "http:///a"]
+)
 def test_no_appliance_is_sent_a_url_that_is_not_absolute(
     target: Target, action: Action, url: str
 ) -> None:
