@@ -204,9 +204,12 @@ def _inputs_below(folder: Path) -> Iterator[Path]:
 
 
 def _is_input(path: Path, root: Path) -> bool:
-    """Whether it is a file, and neither it nor a folder on the way to it is hidden."""
+    """Whether it is a file, and neither it nor a folder on the way to it is hidden.
+
+    A link whose target is missing counts as a file, so that it is rejected and not passed over.
+    """
     hidden = any(part.startswith(".") and part != ".." for part in path.relative_to(root).parts)
-    return path.is_file() and not hidden
+    return not hidden and (path.is_file() or (path.is_symlink() and not path.exists()))
 
 
 def _found(name: str, paths: Iterator[Path]) -> list[str]:

@@ -23,8 +23,17 @@ FILE_NAME = "file-name"
 TORN_END = "torn-end"
 """The code of a document that has no end tag."""
 
-HOLES = frozenset({UNREADABLE, TORN_COMPRESSION, UNKNOWN_ENCODING, FILE_NAME, TORN_END})
-"""Codes of rejects that stand for an unknown number of records."""
+HOLES = frozenset(
+    {
+        *(UNREADABLE, TORN_COMPRESSION, UNKNOWN_ENCODING, FILE_NAME, TORN_END),
+        *("bad-block", "ambiguous-cdata", "ambiguous-comment", "ambiguous-instruction"),
+        *("content-too-large", "record-too-large", "block-too-large", "line-too-long"),
+    }
+)
+"""Codes of rejects that make a hole in a full feed.
+
+They stand for an unknown number of records, or for records that only a limit of this run refuses.
+"""
 
 
 class Reject(msgspec.Struct, frozen=True, kw_only=True):

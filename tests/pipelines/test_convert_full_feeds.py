@@ -313,15 +313,48 @@ def test_rejects_of_another_input_do_not_keep_a_full_feed_from_being_empty() -> 
     assert column("out", "source") == ["in/2.xml"]
 
 
+@pytest.mark.parametrize(
+    ("record", "code"),
+    [
+        (document(1, text="x" * 3000), "content-too-large"),
+        (document(1, text="x" * 7_000_000), "record-too-large"),
+        (
+            document(1, text="<!-- ") + document(2) + document(3, text=" --> "),
+            "ambiguous-comment",
+        ),
+    ],
+    ids=["content-too-large", "record-too-large", "ambiguous-comment"],
+)
+def test_a_record_that_only_a_limit_refuses_is_a_hole_in_a_full_feed(
+    record: str, code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = put(Path("a.xml"), gsa_feed(record, *documents(4, 5), feedtype="full"))
+    words = (source, *TO_GSA, "--max-content-bytes", "2000")
+
+    exit_code, message = refusal(capsys, *words)
+    assert (exit_code, "without 1 document or part of the input" in message) == (3, True)
+    assert convert(*words, "--accept-holes") == 1
+    assert report("out")["account"]["reject_codes"] == {code: 1}
+
+
+def test_a_link_without_a_target_is_rejected_with_its_name() -> None:
+    put(Path("in/1.xml"), gsa_feed(*documents(1, 2)))
+    Path("in/2.xml").symlink_to("nowhere.xml")
+
+    assert convert("in", *TO_GSA) == 1
+    assert report("out")["account"]["reject_codes"] == {"unreadable": 1}
+
+
 def test_a_full_feed_without_its_end_stops_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     text = gsa_feed(*documents(1, 2), feedtype="full")
     source = put(Path("a.xml"), text[: text.index(b"</group>")])
 
     assert refusal(capsys, source, *TO_GSA) == (
         3,
-        "feedferry: a.xml: a full feed of 'intranet' without 1 documents or parts that could not be"
-        " read, were rejected or are up to date; expected all, as it deletes what it leaves out;"
-        " --accept-holes goes on without them, --feedtype incremental deletes nothing\n",
+        "feedferry: a.xml: a full feed of 'intranet' without 1 document or part of the input"
+        " (unreadable, too large, rejected or up to date); expected all, as it deletes what it"
+        " leaves out; --accept-holes goes on without them, --feedtype incremental deletes"
+        " nothing\n",
     )
     assert convert(source, *TO_GSA, "--accept-holes") == 1
     assert column("out", "feedtype") == ["full"]

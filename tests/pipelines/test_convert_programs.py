@@ -143,7 +143,8 @@ def test_a_full_feed_is_not_made_of_what_was_only_partly_fetched(
 
     assert (code, capsys.readouterr().err) == (
         3,
-        "feedferry: programs.yaml: a full feed of 'wiki' without 2 documents or parts that could"
-        " not be read, were rejected or are up to date; expected all, as it deletes what it leaves"
-        " out; --accept-holes goes on without them, --feedtype incremental deletes nothing\n",
+        "feedferry: programs.yaml: a full feed of 'wiki' without 2 documents or parts of the"
+        " input (unreadable, too large, rejected or up to date); expected all, as it deletes what"
+        " it leaves out; --accept-holes goes on without them, --feedtype incremental deletes"
+        " nothing\n",
     )

@@ -294,7 +294,7 @@ def test_a_full_feed_without_a_rejected_file_is_stopped(
     code = convert("pdfs", *BASE, "-o", "out", "--feedtype", "full")
     assert code == 3
     assert (
-        "without 1 documents or parts that could not be read, were rejected"
+        "without 1 document or part of the input (unreadable, too large, rejected or up to date)"
         in capsys.readouterr().err
     )
 
