@@ -135,6 +135,6 @@ def _with_holes(feed: FullFeed, missing: int) -> StoppedError:
     parts = "1 document or part" if missing == 1 else f"{missing} documents or parts"
     return StoppedError(
         f"{feed.source}: {_name(feed)} without {parts} of the input (unreadable, too large,"
-        " rejected or up to date); expected all, as it deletes what it leaves out; --accept-holes goes on"
-        " without them, --feedtype incremental deletes nothing"
+        " rejected or up to date); expected all, as it deletes what it leaves out;"
+        " --accept-holes goes on without them, --feedtype incremental deletes nothing"
     )
