@@ -32,7 +32,7 @@ from transforms.sinks.push.loose import SeveralFull, describe
 from transforms.sinks.push.model import ERASING
 from transforms.sinks.push.outcome import ACCEPTED, Fate, Pushed
 from transforms.sinks.push.pace import Stop
-from transforms.sinks.push.push import Places, check_chunks, planned, push, restated
+from transforms.sinks.push.push import Places, check_chunks, check_receipts, planned, push, restated
 from transforms.sinks.push.rejects import write_rejects
 from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.sinks.push.watch import Watch
@@ -204,8 +204,10 @@ def _runs(
     _refuse_feed_flags(options)
     runs = [(root, read_manifest(root)) for root in folders]
     sent = [(root, restated(chunks, settings.groups_mode)) for root, chunks in runs]
-    for _, chunks in sent:
+    for root, chunks in sent:
         check_chunks(chunks, settings)
+        if len(sent) > 1:  # a single run is checked by its push, before anything is sent
+            check_receipts(chunks, Places(root=root, folder=folder_of(root, settings)), settings)
     if options.several_full is not SeveralFull.EACH:
         _refuse_several_full(sent)
     return runs

@@ -119,6 +119,19 @@ def test_the_second_of_two_full_runs_replaces_the_first_if_it_may(tmp_path: Path
     assert urls == [f"{HOST}/a1", f"{HOST}/a2"]
 
 
+def test_receipts_of_another_run_are_found_before_anything_is_sent(tmp_path: Path) -> None:
+    first, second = (one_chunk(tmp_path / name, name) for name in "ab")
+    with serving(tmp_path / "spool") as appliance:
+        run("push", str(second), "--to", appliance.url, *FAST)
+        one_chunk(second, "c")
+        ended = run("push", str(first), str(second), "--to", appliance.url, *FAST)
+        urls = appliance.urls()
+
+    assert ended.returncode == 2
+    assert "receipts-001.jsonl: receipts of " in ended.stderr
+    assert urls == [f"{HOST}/b1", f"{HOST}/b2"]
+
+
 def test_a_run_that_is_not_accepted_keeps_later_runs_from_being_sent(tmp_path: Path) -> None:
     runs = [str(one_chunk(tmp_path / name, name)) for name in "ab"]
     (tmp_path / "a" / "chunks" / "000001.xml").write_bytes(b"changed")

@@ -236,6 +236,11 @@ def check_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> None:
             )
 
 
+def check_receipts(chunks: Sequence[Chunk], places: Places, settings: PushSettings) -> None:
+    """Raise ConfigError if earlier receipts refuse the push of a run; no file is made."""
+    _receipts(chunks, places, settings, DISK).check()
+
+
 def planned(chunks: Sequence[Chunk], folder: Path, settings: PushSettings) -> list[Chunk]:
     """Return the chunks that a push would send now, in order; no file is made.
 

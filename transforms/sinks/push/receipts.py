@@ -93,6 +93,11 @@ class Receipts:
     def __exit__(self, *exc: object) -> None:
         self._opened.close()
 
+    def check(self) -> None:
+        """Raise ConfigError if the receipts in the folder refuse this push; make no file."""
+        newest = _newest(self._folder)
+        self._generation(newest, self._read(newest) if newest else _NOTHING)
+
     def add(self, receipt: Receipt) -> None:
         """Keep a receipt; it is on the disk when this returns."""
         with self._lock:
