@@ -26,7 +26,7 @@ TORN_END = "torn-end"
 HOLES = frozenset(
     {
         *(UNREADABLE, TORN_COMPRESSION, UNKNOWN_ENCODING, FILE_NAME, TORN_END),
-        *("bad-block", "ambiguous-cdata", "ambiguous-comment", "ambiguous-instruction"),
+        *("bad-block", "bad-avro", "ambiguous-cdata", "ambiguous-comment", "ambiguous-instruction"),
         *("content-too-large", "record-too-large", "block-too-large", "line-too-long"),
     }
 )

@@ -337,6 +337,19 @@ def test_a_record_that_only_a_limit_refuses_is_a_hole_in_a_full_feed(
     assert report("out")["account"]["reject_codes"] == {code: 1}
 
 
+def test_an_avro_container_of_a_full_feed_that_is_cut_off_is_a_hole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put(Path("a.xml"), gsa_feed(*documents(1, 9), feedtype="full"))
+    assert convert("a.xml", "--to", "avro", "-o", "archive") == 0
+    whole = chunks("archive")[0]
+    source = put(Path("cut.avro"), whole[:-100])
+
+    assert refusal(capsys, source, *TO_GSA)[0] == 3
+    assert convert(source, *TO_GSA, "--accept-holes") == 1
+    assert report("out")["account"]["reject_codes"] == {"bad-avro": 1}
+
+
 def test_a_link_without_a_target_is_rejected_with_its_name() -> None:
     put(Path("in/1.xml"), gsa_feed(*documents(1, 2)))
     Path("in/2.xml").symlink_to("nowhere.xml")
