@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from pipelines.conversion import Conversion, SetAside
 from pipelines.forwarded import Forwarded, Ledger, State
+from pipelines.locks import WORK
 from pipelines.options import ConvertOptions
 from pipelines.publish import publish
 from pipelines.push import folder_of, read_manifest, settle
@@ -48,7 +49,6 @@ _DELIVERY = "delivery.json"
 _LEFT_OUT = "left-out.xml"
 _NOW = "left-out-now.xml"
 _REJECTS = "rejects"
-_WORK = ".work"
 _ATTEMPTS = "attempts"
 
 
@@ -125,7 +125,7 @@ class Forwarder:
         """Remove what a run left, but for the rejects and their report; done again, it goes on."""
         output = self._output(ordinal)
         if (output / _REJECTS).exists():
-            shutil.rmtree(output / _WORK, ignore_errors=True)
+            shutil.rmtree(output / WORK, ignore_errors=True)
         else:
             shutil.rmtree(output, ignore_errors=True)
 
@@ -151,7 +151,7 @@ class Forwarder:
     def _convert(self, delivery: Delivery, to_format: str) -> Path:
         """Make a run of a delivery, unless it stands; return its folder."""
         output = self._output(delivery.ordinal)
-        work = output / _WORK
+        work = output / WORK
         if _stands(output, to_format, delivery) and not self._is_overtaken(delivery, work):
             return output
         attempts = _attempts(output)

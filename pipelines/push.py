@@ -18,7 +18,7 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.locks import PUSHES, locked_output
+from pipelines.locks import PUSHES, WORK, locked_output
 from pipelines.options import ProgressStyle, ReportFormat
 from pipelines.progress import Reporter, Snapshot
 from pipelines.push_options import ApplianceOptions, PushOptions, push_settings
@@ -41,9 +41,6 @@ from transforms.sources.files import open_span
 MANIFEST = "manifest.jsonl"
 STAGING = ".staging"
 """Where compressed feed files are unpacked."""
-
-WORK = ".work"
-"""Folder in the output folder of a conversion that has not finished."""
 
 _COPY_BYTES = 1 << 20
 _EXPECTED_INPUT = (
