@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -116,13 +116,25 @@ def test_no_worker_is_left_when_the_command_is_killed(
         run.wait_until_none()
 
 
-@pytest.mark.parametrize("age_seconds", [0.0, 3.0])
+def nothing_converted(_folder: Path) -> None:
+    """Do not wait: the workers have not connected yet."""
+
+
+def first_span_converted(folder: Path) -> None:
+    """Wait for the account of a span; the workers have most of the feed to convert then."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not list(folder.glob("out/.work/**/*.0.json")):
+        assert time.monotonic() < end, "no span was converted"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("wait", [nothing_converted, first_span_converted])
 def test_a_worker_that_dies_ends_the_run_with_a_message(
-    feed: Path, tmp_path: Path, age_seconds: float
+    feed: Path, tmp_path: Path, wait: Callable[[Path], None]
 ) -> None:
     with converting(feed, tmp_path / "run") as run:
         worker = run.wait_for_children(2)[0]
-        time.sleep(age_seconds)
+        wait(tmp_path / "run")
         os.kill(worker, signal.SIGKILL)
         code = run.process.wait(PATIENCE_SECONDS)
         assert (code, run.said(), run.alive()) == (
