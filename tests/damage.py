@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from schemas.record import Record
 from schemas.reject import Reject
-from transforms.formats._xml import attributes, element
+from transforms.formats.xml.serializer import attributes, element
 
 PROLOG = (
     b'<?xml version="1.0" encoding="UTF-8"?>\n'

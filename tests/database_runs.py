@@ -13,16 +13,16 @@ from schemas.known import Seen
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.formats._options import Found
-from transforms.sources.database.incremental import encode_mark
+from transforms.formats.base import Found
+from transforms.sources.database.advance_state import MOST_REMEMBERED, settle
 from transforms.sources.database.mapping import DATABASE, ContentFrom, Mapping
 from transforms.sources.database.plan import Plan, Run, plan_rows
-from transforms.sources.database.settle import MOST_REMEMBERED, settle
-from transforms.sources.database.tables import connect, open_rows
-from transforms.sources.reading import Reading
-from transforms.sources.safety import Safety
+from transforms.sources.database.table_query import connect, open_rows
+from transforms.sources.database.watermark import encode_mark
+from transforms.sources.deletion_guard import Safety
 from transforms.sources.seen import rejected
-from transforms.sources.state import Stamp, move, open_state
+from transforms.sources.span_reader import Reading
+from transforms.storage.state import Stamp, move, open_state
 
 Refuses = Callable[[Record], bool]
 USUAL = Safety(min_records=0, max_delete_percent=Safety().max_delete_percent * 5)

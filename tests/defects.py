@@ -59,7 +59,7 @@ def _command_stream(cost: bytes, *lines: str) -> Fault:
     header = b"GSA Adaptor Data Version 1 [\0]\0"
     body = "".join(f"{line}\0" for line in lines).encode()
     return Fault(
-        "transforms.formats._docids._under_base",
+        "transforms.formats.command_stream.doc_ids._under_base",
         lambda base, docid: MARK in docid,
         header + body,
         cost,
@@ -89,25 +89,25 @@ def _record(url: str) -> Record:
 
 FAULTS = {
     "gsa-feed": Fault(
-        "transforms.formats._gsa_record:Builder._record",
+        "transforms.formats.gsa.record_reader:Builder._record",
         lambda self, attributes, *more: MARK in attributes["url"],
         gsa_feed(_xml_record("1"), _xml_record(MARK), _xml_record("3")),
         _xml_record(MARK).encode(),
     ),
     "thunderstone": Fault(
-        "transforms.formats.thunderstone.parse_item",
+        "transforms.formats.thunderstone.dataload.parse_item",
         lambda item, **more: MARK in "".join(item.itertext()),
         thunderstone(*URLS),
         f"<Item><Type>I</Type><Url>{URLS[1]}</Url><Body>plan</Body></Item>".encode(),
     ),
     "gsa-groups": Fault(
-        "transforms.formats._gsa_membership:Builder.build",
+        "transforms.formats.gsa.membership_reader:Builder.build",
         lambda self, parsed: MARK.encode() in parsed.unit.text,
         f"<xmlgroups>{_membership('1')}{_membership(MARK)}{_membership('3')}</xmlgroups>".encode(),
         _membership(MARK).encode(),
     ),
     "groups-csv": Fault(
-        "transforms.formats.groups_csv._member",
+        "transforms.formats.gsa.groups_csv._member",
         lambda values: values["group"] == MARK,
         f"group,member,scope\n1,anna,user\n{MARK},anna,user\n3,anna,user\n".encode(),
         f"{MARK},anna,user\n".encode(),
@@ -130,7 +130,7 @@ FAULTS = {
         avro.encode(_record(URLS[1])),
     ),
     "native": Fault(
-        "transforms.formats.native._one",
+        "transforms.formats.canonical.jsonl._one",
         lambda line, *more: MARK.encode() in line.text,
         native(*URLS),
         native(URLS[1]),

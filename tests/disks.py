@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from transforms.sinks.durable import Disk
+from transforms.storage.journal import Disk
 
 
 class RecordingDisk(Disk):

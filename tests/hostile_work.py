@@ -10,13 +10,13 @@ import signal
 import time
 from pathlib import Path
 
-from pipelines.conversion import convert_spans
+from pipelines.serve.delivery_conversion import convert_spans
+from pipelines.serve.rehearsal.digest_worker import digest_delivery
 from schemas.account import Account
 from schemas.delivery import Delivery
 from schemas.span import Span
 from transforms.convert import Settings
-from transforms.formats._options import ReadOptions
-from transforms.receiver.digester import digest_delivery
+from transforms.formats.base import ReadOptions
 
 SLOW = re.compile(r"(a+)+$")
 

@@ -6,15 +6,15 @@ from urllib.parse import quote_plus
 import msgspec
 import pytest
 
-from transforms.receiver.doors import Doors
-from transforms.receiver.index import Index
-from transforms.receiver.lookups import Lookups
-from transforms.receiver.posts import Posts
-from transforms.receiver.request import RefusedError, Reply, Request
-from transforms.receiver.scenario import Behaviour
-from transforms.receiver.settings import ServeSettings
-from transforms.receiver.spool import Spool
-from transforms.sinks.durable import DISK, Disk
+from pipelines.serve.http.endpoints import Doors
+from pipelines.serve.http.exchange import RefusedError, Reply, Request
+from pipelines.serve.http.get_endpoints import Lookups
+from pipelines.serve.http.post_endpoints import Posts
+from pipelines.serve.rehearsal.index import Index
+from pipelines.serve.rehearsal.scenario import Behaviour
+from pipelines.serve.settings import ServeSettings
+from pipelines.serve.spool_writer import Spool
+from transforms.storage.journal import DISK, Disk
 
 URLENCODED = ("content-type", "application/x-www-form-urlencoded")
 FEED = "datasource=s&feedtype=full&data=%3Cgsafeed%2F%3E"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli.main import main
 from runs import ROOT
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 _COMMAND = (
-    "import sys; from pipelines.cli import main; code = main();"
+    "import sys; from pipelines.cli.main import main; code = main();"
     " print(open('/proc/self/status').read(), flush=True); sys.exit(code)"
 )
 _PEAK = re.compile(r"VmHWM:\s+(\d+) kB")

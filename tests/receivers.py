@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from pipelines.serve.receiver import Receiver
+from pipelines.serve.settings import ServeSettings
 from schemas.delivery import JOURNAL, Delivery
 from talk import PATIENCE_SECONDS
-from transforms.receiver.receiver import Receiver
-from transforms.receiver.settings import ServeSettings
 
 
 @contextmanager

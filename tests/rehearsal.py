@@ -4,9 +4,9 @@ from pathlib import Path
 
 import msgspec
 
+from pipelines.serve.rehearsal.index import Index
+from pipelines.serve.rehearsal.views import Document, Fed
 from schemas.delivery import JOURNAL, Delivery, Door
-from transforms.receiver.held import Document, Fed
-from transforms.receiver.index import Index
 
 NOON = "2026-11-21T12:00:00+00:00"
 DAY = "2026-11-20T08:00:00+00:00"

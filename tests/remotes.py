@@ -21,8 +21,8 @@ from moto.backends import get_backend
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.server import ThreadedMotoServer
 
-from transforms.sources.tree import _ssh, s3, web
-from transforms.sources.tree.remote import open_remote
+from transforms.sources.tree.remote import s3, ssh, web
+from transforms.sources.tree.remote.schemes import open_remote
 
 USER = "feeder"
 PASSWORD = "s3same/0pen@up"
@@ -229,9 +229,9 @@ def sftp_server(folder: Path, home: Path) -> Iterator[SftpServer]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         patch.delenv("SSH_AUTH_SOCK", raising=False)
-        patch.delenv(_ssh.PASSWORD, raising=False)
+        patch.delenv(ssh.PASSWORD, raising=False)
         yield server
-        _ssh.close_sessions()
+        ssh.close_sessions()
     server.close()
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipelines.cli import main
+from pipelines.cli.main import main
 
 ROOT = Path(__file__).parents[1]
 

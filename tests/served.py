@@ -18,7 +18,11 @@ from urllib.request import ProxyHandler, build_opener
 from transforms.sources.spool import read_deliveries
 
 BOUND_SECONDS = 60.0
-COMMAND = (sys.executable, "-c", "import sys; from pipelines.cli import main; sys.exit(main())")
+COMMAND = (
+    sys.executable,
+    "-c",
+    "import sys; from pipelines.cli.main import main; sys.exit(main())",
+)
 _ROOT = Path(__file__).parents[1]
 _OPENER = build_opener(ProxyHandler({}))
 

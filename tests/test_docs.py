@@ -8,10 +8,10 @@ import pytest
 from lxml import etree
 
 from pages import Example, examples, laid_out, read_page, run
-from pipelines.formats import FORMATS
+from pipelines.cli.format_list import FORMATS
 from runs import ROOT, keep_levels
-from transforms.formats._command_tokens import COMMAND_NAMES
-from transforms.sources import programs
+from transforms.formats.command_stream.tokenizer import COMMAND_NAMES
+from transforms.sources.programs import programs_file
 
 FOLDER = "docs/formats"
 PAGES = {path.stem: read_page(f"{FOLDER}/{path.name}") for path in (ROOT / FOLDER).glob("*.md")}
@@ -20,7 +20,7 @@ STREAMS = (
     *("command-streams", "lister-stream", "retriever-stream", "authorizer-stream", "command"),
 )
 DTDS = {"gsafeed-5": "gsa-feed", "gsafeed-7": "gsa-feed", "xmlgroups": "gsa-groups"}
-YAML_KEYS = sorted({*programs._PARSERS, *programs._USER_PARSERS})
+YAML_KEYS = sorted({*programs_file._PARSERS, *programs_file._USER_PARSERS})
 
 _LINK = re.compile(r"\]\(([\w.-]+\.md)(?:#[\w-]+)?\)")
 _CODE = re.compile(
@@ -43,7 +43,7 @@ STREAM_CODES = [
     code
     for code in codes(
         *("transforms/formats/_command*.py", "transforms/formats/*_stream.py"),
-        *("transforms/formats/_docids.py", "transforms/sources/*.py"),
+        *("transforms/formats/command_stream/doc_ids.py", "transforms/sources/*.py"),
         "transforms/adapt/*command*.py",
     )
     if code not in OTHER_CODES

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pages import Example, examples, laid_out, read_page, run
-from pipelines.cli import main
+from pipelines.cli.main import main
 from runs import keep_levels, report
 
 README = read_page("README.md")

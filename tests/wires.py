@@ -74,7 +74,7 @@ def wired(
 ) -> FakeWire:
     """Have pushes talk to a function instead of a network."""
     wire = FakeWire(answer, backlog=backlog)
-    patch.setattr("transforms.sinks.push.push.Wire", wire)
+    patch.setattr("transforms.sinks.push.pusher.Wire", wire)
     return wire
 
 

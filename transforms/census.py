@@ -20,7 +20,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
 from transforms.formats import Found
-from transforms.mentions import DEFAULT_NAMESPACE, Groups, Mentions
+from transforms.group_references import DEFAULT_NAMESPACE, Groups, Mentions
 from transforms.values import notices as value_notices
 
 MAX_NAMES = 1000

@@ -8,7 +8,7 @@ from schemas.errors import RecordError
 from schemas.feed import Asked, Feed
 from schemas.membership import Carried
 from schemas.reject import Reject, reject_record
-from transforms.formats._options import Encoder
+from transforms.formats.base import Encoder
 
 FRAME_BYTES = 256 << 10
 """About how many bytes of records are framed and written at once."""

@@ -46,11 +46,11 @@ from transforms.formats import (
 )
 from transforms.full_feed_log import FullFeedLog
 from transforms.normalize import normalize
-from transforms.sinks.attempts import Accounts, Attempt
-from transforms.sinks.files import ChunkFiles, LineFile, RejectFile, Written
-from transforms.sources.reading import Reading, Source
 from transforms.sources.seen import SEEN, SeenFile
+from transforms.sources.span_reader import Reading, Source
 from transforms.sources.spool import Spool
+from transforms.storage.atomic import ChunkFiles, LineFile, RejectFile, Written
+from transforms.storage.attempts import Accounts, Attempt
 from transforms.values import notices as value_notices
 
 UNKNOWN = "UNKNOWN"

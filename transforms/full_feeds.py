@@ -15,7 +15,7 @@ from schemas.loss import Loss
 from schemas.span import Span
 from transforms.convert import Settings
 from transforms.formats import KEEPS_EVERYTHING, WRITERS
-from transforms.sinks.files import write_chunk
+from transforms.storage.atomic import write_chunk
 
 _FEEDS = frozenset({"gsa-feed", "gsa-groups"})
 """Formats whose chunks are pushed with a feedtype."""

@@ -24,14 +24,14 @@ from transforms import convert as _convert
 from transforms.adapt import Adapter, Target, adapter, check_loss
 from transforms.formats import Found, ReadOptions
 from transforms.normalize import normalize
-from transforms.sinks.push.pace import Stop
-from transforms.sinks.push.push import Places, push
+from transforms.sinks.push.progress import Watch
+from transforms.sinks.push.pusher import Places, push
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.watch import Watch
+from transforms.sinks.push.throttle.gate import Stop
 from transforms.sources import files as _files
-from transforms.sources.command import documents
-from transforms.sources.programs import Programs
-from transforms.sources.reading import Reading
+from transforms.sources.programs.programs_file import Programs
+from transforms.sources.programs.run_programs import documents
+from transforms.sources.span_reader import Reading
 
 _log = logging.getLogger(__name__)
 _chunks = msgspec.json.Decoder(Chunk)

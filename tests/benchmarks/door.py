@@ -18,7 +18,7 @@ from schemas.account import Chunk
 
 DATASOURCE = "benchmark"
 FEED = "chunks/000001.xml"
-_SERVE = "from pipelines.cli import main; raise SystemExit(main())"
+_SERVE = "from pipelines.cli.main import main; raise SystemExit(main())"
 _STOP_SECONDS = 60
 
 

@@ -13,7 +13,7 @@ from schemas.span import Span
 from transforms.sources.database.mapping import ContentFrom, Mapping
 from transforms.sources.database.ranges import KeyRange, encode_range
 from transforms.sources.database.read import read_rows
-from transforms.sources.database.tables import connect
+from transforms.sources.database.table_query import connect
 
 DOCUMENT_BYTES = 20 << 20
 

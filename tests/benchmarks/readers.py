@@ -16,7 +16,7 @@ from schemas.membership import Member, Membership
 from schemas.record import Action, Arrival, Content, Meta, Record
 from schemas.span import Span
 from transforms.formats import READERS, WRITERS, WriteOptions
-from transforms.formats._options import write_all
+from transforms.formats.base import write_all
 from transforms.sources.files import open_span
 
 _RUNS = 3

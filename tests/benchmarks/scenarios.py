@@ -21,7 +21,7 @@ _LOOPS = {
 _BASE64 = 'find "$1" -type f | sort | tr "\\n" "\\0" | xargs -0 cat | base64 -w0 > "$2"'
 _TREE = "gsa-feed --from files --base-url https://docs.example.com/ --datasource docs"
 _ROWS = "gsa-feed --from database --datasource reports"
-_FEEDFERRY = "from pipelines.cli import main; raise SystemExit(main())"
+_FEEDFERRY = "from pipelines.cli.main import main; raise SystemExit(main())"
 
 
 class Scenario(NamedTuple):

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from transforms.sources.listing import write_listing
-from transforms.sources.tree.rules import Tree
+from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.walk import walk
 
 

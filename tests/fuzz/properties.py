@@ -26,7 +26,7 @@ from schemas.span import Span
 from transforms import adapt
 from transforms.adapt import adapter
 from transforms.formats import CUTTERS, READERS, WRITERS, Found, ReadOptions, WriteOptions
-from transforms.formats._options import Encoder
+from transforms.formats.base import Encoder
 from transforms.normalize import normalize
 from transforms.sources.files import Stretch
 

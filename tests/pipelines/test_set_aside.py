@@ -12,22 +12,22 @@ import pytest
 
 import hostile_work as work
 from archives import document, gsa_feed
-from pipelines import gateway
-from pipelines.conversion import Conversion, Convert
-from pipelines.forward import Voice
-from pipelines.forwarded import FORWARDED, Forwarded, Ledger, State
-from pipelines.gateway import Gateway
-from pipelines.options import ConvertOptions
-from pipelines.serve import retry
+from pipelines.cli.convert_options import ConvertOptions
+from pipelines.serve import gateway
+from pipelines.serve.delivery_conversion import Conversion, Convert
+from pipelines.serve.forward_journal import FORWARDED, Forwarded, Ledger, State
+from pipelines.serve.forwarder import Voice
+from pipelines.serve.gateway import Gateway
+from pipelines.serve.receiver import INDEX
+from pipelines.serve.rehearsal.index import Index
+from pipelines.serve.rehearsal.set_aside import TimeLimit, asked
+from pipelines.serve.run import retry
 from schemas.errors import ConfigError
 from served import run, serving, wait_until
 from spools import HandSpool
-from transforms.receiver.index import Index
-from transforms.receiver.receiver import INDEX
-from transforms.receiver.set_aside import TimeLimit, asked
-from transforms.sinks.push.backoff import Backoff
 from transforms.sinks.push.model import Answer
 from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.throttle.backoff import Backoff
 from transforms.sources.spool import read_deliveries
 from wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent, wired
 

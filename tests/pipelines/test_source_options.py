@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from pipelines.options import parse
+from pipelines.cli.convert_options import parse
 from schemas.errors import ConfigError
-from transforms.formats._options import Docids
+from transforms.formats.base import Docids
 
 MINIMUM = {"inputs": ("pdfs",), "output": "out", "to_format": "gsa-feed"}
 
@@ -149,7 +149,7 @@ def test_the_old_dialect_has_no_compression() -> None:
 
 def test_a_template_of_paths_is_no_template_of_ids() -> None:
     options = parse({**MINIMUM, "url_template": "https://docs.example.com/{path}"})
-    from pipelines.options import docids
+    from pipelines.cli.convert_options import docids
 
     assert docids(options) == Docids()
 

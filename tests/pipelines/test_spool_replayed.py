@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from archives import ACL, gsa_feed
+from pipelines.serve.rehearsal.index import Index
 from runs import convert, keep_levels, manifest
 from spools import HandSpool
-from transforms.receiver.index import Index
 from transforms.sources.spool import read_deliveries
 
 HOST = "http://www.example.com"

@@ -23,7 +23,7 @@ WORDS = ("--to", "native", "--span-bytes", "100KB")
 IN_TWO = (*WORDS, "--jobs", "2", "--progress", "none")
 HARD_OF_HEARING = """\
 import time
-from pipelines.signals import raised
+from pipelines.cli.signals import raised
 with raised():
     try:
         print("ready", flush=True)

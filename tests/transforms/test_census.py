@@ -23,7 +23,7 @@ from transforms.census import (
     count,
     holds,
 )
-from transforms.mentions import GroupCount, Groups
+from transforms.group_references import GroupCount, Groups
 
 URL = "http://www.example.com/a"
 WIKI = Provenance(datasource="wiki", feedtype="incremental")

@@ -17,7 +17,7 @@ from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Reject
 from transforms.chunk import FRAME_BYTES, Frame, Refused, chunk
 from transforms.formats import READERS, WRITERS, Encoder, WriteOptions
-from transforms.formats._options import write_all
+from transforms.formats.base import write_all
 
 FULL = Feed(datasource="docs", feedtype="full")
 OTHER = Feed(datasource="web", feedtype="incremental")

@@ -32,7 +32,7 @@ from schemas.span import FileSignature, Span
 from transforms.adapt import Target
 from transforms.convert import Settings, convert
 from transforms.formats import READERS, ReadOptions, WriteOptions
-from transforms.formats.native import read as read_native
+from transforms.formats.canonical.jsonl import read as read_native
 
 MIXED = gsa_feed(*documents(1, 2), BROKEN, DELETED)
 PROTECTED = document(9, inside=ACL)

@@ -11,7 +11,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from archives import BROKEN, HOST, documents, gsa_feed, native, put
 from listings import stream
-from pipelines.local_runner import LocalRunner
+from pipelines.convert.local_runner import LocalRunner
 from schemas.account import Account, Chunk, LossCount
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.loss import Loss
@@ -22,9 +22,9 @@ from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import ReadOptions, WriteOptions
 from transforms.sinks.push.outcome import Pushed
-from transforms.sinks.push.push import Places
+from transforms.sinks.push.pusher import Places
 from transforms.sinks.push.settings import PushSettings
-from transforms.sources.programs import Programs
+from transforms.sources.programs.programs_file import Programs
 from transforms.sources.signature import sign_path
 from transforms.stages import (
     Adapt,

@@ -4,21 +4,7 @@ import re
 from collections.abc import Callable
 from types import ModuleType
 
-from transforms.formats import (
-    authorizer_stream,
-    avro,
-    groups_csv,
-    gsa_feed,
-    gsa_groups,
-    lister_stream,
-    native,
-    retriever_stream,
-    thunderstone,
-)
-from transforms.formats._command_sniff import sniff_stream
-from transforms.formats._encoding import detect
-from transforms.formats._looks import look_of
-from transforms.formats._options import (
+from transforms.formats.base import (
     Cutter,
     Docids,
     Encoder,
@@ -30,6 +16,13 @@ from transforms.formats._options import (
     WriteOptions,
     write_all,
 )
+from transforms.formats.canonical import avro, jsonl
+from transforms.formats.command_stream import authorizer, lister, retriever
+from transforms.formats.command_stream.sniff import sniff_stream
+from transforms.formats.gsa import feed, groups, groups_csv
+from transforms.formats.thunderstone import dataload
+from transforms.formats.unknown_formats import look_of
+from transforms.formats.xml.encoding import detect
 
 __all__ = [
     "CUTTERS",
@@ -51,48 +44,48 @@ __all__ = [
 ]
 
 READERS: dict[str, Reader] = {
-    "gsa-feed": gsa_feed.read_feed,
-    "thunderstone": thunderstone.read_feed,
-    "lister-stream": lister_stream.read,
-    "retriever-stream": retriever_stream.read,
-    "authorizer-stream": authorizer_stream.read,
-    "gsa-groups": gsa_groups.read_feed,
+    "gsa-feed": feed.read_feed,
+    "thunderstone": dataload.read_feed,
+    "lister-stream": lister.read,
+    "retriever-stream": retriever.read,
+    "authorizer-stream": authorizer.read,
+    "gsa-groups": groups.read_feed,
     "groups-csv": groups_csv.read,
     "avro": avro.read,
-    "native": native.read,
+    "native": jsonl.read,
 }
 CUTTERS: dict[str, Cutter] = {
-    "gsa-feed": gsa_feed.cut,
-    "thunderstone": thunderstone.cut,
-    "lister-stream": lister_stream.cut,
-    "retriever-stream": retriever_stream.cut,
-    "authorizer-stream": authorizer_stream.cut,
-    "gsa-groups": gsa_groups.cut,
+    "gsa-feed": feed.cut,
+    "thunderstone": dataload.cut,
+    "lister-stream": lister.cut,
+    "retriever-stream": retriever.cut,
+    "authorizer-stream": authorizer.cut,
+    "gsa-groups": groups.cut,
     "groups-csv": groups_csv.cut,
     "avro": avro.cut,
-    "native": native.cut,
+    "native": jsonl.cut,
 }
 WRITERS: dict[str, Callable[[WriteOptions], Encoder]] = {
-    "gsa-feed": gsa_feed.encoder,
-    "thunderstone": thunderstone.encoder,
-    "lister-stream": lister_stream.encoder,
-    "retriever-stream": retriever_stream.encoder,
-    "authorizer-stream": authorizer_stream.encoder,
-    "gsa-groups": gsa_groups.encoder,
+    "gsa-feed": feed.encoder,
+    "thunderstone": dataload.encoder,
+    "lister-stream": lister.encoder,
+    "retriever-stream": retriever.encoder,
+    "authorizer-stream": authorizer.encoder,
+    "gsa-groups": groups.encoder,
     "avro": avro.encoder,
-    "native": native.encoder,
+    "native": jsonl.encoder,
 }
 
 _MODULES: dict[str, ModuleType] = {
-    "gsa-feed": gsa_feed,
-    "thunderstone": thunderstone,
-    "lister-stream": lister_stream,
-    "retriever-stream": retriever_stream,
-    "authorizer-stream": authorizer_stream,
-    "gsa-groups": gsa_groups,
+    "gsa-feed": feed,
+    "thunderstone": dataload,
+    "lister-stream": lister,
+    "retriever-stream": retriever,
+    "authorizer-stream": authorizer,
+    "gsa-groups": groups,
     "groups-csv": groups_csv,
     "avro": avro,
-    "native": native,
+    "native": jsonl,
 }
 
 KEEPS_EVERYTHING = frozenset(

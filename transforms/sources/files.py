@@ -23,9 +23,9 @@ from schemas.errors import ConfigError, FormatError, RecordError, SourceError, U
 from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import FileSignature, Span
 from transforms.formats import CUTTERS, READERS, look_of, sniff
-from transforms.formats._options import ReadOptions
+from transforms.formats.base import ReadOptions
 from transforms.sources.signature import require_present, require_unchanged, sign_stream
-from transforms.sources.tree.remote import LISTED, open_remote, scheme_of
+from transforms.sources.tree.remote.schemes import LISTED, open_remote, scheme_of
 
 SNIFFED_BYTES = 64 << 10
 BUFFER_BYTES = 1 << 17

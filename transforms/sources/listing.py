@@ -13,8 +13,8 @@ import msgspec
 
 from schemas.known import Known
 from schemas.span import Span
-from transforms.sinks.files import whole_file
 from transforms.sources.signature import sign_path
+from transforms.storage.atomic import whole_file
 
 LISTING = "listing"
 """The format of a span that is a range of a listing."""

@@ -10,8 +10,8 @@ from schemas.known import Seen
 from schemas.record import Action
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.sinks.files import LineFile, Written
 from transforms.sources.database.mapping import DATABASE
+from transforms.storage.atomic import LineFile, Written
 
 SEEN = ".seen.jsonl"
 """How the names of these files end."""

@@ -14,7 +14,7 @@ from typing import IO
 
 from schemas.errors import SourceError
 from schemas.span import FileSignature, Span
-from transforms.sources.tree.remote_stream import version_of
+from transforms.sources.tree.remote.stream import version_of
 
 _SECOND = 1_000_000_000
 

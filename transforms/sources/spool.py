@@ -20,7 +20,7 @@ from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import CLEANUP, FULL, METADATA_AND_URL, REPLACE, Feed, is_web
 from schemas.notice import Notice
 from schemas.span import FileSignature, Span
-from transforms.sinks.files import whole_file
+from transforms.storage.atomic import whole_file
 
 SPOOL = "spool"
 """The format of a source that is a spool: all that stands in it is read."""

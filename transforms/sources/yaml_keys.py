@@ -10,7 +10,7 @@ import msgspec
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
 from schemas.units import BYTES, SECONDS
-from transforms.sources.references import REFERENCE
+from transforms.sources.secrets import REFERENCE
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)", re.ASCII)
 _SIZE = re.compile(r"([1-9][0-9]*) ?(|KiB|MiB|GiB)", re.ASCII)

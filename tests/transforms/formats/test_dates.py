@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.formats._dates import local_date, parse_date, rfc1123
+from transforms.formats.dates import local_date, parse_date, rfc1123
 
 NOON = datetime(2007, 11, 6, 12, 45, 26, tzinfo=UTC)
 MOMENTS = st.datetimes(timezones=st.just(UTC)).map(lambda m: m.replace(microsecond=0))

@@ -15,9 +15,9 @@ from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats import READERS, Docids, Found, Mode, ReadOptions
-from transforms.formats._elements import Grammar, Parsed, read_units
-from transforms.formats._unit import Context, Unit
-from transforms.formats._vocabulary import Vocabulary
+from transforms.formats.xml.element_names import Vocabulary
+from transforms.formats.xml.elements import Grammar, Parsed, read_units
+from transforms.formats.xml.raw_element import Context, Unit
 
 OPTIONS = ReadOptions(docids=Docids(base_url="http://intranet.example.com/"))
 EVERY_READER = pytest.mark.parametrize("name", FAULTS)
@@ -217,7 +217,7 @@ def test_a_group_that_cannot_be_entered_once_is_not_taken_for_the_one_before(
         entered.append(context)
         return b"delete" in context.group and sum(b"delete" in one.group for one in entered) < 4
 
-    break_at(monkeypatch, "transforms.formats._gsa_record.around_of", fails_first)
+    break_at(monkeypatch, "transforms.formats.gsa.record_reader.around_of", fails_first)
     document = (
         b'<gsafeed><group><record url="a"/></group><group action="delete"><record url="b"/>'
         b'<record url="c"/><record url="d"/></group></gsafeed>'

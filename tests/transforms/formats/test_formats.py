@@ -10,8 +10,8 @@ from schemas.feed import Feed
 from schemas.record import Action, Record
 from streams import read_both_ways
 from transforms.formats import CUTTERS, READERS, WRITERS, WriteOptions, sniff
-from transforms.formats._encoding import HEAD_BYTES
-from transforms.formats._options import Encoder, write_all
+from transforms.formats.base import Encoder, write_all
+from transforms.formats.xml.encoding import HEAD_BYTES
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 READABLE = sorted(

@@ -17,7 +17,7 @@ from schemas.reject import Reject
 from schemas.span import Span
 from streams import opened
 from transforms.formats import READERS, Found, Mode, NotFound, ReadOptions
-from transforms.formats.native import line
+from transforms.formats.canonical.jsonl import line
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 INPUTS = sorted(

@@ -13,9 +13,10 @@ from schemas.errors import FatalError
 from schemas.record import Action, Content, Record
 from schemas.varint import long
 from steps import CountedStream, Steps, count_in
-from transforms.formats import CUTTERS, READERS, avro
-from transforms.formats._container import our_sync
-from transforms.formats._tape import Tape
+from transforms.formats import CUTTERS, READERS
+from transforms.formats.canonical import avro
+from transforms.formats.canonical.avro_container import our_sync
+from transforms.formats.canonical.lookahead import Tape
 
 SMALL = 8 << 10
 LARGE = 4 * SMALL

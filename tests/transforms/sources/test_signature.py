@@ -15,8 +15,8 @@ from schemas.record import Record
 from schemas.span import FileSignature, Span
 from transforms.formats import Found
 from transforms.sources.files import cut_file, open_span
-from transforms.sources.reading import Reading
 from transforms.sources.signature import sign_path
+from transforms.sources.span_reader import Reading
 
 FEED = gsa_feed(*documents(1, 2000), feedtype="full")
 SECOND_NS = 1_700_000_000_000_000_000

@@ -17,9 +17,9 @@ import msgspec
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError
 from schemas.receipt import Receipt, Settled
-from transforms.sinks.durable import DISK, Disk, Lines
-from transforms.sinks.files import PARTIAL
-from transforms.sinks.lock import Lock
+from transforms.storage.atomic import PARTIAL
+from transforms.storage.journal import DISK, Disk, Lines
+from transforms.storage.lock import Lock
 
 LOCK = "lock"
 VERSION = 1

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from schemas.errors import FormatError, RecordError
 from schemas.reject import Reject
-from transforms.sinks.files import RejectFile
 from transforms.sinks.push.model import Part
 from transforms.sinks.push.outcome import REFUSED, Fate
-from transforms.sinks.push.parts import Cutter
+from transforms.sinks.push.splitter import Cutter
+from transforms.storage.atomic import RejectFile
 
 CODE = "refused"
 EXPECTED = "; expected "

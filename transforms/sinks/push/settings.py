@@ -4,10 +4,10 @@ import enum
 
 import msgspec
 
-from transforms.sinks.push.backlog import Backlog
-from transforms.sinks.push.backoff import Backoff
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT, Appliance
-from transforms.sinks.push.window import Rate, Window
+from transforms.sinks.push.throttle.backlog import Backlog
+from transforms.sinks.push.throttle.backoff import Backoff
+from transforms.sinks.push.throttle.schedule import Rate, Window
 
 
 class OnRefusal(enum.Enum):

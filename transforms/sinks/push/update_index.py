@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.record import Action, Record
 from transforms.formats import WRITERS, WriteOptions
-from transforms.sinks.files import write_chunk
+from transforms.storage.atomic import write_chunk
 
 _PLAIN = WriteOptions()
 _UPDATE = Action.UPDATE_INDEX

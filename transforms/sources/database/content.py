@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 from schemas.errors import RecordError
 from schemas.record import Content
 from transforms.charset import UTF_8, find_charset
-from transforms.sources.database.fetch import fetch
+from transforms.sources.database.column_index import Row, Rows, column_text, text_maker
+from transforms.sources.database.html import page_maker, table_maker
+from transforms.sources.database.http_fetch import fetch
 from transforms.sources.database.mapping import Mapping
-from transforms.sources.database.pages_html import page_maker, table_maker
-from transforms.sources.database.rows import Row, Rows, column_text, text_maker
 from transforms.sources.database.values import bytes_of, check_size
 from transforms.sources.tree.mimetype import UNKNOWN, detect
 

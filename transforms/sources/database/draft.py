@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from transforms.sources.database.connection_key import PASSWORD, hide_password
+from transforms.sources.database.connection_url import PASSWORD, hide_password
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NOT_TEXTS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "all"))

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
-from transforms.sources.database.acls import ESCAPE, INHERITANCES
+from transforms.sources.database.acl import ESCAPE, INHERITANCES
 from transforms.sources.database.mapping import (
     AclFrom,
     ActionFrom,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from schemas.errors import RecordError
 from schemas.record import Meta
+from transforms.sources.database.column_index import Row, Rows, Sides
 from transforms.sources.database.mapping import Columns, Mapping
-from transforms.sources.database.rows import Row, Rows, Sides
 from transforms.sources.database.values import text_of, values_of
 
 LANGUAGE = "language"

@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from schemas.errors import SourceError
-from transforms.sources.database._columns import INLINE_BYTES, Column, octets
-from transforms.sources.database._errors import TornValueError
-from transforms.sources.database._session import USUAL, Pauses, Session, stream
+from transforms.sources.database.column_index import Row
+from transforms.sources.database.columns import INLINE_BYTES, Column, octets
+from transforms.sources.database.errors import TornValueError
 from transforms.sources.database.keys import Key, above, parameters, read_key, upto, write_key
 from transforms.sources.database.ranges import KeyRange, Kind
-from transforms.sources.database.rows import Row
-from transforms.sources.database.tables import Rows
+from transforms.sources.database.session import USUAL, Pauses, Session, stream
+from transforms.sources.database.table_query import Rows
 
 PAGE_BYTES = 8 << 20
 """About as much of a page is wanted, where rows are wide."""

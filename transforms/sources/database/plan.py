@@ -22,11 +22,16 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.span import Span
-from transforms.sinks.files import whole_file
-from transforms.sources.database._errors import told
-from transforms.sources.database.deletes import read_deleted
-from transforms.sources.database.gone import NO_KEY, Keys, check_gone, is_row, list_gone
-from transforms.sources.database.incremental import (
+from transforms.sources.database.advance_state import Outlook
+from transforms.sources.database.delete_queries import read_deleted
+from transforms.sources.database.deletions import NO_KEY, Keys, check_gone, is_row, list_gone
+from transforms.sources.database.errors import told
+from transforms.sources.database.filters import Scope, encode_share, scoped
+from transforms.sources.database.keys import write_key
+from transforms.sources.database.mapping import Incremental, Mapping
+from transforms.sources.database.ranges import KeyRange, cut_rows
+from transforms.sources.database.table_query import Rows
+from transforms.sources.database.watermark import (
     Clock,
     Mark,
     Timestamp,
@@ -37,15 +42,10 @@ from transforms.sources.database.incremental import (
     mark_of,
     read_clock,
 )
-from transforms.sources.database.keys import write_key
-from transforms.sources.database.mapping import Incremental, Mapping
-from transforms.sources.database.ranges import KeyRange, cut_rows
-from transforms.sources.database.scope import Scope, encode_share, scoped
-from transforms.sources.database.settle import Outlook
-from transforms.sources.database.tables import Rows
+from transforms.sources.deletion_guard import Safety
 from transforms.sources.listing import cut_listing, write_listing
-from transforms.sources.safety import Safety
-from transforms.sources.state import State
+from transforms.storage.atomic import whole_file
+from transforms.storage.state import State
 
 RETRIED_KEYS = 1_000
 """The most rejected rows that one span reads again."""

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from transforms.sources.database._columns import Column, octets
-from transforms.sources.database._errors import TORN_VALUES, Fault, error_of, fault_of, told
+from transforms.sources.database.columns import Column, octets
+from transforms.sources.database.errors import TORN_VALUES, Fault, error_of, fault_of, told
 from transforms.sources.database.keys import Key, equal, parameters, write_key
-from transforms.sources.database.tables import Rows, check_key
+from transforms.sources.database.table_query import Rows, check_key
 
 MOST_MARKS = 20_000
 """The most keys that are held in memory to cut ranges at."""

@@ -20,21 +20,21 @@ from schemas.known import UNCHANGED, Known, See, Seen
 from schemas.record import Action, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.formats._options import Found, ReadOptions
-from transforms.sources.database._errors import TornValueError
-from transforms.sources.database._large import Large
-from transforms.sources.database._session import USUAL, Pauses, Session
-from transforms.sources.database.incremental import timestamp_text
+from transforms.formats.base import Found, ReadOptions
+from transforms.sources.database.column_index import Row, reject_row
+from transforms.sources.database.column_index import Rows as Named
+from transforms.sources.database.errors import TornValueError
+from transforms.sources.database.filters import scope_of, scoped
 from transforms.sources.database.keys import Key, write_key
+from transforms.sources.database.large_values import Large
+from transforms.sources.database.lookup_queries import Sides
 from transforms.sources.database.mapping import Mapping
 from transforms.sources.database.pages import Paged, Partial, Torn, lazy_columns, pages
 from transforms.sources.database.ranges import Kind, decode_range
 from transforms.sources.database.records import record_maker
-from transforms.sources.database.rows import Row, reject_row
-from transforms.sources.database.rows import Rows as Named
-from transforms.sources.database.scope import scope_of, scoped
-from transforms.sources.database.sides import Sides
-from transforms.sources.database.tables import Rows, connect, open_rows
+from transforms.sources.database.session import USUAL, Pauses, Session
+from transforms.sources.database.table_query import Rows, connect, open_rows
+from transforms.sources.database.watermark import timestamp_text
 
 NULL_KEY = "null-key"
 TOO_LARGE = "content-too-large"

@@ -16,13 +16,13 @@ from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Crawl, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats._options import ReadOptions
-from transforms.sources.database.acls import acl_columns, acl_maker
+from transforms.formats.base import ReadOptions
+from transforms.sources.database.acl import acl_columns, acl_maker
+from transforms.sources.database.column_index import Row, Rows, Sides, reject_row, text_maker
 from transforms.sources.database.content import content_maker
 from transforms.sources.database.mapping import ActionFrom, Mapping
 from transforms.sources.database.metadata import metadata_maker
-from transforms.sources.database.moments import moment_maker
-from transforms.sources.database.rows import Row, Rows, Sides, reject_row, text_maker
+from transforms.sources.database.timestamps import moment_maker
 from transforms.sources.database.url_templates import column_url_maker, url_maker
 
 RecordMaker = Callable[[Row], Record | Reject]

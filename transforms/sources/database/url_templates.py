@@ -10,7 +10,7 @@ from string import Formatter
 from urllib.parse import quote
 
 from schemas.errors import ConfigError, RecordError
-from transforms.sources.database.rows import Row, Rows, column_text
+from transforms.sources.database.column_index import Row, Rows, column_text
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s]+")
 _DOTS = frozenset({".", ".."})

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError, RecordError
 from transforms.sources.tree.patterns import judge
-from transforms.sources.tree.rules import Tree
+from transforms.sources.tree.tree import Tree
 
 AclOfKey = Callable[[str], Acl]
 

@@ -33,10 +33,10 @@ from typing import IO, cast
 import msgspec
 
 from schemas.errors import RecordError
-from transforms import extensions as names
-from transforms.extensions import type_of_name
-from transforms.sources.tree._bounds import USUAL, Bounded, Bounds, Budget, Guarded
-from transforms.sources.tree.walk_names import is_unicode
+from transforms import mimetype_table as names
+from transforms.mimetype_table import type_of_name
+from transforms.sources.tree.archive_limits import USUAL, Bounded, Bounds, Budget, Guarded
+from transforms.sources.tree.sorted_names import is_unicode
 
 NO_FILE = "no-file"
 

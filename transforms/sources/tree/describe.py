@@ -10,11 +10,11 @@ from schemas.acl import Acl
 from schemas.record import Crawl, Record
 from transforms.sources.listing import Listed
 from transforms.sources.tree.acl_table import load_acl_table
+from transforms.sources.tree.fingerprint import SHUT
 from transforms.sources.tree.posix_acl import PosixAcls
-from transforms.sources.tree.rules import Tree
 from transforms.sources.tree.sidecars import read_sidecars
+from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import display_url_of, folder_url_of, path_metadata
-from transforms.sources.tree.walk_around import SHUT
 
 Describe = Callable[[Listed, Record], Record]
 """Adds to a record what describes its file; raises RecordError where that cannot be told."""

@@ -17,8 +17,8 @@ import msgspec
 import puremagic
 
 from transforms.charset import find_charset, is_text, mark_of
-from transforms.extensions import type_of_name
-from transforms.sources.tree._signs import Sign, find_sign
+from transforms.mimetype_table import type_of_name
+from transforms.sources.tree.magic import Sign, find_sign
 
 UNKNOWN = "application/octet-stream"
 DIFFERS = "mimetype-differs"

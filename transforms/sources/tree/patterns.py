@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from schemas.errors import ConfigError
-from transforms.extensions import ARCHIVES, type_of_name
-from transforms.sources.tree.rules import Tree
+from transforms.mimetype_table import ARCHIVES, type_of_name
+from transforms.sources.tree.tree import Tree
 
 SIDECARS = (".meta.json", ".meta.yaml", ".meta.yml", ".metadata.xml")
 """What stands behind a file's name in those of the files that describe it."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
-from transforms.sources.tree.rules import Tree, TreeAcl
+from transforms.sources.tree.tree import Tree, TreeAcl
 
 READ = 4
 SEARCH = 1

@@ -15,11 +15,12 @@ from schemas.known import Known, See
 from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats._options import Found, ReadOptions
+from transforms.formats.base import Found, ReadOptions
 from transforms.sources.listing import Kind, Listed, read_listing
-from transforms.sources.tree._documents import Documents
-from transforms.sources.tree._members import Members
-from transforms.sources.tree._whole import (
+from transforms.sources.tree.archive_members import Members
+from transforms.sources.tree.archives import is_archive, is_openable
+from transforms.sources.tree.describe import AclOf, describer, folder_acl
+from transforms.sources.tree.file_content import (
     USUAL_PAUSE,
     Hold,
     LeftOutError,
@@ -31,10 +32,9 @@ from transforms.sources.tree._whole import (
     open_local,
     read_whole,
 )
-from transforms.sources.tree.archives import is_archive, is_openable
-from transforms.sources.tree.describe import AclOf, describer, folder_acl
-from transforms.sources.tree.remote import open_remote, scheme_of
-from transforms.sources.tree.rules import Oversize, Tree
+from transforms.sources.tree.file_record import Documents
+from transforms.sources.tree.remote.schemes import open_remote, scheme_of
+from transforms.sources.tree.tree import Oversize, Tree
 
 
 def read_tree(  # noqa: PLR0913 # what all readers are told, and three doors to the world

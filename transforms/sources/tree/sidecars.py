@@ -20,13 +20,13 @@ from schemas.acl import Acl
 from schemas.errors import RecordError, SourceError
 from schemas.record import Meta
 from schemas.span import Span
-from transforms.formats._elements import Parsed
-from transforms.formats._gsa_acl import tag_of
-from transforms.formats._gsa_record import Builder
-from transforms.formats._legacy_acl import acl_of
-from transforms.formats._options import ReadOptions
-from transforms.formats._unit import Context, Unit
-from transforms.formats._xml import shut_parser
+from transforms.formats.base import ReadOptions
+from transforms.formats.gsa.acl import tag_of
+from transforms.formats.gsa.legacy_acl import acl_of
+from transforms.formats.gsa.record_reader import Builder
+from transforms.formats.xml.elements import Parsed
+from transforms.formats.xml.raw_element import Context, Unit
+from transforms.formats.xml.serializer import shut_parser
 from transforms.sources.tree.patterns import SIDECARS
 
 MAX_BYTES = 1 << 20

@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from schemas.errors import ConfigError
 from schemas.record import Meta
-from transforms.sources.tree.rules import Tree
+from transforms.sources.tree.tree import Tree
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _KNOWN_FIELDS = "{path}, {id}, {name}, {stem} or {extension}"

@@ -20,10 +20,7 @@ import msgspec
 
 from schemas.errors import ConfigError, SourceError
 from transforms.sources.listing import Kind, Listed
-from transforms.sources.tree.patterns import described_by, judge
-from transforms.sources.tree.rules import Tree
-from transforms.sources.tree.urls import folder_url_of, url_of
-from transforms.sources.tree.walk_around import (
+from transforms.sources.tree.fingerprint import (
     SHUT,
     Sidecar,
     around_file,
@@ -34,7 +31,10 @@ from transforms.sources.tree.walk_around import (
     is_shut,
     sidecars_of,
 )
-from transforms.sources.tree.walk_names import Is, Name, Names, read_names
+from transforms.sources.tree.patterns import described_by, judge
+from transforms.sources.tree.sorted_names import Is, Name, Names, read_names
+from transforms.sources.tree.tree import Tree
+from transforms.sources.tree.urls import folder_url_of, url_of
 
 ListFile = Callable[[str, str, int | None, int | None, tuple[str, ...]], Listed]
 """Makes a line of a file: of its key, path, size, time of change, and the paths of its sidecars."""

@@ -6,13 +6,13 @@ import pytest
 
 from disks import RecordingDisk
 from schemas.errors import FatalError
-from transforms.sinks.push.backoff import Backoff
 from transforms.sinks.push.model import Answer
 from transforms.sinks.push.outcome import Pushed
-from transforms.sinks.push.pace import Stop
-from transforms.sinks.push.push import Places, Pusher
+from transforms.sinks.push.progress import Watch
+from transforms.sinks.push.pusher import Places, Pusher
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.watch import Watch
+from transforms.sinks.push.throttle.backoff import Backoff
+from transforms.sinks.push.throttle.gate import Stop
 from wires import GSA, SUCCESS, FakeWire, Sent, chunk_of, wired
 
 FOLDER = "push/gsa"

@@ -18,8 +18,8 @@ from runs import ROOT
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError
 from schemas.receipt import Receipt, Refusal, Settled
-from transforms.sinks import durable
 from transforms.sinks.push.receipts import Receipts, read_receipts
+from transforms.storage import journal as durable
 
 TARGET = "http://gsa.example.com:19900"
 SHA = "ab" * 32

@@ -8,9 +8,9 @@ import pytest
 
 from schemas.errors import ConfigError, RecordError
 from schemas.record import Content
+from transforms.sources.database.column_index import Rows
 from transforms.sources.database.content import Made, content_maker
 from transforms.sources.database.mapping import ContentFrom, Mapping
-from transforms.sources.database.rows import Rows
 
 ROWS = Rows(names=("id", "body", "type"), key=("id",))
 IN_BODY = ContentFrom(column="body")

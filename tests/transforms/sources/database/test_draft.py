@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from transforms.sources.database.draft import Column, draft_mapping
-from transforms.sources.database.load import load_mapping
 from transforms.sources.database.mapping import ContentFrom, Mapping
+from transforms.sources.database.mapping_file import load_mapping
 
 PEOPLE = (
     Column("id", "INTEGER", is_nullable=False),

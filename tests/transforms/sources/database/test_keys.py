@@ -15,7 +15,7 @@ from databases import Server, Sqlite
 from schemas.errors import ConfigError
 from transforms.sources.database.keys import TornText, above, parameters, read_key, upto, write_key
 from transforms.sources.database.mapping import Mapping
-from transforms.sources.database.tables import connect
+from transforms.sources.database.table_query import connect
 
 _values = st.one_of(
     st.integers(),

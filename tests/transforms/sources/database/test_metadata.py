@@ -8,9 +8,9 @@ import pytest
 
 from schemas.errors import ConfigError, RecordError
 from schemas.record import Meta
+from transforms.sources.database.column_index import Key, Row, Rows
 from transforms.sources.database.mapping import Columns, Mapping
 from transforms.sources.database.metadata import metadata_maker
-from transforms.sources.database.rows import Key, Row, Rows
 
 ROWS = Rows(names=("id", "title", "tags", "born"), key=("id",))
 ANNA = (7, "Chief", "a; b;;a", date(1990, 1, 31))

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from pages import read_page
-from transforms.sources.database import load, mapping_keys
-from transforms.sources.database.acls import INHERITANCES
-from transforms.sources.database.load import load_mapping
+from transforms.sources.database import mapping_file, mapping_keys
+from transforms.sources.database.acl import INHERITANCES
+from transforms.sources.database.mapping_file import load_mapping
 
 PAGE = read_page("docs/formats/database.md")
 ROWS = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
 KEYS = sorted(
     {
-        *load._PARSERS,
+        *mapping_file._PARSERS,
         *mapping_keys._CONTENT_PARSERS,
         *mapping_keys._COLUMNS_PARSERS,
         *mapping_keys._ACTION_PARSERS,

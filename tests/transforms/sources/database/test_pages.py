@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from databases import Proxy, Server, Sqlite
 from schemas.errors import ConfigError, SourceError
 from served import wait_until
-from transforms.sources.database._session import Pauses
 from transforms.sources.database.keys import write_key
 from transforms.sources.database.mapping import ContentFrom, Mapping
 from transforms.sources.database.pages import Partial, Torn, pages
 from transforms.sources.database.ranges import KeyRange, Kind
-from transforms.sources.database.tables import Rows, connect, open_rows
+from transforms.sources.database.session import Pauses
+from transforms.sources.database.table_query import Rows, connect, open_rows
 
 MAPPING = Mapping(
     connection="",

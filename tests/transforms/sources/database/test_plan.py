@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from database_runs import Database
 from schemas.errors import ConfigError, StoppedError
 from schemas.span import Span
-from transforms.sources.database.incremental import Kind, Mark, encode_mark
+from transforms.sources.database.advance_state import Outlook
+from transforms.sources.database.filters import Scope, scope_of
 from transforms.sources.database.mapping import ActionFrom, ContentFrom, Incremental, Mapping
 from transforms.sources.database.plan import Run, plan_rows, read_plan, rules_of
-from transforms.sources.database.scope import Scope, scope_of
-from transforms.sources.database.settle import Outlook
-from transforms.sources.database.tables import connect, open_rows
+from transforms.sources.database.table_query import connect, open_rows
+from transforms.sources.database.watermark import Kind, Mark, encode_mark
+from transforms.sources.deletion_guard import Safety
 from transforms.sources.listing import LISTING
-from transforms.sources.safety import Safety
 
 PEOPLE = "CREATE TABLE people (id INTEGER PRIMARY KEY, body TEXT, updated, action TEXT, slug TEXT)"
 ANNA = "INSERT INTO people VALUES (1, 'Anna', '2020-01-01 08:00:00', '', 'anna')"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from database_runs import ServedDatabase
 from databases import Server
-from transforms.sources.database.incremental import Kind, Mark, decode_mark, read_clock
 from transforms.sources.database.mapping import Incremental, Mapping
-from transforms.sources.database.tables import connect
+from transforms.sources.database.table_query import connect
+from transforms.sources.database.watermark import Kind, Mark, decode_mark, read_clock
 
 BY_QUERY = Incremental(timestamp="updated", deletes="SELECT id, shop FROM log")
 EXACT = Incremental(timestamp="updated", lag_seconds=0)

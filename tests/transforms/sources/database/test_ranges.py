@@ -19,7 +19,7 @@ from transforms.sources.database.ranges import (
     encode_range,
     marks_by_stream,
 )
-from transforms.sources.database.tables import Rows, connect, open_rows
+from transforms.sources.database.table_query import Rows, connect, open_rows
 
 TABLE = "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, title VARCHAR(40), body TEXT)"
 MAPPING = Mapping(

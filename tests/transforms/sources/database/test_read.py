@@ -13,7 +13,9 @@ from schemas.known import Known, Seen
 from schemas.record import Action, Arrival, Content, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.formats._options import Found, ReadOptions
+from transforms.formats.base import Found, ReadOptions
+from transforms.sources.database.filters import Scope as RowScope
+from transforms.sources.database.filters import encode_share
 from transforms.sources.database.mapping import (
     DATABASE,
     AclFrom,
@@ -25,9 +27,7 @@ from transforms.sources.database.mapping import (
 )
 from transforms.sources.database.ranges import KeyRange, Kind, cut_rows, encode_range
 from transforms.sources.database.read import read_rows
-from transforms.sources.database.scope import Scope as RowScope
-from transforms.sources.database.scope import encode_share
-from transforms.sources.database.tables import connect, open_rows
+from transforms.sources.database.table_query import connect, open_rows
 
 DOCS = (
     "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body VARCHAR(40), state VARCHAR(9), rev INT)",

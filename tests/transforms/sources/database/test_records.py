@@ -12,7 +12,8 @@ from schemas.errors import ConfigError
 from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats._options import ReadOptions
+from transforms.formats.base import ReadOptions
+from transforms.sources.database.column_index import Key, Row, Rows
 from transforms.sources.database.mapping import (
     AclFrom,
     ActionFrom,
@@ -22,7 +23,6 @@ from transforms.sources.database.mapping import (
     Mapping,
 )
 from transforms.sources.database.records import check_columns, record_maker
-from transforms.sources.database.rows import Key, Row, Rows
 
 ROWS = Rows(names=("id", "name", "body", "link", "at", "op", "users"), key=("id",))
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

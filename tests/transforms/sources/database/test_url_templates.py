@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import ConfigError, RecordError
-from transforms.sources.database.rows import Row, Rows
+from transforms.sources.database.column_index import Row, Rows
 from transforms.sources.database.url_templates import (
     check_template,
     column_url_maker,

@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 from schemas.errors import RecordError
-from transforms.sources.tree._bounds import USUAL, Bounds
+from transforms.sources.tree.archive_limits import USUAL, Bounds
 from transforms.sources.tree.archives import Member, is_archive, is_openable, open_archive
 
 DAY = (2024, 5, 6, 7, 8, 10)

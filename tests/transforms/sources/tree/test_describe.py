@@ -15,7 +15,7 @@ from schemas.errors import ConfigError, RecordError
 from schemas.record import Action, Crawl, Meta, Record
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.tree.describe import describer, folder_acl
-from transforms.sources.tree.rules import Tree, TreeAcl
+from transforms.sources.tree.tree import Tree, TreeAcl
 
 BASE = "https://docs.example.com/"
 PLAIN = Tree(root="/srv", base_url=BASE)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms import extensions
-from transforms.extensions import TYPES, type_of_name
+from transforms import mimetype_table
+from transforms.mimetype_table import TYPES, type_of_name
 from transforms.sources.tree.mimetype import DIFFERS, Detected, detect
 
 OOXML = "application/vnd.openxmlformats-officedocument"
@@ -81,7 +81,7 @@ def test_these_names_tell_none(name: str) -> None:
 
 
 def test_an_extension_tells_one_type_only() -> None:
-    told = [name for names in extensions.ALL.values() for name in names.split()]
+    told = [name for names in mimetype_table.ALL.values() for name in names.split()]
     assert sorted(told) == sorted(TYPES)
 
 

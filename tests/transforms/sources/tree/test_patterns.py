@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
 from transforms.sources.tree.patterns import check_patterns, described_by, glob, judge
-from transforms.sources.tree.rules import Tree
+from transforms.sources.tree.tree import Tree
 
 
 def code(key: str, size: int | None = 1, **rules: Any) -> str | None:  # the fields of a Tree

@@ -23,7 +23,7 @@ from transforms.sources.tree.posix_acl import (
     parse_permissions,
     principals_of,
 )
-from transforms.sources.tree.rules import Tree, TreeAcl
+from transforms.sources.tree.tree import Tree, TreeAcl
 
 OPEN = TreeAcl(everyone="everyone")
 SHUT = TreeAcl()

@@ -20,11 +20,11 @@ from schemas.notice import Notice
 from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.formats._options import Found, ReadOptions
+from transforms.formats.base import Found, ReadOptions
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.tree.read import opener_of, read_tree
-from transforms.sources.tree.remote import open_remote
-from transforms.sources.tree.rules import Oversize, Tree, TreeAcl
+from transforms.sources.tree.remote.schemes import open_remote
+from transforms.sources.tree.tree import Oversize, Tree, TreeAcl
 
 BASE = "https://docs.example.com/"
 SPAN = Span(source="docs", ordinal=3)

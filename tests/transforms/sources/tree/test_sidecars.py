@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError, SourceError
 from schemas.record import Meta
-from transforms.sources.tree._whole import open_local
+from transforms.sources.tree.file_content import open_local
 from transforms.sources.tree.sidecars import MAX_BYTES, Said, read_sidecars
 
 PAIRS = "expected names, each with a text, a number, true, false or a list of these"

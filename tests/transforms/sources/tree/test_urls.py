@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
 from schemas.record import Meta
-from transforms.sources.tree.rules import Tree
+from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import (
     check_urls,
     display_url_of,

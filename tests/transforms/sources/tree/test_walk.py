@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from archives import put
 from schemas.errors import ConfigError, SourceError
 from transforms.sources.listing import Kind, Listed, read_listing, write_listing
-from transforms.sources.tree import walk_names
-from transforms.sources.tree.rules import Tree, TreeAcl
+from transforms.sources.tree import sorted_names
+from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.walk import listed_file, walk
 
 BASE = "https://docs.example.com/"
@@ -102,7 +102,7 @@ def test_keys_are_in_the_order_of_their_bytes(tmp_path: Path) -> None:
 )
 def test_the_order_is_that_of_all_keys_sorted(names: list[str], run_names: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(walk_names.read_names, "__kwdefaults__", {"run_names": run_names})
+        monkeypatch.setattr(sorted_names.read_names, "__kwdefaults__", {"run_names": run_names})
         made = make(Path(folder), names)
         assert keys(Path(folder), takes_hidden=True) == sorted(made, key=bytes_of)
 
@@ -439,7 +439,7 @@ def test_a_walk_that_is_given_up_leaves_nothing_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files(tmp_path, "a/x", "b", "c")
-    monkeypatch.setattr(walk_names.read_names, "__kwdefaults__", {"run_names": 1})
+    monkeypatch.setattr(sorted_names.read_names, "__kwdefaults__", {"run_names": 1})
     before = len(os.listdir("/dev/fd"))
     walked = iter(walk(tree(tmp_path)))
     next(walked)

@@ -1,0 +1,236 @@
+"""`feedferry plan`: what a run would read of a tree or a database, and what would come of it."""
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+
+from pipelines.cli.convert_options import ConvertOptions, ReportFormat
+from pipelines.cli.format_list import FILES
+from pipelines.convert.inputs import list_spans
+from pipelines.convert.settings import settings_of
+from pipelines.convert.source_setup import cut_source, load_sources, refuse_shared_urls
+from schemas.defect import record_error
+from schemas.errors import ConfigError, StoppedError
+from schemas.feed import FULL, INCREMENTAL, Feed
+from schemas.record import Record
+from schemas.reject import Reject
+from schemas.span import Span
+from transforms.adapt import Adapter, adapter
+from transforms.convert import Settings
+from transforms.formats import WRITERS, Encoder
+from transforms.formats.canonical import jsonl
+from transforms.normalize import normalize
+from transforms.sources.database.mapping import DATABASE
+from transforms.sources.files import open_span
+from transforms.sources.listing import LISTING, Kind, read_listing
+from transforms.sources.span_reader import Reading
+
+VERSION = 1
+SAMPLES = 5
+_SHOWN_CHARS = 1000
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would do; `written` and `chunks` are estimated from the samples.
+
+    `bytes` are those of the files, `None` for rows, of which nobody knows before. `codes` count
+    what would be filtered or rejected already now.
+    """
+
+    source: str
+    documents: int
+    bytes: int | None
+    deleted: int
+    codes: dict[str, int]
+    spans: int
+    written: int
+    chunks: int
+    samples: tuple[Any, ...]
+
+
+def run(options: ConvertOptions) -> int:
+    """Print the plan of a run; raise FeedferryError where that run would not begin."""
+    with tempfile.TemporaryDirectory(prefix="feedferry-plan-") as folder:
+        spans = list_spans(
+            options.inputs,
+            from_format=options.from_format,
+            spool=Path(folder) / "stdin",
+            encoding=options.encoding or "",
+        )
+        _check(spans)
+        settings = settings_of(options, (), Path(folder), load_sources(spans, options))
+        plans = [_plan(span, settings, options) for span in spans]
+        refuse_shared_urls(spans, settings)
+    if options.report_format is ReportFormat.JSON:
+        values = [msgspec.to_builtins(one) for one in plans]
+        told = {"version": VERSION, "sources": values}
+        click.echo(json.dumps(told, indent=2, sort_keys=True, ensure_ascii=False))
+    else:
+        click.echo("\n".join(line for one in plans for line in _as_text(one, options)))
+    _check_empty(plans, options)
+    return 0
+
+
+def _check_empty(plans: list[Plan], options: ConvertOptions) -> None:
+    """Raise StoppedError where the run would stop, as its full feed would be empty."""
+    is_empty = not any(plan.documents or plan.deleted for plan in plans)
+    if options.feedtype == FULL and is_empty and not options.allow_empty_full:
+        raise StoppedError(
+            "the input: a full feed without anything to write; expected at least one document, as"
+            " an empty full feed deletes every document of its datasource; --allow-empty-full"
+            " writes it"
+        )
+
+
+class _Tally(NamedTuple):
+    """What stands in one span."""
+
+    documents: int
+    bytes: int | None
+    deleted: int
+    codes: Counter[str]
+
+
+class _Sample(NamedTuple):
+    """A document as it would be written, or why it would not be."""
+
+    shown: Any
+    read_bytes: int
+    written_bytes: int
+
+
+def _check(spans: list[Span]) -> None:
+    for span in spans:
+        if span.format not in (FILES, DATABASE):
+            raise ConfigError(
+                f"INPUT: {span.source!r} is read as {span.format}; expected a tree of files or a"
+                " database; feedferry inspect says what is in a feed"
+            )
+
+
+def _plan(span: Span, settings: Settings, options: ConvertOptions) -> Plan:
+    parts = list(cut_source(span, settings, options))
+    tallies = [_tally(part) for part in parts]
+    samples = list(_samples(parts, tallies, settings))
+    documents = sum(tally.documents for tally in tallies)
+    sized = [tally.bytes for tally in tallies if tally.bytes is not None]
+    written = [_estimate(tally, samples) for tally in tallies]
+    most = options.max_chunk_records or max(documents, 1)
+    return Plan(
+        source=span.source,
+        documents=documents,
+        bytes=sum(sized) if len(sized) == len(tallies) else None,
+        deleted=sum(tally.deleted for tally in tallies),
+        codes=dict(sorted(sum((tally.codes for tally in tallies), Counter()).items())),
+        spans=len(parts),
+        written=sum(written),
+        chunks=sum(
+            max(-(-size // options.max_chunk_bytes), -(-tally.documents // most))
+            for size, tally in zip(written, tallies, strict=True)
+        ),
+        samples=tuple(sample.shown for sample in samples),
+    )
+
+
+def _tally(part: Span) -> _Tally:
+    if part.format != LISTING:
+        from pipelines.convert.databases import rows_in
+
+        return _Tally(rows_in(part), None, 0, Counter())
+    documents = size = deleted = 0
+    codes: Counter[str] = Counter()
+    with open_span(part) as stream:
+        for _, listed in read_listing(stream):
+            if listed.code:
+                codes[listed.code] += 1
+            elif listed.kind is Kind.GONE:
+                deleted += bool(listed.url)
+            else:
+                documents += 1
+                size += listed.size
+    return _Tally(documents, size, deleted, codes)
+
+
+def _estimate(tally: _Tally, samples: list[_Sample]) -> int:
+    """Bytes that a span becomes, if its documents are like the samples."""
+    written = sum(sample.written_bytes for sample in samples)
+    read = sum(sample.read_bytes for sample in samples)
+    if tally.bytes is not None and read:
+        return tally.bytes * written // read
+    return tally.documents * written // max(len(samples), 1)
+
+
+def _samples(parts: list[Span], tallies: list[_Tally], settings: Settings) -> Iterator[_Sample]:
+    """Yield a few documents, as far from each other as they can be had."""
+    adapt, encoder = _target(settings)
+    full = [pair for pair in zip(parts, tallies, strict=True) if pair[1].documents]
+    chosen = [full[number * len(full) // SAMPLES] for number in range(SAMPLES)] if full else []
+    for (part, documents), count in Counter(
+        (part, tally.documents) for part, tally in chosen
+    ).items():
+        step = max(documents // count, 1)
+        source = settings.sources[part.source]
+        with closing(Reading(part, source=source, options=settings.reading).found()) as found:
+            records = (one for one in found if isinstance(one, Record))
+            for record in islice(records, 0, step * count, step):
+                yield _sample_or_reason(record, adapt, encoder)
+
+
+def _target(settings: Settings) -> tuple[Adapter, Encoder]:
+    """The adapter and the writer, for a feed as this run would name it."""
+    target = settings.target
+    feed = Feed(datasource=target.datasource or "default", feedtype=target.feedtype or INCREMENTAL)
+    target = msgspec.structs.replace(target, datasource=feed.datasource, feedtype=feed.feedtype)
+    writing = msgspec.structs.replace(settings.writing, feed=feed)
+    return adapter(target), WRITERS[target.format](writing)
+
+
+def _sample_or_reason(record: Record, adapt: Adapter, encoder: Encoder) -> _Sample:
+    try:
+        return _sample(record, adapt, encoder)
+    except Exception as exc:
+        error = record_error(exc)
+        return _Sample({"url": record.url, "rejected": f"{error.code}: {error.reason}"}, 0, 0)
+
+
+def _sample(record: Record, adapt: Adapter, encoder: Encoder) -> _Sample:
+    size = len(record.content.data) if record.content else 0
+    shown = json.loads(jsonl.line(msgspec.structs.replace(record, content=None)))
+    shown["content_bytes"] = size
+    written = 0
+    outcomes, losses = adapt(normalize(record))
+    shown["losses"] = {loss.field: loss.detail for loss in losses}
+    for outcome in outcomes:
+        try:
+            if isinstance(outcome, Record):
+                written += len(encoder.encode(outcome))
+            elif isinstance(outcome, Reject):
+                shown["rejected"] = f"{outcome.code}: {outcome.reason}"
+        except Exception as exc:
+            error = record_error(exc)
+            shown["rejected"] = f"{error.code}: {error.reason}"
+    return _Sample(shown, size, written)
+
+
+def _as_text(plan: Plan, options: ConvertOptions) -> Iterator[str]:
+    size = "" if plan.bytes is None else f", {plan.bytes:,} bytes"
+    yield f"source    {plan.source}"
+    yield f"read      {plan.documents:,} documents{size}"
+    if plan.deleted:
+        yield f"deleted   {plan.deleted:,} that are gone"
+    for code, count in plan.codes.items():
+        yield f"left out  {code} {count:,}"
+    yield (
+        f"written   about {plan.written:,} bytes of {options.to_format}"
+        f" in {plan.chunks:,} chunks or more"
+    )
+    for sample in plan.samples:
+        yield f"sample    {json.dumps(sample, ensure_ascii=False)[:_SHOWN_CHARS]}"

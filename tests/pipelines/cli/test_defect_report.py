@@ -1,0 +1,182 @@
+"""A defect costs one record of a run, and the user is told so."""
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from archives import HOST, document, gsa_feed, put
+from defects import FAULTS, MARK, break_at, put_in
+from pipelines.cli.defect_report import tell_defects
+from pipelines.cli.main import main
+from runs import convert, report
+
+pytestmark = pytest.mark.usefixtures("here")
+
+EVERY_READER = pytest.mark.parametrize("name", FAULTS)
+ASKED = "Other records are not affected. Please report this."
+RED, RESET = "\x1b[31m", "\x1b[0m"
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def asked(name: str, *more: str) -> list[str]:
+    """What the command line needs to convert three records, the second of them defective."""
+    put(Path("in"), FAULTS[name].document)
+    to = "avro" if "groups" in name else "native"
+    return ["in", "-o", "out", "--from", name, "--to", to, "--base-url", f"{HOST}/", *more]
+
+
+def rejects() -> list[Any]:
+    containers = [io.BytesIO(path.read_bytes()) for path in sorted(Path("out/rejects").iterdir())]
+    return [reject for container in containers for reject in fastavro.reader(container)]
+
+
+@EVERY_READER
+def test_a_defect_of_a_reader_ends_a_run_with_1(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_in(monkeypatch, FAULTS[name])
+
+    assert convert(*asked(name)) == 1
+
+    account = report("out")["account"]
+    assert (account["defects"], account["reject_codes"]) == ({"KeyError": 1}, {"defect": 1})
+    assert sum(account["written"].values()) == 2
+    assert [reject["data"] for reject in rejects()] == [FAULTS[name].cost]
+    assert capsys.readouterr().err == (
+        "feedferry: 1 record was rejected because of a defect of feedferry (KeyError 1)."
+        f" The rejects in out/rejects/ with the code defect say where. {ASKED}\n"
+    )
+
+
+@EVERY_READER
+def test_a_run_with_a_defect_that_is_started_again_ends_the_same(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_in(monkeypatch, FAULTS[name])
+    codes = [convert(*asked(name)), convert(*asked(name, "--fresh"))]
+    assert codes == [1, 1]
+    assert report("out")["account"]["defects"] == {"KeyError": 1}
+
+
+def test_a_stopped_run_with_a_defect_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_in(monkeypatch, FAULTS["gsa-feed"])
+    put(Path("b.xml"), gsa_feed(document(4)))
+    command = asked("gsa-feed")
+    with pytest.MonkeyPatch.context() as patch:
+        break_at(patch, "pipelines.convert.run.publish", lambda *told, **more: True)
+        assert convert("b.xml", *command) == 5  # killed before anything is published
+
+    assert convert("b.xml", *command) == 1
+    assert report("out")["account"]["defects"] == {"KeyError": 1}
+
+
+@EVERY_READER
+def test_a_defect_counts_for_max_rejects(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_in(monkeypatch, FAULTS[name])
+    codes = [convert(*asked(name, "--max-rejects", most)) for most in ("0", "1")]
+    assert codes == [3, 1]
+
+
+@EVERY_READER
+def test_a_defect_is_found_by_inspect(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_in(monkeypatch, FAULTS[name])
+    put(Path("in"), FAULTS[name].document)
+    command = ["inspect", "in", "--from", name, "--base-url", f"{HOST}/", "--format", "json"]
+
+    assert main(command) == 1
+
+    told = capsys.readouterr()
+    assert json.loads(told.out)["defects"] == {"KeyError": 1}
+    assert told.err == (
+        f"feedferry: 1 record was rejected because of a defect of feedferry (KeyError 1). {ASKED}\n"
+    )
+
+
+def test_a_defect_is_told_where_records_are_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_in(monkeypatch, FAULTS["native"])
+    put(Path("in"), FAULTS["native"].document)
+    assert main(["inspect", "in", "--head", "9"]) == 1
+    assert "because of a defect of feedferry (KeyError 1)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "transforms.convert.normalize",
+        "transforms.formats.gsa.adapt_feed._apply",
+        "transforms.formats.gsa.feed:GsaFeedEncoder._element",
+    ],
+)
+def test_a_defect_behind_the_reader_costs_one_record(
+    function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_at(monkeypatch, function, lambda *told: MARK in repr(told))
+    bodies = "".join(
+        f'{{"url":"{HOST}/{name}","action":"ADD","arrival":"PUSHED","body":"plan"}}\n'
+        for name in ("1", MARK, "3")
+    )
+    put(Path("in"), bodies.encode())
+
+    code = convert("in", "-o", "out", "--to", "gsa-feed", "--datasource", "d")
+
+    assert (code, report("out")["account"]["written"]) == (1, {"ADD": 2})
+    assert report("out")["account"]["defects"] == {"KeyError": 1}
+    (reject,) = rejects()
+    assert (reject["code"], reject["url"]) == ("defect", f"{HOST}/{MARK}")
+    assert MARK.encode() in reject["data"]
+
+
+def test_a_defect_in_cutting_leaves_a_file_whole(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    break_at(monkeypatch, "transforms.formats.gsa.feed.cut_units", lambda *told, **more: True)
+    put(Path("in.xml"), gsa_feed(*[document(number) for number in range(900)]))
+    assert convert("in.xml", "-o", "out", "--to", "native", "--span-bytes", "10000") == 0
+    assert "in.xml: read in one piece: a defect of feedferry: KeyError" in caplog.text
+
+
+# What is said
+
+
+def test_all_types_are_said_with_their_number(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_defects({"lxml.etree.XMLSyntaxError": 1, "KeyError": 1200})
+    assert capsys.readouterr().err == (
+        "feedferry: 1,201 records were rejected because of a defect of feedferry"
+        f" (KeyError 1,200, lxml.etree.XMLSyntaxError 1). {ASKED}\n"
+    )
+
+
+def test_nothing_is_said_without_a_defect(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_defects({})
+    assert capsys.readouterr().err == ""
+
+
+def test_a_defect_is_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    tell_defects({"KeyError": 1})
+    assert (terminal.getvalue()[:5], terminal.getvalue()[-5:]) == (RED, f"{RESET}\n")
+
+
+def test_a_defect_is_not_red_where_no_color_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    tell_defects({"KeyError": 1})
+    assert terminal.getvalue().startswith("feedferry: 1 record")

@@ -1,0 +1,271 @@
+"""Files that are torn or cannot be read cost what is missing of them; other files go on."""
+
+import bz2
+import gzip
+import lzma
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+import zstandard
+
+from archives import documents, gsa_feed, put
+from pipelines.cli.main import main
+from runs import chunks, column, convert, manifest, report
+from spools import HandSpool
+
+COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": zstandard.ZstdCompressor().compress,
+}
+TO_GSA = ("-o", "out", "--to", "gsa-feed")
+TO_NATIVE = ("-o", "out", "--to", "native")
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def noise(number: int) -> str:
+    """A text that compresses badly, so that a torn file has records before the tear."""
+    return os.urandom(6000).hex() + str(number)
+
+
+def feed(first: int, last: int, *, feedtype: str = "incremental") -> bytes:
+    texts = [documents(number, number, text=noise(number))[0] for number in range(first, last + 1)]
+    return gsa_feed(*texts, feedtype=feedtype)
+
+
+def torn(packed: bytes) -> bytes:
+    return packed[: len(packed) * 3 // 4]
+
+
+def rejects() -> list[tuple[str, str, int]]:
+    """Code, source and offset of each reject of the run."""
+    found: list[tuple[str, str, int]] = []
+    for path in sorted(Path("out/rejects").iterdir()):
+        with path.open("rb") as stream:
+            read: Any = fastavro.reader(stream)
+            found += [(one["code"], one["source"], one["offset"]) for one in read]
+    return found
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
+    code = convert(*args)
+    return code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+def test_a_torn_file_is_read_as_far_as_it_goes_and_the_others_go_on(suffix: str) -> None:
+    text = feed(1, 400)
+    put(Path(f"in/1.xml.{suffix}"), torn(COMPRESSORS[suffix](text)))
+    put(Path("in/2.xml"), gsa_feed(*documents(500, 501)))
+
+    assert convert("in", *TO_NATIVE) == 1
+    (code, source, offset) = rejects()[-1]
+    assert (code, source) == ("torn-compression", f"in/1.xml.{suffix}")
+    assert report("out")["account"]["bytes_read"] == offset + len(gsa_feed(*documents(500, 501)))
+    assert len(text) // 4 < offset < len(text)
+    whole = text[:offset].count(b"</record>")
+    assert column("out", "records") == [{"ADD": whole}, {"ADD": 2}]
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+def test_all_that_can_be_decompressed_of_a_torn_file_is_read(suffix: str) -> None:
+    text = feed(1, 40)
+    put(Path(f"1.xml.{suffix}"), COMPRESSORS[suffix](text)[:-1])
+
+    assert convert(f"1.xml.{suffix}", *TO_NATIVE) == 1
+    assert ("torn-compression", f"1.xml.{suffix}") in [one[:2] for one in rejects()]
+
+
+def test_a_gz_file_whose_checksum_is_wrong_has_all_records_and_a_reject() -> None:
+    packed = bytearray(gzip.compress(gsa_feed(*documents(1, 3))))
+    packed[-8] ^= 1
+    put(Path("1.xml.gz"), bytes(packed))
+
+    assert convert("1.xml.gz", *TO_NATIVE) == 1
+    assert column("out", "records") == [{"ADD": 3}]
+    assert [one[0] for one in rejects()] == ["torn-compression"]
+
+
+def test_a_compressed_file_that_is_none_costs_itself() -> None:
+    put(Path("in/1.xml.gz"), b"not compressed")
+    put(Path("in/2.xml"), gsa_feed(*documents(1, 1)))
+
+    assert convert("in", *TO_NATIVE, "--from", "gsa-feed") == 1
+    assert rejects() == [("torn-compression", "in/1.xml.gz", 0)]
+
+
+def test_a_torn_file_whose_format_cannot_be_known_costs_itself() -> None:
+    put(Path("1.xml.gz"), gzip.compress(gsa_feed(*documents(1, 1)))[:12])
+    put(Path("2.xml"), gsa_feed(*documents(1, 1)))
+
+    assert convert("1.xml.gz", "2.xml", *TO_NATIVE) == 1
+    assert rejects() == [("torn-compression", "1.xml.gz", 0)]
+    assert column("out", "source") == ["2.xml"]
+
+
+def test_the_only_input_that_cannot_be_read_stops_the_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put(Path("1.xml.gz"), gzip.compress(gsa_feed(*documents(1, 1)))[:12])
+
+    assert refusal(capsys, "1.xml.gz", *TO_NATIVE) == (
+        4,
+        "feedferry: 1.xml.gz: Compressed file ended before the end-of-stream marker was reached;"
+        " expected a file that can be read\n",
+    )
+
+
+def test_the_last_id_of_a_torn_lister_stream_is_not_used() -> None:
+    lines = "".join(f"id=/docs/{number:06d}\n" for number in range(20_000))
+    packed = gzip.compress(f"GSA Adaptor Data Version 1 [\n]\n{lines}".encode())
+    put(Path("in/1.txt.gz"), torn(packed))
+    put(Path("in/2.xml"), gsa_feed(*documents(1, 1)))
+
+    args = ("in/1.txt.gz", "--from", "lister-stream", "--base-url", "http://e.example.com/doc/")
+    assert convert(*args, *TO_NATIVE) == 1
+    urls = [line.split(b'"url":"')[1].split(b'"')[0] for line in chunks("out")[0].splitlines()]
+    assert {len(url) for url in urls} == {len(urls[0])}
+
+
+def test_a_torn_retriever_stream_is_no_document() -> None:
+    text = b"GSA Adaptor Data Version 1 [\n]\nid=/docs/1\ncontent\n" + os.urandom(9000)
+    put(Path("1.txt.gz"), torn(gzip.compress(text)))
+
+    args = ("1.txt.gz", "--from", "retriever-stream", "--base-url", "http://e.example.com/doc/")
+    assert convert(*args, *TO_NATIVE) == 1
+    assert (rejects()[0][0], chunks("out")) == ("torn-compression", [])
+
+
+def test_no_group_of_a_torn_table_is_used() -> None:
+    rows = "".join(f"staff{number % 7},user{number},USER\n" for number in range(5000))
+    put(Path("1.csv.gz"), torn(gzip.compress(b"group,member,scope\n" + rows.encode())))
+
+    assert convert("1.csv.gz", "--from", "groups-csv", *TO_NATIVE) == 1
+    assert (rejects()[0][0], chunks("out")) == ("torn-compression", [])
+
+
+def test_an_input_error_costs_the_file_that_it_comes_from() -> None:
+    Path("in").mkdir()
+    Path("in/1.xml").symlink_to("/proc/self/mem")  # reading its first page is an input error
+    put(Path("in/2.xml"), gsa_feed(*documents(1, 1)))
+
+    assert convert("in", *TO_NATIVE, "--from", "gsa-feed") == 1
+    assert rejects() == [("unreadable", "in/1.xml", 0)]
+
+
+def test_a_name_that_is_not_utf_8_costs_its_file() -> None:
+    put(Path("in/2.xml"), gsa_feed(*documents(1, 1)))
+    Path(os.fsdecode(b"in/1\xff.xml")).write_bytes(gsa_feed(*documents(2, 2)))
+
+    assert convert("in", *TO_NATIVE) == 1
+    assert rejects() == [("file-name", "in/1\\udcff.xml", 0)]
+
+
+def test_an_unknown_encoding_costs_its_file_and_names_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put(Path("1.xml"), b'<?xml version="1.0" encoding="klingon"?><gsafeed/>')
+    put(Path("2.xml"), gsa_feed(*documents(1, 1)))
+
+    assert convert("1.xml", "2.xml", *TO_NATIVE) == 1
+    assert rejects() == [("unknown-encoding", "1.xml", 0)]
+    capsys.readouterr()
+    assert refusal(capsys, "1.xml", "-o", "other", "--to", "native", "--from", "gsa-feed")[0] == 1
+    assert refusal(capsys, "1.xml", "-o", "third", "--to", "native") == (
+        4,
+        "feedferry: 1.xml:1: encoding='klingon'; expected the name of an encoding, such as"
+        " 'UTF-8'\n",
+    )
+
+
+def test_inspect_goes_on_behind_a_torn_file(capsys: pytest.CaptureFixture[str]) -> None:
+    put(Path("in/1.xml.gz"), torn(gzip.compress(feed(1, 40))))
+    put(Path("in/2.xml"), gsa_feed(*documents(500, 501)))
+
+    assert main(["inspect", "in"]) == 1
+    assert "torn-compression: 1, as in/1.xml.gz (byte " in capsys.readouterr().out
+
+
+# Full feeds
+
+
+def test_a_torn_file_of_a_full_feed_stops_the_run() -> None:
+    put(Path("1.xml.gz"), torn(gzip.compress(feed(1, 40, feedtype="full"))))
+    put(Path("2.xml"), gsa_feed(*documents(1, 1), datasource="wiki", feedtype="full"))
+
+    assert convert("1.xml.gz", "2.xml", *TO_GSA) == 3
+    assert convert("1.xml.gz", "2.xml", *TO_GSA, "--accept-holes") == 1
+    assert column("out", "feedtype") == ["full", "full"]
+
+
+@pytest.mark.parametrize("name", ["avro", "native"])
+@pytest.mark.parametrize("size", [60, 30_000], ids=["unreadable", "torn"])
+def test_a_torn_archive_of_a_full_feed_stops_the_run(name: str, size: int) -> None:
+    args = ("--to", name, "--max-chunk-records", "20")
+    source = put(Path("feed.xml"), feed(1, 40, feedtype="full"))
+    assert convert(source, "-o", "archive", *args) == 0
+    first, last = chunks("archive")
+    put(Path("in/1.part"), first)
+    put(Path("in/2.part.gz"), gzip.compress(last)[:size])
+
+    assert convert("in", *TO_GSA) == 3
+    assert convert("in", *TO_GSA, "--accept-holes") == 1
+    assert column("out", "feedtype")[0] == "full"
+
+
+def test_a_torn_full_feed_without_a_whole_record_never_becomes_an_empty_one() -> None:
+    packed = gzip.compress(gsa_feed(*documents(1, 1, text=noise(1)), feedtype="full"))
+    put(Path("1.xml.gz"), torn(packed))
+
+    assert convert("1.xml.gz", *TO_GSA, "--allow-empty-full") == 3
+    assert convert("1.xml.gz", *TO_GSA, "--allow-empty-full", "--accept-holes") == 1
+    assert chunks("out") == []
+
+
+def test_a_file_that_cannot_be_read_stops_a_full_feed_of_all_files() -> None:
+    put(Path("in/1.xml.gz"), b"not compressed")
+    put(Path("in/2.xml"), gsa_feed(*documents(1, 1)))
+    args = ("in", *TO_GSA, "--from", "gsa-feed", "--feedtype", "full")
+
+    assert convert(*args) == 3
+    assert convert(*args, "--accept-holes") == 1
+
+
+def test_a_file_that_cannot_be_read_in_a_tree_stops_a_full_feed() -> None:
+    put(Path("docs/a.txt"), b"keel")
+    Path("docs/b.txt").symlink_to("/nowhere")
+    args = ("docs", "--from", "files", "--base-url", "https://docs.example.com/", *TO_GSA)
+    full = ("--follow-links", "--datasource", "docs", "--feedtype", "full")
+
+    assert convert(*args, *full) == 3
+    assert convert(*args, *full, "--accept-holes") == 1
+    assert column("out", "feedtype") == ["full"]
+
+
+# Spools
+
+
+def test_a_feed_that_is_gone_from_a_spool_is_rejected_and_the_others_go_on() -> None:
+    spooled = HandSpool()
+    Path(spooled.feed(gsa_feed(*documents(1, 1)))).unlink()
+    spooled.feed(gsa_feed(*documents(2, 2)))
+
+    assert convert("spool", *TO_GSA) == 1
+    assert rejects() == [("unreadable", "spool#1", 0)]
+    assert column("out", "source") == ["spool#2"]
+
+
+def test_a_full_feed_that_is_gone_from_a_spool_stops_the_run_and_supersedes_nothing() -> None:
+    spooled = HandSpool()
+    spooled.feed(gsa_feed(*documents(1, 1), feedtype="full"), feedtype="full")
+    Path(spooled.feed(gsa_feed(*documents(2, 2), feedtype="full"), feedtype="full")).unlink()
+
+    assert convert("spool", *TO_GSA, "--allow-empty-full") == 3
+    assert convert("spool", *TO_GSA, "--allow-empty-full", "--accept-holes") == 1
+    assert [(line["source"], line["feedtype"]) for line in manifest("out")] == [("spool#1", "full")]

@@ -1,0 +1,165 @@
+"""Feeds that declare another encoding than they are in."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archives import document, documents, gsa_feed, put
+from pipelines.cli.main import main
+from runs import chunks, convert, report
+from spools import HandSpool
+
+TO_NATIVE = ("-o", "out", "--to", "native")
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def declared(encoding: str, text: bytes) -> bytes:
+    return text.replace(b"UTF-8", encoding.encode())
+
+
+def feed_of(text: str) -> bytes:
+    """A feed in UTF-8 of which one document has a text."""
+    return gsa_feed(document(1, text=text))
+
+
+def contents() -> list[Any]:
+    """The contents that were read, as JSON has them."""
+    lines = (line for chunk in chunks("out") for line in chunk.splitlines())
+    return [json.loads(line)["content"]["data"] for line in lines]
+
+
+def notice() -> Any:  # what JSON holds
+    return report("out")["account"]["notices"].get("encoding-doubtful")
+
+
+@pytest.mark.parametrize("encoding", ["ISO-8859-1", "windows-1252", "latin1", "iso-8859-15"])
+def test_utf_8_under_a_latin_declaration_is_noticed_with_its_first_place(encoding: str) -> None:
+    text = declared(encoding, feed_of("Zürich, Genève"))
+    source = put(Path("a.xml"), text)
+
+    assert convert(source, *TO_NATIVE) == 0
+    first = notice()["first"]
+    assert (notice()["count"], first["source"]) == (1, "a.xml")
+    assert first["offset"] == text.index("ü".encode())
+    assert first["detail"].endswith("read as declared: --encoding utf-8 reads it as UTF-8")
+
+
+def test_a_place_behind_the_first_block_is_counted_from_the_beginning() -> None:
+    text = declared("ISO-8859-1", gsa_feed(*documents(1, 30_000), document(1, text="Zürich")))
+    source = put(Path("a.xml"), text)
+
+    assert convert(source, *TO_NATIVE) == 0
+    assert notice()["first"]["offset"] == text.index("ü".encode())
+
+
+@pytest.mark.parametrize("text", ["Zürich", "Ä Ö Ü", "naïve façade – ¿qué?", "plain"])
+def test_latin_text_under_its_declaration_is_not_noticed(text: str) -> None:
+    encoded = declared("windows-1252", feed_of(text)).decode().encode("cp1252")
+    source = put(Path("a.xml"), encoded)
+
+    assert convert(source, *TO_NATIVE) == 0
+    assert notice() is None
+
+
+def test_an_encoding_that_is_given_goes_before_the_declaration() -> None:
+    right = put(Path("right.xml"), feed_of("Zürich"))
+    wrong = put(Path("wrong.xml"), declared("ISO-8859-1", feed_of("Zürich")))
+
+    assert convert(right, wrong, *TO_NATIVE, "--encoding", "utf-8") == 0
+    assert len(set(contents())) == 1
+    assert notice() is None
+
+
+def test_a_latin_encoding_can_be_given_for_a_feed_that_declares_utf_8() -> None:
+    right = put(Path("right.xml"), feed_of("Zürich"))
+    latin = put(Path("latin.xml"), feed_of("Zürich").decode().encode("cp1252"))
+    convert(right, *TO_NATIVE)
+    expected = contents()
+
+    assert convert(latin, *TO_NATIVE, "--fresh", "--encoding", "windows-1252") == 0
+    assert contents() == expected
+
+
+def test_a_large_feed_is_read_in_the_encoding_that_is_given() -> None:
+    text = declared("ISO-8859-1", gsa_feed(*documents(1, 200, text="Zürich")))
+    source = put(Path("a.xml"), text)
+
+    assert convert(source, *TO_NATIVE, "--encoding", "utf-8", "--span-bytes", "4KiB") == 0
+    assert len(contents()) == 200
+    assert notice() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "groups.xml",
+            '<?xml version="1.0" encoding="ISO-8859-1"?><xmlgroups><membership>'
+            '<principal scope="GROUP">Zürich</principal><members/></membership></xmlgroups>',
+        ),
+        (
+            "data.xml",
+            '<?xml version="1.0" encoding="ISO-8859-1"?><ThunderstoneReplication><Item>'
+            "<Type>D</Type><Url>http://e.example.com/Zürich</Url></Item></ThunderstoneReplication>",
+        ),
+    ],
+)
+def test_groups_and_thunderstone_data_are_noticed_as_well(name: str, text: str) -> None:
+    source = put(Path(name), text.encode())
+
+    convert(source, *TO_NATIVE)
+    assert notice()["count"] == 1
+    convert(source, *TO_NATIVE, "--fresh", "--encoding", "utf-8")
+    assert "Zürich".encode() in chunks("out")[0]
+
+
+def test_the_encoding_is_a_part_of_the_fingerprint_of_a_run() -> None:
+    source = put(Path("a.xml"), declared("ISO-8859-1", gsa_feed(feedtype="full")))
+    args = (source, "-o", "out", "--to", "gsa-feed")
+
+    convert(*args)
+    convert(*args, "--encoding", "utf-8")
+    assert len(list(Path("out/.work").iterdir())) == 2
+
+
+def test_feeds_of_a_spool_are_read_in_the_encoding_that_is_given() -> None:
+    HandSpool().feed(declared("ISO-8859-1", feed_of("Zürich")))
+
+    assert convert("spool", *TO_NATIVE, "--encoding", "utf-8") == 0
+    assert notice() is None
+
+
+@pytest.mark.parametrize("name", ["klingon", "utf-16", "idna", "base64"])
+def test_an_encoding_that_cannot_be_given_is_refused(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = put(Path("a.xml"), gsa_feed())
+
+    assert convert(source, *TO_NATIVE, "--encoding", name) == 2
+    assert capsys.readouterr().err == (
+        f"feedferry: --encoding: {name!r}; expected an encoding such as utf-8 or windows-1252;"
+        " documents in UTF-16 need no flag\n"
+    )
+
+
+def test_an_encoding_is_refused_for_a_format_that_is_not_xml(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = put(Path("a.jsonl"), b"")
+
+    assert convert(source, *TO_NATIVE, "--encoding", "utf-8", "--from", "native") == 2
+    assert "expected a format in XML: gsa-feed, gsa-groups" in capsys.readouterr().err
+
+
+def test_inspect_tells_of_a_doubtful_encoding_and_takes_the_flag(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = put(Path("a.xml"), declared("ISO-8859-1", feed_of("Zürich")))
+
+    assert main(["inspect", source]) == 0
+    assert "encoding-doubtful: 1, as a.xml (byte " in capsys.readouterr().out
+    assert main(["inspect", source, "--encoding", "utf-8"]) == 0
+    assert "encoding-doubtful" not in capsys.readouterr().out

@@ -1,0 +1,200 @@
+"""The same archive makes the same bytes, whatever runs it, and in however many processes."""
+
+import gzip
+import hashlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import grpc  # type: ignore[import-untyped]  # its stubs are a package of their own
+import pytest
+
+from archives import ACL, BROKEN, DELETED, document, documents, gsa_feed, put
+from ports import kept_port
+from runs import ROOT, chunks, convert, keep_levels, manifest
+
+PAGE = "plan " * 6_000
+PROTECTED = [document(number, text=PAGE, inside=ACL) for number in range(40, 50)]
+SPANS = ("--span-bytes", "100KB")
+"""So few that the archive is cut in about ten."""
+TO_GSA_FEED = ("--to", "gsa-feed", *SPANS)
+TO_THUNDERSTONE = ("--to", "thunderstone", "--accept-loss", "acl", *SPANS)
+
+ENVIRONMENT = {
+    **os.environ,
+    "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+    "PYTHONPATH": str(ROOT),
+    "NO_PROXY": "localhost",
+}
+"""A worker pool starts the first `python` of PATH, not the one that runs it."""
+FEEDFERRY = [sys.executable, "-c", "from pipelines.cli.main import main; raise SystemExit(main())"]
+START_SECONDS = 120
+RUN_SECONDS = 300
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A full feed whose first span leaves nothing, and a compressed one of another datasource."""
+    folder = tmp_path_factory.mktemp("archive")
+    broken = documents(1, 8, text="fish & chips " * 3_000)
+    good = documents(9, 39, text=PAGE)
+    put(folder / "1.xml", gsa_feed(*broken, *good, BROKEN, *PROTECTED, DELETED, feedtype="full"))
+    put(folder / "2.xml.gz", gzip.compress(gsa_feed(*documents(50, 60), datasource="wiki")))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process makes of it."""
+    folder = tmp_path_factory.mktemp("expected")
+    with keep_levels():
+        convert(str(archive), "-o", str(folder / "gsa-feed"), *TO_GSA_FEED)
+        convert(str(archive), "-o", str(folder / "thunderstone"), *TO_THUNDERSTONE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
+    """Where a job service and a worker pool of Beam's own listen, as Beam is told of it."""
+    folder = tmp_path_factory.mktemp("services")
+    with ExitStack() as stack:
+        job_port, pool_port = (stack.enter_context(kept_port()) for _ in range(2))
+        jobs = ["portability.local_job_service_main", f"--port={job_port}", "--staging_dir=staged"]
+        pool = ["worker.worker_pool_main", f"--service_port={pool_port}"]
+        stack.enter_context(service(*jobs, folder=folder / "jobs", port=job_port))
+        stack.enter_context(service(*pool, folder=folder / "pool", port=pool_port))
+        yield [
+            f"--job_endpoint=localhost:{job_port}",
+            "--environment_type=EXTERNAL",
+            f"--environment_config=localhost:{pool_port}",
+            "--experiments=disable_logging_submission_environment",
+        ]
+
+
+@contextmanager
+def service(module: str, *args: str, folder: Path, port: int) -> Iterator[None]:
+    """Run a module of Beam's runners, in a folder of its own, until the block ends."""
+    folder.mkdir()
+    command = [sys.executable, "-m", f"apache_beam.runners.{module}", *args]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=ENVIRONMENT,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        wait_for(port)
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)  # the workers of the pool are of its group
+        process.wait(timeout=START_SECONDS)
+
+
+def wait_for(port: int) -> None:
+    with grpc.insecure_channel(f"localhost:{port}") as channel:
+        grpc.channel_ready_future(channel).result(timeout=START_SECONDS)
+
+
+def portable(folder: Path, *args: str, flags: list[str]) -> subprocess.CompletedProcess[str]:
+    """Convert on a PortableRunner; a run that hangs is killed, and nothing else is."""
+    command = [*FEEDFERRY, "convert", *args, "--runner", "PortableRunner", "-q", "--", *flags]
+    return subprocess.run(
+        command,
+        check=False,
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=RUN_SECONDS,
+    )
+
+
+def digest(folder: Path) -> dict[str, str]:
+    """The name and hash of all that a run left, but for the report: it names its own folder."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "report.json"
+    }
+
+
+def test_the_archive_is_cut_in_many_spans(expected: Path) -> None:
+    spans = {(line["source"], line["span"]) for line in manifest(expected / "gsa-feed")}
+
+    assert len(spans) > 5
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("gsa-feed", TO_GSA_FEED), ("thunderstone", TO_THUNDERSTONE)],
+)
+def test_two_processes_make_the_bytes_that_one_makes(
+    name: str,
+    args: tuple[str, ...],
+    archive: Path,
+    expected: Path,
+    here: Path,
+) -> None:
+    convert(str(archive), "-o", "out", *args, "--jobs", "2")
+
+    assert digest(here / "out") == digest(expected / name)
+
+
+def test_a_worker_pool_makes_the_bytes_that_one_process_makes(
+    archive: Path, expected: Path, flags: list[str], tmp_path: Path
+) -> None:
+    run = portable(tmp_path, str(archive), "-o", "out", *TO_GSA_FEED, flags=flags)
+
+    assert run.returncode == 1, run.stdout
+    assert digest(tmp_path / "out") == digest(expected / "gsa-feed")
+
+
+def test_a_worker_pool_that_stands_elsewhere_finds_the_inputs(
+    flags: list[str], tmp_path: Path
+) -> None:
+    put(tmp_path / "a.xml", gsa_feed(*documents(1, 2)))
+    run = portable(tmp_path, "a.xml", "-o", "out", "--to", "native", flags=flags)
+
+    assert run.returncode == 0, run.stdout
+
+
+def test_a_worker_pool_tells_what_stopped_a_run(flags: list[str], tmp_path: Path) -> None:
+    source = put(tmp_path / "a.xml", gsa_feed(PROTECTED[0]))
+    run = portable(tmp_path, source, "-o", "out", "--to", "thunderstone", flags=flags)
+
+    assert run.returncode == 3, run.stdout
+
+
+def test_a_tree_and_a_database_are_read_the_same_by_a_pool_of_workers(
+    flags: list[str], tmp_path: Path
+) -> None:
+    for number in range(40):
+        put(tmp_path / f"docs/{number % 7}/{number}.txt", b"plan " * 1_000)
+    with closing(sqlite3.connect(tmp_path / "plans.db")) as connection, connection:
+        connection.execute("CREATE TABLE plans (id INTEGER PRIMARY KEY, body TEXT)")
+        rows = [(number, "plan " * 1_000) for number in range(40)]
+        connection.executemany("INSERT INTO plans VALUES (?, ?)", rows)
+    mapping = "connection: sqlite:///plans.db\ntable: plans\nurl: https://p.example.com/{id}\n"
+    put(tmp_path / "plans.yaml", mapping.encode())
+    words = ("--to", "gsa-feed", "--datasource", "plans", "--span-bytes", "50KB", "-o")
+    tree = (str(tmp_path / "docs"), "--base-url", "https://docs.example.com/", *words)
+    rows_of = (str(tmp_path / "plans.yaml"), "--from", "database", *words)
+    codes = [convert(*tree, str(tmp_path / "1")), convert(*rows_of, str(tmp_path / "2"))]
+    runs = [
+        portable(tmp_path, *tree, "3", flags=flags),
+        portable(tmp_path, *rows_of, "4", flags=flags),
+    ]
+
+    assert [*codes, *(run.returncode for run in runs)] == [0, 0, 0, 0], runs
+    assert digest(tmp_path / "3") == digest(tmp_path / "1")
+    assert digest(tmp_path / "4") == digest(tmp_path / "2")
+    assert len(chunks(tmp_path / "3")) == len(chunks(tmp_path / "4")) > 3

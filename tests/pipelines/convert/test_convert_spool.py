@@ -1,0 +1,476 @@
+"""What a receiver took, converted by the command line: what is read, and in which order."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from archives import HOST, document, documents, gsa_feed, put, thunderstone
+from pipelines.serve.spool_writer import Spool
+from runs import chunks, column, convert, left, manifest, report
+from schemas.delivery import JOURNAL, Door
+from spools import HandSpool, delivered
+
+LONG = "plan " * 200
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+@pytest.fixture
+def spool(here: Path) -> HandSpool:
+    """A spool in a folder of this name, without a delivery."""
+    return HandSpool("spool")
+
+
+@pytest.fixture
+def interleaved(spool: HandSpool) -> HandSpool:
+    """Two datasources whose feeds came in turn; the second feed of `crm` is full."""
+    spool.feed(gsa_feed(document(1)), "crm", "full")
+    spool.feed(gsa_feed(document(2)), "wiki", "full")
+    spool.feed(gsa_feed(document(3)), "crm")
+    spool.feed(gsa_feed(document(4)), "wiki")
+    spool.feed(gsa_feed(document(5)), "crm", "full")
+    spool.feed(gsa_feed(document(6)), "crm")
+    return spool
+
+
+def groups(*names: str, members: int = 0) -> bytes:
+    """A groups feed of these groups, each with so many members."""
+    member = '<principal scope="USER">anna</principal>' * members
+    memberships = (
+        f'<membership><principal scope="GROUP">{name}</principal>'
+        f"<members>{member}</members></membership>\n"
+        for name in names
+    )
+    return f"<xmlgroups>\n{''.join(memberships)}</xmlgroups>\n".encode()
+
+
+def sent(folder: str = "out") -> list[tuple[str, str, str]]:
+    """How each chunk is to be sent, and where it begins."""
+    return [
+        (line["datasource"], line["feedtype"], line["first_url"].removeprefix(f"{HOST}/"))
+        for line in manifest(folder)
+    ]
+
+
+def notices(folder: str = "out") -> dict[str, tuple[int, str]]:
+    """What the report of a run tells by its codes: how often, and in which words first."""
+    found = report(folder)["account"]["notices"]
+    return {code: (noted["count"], noted["first"]["detail"]) for code, noted in found.items()}
+
+
+# What is read, and in which order
+
+
+def test_feeds_are_read_in_their_order_of_arrival(interleaved: HandSpool) -> None:
+    code = convert("spool", "--from", "spool", "--history", "all", "-o", "out", "--to", "gsa-feed")
+
+    assert (code, sent()) == (
+        0,
+        [
+            ("crm", "full", "1.txt"),
+            ("wiki", "full", "2.txt"),
+            ("crm", "incremental", "3.txt"),
+            ("wiki", "incremental", "4.txt"),
+            ("crm", "full", "5.txt"),
+            ("crm", "incremental", "6.txt"),
+        ],
+    )
+
+
+def test_what_a_full_feed_superseded_is_not_read(interleaved: HandSpool) -> None:
+    convert("spool", "--from", "spool", "-o", "out", "--to", "gsa-feed")
+
+    assert sent() == [
+        ("wiki", "full", "2.txt"),
+        ("wiki", "incremental", "4.txt"),
+        ("crm", "full", "5.txt"),
+        ("crm", "incremental", "6.txt"),
+    ]
+
+
+def test_what_a_full_feed_superseded_is_told(interleaved: HandSpool) -> None:
+    convert("spool", "--from", "spool", "-o", "out", "--to", "gsa-feed")
+
+    detail = "later feeds supersede 2 of 'crm'; left out: --history all reads them"
+    assert notices() == {"superseded": (2, detail)}
+
+
+def test_what_is_superseded_is_in_no_account_of_records(interleaved: HandSpool) -> None:
+    convert("spool", "--from", "spool", "-o", "out", "--to", "gsa-feed")
+
+    account = report("out")["account"]
+    assert (account["read"], account["written"]) == ({"ADD": 4}, {"ADD": 4})
+
+
+def test_a_spool_of_which_nothing_stands_is_told(spool: HandSpool) -> None:
+    spool.groups(groups("staff"))
+    spool.cleanup()
+
+    code = convert("spool", "-o", "out", "--to", "gsa-groups")
+
+    assert (code, manifest("out"), sorted(notices())) == (0, [], ["cleanup", "superseded"])
+
+
+def test_a_manifest_names_the_delivery_of_a_chunk(interleaved: HandSpool) -> None:
+    convert("spool/", "--from", "spool", "-o", "out", "--to", "native", "--only", "wiki")
+
+    assert column("out", "source") == ["spool#2", "spool#4"]
+
+
+def test_only_the_named_are_read(interleaved: HandSpool) -> None:
+    convert("spool", "--only", "wiki", "-o", "out", "--to", "gsa-feed")
+
+    assert (sent(), notices()) == (
+        [("wiki", "full", "2.txt"), ("wiki", "incremental", "4.txt")],
+        {},
+    )
+
+
+def test_a_spool_is_known_by_its_journal(interleaved: HandSpool) -> None:
+    convert("spool", "-o", "out", "--to", "gsa-feed")
+
+    assert report("out")["sources"] == ["spool"]
+
+
+def test_its_feeds_may_be_read_as_files(interleaved: HandSpool) -> None:
+    convert("spool/feeds", "--from", "gsa-feed", "-o", "out", "--to", "native")
+
+    assert report("out")["account"]["read"] == {"ADD": 6}
+
+
+# What was posted
+
+
+def test_what_was_posted_goes_before_the_header(spool: HandSpool) -> None:
+    text = gsa_feed(document(1), datasource="header", feedtype="incremental")
+    spool.feed(text, "posted", "full")
+
+    convert("spool", "-o", "out", "--to", "gsa-feed")
+
+    assert sent() == [("posted", "full", "1.txt")]
+
+
+def test_what_was_posted_is_in_every_part_of_a_long_feed(spool: HandSpool) -> None:
+    spool.feed(gsa_feed(*documents(1, 80, text=LONG), datasource="header"), "posted", "full")
+
+    args = ("--span-bytes", "16KiB", "--max-chunk-bytes", "64KiB")
+    convert("spool", "-o", "out", "--to", "gsa-feed", *args)
+
+    assert column("out", "datasource") == ["posted"] * 4
+    assert column("out", "feedtype") == ["full", *["incremental"] * 3]
+
+
+def test_a_full_feed_in_many_parts_stands_before_what_came_behind_it(spool: HandSpool) -> None:
+    spool.feed(gsa_feed(*documents(1, 40, text=LONG)), "crm", "full")
+    spool.feed(gsa_feed(document(41)), "crm")
+
+    convert("spool", "-o", "out", "--to", "gsa-feed", "--span-bytes", "16KiB")
+
+    assert sent() == [
+        ("crm", "full", "1.txt"),
+        ("crm", "incremental", "19.txt"),
+        ("crm", "incremental", "41.txt"),
+    ]
+
+
+def test_a_web_feed_is_one_by_what_was_posted(spool: HandSpool) -> None:
+    record = f'<record url="{HOST}/a.html" mimetype="text/html"/>'
+    spool.feed(gsa_feed(record), "web", "incremental")
+
+    convert("spool", "-o", "out", "--to", "native")
+
+    assert b'"arrival":"CRAWLED"' in chunks("out")[0]
+
+
+def test_records_know_what_they_were_posted_as(spool: HandSpool) -> None:
+    spool.feed(gsa_feed(document(1)), "posted", "full")
+
+    convert("spool", "-o", "out", "--to", "native")
+
+    assert chunks("out") == [
+        b'{"action":"ADD","arrival":"PUSHED","content":{"data":"cGxhbiAx"},"mimetype":"text/plain",'
+        b'"provenance":{"datasource":"posted","feedtype":"full","line":3,"offset":138,'
+        b'"source":"spool#1"},"url":"http://intranet.example.com/1.txt"}\n'
+    ]
+
+
+def test_a_reject_names_its_delivery(spool: HandSpool, capsys: pytest.CaptureFixture[str]) -> None:
+    spool.feed(gsa_feed(document(1), '<record url="" mimetype="text/plain"/>'))
+
+    convert("spool", "-o", "out", "--to", "native", "--max-rejects", "0")
+
+    assert capsys.readouterr().err == (
+        "feedferry: spool#1:4 (byte 243): a record without a url; expected the url of its document;"
+        " this is more than the 0 rejects that --max-rejects allows\n"
+    )
+
+
+# Other targets
+
+
+def test_feeds_become_items(interleaved: HandSpool) -> None:
+    convert("spool", "-o", "out", "--to", "thunderstone")
+
+    account = report("out")["account"]
+    assert (account["written"], account["losses"]["feedtype"]["count"]) == ({"ADD": 4}, 2)
+
+
+def test_items_become_feeds(spool: HandSpool) -> None:
+    spool.data(thunderstone(f"{HOST}/1", f"{HOST}/2"), "docs")
+    spool.data(thunderstone(f"{HOST}/3"), "docs")
+
+    convert("spool", "-o", "out", "--to", "gsa-feed", "--datasource", "docs")
+
+    assert sent() == [("docs", "incremental", "1"), ("docs", "incremental", "3")]
+
+
+def test_each_groupsource_is_a_datasource_of_its_own(spool: HandSpool) -> None:
+    spool.groups(groups("staff"), "ldap", "full")
+    spool.groups(groups("eng"), "ggg", "replace")
+    spool.groups(groups("yard"), "ldap")
+
+    convert("spool", "-o", "out", "--to", "gsa-groups")
+
+    assert sent() == [
+        ("ldap", "full", "staff"),
+        ("ggg", "full", "eng"),
+        ("ldap", "incremental", "yard"),
+    ]
+
+
+def test_a_groupsource_that_is_asked_for_is_that_of_all(spool: HandSpool) -> None:
+    spool.groups(groups("staff"), "ldap")
+    spool.groups(groups("eng"), "ggg")
+
+    convert("spool", "-o", "out", "--to", "gsa-groups", "--datasource", "others")
+
+    assert column("out", "datasource") == ["others", "others"]
+
+
+def test_a_full_feed_of_groups_in_many_chunks_is_one(spool: HandSpool) -> None:
+    spool.groups(groups(*(f"g{number}" for number in range(30)), members=100), "ldap", "full")
+
+    convert("spool", "-o", "out", "--to", "gsa-groups", "--max-chunk-bytes", "64KiB")
+
+    note = "incremental: appends to the groups of the full feed, the first chunk; push it behind"
+    assert column("out", "feedtype") == ["full", "incremental"]
+    assert column("out", "note") == [None, f"{note} that"]
+
+
+def test_a_groupsource_outlives_an_archive(spool: HandSpool) -> None:
+    spool.groups(groups("staff"), "ldap", "full")
+    spool.groups(groups("eng"), "ggg")
+    convert("spool", "-o", "kept", "--to", "avro")
+
+    convert("kept/chunks", "-o", "out", "--to", "gsa-groups")
+
+    assert sent() == [("ldap", "full", "staff"), ("ggg", "incremental", "eng")]
+
+
+def test_groups_are_rejected_where_documents_are_taken(spool: HandSpool) -> None:
+    spool.feed(gsa_feed(document(1)))
+    spool.groups(groups("staff"))
+
+    code = convert("spool", "-o", "out", "--to", "gsa-feed")
+
+    assert (code, report("out")["account"]["reject_codes"]) == (1, {"membership": 1})
+
+
+def test_a_door_leaves_the_others_out(spool: HandSpool) -> None:
+    spool.feed(gsa_feed(document(1)))
+    spool.groups(groups("staff"))
+
+    assert convert("spool", "-o", "out", "--to", "gsa-feed", "--only", "xmlfeed") == 0
+
+
+def test_all_goes_into_one_archive(spool: HandSpool) -> None:
+    spool.feed(gsa_feed(document(1)))
+    spool.groups(groups("staff"))
+    spool.data(thunderstone(f"{HOST}/2"))
+
+    convert("spool", "-o", "out", "--to", "native")
+
+    assert report("out")["account"]["written"] == {"ADD": 2, "MEMBERSHIP": 1}
+
+
+# What cannot be read
+
+
+def test_a_missing_file_is_rejected(spool: HandSpool) -> None:
+    os.unlink(spool.feed(gsa_feed(document(1))))
+
+    assert convert("spool", "-o", "out", "--to", "native") == 1
+    assert report("out")["account"]["reject_codes"] == {"unreadable": 1}
+
+
+def test_a_missing_file_that_is_superseded_is_not_missed(spool: HandSpool) -> None:
+    os.unlink(spool.feed(gsa_feed(document(1))))
+    spool.feed(gsa_feed(document(2)), feedtype="full")
+
+    assert convert("spool", "-o", "out", "--to", "native") == 0
+
+
+def test_a_damaged_journal_ends_with_4_before_anything_is_touched(
+    interleaved: HandSpool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interleaved.tear(b"{}\n")
+
+    code = convert("spool", "-o", "out", "--to", "native", "--fresh")
+
+    path = Path("spool", JOURNAL).absolute()
+    assert (code, Path("out").exists(), capsys.readouterr().err) == (
+        4,
+        False,
+        f"feedferry: {path}:7: Object missing required field `ordinal`; expected a delivery, as"
+        " feedferry serve writes it; take the line out, and all but the feed that it names is"
+        " read\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (
+            ("spool", "spool/feeds/000001.xml"),
+            "INPUT: 'spool' is a spool, and 'spool/feeds/000001.xml' stands beside it; expected a"
+            " run for each",
+        ),
+        (
+            ("spool/feeds", "--from", "spool"),
+            "INPUT: 'spool/feeds' has no deliveries.jsonl; expected the folder of feedferry serve"
+            " --spool",
+        ),
+        (
+            ("spool/feeds", "--history", "all"),
+            "--history: not for this source; expected a spool (--from spool)",
+        ),
+        (
+            ("spool", "--only", "nix"),
+            "--only nix: 'spool' holds nothing of that name; expected one of 'crm', 'wiki', or a"
+            " door: 'xmlfeed'",
+        ),
+        (
+            ("spool", "--datasource", "docs"),
+            "--datasource docs: for feeds of 'crm', 'wiki', of which a full one would erase the"
+            " others; expected --only NAME, or --feedtype full, which makes one feed of all",
+        ),
+        (
+            ("spool", "--hidden"),
+            "--hidden: not for this source; expected a tree (--from files)",
+        ),
+        (
+            ("spool", "--state", "s"),
+            "--state s: of spool; expected one tree or one database",
+        ),
+    ],
+    ids=["beside", "no journal", "no spool", "unknown", "erased", "tree", "state"],
+)
+def test_what_cannot_be_done_ends_with_2(
+    interleaved: HandSpool,
+    args: tuple[str, ...],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = convert(*args, "-o", "out", "--to", "gsa-feed")
+
+    assert (code, capsys.readouterr().err) == (2, f"feedferry: {message}\n")
+
+
+def test_a_spool_without_a_delivery_ends_with_2(
+    spool: HandSpool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(Path("spool", JOURNAL), b'{"ordinal":1')
+
+    code = convert("spool", "--from", "spool", "-o", "out", "--to", "native")
+
+    assert (code, capsys.readouterr().err) == (
+        2,
+        "feedferry: INPUT: 'spool' holds no feed so far; expected at least one\n",
+    )
+
+
+# A spool that grows
+
+
+def test_a_line_that_is_being_written_is_of_the_next_run(interleaved: HandSpool) -> None:
+    interleaved.tear()
+
+    convert("spool", "-o", "out", "--to", "native", "--history", "all")
+
+    assert report("out")["account"]["read"] == {"ADD": 6}
+
+
+def stopped(spool: HandSpool) -> str:
+    """A run that stopped, as a feed was too short; return the words of that run."""
+    spool.feed(gsa_feed(document(1)))
+    path = Path(spool.feed(gsa_feed(document(2))))
+    text = path.read_bytes()
+    path.write_bytes(text[:-1])
+    assert convert("spool", "-o", "out", "--to", "native", "-q") == 4
+    path.write_bytes(text)
+    return "spool"
+
+
+def test_a_run_that_goes_on_reads_what_stood_there_when_it_began(spool: HandSpool) -> None:
+    words = stopped(spool)
+    spool.feed(gsa_feed(document(3)), feedtype="full")
+
+    convert(words, "-o", "out", "--to", "native")
+
+    assert column("out", "source") == ["spool#1", "spool#2"]
+
+
+def test_a_fresh_run_reads_what_stands_there_now(spool: HandSpool) -> None:
+    words = stopped(spool)
+    spool.feed(gsa_feed(document(3)), feedtype="full")
+
+    convert(words, "-o", "out", "--to", "native", "--fresh")
+
+    assert column("out", "source") == ["spool#3"]
+
+
+def test_a_run_does_not_go_on_with_another_spool(spool: HandSpool) -> None:
+    words = stopped(spool)
+    put(Path("spool", JOURNAL), b"")
+    HandSpool("spool").data(thunderstone(f"{HOST}/7"))
+
+    convert(words, "-o", "out", "--to", "native")
+
+    assert column("out", "last_url") == [f"{HOST}/7"]
+
+
+def test_nothing_of_a_run_stays_but_what_it_made(interleaved: HandSpool) -> None:
+    convert("spool", "-o", "out", "--to", "native", "--only", "wiki")
+
+    assert left("out") == [
+        "chunks/",
+        "chunks/000001.jsonl",
+        "chunks/000002.jsonl",
+        "manifest.jsonl",
+        "report.json",
+    ]
+
+
+def test_several_workers_make_the_same_chunks(interleaved: HandSpool) -> None:
+    convert("spool", "-o", "one", "--to", "gsa-feed")
+    convert("spool", "-o", "two", "--to", "gsa-feed", "--jobs", "2")
+
+    assert chunks("one") == chunks("two")
+
+
+# A spool as a receiver writes it
+
+
+def test_what_a_receiver_has_written_is_read() -> None:
+    texts = (gsa_feed(document(1)), gsa_feed(document(2)))
+    with Spool(Path("spool")) as spool:
+        for text in texts:
+            with spool.open_intake() as intake:
+                intake.write(text)
+                spool.commit(delivered(0, path=None, datasource="crm"), intake)
+        spool.commit(delivered(0, door=Door.GROUPS, path=None, feedtype="cleanup"))
+        convert("spool", "-o", "out", "--to", "gsa-feed")
+
+    assert sent() == [("crm", "incremental", "1.txt"), ("crm", "incremental", "2.txt")]
+    assert notices()["cleanup"][0] == 1

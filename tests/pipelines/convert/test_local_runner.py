@@ -1,0 +1,44 @@
+"""The in-process runner: its pipelines run, and its worker processes know the options."""
+
+import logging
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
+
+from pipelines.convert.local_runner import LocalRunner
+
+ROOT = Path(__file__).parents[3]
+TWO_PROCESSES = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
+
+
+def test_a_pipeline_runs_in_this_process() -> None:
+    with beam.Pipeline(runner=LocalRunner()) as pipeline:
+        assert_that(pipeline | beam.Create([1, 2]) | beam.Map(str), equal_to(["1", "2"]))
+
+
+def test_what_fails_in_this_process_is_raised_as_it_is() -> None:
+    with (
+        pytest.raises(ZeroDivisionError),
+        beam.Pipeline(runner=LocalRunner()) as pipeline,
+    ):
+        _ = pipeline | beam.Create([0]) | beam.Map(lambda number: 1 / number)
+
+
+def test_a_worker_process_has_the_log_level_of_the_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # where the worker finds this module
+    flags = ["--default_sdk_harness_log_level=CRITICAL", *TWO_PROCESSES]
+    told = tmp_path / "level"
+
+    with beam.Pipeline(runner=LocalRunner(), options=PipelineOptions(flags)) as pipeline:
+        _ = pipeline | beam.Create([str(told)]) | beam.Map(_tell_level)
+
+    assert told.read_text() == "CRITICAL"
+
+
+def _tell_level(path: str) -> None:
+    Path(path).write_text(logging.getLevelName(logging.getLogger().level))

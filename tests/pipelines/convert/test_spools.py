@@ -1,0 +1,164 @@
+"""Spools among the inputs of a run, and what stands in its folder of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from archives import document, gsa_feed, put
+from pipelines.cli.convert_options import ConvertOptions
+from pipelines.convert.spools import cut_spool, is_spool, load_spool, spool_span
+from schemas.delivery import JOURNAL
+from schemas.errors import ConfigError
+from schemas.span import Span
+from spools import HandSpool
+from transforms.sources.spool import History, Spool
+
+ONE = gsa_feed(document(1))
+GROUPS = b"<xmlgroups></xmlgroups>"
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+@pytest.fixture
+def spool(here: Path) -> HandSpool:
+    """A full feed of `crm`, then one of `wiki`."""
+    spool = HandSpool(here / "spool")
+    spool.feed(ONE, "crm", "full")
+    spool.feed(ONE, "wiki")
+    return spool
+
+
+def options(**more: Any) -> ConvertOptions:  # the fields of ConvertOptions
+    usual = ConvertOptions(inputs=("spool",), output="out", to_format="gsa-feed")
+    return replace(usual, **more)
+
+
+def loaded(**more: Any) -> Spool:
+    return load_spool(spool_span("spool", ordinal=0), options(**more))
+
+
+def refusal(**more: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        loaded(**more)
+    return str(caught.value)
+
+
+def cut(spool: Spool, ordinal: int = 0) -> list[tuple[str, str, str]]:
+    span = spool_span("spool", ordinal=ordinal)
+    parts = cut_spool(span, spool, Path("listing"))
+    return [(part.name, part.format, part.source) for part in parts]
+
+
+def test_a_folder_with_a_journal_and_feeds_is_a_spool(spool: HandSpool) -> None:
+    assert is_spool("spool")
+
+
+def test_a_spool_that_nothing_came_to_is_one(here: Path) -> None:
+    put(here / "new" / JOURNAL, b"")
+    (here / "new/incoming").mkdir()
+    assert is_spool("new")
+
+
+@pytest.mark.parametrize("name", ["spool/feeds", "nowhere", "file", "http://example.com/spool"])
+def test_anything_else_is_none(spool: HandSpool, name: str) -> None:
+    put(Path("file"), b"")
+    assert not is_spool(name)
+
+
+def test_a_spool_is_one_span(here: Path, spool: HandSpool) -> None:
+    assert spool_span("spool//", ordinal=3) == Span(
+        source="spool", path=f"{here}/spool", source_ordinal=3, format="spool"
+    )
+
+
+@pytest.mark.parametrize("name", ["nowhere", "spool/feeds", "s3://bucket/spool"])
+def test_what_has_no_journal_is_no_spool(spool: HandSpool, name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        spool_span(name, ordinal=0)
+    assert str(caught.value) == (
+        f"INPUT: {name!r} has no deliveries.jsonl; expected the folder of feedferry serve --spool"
+    )
+
+
+def test_a_spool_is_loaded_with_what_is_asked_of_it(here: Path, spool: HandSpool) -> None:
+    found = loaded(history="all", only=("wiki",))
+    assert (found.root, found.history, found.only) == (
+        f"{here}/spool",
+        History.ALL,
+        ("wiki",),
+    )
+
+
+def test_a_spool_that_grows_is_the_same_source(spool: HandSpool) -> None:
+    before = loaded()
+    spool.feed(ONE)
+    assert loaded() == before
+
+
+def test_another_spool_in_its_place_is_another_source(spool: HandSpool) -> None:
+    before = loaded()
+    put(spool.root / JOURNAL, b"")
+    HandSpool(spool.root).data(ONE)
+    assert loaded() != before
+
+
+def test_a_full_feed_that_would_erase_others_is_refused(spool: HandSpool) -> None:
+    assert refusal(datasource="docs") == (
+        "--datasource docs: for feeds of 'crm', 'wiki', of which a full one would erase the others;"
+        " expected --only NAME, or --feedtype full, which makes one feed of all"
+    )
+
+
+def test_groups_that_would_erase_others_are_refused(spool: HandSpool) -> None:
+    spool.groups(GROUPS, "ldap", "replace")
+    spool.groups(GROUPS, "ggg")
+    assert refusal(datasource="others", to_format="gsa-groups") == (
+        "--datasource others: for feeds of 'ggg', 'ldap', of which a full one would erase the"
+        " others; expected --only NAME, or --feedtype full, which makes one feed of all"
+    )
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"feedtype": "full"},
+        {"feedtype": "incremental"},
+        {"only": ("crm",)},
+        {"to_format": "native"},
+        {"to_format": "gsa-groups"},
+    ],
+    ids=["full", "incremental", "one", "archive", "others"],
+)
+def test_a_datasource_may_be_given_where_nothing_is_erased(
+    spool: HandSpool, more: dict[str, Any]
+) -> None:
+    assert loaded(datasource="docs", **more).source == "spool"
+
+
+def test_incremental_feeds_may_be_put_together(spool: HandSpool) -> None:
+    spool.feed(ONE, "people")
+    assert loaded(datasource="docs", only=("wiki", "people")).source == "spool"
+
+
+def test_each_feed_is_a_source_behind_that_of_the_spool(spool: HandSpool) -> None:
+    assert cut(loaded(), ordinal=4) == [
+        ("00005-00000", "gsa-feed", "spool#1"),
+        ("00006-00000", "gsa-feed", "spool#2"),
+    ]
+
+
+def test_what_is_left_out_is_told_before_all_else(spool: HandSpool) -> None:
+    spool.feed(ONE, "wiki", "full")
+    assert cut(loaded()) == [
+        ("00000-00000", "spool-selection", "spool"),
+        ("00001-00000", "gsa-feed", "spool#1"),
+        ("00002-00000", "gsa-feed", "spool#3"),
+    ]
+
+
+def test_what_was_selected_once_is_not_selected_again(spool: HandSpool) -> None:
+    before = cut(loaded())
+    spool.feed(ONE, "wiki", "full")
+    assert cut(loaded()) == before

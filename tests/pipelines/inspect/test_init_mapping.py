@@ -1,0 +1,101 @@
+"""A first mapping file, printed for a database that is there."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from archives import put
+from pipelines.cli.main import main
+from runs import convert, report
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+@pytest.fixture
+def people() -> None:
+    with closing(sqlite3.connect("people.db")) as database, database:
+        database.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT NOT NULL)")
+        database.execute("INSERT INTO people VALUES (1, 'Ida'), (2, 'Tim')")
+
+
+@pytest.fixture
+def boats() -> None:
+    with closing(sqlite3.connect("people.db")) as database, database:
+        database.execute("CREATE TABLE boats (hull INTEGER PRIMARY KEY)")
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
+    code = main(["init", *args])
+    return code, capsys.readouterr().err
+
+
+def test_the_only_table_is_described(people: None, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["init", "--from", "database", "sqlite:///people.db"])
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 0
+    assert 'connection: "sqlite:///people.db"' in lines
+    assert "table: people" in lines
+    assert "key: [id]" in lines
+    assert "#   name: TEXT, never NULL" in lines
+
+
+def test_a_mapping_can_be_used_as_it_is(
+    here: Path, people: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["init", "sqlite:///people.db"])
+    put(here / "people.yaml", capsys.readouterr().out.encode())
+    args = ("--from", "database", "--mapping", "people.yaml", "--to", "native")
+    assert convert(*args, "-o", "out", "-q") == 0
+    assert report("out")["account"]["written"] == {"ADD": 2}
+
+
+def test_one_of_several_tables_is_chosen(
+    people: None, boats: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["init", "sqlite:///people.db", "--table", "boats"])
+    assert "key: [hull]" in capsys.readouterr().out.splitlines()
+
+
+def test_of_several_tables_one_must_be_chosen(
+    people: None, boats: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refusal(capsys, "sqlite:///people.db") == (
+        2,
+        "feedferry: --table: not given; expected one of boats, people\n",
+    )
+
+
+def test_a_table_that_is_not_there_is_told(
+    people: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refusal(capsys, "sqlite:///people.db", "--table", "boats") == (
+        2,
+        "feedferry: --table: 'boats'; expected one of people\n",
+    )
+
+
+def test_a_database_without_tables_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    put(here / "people.db", b"")
+    assert refusal(capsys, "sqlite:///people.db") == (
+        2,
+        "feedferry: --table: not given; expected one of the tables, of which there are none\n",
+    )
+
+
+def test_a_database_that_is_not_there_is_told(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refusal(capsys, "sqlite:///none.db") == (
+        4,
+        f"feedferry: sqlite:///{here}/none.db, its tables: unable to open database file; expected"
+        " a database that answers\n",
+    )
+
+
+def test_other_sources_have_no_mapping(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capsys, "--from", "files", "sqlite:///people.db") == (
+        2,
+        "feedferry: --from files: not for init; expected database\n",
+    )

@@ -1,0 +1,487 @@
+"""The verb `inspect`: what it prints, where, and what the shell gets back."""
+
+import gzip
+import io
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archives import document, gsa_feed
+from pipelines.cli.convert_options import ReportFormat
+from pipelines.cli.main import main
+from pipelines.inspect import run
+from pipelines.inspect.run import InspectOptions, as_text, parse
+from runs import ROOT
+from schemas.acl import Access, Acl, Principal, Scope
+from schemas.errors import ConfigError
+from schemas.membership import Member, Membership
+from schemas.record import Action, Content, Provenance, Record
+from spools import HandSpool
+from transforms.census import (
+    OTHERS,
+    Acls,
+    Census,
+    Coded,
+    Duplicates,
+    FeedCount,
+    Sizes,
+    count,
+)
+from transforms.formats import Docids, Mode, ReadOptions
+from transforms.formats.canonical import jsonl
+from transforms.group_references import GroupCount, Groups
+
+RECORD = Record(url="http://www.example.com/a", action=Action.ADD)
+STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.PERMIT)
+PROTECTED = Record(
+    url="http://www.example.com/b",
+    action=Action.ADD,
+    content=Content(b"abc"),
+    mimetype="text/plain",
+    acl=Acl(principals=(STAFF,)),
+    provenance=Provenance(datasource="wiki", feedtype="full"),
+)
+YARD = Membership(group=Member(name="yard", scope=Scope.GROUP))
+GROUPS_FEED = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE xmlgroups PUBLIC "-//Google//DTD GSA Feeds//EN" "">
+<xmlgroups>
+<membership>
+<principal namespace="Default" scope="GROUP">MARRAM\\staff</principal>
+<members><principal scope="USER" case-sensitivity-type="EVERYTHING_CASE_INSENSITIVE">ada</principal>
+</members>
+</membership>
+</xmlgroups>
+"""
+
+
+def keep(path: Path, *records: Record | Membership) -> str:
+    path.write_bytes(b"".join(jsonl.line(record) for record in records))
+    return path.name
+
+
+def lines(census: Census) -> list[str]:
+    """The lines below the table of a census."""
+    text = as_text(census).splitlines()
+    return text[text.index(next(line for line in text if line.startswith("total"))) + 1 :]
+
+
+def refusal(**words: object) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse({"inputs": ("a.xml",), **words})
+    return str(caught.value)
+
+
+def test_the_words_become_options() -> None:
+    words: dict[str, object] = {
+        "inputs": ("a.txt", "-"),
+        "from_format": "lister-stream",
+        "head": "3",
+        "report_format": "json",
+        "strict": True,
+        "base_url": "http://adaptor.example.com/doc/",
+        "url_template": None,
+        "zone": "Europe/Berlin",
+        "max_token_bytes": "1MiB",
+    }
+    assert parse(words) == InspectOptions(
+        inputs=("a.txt", "-"),
+        from_format="lister-stream",
+        reading=ReadOptions(
+            zone="Europe/Berlin",
+            mode=Mode.STRICT,
+            docids=Docids(base_url="http://adaptor.example.com/doc/"),
+            max_token_bytes=1_048_576,
+        ),
+        head=3,
+        report_format=ReportFormat.JSON,
+    )
+
+
+def test_an_input_is_enough() -> None:
+    assert parse({"inputs": ("a.xml",), "head": None}) == InspectOptions(inputs=("a.xml",))
+
+
+def test_an_input_is_needed() -> None:
+    assert refusal(inputs=()) == "INPUT: none given; expected files, folders, globs, uris or -"
+
+
+@pytest.mark.parametrize("word", ["0", "-1", "x", "", "1.5", "٣"])
+def test_a_head_is_a_number_of_records(word: str) -> None:
+    assert refusal(head=word) == f"--head: {word!r}; expected a number of records, 1 or more"
+
+
+def test_programs_are_not_started() -> None:
+    assert refusal(from_format="command") == (
+        "--from command: not for inspect, which starts no program; expected a format of files"
+    )
+
+
+def test_a_format_that_is_not_known_is_refused_as_by_convert() -> None:
+    assert refusal(from_format="avr").endswith("did you mean 'avro'?")
+
+
+@pytest.mark.parametrize(
+    ("flag", "word", "message"),
+    [
+        (
+            "--zone",
+            "Nowhere",
+            "--zone: 'Nowhere'; expected an IANA time zone such as Europe/Berlin",
+        ),
+        ("--max-token-bytes", "0", "--max-token-bytes: '0'; expected at least one byte"),
+    ],
+)
+def test_a_flag_is_that_of_convert(
+    capsys: pytest.CaptureFixture[str], flag: str, word: str, message: str
+) -> None:
+    code = main(["inspect", "a.xml", flag, word])
+    assert (code, capsys.readouterr().err) == (2, f"feedferry: {message}\n")
+
+
+def test_an_empty_input_has_an_empty_table() -> None:
+    assert as_text(Census()).splitlines() == ["                  total", "total                 0"]
+
+
+def test_a_feed_is_a_row_and_an_action_a_column() -> None:
+    census = Census(
+        feeds=(
+            FeedCount(
+                datasource="intranet_of_the_yard",
+                feedtype="full",
+                actions={"DELETE_PATTERN": 1, "ADD": 1_200_000},
+            ),
+            FeedCount(datasource="wiki", feedtype=None, actions={"ADD": 2}),
+            FeedCount(datasource=None, feedtype=None, actions={"MEMBERSHIP": 3}),
+            FeedCount(datasource=OTHERS, feedtype=None, actions={"ADD": 4}),
+        )
+    )
+    assert as_text(census).splitlines() == [
+        "                                    ADD  DELETE_PATTERN  MEMBERSHIP       total",
+        "intranet_of_the_yard/full     1,200,000               1           0   1,200,001",
+        "wiki/-                                2               0           0           2",
+        "-                                     0               0           3           3",
+        "(others)                              4               0           0           4",
+        "total                         1,200,006               1           3   1,200,010",
+    ]
+
+
+def test_codes_have_a_line_each_with_the_first_example() -> None:
+    census = Census(
+        rejects={"bad-date": Coded(count=1_000, first="a.xml:3 (byte 9): x; expected y")},
+        notices={"crlf": Coded(count=2, first="a.txt (byte 7): CRLF; read as LF")},
+        filtered={"not-found": 3, "up-to-date": 4},
+    )
+    assert lines(census) == [
+        "reject     bad-date: 1,000, as a.xml:3 (byte 9): x; expected y",
+        "notice     crlf: 2, as a.txt (byte 7): CRLF; read as LF",
+        "filtered   not-found 3, up-to-date 4",
+    ]
+
+
+def test_contents_have_a_line() -> None:
+    census = Census(content=Sizes(documents=3, total=6_001, least=1, most=4_000))
+    assert lines(census) == ["content    3, 6,001 bytes as stored: 1 to 4,000, 2,000 on average"]
+
+
+def test_mimetypes_and_charsets_have_a_line() -> None:
+    census = Census(mimetypes={"text/html": 1_000, "text/plain": 1}, charsets={"UTF-8": 2})
+    assert lines(census) == [
+        "mimetype   text/html 1,000, text/plain 1",
+        "charset    UTF-8 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "end"), [(10, "9 1"), (11, "9 1, and 1 other"), (12, "9 1, and 2 others")]
+)
+def test_ten_names_are_shown(number: int, end: str) -> None:
+    census = Census(charsets={str(name): 1 for name in range(number)})
+    assert lines(census) == [f"charset    0 1, 1 1, 2 1, 3 1, 4 1, 5 1, 6 1, 7 1, 8 1, {end}"]
+
+
+def test_of_names_that_were_not_kept_the_number_is_not_known() -> None:
+    census = Census(charsets={**{str(name): 1 for name in range(1000)}, OTHERS: 5})
+    assert lines(census)[0].endswith("9 1, and more than 991 others")
+
+
+def test_a_terminal_does_not_obey_a_name() -> None:
+    assert lines(Census(charsets={"\x1b[2J": 1})) == [r"charset    '\x1b[2J' 1"]
+
+
+def test_acls_have_a_line_and_so_have_their_principals_and_namespaces() -> None:
+    acls = Acls(
+        documents=1_000,
+        without=2,
+        alone=3,
+        barred=4,
+        principals={"PERMIT GROUP": 5, "DENY USER": 6},
+        namespaces={"Default": 7},
+    )
+    assert lines(Census(acls=acls)) == [
+        "acl        1,000 with, 2 without, 3 alone; 4 permit nobody",
+        "principal  permit group 5, deny user 6",
+        "namespace  Default 7",
+    ]
+
+
+def test_documents_without_any_acl_have_a_line() -> None:
+    assert lines(Census(acls=Acls(without=2))) == ["acl        none, 2 without"]
+
+
+def test_groups_have_a_line_and_so_has_each_that_nothing_defines() -> None:
+    groups = Groups(
+        memberships=3,
+        defined=2,
+        named=1_002,
+        unnamed=1,
+        undefined=(
+            GroupCount(namespace="Default", name="MARRAM\\yard", named=1_000),
+            GroupCount(namespace="ldap", name="a\nb", named=1),
+        ),
+    )
+    assert lines(Census(groups=groups)) == [
+        "groups     2 defined, 1 of them named nowhere; 1,002 named, 2 of them defined nowhere",
+        "undefined  'MARRAM\\yard' in Default: 1,000",
+        r"undefined  'a\nb' in ldap: 1",
+    ]
+
+
+def test_twenty_undefined_groups_are_shown() -> None:
+    undefined = tuple(
+        GroupCount(namespace="Default", name=f"g{number}", named=1) for number in range(22)
+    )
+    shown = lines(Census(groups=Groups(memberships=1, undefined=undefined)))
+    assert (len(shown), shown[-2:]) == (
+        22,
+        ["undefined  'g19' in Default: 1", "undefined  and 2 more, which --format json lists"],
+    )
+
+
+def test_without_a_membership_groups_are_counted_and_not_listed() -> None:
+    undefined = (GroupCount(namespace="Default", name="yard", named=1),)
+    assert lines(Census(groups=Groups(named=1, undefined=undefined))) == [
+        "groups     1 named; no groups feed among the inputs defines any"
+    ]
+
+
+def test_duplicates_have_a_line() -> None:
+    census = Census(duplicates=Duplicates(repeated=1_000, unremembered=2))
+    assert lines(census) == [
+        "duplicate  1,000 of the added urls were added before",
+        "duplicate  2 urls were not compared with later ones: too many",
+    ]
+
+
+def test_records_and_groups_of_several_files_make_one_census(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [keep(here / "b.jsonl", RECORD, PROTECTED), keep(here / "a.jsonl", YARD)]
+    code = main(["inspect", *names])
+    assert (code, capsys.readouterr().out.splitlines()) == (
+        1,
+        [
+            "                    ADD  MEMBERSHIP       total",
+            "-                     1           1           2",
+            "wiki/full             1           0           1",
+            "total                 2           1           3",
+            "content    1, 3 bytes as stored: 3 to 3, 3 on average",
+            "mimetype   text/plain 1",
+            "acl        1 with, 1 without, 0 alone; 0 permit nobody",
+            "principal  permit group 1",
+            "namespace  Default 1",
+            "groups     1 defined, 1 of them named nowhere; 1 named, 1 of them defined nowhere",
+            "undefined  'staff' in Default: 1",
+        ],
+    )
+
+
+def test_json_has_the_whole_census(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["inspect", keep(here / "a.jsonl", PROTECTED), "--format", "json"])
+    assert (code, json.loads(capsys.readouterr().out)) == (
+        0,
+        {
+            "version": 1,
+            "sources": ["a.jsonl"],
+            "feeds": [{"datasource": "wiki", "feedtype": "full", "actions": {"ADD": 1}}],
+            "rejects": {},
+            "notices": {},
+            "filtered": {},
+            "defects": {},
+            "content": {"documents": 1, "total": 3, "least": 3, "most": 3},
+            "mimetypes": {"text/plain": 1},
+            "charsets": {},
+            "acls": {
+                "documents": 1,
+                "without": 0,
+                "alone": 0,
+                "barred": 0,
+                "principals": {"PERMIT GROUP": 1},
+                "namespaces": {"Default": 1},
+            },
+            "groups": {
+                "memberships": 0,
+                "defined": 0,
+                "named": 1,
+                "unnamed": 0,
+                "undefined": [{"namespace": "Default", "name": "staff", "named": 1}],
+            },
+            "duplicates": {"repeated": 0, "unremembered": 0},
+        },
+    )
+
+
+def test_json_keeps_the_order_of_what_is_most_frequent() -> None:
+    census = Census(mimetypes={"b": 2, "a": 1})
+    assert '{\n    "b": 2,\n    "a": 1\n  }' in run.as_json_text(census, sources=[])
+
+
+def test_a_reject_is_a_finding(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(here, "a.jsonl").write_text('{"url":"a"}\n', "utf-8")
+    code = main(["inspect", "a.jsonl"])
+    assert (code, capsys.readouterr().out.splitlines()[2]) == (
+        1,
+        "reject     bad-json: 1, as a.jsonl:1 (byte 0): Object missing required field `action`; "
+        "expected a record in JSON",
+    )
+
+
+def test_groups_feeds_define_what_documents_name(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(here, "groups.xml").write_text(GROUPS_FEED, "utf-8")
+    code = main(["inspect", str(ROOT / "pipelines" / "sample"), "groups.xml"])
+    found = capsys.readouterr().out.splitlines()
+    assert (code, found[-6:]) == (
+        1,
+        [
+            "groups     1 defined, 0 of them named nowhere; 6 named, 5 of them defined nowhere",
+            "undefined  'eng' in Default: 10",
+            "undefined  'yard' in Default: 4",
+            "undefined  'MARRAM\\directors' in Default: 1",
+            "undefined  'MARRAM\\visitors' in Default: 1",
+            "undefined  'MARRAM\\yard' in Default: 1",
+        ],
+    )
+
+
+def test_ids_become_urls_by_the_rule_that_is_given(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(here, "ids.txt").write_bytes(b"GSA Adaptor Data Version 1 [\n]\nid=7\n")
+    main(["inspect", "ids.txt", "--head", "1", "--url-template", "http://x.example.com/{id}"])
+    assert json.loads(capsys.readouterr().out)["url"] == "http://x.example.com/7"
+
+
+def test_the_standard_input_is_read(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(jsonl.line(RECORD))))
+    main(["inspect", "-", "--format", "json"])
+    assert json.loads(capsys.readouterr().out)["sources"] == ["-"]
+
+
+def test_nothing_is_left_behind(here: Path) -> None:
+    main(["inspect", keep(here / "a.jsonl", RECORD)])
+    assert [path.name for path in here.iterdir()] == ["a.jsonl"]
+
+
+def test_a_head_is_records_in_native_form(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["inspect", keep(here / "a.jsonl", YARD, PROTECTED, RECORD), "--head", "2"])
+    heads = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (code, [sorted(head)[0] for head in heads]) == (0, ["group", "acl"])
+
+
+def test_a_head_goes_on_in_the_next_file(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [keep(here / "b.jsonl", RECORD), keep(here / "a.jsonl", PROTECTED)]
+    main(["inspect", *names, "--head", "9"])
+    heads = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [head["url"] for head in heads] == [
+        "http://www.example.com/a",
+        "http://www.example.com/b",
+    ]
+
+
+def test_a_head_reads_no_further_than_it_shows(here: Path) -> None:
+    torn = gzip.compress(jsonl.line(RECORD) * 100_000)[:-1]
+    Path(here, "a.jsonl.gz").write_bytes(torn)
+    assert main(["inspect", "a.jsonl.gz", "--head", "1"]) == 0
+
+
+def test_what_is_no_record_is_told_of_beside_the_head(
+    here: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    Path(here, "a.jsonl").write_bytes(b'{"url":"a"}\n' + jsonl.line(RECORD))
+    code = main(["inspect", "a.jsonl", "--head", "1"])
+    assert (code, capsys.readouterr().out.count("\n"), caplog.messages) == (
+        1,
+        1,
+        ["a.jsonl:1 (byte 0): Object missing required field `action`; expected a record in JSON"],
+    )
+
+
+def test_what_cannot_be_shown_is_told_of(caplog: pytest.LogCaptureFixture, here: Path) -> None:
+    lone = Record(url="\udcff", action=Action.ADD, provenance=Provenance(source="a.avro", line=2))
+    code = run.show([lone], 1)
+    assert (code, caplog.messages) == (
+        1,
+        ["a.avro:2 (byte 0): a lone surrogate U+DCFF; expected Unicode text"],
+    )
+
+
+def test_quiet_keeps_the_census(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["inspect", "-q", keep(here / "a.jsonl", RECORD)])
+    assert capsys.readouterr().out.splitlines()[1] == "-                     1           1"
+
+
+def test_quiet_says_nothing_of_rejects_beside_a_head(here: Path) -> None:
+    Path(here, "a.jsonl").write_text('{"url":"a"}\n', "utf-8")
+    main(["inspect", "-q", "a.jsonl", "--head", "1"])
+    assert not logging.getLogger("pipelines.inspect.run").isEnabledFor(logging.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "message"),
+    [
+        (
+            ["gone.xml"],
+            2,
+            "feedferry: INPUT: 'gone.xml' is not there; expected a file, folder, glob, uri or -\n",
+        ),
+        (["a.jsonl", "--head", "0"], 2, "feedferry: --head: '0'; expected a number of records, "),
+        (["a.jsonl", "--tail", "1"], 2, "feedferry: No such option '--tail'."),
+        (["note.txt"], 2, "feedferry: INPUT: 'note.txt' looks like plain text; expected one of "),
+        (["torn.jsonl.gz"], 4, "feedferry: torn.jsonl.gz: "),
+    ],
+)
+def test_what_cannot_be_read_is_said_on_stderr(
+    here: Path, capsys: pytest.CaptureFixture[str], args: list[str], code: int, message: str
+) -> None:
+    keep(here / "a.jsonl", RECORD)
+    Path(here, "note.txt").write_text("hello\n", "utf-8")
+    Path(here, "torn.jsonl.gz").write_bytes(gzip.compress(jsonl.line(RECORD))[:5])
+    given = main(["inspect", *args])
+    said = capsys.readouterr()
+    assert (given, said.out, said.err[: len(message)]) == (code, "", message)
+
+
+def test_what_is_printed_is_what_is_counted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records: list[Any] = [RECORD, PROTECTED, YARD, RECORD]
+    main(["inspect", keep(here / "a.jsonl", *records)])
+    assert capsys.readouterr().out == as_text(count(records)) + "\n"
+
+
+@pytest.mark.parametrize("words", [("spool",), ("spool", "--from", "spool")])
+def test_all_that_a_receiver_took_is_counted_by_what_it_was_posted_as(
+    here: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool = HandSpool(here / "spool")
+    spool.feed(gsa_feed(document(1)), "crm", "full")
+    spool.feed(gsa_feed(document(2)), "crm", "full")
+
+    main(["inspect", *words])
+
+    assert capsys.readouterr().out.splitlines()[1] == "crm/full              2           2"

@@ -1,0 +1,133 @@
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from pipelines.push.report import as_json, as_text, plan_text
+from schemas.account import Chunk
+from schemas.receipt import Refusal
+from transforms.sinks.push.outcome import Fate, Pushed
+from transforms.sinks.push.settings import PushSettings
+from wires import GSA
+
+CHUNK = Chunk(
+    ordinal=1,
+    path="chunks/000001.xml",
+    bytes=2048,
+    sha256="",
+    records={"ADD": 3},
+    first_url="",
+    last_url="",
+    source="",
+    span=0,
+    format="gsa-feed",
+    datasource="wiki",
+    feedtype="full",
+)
+PUSHED = Pushed(
+    target="http://gsa.example.com:19900",
+    fates=(
+        Fate(chunk=CHUNK, state="accepted", accepted=3, bytes=3000, attempts=1),
+        Fate(
+            chunk=replace(CHUNK, path="chunks/000002.xml"),
+            state="partly-accepted",
+            accepted=2,
+            refused=1,
+            refusals=(Refusal(1, "malformed feed"),),
+            bytes=2000,
+            attempts=4,
+        ),
+        Fate(chunk=CHUNK, state="refused", refused=3, reply="malformed feed", attempts=1),
+        Fate(chunk=CHUNK, state="ready"),
+    ),
+    notices={"OK, 'Not found'": 2},
+    stopped="why it stopped",
+    exit_code=4,
+    waited_seconds=61.2,
+    seconds=90.6,
+)
+
+
+def test_the_account_of_a_push() -> None:
+    assert as_text(PUSHED, root=Path("out"), folder=Path("out/push/gsa")).splitlines() == [
+        "                chunks     records",
+        "accepted             2           5",
+        "refused              1           4",
+        "left                 1           3",
+        "total                4          12",
+        "refused   chunks/000002.xml, record 2: malformed feed",
+        "refused   chunks/000001.xml: malformed feed",
+        "notice    OK, 'Not found': 2",
+        "rejects   4, in out/rejects/",
+        "target    http://gsa.example.com:19900, 5,000 bytes on the wire in 1:31, 1:01 waiting",
+        "receipts  out/push/gsa/",
+    ]
+
+
+def test_the_account_of_a_push_without_trouble_is_short() -> None:
+    pushed = Pushed(target="http://gsa.example.com:19900", fates=PUSHED.fates[:1], seconds=2.0)
+    assert as_text(pushed, root=Path("out"), folder=Path("out/push/gsa")).splitlines() == [
+        "                chunks     records",
+        "accepted             1           3",
+        "refused              0           0",
+        "left                 0           0",
+        "total                1           3",
+        "target    http://gsa.example.com:19900, 3,000 bytes on the wire in 0:02",
+        "receipts  out/push/gsa/",
+    ]
+
+
+def test_the_report_of_a_push_as_json() -> None:
+    assert as_json(PUSHED) == {
+        "version": 1,
+        "target": "http://gsa.example.com:19900",
+        "chunks": {"accepted": 1, "partly-accepted": 1, "ready": 1, "refused": 1},
+        "records": {"accepted": 5, "refused": 4, "left": 3},
+        "earlier_chunks": 0,
+        "bytes": 5000,
+        "sent_bytes": 5000,
+        "attempts": 6,
+        "notices": {"OK, 'Not found'": 2},
+        "stopped": "why it stopped",
+        "waited_seconds": 61.2,
+        "seconds": 90.6,
+    }
+
+
+def test_what_a_push_would_send_is_a_line_for_each_datasource() -> None:
+    chunks = [CHUNK, replace(CHUNK, feedtype="incremental"), replace(CHUNK, datasource="people")]
+    assert plan_text(chunks, PushSettings(appliance=GSA)).splitlines() == [
+        "chunks    wiki: 2 (1 full, 1 incremental), 6 records, 4,096 bytes",
+        "chunks    people: 1 (1 full), 3 records, 2,048 bytes",
+        "target    http://gsa.example.com:19900",
+        "nothing was sent",
+    ]
+
+
+def test_an_update_of_search_indexes_is_no_record_in_json_either() -> None:
+    update = replace(CHUNK, records={"UPDATE_INDEX": 1})
+    pushed = replace(PUSHED, fates=(Fate(chunk=update, state="accepted", accepted=1),))
+    assert as_json(pushed)["records"] == {"accepted": 0, "refused": 0, "left": 0}
+
+
+def test_a_chunk_whose_records_were_refused_one_by_one_is_not_told_twice() -> None:
+    fate = Fate(
+        chunk=replace(CHUNK, records={"ADD": 1}),
+        state="refused",
+        refused=1,
+        refusals=(Refusal(0, "no"),),
+        reply="no",
+    )
+    shown = as_text(replace(PUSHED, fates=(fate,)), root=Path("out"), folder=Path("out/push"))
+    told = [line for line in shown.splitlines() if "chunks/" in line]
+    assert told == ["refused   chunks/000001.xml, record 1: no"]
+
+
+def test_the_account_of_a_resumed_push_counts_what_was_sent_before() -> None:
+    pushed = msgspec.structs.replace(PUSHED, earlier_chunks=1, earlier_bytes=2_000)
+    lines = as_text(pushed, root=Path("out"), folder=Path("out/push/gsa")).splitlines()
+
+    assert lines[5] == "sent      an earlier push has settled 1 of the 4 chunks"
+    assert lines[-2] == (
+        "target    http://gsa.example.com:19900, 3,000 bytes on the wire in 1:31, 1:01 waiting"
+    )

@@ -1,0 +1,221 @@
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+
+from pipelines.serve.http.exchange import Exchange, Line, RefusedError, Reply, Request, TornError
+from pipelines.serve.settings import ServeSettings
+
+SETTINGS = ServeSettings(
+    spool="unused", head_seconds=20, idle_seconds=60, grace_seconds=30, min_rate=10
+)
+HEAD = (
+    b"POST /xmlfeed?x=%20 HTTP/1.1\r\n"
+    b"Host: h\r\n"
+    b"X-Two: a\r\n"
+    b"X-TWO: b\r\n"
+    b"Content-Length: 1000\r\n"
+    b"\r\n"
+)
+
+
+class Scripted(Line):
+    """A line on which blocks come after a while each; the clock of the test goes with them."""
+
+    def __init__(self, *coming: tuple[float, bytes]) -> None:
+        self.address = "192.0.2.1"
+        self.now = 0.0
+        self.allowed: list[float] = []
+        self.sent = b""
+        self._coming = list(coming)
+
+    def receive(self, seconds: float, *, most: int = 0) -> bytes:
+        self.allowed.append(seconds)
+        after, block = self._coming.pop(0)
+        if after > seconds:
+            self.now += seconds
+            raise TimeoutError
+        self.now += after
+        return block
+
+    def send(self, block: bytes, seconds: float) -> None:
+        self.sent += block
+
+    def exchange(self, **told: object) -> Exchange:
+        return Exchange(self, msgspec.structs.replace(SETTINGS, **told), clock=lambda: self.now)
+
+
+def request_of(exchange: Exchange) -> Request:
+    request = exchange.read(20)
+    assert request is not None
+    return request
+
+
+def status_of(exchange: Exchange) -> int:
+    """Read a request and its body, to the refusal."""
+    with pytest.raises(RefusedError) as caught:
+        list(request_of(exchange).blocks)
+    return caught.value.status
+
+
+@contextmanager
+def pair() -> Iterator[tuple[Line, socket.socket]]:
+    here, there = socket.socketpair()
+    with here, there:
+        yield Line(here, "192.0.2.1"), there
+
+
+def test_a_head_is_a_request() -> None:
+    request = request_of(Scripted((0, HEAD)).exchange())
+    assert (request.method, request.path, request.query) == ("POST", "/xmlfeed", "x=%20")
+    assert (request.client, request.length) == ("192.0.2.1", 1000)
+
+
+@pytest.mark.parametrize("before", [b"http://gsa:19900", b"HTTPS://gsa", b"http://u@[::1]:1"])
+def test_a_target_may_be_a_whole_url(before: bytes) -> None:
+    head = HEAD.replace(b" /xmlfeed", b" " + before + b"/xmlfeed")
+    request = request_of(Scripted((0, head)).exchange())
+    assert (request.path, request.query) == ("/xmlfeed", "x=%20")
+
+
+def test_headers_of_one_name_are_one() -> None:
+    request = request_of(Scripted((0, HEAD)).exchange())
+    assert (request.header("x-two"), request.header("x-none")) == ("a, b", "")
+
+
+def test_a_head_may_be_waited_for_and_then_take_its_time() -> None:
+    line = Scripted((19, HEAD[:5]), (15, HEAD[5:9]), (4, HEAD[9:]))
+    request_of(line.exchange())
+    assert line.allowed == [20, 20, 5]
+
+
+def test_a_head_that_takes_too_long_is_refused() -> None:
+    line = Scripted((1, HEAD[:5]), (15, HEAD[5:9]), (6, HEAD[9:]))
+    assert status_of(line.exchange()) == 408
+
+
+def test_nothing_is_no_request() -> None:
+    assert Scripted((21, HEAD)).exchange().read(20) is None
+
+
+def test_a_client_that_leaves_in_its_head_has_no_request() -> None:
+    assert Scripted((0, HEAD[:5]), (0, b"")).exchange().read(20) is None
+
+
+def test_a_client_that_leaves_in_its_body_tears_the_line() -> None:
+    request = request_of(Scripted((0, HEAD), (0, b"a"), (0, b"")).exchange())
+    with pytest.raises(TornError) as caught:
+        list(request.blocks)
+    assert str(caught.value) == "the client left in the middle of its request"
+
+
+def test_a_body_that_is_fast_enough_may_take_as_long_as_it_needs() -> None:
+    steps = [(9.0, b"a" * 100)] * 10
+    request = request_of(Scripted((0, HEAD), *steps).exchange())
+    assert sum(map(len, request.blocks)) == 1000
+
+
+def test_a_body_that_is_too_slow_is_cut_off_when_that_is_certain() -> None:
+    line = Scripted((0, HEAD), (20, b"a" * 50), (20, b"a" * 50))
+    assert status_of(line.exchange()) == 408
+    assert (line.allowed[1:], line.now) == ([30, 15], 35)
+
+
+def test_what_came_fast_may_be_waited_upon() -> None:
+    line = Scripted((0, HEAD), (1, b"a" * 900), (59, b"a" * 100))
+    assert sum(map(len, request_of(line.exchange()).blocks)) == 1000
+
+
+def test_a_body_that_rests_too_long_is_cut_off() -> None:
+    line = Scripted((0, HEAD), (1, b"a" * 900), (61, b"a" * 100))
+    assert status_of(line.exchange()) == 408
+    assert line.allowed[1:] == [30, 60]
+
+
+def test_the_time_that_the_receiver_needs_is_not_the_clients() -> None:
+    line = Scripted((0, HEAD), (1, b"a" * 10), (1, b"a" * 990))
+    blocks = request_of(line.exchange()).blocks
+    next(blocks)
+    line.now += 10_000
+    assert next(blocks) == b"a" * 990
+
+
+def test_without_a_rate_only_rest_counts() -> None:
+    steps = [(59.0, b"a" * 100)] * 10
+    request = request_of(Scripted((0, HEAD), *steps).exchange(min_rate=0))
+    assert sum(map(len, request.blocks)) == 1000
+
+
+def test_nothing_is_said_before_the_body_is_wanted() -> None:
+    head = HEAD.replace(b"Host: h", b"Host: h\r\nExpect: 100-continue")
+    line = Scripted((0, head), (0, b"a" * 1000))
+    request = request_of(line.exchange())
+    before = line.sent
+    list(request.blocks)
+    assert (before, line.sent) == (b"", b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def test_a_client_that_does_not_wait_is_not_told_to_go_on() -> None:
+    head = HEAD.replace(b"Host: h", b"Host: h\r\nExpect: 100-continue")
+    line = Scripted((0, head + b"a" * 1000))
+    list(request_of(line.exchange()).blocks)
+    assert line.sent == b""
+
+
+def test_what_follows_a_request_stays_for_the_next() -> None:
+    exchange = Scripted((0, HEAD + b"a" * 1000 + b"GET /")).exchange()
+    list(request_of(exchange).blocks)
+    exchange.answer(Reply())
+    assert (exchange.ahead, exchange.is_whole, exchange.is_over) == (b"GET /", True, False)
+
+
+def test_what_follows_chunks_stays_for_the_next() -> None:
+    head = HEAD.replace(b"Content-Length: 1000", b"Transfer-Encoding: chunked")
+    exchange = Scripted((0, head + b"1\r\na\r\n"), (0, b"0\r\n\r\nGET /")).exchange()
+    assert list(request_of(exchange).blocks) == [b"a"]
+    exchange.answer(Reply())
+    assert (exchange.ahead, exchange.is_over) == (b"GET /", False)
+
+
+def test_nothing_can_follow_a_body_that_was_not_read() -> None:
+    line = Scripted((0, HEAD))
+    exchange = line.exchange()
+    request_of(exchange)
+    exchange.answer(Reply())
+    assert (exchange.is_whole, exchange.is_over) == (False, True)
+    assert b"\r\nConnection: close\r\n" in line.sent
+
+
+def test_a_short_reply_is_sent_in_one_go() -> None:
+    with pair() as (line, there):
+        there.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        exchange = Exchange(line, SETTINGS)
+        request_of(exchange)
+        exchange.answer(Reply(status=404, body=b"Success", headers=(("Allow", "GET"),)))
+        heard = there.recv(1000)
+    assert heard.startswith(b"HTTP/1.1 404 Not Found\r\nServer: feedergate_1.0\r\nDate: ")
+    assert heard.endswith(
+        b" GMT\r\nContent-Type: text/plain\r\nContent-Length: 7\r\nAllow: GET\r\n\r\nSuccess"
+    )
+
+
+def test_a_line_that_is_closed_is_torn() -> None:
+    with pair() as (line, there):
+        there.close()
+        with pytest.raises(TornError, match="Broken pipe"):
+            line.send(b"a", 1)
+
+
+def test_a_line_that_takes_nothing_is_torn() -> None:
+    with pair() as (line, _), pytest.raises(TornError, match="timed out"):
+        line.send(bytes(10 << 20), 0.1)
+
+
+def test_a_line_that_says_nothing_is_told_from_one_that_ended() -> None:
+    with pair() as (line, there):
+        with pytest.raises(TimeoutError):
+            line.receive(0)
+        there.close()
+        assert line.receive(1) == b""

@@ -1,0 +1,579 @@
+import hashlib
+import io
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from email.utils import parsedate_to_datetime
+
+import msgspec
+import pytest
+
+import appliance_sockets
+from pipelines.serve.http import server as listening
+from pipelines.serve.http.exchange import RefusedError, Reply, Request, TornError
+from pipelines.serve.http.server import Answer, Server
+from pipelines.serve.settings import ServeSettings
+from receivers import wait_until
+from schemas.errors import ConfigError
+from talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
+
+SETTINGS = ServeSettings(spool="unused", port=0)
+CHUNKED = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def echo(request: Request) -> Reply:
+    return Reply(body=b"".join(request.blocks))
+
+
+def digest(request: Request) -> Reply:
+    total = hashlib.sha256()
+    list(map(total.update, request.blocks))
+    return Reply(body=total.hexdigest().encode())
+
+
+def tell(request: Request) -> Reply:
+    """Answer with what was understood."""
+    told = (request.method, request.path, request.query, request.length)
+    return Reply(body=repr(told).encode())
+
+
+def refuse(request: Request) -> Reply:
+    raise RefusedError(413, "too much")
+
+
+@contextmanager
+def serving(
+    answer: Answer = echo, settings: ServeSettings = SETTINGS, **told: object
+) -> Iterator[Server]:
+    server = Server(msgspec.structs.replace(settings, **told), answer)
+    with started(server):
+        yield server
+
+
+@contextmanager
+def started(server: Server) -> Iterator[None]:
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop(drain_seconds=0.1)
+
+
+@contextmanager
+def sent_before(raw: bytes, **told: object) -> Iterator[Talk]:
+    """Send something to a server that only then begins to look, be we as slow as we may."""
+    server = Server(msgspec.structs.replace(SETTINGS, **told), echo)
+    with Talk(server.port) as talk:
+        talk.send(raw)
+        with started(server):
+            yield talk
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a server that has refused a client hear it out, be that as slow as it may."""
+    monkeypatch.setattr(listening, "LINGER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(listening, "LINGER_IDLE_SECONDS", PATIENCE_SECONDS)
+
+
+def plain_answer(port: int) -> bytes:
+    """Return what a client hears that does not know that it should talk in TLS."""
+    with Talk(port) as talk:
+        talk.send(get("/"))
+        try:
+            return talk.socket.recv(100)
+        except ConnectionResetError:
+            return b""
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Return the paths of a certificate of 127.0.0.1 and of its key."""
+    path, key = appliance_sockets.certificate(tmp_path_factory.mktemp("tls"))
+    return str(path), str(key)
+
+
+def test_a_body_with_a_length_is_read() -> None:
+    with serving() as server:
+        assert say(server.port, post("/", b"<gsafeed/>")).body == b"<gsafeed/>"
+
+
+def test_a_body_in_chunks_is_read() -> None:
+    with serving() as server:
+        chunks = b"3;x=y\r\n<a>\r\n4\r\n</a>\r\n0\r\nTrailer: x\r\n\r\n"
+        assert say(server.port, CHUNKED + chunks).body == b"<a></a>"
+
+
+def test_a_large_body_is_read_byte_for_byte() -> None:
+    body = bytes(range(256)) * 40_000
+    with serving(digest) as server:
+        assert say(server.port, post("/", body)).body == hashlib.sha256(body).hexdigest().encode()
+
+
+def test_a_large_body_in_chunks_is_read_byte_for_byte() -> None:
+    body = bytes(range(256)) * 4_000
+    with serving(digest) as server:
+        chunks = b"%x\r\n%b\r\n" % (len(body), body) * 3 + b"0\r\n\r\n"
+        heard = say(server.port, CHUNKED + chunks)
+    assert heard.body == hashlib.sha256(body * 3).hexdigest().encode()
+
+
+def test_a_head_in_single_bytes_is_read() -> None:
+    with serving() as server, Talk(server.port) as talk:
+        talk.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        list(map(talk.send, (bytes([byte]) for byte in post("/", b"<a/>"))))
+        assert talk.hear().body == b"<a/>"
+
+
+def test_the_answer_has_the_headers_of_a_feedergate() -> None:
+    with serving(lambda request: Reply(body=b"Success")) as server:
+        heard = say(server.port, post("/xmlfeed", b""))
+    date = parsedate_to_datetime(heard.headers.pop("date"))
+    assert heard.headers == {
+        "server": "feedergate_1.0",
+        "content-type": "text/plain",
+        "content-length": "7",
+    }
+    assert abs(date.timestamp() - time.time()) < 60
+
+
+def test_what_is_asked_for_is_understood() -> None:
+    with serving(tell) as server:
+        heard = say(server.port, get("/documents?prefix=http://h/&limit=2"), method="GET")
+    assert heard.body == b"('GET', '/documents', 'prefix=http://h/&limit=2', 0)"
+
+
+def test_a_connection_serves_one_request_after_the_other() -> None:
+    with serving() as server, Talk(server.port) as talk:
+        talk.send(post("/", b"<a/>"))
+        first = talk.hear().body
+        talk.send(CHUNKED + b"4\r\n<b/>\r\n0\r\n\r\n")
+        second = talk.hear().body
+        talk.send(post("/", b"<c/>"))
+        assert [first, second, talk.hear().body] == [b"<a/>", b"<b/>", b"<c/>"]
+
+
+def test_requests_that_come_in_one_go_are_answered_one_by_one() -> None:
+    with serving() as server, Talk(server.port) as talk:
+        talk.send(post("/", b"<a/>") + CHUNKED + b"4\r\n<b/>\r\n0\r\n\r\n" + post("/", b"<c/>"))
+        heard = [talk.hear().body, talk.hear().body, talk.hear().body]
+    assert heard == [b"<a/>", b"<b/>", b"<c/>"]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST / HTTP/1.0\r\nContent-length: 4\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 4\r\n\r\n",
+    ],
+)
+def test_a_client_that_wants_no_more_is_let_go(head: bytes) -> None:
+    with serving() as server, Talk(server.port) as talk:
+        talk.send(head + b"<a/>")
+        heard = talk.hear()
+        assert (heard.body, heard.headers["connection"], talk.ends()) == (b"<a/>", "close", True)
+
+
+def test_line_ends_before_a_request_are_passed_over() -> None:
+    with serving() as server, Talk(server.port) as talk:
+        talk.send(b"\r\n" + post("/", b"<a/>") + b"\r\n")
+        first = talk.hear().body
+        talk.send(b"\r\n" + post("/", b"<b/>"))
+        assert [first, talk.hear().body] == [b"<a/>", b"<b/>"]
+
+
+def test_more_than_a_body_does_not_take_the_answer_from_who_wants_no_more() -> None:
+    with serving() as server, Talk(server.port) as talk:
+        talk.send(b"POST / HTTP/1.0\r\nContent-Length: 4\r\n\r\n<a/>\r\n")
+        assert (talk.hear().body, talk.ends()) == (b"<a/>", True)
+
+
+def test_a_client_that_waits_is_told_to_go_on() -> None:
+    with serving() as server, Talk(server.port) as talk:
+        talk.send(post("/", b"<a/>", headers="Expect: 100-continue\r\n").removesuffix(b"<a/>"))
+        assert talk.socket.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        talk.send(b"<a/>")
+        assert talk.hear().body == b"<a/>"
+
+
+def test_a_client_that_waits_and_is_refused_is_not_told_to_go_on() -> None:
+    with serving(refuse) as server, Talk(server.port) as talk:
+        talk.send(post("/", b"<a/>", headers="Expect: 100-continue\r\n").removesuffix(b"<a/>"))
+        assert talk.socket.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_refusal_is_seen_by_a_client_that_first_sends_all() -> None:
+    with serving(refuse) as server, Talk(server.port) as talk:
+        talk.send(post("/", bytes(8 << 20)))
+        heard = talk.hear()
+        assert (heard.status, heard.body) == (413, b"too much")
+        assert (heard.headers["connection"], talk.ends()) == ("close", True)
+
+
+def test_a_refusal_of_a_request_that_was_read_keeps_the_connection() -> None:
+    def refuse_late(request: Request) -> Reply:
+        raise RefusedError(400, b"".join(request.blocks).decode())
+
+    with serving(refuse_late) as server, Talk(server.port) as talk:
+        talk.send(post("/", b"a"))
+        first = talk.hear()
+        talk.send(post("/", b"b"))
+        assert (first.status, first.body, talk.hear().body) == (400, b"a", b"b")
+
+
+def test_a_defect_is_an_internal_error_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(request: Request) -> Reply:
+        raise ZeroDivisionError("a defect")
+
+    with serving(fail) as server:
+        heard = say(server.port, post("/", b""))
+    assert (heard.status, heard.body) == (500, b"Internal Error")
+    assert caplog.messages == ["a request from 127.0.0.1 cannot be answered"]
+
+
+def test_a_reply_may_be_a_file() -> None:
+    stream = io.BytesIO(b"x" * 600_000)
+    with serving(lambda request: Reply(body=stream, content_type="text/xml")) as server:
+        heard = say(server.port, post("/", b""))
+    assert (len(heard.body), heard.headers["content-type"]) == (600_000, "text/xml")
+    assert stream.closed
+
+
+def test_a_head_has_the_length_of_what_it_does_not_send() -> None:
+    with serving(lambda request: Reply(body=b"page")) as server, Talk(server.port) as talk:
+        talk.send(b"HEAD / HTTP/1.1\r\nHost: h\r\n\r\n" + get("/"))
+        first = talk.hear(method="HEAD")
+        assert (first.body, first.headers["content-length"]) == (b"", "4")
+        assert talk.hear().body == b"page"
+
+
+def test_the_status_of_a_scenario_needs_no_name() -> None:
+    with serving(lambda request: Reply(status=599)) as server:
+        assert say(server.port, post("/", b"")).status == 599
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_an_answer_that_has_no_body_sends_none(status: int) -> None:
+    def answer(request: Request) -> Reply:
+        return Reply(status=status, body=b"text")
+
+    with serving(answer) as server, Talk(server.port) as talk:
+        talk.send(get("/", headers="Connection: close\r\n"))
+        head = talk.socket.makefile("rb").read()
+    assert head.endswith(b"\r\n\r\n")
+    assert b"Content-Length" not in head
+
+
+def test_a_torn_answer_is_a_reset() -> None:
+    def tear(request: Request) -> Reply:
+        raise TornError("as told")
+
+    with serving(tear) as server:
+        assert is_reset(server.port, post("/", b"<a/>"))
+
+
+@pytest.mark.parametrize(
+    ("raw", "status", "words"),
+    [
+        (
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+            400,
+            b"illegal request line; expected a request of HTTP/1.1",
+        ),
+        (
+            b"hello\r\n\r\n",
+            400,
+            b"illegal request line: bytearray(b'hello'); expected a request of HTTP/1.1",
+        ),
+        (
+            b"GET / HTTP/1.1\r\n\r\n",
+            400,
+            b"Missing mandatory Host: header; expected a request of HTTP/1.1",
+        ),
+        (b"GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505, b"HTTP/2.0; expected HTTP/1.1"),
+        (
+            b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            501,
+            b"Only Transfer-Encoding: chunked is supported; expected a request of HTTP/1.1",
+        ),
+        (
+            CHUNKED.replace(b"\r\n\r\n", b"\r\nContent-Length: 4\r\n\r\n"),
+            400,
+            b"Transfer-Encoding and Content-Length; expected one of them",
+        ),
+        (
+            b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+            400,
+            b"Transfer-Encoding in HTTP/1.0; expected Content-Length",
+        ),
+        (
+            b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\n",
+            400,
+            b"conflicting Content-Length headers; expected a request of HTTP/1.1",
+        ),
+        (
+            CHUNKED + b"zz\r\n",
+            400,
+            b"illegal chunk header: bytearray(b'zz\\r\\n'); expected a request of HTTP/1.1",
+        ),
+    ],
+)
+def test_what_is_no_request_is_refused_and_ends_the_connection(
+    raw: bytes, status: int, words: bytes
+) -> None:
+    with serving() as server, Talk(server.port) as talk:
+        talk.send(raw)
+        heard = talk.hear()
+        assert (heard.status, heard.body, talk.ends()) == (status, words, True)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"GET / HTTP/1.1\r\nX: " + b"a" * 20_000, get("/", headers=f"X: {'a' * 16_400}\r\n")]
+)
+def test_a_head_that_is_too_long_is_refused(raw: bytes) -> None:
+    with serving() as server:
+        heard = say(server.port, raw)
+    words = b"a head of more than 16384 bytes; expected a shorter one"
+    assert (heard.status, heard.body) == (431, words)
+
+
+def test_a_head_that_is_too_long_is_refused_behind_another_request() -> None:
+    with serving() as server, Talk(server.port) as talk:
+        chunked = CHUNKED + b"0\r\n\r\n"
+        talk.send(chunked + get("/", headers=f"X: {'a' * 16_400}\r\n"))
+        assert [talk.hear().status, talk.hear().status] == [200, 431]
+
+
+def test_a_head_that_does_not_end_is_cut_off() -> None:
+    with sent_before(b"GET / HTTP/1.1\r\n", head_seconds=0.1) as talk:
+        heard = talk.hear()
+        words = b"a head that does not come to its end; expected it at once"
+        assert (heard.status, heard.body, talk.ends()) == (408, words, True)
+
+
+def test_a_client_that_says_nothing_is_let_go_without_a_word() -> None:
+    with serving(head_seconds=0.1) as server, Talk(server.port) as talk:
+        assert talk.ends()
+
+
+def test_a_connection_that_rests_too_long_is_let_go_without_a_word() -> None:
+    with serving(idle_seconds=0.1) as server, Talk(server.port) as talk:
+        talk.send(get("/"))
+        assert (talk.hear().status, talk.ends()) == (200, True)
+
+
+def test_a_body_that_stops_is_cut_off() -> None:
+    with serving(idle_seconds=0.1) as server, Talk(server.port) as talk:
+        talk.send(post("/", b"<gsafeed/>")[:-3])
+        heard = talk.hear()
+        words = b"0 bytes of the body; expected the rest to come faster"
+        assert (heard.status, heard.body, talk.ends()) == (408, words, True)
+
+
+def test_a_body_that_drips_is_cut_off() -> None:
+    with serving(grace_seconds=0.1, min_rate=1 << 20) as server, Talk(server.port) as talk:
+        talk.send(post("/", b"<gsafeed/>")[:-3])
+        assert talk.hear().status == 408
+
+
+def test_a_client_that_leaves_leaves_the_others_alone() -> None:
+    with serving() as server:
+        with Talk(server.port) as talk:
+            talk.send(post("/", b"<gsafeed/>")[:-3])
+        assert say(server.port, post("/", b"<a/>")).status == 200
+
+
+def test_more_clients_than_are_served_wait_for_their_turn() -> None:
+    with serving(max_connections=1) as server, Talk(server.port) as first:
+        first.send(get("/"))
+        first.hear()
+        with Talk(server.port) as second:
+            second.send(get("/"))
+            second.socket.settimeout(0.1)
+            with pytest.raises(TimeoutError):
+                second.socket.recv(1)
+            first.socket.shutdown(socket.SHUT_RDWR)
+            second.socket.settimeout(PATIENCE_SECONDS)
+            assert second.hear().status == 200
+
+
+def test_those_that_are_not_trusted_are_served_a_quarter_of_the_places() -> None:
+    with serving(max_connections=8, trusted=()) as server, ExitStack() as opened:
+        first, second, third = (opened.enter_context(Talk(server.port)) for _ in range(3))
+        first.send(get("/"))
+        second.send(get("/"))
+        assert (first.hear().status, second.hear().status) == (200, 200)
+        assert third.ends()
+
+
+def test_those_that_are_not_trusted_cannot_keep_a_trusted_client_waiting() -> None:
+    with serving(max_connections=4, trusted=("127.0.0.1",)) as server, ExitStack() as opened:
+        for _ in range(20):
+            stranger = socket.create_connection(
+                ("127.0.0.1", server.port), source_address=("127.0.0.2", 0)
+            )
+            opened.enter_context(stranger)
+        assert say(server.port, get("/")).status == 200
+
+
+def test_a_place_is_free_again_when_one_that_is_not_trusted_has_left() -> None:
+    with serving(max_connections=4, trusted=()) as server:
+        assert answers(server.port)
+        wait_until(lambda: answers(server.port))
+
+
+def answers(port: int) -> bool:
+    """Whether there is a place for a client, which leaves it."""
+    with Talk(port) as talk:
+        try:
+            talk.send(get("/"))
+            return talk.hear().status == 200
+        except ConnectionError:
+            return False
+
+
+def test_several_clients_are_served_at_once() -> None:
+    both = threading.Barrier(2, timeout=PATIENCE_SECONDS)
+
+    def meet(request: Request) -> Reply:
+        both.wait()
+        return Reply(body=b"met")
+
+    with serving(meet) as server, Talk(server.port) as first, Talk(server.port) as second:
+        first.send(get("/"))
+        second.send(get("/"))
+        assert (first.hear().body, second.hear().body) == (b"met", b"met")
+
+
+def test_a_stop_lets_a_request_end_and_takes_no_more() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def wait(request: Request) -> Reply:
+        begun.set()
+        assert may_end.wait(PATIENCE_SECONDS)
+        return Reply(body=b"".join(request.blocks))
+
+    server = Server(SETTINGS, wait)
+    server.start()
+    with Talk(server.port) as talk:
+        talk.send(post("/", b"<a/>"))
+        assert begun.wait(PATIENCE_SECONDS)
+        stopping = threading.Thread(target=server.stop)
+        stopping.start()
+        may_end.set()
+        assert (talk.hear().body, talk.ends()) == (b"<a/>", True)
+        stopping.join(PATIENCE_SECONDS)
+    with pytest.raises(ConnectionRefusedError):
+        Talk(server.port)
+
+
+def test_a_stop_lets_go_who_says_nothing() -> None:
+    server = Server(SETTINGS, echo)
+    server.start()
+    with Talk(server.port) as talk:
+        talk.send(get("/"))
+        talk.hear()
+        server.stop()
+        assert talk.ends()
+
+
+def test_a_stop_waits_for_no_client_beyond_its_time() -> None:
+    server = Server(SETTINGS, echo)
+    server.start()
+    with Talk(server.port) as talk:
+        talk.send(post("/", b"<gsafeed/>", headers="Expect: 100-continue\r\n")[:-10])
+        talk.socket.recv(100)
+        server.stop(drain_seconds=0.1)
+        assert talk.ends()
+
+
+def test_a_server_that_never_started_can_be_stopped() -> None:
+    server = Server(SETTINGS, echo)
+    server.stop()
+    with pytest.raises(ConnectionRefusedError):
+        Talk(server.port)
+
+
+def test_the_url_tells_host_and_port() -> None:
+    with serving() as server:
+        assert server.url == f"http://127.0.0.1:{server.port}"
+
+
+def test_an_ipv6_address_stands_in_brackets() -> None:
+    with serving(host="::1") as server:
+        assert server.url == f"http://[::1]:{server.port}"
+        with socket.create_connection(("::1", server.port), PATIENCE_SECONDS) as connection:
+            connection.sendall(get("/"))
+            assert connection.recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_port_in_use_is_told() -> None:
+    with serving() as server, pytest.raises(ConfigError) as caught:
+        Server(msgspec.structs.replace(SETTINGS, port=server.port), echo)
+    assert str(caught.value) == f"--port {server.port}: in use; expected a free port, 0 for any"
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (
+            {"host": "192.0.2.1"},
+            "--host 192.0.2.1: Cannot assign requested address; "
+            "expected an address of this machine",
+        ),
+        ({"port": 65536}, "--port 65536; expected 0 to 65535"),
+        (
+            {"certificate": "/nowhere/a.pem"},
+            "--tls-cert /nowhere/a.pem: No such file or directory; expected a PEM file with a "
+            "certificate, and its key in it or in that of --tls-key",
+        ),
+        (
+            {"certificate": __file__},
+            f"--tls-cert {__file__}: no certificate with its key; expected a PEM file with a "
+            "certificate, and its key in it or in that of --tls-key",
+        ),
+    ],
+)
+def test_what_cannot_be_listened_on_is_told(told: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Server(msgspec.structs.replace(SETTINGS, **told), echo)
+    assert str(caught.value) == words
+
+
+def test_a_client_may_talk_in_tls(certificate: tuple[str, str]) -> None:
+    context = ssl.create_default_context(cafile=certificate[0])
+    with serving(certificate=certificate[0], key=certificate[1]) as server:
+        assert server.url == f"https://127.0.0.1:{server.port}"
+        with (
+            socket.create_connection(("127.0.0.1", server.port), PATIENCE_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+        ):
+            connection.sendall(post("/", b"<gsafeed/>"))
+            assert connection.recv(400).endswith(b"\r\n\r\n<gsafeed/>")
+
+
+def test_a_client_that_does_not_talk_in_tls_is_let_go(certificate: tuple[str, str]) -> None:
+    with serving(certificate=certificate[0], key=certificate[1]) as server:
+        heard = plain_answer(server.port)
+    assert heard == b""
+
+
+def test_a_client_that_shakes_no_hands_is_let_go(certificate: tuple[str, str]) -> None:
+    path, key = certificate
+    with serving(certificate=path, key=key, head_seconds=0.1) as server, Talk(server.port) as talk:
+        assert talk.ends()
+
+
+def test_a_stop_lets_go_who_says_nothing_in_tls(certificate: tuple[str, str]) -> None:
+    context = ssl.create_default_context(cafile=certificate[0])
+    with serving(certificate=certificate[0], key=certificate[1]) as server:
+        plain = socket.create_connection(("127.0.0.1", server.port), PATIENCE_SECONDS)
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+            connection.sendall(get("/"))
+            connection.recv(400)
+            server.stop(drain_seconds=0)
+            assert connection.recv(1) == b""

@@ -1,0 +1,445 @@
+"""What a rehearsal appliance holds after feeds and data of every kind."""
+
+import zlib
+
+import pybase64
+import pytest
+
+from pipelines.serve.rehearsal.views import Document, Held, Status, Total
+from rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.record import Action, Arrival, Meta
+
+TEXT = "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
+"""The digest of `text`."""
+
+JOE = Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),))
+JOE_ALONE = Acl(
+    principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),), alone=True
+)
+
+
+def test_a_document_is_held_with_all_that_a_feed_says_of_it(held: Rehearsal) -> None:
+    more = (
+        ' displayurl="http://show.example.com/a" lock="true" pagerank="96"'
+        ' last-modified="Tue, 15 Nov 1994 12:45:26 GMT"'
+    )
+    inner = (
+        '<acl inheritance-type="and-both-permit" inherit-from="http://www.example.com/">'
+        '<principal scope="group" access="deny">sales</principal></acl>'
+        + metadata(author="Ann", topic="gears")
+    )
+    held.feed(gsa_feed(page("a", inner=inner, more=more)))
+    assert held.document("a") == Document(
+        url="http://www.example.com/a",
+        datasource="sample",
+        kind=Held.FEED,
+        action=Action.ADD,
+        arrival=Arrival.PUSHED,
+        mimetype="text/plain",
+        display_url="http://show.example.com/a",
+        bytes=4,
+        sha256="982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1",
+        metadata=(Meta("author", "Ann"), Meta("topic", "gears")),
+        acl=Acl(
+            inheritance=Inheritance.AND_BOTH_PERMIT,
+            inherit_from="http://www.example.com/",
+            principals=(Principal(name="sales", scope=Scope.GROUP, access=Access.DENY),),
+        ),
+        fields={"modified": "1994-11-15T12:45:26Z"},
+        flags={"lock": True, "pagerank": 96},
+        searchable=True,
+        feed=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("encoding", "content"),
+    [
+        ("base64binary", pybase64.b64encode(b"text").decode()),
+        ("base64compressed", pybase64.b64encode(zlib.compress(b"text")).decode()),
+    ],
+)
+def test_the_digest_is_that_of_the_document_itself(
+    held: Rehearsal, encoding: str, content: str
+) -> None:
+    body = f'<content encoding="{encoding}">{content}</content>'
+    held.feed(gsa_feed(page("a", None, inner=body)))
+    assert (held.document("a").bytes, held.document("a").sha256) == (4, TEXT)
+
+
+def test_the_metadata_of_base64_may_be_no_text(held: Rehearsal) -> None:
+    meta = '<meta encoding="base64binary" name="YQ==" content="/w=="/>'
+    held.feed(gsa_feed(page("a", inner=f"<metadata>{meta}</metadata>")))
+    assert held.document("a").metadata == (Meta("a", "", b"\xff"),)
+
+
+def test_a_full_feed_replaces_all_that_its_datasource_had(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("d0"), page("d1"), page("d2")), feedtype="full")
+    held.feed(gsa_feed(page("d0"), page("d1", "new"), page("d3")), feedtype="full")
+    assert held.pages() == ["d0", "d1", "d3"]
+
+
+def test_a_full_feed_leaves_what_other_datasources_have(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a")), datasource="first")
+    held.feed(gsa_feed(page("b")), datasource="second", feedtype="full")
+    assert held.pages() == ["a", "b"]
+
+
+def test_an_empty_full_feed_removes_all_documents(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a"), page("b")))
+    held.feed(gsa_feed(), feedtype="full")
+    assert held.pages() == []
+
+
+def test_full_and_incremental_feeds_mix_as_in_the_guide(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("d0"), page("d1"), page("d2")), feedtype="full")
+    held.feed(gsa_feed(page("d3"), page("d1", "new"), gone("d2")))
+    held.feed(gsa_feed(page("d0"), page("d7"), page("d10")), feedtype="full")
+    assert held.pages() == ["d0", "d10", "d7"]
+
+
+def test_an_incremental_feed_leaves_what_it_does_not_name(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("d0"), page("d1"), page("d2")), feedtype="full")
+    held.feed(gsa_feed(page("d3"), page("d1", "new"), gone("d2")))
+    assert held.pages() == ["d0", "d1", "d3"]
+
+
+def test_the_posted_feedtype_wins_over_that_of_the_header(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a")))
+    markup = gsa_feed(page("b")).replace("incremental", "full")
+    held.feed(markup, feedtype="incremental")
+    assert held.pages() == ["a", "b"]
+
+
+def test_the_posted_datasource_wins_over_that_of_the_header(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a")), datasource="posted")
+    assert held.document("a").datasource == "posted"
+
+
+def test_a_web_feed_is_incremental_even_if_it_is_posted_as_full(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a", None)), datasource="web", feedtype="incremental")
+    held.feed(gsa_feed(page("b", None)), datasource="web", feedtype="full")
+    assert held.pages() == ["a", "b"]
+
+
+def test_an_url_to_be_crawled_is_held_without_content(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a", inner=metadata(x="1"))), feedtype="metadata-and-url")
+    assert held.document("a") == Document(
+        url="http://www.example.com/a",
+        datasource="sample",
+        kind=Held.FEED,
+        action=Action.ADD,
+        arrival=Arrival.CRAWLED,
+        metadata=(Meta("x", "1"),),
+        searchable=True,
+        feed=1,
+    )
+
+
+def test_urls_posted_as_a_content_feed_are_not_crawled(held: Rehearsal) -> None:
+    markup = gsa_feed(page("a", None)).replace("incremental", "metadata-and-url")
+    held.feed(markup, feedtype="incremental")
+    assert held.document("a").arrival is Arrival.PUSHED
+
+
+def test_a_second_web_feed_replaces_the_metadata(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a", None, inner=metadata(x="1"))), feedtype="metadata-and-url")
+    held.feed(gsa_feed(page("a", None)), feedtype="metadata-and-url")
+    assert held.document("a").metadata == ()
+
+
+def test_a_document_belongs_to_the_datasource_that_fed_it_last(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a")), datasource="first")
+    held.feed(gsa_feed(page("a")), datasource="second")
+    assert held.document("a").datasource == "second"
+
+
+def test_a_full_feed_does_not_remove_what_another_datasource_took_over(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a")), datasource="first")
+    held.feed(gsa_feed(page("a")), datasource="second")
+    held.feed(gsa_feed(page("b")), datasource="first", feedtype="full")
+    assert held.pages() == ["a", "b"]
+
+
+def test_the_owner_of_an_url_deletes_it(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a"), page("b")))
+    held.feed(gsa_feed(gone("a")))
+    assert held.pages() == ["b"]
+
+
+def test_nobody_else_deletes_an_url(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a")), datasource="first")
+    held.feed(gsa_feed(gone("a")), datasource="second")
+    assert held.pages() == ["a"]
+
+
+def test_a_web_feed_deletes_what_it_brought(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a", None)), datasource="web")
+    held.feed(gsa_feed(gone("a")), datasource="web")
+    assert held.pages() == []
+
+
+def test_an_url_of_a_content_feed_stays_one_when_a_web_feed_names_it(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a")), datasource="first")
+    held.feed(gsa_feed(page("a", None)), datasource="web")
+    found = held.document("a")
+    assert (found.datasource, found.arrival, found.sha256) == ("first", Arrival.PUSHED, TEXT)
+
+
+def test_a_web_feed_gives_metadata_to_a_document_of_a_content_feed(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a", inner=metadata(x="1"))), datasource="first")
+    held.feed(
+        gsa_feed(page("a", None, inner=metadata(y="2"))),
+        datasource="second",
+        feedtype="metadata-and-url",
+    )
+    assert held.document("a").metadata == (Meta("y", "2"),)
+
+
+def test_a_content_feed_takes_over_an_url_that_was_crawled(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a", None)), datasource="web")
+    held.feed(gsa_feed(page("a")), datasource="first")
+    found = held.document("a")
+    assert (found.datasource, found.arrival, found.sha256) == ("first", Arrival.PUSHED, TEXT)
+
+
+def test_metadata_alone_leaves_the_content(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a", inner=metadata(x="1") + "")))
+    held.feed(gsa_feed(page("a", None, inner=metadata(y="2"))))
+    found = held.document("a")
+    assert (found.sha256, found.metadata) == (TEXT, (Meta("y", "2"),))
+
+
+def test_a_record_without_content_leaves_what_it_does_not_state(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a", inner=acl("joe") + metadata(x="1"), more=' lock="true"')))
+    held.feed(gsa_feed(page("a", None, more=' pagerank="70"')))
+    found = held.document("a")
+    assert (found.acl, found.metadata, found.flags) == (
+        JOE,
+        (Meta("x", "1"),),
+        {"lock": True, "pagerank": 70},
+    )
+
+
+def test_a_document_with_content_replaces_all_of_the_old_one(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a", inner=acl("joe") + metadata(x="1"), more=' lock="true"')))
+    held.feed(gsa_feed(page("a")))
+    found = held.document("a")
+    assert (found.acl, found.metadata, found.flags) == (None, (), {})
+
+
+def test_an_empty_metadata_value_costs_its_record(held: Rehearsal) -> None:
+    markup = gsa_feed(page("a", inner='<metadata><meta name="Tags" content=""/></metadata>'))
+    fed = held.feed(markup)
+    assert (fed.status, fed.included, fed.in_error, fed.details) == (
+        Status.FAILED,
+        0,
+        1,
+        (
+            "Skipping the record, Line number: 6, Error: Element record content does not follow"
+            " the DTD, Misplaced metadata",
+        ),
+    )
+
+
+def test_a_record_that_is_refused_leaves_the_document_as_it_was(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a")))
+    held.feed(gsa_feed(page("a", "new", inner=metadata(x=""))))
+    assert held.document("a").sha256 == TEXT
+
+
+def test_a_full_feed_cannot_have_metadata_without_content(held: Rehearsal) -> None:
+    fed = held.feed(gsa_feed(page("a", None, inner=metadata(x="1"))), feedtype="full")
+    assert fed.details == (
+        "Skipping the record, Line number: 6, Error: metadata without content in a full feed;"
+        " expected content, or incremental",
+    )
+
+
+def test_an_acl_may_stand_alone_for_a_folder(held: Rehearsal) -> None:
+    held.feed(gsa_feed(acl("joe", url="folder/")))
+    assert held.document("folder/") == Document(
+        url="http://www.example.com/folder/",
+        datasource="sample",
+        kind=Held.ACL,
+        action=Action.UPDATE,
+        acl=JOE_ALONE,
+        searchable=False,
+        feed=1,
+    )
+
+
+def test_an_acl_that_came_alone_is_that_of_its_document(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a"), acl("joe", url="a")))
+    found = held.document("a")
+    assert (found.kind, found.sha256, found.acl) == (Held.FEED, TEXT, JOE_ALONE)
+
+
+def test_an_acl_that_came_alone_before_its_document_stays(held: Rehearsal) -> None:
+    held.feed(gsa_feed(acl("joe", url="a"), page("a")))
+    found = held.document("a")
+    assert (found.kind, found.sha256, found.acl) == (Held.FEED, TEXT, JOE_ALONE)
+
+
+def test_an_acl_that_came_alone_stays_when_its_document_is_crawled(held: Rehearsal) -> None:
+    held.feed(gsa_feed(acl("joe", url="a")))
+    held.feed(gsa_feed(page("a", None)), datasource="web")
+    assert held.document("a").acl == JOE_ALONE
+
+
+def test_an_acl_of_a_record_replaces_one_that_came_alone(held: Rehearsal) -> None:
+    held.feed(gsa_feed(acl("ann", url="a")))
+    held.feed(gsa_feed(page("a", inner=acl("joe"))))
+    assert held.document("a").acl == JOE
+
+
+def test_an_acl_that_came_with_a_record_goes_with_the_next(held: Rehearsal) -> None:
+    held.feed(gsa_feed(acl("ann", url="a"), page("a", inner=acl("joe")), page("a")))
+    assert held.document("a").acl is None
+
+
+def test_an_acl_of_another_datasource_does_not_take_the_document(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a")), datasource="first")
+    held.feed(gsa_feed(acl("joe", url="a")), datasource="second")
+    assert held.document("a").datasource == "first"
+
+
+def test_the_deletion_of_an_acl_leaves_the_document_and_its_acl(held: Rehearsal) -> None:
+    deletion = f'</group><group action="delete">{acl("joe", url="a")}{acl("joe", url="folder/")}'
+    held.feed(gsa_feed(page("a", inner=acl("joe")), acl("joe", url="folder/"), deletion))
+    assert [(one.url, one.acl) for one in held.index.documents()] == [(f"{HOST}a", JOE)]
+
+
+def test_data_is_held_with_all_that_its_item_says(held: Rehearsal) -> None:
+    inner = (
+        "<Title>Gears</Title><Body>text</Body><Keywords>a, b</Keywords><Description>d</Description>"
+        "<Meta>author: Ann</Meta><Category>Mechanical</Category><Modified>2005-10-25 11:21:07"
+        "</Modified><MimeType>text/html</MimeType>"
+        '<u:Color xmlns:u="http://www.thunderstone.com/ParametricSearch/1.0/"><value>Red</value>'
+        "<value>Blue</value></u:Color>"
+    )
+    held.send(item("I", "a", inner))
+    assert held.document("a") == Document(
+        url="http://www.example.com/a",
+        datasource="intranet",
+        kind=Held.DATA,
+        action=Action.ADD,
+        arrival=Arrival.PUSHED,
+        mimetype="text/html",
+        bytes=4,
+        sha256="982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1",
+        metadata=(Meta("author", "Ann"),),
+        fields={
+            "title": "Gears",
+            "description": "d",
+            "keywords": "a, b",
+            "modified": "2005-10-25T11:21:07Z",
+            "categories": ["Mechanical"],
+            "u:Color": ["Red", "Blue"],
+        },
+        searchable=False,
+        feed=1,
+    )
+
+
+def test_raw_data_is_the_content_that_is_digested(held: Rehearsal) -> None:
+    raw = '<Body>summary</Body><RawData dt:dt="bin.base64">dGV4dA==</RawData>'
+    held.send(item("I", "a", raw))
+    assert (held.document("a").bytes, held.document("a").sha256) == (4, TEXT)
+
+
+def test_an_insertion_replaces_all_of_the_old_document(held: Rehearsal) -> None:
+    held.send(item("I", "a", "<Title>Old</Title><Body>text</Body>"))
+    held.send(item("I", "a", "<Keywords>new</Keywords>"))
+    found = held.document("a")
+    assert (found.sha256, found.fields) == (None, {"keywords": "new"})
+
+
+def test_an_update_leaves_unspecified_fields_unchanged(held: Rehearsal) -> None:
+    held.send(item("I", "a", "<Title>Old</Title><Keywords>k</Keywords><Body>text</Body>"))
+    held.send(item("U", "a", "<Title>New</Title>"))
+    found = held.document("a")
+    assert (found.sha256, found.fields) == (TEXT, {"title": "New", "keywords": "k"})
+
+
+def test_a_deletion_removes_the_document_of_its_profile_only(held: Rehearsal) -> None:
+    held.send(item("I", "a"), profile="first")
+    held.send(item("I", "a"), profile="second")
+    held.send(item("D", "a"), profile="first")
+    assert [one.datasource for one in held.index.documents()] == ["second"]
+
+
+def test_feeds_and_profiles_have_urls_of_their_own(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a")), datasource="intranet")
+    held.send(item("I", "a"), profile="intranet")
+    assert [one.kind for one in held.index.documents()] == [Held.FEED, Held.DATA]
+
+
+def test_a_full_feed_leaves_a_profile_of_the_same_name(held: Rehearsal) -> None:
+    held.send(item("I", "a"), profile="intranet")
+    held.feed(gsa_feed(), datasource="intranet", feedtype="full")
+    assert held.pages() == ["a"]
+
+
+def test_a_pattern_deletes_all_that_it_fits(held: Rehearsal) -> None:
+    held.send(item("I", "dir/a"), item("I", "dir/b"), item("I", "dir"), item("I", "other/a"))
+    held.send(item("DP", "dir/*"))
+    assert held.pages() == ["dir", "other/a"]
+
+
+@pytest.mark.parametrize("pattern", ["http://www.example.com/*", "*", "http://*", "  *  "])
+def test_a_pattern_of_a_whole_host_is_refused(held: Rehearsal, pattern: str) -> None:
+    held.send(item("I", "a"))
+    held.send(f"<Item><Type>DP</Type><Url>{pattern}</Url></Item>")
+    assert held.pages() == ["a"]
+
+
+def test_a_refused_pattern_says_why(held: Rehearsal) -> None:
+    fed = held.send("<Item><Type>DP</Type><Url>http://www.example.com/*</Url></Item>")
+    assert fed.details == (
+        "Skipping the record, Line number: 2, Error: a deletion of all urls like"
+        " 'http://www.example.com/*'; expected a pattern that names part of a path, as this one"
+        " empties a host or more",
+    )
+
+
+def test_what_was_inserted_is_searchable_after_an_update_of_the_indexes(held: Rehearsal) -> None:
+    held.send(item("I", "a"), profile="first")
+    held.send(item("I", "b"), profile="second")
+    held.send("<Item><Type>UI</Type></Item>", profile="first")
+    assert [one.searchable for one in held.index.documents()] == [True, False]
+
+
+def test_a_searchable_document_that_is_inserted_again_waits_again(held: Rehearsal) -> None:
+    held.send(item("I", "a"), "<Item><Type>UI</Type></Item>", item("I", "a"))
+    assert not held.document("a").searchable
+
+
+def test_an_update_leaves_a_document_searchable(held: Rehearsal) -> None:
+    held.send(item("I", "a"), "<Item><Type>UI</Type></Item>", item("U", "a"))
+    assert held.document("a").searchable
+
+
+def test_an_update_adds_what_is_not_held(held: Rehearsal) -> None:
+    held.send(item("U", "a", "<Title>New</Title>"))
+    assert (held.document("a").action, held.document("a").searchable) == (Action.UPDATE, False)
+
+
+def test_what_a_scenario_refused_is_not_held(held: Rehearsal) -> None:
+    fed = held.send(item("I", "a"), item("I", "b"), refused=(f"{HOST}a",))
+    assert (held.pages(), fed.details) == (
+        ["b"],
+        ("Skipping the record, Line number: 2, Error: refused by the scenario",),
+    )
+
+
+def test_totals_count_documents_acls_and_bytes(held: Rehearsal) -> None:
+    held.feed(gsa_feed(page("a"), page("b"), acl("joe", url="folder/")), datasource="first")
+    held.feed(gsa_feed(page("c", None)), datasource="web")
+    held.send(item("I", "a", "<Body>text</Body>"), "<Item><Type>UI</Type></Item>", item("I", "b"))
+    assert held.index.totals() == [
+        Total(datasource="first", kind=Held.FEED, documents=2, acls=1, bytes=8),
+        Total(datasource="intranet", kind=Held.DATA, documents=2, unsearchable=1, bytes=4),
+        Total(datasource="web", kind=Held.FEED, documents=1, crawled=1),
+    ]

@@ -1,0 +1,164 @@
+"""What full feeds removed, as it is told to whoever has to delete it one by one."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from pipelines.serve.rehearsal.full_feed_deletions import FORMAT, is_digested, write_deletions
+from rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
+from schemas.delivery import Delivery
+from schemas.errors import SourceError
+from schemas.record import Action, Record
+from schemas.span import Span
+from transforms.formats import READERS
+
+
+def full(held: Rehearsal, *names: str, datasource: str = "sample") -> Delivery:
+    """Deliver a full feed of some pages."""
+    markup = gsa_feed(*(page(name) for name in names))
+    delivery = held.write(markup, datasource=datasource, feedtype="full")
+    held.apply(delivery)
+    return delivery
+
+
+def deletions(held: Rehearsal, delivery: Delivery, *, settled: int = 99) -> list[str]:
+    """The names of the pages that are to be deleted, as a reader finds them."""
+    path = held.spool / "left-out.xml"
+    count = write_deletions(held.index.path, delivery, path, is_settled=settled.__ge__)
+    with path.open("rb") as stream:
+        found = list(READERS[FORMAT](stream, span=Span(source="left-out.xml")))
+    records = [one for one in found if isinstance(one, Record)]
+    assert (len(records), {one.action for one in records} - {Action.DELETE}) == (count, set())
+    return [one.url.removeprefix(HOST) for one in records]
+
+
+def test_the_first_full_feed_leaves_nothing_out(held: Rehearsal) -> None:
+    assert deletions(held, full(held, "a", "b")) == []
+
+
+def test_what_the_next_one_has_not_is_left_out_in_the_order_of_urls(held: Rehearsal) -> None:
+    full(held, "d", "c", "b", "a")
+    assert deletions(held, full(held, "b", "e")) == ["a", "c", "d"]
+
+
+def test_what_came_in_between_is_left_out_too(held: Rehearsal) -> None:
+    full(held, "a")
+    held.feed(gsa_feed(page("b")))
+    assert deletions(held, full(held, "a")) == ["b"]
+
+
+def test_what_was_deleted_before_is_not_deleted_again(held: Rehearsal) -> None:
+    full(held, "a", "b")
+    held.feed(gsa_feed(gone("b")))
+    assert deletions(held, full(held, "a")) == []
+
+
+def test_what_comes_back_later_was_left_out_all_the_same(held: Rehearsal) -> None:
+    full(held, "a", "b")
+    second = full(held, "a")
+    full(held, "a", "b")
+    assert deletions(held, second) == ["b"]
+
+
+def test_what_another_datasource_has_by_now_stays(held: Rehearsal) -> None:
+    full(held, "a", "b")
+    second = full(held)
+    held.feed(gsa_feed(page("b")), datasource="other")
+    assert deletions(held, second) == ["a"]
+
+
+def test_what_another_datasource_is_yet_to_bring_is_deleted(held: Rehearsal) -> None:
+    full(held, "a", "b")
+    second = full(held)
+    held.feed(gsa_feed(page("b")), datasource="other")
+    assert deletions(held, second, settled=2) == ["a", "b"]
+
+
+def test_what_another_datasource_had_taken_over_stays(held: Rehearsal) -> None:
+    full(held, "a")
+    held.feed(gsa_feed(page("a")), datasource="other")
+    assert deletions(held, full(held)) == []
+
+
+def test_what_data_of_a_profile_has_too_stays(held: Rehearsal) -> None:
+    full(held, "a", "b")
+    held.send(item("I", "a", "<Body>text</Body>"))
+    assert deletions(held, full(held)) == ["b"]
+
+
+def test_what_an_appliance_would_have_skipped_is_left_out_too(held: Rehearsal) -> None:
+    full(held, "a")
+    held.feed(gsa_feed(skipped("b")))
+    assert deletions(held, full(held, "a")) == ["b"]
+
+
+def test_what_the_full_feed_has_and_an_appliance_would_skip_is_not_left_out(
+    held: Rehearsal,
+) -> None:
+    held.feed(gsa_feed(skipped("a"), skipped("b")))
+    delivery = held.write(gsa_feed(skipped("a")), datasource="sample", feedtype="full")
+    held.apply(delivery)
+    assert deletions(held, delivery) == ["b"]
+
+
+def test_what_was_skipped_of_another_datasource_since_stays(held: Rehearsal) -> None:
+    full(held, "a", "b")
+    second = full(held)
+    held.feed(gsa_feed(skipped("b")), datasource="other")
+    assert deletions(held, second) == ["a"]
+
+
+def skipped(name: str) -> str:
+    """A record that an appliance skips, and a gateway forwards."""
+    return page(name, inner=metadata(x=""))
+
+
+def test_of_a_full_feed_of_which_no_record_can_be_read_nothing_is_left_out(
+    held: Rehearsal,
+) -> None:
+    full(held, "a")
+    unread = held.write(gsa_feed(page("b", "x & y")), datasource="sample", feedtype="full")
+    held.apply(unread)
+    assert (deletions(held, unread), held.pages()) == ([], ["a"])
+
+
+def test_an_acl_that_came_alone_is_no_document(held: Rehearsal) -> None:
+    held.feed(gsa_feed(acl("ines", url="a")))
+    assert deletions(held, full(held)) == []
+
+
+def test_of_a_full_feed_without_its_end_nothing_is_left_out(held: Rehearsal) -> None:
+    full(held, "a")
+    markup = gsa_feed(page("b")).removesuffix("</group>\n</gsafeed>\n")
+    torn = held.write(markup, datasource="sample", feedtype="full")
+    held.apply(torn)
+    assert deletions(held, torn) == []
+
+
+def test_a_url_keeps_what_markup_is_made_of(held: Rehearsal) -> None:
+    full(held, "?a=1&amp;b=&lt;&quot;")
+    assert deletions(held, full(held)) == ['?a=1&b=<"']
+
+
+def test_nothing_is_known_before_the_index_is_there(tmp_path: Path) -> None:
+    assert not is_digested(tmp_path / "index.db", 1)
+    assert not (tmp_path / "index.db").exists()
+
+
+def test_a_delivery_is_known_when_it_is_digested(held: Rehearsal) -> None:
+    delivery = held.write(gsa_feed(), datasource="sample", feedtype="full")
+    before = is_digested(held.index.path, delivery.ordinal)
+    held.apply(delivery)
+    assert (before, is_digested(held.index.path, delivery.ordinal)) == (False, True)
+
+
+def test_an_index_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    sqlite3.connect(path).close()
+    with pytest.raises(SourceError) as caught:
+        is_digested(path, 1)
+    assert str(caught.value) == (
+        f"{path}: no such table: deliveries; expected the index of the spool; stop the receiver and"
+        " remove it, and it is made again of what was delivered"
+    )

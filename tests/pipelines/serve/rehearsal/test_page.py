@@ -1,0 +1,487 @@
+"""The page of a receiver, read by a parser; test_page_in_browser.py looks at it."""
+
+import re
+from base64 import b64encode
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from lxml import html
+
+from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, Link, View, render
+from pipelines.serve.rehearsal.set_aside import By, SetAside
+from pipelines.serve.rehearsal.views import Fed, Held, Status, Total
+from schemas.delivery import Door
+
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror='alert(1)'>",
+    "</title></style><h1>mine",
+    "{{ view.title }} {% raw %}",
+    "&lt;b&gt; &amp; &#0;",
+    "javascript:alert(1)//'\"`",
+]
+
+
+def fed(ordinal: int = 1, **fields: Any) -> Fed:  # the fields of Fed
+    usual: dict[str, Any] = {
+        "door": Door.FEED,
+        "datasource": "intranet",
+        "feedtype": "incremental",
+        "bytes": 2048,
+        "at": "2026-07-01T11:59:00Z",
+        "status": Status.COMPLETED,
+        "client": "10.1.20.31",
+    }
+    return Fed(ordinal=ordinal, **usual | fields)
+
+
+def view(**fields: Any) -> View:  # the fields of View
+    usual: dict[str, Any] = {"title": "Rehearsal", "url": "http://127.0.0.1:19900", "now": NOW}
+    return View(**usual | fields)
+
+
+def set_aside(**fields: Any) -> SetAside:  # the fields of SetAside
+    usual: dict[str, Any] = {
+        "ordinal": 12,
+        "by": By.INDEX,
+        "reason": "not finished after 300 seconds, the limit for 2,048 bytes",
+        "set_aside_at": "2026-07-01T11:30:00+00:00",
+        "door": Door.FEED,
+        "name": "crm",
+        "feedtype": "full",
+        "bytes": 2048,
+        "at": "2026-07-01T11:20:00+00:00",
+    }
+    return SetAside(**usual | fields)
+
+
+@dataclass
+class Rendered:
+    """A page, for questions about it."""
+
+    source: str
+
+    @property
+    def tree(self) -> html.HtmlElement:
+        return html.document_fromstring(self.source)
+
+    def texts(self, path: str) -> list[str]:
+        return [" ".join(one.text_content().split()) for one in self.found(path)]
+
+    def found(self, path: str) -> list[html.HtmlElement]:
+        found: list[html.HtmlElement] = self.tree.xpath(path)
+        return found
+
+    def values(self, path: str) -> list[str]:
+        found: list[str] = self.tree.xpath(path)
+        return [str(one) for one in found]
+
+    def rows(self, table: int = 1, part: str = "tbody") -> list[list[str]]:
+        rows = self.found(f"(//table)[{table}]/{part}/tr")
+        return [[" ".join(cell.text_content().split()) for cell in row] for row in rows]
+
+
+def rendered(**fields: Any) -> Rendered:  # the fields of View
+    return Rendered(render(view(**fields)).decode())
+
+
+def everything(text: str) -> View:
+    """A view that has a text wherever one comes from outside."""
+    feeds = (
+        fed(1, datasource=text, feedtype=text, client=text, user_agent=text, details=(text,)),
+        fed(2, door=Door.GROUPS, datasource=text, feedtype=text, client=text),
+    )
+    totals = (Total(datasource=text, kind=Held.FEED),)
+    aside = (set_aside(name=text, feedtype=text, reason=text),)
+    return view(
+        title=text, feeds=feeds, totals=totals, notices=(text,), set_aside=aside, spool=text
+    )
+
+
+def test_a_page_is_one_document_of_html_in_utf_8() -> None:
+    page = rendered()
+    assert page.source.startswith('<!DOCTYPE html>\n<html lang="en">\n')
+    assert page.values("//meta/@charset") == ["utf-8"]
+
+
+def test_a_phone_shows_it_in_its_own_width() -> None:
+    expected = ["width=device-width, initial-scale=1"]
+    assert rendered().values("//meta[@name='viewport']/@content") == expected
+
+
+def test_the_title_is_that_of_the_tab_too() -> None:
+    page = rendered(title="Gateway")
+    assert (page.texts("//title"), page.texts("//h1")) == (["Gateway"], ["Gateway"])
+
+
+def test_it_says_of_when_it_is() -> None:
+    summer = timezone(timedelta(hours=2))
+    page = rendered(now=datetime(2026, 7, 1, 14, 5, 9, tzinfo=summer))
+    assert page.texts("//header//p") == [
+        "As of 2026-07-01 12:05:09 UTC. Loads itself again every 10 seconds."
+    ]
+    assert page.values("//header//time/@datetime") == ["2026-07-01T12:05:09+00:00"]
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(10, ["10"]), (3, ["3"]), (0, [])])
+def test_it_loads_itself_again_unless_it_is_not_to(seconds: int, expected: list[str]) -> None:
+    page = rendered(refresh_seconds=seconds)
+    assert page.values("//meta[@http-equiv='refresh']/@content") == expected
+
+
+def test_a_page_that_stays_does_not_say_that_it_loads_itself() -> None:
+    assert rendered(refresh_seconds=0).texts("//header//p") == ["As of 2026-07-01 12:00:00 UTC."]
+
+
+def test_notices_stand_above_all_else() -> None:
+    page = rendered(notices=("Misbehaves as bad-day.yaml says.", "Forwards to http://a/."))
+    assert page.texts("//main/*[position() <= 2]") == [
+        *("Misbehaves as bad-day.yaml says.", "Forwards to http://a/.")
+    ]
+
+
+def test_what_is_set_aside_is_shown_with_its_reason_and_the_command() -> None:
+    page = rendered(set_aside=(set_aside(),), spool="/var/spool/old feeds")
+    assert page.rows() == [
+        [
+            "12 arrived 2026-07-01 11:20:00",
+            *("crm", "full", "2.0 KiB", "2026-07-01 11:30:00", "the index"),
+        ],
+        ["not finished after 300 seconds, the limit for 2,048 bytes"],
+    ]
+    assert page.texts("//section[@aria-labelledby='set-aside']//pre") == [
+        "feedferry serve --spool '/var/spool/old feeds' --retry all"
+    ]
+
+
+def test_nothing_is_said_where_nothing_is_set_aside() -> None:
+    assert rendered().texts("//h2") == ["Feeds"]
+
+
+def test_at_most_a_hundred_are_shown_that_are_set_aside() -> None:
+    page = rendered(set_aside=tuple(set_aside(ordinal=number) for number in range(102)))
+    assert len(page.rows()) == 200
+    assert page.texts("//section[@aria-labelledby='set-aside']/p")[-1] == "2 more are not shown."
+
+
+class TestFigures:
+    def test_what_is_there_is_told_first(self) -> None:
+        page = rendered(
+            backlog=4100,
+            totals=(
+                Total(datasource="a", kind=Held.FEED, documents=1000),
+                Total(datasource="b", kind=Held.DATA, documents=234),
+            ),
+            groups=1204,
+            spool_bytes=3_120_000_000,
+            free_bytes=181_000_000_000,
+        )
+        assert list(zip(page.texts("//dt"), page.texts("//dd"), strict=True)) == [
+            ("Documents held", "1,234"),
+            ("Backlog, in feeds", "4,100"),
+            ("Groups held", "1,204"),
+            ("In the spool", "2.9 GiB"),
+            ("Free on its disk", "168.6 GiB"),
+        ]
+
+    @pytest.mark.parametrize(
+        ("count", "expected"),
+        [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1.0 KiB"),
+            (1_572_864, "1.5 MiB"),
+            (5_497_558_138_880, "5.0 TiB"),
+            (5_629_499_534_213_120, "5,120.0 TiB"),
+        ],
+    )
+    def test_a_size_is_in_a_unit_that_fits(self, count: int, expected: str) -> None:
+        assert rendered(spool_bytes=count).texts("//dd")[3] == expected
+
+
+class TestBacklog:
+    @pytest.mark.parametrize("history", [(), ((0.0, 5),), ((0.0, 5), (0.0, 6))])
+    def test_there_is_no_line_of_one_moment(self, history: tuple[tuple[float, int], ...]) -> None:
+        assert rendered(history=history).found("//figure") == []
+
+    def test_a_line_goes_from_then_to_now(self) -> None:
+        page = rendered(history=((60, 0), (30, 50), (15, 100), (0, 20)))
+        assert page.values("//polyline/@points") == ["0.0,160.0 360.0,80.0 540.0,0.0 720.0,128.0"]
+
+    def test_the_last_count_holds_until_now(self) -> None:
+        page = rendered(history=((60, 10), (30, 5)))
+        assert page.values("//polyline/@points") == ["0.0,0.0 360.0,80.0 720.0,80.0"]
+
+    def test_one_count_holds_since_then(self) -> None:
+        page = rendered(history=((60, 10),))
+        assert page.values("//polyline/@points") == ["0.0,0.0 720.0,0.0"]
+
+    def test_the_order_of_the_counts_is_no_matter(self) -> None:
+        page = rendered(history=((0, 20), (60, 0), (30, 50)))
+        assert page.values("//polyline/@points") == ["0.0,160.0 360.0,0.0 720.0,96.0"]
+
+    def test_the_area_below_it_is_closed(self) -> None:
+        page = rendered(history=((60, 10), (0, 0)))
+        assert page.values("//polygon/@points") == ["0,160 0.0,0.0 720.0,160.0 720,160"]
+
+    def test_it_is_told_in_words(self) -> None:
+        page = rendered(history=((1800, 7), (300, 6000), (0, 312)))
+        assert page.texts("//figcaption") == [
+            "Feeds that wait: 312 at last; at most 6,000, 5 minutes ago; at least 7."
+        ]
+
+    def test_a_backlog_that_is_highest_now_is_so_just_now(self) -> None:
+        assert rendered(history=((60, 0), (0, 9))).texts("//figcaption") == [
+            "Feeds that wait: 9 at last; at most 9, just now; at least 0."
+        ]
+
+    def test_the_words_are_the_name_of_the_image(self) -> None:
+        page = rendered(history=((60, 0), (0, 9)))
+        assert page.values("//figure//svg/@role") == ["img"]
+        assert page.values("//figure//svg/@aria-labelledby") == ["backlog backlog-words"]
+
+    @pytest.mark.parametrize(
+        ("highest", "expected"),
+        [
+            (0, "10"),
+            (10, "10"),
+            (11, "20"),
+            (4001, "5,000"),
+            (5001, "10,000"),
+            (100_000, "100,000"),
+        ],
+    )
+    def test_the_line_has_room_up_to_a_round_number(self, highest: int, expected: str) -> None:
+        page = rendered(history=((60, 0), (0, highest)))
+        assert page.texts("//*[@class='top quiet']") == [expected]
+
+    def test_where_it_begins_is_told(self) -> None:
+        page = rendered(history=((7260, 0), (0, 9)))
+        assert page.texts("//*[@class='ends quiet']/span") == ["2 hours ago", "now"]
+
+    def test_a_long_history_keeps_its_peak_and_its_end(self) -> None:
+        history = [(float(ago), 40) for ago in range(100_000)]
+        history[51_234] = (51_234.0, 4000)
+        history[0] = (0.0, 3)
+        page = rendered(history=tuple(history))
+        assert len(page.values("//polyline/@points")[0].split()) <= 361
+        assert page.texts("//figcaption") == [
+            "Feeds that wait: 3 at last; at most 4,000, 14 hours ago; at least 3."
+        ]
+
+
+class TestFeeds:
+    def test_who_has_none_is_told_how_to_send_one(self) -> None:
+        page = rendered(url="https://feeds.example.com:19902")
+        assert page.texts("//pre") == [
+            "feedferry push out/feeds --to https://feeds.example.com:19902",
+            "curl -F datasource=sample -F feedtype=incremental -F data=@feed.xml "
+            "https://feeds.example.com:19902/xmlfeed",
+        ]
+
+    def test_who_has_some_is_not(self) -> None:
+        assert rendered(feeds=(fed(),)).found("//pre") == []
+
+    def test_a_row_is_a_feed(self) -> None:
+        feed = fed(included=9812, in_error=2, bytes=48_211_004, user_agent="Java/1.8.0_202")
+        page = rendered(feeds=(feed,))
+        assert page.rows(part="thead") == [
+            ["Time", "Type", "Status", "Records", "In error", "Size", "Client"]
+        ]
+        assert page.rows() == [
+            [
+                "2026-07-01 11:59:00 1 minute ago",
+                "incremental",
+                "✓ Completed",
+                "9,812",
+                "2",
+                "46.0 MiB",
+                "10.1.20.31 Java/1.8.0_202",
+            ]
+        ]
+
+    @pytest.mark.parametrize(
+        ("status", "expected"),
+        [
+            (Status.COMPLETED, "✓ Completed"),
+            (Status.WITH_ERRORS, "! Completed with errors"),
+            (Status.FAILED, "✕ Failed in error"),
+            (Status.IN_PROGRESS, "… In progress"),
+        ],
+    )
+    def test_a_status_is_told_in_words_and_by_a_sign(self, status: Status, expected: str) -> None:
+        assert rendered(feeds=(fed(status=status),)).rows()[0][2] == expected
+
+    @pytest.mark.parametrize(
+        ("at", "expected"),
+        [
+            ("2026-07-01T12:00:00Z", "2026-07-01 12:00:00 just now"),
+            ("2026-07-01T12:00:09Z", "2026-07-01 12:00:09 just now"),
+            ("2026-07-01T11:59:57.25Z", "2026-07-01 11:59:57 2 seconds ago"),
+            ("2026-07-01T12:30:00+02:00", "2026-07-01 10:30:00 1 hour ago"),
+            ("2026-06-29T11:00:00Z", "2026-06-29 11:00:00 2 days ago"),
+        ],
+    )
+    def test_a_time_is_told_twice(self, at: str, expected: str) -> None:
+        assert rendered(feeds=(fed(at=at),)).rows()[0][0] == expected
+
+    def test_what_is_not_stated_is_said_to_be_so(self) -> None:
+        page = rendered(feeds=(fed(feedtype="", datasource=""),))
+        assert page.rows()[0][1] == "not stated"
+        assert page.texts("//caption") == ["without a name · feeds"]
+
+    def test_the_first_reasons_stand_below_their_feed(self) -> None:
+        details = ("line 1204: action='ad'; expected add or delete", "line 88012: no url")
+        page = rendered(feeds=(fed(2), fed(1, details=details)))
+        assert [len(row) for row in page.rows()] == [7, 7, 1]
+        assert page.texts("//li[../../@colspan]") == list(details)
+
+    def test_the_newest_are_first_and_only_five_of_them(self) -> None:
+        page = rendered(feeds=tuple(fed(n, feedtype=f"type {n}") for n in (3, 1, 6, 4, 2, 5)))
+        assert [row[1] for row in page.rows()] == [
+            *("type 6", "type 5", "type 4", "type 3", "type 2")
+        ]
+
+    def test_each_datasource_has_its_table_and_each_door(self) -> None:
+        feeds = (
+            fed(1, datasource="wiki"),
+            fed(2, datasource="others", door=Door.GROUPS),
+            fed(3, datasource="others"),
+            fed(4, datasource="products", door=Door.DATA),
+            fed(5, datasource="others"),
+        )
+        assert rendered(feeds=feeds).texts("//caption") == [
+            *("others · feeds", "others · groups", "products · Thunderstone data", "wiki · feeds")
+        ]
+
+    def test_more_datasources_than_fit_are_counted(self) -> None:
+        page = rendered(feeds=tuple(fed(n, datasource=f"wiki{n}") for n in range(103)))
+        assert len(page.found("//table")) == 100
+        assert page.texts("//section[@aria-labelledby='feeds']/p")[1] == "3 more are not shown."
+
+    def test_a_table_says_to_a_screen_reader_what_it_is_also_as_cards(self) -> None:
+        page = rendered(feeds=(fed(details=("line 1: no url",)),))
+        assert page.values("(//table)[1]//@role") == [
+            *("table", "rowgroup", "row", *["columnheader"] * 7),
+            *("rowgroup", "row", "rowheader", *["cell"] * 6, "row", "cell"),
+        ]
+        assert page.values("(//table)[1]//th/@scope") == [*["col"] * 7, "row"]
+
+
+class TestDocumentsHeld:
+    TOTALS = (
+        Total(datasource="intranet", kind=Held.FEED, documents=1442, crawled=31, acls=12),
+        Total(datasource="products", kind=Held.DATA, documents=20, unsearchable=7, bytes=2048),
+        Total(datasource="wiki", kind=Held.FEED, acls=3),
+    )
+
+    def test_what_is_held_of_each_datasource_adds_up(self) -> None:
+        page = rendered(totals=self.TOTALS)
+        assert page.rows(part="*") == [
+            [
+                *("Datasource", "Came as", "Documents", "To be crawled", "Not yet searchable"),
+                *("ACLs alone", "Content"),
+            ],
+            ["intranet", "feeds", "1,442", "31", "0", "12", "0 bytes"],
+            ["products", "Thunderstone data", "20", "0", "7", "0", "2.0 KiB"],
+            ["wiki", "feeds", "0", "0", "0", "3", "0 bytes"],
+            ["All datasources", "1,462", "31", "7", "15", "2.0 KiB"],
+        ]
+
+    def test_the_table_has_a_caption(self) -> None:
+        assert rendered(totals=self.TOTALS).texts("//caption") == ["Held now · by datasource"]
+
+    def test_a_datasource_leads_to_its_documents(self) -> None:
+        totals = (Total(datasource="a b&c", kind=Held.FEED),)
+        expected = ["/documents?datasource=a+b%26c"]
+        assert rendered(totals=totals).values("//tbody//a/@href") == expected
+
+    def test_nothing_held_is_no_table(self) -> None:
+        assert rendered().found("//table") == []
+
+    def test_more_than_fit_are_counted(self) -> None:
+        totals = tuple(
+            Total(datasource=f"wiki{n}", kind=Held.FEED, documents=2) for n in range(101)
+        )
+        page = rendered(totals=totals)
+        assert len(page.rows()) == 100
+        assert page.rows(part="tfoot")[0][1] == "202"
+        assert page.texts("//section[@aria-labelledby='documents']/p") == [
+            "1 more are not shown, but counted."
+        ]
+
+
+def test_the_page_leads_to_what_programs_read() -> None:
+    page = rendered()
+    assert page.texts("//nav//a") == [
+        "Documents as JSON",
+        "Groups as JSON",
+        "Set aside as JSON",
+    ]
+    assert page.values("//nav//a/@href") == ["/documents", "/groups", "/set-aside"]
+
+
+def test_it_leads_where_its_view_says() -> None:
+    page = rendered(links=(Link("Stay", "/?refresh=0"),))
+    assert page.values("//nav//a/@href") == ["/?refresh=0"]
+
+
+class TestWhatComesFromOutside:
+    @pytest.mark.parametrize("text", HOSTILE)
+    def test_it_is_text(self, text: str) -> None:
+        page = Rendered(render(everything(text)).decode())
+        assert page.texts("//bdi") == [text] * 14
+        assert page.texts("//title") == [text]
+
+    @pytest.mark.parametrize("text", HOSTILE)
+    def test_it_adds_no_element_and_no_attribute(self, text: str) -> None:
+        hostile = Rendered(render(everything(text)).decode())
+        harmless = Rendered(render(everything("intranet")).decode())
+        assert [one.tag for one in hostile.tree.iter()] == [one.tag for one in harmless.tree.iter()]
+        assert hostile.values("//@*[name() != 'href']") == harmless.values("//@*[name() != 'href']")
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("a\0b\x1b[31m\x7f", "a␀b␛[31m␡"),
+            ("a\r\nb", "a␍ b"),
+            ("\ud800", "�"),
+            ("ümläut 漢字 🙂", "ümläut 漢字 🙂"),
+            ("x" * 401, "x" * 400 + " …"),
+        ],
+    )
+    def test_it_can_be_seen(self, text: str, expected: str) -> None:
+        page = Rendered(render(view(feeds=(fed(details=(text,)),))).decode())
+        assert page.texts("//li[../../@colspan]") == [expected]
+
+    def test_its_direction_stays_its_own(self) -> None:
+        page = rendered(feeds=(fed(datasource="\u202egnp.evil"),))
+        assert page.texts("//caption/bdi") == ["\u202egnp.evil"]
+
+
+class TestPolicy:
+    def test_its_digest_is_that_of_the_style_sheet(self) -> None:
+        (style,) = re.findall(r"<style>(.*?)</style>", rendered().source, re.DOTALL)
+        digest = b64encode(sha256(style.encode()).digest()).decode()
+        assert f"style-src 'sha256-{digest}';" in CONTENT_SECURITY_POLICY
+
+    def test_all_else_is_forbidden(self) -> None:
+        assert re.sub("sha256-[^']*", "sha256", CONTENT_SECURITY_POLICY) == (
+            "default-src 'none'; img-src data:; style-src 'sha256'; base-uri 'none'; "
+            "form-action 'none'; frame-ancestors 'none'"
+        )
+
+    def test_a_page_needs_nothing_that_is_forbidden(self) -> None:
+        page = Rendered(render(everything("intranet")).decode())
+        assert page.found("//script | //@style | //@src | //form | //iframe") == []
+        assert page.found("//@*[starts-with(name(), 'on')]") == []
+
+    def test_all_that_it_leads_to_is_its_own(self) -> None:
+        page = Rendered(render(everything("intranet")).decode())
+        assert [href[:6] for href in page.values("//@href")] == [
+            *("data:i", "/docum", "/docum", "/group", "/set-a")
+        ]

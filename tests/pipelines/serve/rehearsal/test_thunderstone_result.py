@@ -1,0 +1,175 @@
+"""What a Thunderstone appliance replies to data, as its manual has it."""
+
+from io import BytesIO
+from typing import IO
+
+import pytest
+from lxml import etree
+
+from pipelines.serve.rehearsal.digest import Interrupted
+from pipelines.serve.rehearsal.thunderstone_result import refusal, result
+from rehearsal import DATA_HEAD, HOST, data, item
+from schemas.errors import FormatError
+
+VERSION = (
+    b"<Version>Version 5.01.0 20051010 (feedferry, modelled on the manual)\n"
+    b"2005-10-10 12:34:56</Version>\n"
+)
+HEAD = b'<?xml version="1.0" encoding="UTF-8"?>\n<ThunderstoneReplicationResult>\n'
+TAIL = VERSION + b"</ThunderstoneReplicationResult>\n"
+
+
+def reply(*items: str, **options: object) -> bytes:
+    return read(result(BytesIO(data(*items).encode()), **options))  # type: ignore[arg-type]
+
+
+def read(stream: IO[bytes]) -> bytes:
+    with stream:
+        stream.seek(0)
+        return stream.read()
+
+
+def results_of(*items: str, **options: object) -> list[dict[str, str | None]]:
+    """The elements of each ItemResult, but for the id that is ignored."""
+    root = etree.fromstring(reply(*items, **options))
+    return [
+        {str(child.tag): child.text for child in one if child.tag != "rid"}
+        for one in root.findall("ItemResult")
+    ]
+
+
+def test_each_item_is_answered_in_its_order() -> None:
+    assert reply(item("I", "a"), item("U", "b"), item("D", "c")) == (
+        HEAD + b"<ItemResult><rid>000000000</rid><Type>I</Type><Status>OK</Status></ItemResult>\n"
+        b"<ItemResult><rid>000000000</rid><Type>U</Type><Status>OK</Status></ItemResult>\n"
+        b"<ItemResult><rid>000000000</rid><Type>D</Type><Status>OK</Status></ItemResult>\n"
+        b"<Rows>3</Rows>\n" + TAIL
+    )
+
+
+def test_the_update_of_the_indexes_is_answered() -> None:
+    assert results_of("<Item><Type>UI</Type></Item>") == [{"Type": "UI", "Status": "OK"}]
+
+
+def test_the_deletion_of_what_is_not_held_is_ok_with_a_remark() -> None:
+    found = results_of(item("D", "a"), item("D", "b"), is_held=lambda url: url == f"{HOST}a")
+    assert found == [
+        {"Type": "D", "Status": "OK"},
+        {"Type": "D", "Status": "OK", "Info": "Not found"},
+    ]
+
+
+def test_a_deletion_by_pattern_tells_how_many_it_deleted() -> None:
+    found = results_of(item("DP", "dir/*"), count_fitting=len)
+    assert found == [{"Type": "DP", "DP": "28", "Status": "OK"}]
+
+
+def test_a_pattern_that_names_nothing_is_ok_with_a_remark() -> None:
+    assert results_of(item("DP", "dir/*")) == [
+        {"Type": "DP", "DP": "0", "Status": "OK", "Info": "Not found"}
+    ]
+
+
+def test_a_pattern_of_a_whole_host_fails() -> None:
+    assert results_of(item("DP", "*")) == [
+        {
+            "Type": "DP",
+            "DP": "0",
+            "Status": "FAIL",
+            "Info": "a deletion of all urls like 'http://www.example.com/*'; expected a pattern"
+            " that names part of a path, as this one empties a host or more",
+        }
+    ]
+
+
+def test_an_unknown_type_is_told_and_echoed() -> None:
+    assert results_of(item("X", "a"), item("I", "b")) == [
+        {
+            "Type": "X",
+            "Status": "FAIL_UNKNOWNTYPE",
+            "Info": "Type 'X'; expected I, D, DP, U or UI",
+        },
+        {"Type": "I", "Status": "OK"},
+    ]
+
+
+def test_an_item_without_a_type_has_an_unknown_one() -> None:
+    assert results_of(f"<Item><Url>{HOST}</Url></Item>") == [
+        {
+            "Type": None,
+            "Status": "FAIL_UNKNOWNTYPE",
+            "Info": "an Item without Type; expected I, D, DP, U or UI",
+        }
+    ]
+
+
+def test_an_item_that_cannot_be_parsed_fails_alone() -> None:
+    assert results_of(item("I", "a"), item("I", "b", "<Title>x & y</Title>"), item("I", "c")) == [
+        {"Type": "I", "Status": "OK"},
+        {
+            "Type": "I",
+            "Status": "FAIL",
+            "Info": "an & that is not escaped; expected &amp;",
+        },
+        {"Type": "I", "Status": "OK"},
+    ]
+
+
+def test_an_url_that_is_to_be_refused_fails() -> None:
+    found = results_of(item("I", "a"), item("I", "b"), refused_urls=frozenset({f"{HOST}a"}))
+    assert found == [
+        {"Type": "I", "Status": "FAIL", "Info": "refused by the scenario"},
+        {"Type": "I", "Status": "OK"},
+    ]
+
+
+def test_what_xml_cannot_hold_is_not_echoed() -> None:
+    assert results_of("<Item><Type>\x01</Type></Item>")[0]["Type"] == "?"
+
+
+def test_markup_in_a_reason_is_escaped() -> None:
+    torn = "<Item><Type>I</Type><Url>u</Url>" + item("I", "a")
+    assert b"<Info>'&lt;Item' inside &lt;Item&gt;; expected &lt;/Item&gt; before it" in reply(torn)
+
+
+def test_text_between_items_is_no_row() -> None:
+    assert results_of(item("I", "a"), "stray", item("I", "b")) == [
+        {"Type": "I", "Status": "OK"},
+        {"Type": "I", "Status": "OK"},
+    ]
+
+
+def test_a_document_without_its_end_is_answered_as_far_as_it_goes() -> None:
+    torn = BytesIO((DATA_HEAD + item("I", "a")).encode())
+    assert b"<Rows>1</Rows>" in read(result(torn))
+
+
+@pytest.mark.parametrize("document", [data(), DATA_HEAD, f"{DATA_HEAD}stray</x>"])
+def test_a_document_without_items_is_none(document: str) -> None:
+    with pytest.raises(FormatError, match=r"^a document without Items; expected one or more$"):
+        result(BytesIO(document.encode()))
+
+
+@pytest.mark.parametrize("document", [b"", b"<html/>", b"profile=x"])
+def test_what_is_no_document_is_none(document: bytes) -> None:
+    with pytest.raises(FormatError, match=r"; expected <ThunderstoneReplication>$"):
+        result(BytesIO(document))
+
+
+@pytest.mark.parametrize("status", [b"Not Allowed", b"No Profile", b"NODATA"])
+def test_a_request_of_which_nothing_is_taken_has_a_status_and_no_rows(status: bytes) -> None:
+    assert refusal(status.decode()) == (
+        HEAD + b"<ItemResult><rid>000000000</rid><Status>" + status + b"</Status></ItemResult>\n"
+        b"<Rows>0</Rows>\n" + TAIL
+    )
+
+
+def test_a_long_document_is_answered_from_a_file() -> None:
+    found = reply(item("I", "a") * 20_000)
+    assert (found.count(b"<ItemResult>"), found.count(b"<Rows>20000</Rows>")) == (20_000, 1)
+
+
+def test_reading_ends_when_its_time_is_over() -> None:
+    document = b"<ThunderstoneReplication><Item><Type>D</Type><Url>http://h/1</Url></Item>"
+    with pytest.raises(Interrupted):
+        result(BytesIO(document), is_over=lambda: True)

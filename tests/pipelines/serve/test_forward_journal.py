@@ -1,0 +1,154 @@
+"""The journal of a gateway: what needs nothing more, after any end."""
+
+import errno
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from disks import RecordingDisk
+from pipelines.serve.forward_journal import FORWARDED, Forwarded, Ledger, State
+from schemas.errors import FatalError
+
+
+def settled(ordinal: int, *, up_to: int = 0, state: State = State.FORWARDED) -> Forwarded:
+    return Forwarded(ordinal=ordinal, state=state, settled=up_to)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "forward" / FORWARDED
+
+
+def written(path: Path, *lines: Forwarded) -> None:
+    ledger = Ledger(path)
+    for line in lines:
+        ledger.note(line)
+    ledger.close()
+
+
+def known(path: Path, *ordinals: int) -> list[bool]:
+    ledger = Ledger(path)
+    ledger.close()
+    return [ledger.is_settled(ordinal) for ordinal in ordinals]
+
+
+def test_a_new_journal_knows_nothing(path: Path) -> None:
+    assert known(path, 1) == [False]
+
+
+def test_what_was_noted_is_known_at_the_next_start(path: Path) -> None:
+    written(path, settled(1, up_to=1))
+    assert known(path, 1, 2) == [True, False]
+
+
+def test_what_is_held_back_is_open_while_others_are_settled(path: Path) -> None:
+    written(path, settled(1, up_to=1), settled(3, up_to=1), settled(5, up_to=1))
+    assert known(path, 1, 2, 3, 4, 5) == [True, False, True, False, True]
+
+
+def test_all_up_to_an_ordinal_may_be_settled_at_once(path: Path) -> None:
+    written(path, settled(3, up_to=0), settled(1, up_to=3))
+    assert known(path, 1, 2, 3, 4) == [True, True, True, False]
+
+
+def test_a_line_says_what_is_not_usual_and_no_more(path: Path) -> None:
+    written(path, Forwarded(ordinal=7, state=State.FORWARDED, settled=7, accepted=2))
+    assert path.read_text() == '{"ordinal":7,"state":"forwarded","settled":7,"accepted":2}\n'
+
+
+def test_a_line_without_its_end_was_never_written(path: Path) -> None:
+    written(path, settled(1, up_to=1))
+    with path.open("ab") as stream:
+        stream.write(b'{"ordinal":2,"state":"forwarded","settled":2}')
+    assert known(path, 1, 2) == [True, False]
+
+
+def test_what_comes_behind_such_a_line_replaces_it(path: Path) -> None:
+    written(path, settled(1, up_to=1))
+    with path.open("ab") as stream:
+        stream.write(b'{"ordinal":2,"st')
+    written(path, settled(2, up_to=2))
+    assert path.read_text() == (
+        '{"ordinal":1,"state":"forwarded","settled":1}\n'
+        '{"ordinal":2,"state":"forwarded","settled":2}\n'
+    )
+
+
+def test_a_damaged_line_is_told(path: Path) -> None:
+    written(path, settled(1, up_to=1))
+    with path.open("ab") as stream:
+        stream.write(b"nothing\n")
+    with pytest.raises(FatalError) as caught:
+        Ledger(path)
+    assert str(caught.value) == (
+        f"{path}:2: JSON is malformed: invalid character (byte 4); expected what became of a"
+        " delivery; take the line out"
+    )
+
+
+def test_what_is_set_aside_is_counted(path: Path) -> None:
+    written(path, settled(1, up_to=1, state=State.SET_ASIDE), settled(2, up_to=2))
+    assert Ledger(path).set_aside == 1
+
+
+def no_room(file: int, line: bytes, offset: int) -> None:
+    """As a disk does that has room for a few bytes."""
+    os.pwrite(file, line[:3], offset)
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_disk_without_room_leaves_the_journal_as_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(path)
+    ledger.note(settled(1, up_to=1))
+    with monkeypatch.context() as patch:
+        patch.setattr("transforms.storage.journal.write_at", no_room)
+        with pytest.raises(OSError, match="No space left on device"):
+            ledger.note(settled(2, up_to=2))
+    ledger.close()
+    assert known(path, 1, 2) == [True, False]
+
+
+def test_what_many_settled_ones_had_between_them_stays_open(path: Path) -> None:
+    ledger = Ledger(path)
+    for ordinal in range(2, 3000):
+        ledger.note(settled(ordinal, up_to=0))
+    ledger.close()
+    assert known(path, 1, 2, 2999, 3000) == [False, True, True, False]
+
+
+def test_a_journal_that_cannot_be_opened_is_told(path: Path) -> None:
+    path.mkdir(parents=True)
+    with pytest.raises(FatalError) as caught:
+        Ledger(path)
+    assert str(caught.value) == (
+        f"{path}: Is a directory; expected to keep there what became of deliveries"
+    )
+
+
+def test_a_line_is_on_the_disk_when_it_was_noted(tmp_path: Path) -> None:
+    disk = RecordingDisk(tmp_path)
+    ledger = Ledger(tmp_path / "forward" / FORWARDED, disk=disk)
+    assert disk.done == ["sync forward/forwarded.jsonl", "sync folder forward", "sync folder ."]
+    disk.done.clear()
+    ledger.note(Forwarded(ordinal=1, state=State.FORWARDED, settled=1))
+    ledger.close()
+    assert disk.done == ["write forward/forwarded.jsonl", "sync forward/forwarded.jsonl"]
+
+
+@pytest.mark.parametrize("operation", [1, 2])
+def test_a_delivery_is_not_settled_while_its_line_is_not_on_the_disk(
+    tmp_path: Path, operation: int
+) -> None:
+    disk = RecordingDisk(tmp_path)
+    ledger = Ledger(tmp_path / "forward" / FORWARDED, disk=disk)
+    disk.fail_at(operation)
+    with pytest.raises(OSError, match="Input/output error"):
+        ledger.note(Forwarded(ordinal=1, state=State.FORWARDED, settled=1))
+    assert not ledger.is_settled(1)
+    ledger.close()
+    with closing(Ledger(tmp_path / "forward" / FORWARDED)) as again:
+        assert not again.is_settled(1)

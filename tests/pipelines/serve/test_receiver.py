@@ -1,0 +1,238 @@
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pipelines.serve.receiver import Receiver
+from pipelines.serve.settings import ServeSettings
+from receivers import deliveries, kept, receiving, wait_until
+from schemas.errors import BusyError, ConfigError
+from talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
+
+HEAD = b"<gsafeed><header><datasource>s</datasource><feedtype>full</feedtype></header><group>"
+TAIL = b"</group></gsafeed>"
+ITEM = b"<Item><Type>I</Type><Url>http://h/1</Url><Title>a</Title></Item>"
+KIND = "multipart/form-data; boundary=<<"
+
+
+def feed(*numbers: int) -> bytes:
+    records = (
+        b'<record url="http://h/%d" mimetype="text/plain"><content>a</content></record>' % number
+        for number in numbers
+    )
+    return HEAD + b"".join(records) + TAIL
+
+
+def part(name: bytes, value: bytes) -> bytes:
+    return b'--<<\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n' % (name, value)
+
+
+def push(content: bytes, *, feedtype: bytes = b"full", headers: str = "") -> bytes:
+    parts = (part(b"datasource", b"s"), part(b"feedtype", feedtype), part(b"data", content))
+    return post("/xmlfeed", b"".join(parts) + b"--<<--\r\n", kind=KIND, headers=headers)
+
+
+def urls(receiver: Receiver) -> list[str]:
+    """The urls of the documents that are held, once all is digested."""
+    assert receiver.idle(PATIENCE_SECONDS)
+    held = json.loads(say(receiver.port, get("/documents"), method="GET").body)
+    return [document["url"] for document in held["documents"]]
+
+
+def told(path: Path, rules: str) -> str:
+    path.write_text(rules)
+    return str(path)
+
+
+def test_a_feed_becomes_documents(tmp_path: Path) -> None:
+    with receiving(tmp_path) as receiver:
+        assert say(receiver.port, push(feed(1, 2))).body == b"Success"
+        assert urls(receiver) == ["http://h/1", "http://h/2"]
+
+
+def test_a_full_feed_replaces_what_came_before(tmp_path: Path) -> None:
+    with receiving(tmp_path) as receiver:
+        say(receiver.port, push(feed(1, 2)))
+        say(receiver.port, push(feed(2, 3)))
+        assert urls(receiver) == ["http://h/2", "http://h/3"]
+
+
+def test_documents_come_in_pages(tmp_path: Path) -> None:
+    with receiving(tmp_path) as receiver:
+        say(receiver.port, push(feed(1, 2, 3)))
+        assert receiver.idle(PATIENCE_SECONDS)
+        asked = get("/documents?prefix=http://h/&limit=2&after=http://h/1")
+        page = json.loads(say(receiver.port, asked, method="GET").body)
+    assert [one["url"] for one in page["documents"]] == ["http://h/2", "http://h/3"]
+    assert page["next"] == "http://h/3"
+
+
+def test_a_receiver_that_is_started_again_holds_what_it_held(tmp_path: Path) -> None:
+    with receiving(tmp_path) as receiver:
+        say(receiver.port, push(feed(1)))
+    with receiving(tmp_path) as receiver:
+        say(receiver.port, push(feed(2), feedtype=b"incremental"))
+        assert urls(receiver) == ["http://h/1", "http://h/2"]
+    assert [one.ordinal for one in deliveries(tmp_path)] == [1, 2]
+
+
+def test_thunderstone_data_becomes_documents_of_its_profile(tmp_path: Path) -> None:
+    document = b"<ThunderstoneReplication>" + ITEM + b"</ThunderstoneReplication>"
+    body = part(b"profile", b"intranet") + part(b"data", document) + b"--<<--\r\n"
+    with receiving(tmp_path) as receiver:
+        heard = say(receiver.port, post("/texis/dowalk/recvdata.xml", body, kind=KIND))
+        assert b"<Status>OK</Status>" in heard.body
+        assert urls(receiver) == ["http://h/1"]
+    assert kept(tmp_path) == [("intranet", "", document)]
+
+
+def test_several_clients_deliver_at_once(tmp_path: Path) -> None:
+    def deliver(number: int) -> bytes:
+        return say(receiver.port, push(feed(number), feedtype=b"incremental")).body
+
+    with receiving(tmp_path) as receiver, ThreadPoolExecutor(8) as clients:
+        assert set(clients.map(deliver, range(10, 50))) == {b"Success"}
+        assert urls(receiver) == [f"http://h/{number}" for number in range(10, 50)]
+
+
+def test_the_page_shows_what_came(tmp_path: Path) -> None:
+    with receiving(tmp_path) as receiver:
+        say(receiver.port, push(feed(1), headers="User-Agent: Java/1.8\r\n"))
+        assert receiver.idle(PATIENCE_SECONDS)
+        heard = say(receiver.port, get("/feeds"), method="GET")
+    assert heard.headers["content-type"] == "text/html; charset=utf-8"
+    assert b"Java/1.8" in heard.body
+
+
+def test_the_page_tells_where_to_push_to(tmp_path: Path) -> None:
+    with receiving(tmp_path) as receiver:
+        page = say(receiver.port, get("/"), method="GET").body.decode()
+        assert receiver.url in page
+
+
+def test_the_page_warns_of_a_scenario(tmp_path: Path) -> None:
+    path = told(tmp_path / "disk-full.yaml", "- {disk_full: true}")
+    with receiving(tmp_path / "spool", scenario=path) as receiver:
+        page = say(receiver.port, get("/"), method="GET").body
+    assert b"It misbehaves, as disk-full.yaml tells it to." in page
+
+
+def test_the_page_tells_that_a_gateway_forwards(tmp_path: Path) -> None:
+    settings = ServeSettings(spool=str(tmp_path), port=0, min_free_bytes=0)
+    with Receiver(settings, backlog=lambda: 12) as receiver:
+        page = say(receiver.port, get("/"), method="GET").body
+    assert b"It forwards what comes in: the backlog is what is not forwarded yet." in page
+
+
+def test_groups_are_counted_on_the_page(tmp_path: Path) -> None:
+    groups = b'<xmlgroups><membership><principal scope="GROUP">g</principal><members/></membership>'
+    body = part(b"groupsource", b"s") + part(b"data", groups + b"</xmlgroups>") + b"--<<--\r\n"
+    with receiving(tmp_path) as receiver:
+        say(receiver.port, post("/xmlgroups", body, kind=KIND))
+        assert receiver.idle(PATIENCE_SECONDS)
+        page = say(receiver.port, get("/"), method="GET").body
+    assert b"<dt>Groups held</dt><dd>1</dd>" in page
+
+
+def test_an_index_of_another_spool_is_told(tmp_path: Path) -> None:
+    with receiving(tmp_path / "a") as receiver:
+        say(receiver.port, push(feed(1)))
+        assert receiver.idle(PATIENCE_SECONDS)
+    (tmp_path / "b").mkdir()
+    path = (tmp_path / "a" / "index.db").rename(tmp_path / "b" / "index.db")
+    with pytest.raises(ConfigError) as caught:
+        Receiver(ServeSettings(spool=str(tmp_path / "b"), port=0)).__enter__()
+    assert str(caught.value) == (
+        f"{path}: made of 1 deliveries, deliveries.jsonl has 0; remove it, and it is made again of"
+        " what was delivered"
+    )
+
+
+def test_an_index_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    with receiving(tmp_path) as receiver:
+        say(receiver.port, push(feed(1)))
+    (tmp_path / "index.db").unlink()
+    with receiving(tmp_path) as receiver:
+        assert urls(receiver) == ["http://h/1"]
+
+
+def test_a_scenario_is_played(tmp_path: Path) -> None:
+    rules = "- {requests: 1, disk_full: true}\n- {requests: 2, tear: before-reply}\n"
+    with receiving(tmp_path / "spool", scenario=told(tmp_path / "a.yaml", rules)) as receiver:
+        first = say(receiver.port, push(feed(1)))
+        assert first.body.startswith(b"Feed not accepted due to insufficient disk space.")
+        assert is_reset(receiver.port, push(feed(2)))
+        assert say(receiver.port, push(feed(3), feedtype=b"incremental")).body == b"Success"
+        assert urls(receiver) == ["http://h/2", "http://h/3"]
+
+
+def test_a_delay_of_a_scenario_ends_when_the_receiver_does(tmp_path: Path) -> None:
+    path = told(tmp_path / "slow.yaml", "- {delay: 2h}")
+    with receiving(tmp_path / "spool", scenario=path) as receiver:
+        talk = Talk(receiver.port)
+        talk.send(push(feed(1)))
+        wait_until(lambda: len(deliveries(tmp_path / "spool")) == 1)
+    with talk:
+        assert talk.hear().body == b"Success"
+
+
+def test_a_backlog_may_be_counted_elsewhere(tmp_path: Path) -> None:
+    settings = ServeSettings(spool=str(tmp_path), port=0, min_free_bytes=0)
+    with Receiver(settings, backlog=lambda: 12) as receiver:
+        assert say(receiver.port, get("/getbacklogcount"), method="GET").body == b"12"
+
+
+def test_a_disk_without_room_is_told_to_who_pushes(tmp_path: Path) -> None:
+    with receiving(tmp_path, min_free_bytes=1 << 60) as receiver:
+        heard = say(receiver.port, push(feed(1)))
+    assert (heard.status, heard.body) == (
+        200,
+        b"Feed not accepted due to insufficient disk space. Contact Google for Work Support.",
+    )
+
+
+def test_one_receiver_has_a_spool(tmp_path: Path) -> None:
+    with receiving(tmp_path), pytest.raises(BusyError, match="in use by another receiver"):
+        Receiver(ServeSettings(spool=str(tmp_path), port=0)).__enter__()
+
+
+def test_a_receiver_that_cannot_listen_lets_go_of_its_spool(tmp_path: Path) -> None:
+    with receiving(tmp_path / "a") as first:
+        second = Receiver(ServeSettings(spool=str(tmp_path / "b"), port=first.port))
+        with pytest.raises(ConfigError, match="in use"):
+            second.__enter__()
+    with receiving(tmp_path / "b") as third:
+        assert say(third.port, push(feed(1))).body == b"Success"
+
+
+def test_a_scenario_that_is_none_is_told_before_there_is_a_spool(tmp_path: Path) -> None:
+    settings = ServeSettings(spool=str(tmp_path / "spool"), scenario=str(tmp_path / "none.yaml"))
+    with pytest.raises(ConfigError, match="No such file"):
+        Receiver(settings).__enter__()
+    assert not (tmp_path / "spool").exists()
+
+
+def test_who_waits_is_told_of_the_end(tmp_path: Path) -> None:
+    with receiving(tmp_path) as receiver:
+        assert not receiver.wait(0)
+        threading.Thread(target=receiver.stop).start()
+        assert receiver.wait(PATIENCE_SECONDS)
+        assert receiver.wait(0), "once told, always told"
+
+
+def test_what_is_under_way_is_finished_when_the_receiver_ends(tmp_path: Path) -> None:
+    raw = push(feed(1), headers="Expect: 100-continue\r\n")
+    head, _, body = raw.partition(b"\r\n\r\n")
+    with receiving(tmp_path) as receiver:
+        talk = Talk(receiver.port)
+        talk.send(head + b"\r\n\r\n")
+        assert talk.socket.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        finishing = threading.Thread(target=talk.send, args=(body,))
+        receiver.stop()
+        finishing.start()
+    with talk:
+        assert talk.hear().body == b"Success"
+    finishing.join()
+    assert kept(tmp_path) == [("s", "full", feed(1))]

@@ -1,0 +1,97 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.serve.run import parse_serve, run
+from ports import kept_port
+from schemas.errors import ConfigError
+
+
+def refusal(**words: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_serve({"spool": "spool", **words})
+    return str(caught.value)
+
+
+def test_what_is_not_said_is_as_a_feedergate_has_it() -> None:
+    settings = parse_serve({"spool": "spool", "port": None})
+    found = (settings.spool, settings.host, settings.port, settings.trusted)
+    assert found == ("spool", "127.0.0.1", 19900, ("127.0.0.0/8", "::1"))
+
+
+def test_who_is_trusted_is_trusted_beside_loopback() -> None:
+    settings = parse_serve({"spool": "spool", "trusted": ("10.1.0.0/16", "10.2.3.*")})
+    assert settings.trusted == ("127.0.0.0/8", "::1", "10.1.0.0/16", "10.2.3.*")
+
+
+def test_what_is_said_reaches_the_receiver() -> None:
+    settings = parse_serve(
+        {"spool": "spool", "port": "0", "min_free_bytes": "1GB", "profiles": ("intranet",)}
+    )
+    found = (settings.port, settings.min_free_bytes, settings.profiles)
+    assert found == (0, 1_000_000_000, ("intranet",))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"spool": None}, "--spool: not given; expected a folder for what comes"),
+        ({"port": "65536"}, "--port: '65536'; expected a port from 0, any free one, to 65535"),
+        ({"port": "http"}, "--port: 'http'; expected a port from 0, any free one, to 65535"),
+        (
+            {"max_connections": "0"},
+            "--max-connections: '0'; expected a number of connections, 1 or more",
+        ),
+        (
+            {"min_free_bytes": "much"},
+            "--min-free: 'much'; expected a size such as 4096, 64KiB, 900MiB or 1GB",
+        ),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_word_that_cannot_be_used_is_refused(words: dict[str, Any], message: str) -> None:
+    assert refusal(**words) == message
+
+
+def test_a_flag_of_the_gateway_alone_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        run({"spool": "spool", "window": "20:00-06:00"})
+    assert str(caught.value) == "--window: of no appliance; expected --forward URL beside it"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            {"accept_loss": "acl"},
+            "--accept-loss: of no appliance; expected --forward URL beside it",
+        ),
+        (
+            {"url": "http://gsa.example.com", "accept_loss": "acls"},
+            "--accept-loss: 'acls'; expected a field of a record, such as acl or crawl-once; did"
+            " you mean 'acl'?",
+        ),
+        (
+            {"url": "http://gsa.example.com", "deadline": "6h"},
+            "--deadline: not for a gateway, which goes on until it is stopped",
+        ),
+        (
+            {"url": "http://gsa.example.com", "max_wait": "1h"},
+            "--max-wait: not for a gateway, which goes on until it is stopped",
+        ),
+    ],
+    ids=["loss-alone", "loss", "deadline", "max-wait"],
+)
+def test_a_flag_that_makes_no_gateway_is_refused(words: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        run({"spool": "spool", **words})
+    assert str(caught.value) == message
+
+
+def test_a_gateway_to_itself_is_refused(tmp_path: Path) -> None:
+    with kept_port() as port:
+        url = f"http://localhost:{port}"
+        with pytest.raises(ConfigError) as caught:
+            run({"spool": str(tmp_path / "spool"), "port": str(port), "url": url})
+    assert str(caught.value) == f"--forward {url}: where it listens itself; expected another"

@@ -1,0 +1,316 @@
+import errno
+import os
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pipelines.serve import spool_writer as spools
+from pipelines.serve.spool_writer import FullError, Spool
+from schemas.delivery import JOURNAL, Delivery, Door
+from schemas.errors import BusyError, FatalError
+from transforms.storage import journal as durable
+
+POSTED = Delivery(ordinal=0, door=Door.FEED, path=None, bytes=0, datasource="s", feedtype="full")
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from schemas.delivery import Delivery, Door
+from pipelines.serve.spool_writer import Spool
+spool = Spool(Path(sys.argv[1]))
+posted = Delivery(ordinal=0, door=Door.FEED, path=None, bytes=0)
+with spool.open_intake() as intake:
+    intake.write(b"<whole/>")
+    spool.commit(posted, intake)
+with spool.open_intake() as intake:
+    intake.write(b"<torn")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def deliver(spool: Spool, *blocks: bytes) -> Delivery:
+    with spool.open_intake() as intake:
+        list(map(intake.write, blocks))
+        return spool.commit(POSTED, intake)
+
+
+def journal(folder: Path) -> list[Delivery]:
+    lines = (folder / JOURNAL).read_bytes().splitlines()
+    return [msgspec.json.decode(line, type=Delivery) for line in lines]
+
+
+def files(folder: Path) -> list[str]:
+    """All files below a folder but the lock."""
+    paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return sorted(path.as_posix() for path in paths if path.name != "lock")
+
+
+def test_a_feed_is_kept_under_its_ordinal_and_noted(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool:
+        kept = deliver(spool, b"<gsafeed", b"/>")
+    path = "feeds/000000000/000000000001.xml"
+    assert kept == msgspec.structs.replace(POSTED, ordinal=1, path=path, bytes=10)
+    assert journal(tmp_path) == [kept]
+    assert (tmp_path / path).read_bytes() == b"<gsafeed/>"
+
+
+def test_a_spool_goes_on_behind_its_last_delivery(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool:
+        deliver(spool, b"<a/>")
+    with Spool(tmp_path) as spool:
+        kept = deliver(spool, b"<b/>")
+    assert kept.path == "feeds/000000000/000000000002.xml"
+
+
+def test_a_thousand_feeds_stand_in_a_folder(tmp_path: Path) -> None:
+    last = msgspec.structs.replace(POSTED, ordinal=999)
+    (tmp_path / JOURNAL).write_bytes(msgspec.json.encode(last) + b"\n")
+    with Spool(tmp_path) as spool:
+        kept = deliver(spool, b"<a/>")
+    assert kept.path == "feeds/000000001/000000001000.xml"
+
+
+def test_a_delivery_may_have_no_feed(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool:
+        kept = spool.commit(msgspec.structs.replace(POSTED, feedtype="cleanup"))
+    assert (kept.ordinal, kept.path, kept.bytes) == (1, None, 0)
+    assert files(tmp_path) == [JOURNAL]
+
+
+def test_what_is_not_committed_is_not_there(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool, spool.open_intake() as intake:
+        intake.write(b"<gsafeed")
+    assert files(tmp_path) == [JOURNAL]
+    assert journal(tmp_path) == []
+
+
+def test_an_intake_can_be_read_before_it_is_committed(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool, spool.open_intake() as intake:
+        intake.write(b"<gsafeed/>")
+        with intake.open() as stream:
+            assert stream.read() == b"<gsafeed/>"
+
+
+def test_a_spool_knows_how_much_it_holds(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool:
+        deliver(spool, b"<a/>")
+    with Spool(tmp_path) as spool:
+        deliver(spool, b"<b/>")
+        assert spool.bytes == 8
+
+
+def test_a_second_receiver_must_wait(tmp_path: Path) -> None:
+    with Spool(tmp_path), pytest.raises(BusyError) as caught:
+        Spool(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: in use by another receiver, process {os.getpid()} on {socket.gethostname()}; "
+        "start again when that has ended"
+    )
+
+
+def test_a_spool_that_was_closed_is_free(tmp_path: Path) -> None:
+    with Spool(tmp_path):
+        pass
+    with Spool(tmp_path) as spool:
+        assert deliver(spool, b"<a/>").ordinal == 1
+
+
+def test_a_spool_is_made_where_there_is_none(tmp_path: Path) -> None:
+    with Spool(tmp_path / "a" / "b") as spool:
+        assert deliver(spool, b"<a/>").ordinal == 1
+
+
+def test_a_file_is_no_spool(tmp_path: Path) -> None:
+    path = tmp_path / "spool"
+    path.touch()
+    with pytest.raises(FatalError) as caught:
+        Spool(path)
+    assert str(caught.value) == f"{path}: File exists; expected a folder to write in"
+
+
+def test_a_torn_last_line_is_cut_off(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool:
+        whole = deliver(spool, b"<a/>")
+    with (tmp_path / JOURNAL).open("ab") as stream:
+        stream.write(b'{"ordinal":2,"door":"xmlfe')
+    with Spool(tmp_path) as spool:
+        following = deliver(spool, b"<b/>")
+    assert journal(tmp_path) == [whole, following]
+    assert following.ordinal == 2
+
+
+def test_a_journal_of_nothing_but_a_torn_line_is_empty(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_bytes(b'{"ordinal":1,')
+    with Spool(tmp_path):
+        assert (tmp_path / JOURNAL).read_bytes() == b""
+
+
+def test_a_line_that_is_no_delivery_is_told(tmp_path: Path) -> None:
+    path = tmp_path / JOURNAL
+    path.write_bytes(msgspec.json.encode(POSTED) + b"\n\0\0\0\n")
+    with pytest.raises(FatalError) as caught:
+        Spool(tmp_path)
+    assert str(caught.value) == f"{path}:2: b'\\x00\\x00\\x00\\n'; expected a delivery"
+
+
+def test_a_spool_that_cannot_be_opened_is_free_again(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_bytes(b"{}\n")
+    with pytest.raises(FatalError):
+        Spool(tmp_path)
+    (tmp_path / JOURNAL).unlink()
+    with Spool(tmp_path) as spool:
+        assert deliver(spool, b"<a/>").ordinal == 1
+
+
+def test_what_a_killed_receiver_was_taking_is_gone_and_the_rest_is_there(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    assert "incoming/2.partial" in files(tmp_path)
+    with Spool(tmp_path) as spool:
+        assert deliver(spool, b"<next/>").ordinal == 2
+    assert files(tmp_path) == [
+        JOURNAL,
+        "feeds/000000000/000000000001.xml",
+        "feeds/000000000/000000000002.xml",
+    ]
+
+
+def test_a_feed_that_was_never_noted_gives_its_name_away(tmp_path: Path) -> None:
+    path = tmp_path / "feeds" / "000000000" / "000000000001.xml"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"<never noted/>")
+    with Spool(tmp_path) as spool:
+        deliver(spool, b"<a/>")
+    assert path.read_bytes() == b"<a/>"
+
+
+def test_deliveries_of_many_clients_are_noted_one_behind_the_other(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool, ThreadPoolExecutor(8) as clients:
+        kept = list(clients.map(lambda number: deliver(spool, b"%d" % number), range(40)))
+    assert sorted(kept, key=lambda one: one.ordinal) == journal(tmp_path)
+    assert [one.ordinal for one in journal(tmp_path)] == list(range(1, 41))
+    contents = {(tmp_path / (one.path or "")).read_bytes() for one in kept}
+    assert contents == {b"%d" % number for number in range(40)}
+
+
+def test_what_would_leave_too_little_free_is_refused_before_it_comes(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool, pytest.raises(FullError):
+        spool.check_room(spool.free_bytes + (1 << 30))
+
+
+def test_what_fits_is_not_refused(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool:
+        spool.check_room(1)
+
+
+def test_some_of_the_disk_stays_free(tmp_path: Path) -> None:
+    with Spool(tmp_path, min_free_bytes=1 << 60) as spool, pytest.raises(FullError):
+        deliver(spool, b"<gsafeed/>")
+
+
+def test_the_room_is_looked_at_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spools, "CHECK_BYTES", 10)
+    with Spool(tmp_path) as spool, spool.open_intake() as intake:
+        intake.write(b"a" * 10)
+        monkeypatch.setattr(spool, "_min_free_bytes", 1 << 60)
+        with pytest.raises(FullError):
+            intake.write(b"a")
+
+
+def test_a_disk_that_is_full_all_the_same_is_told(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool, spool.open_intake() as intake:
+        full = os.open("/dev/full", os.O_WRONLY)
+        os.dup2(full, intake._file)
+        os.close(full)
+        with pytest.raises(FullError):
+            intake.write(b"<gsafeed/>")
+
+
+def test_a_disk_without_room_for_one_more_name_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Spool(tmp_path) as spool:
+        monkeypatch.setattr(os, "open", refuse)
+        with pytest.raises(FullError):
+            spool.open_intake()
+
+
+def test_a_journal_without_room_keeps_nothing_of_the_feed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Spool(tmp_path) as spool:
+        first = deliver(spool, b"<a/>")
+        monkeypatch.setattr(durable, "write_at", write_half_a_line)
+        with pytest.raises(FullError), spool.open_intake() as intake:
+            spool.commit(POSTED, intake)
+        monkeypatch.undo()
+        second = deliver(spool, b"<b/>")
+    assert journal(tmp_path) == [first, second]
+    assert second.ordinal == 2
+
+
+def test_other_trouble_of_the_disk_is_no_want_of_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with Spool(tmp_path) as spool:
+        monkeypatch.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            deliver(spool, b"<a/>")
+        monkeypatch.undo()
+    assert files(tmp_path) == [JOURNAL]
+
+
+def test_write_back_begins_while_more_comes_and_ends_before_the_feed_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def write_back(file: int) -> None:
+        begun.set()
+        assert may_end.wait(60)
+
+    monkeypatch.setattr(spools, "WRITE_BACK_BYTES", 4)
+    monkeypatch.setattr(os, "fdatasync", write_back)
+    with Spool(tmp_path) as spool, spool.open_intake() as intake:
+        intake.write(b"<gsafeed>")
+        assert begun.wait(60)
+        intake.write(b"</gsafeed>")
+        may_end.set()
+        assert spool.commit(POSTED, intake).bytes == 19
+
+
+def test_a_write_back_that_went_wrong_is_not_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(spools, "WRITE_BACK_BYTES", 4)
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with Spool(tmp_path) as spool, pytest.raises(OSError, match="Input/output error"):
+        deliver(spool, b"<gsafeed/>")
+    assert files(tmp_path) == [JOURNAL]
+
+
+def test_a_closed_spool_takes_nothing(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool:
+        pass
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        spool.commit(POSTED)
+
+
+def write_half_a_line(file: int, block: bytes, offset: int) -> None:
+    os.pwrite(file, block[: len(block) // 2], offset)
+    raise OSError(28, "No space left on device")

@@ -1,0 +1,53 @@
+"""What both canonical formats ask of a record."""
+
+import zlib
+
+import pybase64
+import pytest
+from hypothesis import given
+
+from schemas.errors import RecordError
+from schemas.record import Action, Content, Encoding, Record
+from strategies import records
+from transforms.formats.canonical.admission import admit
+
+
+def record(data: bytes, encoding: Encoding) -> Record:
+    return Record(url="http://www.example.com/", action=Action.ADD, content=Content(data, encoding))
+
+
+@given(records())
+def test_a_canonical_record_is_let_in_as_it_is(found: Record) -> None:
+    assert admit(found, max_content_bytes=1000) is found
+
+
+def test_base64_that_was_wrapped_by_hand_is_made_whole() -> None:
+    found = admit(record(b"Zm9v\nIGJhcgo", Encoding.BASE64), max_content_bytes=1000)
+    assert found.content == Content(b"Zm9vIGJhcgo=", Encoding.BASE64)
+
+
+def test_text_is_not_taken_for_base64() -> None:
+    found = record(b"Zm9v\nIGJhcgo", Encoding.NONE)
+    assert admit(found, max_content_bytes=1000) is found
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding", "code"),
+    [
+        (b"123456", Encoding.NONE, "content-too-large"),
+        (b"****", Encoding.BASE64, "bad-base64"),
+        (b"****", Encoding.ZLIB_BASE64, "bad-base64"),
+        (b"Zm9v", Encoding.ZLIB_BASE64, "bad-zlib"),
+        (
+            pybase64.b64encode(zlib.compress(b"123456")),
+            Encoding.ZLIB_BASE64,
+            "content-too-large",
+        ),
+    ],
+)
+def test_a_content_that_no_writer_could_use_is_refused(
+    data: bytes, encoding: Encoding, code: str
+) -> None:
+    with pytest.raises(RecordError) as caught:
+        admit(record(data, encoding), max_content_bytes=5)
+    assert caught.value.code == code

@@ -1,0 +1,545 @@
+"""Avro container files of canonical records."""
+
+import io
+import zlib
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import fastavro
+import msgspec
+import pybase64
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from membership_strategies import memberships
+from schemas import avro as datums
+from schemas.acl import Scope
+from schemas.errors import FormatError, RecordError
+from schemas.membership import Member, Membership
+from schemas.record import Action, Content, Encoding, Provenance, Record
+from schemas.reject import Reject
+from schemas.span import Span
+from schemas.varint import long
+from strategies import records
+from streams import read_both_ways
+from transforms.formats.base import ReadOptions, WriteOptions
+from transforms.formats.canonical import avro
+from transforms.formats.canonical.avro_container import RECORD, our_sync
+
+ENCODER = avro.encoder(WriteOptions())
+HEADER = ENCODER.prolog()
+SYNC = our_sync(RECORD)
+MEBIBYTE = 1 << 20
+PLACE = Provenance(source="feed.xml", span=2, line=30, offset=400, datasource="hr", feedtype="full")
+SIX = tuple(
+    Record(url=f"http://www.example.com/{n}", action=Action.ADD, title="x" * n, provenance=PLACE)
+    for n in range(6)
+)
+
+
+def block(*found: Record) -> bytes:
+    return ENCODER.frame([ENCODER.encode(record) for record in found])
+
+
+BLOCKS = (block(*SIX[0:2]), block(*SIX[2:4]), block(*SIX[4:6]))
+STARTS = (
+    len(HEADER),
+    len(HEADER) + len(BLOCKS[0]),
+    len(HEADER) + len(BLOCKS[0]) + len(BLOCKS[1]),
+)
+CONTAINER = HEADER + b"".join(BLOCKS)
+
+
+def read(container: bytes, **options: Any) -> list[Record | Membership | Reject]:
+    return read_both_ways(partial(avro.read, options=ReadOptions(**options)), container)
+
+
+def written(*found: Record) -> bytes:
+    stream = io.BytesIO()
+    avro.write(found, stream)
+    return stream.getvalue()
+
+
+def by_fastavro(*found: Record, codec: str) -> bytes:
+    stream = io.BytesIO()
+    fields = [msgspec.to_builtins(record, builtin_types=(bytes, datetime)) for record in found]
+    fastavro.writer(
+        stream, datums.schema("record"), fields, codec=codec, sync_interval=1, sync_marker=SYNC
+    )
+    return stream.getvalue()
+
+
+def read_spans(container: bytes, spans: list[Span]) -> Iterator[Record | Membership | Reject]:
+    for span in spans:
+        end = None if span.length is None else span.offset + span.length
+        yield from avro.read(io.BytesIO(container[span.offset : end]), span=span)
+
+
+def cut(container: bytes, span_bytes: int = 1) -> list[Span]:
+    return list(avro.cut(io.BytesIO(container), source="a.avro", span_bytes=span_bytes))
+
+
+def only_reject(container: bytes, **options: Any) -> Reject:
+    (reject,) = (found for found in read(container, **options) if isinstance(found, Reject))
+    return reject
+
+
+def urls(found: list[Record | Membership | Reject]) -> str:
+    """The last letters of the urls that were read, and ! for a reject."""
+    return "".join("!" if isinstance(one, Reject) else one.url[-1] for one in found)
+
+
+# There and back
+
+
+@given(st.lists(records(), max_size=3))
+def test_records_are_read_back_as_they_were(found: list[Record]) -> None:
+    assert read(written(*found)) == found
+
+
+def test_the_provenance_is_kept_as_it_was() -> None:
+    (found,) = avro.read(io.BytesIO(written(SIX[0])), span=Span(source="other", ordinal=7))
+    assert isinstance(found, Record)
+    assert found.provenance == PLACE
+
+
+def test_fastavro_reads_what_we_write() -> None:
+    container = fastavro.reader(io.BytesIO(CONTAINER))
+    assert [fields["url"] for fields in container] == [record.url for record in SIX]  # type: ignore[call-overload,index]  # fastavro's stubs do not know the schema
+
+
+def test_the_same_records_are_the_same_bytes() -> None:
+    assert written(*SIX) == written(*SIX)
+
+
+def test_small_records_share_a_block() -> None:
+    assert written(*SIX) == HEADER + block(*SIX)
+
+
+def test_a_large_record_has_a_block_of_its_own() -> None:
+    large = msgspec.structs.replace(SIX[0], body="x" * 70_000)
+    assert written(large, SIX[1]) == HEADER + block(large) + block(SIX[1])
+
+
+def test_no_records_are_a_header() -> None:
+    assert (written(), read(HEADER)) == (HEADER, [])
+
+
+def test_a_record_that_avro_cannot_hold_is_not_written() -> None:
+    with pytest.raises(RecordError, match="a lone surrogate"):
+        written(msgspec.structs.replace(SIX[0], title="\ud800"))
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+def test_every_codec_is_read(codec: str) -> None:
+    assert read(by_fastavro(*SIX, codec=codec)) == list(SIX)
+
+
+# The encoder
+
+
+def test_the_extension_is_avro() -> None:
+    assert ENCODER.extension == "avro"
+
+
+def test_a_frame_of_no_records_is_nothing() -> None:
+    assert ENCODER.frame([]) == b""
+
+
+def test_nothing_stands_behind_the_last_block() -> None:
+    assert ENCODER.epilog() == b""
+
+
+@given(st.lists(st.binary(max_size=10), max_size=5))
+def test_a_frame_is_hardly_longer_than_its_records(found: list[bytes]) -> None:
+    assert len(ENCODER.frame(found)) <= sum(map(len, found)) + ENCODER.frame_bytes
+
+
+# Spans
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+@pytest.mark.parametrize("span_bytes", [1, 100, 300, 1_000_000])
+def test_spans_read_as_the_whole_does(codec: str, span_bytes: int) -> None:
+    container = by_fastavro(*SIX, codec=codec)
+    assert list(read_spans(container, cut(container, span_bytes))) == list(SIX)
+
+
+def test_spans_lie_end_to_end() -> None:
+    found = [(span.ordinal, span.offset, span.length) for span in cut(CONTAINER)]
+    first = STARTS[1]
+    assert found == [
+        (0, 0, first),
+        (1, first, len(BLOCKS[1])),
+        (2, first + len(BLOCKS[1]), None),
+    ]
+
+
+def test_a_span_carries_the_header_but_for_the_first() -> None:
+    assert [span.context for span in cut(CONTAINER)] == [b"", HEADER, HEADER]
+
+
+def test_a_small_container_is_one_span() -> None:
+    assert cut(CONTAINER, 1_000_000) == [Span(source="a.avro")]
+
+
+def test_a_container_without_blocks_is_one_span() -> None:
+    assert cut(HEADER) == [Span(source="a.avro")]
+
+
+def test_nothing_is_cut_behind_a_damaged_block() -> None:
+    damaged = HEADER + BLOCKS[0] + b"\x80" * 10 + BLOCKS[1] + BLOCKS[2]
+    assert [(span.offset, span.length) for span in cut(damaged)] == [
+        (0, STARTS[1]),
+        (STARTS[1], None),
+    ]
+
+
+def test_a_marker_in_a_content_is_no_place_to_cut() -> None:
+    nested = msgspec.structs.replace(SIX[0], content=Content(CONTAINER))
+    container = HEADER + block(nested) + block(SIX[1])
+    assert list(read_spans(container, cut(container))) == [nested, SIX[1]]
+
+
+def test_what_is_no_container_cannot_be_cut() -> None:
+    with pytest.raises(FormatError, match=r"^a\.avro: b'<gsa'; expected an Avro container"):
+        cut(b"<gsafeed>")
+
+
+# Damage
+
+
+def test_what_is_no_container_is_a_format_error() -> None:
+    with pytest.raises(FormatError) as caught:
+        list(avro.read(io.BytesIO(b"<gsafeed>"), span=Span(source="a.avro")))
+    assert str(caught.value) == (
+        r"a.avro: b'<gsa'; expected an Avro container, which begins with b'Obj\x01'"
+    )
+
+
+def test_a_record_that_is_damaged_costs_the_rest_of_its_block() -> None:
+    datum = ENCODER.encode(SIX[3])
+    damaged = CONTAINER.replace(datum, b"\xff" + datum[1:])
+    assert urls(read(damaged)) == "012!45"
+
+
+def test_the_reject_of_a_damaged_record_says_where_and_what() -> None:
+    datum = ENCODER.encode(SIX[3])
+    offset = CONTAINER.index(datum)
+    damaged = CONTAINER.replace(datum, b"\xff" + datum[1:])
+    stream = io.BytesIO(damaged[STARTS[1] :])
+    span = Span(source="a.avro", ordinal=1, offset=STARTS[1], context=HEADER)
+    assert list(avro.read(stream, span=span))[1] == Reject(
+        code="bad-avro",
+        reason="bytes that are none (EOFError); expected one Avro datum of a record",
+        stage="read",
+        source="a.avro",
+        span=1,
+        offset=offset,
+        length=len(datum),
+        data=b"\xff" + datum[1:],
+    )
+
+
+def test_a_damaged_marker_costs_nothing() -> None:
+    damaged = CONTAINER[: STARTS[1] - 1] + b"?" + CONTAINER[STARTS[1] :]
+    assert read(damaged) == list(SIX)
+
+
+def test_bytes_between_blocks_cost_the_next_block() -> None:
+    damaged = HEADER + BLOCKS[0] + b"\x80" * 10 + BLOCKS[1] + BLOCKS[2]
+    assert urls(read(damaged)) == "01!45"
+
+
+def test_the_reject_of_a_damaged_block_holds_all_of_it() -> None:
+    junk = b"\x80" * 10
+    reject = only_reject(HEADER + BLOCKS[0] + junk + BLOCKS[1] + BLOCKS[2])
+    assert (reject.offset, reject.data, reject.length) == (
+        STARTS[1],
+        junk + BLOCKS[1],
+        10 + len(BLOCKS[1]),
+    )
+
+
+def test_a_block_of_the_wrong_size_costs_itself() -> None:
+    wrong = long(2) + long(5) + BLOCKS[1][3:]
+    reject = only_reject(HEADER + BLOCKS[0] + wrong + BLOCKS[2])
+    found = (HEADER + BLOCKS[0] + wrong)[STARTS[1] + 7 :][:16]
+    assert (reject.code, reject.reason) == (
+        "bad-block",
+        f"{found!r} behind a block of 5 bytes; expected the sync marker {SYNC!r}",
+    )
+
+
+def test_a_block_of_a_hostile_size_costs_itself() -> None:
+    hostile = long(2) + long(1 << 62) + BLOCKS[1][3:]
+    assert urls(read(HEADER + BLOCKS[0] + hostile + BLOCKS[2])) == "01!45"
+
+
+def test_the_reject_of_a_block_that_is_too_large_says_so() -> None:
+    hostile = long(2) + long(1 << 62) + BLOCKS[1][3:]
+    reject = only_reject(HEADER + hostile)
+    assert (reject.code, reject.reason) == (
+        "block-too-large",
+        "a block of 2 records in 4611686018427387904 bytes; expected at most 35651584 bytes; "
+        "raise --max-content-bytes",
+    )
+
+
+def test_a_size_that_reaches_over_the_end_costs_one_block() -> None:
+    wrong = long(2) + long(1 << 20) + BLOCKS[1][3:]
+    assert urls(read(HEADER + BLOCKS[0] + wrong + BLOCKS[2])) == "01!45"
+
+
+def test_a_torn_end_costs_the_record_it_is_in() -> None:
+    assert urls(read(CONTAINER[: -len(SYNC) - 1])) == "01234!"
+
+
+def test_an_end_torn_in_the_marker_costs_nothing() -> None:
+    assert read(CONTAINER[:-1]) == list(SIX)
+
+
+def test_bytes_behind_the_records_of_a_block_are_a_reject() -> None:
+    datum = ENCODER.encode(SIX[0])
+    longer = long(1) + long(len(datum) + 3) + datum + b"abc" + SYNC
+    reject = only_reject(HEADER + longer)
+    assert (reject.code, reject.reason, reject.data) == (
+        "bad-block",
+        "3 bytes behind 1 records; expected none",
+        b"abc",
+    )
+
+
+def test_a_block_with_fewer_records_than_it_says_is_a_reject() -> None:
+    datum = ENCODER.encode(SIX[0])
+    fewer = long(1 << 40) + long(len(datum)) + datum + SYNC
+    assert urls(read(HEADER + fewer)) == "0!"
+
+
+def test_a_packed_block_that_is_damaged_costs_itself() -> None:
+    container = by_fastavro(*SIX, codec="deflate")
+    start = container.index(SYNC, len(HEADER) - 1000) + len(SYNC)
+    damaged = container[: start + 6] + b"\xff\xff\xff\xff" + container[start + 10 :]
+    assert urls(read(damaged)) == "!12345"
+
+
+def test_the_reject_of_a_packed_record_has_the_place_of_its_block() -> None:
+    datum = ENCODER.encode(SIX[0])
+    packer = zlib.compressobj(wbits=-15)
+    packed = packer.compress(datum + b"\xff") + packer.flush()
+    header = by_fastavro(codec="deflate")
+    container = header + long(2) + long(len(packed)) + packed + SYNC
+    reject = only_reject(container)
+    assert (reject.offset, reject.length, reject.data) == (len(header) + 2, len(packed), b"\xff")
+
+
+def test_a_reject_keeps_a_mebibyte_of_a_large_block() -> None:
+    large = block(msgspec.structs.replace(SIX[0], body="x" * 3 * MEBIBYTE))
+    reject = only_reject(HEADER + b"\x80" * 10 + large)
+    assert (reject.length, len(reject.data), reject.truncated) == (
+        len(large) + 10,
+        MEBIBYTE,
+        True,
+    )
+
+
+@given(st.integers(STARTS[0], len(CONTAINER) - 1), st.integers(1, 255))
+def test_a_damaged_byte_costs_at_most_its_block(at: int, change: int) -> None:
+    damaged = bytearray(CONTAINER)
+    damaged[at] ^= change
+    found = read(bytes(damaged))
+    hit = sum(at >= start for start in STARTS) - 1
+    others = SIX[: 2 * hit] + SIX[2 * hit + 2 :]
+    assert [record for record in others if record not in found] == []
+
+
+@given(st.integers(STARTS[0], len(CONTAINER)))
+def test_a_torn_container_gives_what_is_before_the_tear(end: int) -> None:
+    whole = [record for record in SIX if CONTAINER.index(ENCODER.encode(record)) < end]
+    found = [one for one in read(CONTAINER[:end]) if isinstance(one, Record)]
+    assert found == whole[: len(found)]
+    assert len(whole) - len(found) <= 1
+
+
+@given(st.integers(0, STARTS[0] - 1), st.integers(0, 255))
+def test_a_damaged_header_raises_nothing_but_a_format_error(at: int, byte: int) -> None:
+    damaged = bytearray(CONTAINER)
+    damaged[at] = byte
+    try:
+        found = len(read(bytes(damaged)))
+    except FormatError:
+        found = 0
+    assert found <= 6
+
+
+@given(st.binary(max_size=60))
+def test_chance_bytes_behind_a_header_raise_nothing(junk: bytes) -> None:
+    assert read(HEADER + junk + BLOCKS[0])[-1:] != []
+
+
+# Contents
+
+
+def test_a_content_over_the_limit_costs_its_record() -> None:
+    large = msgspec.structs.replace(SIX[1], content=Content(b"123456"))
+    container = HEADER + block(SIX[0], large, SIX[2])
+    assert urls(read(container, max_content_bytes=5)) == "0!2"
+
+
+def test_the_reject_of_a_content_can_be_read_again() -> None:
+    large = msgspec.structs.replace(SIX[1], content=Content(b"123456"))
+    datum = ENCODER.encode(large)
+    container = HEADER + block(SIX[0], large)
+    assert only_reject(container, max_content_bytes=5) == Reject(
+        code="content-too-large",
+        reason="6 bytes; expected at most 5 bytes; raise --max-content-bytes to read it",
+        stage="read",
+        offset=container.index(datum),
+        length=len(datum),
+        url="http://www.example.com/1",
+        action="ADD",
+        data=datum,
+    )
+
+
+def test_a_content_that_is_no_zlib_stream_costs_its_record() -> None:
+    content = Content(pybase64.b64encode(b"text"), Encoding.ZLIB_BASE64)
+    reject = only_reject(HEADER + block(msgspec.structs.replace(SIX[1], content=content)))
+    assert (reject.code, reject.url) == ("bad-zlib", "http://www.example.com/1")
+
+
+# Other schemas
+
+
+def other_container(field: str, kind: Any, *values: Any) -> bytes:
+    """A container whose schema has another type for one field, and a record for each value."""
+    document = datums.schema_document("record")
+    document["fields"] = [
+        {"name": field, "type": kind} if one["name"] == field else one for one in document["fields"]
+    ]
+    fields = msgspec.to_builtins(SIX[1], builtin_types=(bytes, datetime))
+    stream = io.BytesIO()
+    fastavro.writer(
+        stream, fastavro.parse_schema(document), [fields | {field: value} for value in values]
+    )
+    return stream.getvalue()
+
+
+def test_a_container_with_a_schema_that_avro_resolves_is_read() -> None:
+    (found,) = read(other_container("title", "string", "other"))
+    assert found == msgspec.structs.replace(SIX[1], title="other")
+
+
+def test_a_container_with_a_schema_that_avro_cannot_resolve_is_a_format_error() -> None:
+    stream = io.BytesIO(other_container("url", "long", 5))
+    with pytest.raises(FormatError) as caught:
+        list(avro.read(stream, span=Span(source="a.avro")))
+    assert str(caught.value) == (
+        "a.avro: Schema mismatch: long is not string; expected what Avro resolves into a record"
+    )
+
+
+def test_a_value_that_avro_cannot_resolve_is_a_reject() -> None:
+    found = read(other_container("title", ["null", "string", "long"], "other", 5))
+    assert urls(found) == "1!"
+
+
+# Memberships
+
+STAFF = Membership(
+    group=Member(name="staff", scope=Scope.GROUP),
+    members=(Member(name="joe", scope=Scope.USER),),
+    provenance=PLACE,
+)
+OF_MEMBERSHIPS = avro.encoder(WriteOptions(memberships=True))
+
+
+def container_of_memberships(*found: Membership) -> bytes:
+    stream = io.BytesIO()
+    avro.write(found, stream, options=WriteOptions(memberships=True))
+    return stream.getvalue()
+
+
+def refusal(encoder: avro.AvroEncoder, found: Record | Membership) -> tuple[str, str]:
+    with pytest.raises(RecordError) as caught:
+        encoder.encode(found)
+    return caught.value.code, caught.value.reason
+
+
+@given(st.lists(memberships(), max_size=3))
+def test_memberships_are_read_back_as_they_were(found: list[Membership]) -> None:
+    assert read(container_of_memberships(*found)) == found
+
+
+def test_fastavro_reads_memberships_that_we_write() -> None:
+    (found,) = fastavro.reader(io.BytesIO(container_of_memberships(STAFF)))
+    assert msgspec.convert(found, Membership) == STAFF
+
+
+def test_memberships_are_read_in_spans_too() -> None:
+    encoded = [OF_MEMBERSHIPS.frame([OF_MEMBERSHIPS.encode(STAFF)])] * 3
+    container = OF_MEMBERSHIPS.prolog() + b"".join(encoded)
+    assert list(read_spans(container, cut(container))) == [STAFF] * 3
+
+
+def test_a_membership_that_is_damaged_costs_the_rest_of_its_block() -> None:
+    container = bytearray(container_of_memberships(STAFF, STAFF))
+    place = container.rindex(b"\x0astaff")
+    container[place] = 0x7F
+    assert [type(one) for one in read(bytes(container))] == [Membership, Reject]
+
+
+def test_the_reject_of_a_damaged_membership_says_what_was_expected() -> None:
+    container = bytearray(container_of_memberships(STAFF))
+    container[container.rindex(b"\x0astaff")] = 0x7F
+    assert only_reject(bytes(container)).reason.endswith(
+        "; expected one Avro datum of a membership"
+    )
+
+
+def test_a_container_of_memberships_takes_no_record() -> None:
+    assert refusal(OF_MEMBERSHIPS, SIX[0]) == (
+        "not-a-membership",
+        "a record, 'http://www.example.com/0'; "
+        "expected a group and its members, as all of a container",
+    )
+
+
+def test_a_container_of_records_takes_no_membership() -> None:
+    assert refusal(ENCODER, STAFF) == (
+        "not-a-record",
+        "a group and its members, 'staff'; expected a record, as all of a container",
+    )
+
+
+def test_memberships_of_a_schema_that_avro_cannot_resolve_are_a_format_error() -> None:
+    fields = [{"name": name, "type": "string"} for name in ("group", "members")]
+    stream = io.BytesIO()
+    team = fastavro.parse_schema({"type": "record", "name": "Team", "fields": fields})
+    fastavro.writer(stream, team, [{"group": "staff", "members": "joe"}])
+    stream.seek(0)
+    with pytest.raises(FormatError) as caught:
+        list(avro.read(stream, span=Span(source="a.avro")))
+    assert str(caught.value).startswith("a.avro: Schema mismatch: ")
+
+
+def test_memberships_of_a_smaller_schema_are_read() -> None:
+    scope = {"type": "enum", "name": "Scope", "symbols": ["GROUP", "USER"]}
+    kinds = [{"name": "name", "type": "string"}, {"name": "scope", "type": scope}]
+    member = {"type": "record", "name": "Member", "fields": kinds}
+    fields = [
+        {"name": "group", "type": member},
+        {"name": "members", "type": {"type": "array", "items": "Member"}},
+    ]
+    stream = io.BytesIO()
+    membership = {"type": "record", "name": "Membership", "fields": fields}
+    one = {
+        "group": {"name": "staff", "scope": "GROUP"},
+        "members": [{"name": "joe", "scope": "USER"}],
+    }
+    fastavro.writer(stream, fastavro.parse_schema(membership), [one])
+    (found,) = read(stream.getvalue())
+    assert found == msgspec.structs.replace(STAFF, provenance=Provenance())

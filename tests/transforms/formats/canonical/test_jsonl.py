@@ -1,0 +1,509 @@
+"""JSON lines of canonical records."""
+
+import io
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from membership_strategies import memberships
+from schemas.acl import Access, Acl, Principal, Scope
+from schemas.errors import RecordError
+from schemas.membership import Member, Membership
+from schemas.notice import Notice
+from schemas.record import (
+    Action,
+    Content,
+    Crawl,
+    Encoding,
+    History,
+    Meta,
+    Provenance,
+    Record,
+)
+from schemas.reject import Filtered, Reject
+from schemas.span import Span
+from strategies import provenances, records
+from streams import read_both_ways
+from transforms.formats.base import Found, ReadOptions, WriteOptions
+from transforms.formats.canonical import jsonl
+
+MEBIBYTE = 1 << 20
+URL = "http://www.example.com/"
+PLACE = Provenance(source="feed.xml", span=2, line=30, offset=400)
+ONE = b'{"action":"ADD","url":"http://www.example.com/1"}\n'
+TWO = b'{"action":"DELETE","url":"http://www.example.com/2"}\n'
+BAD = b'{"action":"ADD","url":\n'
+
+
+def record(**fields: Any) -> Record:
+    return Record(url=URL, action=Action.ADD, **fields)
+
+
+def read(lines: bytes, **options: Any) -> list[Record | Membership | Reject]:
+    return read_both_ways(partial(jsonl.read, options=ReadOptions(**options)), lines)
+
+
+def read_one(line: bytes, **options: Any) -> Record | Membership | Reject:
+    (found,) = read(line, **options)
+    return found
+
+
+def only_reject(line: bytes, **options: Any) -> Reject:
+    found = read_one(line, **options)
+    assert isinstance(found, Reject)
+    return found
+
+
+def cut(lines: bytes, span_bytes: int) -> list[Span]:
+    cut = partial(jsonl.cut, source="a.jsonl", span_bytes=span_bytes)
+    return read_both_ways(cut, lines)
+
+
+def read_spans(lines: bytes, spans: list[Span]) -> list[Record | Membership | Reject]:
+    parts = [
+        (lines[span.offset : None if span.length is None else span.offset + span.length], span)
+        for span in spans
+    ]
+    return [found for part, span in parts for found in jsonl.read(io.BytesIO(part), span=span)]
+
+
+def placeless(found: list[Record | Membership | Reject]) -> list[Record | Membership | Reject]:
+    """As if all had been read in one span of no name."""
+    return [
+        msgspec.structs.replace(one, source="", span=0)
+        if isinstance(one, Reject)
+        else msgspec.structs.replace(
+            one, provenance=msgspec.structs.replace(one.provenance, source="", span=0)
+        )
+        for one in found
+    ]
+
+
+# There and back
+
+
+@given(
+    st.lists(
+        records(provenance=provenances().filter(lambda place: place != Provenance())), max_size=3
+    )
+)
+def test_records_are_read_back_as_they_were(found: list[Record]) -> None:
+    stream = io.BytesIO()
+    jsonl.write(found, stream)
+    assert read(stream.getvalue()) == found
+
+
+@given(records())
+def test_a_record_is_one_line(found: Record) -> None:
+    assert jsonl.line(found).splitlines() == [jsonl.line(found).removesuffix(b"\n")]
+
+
+@given(records())
+def test_what_was_read_is_written_as_it_was(found: Record) -> None:
+    line = jsonl.line(msgspec.structs.replace(found, provenance=PLACE))
+    again = read_one(line)
+    assert jsonl.line(again) == line
+
+
+# What is written
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (record(), b'{"action":"ADD","url":"http://www.example.com/"}\n'),
+        (
+            record(title='A "title" & \u00fc\n', metadata=(Meta("a", ""), Meta("b", "", b"\xff"))),
+            b'{"action":"ADD","metadata":[{"name":"a","value":""},'
+            b'{"data":"/w==","name":"b","value":""}],'
+            b'"title":"A \\"title\\" & \xc3\xbc\\n","url":"http://www.example.com/"}\n',
+        ),
+        (
+            record(
+                content=Content(b"Zm9v", Encoding.BASE64),
+                modified=datetime(2007, 11, 6, 12, 45, 26, 5, UTC),
+            ),
+            b'{"action":"ADD","content":{"data":"Wm05dg==","encoding":"BASE64"},'
+            b'"modified":"2007-11-06T12:45:26.000005Z","url":"http://www.example.com/"}\n',
+        ),
+        (
+            record(acl=Acl(), crawl=Crawl(lock=False), history=History(references=())),
+            b'{"acl":{},"action":"ADD","crawl":{"lock":false},"history":{"references":[]},'
+            b'"url":"http://www.example.com/"}\n',
+        ),
+        (
+            record(
+                acl=Acl(principals=(Principal(name="x", scope=Scope.USER, access=Access.DENY),))
+            ),
+            b'{"acl":{"principals":[{"access":"DENY","name":"x","scope":"USER"}]},'
+            b'"action":"ADD","url":"http://www.example.com/"}\n',
+        ),
+        (
+            record(provenance=Provenance(line=3, datasource="hr")),
+            b'{"action":"ADD","provenance":{"datasource":"hr","line":3},'
+            b'"url":"http://www.example.com/"}\n',
+        ),
+        (
+            Reject(code="bad-xml", reason="x; expected y", stage="read", line=3, data=b"<r"),
+            b'{"code":"bad-xml","data":"PHI=","line":3,"reason":"x; expected y","stage":"read"}\n',
+        ),
+    ],
+    ids=["bare", "texts", "content", "empty", "acl", "provenance", "reject"],
+)
+def test_a_line_says_what_is_stated_and_no_more(found: Record | Reject, line: bytes) -> None:
+    assert jsonl.line(found) == line
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
+def test_a_number_that_json_has_not_is_a_record_error(number: float) -> None:
+    with pytest.raises(RecordError) as caught:
+        jsonl.line(record(history=History(click_ratio=number)))
+    assert (caught.value.code, caught.value.reason) == (
+        "not-finite",
+        f"the number {number}; expected a finite one",
+    )
+
+
+def test_a_lone_surrogate_is_a_record_error() -> None:
+    with pytest.raises(RecordError) as caught:
+        jsonl.line(record(title="\udfff"))
+    assert (caught.value.code, caught.value.reason) == (
+        "not-unicode",
+        "a lone surrogate U+DFFF; expected Unicode text",
+    )
+
+
+# The encoder
+
+
+def test_an_encoder_writes_lines_and_nothing_else() -> None:
+    encoder = jsonl.encoder(WriteOptions())
+    lines = [encoder.encode(record()), encoder.encode(record(title="x"))]
+    assert encoder.prolog() + encoder.frame(lines) + encoder.epilog() == (
+        b'{"action":"ADD","url":"http://www.example.com/"}\n'
+        b'{"action":"ADD","title":"x","url":"http://www.example.com/"}\n'
+    )
+
+
+def test_a_frame_adds_nothing() -> None:
+    encoder = jsonl.encoder(WriteOptions())
+    assert (encoder.frame_bytes, encoder.extension) == (0, "jsonl")
+
+
+# Places
+
+
+def test_a_record_without_a_provenance_gets_its_place() -> None:
+    span = Span(source="a.jsonl", ordinal=4, offset=1000, line=50)
+    found = jsonl.read(io.BytesIO(ONE + TWO), span=span)
+    places = [one.provenance for one in found if isinstance(one, Record)]
+    assert places == [
+        Provenance(source="a.jsonl", span=4, line=50, offset=1000),
+        Provenance(source="a.jsonl", span=4, line=51, offset=1000 + len(ONE)),
+    ]
+
+
+def test_a_record_with_a_provenance_keeps_it() -> None:
+    stream = io.BytesIO(jsonl.line(record(provenance=PLACE)))
+    (found,) = jsonl.read(stream, span=Span(source="a.jsonl", ordinal=4))
+    assert found == record(provenance=PLACE)
+
+
+# What is read
+
+
+def test_an_empty_stream_has_no_records() -> None:
+    assert read(b"") == []
+
+
+def test_empty_lines_are_passed_over_and_counted() -> None:
+    (found,) = jsonl.read(io.BytesIO(b"\n \t\r\n" + ONE))
+    assert isinstance(found, Record)
+    assert (found.provenance.line, found.provenance.offset) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ONE.removesuffix(b"\n"),
+        ONE.replace(b"\n", b"\r\n"),
+        b"\xef\xbb\xbf" + ONE,
+        b" " + ONE.replace(b":", b" : "),
+    ],
+    ids=["no-line-end", "carriage-return", "byte-order-mark", "spaces"],
+)
+def test_what_editors_leave_is_read(line: bytes) -> None:
+    line = line.replace(b"http : ", b"http:")
+    found = read_one(line)
+    assert isinstance(found, Record)
+    assert found.url == "http://www.example.com/1"
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "moment"),
+    [
+        ("2007-11-06T12:45:26Z", "UTC", "2007-11-06 12:45:26+00:00"),
+        ("2007-11-06T12:45:26.5+02:00", "UTC", "2007-11-06 10:45:26.500000+00:00"),
+        ("2007-11-06T12:45:26", "UTC", "2007-11-06 12:45:26+00:00"),
+        ("2007-11-06T12:45:26", "Europe/Zurich", "2007-11-06 11:45:26+00:00"),
+    ],
+)
+def test_a_time_is_read_in_utc(text: str, zone: str, moment: str) -> None:
+    line = f'{{"action":"ADD","modified":"{text}","url":"u"}}'.encode()
+    found = read_one(line, zone=zone)
+    assert isinstance(found, Record)
+    assert (str(found.modified), found.modified and found.modified.tzinfo) == (moment, UTC)
+
+
+def test_base64_that_was_wrapped_by_hand_is_made_whole() -> None:
+    found = read_one(
+        b'{"action":"ADD","content":{"data":"Wm05dg==","encoding":"BASE64"},"url":"u"}'
+    )
+    assert isinstance(found, Record)
+    assert found.content == Content(b"Zm9v", Encoding.BASE64)
+
+
+# Rejects
+
+
+def test_a_bad_line_costs_nothing_but_itself() -> None:
+    found = [type(one).__name__ for one in read(ONE + BAD + TWO)]
+    assert found == ["Record", "Reject", "Record"]
+
+
+def test_the_reject_of_a_bad_line_says_where_and_what() -> None:
+    span = Span(source="a.jsonl", ordinal=4, offset=1000, line=50)
+    rejects = list(jsonl.read(io.BytesIO(ONE + BAD + TWO), span=span))
+    assert rejects[1] == Reject(
+        code="bad-json",
+        reason="Input data was truncated; expected a record in JSON",
+        stage="read",
+        source="a.jsonl",
+        span=4,
+        line=51,
+        offset=1000 + len(ONE),
+        length=len(BAD),
+        data=BAD,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"<gsafeed>", "JSON is malformed: unreadable character (byte 0)"),
+        (b'{"url":"u', "Input data was truncated"),
+        (b"[]", "Expected `object`, got `array`"),
+        (b'{"url":"u"}', "Object missing required field `action`"),
+        (b'{"url":"u","action":"add"}', "unreadable enum value 'add' - at `$.action`"),
+        (b'{"url":5,"action":"ADD"}', "Expected `str`, got `int` - at `$.url`"),
+        (
+            b'{"url":"u","action":"ADD","tittle":"x"}',
+            "Object contains unknown field `tittle`",
+        ),
+        (
+            b'{"url":"u","action":"ADD","acl":{"principal":[]}}',
+            "Object contains unknown field `principal` - at `$.acl`",
+        ),
+        (
+            b'{"url":"u","action":"ADD","content":{"data":"*"}}',
+            "unreadable base64 encoded string - at `$.content.data`",
+        ),
+        (
+            b'{"url":"\xff","action":"ADD"}',
+            "'utf-8' codec can't decode byte 0xff in position 0: unreadable start byte",
+        ),
+        (
+            b'{"url":"u","action":"ADD","title":' + b"[" * 100_000,
+            "Expected `str | null`, got `array` - at `$.title`",
+        ),
+        (
+            b'{"url":"u","action":"ADD","history":{"click_ratio":1e999}}',
+            "Number out of range - at `$.history.click_ratio`",
+        ),
+    ],
+)
+def test_a_line_that_is_no_record_is_a_reject(line: bytes, reason: str) -> None:
+    reject = only_reject(line)
+    assert (reject.code, reject.reason) == ("bad-json", f"{reason}; expected a record in JSON")
+
+
+def test_a_time_outside_the_calendar_is_a_reject() -> None:
+    reject = only_reject(b'{"action":"ADD","modified":"0001-01-01T00:00:00+12:00","url":"u"}')
+    assert (reject.code, reject.reason) == (
+        "bad-date",
+        "modified='0001-01-01T00:00:00+12:00'; expected a time in UTC",
+    )
+
+
+def test_a_content_over_the_limit_is_a_reject() -> None:
+    line = jsonl.line(record(content=Content(b"123456")))
+    reject = only_reject(line, max_content_bytes=5)
+    assert (reject.code, reject.reason, reject.data) == (
+        "content-too-large",
+        "6 bytes; expected at most 5 bytes; raise --max-content-bytes to read it",
+        line,
+    )
+
+
+def test_a_reject_keeps_a_mebibyte_of_its_line() -> None:
+    reject = only_reject(b"x" * 2 * MEBIBYTE)
+    assert (reject.length, len(reject.data), reject.truncated) == (2 * MEBIBYTE, MEBIBYTE, True)
+
+
+def test_a_line_over_the_limit_costs_nothing_but_itself() -> None:
+    long = jsonl.line(record(title="x" * 5 * MEBIBYTE))
+    found = read(ONE + long + TWO, max_content_bytes=1)
+    assert [type(one).__name__ for one in found] == ["Record", "Reject", "Record"]
+
+
+def test_the_reject_of_a_line_over_the_limit_says_how_long_it_is() -> None:
+    long = b"x" * 5_000_000 + b"\n"
+    assert read(ONE + long + TWO, max_content_bytes=1)[1] == Reject(
+        code="line-too-long",
+        reason="a line of 5000001 bytes; expected at most 4194306; raise --max-content-bytes",
+        stage="read",
+        line=2,
+        offset=len(ONE),
+        length=5_000_001,
+        data=b"x" * MEBIBYTE,
+        truncated=True,
+    )
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_line_may_be_as_long_as_the_limit(end: bytes) -> None:
+    short = jsonl.line(record(title="x")).removesuffix(b"\n") + end
+    line = short.replace(b'"x"', b'"%b"' % (b"x" * (4_194_307 - len(short))))
+    assert len(line) == 4_194_306
+    assert isinstance(read_one(line, max_content_bytes=1), Record)
+
+
+@given(st.binary(max_size=60))
+def test_chance_bytes_raise_nothing(line: bytes) -> None:
+    assert len(read(line)) <= 1 + line.count(b"\n")
+
+
+@given(records(), st.data())
+def test_a_damaged_line_costs_nothing_but_itself(found: Record, data: st.DataObject) -> None:
+    line = bytearray(jsonl.line(found))
+    line[data.draw(st.integers(0, len(line) - 2))] = data.draw(st.integers(0, 255))
+    urls = [one.url for one in read(ONE + bytes(line) + TWO)]
+    assert (urls[0], urls[-1]) == ("http://www.example.com/1", "http://www.example.com/2")
+
+
+# Spans
+
+
+@pytest.mark.parametrize("span_bytes", [1, 49, 50, 51, 100, 1000])
+def test_spans_read_as_the_whole_does(span_bytes: int) -> None:
+    lines = b"\n" + ONE + BAD + b"\r\n" + TWO + ONE.removesuffix(b"\n")
+    found = read_spans(lines, cut(lines, span_bytes))
+    assert placeless(found) == read(lines)
+
+
+def test_spans_lie_end_to_end() -> None:
+    assert cut(ONE + TWO + ONE, len(ONE)) == [
+        Span(source="a.jsonl", ordinal=0, offset=0, length=50, line=1),
+        Span(source="a.jsonl", ordinal=1, offset=50, length=53, line=2),
+        Span(source="a.jsonl", ordinal=2, offset=103, line=3),
+    ]
+
+
+def test_a_line_longer_than_a_span_is_not_cut() -> None:
+    long = jsonl.line(record(title="x" * 3 * MEBIBYTE))
+    assert [span.length for span in cut(ONE + long + TWO, 60)] == [len(ONE) + len(long), None]
+
+
+@pytest.mark.parametrize("lines", [b"", ONE, ONE + TWO])
+def test_a_small_stream_is_one_span(lines: bytes) -> None:
+    assert cut(lines, 1000) == [Span(source="a.jsonl")]
+
+
+@given(st.lists(st.sampled_from((ONE, TWO, BAD, b"\n")), max_size=8), st.integers(1, 200))
+def test_any_spans_read_as_the_whole_does(lines: list[bytes], span_bytes: int) -> None:
+    whole = b"".join(lines)
+    assert placeless(read_spans(whole, cut(whole, span_bytes))) == read(whole)
+
+
+# Memberships
+
+STAFF = Membership(
+    group=Member(name="staff", scope=Scope.GROUP),
+    members=(Member(name="joe", scope=Scope.USER, case_sensitive=False),),
+    provenance=PLACE,
+)
+
+
+@given(memberships().filter(lambda one: one.provenance != Provenance()))
+def test_a_membership_is_read_back_as_it_was(found: Membership) -> None:
+    assert read(jsonl.line(found)) == [found]
+
+
+def test_records_and_memberships_may_stand_side_by_side() -> None:
+    stream = io.BytesIO()
+    found: list[Record | Membership] = [record(provenance=PLACE), STAFF, record(provenance=PLACE)]
+    jsonl.write(found, stream)
+    assert read(stream.getvalue()) == [*found]
+
+
+def test_a_membership_without_a_provenance_gets_its_place() -> None:
+    (found,) = read(b'\n{"members": [], "group": {"scope": "GROUP", "name": "staff"}}')
+    assert found == Membership(
+        group=Member(name="staff", scope=Scope.GROUP), provenance=Provenance(line=2, offset=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (
+            Membership(group=Member(name="staff", scope=Scope.GROUP)),
+            b'{"group":{"name":"staff","scope":"GROUP"}}\n',
+        ),
+        (
+            Filtered(code="up-to-date", url="u", action="ADD"),
+            b'{"action":"ADD","code":"up-to-date","url":"u"}\n',
+        ),
+        (
+            Notice(code="delimiter", detail="x; y", offset=3),
+            b'{"code":"delimiter","detail":"x; y","offset":3}\n',
+        ),
+    ],
+)
+def test_whatever_a_reader_yields_is_a_line(found: Found, line: bytes) -> None:
+    assert jsonl.line(found) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (
+            b'{"group":{"name":"staff"}}',
+            "Object missing required field `scope` - at `$.group`; expected a membership in JSON",
+        ),
+        (
+            b'{"group":{"name":"staff","scope":"GROUP"},"url":"u"}',
+            "Object contains unknown field `url`; expected a membership in JSON",
+        ),
+        (
+            b'{"group":null}',
+            "Expected `object`, got `null` - at `$.group`; expected a membership in JSON",
+        ),
+        (
+            b'{"url":"u","action":"ADD","title":{"group":1}}',
+            "Expected `str | null`, got `object` - at `$.title`; expected a record in JSON",
+        ),
+        (
+            b'{"group":{"name":"staff","scope":"GROUP"}',
+            "Input data was truncated; expected a record or a membership in JSON",
+        ),
+    ],
+)
+def test_a_line_that_is_no_membership_is_a_reject(line: bytes, reason: str) -> None:
+    reject = only_reject(line)
+    assert (reject.code, reject.reason) == ("bad-json", reason)

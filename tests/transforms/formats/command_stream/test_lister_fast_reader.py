@@ -1,0 +1,175 @@
+"""The fast path of listings, against the same streams read command by command."""
+
+import io
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.errors import FormatError, UnavailableError
+from schemas.record import Action, Arrival, Crawl, Provenance, Record
+from schemas.span import Span
+from slow import slow
+from transforms.formats.base import Mode, ReadOptions
+from transforms.formats.command_stream import lister, tokenizer
+from transforms.formats.command_stream.lister_fast_reader import Express
+
+HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
+MODES = pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
+TOKENS = st.sampled_from(
+    [
+        *("id=a", "id=b", "id=c=d", "id=", "id=\u00e9", "id=id=x", "id-list", "", "", "x", "lock"),
+        *("last-modified=0", "last-modified=1312387643", "last-modified=-5", "last-modified=+5"),
+        *("last-modified=99999999999", "last-modified=253402300800", "last-modified=007"),
+        *("crawl-once", "crawl-immediately", "delete", "lock=false", "what=ever", "id=a\r"),
+        *("result-link=http://e.com/", "id", "id=\udcff", "\udcff", "id=\udcc0\udc80", "ID=a"),
+        *("last-modified=20110803 16:07:23", "meta-name=a", "meta-value=b", "id-list=x"),
+    ]
+)
+LISTS = st.lists(st.one_of(TOKENS, st.sampled_from(["id=a", "id=b", "lock"])), max_size=30)
+express = Express(b"\n", str.upper, Span(source="ids", ordinal=2))
+
+
+def read(stream: Any, mode: Mode) -> list[Any]:
+    """What is found, with the error that ends it."""
+    found: list[Any] = []
+    try:
+        found += lister.read(stream, options=ReadOptions(mode=mode))
+    except (FormatError, UnavailableError) as exc:
+        found.append(str(exc))
+    return found
+
+
+def read_by_commands(data: bytes, mode: Mode) -> list[Any]:
+    """The same without the fast path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Express, "documents", lambda *_: None)
+        patch.setattr(Express, "ids", lambda *_: None)
+        return read(io.BytesIO(data), mode)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer, "BLOCK_BYTES", 16)
+
+
+@MODES
+@given(tokens=LISTS)
+def test_a_listing_is_read_as_command_by_command(mode: Mode, tokens: list[str]) -> None:
+    data = HEADER + "\n".join(tokens).encode(errors="surrogateescape")
+    assert read(io.BytesIO(data), mode) == read_by_commands(data, mode)
+
+
+@MODES
+@given(tokens=LISTS, block_bytes=st.integers(1, 50), read_bytes=st.integers(1, 50))
+def test_a_listing_is_read_alike_in_blocks_of_any_size(
+    mode: Mode, tokens: list[str], block_bytes: int, read_bytes: int
+) -> None:
+    data = HEADER + "\n".join(tokens).encode(errors="surrogateescape") + b"\n"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer, "BLOCK_BYTES", block_bytes)
+        found = read(slow(data, read_bytes), mode)
+    assert found == read(io.BytesIO(data), mode)
+
+
+@MODES
+@pytest.mark.parametrize("delimiter", ["\0", "^", "\\", "~", "&", "|", "$", ".", "*", "#", "("])
+def test_any_byte_may_delimit(mode: Mode, delimiter: str) -> None:
+    tokens = ["", "id=a]", "last-modified=5", "lock", "delete", "id=\\b", "id=c", "id=d", ""]
+    data = f"GSA Adaptor Data Version 1 [{delimiter}]{delimiter.join(tokens)}".encode()
+    urls = [one.url for one in read(io.BytesIO(data.replace(b"\\b", b"b")), mode)]
+    assert urls == ["a]", "b", "c", "d"]
+
+
+def test_the_usual_shape_is_read_at_once() -> None:
+    stretch = (
+        b"id=a\nlast-modified=86400\nlock\nid=b\ndelete\nid=c\ncrawl-once\ncrawl-immediately\n"
+    )
+    found = express.documents(stretch, 100)
+    assert list(found or ()) == [
+        Record(
+            url="A",
+            action=Action.ADD,
+            arrival=Arrival.CRAWLED,
+            modified=datetime(1970, 1, 2, tzinfo=UTC),
+            crawl=Crawl(lock=True),
+            provenance=Provenance(source="ids", span=2, offset=100),
+        ),
+        Record(
+            url="B",
+            action=Action.DELETE,
+            provenance=Provenance(source="ids", span=2, offset=130),
+        ),
+        Record(
+            url="C",
+            action=Action.ADD,
+            arrival=Arrival.CRAWLED,
+            crawl=Crawl(crawl_once=True, crawl_immediately=True),
+            provenance=Provenance(source="ids", span=2, offset=142),
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "stretch",
+    [
+        b"id=a\nwhat\n",
+        b"id=a\n\n",
+        b"id=a\nlast-modified=-1\n",
+        b"id=a\nlast-modified=\n",
+        b"id=a\nlast-modified=999999999999\n",
+        b"id=a\nlock\nlast-modified=1\n",
+        b"id=a\nlock=false\n",
+        b"id=a\nlock\nlock\nlock\nlock\nlock\n",
+        b"id=a\nid-list\nb\n",
+        b"id=a\nid\n",
+        b"id=\xc0\x8a\n",
+        b"id=\xff\n",
+        b"id=a\nxid=b\n",
+    ],
+)
+def test_any_other_shape_is_left_to_the_slow_path(stretch: bytes) -> None:
+    assert express.documents(stretch, 0) is None
+
+
+def test_ids_are_read_at_once() -> None:
+    found = express.ids("a\n\u00e9\nid=b\n".encode(), 50)
+    assert [(one.url, one.provenance.offset) for one in found or ()] == [
+        ("A", 50),
+        ("\u00c9", 52),
+        ("ID=B", 55),
+    ]
+
+
+@pytest.mark.parametrize("stretch", [b"\xc0\x80\n", b"a\n\xff\n"])
+def test_ids_with_liberties_are_left_to_the_slow_path(stretch: bytes) -> None:
+    assert express.ids(stretch, 0) is None
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_what_follows_a_list_concerns_its_last_id() -> None:
+    data = HEADER + b"id-list\n" + b"".join(b"%d\n" % n for n in range(50)) + b"\nlock\nid=z\n"
+    records = read(io.BytesIO(data), Mode.STRICT)
+    assert [one.url for one in records if one.crawl] == ["49"]
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_what_follows_a_stretch_concerns_its_last_id() -> None:
+    data = HEADER + b"".join(b"id=%d\nlock\n" % n for n in range(50)) + b"delete\n"
+    records = read(io.BytesIO(data), Mode.STRICT)
+    assert [one.url for one in records if one.action is Action.DELETE] == ["49"]
+
+
+@MODES
+def test_a_long_token_is_found_in_the_usual_shape_too(mode: Mode) -> None:
+    options = ReadOptions(mode=mode, max_token_bytes=30)
+    data = HEADER + b"id=a\nid=b\nid=" + b"c" * 28 + b"\nid=d\n"
+    found: list[Any] = []
+    with pytest.raises(FormatError) as caught:
+        found += lister.read(io.BytesIO(data), options=options)
+    assert str(caught.value) == (
+        " (byte 41): a token of more than 30 bytes; expected the delimiter b'\\n' before;"
+        " raise --max-token-bytes"
+    )

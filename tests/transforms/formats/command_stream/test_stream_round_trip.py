@@ -1,0 +1,159 @@
+"""What is written as a command stream is read again as it was, strictly and with repairs."""
+
+import io
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from schemas.acl import Acl
+from schemas.errors import RecordError
+from schemas.notice import Notice
+from schemas.record import Provenance, Record
+from stream_strategies import DELIMITERS, answers, documents, hostile_texts, listings, questions
+from streams import read_both_ways
+from transforms.formats import READERS, WRITERS
+from transforms.formats.base import Docids, Mode, ReadOptions, WriteOptions
+
+SAME = Docids()
+BASE = Docids(base_url="http://adaptor.example.com/doc/")
+TEMPLATE = Docids(template="https://docs.example.com/view?id={id}&v=1")
+MODES = pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
+GIVEN = settings(suppress_health_check=[HealthCheck.filter_too_much])
+
+
+def write(format_name: str, records: list[Record], options: WriteOptions) -> bytes:
+    """The stream of all records in one frame, so that lists are made."""
+    encoder = WRITERS[format_name](options)
+    encoded = [encoder.encode(record) for record in records]
+    return encoder.prolog() + encoder.frame(encoded) + encoder.epilog()
+
+
+def write_if_possible(format_name: str, records: list[Record], delimiter: str) -> bytes:
+    try:
+        return write(format_name, records, WriteOptions(delimiter=delimiter))
+    except RecordError as exc:
+        assume(exc.code != "unsafe-delimiter")
+        raise
+
+
+def read(format_name: str, data: bytes, mode: Mode, docids: Docids = SAME) -> list[Any]:
+    options = ReadOptions(mode=mode, docids=docids)
+    found = read_both_ways(partial(READERS[format_name], options=options), data)
+    return [without_place(one) for one in found if not isinstance(one, Notice)]
+
+
+def without_place(one: Any) -> Any:
+    return replace(one, provenance=Provenance()) if isinstance(one, Record) else one
+
+
+def notices(format_name: str, data: bytes) -> list[str]:
+    found = READERS[format_name](io.BytesIO(data))
+    return [one.code for one in found if isinstance(one, Notice) and "unknown" not in one.code]
+
+
+@MODES
+@given(records=listings())
+def test_a_listing_is_read_as_it_was_written(mode: Mode, records: list[Record]) -> None:
+    data = write("lister-stream", records, WriteOptions())
+    assert read("lister-stream", data, mode) == records
+
+
+@MODES
+@GIVEN
+@given(records=listings(), delimiter=st.sampled_from(DELIMITERS))
+def test_a_listing_is_read_as_it_was_written_with_any_delimiter(
+    mode: Mode, records: list[Record], delimiter: str
+) -> None:
+    data = write_if_possible("lister-stream", records, delimiter)
+    assert read("lister-stream", data, mode) == records
+
+
+@GIVEN
+@given(records=listings(), delimiter=st.sampled_from(DELIMITERS))
+def test_nothing_is_mended_in_a_listing_that_we_wrote(
+    records: list[Record], delimiter: str
+) -> None:
+    assert notices("lister-stream", write_if_possible("lister-stream", records, delimiter)) == []
+
+
+@MODES
+@given(record=documents())
+def test_a_document_is_read_as_it_was_written(mode: Mode, record: Record) -> None:
+    data = write("retriever-stream", [record], WriteOptions())
+    assert read("retriever-stream", data, mode) == [record]
+
+
+@MODES
+@GIVEN
+@given(record=documents(), delimiter=st.sampled_from(DELIMITERS))
+def test_a_document_is_read_as_it_was_written_with_any_delimiter(
+    mode: Mode, record: Record, delimiter: str
+) -> None:
+    data = write_if_possible("retriever-stream", [record], delimiter)
+    assert read("retriever-stream", data, mode) == [record]
+
+
+@GIVEN
+@given(record=documents(), delimiter=st.sampled_from(DELIMITERS))
+def test_nothing_is_mended_in_a_document_that_we_wrote(record: Record, delimiter: str) -> None:
+    data = write_if_possible("retriever-stream", [record], delimiter)
+    assert notices("retriever-stream", data) == []
+
+
+@MODES
+@given(records=answers() | questions())
+def test_answers_and_questions_are_read_as_they_were_written(
+    mode: Mode, records: list[Record]
+) -> None:
+    data = write("authorizer-stream", records, WriteOptions())
+    assert read("authorizer-stream", data, mode) == records
+
+
+@MODES
+@GIVEN
+@given(records=answers() | questions(), delimiter=st.sampled_from(DELIMITERS))
+def test_answers_are_read_as_they_were_written_with_any_delimiter(
+    mode: Mode, records: list[Record], delimiter: str
+) -> None:
+    data = write_if_possible("authorizer-stream", records, delimiter)
+    assert read("authorizer-stream", data, mode) == records
+
+
+@MODES
+@pytest.mark.parametrize("docids", [BASE, TEMPLATE], ids=["base-url", "template"])
+@given(docid=hostile_texts())
+def test_a_doc_id_is_the_same_behind_its_url(mode: Mode, docids: Docids, docid: str) -> None:
+    data = write("lister-stream", read("lister-stream", listing(docid), mode), WriteOptions())
+    (record,) = read("lister-stream", data, mode, docids)
+    again = write("lister-stream", [record], WriteOptions(docids=docids))
+    assert again == data
+
+
+@MODES
+@pytest.mark.parametrize("docids", [BASE, TEMPLATE], ids=["base-url", "template"])
+@given(record=documents())
+def test_a_document_keeps_its_urls_by_a_rule(mode: Mode, docids: Docids, record: Record) -> None:
+    (ruled,) = read(
+        "retriever-stream", write("retriever-stream", [record], WriteOptions()), mode, docids
+    )
+    data = write("retriever-stream", [ruled], WriteOptions(docids=docids))
+    assert read("retriever-stream", data, mode, docids) == [ruled]
+    assert read("retriever-stream", data, mode) == [record]
+
+
+@given(record=documents())
+def test_a_principal_that_is_there_twice_is_read_twice_with_repairs(record: Record) -> None:
+    acl = record.acl or Acl()
+    twice = replace(record, acl=replace(acl, principals=acl.principals * 2))
+    data = write("retriever-stream", [twice], WriteOptions())
+    assert read("retriever-stream", data, Mode.LENIENT) == [twice]
+
+
+def listing(docid: str) -> bytes:
+    return b"GSA Adaptor Data Version 1 [\0]\0id=" + (
+        docid.encode().replace(b"\n", b"\xc0\x8a").replace(b"\0", b"\xc0\x80")
+    )

@@ -1,0 +1,602 @@
+"""gsafeed XML there and back, and valid by its DTDs."""
+
+import io
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import as_file, files
+
+import pytest
+from hypothesis import given, settings
+from lxml import etree
+
+from gsa_records import Held, held, held_by_5_0, is_alone, unplaced
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.errors import RecordError
+from schemas.feed import Feed
+from schemas.record import (
+    Action,
+    Arrival,
+    Authmethod,
+    Content,
+    Crawl,
+    Encoding,
+    Extra,
+    Meta,
+    Record,
+    Scoring,
+)
+from schemas.reject import Reject
+from schemas.span import Span
+from streams import read_both_ways
+from transforms.formats.base import WriteOptions
+from transforms.formats.gsa import feed as gsa_feed
+from transforms.formats.gsa.feed import GsaFeedEncoder
+
+URL = "http://www.example.com/a"
+ADD = Record(url=URL, action=Action.ADD, arrival=Arrival.PUSHED, content=Content(b""))
+UPDATE = Record(url=URL, action=Action.UPDATE, arrival=Arrival.PUSHED)
+JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)
+EVERY_HINT = Crawl(
+    lock=True,
+    crawl_immediately=False,
+    crawl_once=True,
+    authmethod=Authmethod.NEGOTIATE,
+    pagerank=99,
+    feedrank=3,
+    scoring=Scoring.WEB,
+    display_url="http://show.example.com/a",
+)
+NUL = "\x00"
+
+
+def written(records: list[Record], *, feed: Feed | None = None, dialect: str = "7.x") -> bytes:
+    stream = io.BytesIO()
+    options = WriteOptions(feed=feed or Feed(datasource="d", feedtype="full"), dialect=dialect)
+    gsa_feed.write(records, stream, options=options)
+    return stream.getvalue()
+
+
+def written_as_5_0(records: list[Record]) -> bytes:
+    return written(records, dialect="5.0")
+
+
+def read(markup: bytes) -> list[Record | Reject]:
+    return read_both_ways(gsa_feed.read, markup)
+
+
+def there_and_back(case: Held, *, dialect: str = "7.x") -> list[Record | Reject]:
+    found = read(written(case.records, feed=case.feed, dialect=dialect))
+    return [unplaced(one) if isinstance(one, Record) else one for one in found]
+
+
+def again(records: list[Record | Reject]) -> list[Record | Reject]:
+    """What is read of the records when they are written."""
+    return read(written([one for one in records if isinstance(one, Record)]))
+
+
+def encode(record: Record, *, dialect: str = "7.x") -> str:
+    return GsaFeedEncoder(WriteOptions(dialect=dialect)).encode(record).decode()
+
+
+def refusal(record: Record, *, dialect: str = "7.x") -> tuple[str, str]:
+    with pytest.raises(RecordError) as caught:
+        encode(record, dialect=dialect)
+    return caught.value.code, caught.value.reason
+
+
+@cache
+def dtd(dialect: str) -> etree.DTD:
+    with files("schemas").joinpath(f"gsafeed-{dialect}.dtd").open("rb") as stream:
+        return etree.DTD(stream)
+
+
+def faults(markup: bytes, dialect: str) -> list[str]:
+    """What the DTD finds in a feed."""
+    dtd(dialect).validate(etree.fromstring(markup, etree.XMLParser(huge_tree=True)))
+    return [fault.message for fault in dtd(dialect).error_log.filter_from_errors()]
+
+
+def xmllint(markup: bytes, dialect: str) -> str:
+    """What xmllint has to say about a feed: nothing, if it is valid.
+
+    It reads from a pipe: the empty system identifier that the guide prescribes would name the file.
+    """
+    with as_file(files("schemas").joinpath(f"gsafeed-{dialect}.dtd")) as path:
+        command = ["xmllint", "--nonet", "--noout", "--dtdvalid", str(path), "-"]
+        run = subprocess.run(command, check=False, capture_output=True, input=markup)
+    return run.stderr.decode() or ("" if run.returncode == 0 else str(run.returncode))
+
+
+needs_xmllint = pytest.mark.skipif(not shutil.which("xmllint"), reason="libxml2-utils")
+
+
+# There and back
+
+
+@settings(max_examples=150)
+@given(held())
+def test_a_feed_is_read_as_it_was_written(case: Held) -> None:
+    assert there_and_back(case) == case.records
+
+
+@settings(max_examples=60)
+@given(held_by_5_0())
+def test_a_feed_in_the_5_0_dialect_is_read_as_it_was_written(case: Held) -> None:
+    assert there_and_back(case, dialect="5.0") == case.records
+
+
+@settings(max_examples=40)
+@given(held())
+def test_the_same_records_are_the_same_bytes(case: Held) -> None:
+    assert written(case.records, feed=case.feed) == written(case.records, feed=case.feed)
+
+
+@settings(max_examples=60)
+@given(held(extras=False))
+def test_what_is_written_is_valid_by_the_dtd_of_7_x(case: Held) -> None:
+    assert faults(written(case.records, feed=case.feed), "7") == []
+
+
+@settings(max_examples=60)
+@given(held_by_5_0())
+def test_what_is_written_in_the_5_0_dialect_is_valid_by_the_dtd_of_5_0(case: Held) -> None:
+    assert faults(written(case.records, feed=case.feed, dialect="5.0"), "5") == []
+
+
+@settings(max_examples=60)
+@given(held(extras=False))
+def test_a_record_of_7_x_without_acl_alone_is_valid_in_the_5_0_dialect_too(case: Held) -> None:
+    records = [one for one in case.records if not is_alone(one) and holds(one)]
+    assert faults(written_as_5_0(records), "5") == []
+
+
+def holds(record: Record) -> bool:
+    """Whether all metadata are text that the 5.0 dialect can say."""
+    try:
+        encode(record, dialect="5.0")
+    except RecordError:
+        return False
+    return True
+
+
+@needs_xmllint
+@settings(max_examples=20)
+@given(held(extras=False))
+def test_xmllint_takes_what_is_written(case: Held) -> None:
+    assert xmllint(written(case.records, feed=case.feed), "7") == ""
+
+
+@needs_xmllint
+@settings(max_examples=20)
+@given(held_by_5_0())
+def test_xmllint_takes_what_is_written_in_the_5_0_dialect(case: Held) -> None:
+    assert xmllint(written(case.records, feed=case.feed, dialect="5.0"), "5") == ""
+
+
+def test_unknown_elements_do_not_gather_namespaces() -> None:
+    once = read(
+        b'<gsafeed xmlns:p="urn:example:p"><group><record url="http://e.com/" p:x="1"><note/>'
+        b"</record></group></gsafeed>"
+    )
+    twice = again(once)
+    assert [one.extras for one in again(twice) if isinstance(one, Record)] == [
+        one.extras for one in once if isinstance(one, Record)
+    ]
+
+
+def test_a_second_content_is_kept_where_it_was() -> None:
+    once = read(
+        b"<gsafeed><header><datasource>d</datasource><feedtype>full</feedtype></header><group>\n"
+        b'<record url="http://e.com/"><content>a</content><content>b</content></record>'
+        b"</group></gsafeed>"
+    )
+    assert [unplaced(one) for one in again(once) if isinstance(one, Record)] == [
+        unplaced(one) for one in once if isinstance(one, Record)
+    ]
+
+
+# The frame
+
+
+def test_a_feed_begins_with_its_datasource_and_feedtype() -> None:
+    assert written([], feed=Feed(datasource="web", feedtype="metadata-and-url")).decode() == (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        '<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
+        "<gsafeed>\n<header>\n<datasource>web</datasource>\n"
+        "<feedtype>metadata-and-url</feedtype>\n</header>\n<group>\n</group>\n</gsafeed>\n"
+    )
+
+
+def test_a_datasource_is_escaped() -> None:
+    encoder = GsaFeedEncoder(WriteOptions(feed=Feed(datasource="a&b", feedtype="<full>")))
+    assert b"<datasource>a&amp;b</datasource>\n<feedtype>&lt;full&gt;<" in encoder.prolog()
+
+
+def test_a_frame_is_its_records_end_to_end() -> None:
+    assert gsa_feed.encoder(WriteOptions()).frame([b"<a/>\n", b"<b/>\n"]) == b"<a/>\n<b/>\n"
+
+
+def test_a_frame_adds_no_bytes() -> None:
+    assert gsa_feed.encoder(WriteOptions()).frame_bytes == 0
+
+
+def test_a_feed_is_a_file_of_xml() -> None:
+    assert gsa_feed.encoder(WriteOptions()).extension == "xml"
+
+
+def test_the_stream_stays_open() -> None:
+    stream = io.BytesIO()
+    gsa_feed.write([], stream)
+    assert not stream.closed
+
+
+# Records, as they are written
+
+
+def test_a_record_has_an_empty_mimetype_where_none_is_stated() -> None:
+    assert encode(UPDATE) == f'<record url="{URL}" mimetype="">\n</record>\n'
+
+
+def test_a_record_has_every_attribute_in_the_order_of_the_guide() -> None:
+    record = Record(
+        url="http://www.example.com/?a=1&b=2",
+        action=Action.DELETE,
+        mimetype="text/html",
+        modified=datetime(2007, 11, 6, 12, 45, 26, tzinfo=UTC),
+        crawl=EVERY_HINT,
+    )
+    assert encode(record) == (
+        '<record url="http://www.example.com/?a=1&amp;b=2" displayurl="http://show.example.com/a"'
+        ' action="delete" lock="true" mimetype="text/html"'
+        ' last-modified="Tue, 06 Nov 2007 12:45:26 GMT" authmethod="negotiate" pagerank="99"'
+        ' feedrank="3" crawl-immediately="false" crawl-once="true" scoring="web">\n</record>\n'
+    )
+
+
+def test_the_5_0_dialect_has_fewer_attributes() -> None:
+    record = Record(url=URL, action=Action.ADD, crawl=EVERY_HINT)
+    assert encode(record, dialect="5.0") == (
+        f'<record url="{URL}" displayurl="http://show.example.com/a" lock="true" mimetype=""'
+        ' pagerank="99">\n</record>\n'
+    )
+
+
+@pytest.mark.parametrize("method", ["none", "httpbasic", "ntlm", "httpsso"])
+def test_the_5_0_dialect_knows_four_authmethods(method: str) -> None:
+    record = Record(url=URL, action=Action.ADD, crawl=Crawl(authmethod=Authmethod(method.upper())))
+    assert f' authmethod="{method}">' in encode(record, dialect="5.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute"),
+    [
+        ('<a> & "b"', "&lt;a&gt; &amp; &quot;b&quot;"),
+        ("a\tb\nc\rd", "a&#9;b&#10;c&#13;d"),
+        ("a & b", "a &amp; b"),
+        ("it's", "it's"),
+        ("ü😀", "ü😀"),
+    ],
+)
+def test_metadata_are_escaped(text: str, attribute: str) -> None:
+    record = Record(url=URL, action=Action.UPDATE, metadata=(Meta("a", text),))
+    assert f'<meta name="a" content="{attribute}"/>\n' in encode(record)
+
+
+@pytest.mark.parametrize(
+    ("meta", "markup"),
+    [
+        (
+            Meta("a", "b\x00"),
+            '<meta encoding="base64binary" name="YQ==" content="YgA="/>',
+        ),
+        (
+            Meta("a\x00", "b"),
+            '<meta encoding="base64binary" name="YQA=" content="Yg=="/>',
+        ),
+        (
+            Meta("a", "", b"\xff"),
+            '<meta encoding="base64binary" name="YQ==" content="/w=="/>',
+        ),
+    ],
+)
+def test_metadata_that_xml_cannot_hold_are_base64(meta: Meta, markup: str) -> None:
+    assert f"<metadata>\n{markup}\n</metadata>\n" in encode(
+        Record(url=URL, action=Action.UPDATE, metadata=(meta,))
+    )
+
+
+def test_metadata_say_whether_they_overwrite_acls() -> None:
+    record = Record(url=URL, action=Action.UPDATE, overwrite_acls=False)
+    assert '<metadata overwrite-acls="false">\n</metadata>\n' in encode(record)
+
+
+def test_the_5_0_dialect_does_not_say_whether_metadata_overwrite_acls() -> None:
+    record = Record(url=URL, action=Action.UPDATE, overwrite_acls=False)
+    assert encode(record, dialect="5.0") == f'<record url="{URL}" mimetype="">\n</record>\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "markup"),
+    [
+        (Content("a < b & ü\r".encode()), "<content>a &lt; b &amp; ü&#13;</content>"),
+        (Content(b""), "<content></content>"),
+        (Content(b"a\x00"), '<content encoding="base64binary">YQA=</content>'),
+        (Content(b"\xff"), '<content encoding="base64binary">/w==</content>'),
+        (
+            Content(b"YQ==", Encoding.BASE64),
+            '<content encoding="base64binary">YQ==</content>',
+        ),
+        (
+            Content(b"eJxLBAAAYgBi", Encoding.ZLIB_BASE64),
+            '<content encoding="base64compressed">eJxLBAAAYgBi</content>',
+        ),
+    ],
+)
+def test_content_is_text_where_xml_can_hold_it(content: Content, markup: str) -> None:
+    assert encode(Record(url=URL, action=Action.ADD, content=content)) == (
+        f'<record url="{URL}" mimetype="">\n{markup}\n</record>\n'
+    )
+
+
+def test_the_5_0_dialect_has_no_compressed_content() -> None:
+    content = Content(b"eJxLBAAAYgBi", Encoding.ZLIB_BASE64)
+    record = Record(url=URL, action=Action.ADD, content=content)
+    assert '<content encoding="base64binary">YQ==</content>' in encode(record, dialect="5.0")
+
+
+def test_an_acl_stands_before_metadata_and_content() -> None:
+    record = Record(
+        url=URL,
+        action=Action.ADD,
+        content=Content(b"text"),
+        metadata=(Meta("a", "b"),),
+        acl=Acl(principals=(JOE,)),
+    )
+    assert encode(record) == (
+        f'<record url="{URL}" mimetype="">\n'
+        '<acl>\n<principal scope="user" access="permit">joe</principal>\n</acl>\n'
+        '<metadata>\n<meta name="a" content="b"/>\n</metadata>\n'
+        "<content>text</content>\n</record>\n"
+    )
+
+
+def test_a_principal_has_every_attribute() -> None:
+    principal = Principal(
+        name=" <joe> ",
+        scope=Scope.GROUP,
+        access=Access.DENY,
+        namespace="a&b",
+        case_sensitive=False,
+        unqualified=True,
+    )
+    assert encode(Record(url=URL, action=Action.UPDATE, acl=Acl(principals=(principal,)))) == (
+        f'<record url="{URL}" mimetype="">\n<acl>\n'
+        '<principal scope="group" access="deny" namespace="a&amp;b"'
+        ' case-sensitivity-type="everything-case-insensitive" principal-type="unqualified">'
+        " &lt;joe&gt; </principal>\n</acl>\n</record>\n"
+    )
+
+
+def test_an_acl_that_stands_alone_is_an_element_of_the_group() -> None:
+    acl = Acl(
+        inheritance=Inheritance.AND_BOTH_PERMIT,
+        inherit_from="http://www.example.com/?a&b",
+        principals=(JOE,),
+        alone=True,
+    )
+    assert encode(Record(url=URL, action=Action.UPDATE, acl=acl)) == (
+        f'<acl url="{URL}" inheritance-type="and-both-permit"'
+        ' inherit-from="http://www.example.com/?a&amp;b">\n'
+        '<principal scope="user" access="permit">joe</principal>\n</acl>\n'
+    )
+
+
+def test_an_acl_that_is_deleted_has_a_group_of_its_own() -> None:
+    assert encode(Record(url=URL, action=Action.DELETE, acl=Acl(alone=True))) == (
+        f'</group>\n<group action="delete">\n<acl url="{URL}">\n</acl>\n</group>\n<group>\n'
+    )
+
+
+def test_an_acl_is_metadata_in_the_5_0_dialect() -> None:
+    acl = Acl(
+        inheritance=Inheritance.PARENT_OVERRIDES,
+        inherit_from="http://www.example.com/",
+        principals=(JOE, Principal(name="all", scope=Scope.GROUP, access=Access.DENY)),
+    )
+    record = Record(url=URL, action=Action.UPDATE, metadata=(Meta("a", "b"),), acl=acl)
+    assert encode(record, dialect="5.0") == (
+        f'<record url="{URL}" mimetype="">\n<metadata>\n<meta name="a" content="b"/>\n'
+        '<meta name="google:aclusers" content="joe"/>\n'
+        '<meta name="google:acldenygroups" content="all"/>\n'
+        '<meta name="google:aclinheritfrom" content="http://www.example.com/"/>\n'
+        '<meta name="google:aclinheritancetype" content="parent-overrides"/>\n'
+        "</metadata>\n</record>\n"
+    )
+
+
+def test_unknown_attributes_and_elements_stand_where_they_stood() -> None:
+    extras = (
+        Extra("record/@lock", "maybe"),
+        Extra("record/@{urn:example:x}y", "a<b"),
+        Extra("record/acl/@a", "1"),
+        Extra("record/acl/principal[0]/@b", "2"),
+        Extra("record/content/@c", "3"),
+        Extra("record/metadata/@d", "4"),
+        Extra("record/metadata/meta[0]/@e", "5"),
+        Extra("record/metadata/note", "<note/>"),
+        Extra("record/other", "<other>text</other>"),
+    )
+    record = Record(
+        url=URL,
+        action=Action.ADD,
+        content=Content(b"text"),
+        metadata=(Meta("a", "b"),),
+        acl=Acl(principals=(JOE,)),
+        extras=extras,
+    )
+    assert encode(record) == (
+        f'<record url="{URL}" mimetype="" lock="maybe" xmlns:n1="urn:example:x" n1:y="a&lt;b">\n'
+        '<acl a="1">\n<principal scope="user" access="permit" b="2">joe</principal>\n</acl>\n'
+        '<metadata d="4">\n<meta name="a" content="b" e="5"/>\n<note/>\n</metadata>\n'
+        '<content c="3">text</content>\n<other>text</other>\n</record>\n'
+    )
+
+
+def test_an_unknown_attribute_of_a_group_makes_a_group_of_one_record() -> None:
+    record = Record(url=URL, action=Action.UPDATE, extras=(Extra("group/@a", "&"),))
+    assert encode(record) == (
+        f'</group>\n<group a="&amp;">\n<record url="{URL}" mimetype="">\n</record>\n'
+        "</group>\n<group>\n"
+    )
+
+
+def test_an_extra_of_another_format_is_left_out() -> None:
+    record = Record(url=URL, action=Action.UPDATE, extras=(Extra("Item/rid", "<rid>1</rid>"),))
+    assert encode(record) == f'<record url="{URL}" mimetype="">\n</record>\n'
+
+
+# What no feed can hold
+
+
+@pytest.mark.parametrize(
+    ("record", "code", "reason"),
+    [
+        (
+            Record(url="http://e.com/*", action=Action.DELETE_PATTERN),
+            "bad-action",
+            "action DELETE_PATTERN; expected ADD, UPDATE or DELETE",
+        ),
+        (
+            Record(url="", action=Action.UPDATE_INDEX),
+            "bad-action",
+            "action UPDATE_INDEX; expected ADD, UPDATE or DELETE",
+        ),
+        (
+            Record(url="http://e.com/\x00", action=Action.ADD),
+            "not-xml",
+            "url='http://e.com/\\x00'; expected characters that XML can hold",
+        ),
+        (
+            Record(url=URL, action=Action.ADD, mimetype="\ufffe"),
+            "not-xml",
+            "mimetype='\\ufffe'; expected characters that XML can hold",
+        ),
+        (
+            Record(url="\ud800", action=Action.ADD),
+            "not-xml",
+            "url='\\ud800'; expected characters that XML can hold",
+        ),
+        (
+            Record(url=URL, action=Action.ADD, metadata=(Meta("a", "\udcff"),)),
+            "not-xml",
+            "a lone surrogate; expected characters that XML can hold",
+        ),
+        (
+            Record(
+                url=URL,
+                action=Action.ADD,
+                acl=Acl(principals=(Principal(name=NUL, scope=Scope.USER, access=Access.DENY),)),
+            ),
+            "not-xml",
+            "principal '\\x00'; expected characters that XML can hold",
+        ),
+        (
+            Record(url=URL, action=Action.ADD, acl=Acl(inherit_from=NUL)),
+            "not-xml",
+            "inherit-from='\\x00'; expected characters that XML can hold",
+        ),
+    ],
+)
+def test_a_record_that_no_feed_can_hold_says_why(record: Record, code: str, reason: str) -> None:
+    assert refusal(record) == (code, reason)
+
+
+@pytest.mark.parametrize("meta", [Meta("a\x00", "b"), Meta("a\x00", "", b"\xff")])
+def test_metadata_that_the_5_0_dialect_cannot_hold_say_so(meta: Meta) -> None:
+    record = Record(url=URL, action=Action.ADD, metadata=(meta,))
+    assert refusal(record, dialect="5.0") == (
+        "not-xml",
+        "metadata 'a\\x00' that XML cannot hold; expected text in the 5.0 dialect",
+    )
+
+
+def test_compressed_content_that_the_5_0_dialect_cannot_inflate_is_refused() -> None:
+    record = Record(url=URL, action=Action.ADD, content=Content(b"YQ==", Encoding.ZLIB_BASE64))
+    assert refusal(record, dialect="5.0")[0] == "bad-zlib"
+
+
+# Reading a stream
+
+
+def test_provenance_says_where_a_record_stood_and_in_which_feed() -> None:
+    stream = io.BytesIO(
+        b"<gsafeed>\n<header><datasource>docs</datasource><feedtype>full</feedtype></header>\n"
+        b'<group>\n<record url="http://e.com/"/></group></gsafeed>'
+    )
+    (record,) = gsa_feed.read(stream, span=Span(source="feed.xml", ordinal=0))
+    assert isinstance(record, Record)
+    assert [
+        record.provenance.source,
+        record.provenance.span,
+        record.provenance.line,
+        record.provenance.offset,
+        record.provenance.datasource,
+        record.provenance.feedtype,
+    ] == ["feed.xml", 0, 4, 90, "docs", "full"]
+
+
+def test_feeds_end_to_end_have_the_datasource_of_each() -> None:
+    other = Feed(datasource="web", feedtype="metadata-and-url")
+    found = read(written([UPDATE]) + written([UPDATE], feed=other))
+    assert [
+        (one.provenance.datasource, one.action) for one in found if isinstance(one, Record)
+    ] == [("d", Action.UPDATE), ("web", Action.ADD)]
+
+
+def test_an_empty_feed_has_no_records() -> None:
+    assert read(b"<gsafeed><header/><group/></gsafeed>") == []
+
+
+def test_a_feed_that_is_one_empty_element_has_no_records() -> None:
+    assert read(b"<gsafeed/>") == []
+
+
+def test_a_feed_is_cut_at_records() -> None:
+    markup = written([UPDATE, UPDATE, UPDATE])
+    spans = list(gsa_feed.cut(io.BytesIO(markup), source="feed.xml", span_bytes=1))
+    assert [markup[span.offset :][:6] for span in spans] == [
+        b"<?xml ",
+        b"<recor",
+        b"<recor",
+        b"<recor",
+    ]
+
+
+def test_a_header_without_its_end_reads_the_same_in_spans() -> None:
+    markup = (
+        b"<gsafeed><header><datasource>d</datasource>"
+        b'<record url="a" action="delete"/><record url="b" action="delete"/></gsafeed>'
+    )
+    spans = list(gsa_feed.cut(io.BytesIO(markup), source="feed.xml", span_bytes=1))
+    parts = [
+        gsa_feed.read(io.BytesIO(markup[span.offset :][: span.length]), span=span) for span in spans
+    ]
+    found = [one for part in parts for one in part]
+    assert [one.url for one in found if isinstance(one, Record)] == ["a", "b"]
+    assert [one for one in found if isinstance(one, Reject)] == []
+
+
+def test_an_attribute_is_not_written_twice() -> None:
+    record = Record(
+        url="http://www.example.com/",
+        action=Action.ADD,
+        crawl=Crawl(authmethod=Authmethod.NTLM),
+        extras=(Extra("record/@authmethod", "kerberos"),),
+    )
+
+    assert refusal(record) == (
+        "bad-extra",
+        "a second authmethod at record/@authmethod; expected one value",
+    )

@@ -1,0 +1,413 @@
+"""Groups feeds, there and back, and what is made of the broken."""
+
+import io
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from membership_strategies import held_memberships, memberships
+from schemas.acl import Scope
+from schemas.errors import FormatError, RecordError
+from schemas.feed import Feed
+from schemas.membership import Member, Membership
+from schemas.record import Action, Extra, Provenance, Record
+from schemas.reject import Reject
+from schemas.span import Span
+from streams import read_both_ways
+from transforms.formats.base import Found, WriteOptions
+from transforms.formats.gsa import groups as gsa_groups
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "gsa_groups"
+ENCODER = gsa_groups.encoder(WriteOptions())
+PROLOG = (
+    b'<?xml version="1.0" encoding="UTF-8"?>\n'
+    b'<!DOCTYPE xmlgroups PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
+    b"<xmlgroups>\n"
+)
+STAFF = Member(name="staff", scope=Scope.GROUP, namespace="Default")
+JOE = Member(name="joe", scope=Scope.USER, namespace="ad", case_sensitive=False)
+SUB = Member(name="sub", scope=Scope.GROUP, case_sensitive=True, unqualified=True)
+FIRST = b'<membership><principal scope="GROUP">1</principal></membership>\n'
+LAST = (
+    b'<membership><!-- <membership> --><principal scope="GROUP">9</principal><members>'
+    b'<principal scope="USER"><![CDATA[<membership>]]></principal></members></membership>\n'
+)
+FEED = PROLOG + FIRST + LAST + b"</xmlgroups>\n"
+BOTH = ["1", "9"]
+
+
+def membership(*members: Member, group: Member = STAFF, **more: object) -> Membership:
+    return msgspec.structs.replace(Membership(group=group, members=members), **more)
+
+
+def written(*found: Membership) -> bytes:
+    stream = io.BytesIO()
+    gsa_groups.write(found, stream)
+    return stream.getvalue()
+
+
+def read(markup: bytes) -> list[Found]:
+    return read_both_ways(gsa_groups.read, markup)
+
+
+def placeless(found: list[Found]) -> list[Found]:
+    return [
+        msgspec.structs.replace(one, provenance=Provenance())
+        if isinstance(one, Membership)
+        else one
+        for one in found
+    ]
+
+
+def groups(found: list[Found]) -> list[str]:
+    return [one.group.name for one in found if isinstance(one, Membership)]
+
+
+def groups_if_any(markup: bytes) -> list[str]:
+    try:
+        return groups(read(markup))
+    except FormatError:
+        return []
+
+
+def between(stretch: bytes) -> list[Found]:
+    return read(PROLOG + FIRST + stretch + LAST + b"</xmlgroups>\n")
+
+
+def refusal(found: Membership | Record) -> tuple[str, str]:
+    with pytest.raises(RecordError) as caught:
+        ENCODER.encode(found)
+    return caught.value.code, caught.value.reason
+
+
+def is_valid(markup: bytes) -> bool:
+    with files("schemas").joinpath("xmlgroups.dtd").open("rb") as stream:
+        return etree.DTD(stream).validate(etree.fromstring(markup))
+
+
+# There and back
+
+
+@given(st.lists(held_memberships(), max_size=3))
+def test_memberships_are_read_back_as_they_were(found: list[Membership]) -> None:
+    assert placeless(read(written(*found))) == found
+
+
+@given(st.lists(held_memberships(), max_size=3))
+def test_what_was_read_is_written_as_it_was(found: list[Membership]) -> None:
+    feed = written(*found)
+    again = [one for one in read(feed) if isinstance(one, Membership)]
+    assert written(*again) == feed
+
+
+@given(memberships())
+def test_any_membership_is_written_well_formed_or_refused(found: Membership) -> None:
+    try:
+        markup = ENCODER.encode(found)
+    except RecordError:
+        return
+    assert etree.fromstring(markup).tag == "membership"
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.xml")), ids=lambda path: path.stem)
+def test_a_golden_feed_that_was_written_again_reads_as_before(path: Path) -> None:
+    try:
+        found = [one for one in read(path.read_bytes()) if isinstance(one, Membership)]
+    except FormatError:
+        return
+    assert placeless(read(written(*found))) == placeless([*found])
+
+
+def test_the_provenance_is_the_place() -> None:
+    stream = io.BytesIO(FEED)
+    *_, last = gsa_groups.read(stream, span=Span(source="groups.xml", ordinal=3))
+    assert isinstance(last, Membership)
+    assert last.provenance == Provenance(source="groups.xml", span=3, line=5, offset=177)
+
+
+# What is written
+
+
+def test_a_membership_is_written_as_deployed_programs_do() -> None:
+    assert written(membership(JOE, SUB)) == PROLOG + (
+        b"<membership>\n"
+        b'<principal namespace="Default" scope="GROUP">staff</principal>\n'
+        b"<members>\n"
+        b'<principal case-sensitivity-type="EVERYTHING_CASE_INSENSITIVE" namespace="ad"'
+        b' scope="USER">joe</principal>\n'
+        b'<principal case-sensitivity-type="EVERYTHING_CASE_SENSITIVE"'
+        b' principal-type="unqualified" scope="GROUP">sub</principal>\n'
+        b"</members>\n"
+        b"</membership>\n"
+        b"</xmlgroups>\n"
+    )
+
+
+def test_a_group_without_members_has_an_empty_element_of_them() -> None:
+    assert ENCODER.encode(membership()) == (
+        b"<membership>\n"
+        b'<principal namespace="Default" scope="GROUP">staff</principal>\n'
+        b"<members/>\n"
+        b"</membership>\n"
+    )
+
+
+def test_the_source_of_a_downloaded_group_is_written() -> None:
+    encoded = ENCODER.encode(membership(origin="ldap"))
+    assert encoded.startswith(b'<membership source="ldap">\n')
+
+
+@pytest.mark.parametrize(
+    ("sensitive", "attribute"),
+    [
+        (None, b""),
+        (True, b'case-sensitivity-type="EVERYTHING_CASE_SENSITIVE" '),
+        (False, b""),
+    ],
+)
+def test_a_group_says_that_it_is_case_sensitive_and_nothing_else(
+    sensitive: bool | None, attribute: bytes
+) -> None:
+    group = msgspec.structs.replace(STAFF, case_sensitive=sensitive)
+    start = b"<membership>\n<principal " + attribute + b'namespace="Default"'
+    assert ENCODER.encode(membership(group=group)).startswith(start)
+
+
+def test_a_name_is_written_without_white_space_around() -> None:
+    padded = Member(name=" \tjoe  smith\r\n", scope=Scope.USER)
+    assert b'<principal scope="USER">joe  smith</principal>' in ENCODER.encode(membership(padded))
+
+
+def test_extras_go_where_they_came_from() -> None:
+    extras = (
+        Extra("membership/@a", "1"),
+        Extra("membership/foo", "<foo/>"),
+        Extra("membership/members/@b", "2"),
+        Extra("membership/members/principal[0]/@c", "3"),
+        Extra("membership/principal/@d", "4"),
+    )
+    joe = Member(name="joe", scope=Scope.USER)
+    assert ENCODER.encode(membership(joe, extras=extras)) == (
+        b'<membership a="1">\n'
+        b'<principal namespace="Default" scope="GROUP" d="4">staff</principal>\n'
+        b'<members b="2">\n'
+        b'<principal scope="USER" c="3">joe</principal>\n'
+        b"</members>\n"
+        b"<foo/>\n"
+        b"</membership>\n"
+    )
+
+
+def test_a_feed_without_memberships_clears_the_groups() -> None:
+    assert written() == PROLOG + b"</xmlgroups>\n"
+
+
+def test_a_frame_adds_nothing() -> None:
+    assert (ENCODER.frame([b"a", b"b"]), ENCODER.frame_bytes, ENCODER.extension) == (
+        b"ab",
+        0,
+        "xml",
+    )
+
+
+@given(st.lists(held_memberships().filter(lambda one: bool(one.members)), min_size=1, max_size=3))
+def test_what_is_written_is_valid(found: list[Membership]) -> None:
+    assert is_valid(written(*[msgspec.structs.replace(one, extras=()) for one in found]))
+
+
+# What is refused
+
+
+def test_a_user_with_members_is_refused() -> None:
+    assert refusal(membership(group=JOE)) == (
+        "user-with-members",
+        "the group 'joe' with scope='USER'; expected GROUP, for users cannot have members: "
+        "correct its scope, or leave the membership out",
+    )
+
+
+def test_a_member_without_a_name_is_refused() -> None:
+    assert refusal(membership(Member(name=" \n", scope=Scope.USER))) == (
+        "bad-membership",
+        "a principal with scope='USER' and no name; expected the name of a user or group",
+    )
+
+
+def test_a_name_that_xml_cannot_hold_is_refused() -> None:
+    assert refusal(membership(Member(name="a\x00b", scope=Scope.USER))) == (
+        "not-xml",
+        "principal 'a\\x00b'; expected characters that XML can hold",
+    )
+
+
+def test_a_namespace_that_xml_cannot_hold_is_refused() -> None:
+    assert refusal(membership(Member(name="a", scope=Scope.USER, namespace="\ufffe"))) == (
+        "not-xml",
+        "namespace='\\ufffe'; expected characters that XML can hold",
+    )
+
+
+def test_a_lone_surrogate_is_refused() -> None:
+    code, reason = refusal(membership(Member(name="a\udc80", scope=Scope.USER)))
+    assert (code, reason) == (
+        "not-xml",
+        "principal 'a\\udc80'; expected characters that XML can hold",
+    )
+
+
+def test_an_extra_that_is_no_markup_is_refused() -> None:
+    found = membership(extras=(Extra("membership/foo", "</membership><membership>"),))
+    assert refusal(found)[0] == "malformed"
+
+
+def test_a_record_is_refused() -> None:
+    assert refusal(Record(url="http://x/", action=Action.ADD)) == (
+        "not-a-membership",
+        "a record of 'http://x/'; expected a group and its members",
+    )
+
+
+# Damage and hostile input
+
+
+@pytest.mark.parametrize("length", range(len(FEED)))
+def test_a_feed_torn_at_any_byte_gives_its_first_memberships(length: int) -> None:
+    found = groups_if_any(FEED[:length])
+    assert found == BOTH[: len(found)]
+
+
+@pytest.mark.parametrize("at", range(len(FEED)))
+def test_a_feed_without_one_of_its_bytes_raises_nothing_foreign(at: int) -> None:
+    assert len(groups_if_any(FEED[:at] + FEED[at + 1 :])) <= 2
+
+
+@pytest.mark.parametrize("at", range(len(FEED)))
+def test_a_feed_with_a_zero_byte_anywhere_raises_nothing_foreign(at: int) -> None:
+    assert len(groups_if_any(FEED[:at] + b"\0" + FEED[at:])) <= 2
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=200))
+def test_bytes_by_chance_raise_nothing_foreign(markup: bytes) -> None:
+    assert groups_if_any(markup) == []
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=80))
+def test_bytes_by_chance_in_a_name_take_no_other_membership_with_them(stretch: bytes) -> None:
+    name = stretch.replace(b"<", b"")
+    found = between(
+        b'<membership><principal scope="GROUP">5' + name + b"</principal></membership>\n"
+    )
+    assert [one for one in groups(found) if not one.startswith("5")] == BOTH
+
+
+@settings(max_examples=200, deadline=None)
+@given(held_memberships(), st.data())
+def test_a_membership_that_lost_a_byte_takes_no_other_with_it(
+    found: Membership, data: st.DataObject
+) -> None:
+    encoded = ENCODER.encode(found)
+    at = data.draw(st.integers(1, len(encoded) - len("</membership>\n") - 1))
+    names = groups(between(encoded[:at] + encoded[at + 1 :]))
+    assert (names[0], names[-1]) == ("1", "9")
+
+
+@settings(max_examples=200, deadline=None)
+@given(held_memberships(), st.data())
+def test_a_membership_that_lost_a_tag_is_read_as_it_was_or_not_at_all(
+    found: Membership, data: st.DataObject
+) -> None:
+    whole = msgspec.structs.replace(found, extras=())
+    encoded = ENCODER.encode(whole)
+    at = data.draw(st.sampled_from([n for n, byte in enumerate(encoded) if byte == ord("<")]))
+    damaged = encoded[:at] + encoded[encoded.index(b">", at) + 1 :]
+    _, *others, _ = [one for one in placeless(between(damaged)) if isinstance(one, Membership)]
+    assert others in ([], [whole])
+
+
+@pytest.mark.parametrize("stretch", [b"<membership>", b"<members>", b"<principal ", b"<!--", b"&"])
+def test_one_piece_of_markup_over_and_over_is_no_hang(stretch: bytes) -> None:
+    assert groups(between(stretch * (500_000 // len(stretch))))[0] == "1"
+
+
+def test_an_entity_bomb_costs_its_membership_only() -> None:
+    entities = b'<!ENTITY a "aaaaaaaaaa">' + b"".join(
+        b'<!ENTITY %c "%s">' % (number, b"&%c;" % (number - 1) * 10) for number in b"bcdefghijklm"
+    )
+    bomb = b'<membership><principal scope="GROUP">&m;</principal></membership>\n'
+    doctype = b"<!DOCTYPE xmlgroups [" + entities + b"]>"
+    found = read(doctype + b"<xmlgroups>" + FIRST + bomb + LAST + b"</xmlgroups>")
+    assert groups(found) == BOTH
+
+
+def test_an_external_entity_is_never_opened(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    doctype = f'<!DOCTYPE xmlgroups [<!ENTITY e SYSTEM "{secret.as_uri()}">]>'.encode()
+    thief = b'<membership><principal scope="GROUP">&e;</principal></membership>\n'
+    assert groups(read(doctype + b"<xmlgroups>" + thief + LAST + b"</xmlgroups>")) == ["9"]
+
+
+def test_a_group_of_a_hundred_thousand_members_is_read() -> None:
+    many = membership(*[Member(name=str(n), scope=Scope.USER) for n in range(100_000)])
+    (found,) = placeless(read(written(many)))
+    assert found == many
+
+
+def test_a_reject_says_which_group_it_is_about() -> None:
+    bad = b'<membership><principal scope="GROUP">\n staff &amp; all\n</principal>x</membership>\n'
+    (reject,) = [one for one in between(bad) if isinstance(one, Reject)]
+    assert (reject.url, reject.data) == ("staff &amp; all", bad.rstrip())
+
+
+def test_a_content_feed_is_no_groups_feed() -> None:
+    with pytest.raises(FormatError) as caught:
+        read(b"<gsafeed/>")
+    assert str(caught.value) == ":1: root element 'gsafeed'; expected <xmlgroups>"
+
+
+# Spans
+
+
+@settings(deadline=None)
+@given(st.lists(held_memberships(), max_size=5), st.integers(1, 500))
+def test_spans_read_as_the_whole_does(found: list[Membership], span_bytes: int) -> None:
+    feed = written(*found)
+    spans = list(gsa_groups.cut(io.BytesIO(feed), source="", span_bytes=span_bytes))
+    ends = [None if span.length is None else span.offset + span.length for span in spans]
+    in_spans = [
+        one
+        for span, end in zip(spans, ends, strict=True)
+        for one in gsa_groups.read(io.BytesIO(feed[span.offset : end]), span=span)
+    ]
+    assert placeless(in_spans) == found
+
+
+def test_a_feed_is_cut_between_memberships() -> None:
+    spans = gsa_groups.cut(io.BytesIO(FEED), source="g.xml", span_bytes=100)
+    assert [(span.ordinal, span.offset, span.length, span.line) for span in spans] == [
+        (0, 0, 176, 1),
+        (1, 176, None, 4),
+    ]
+
+
+def test_groups_know_what_they_were_posted_as() -> None:
+    span = Span(source="spool#1", feed=Feed(datasource="ldap", feedtype="full"))
+    origins = [
+        (one.provenance.datasource, one.provenance.feedtype)
+        for one in gsa_groups.read(io.BytesIO(FEED), span=span)
+        if isinstance(one, Membership)
+    ]
+    assert origins == [("ldap", "full"), ("ldap", "full")]
+
+
+def test_groups_that_were_not_posted_are_of_no_feed() -> None:
+    (first, _) = read(FEED)
+    assert isinstance(first, Membership)
+    assert (first.provenance.datasource, first.provenance.feedtype) == (None, None)

@@ -1,0 +1,478 @@
+"""What is made to break a reader: it yields records and rejects, or raises FormatError."""
+
+import base64
+import io
+import signal
+import tracemalloc
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, NoReturn, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.errors import FormatError
+from schemas.record import Record
+from schemas.reject import Reject
+from streams import opened
+from transforms.formats.base import ReadOptions
+from transforms.formats.gsa import feed
+
+HEAD = (
+    b"<gsafeed>\n<header><datasource>torn</datasource><feedtype>full</feedtype></header>\n<group>\n"
+)
+TAIL = b"</group>\n</gsafeed>\n"
+FIRST = b'<record url="http://e.com/1" mimetype="text/plain"><content>one</content></record>\n'
+LAST = b'<record url="http://e.com/9"><content><![CDATA[<record>]]></content></record>\n'
+FEED = (
+    b'<?xml version="1.0" encoding="UTF-8"?>\n'
+    b'<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
+    + HEAD
+    + FIRST
+    + b'<!-- <record> --><acl url="http://e.com/2"/>\n'
+    + LAST
+    + TAIL
+)
+BOTH = ["http://e.com/1", "http://e.com/9"]
+SMALL = ReadOptions(max_content_bytes=1 << 16)
+USUAL = ReadOptions()
+
+
+@pytest.fixture(autouse=True)
+def in_time() -> Iterator[None]:
+    """End a test that hangs: by the processor's time, whatever else the machine has to do."""
+
+    def stop(signum: int, frame: object) -> NoReturn:
+        raise TimeoutError("the reader hangs")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, 60)
+    yield
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.signal(signal.SIGPROF, before)
+
+
+def read(markup: bytes, options: ReadOptions = USUAL) -> list[Record | Reject]:
+    return list(feed.read(opened(markup), options=options))
+
+
+def between(stretch: bytes) -> list[Record | Reject]:
+    return read(HEAD + FIRST + stretch + LAST + TAIL)
+
+
+def urls(results: list[Record | Reject]) -> list[str]:
+    return [one.url for one in results if isinstance(one, Record)]
+
+
+def codes(results: list[Record | Reject]) -> list[str]:
+    return [one.code for one in results if isinstance(one, Reject)]
+
+
+def urls_if_any(markup: bytes) -> list[str]:
+    try:
+        return urls(read(markup))
+    except FormatError:
+        return []
+
+
+def record(inside: bytes) -> bytes:
+    return b'<record url="http://e.com/5" mimetype="text/plain">' + inside + b"</record>\n"
+
+
+class Dribble(io.RawIOBase):
+    """A stream that gives a byte at a time, as a slow network may."""
+
+    def __init__(self, markup: bytes) -> None:
+        self._rest = io.BytesIO(markup)
+
+    def read(self, size: int = -1) -> bytes:
+        return self._rest.read(1)
+
+
+class Endless(io.RawIOBase):
+    """A head, `megabytes` of filling that are never held at once, and a tail."""
+
+    def __init__(self, head: bytes, filling: bytes, megabytes: int, tail: bytes) -> None:
+        block = filling * ((1 << 20) // len(filling))
+        self._blocks = iter([head, *[block] * megabytes, tail])
+        self._rest = b""
+
+    def read(self, size: int = -1) -> bytes:
+        self._rest = self._rest or next(self._blocks, b"")
+        block, self._rest = self._rest[:size], self._rest[size:]
+        return block
+
+
+def peak_megabytes(stream: io.RawIOBase, options: ReadOptions) -> int:
+    """Read all of the stream; return how much memory Python held at most."""
+    tracemalloc.start()
+    try:
+        deque(feed.read(cast("IO[bytes]", stream), options=options), maxlen=0)
+        return tracemalloc.get_traced_memory()[1] >> 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("length", range(len(FEED)))
+def test_a_feed_torn_at_any_byte_gives_its_first_records(length: int) -> None:
+    found = urls_if_any(FEED[:length])
+    assert found == ["http://e.com/1", "http://e.com/2", "http://e.com/9"][: len(found)]
+
+
+@pytest.mark.parametrize("length", range(FEED.index(LAST) + len(LAST), len(FEED) - 1))
+def test_a_feed_torn_after_its_records_says_that_more_may_have_followed(length: int) -> None:
+    assert codes(read(FEED[: length - 1]))[-1:] in (["torn-end"], ["torn-record"], ["stray"])
+
+
+@pytest.mark.parametrize("at", range(len(FEED)))
+def test_a_feed_without_one_of_its_bytes_raises_nothing_foreign(at: int) -> None:
+    assert len(urls_if_any(FEED[:at] + FEED[at + 1 :])) <= 4
+
+
+@pytest.mark.parametrize("at", range(len(FEED)))
+def test_a_feed_with_a_zero_byte_anywhere_raises_nothing_foreign(at: int) -> None:
+    assert len(urls_if_any(FEED[:at] + b"\0" + FEED[at:])) <= 4
+
+
+def test_an_empty_stream_is_refused() -> None:
+    with pytest.raises(FormatError, match=r"^:1: no element at all; expected <gsafeed>$"):
+        read(b"")
+
+
+def test_white_space_is_refused() -> None:
+    with pytest.raises(FormatError, match=r"^:3: no element at all; expected <gsafeed>$"):
+        read(b" \n\n")
+
+
+def test_another_document_is_refused() -> None:
+    with pytest.raises(FormatError, match=r"^:1: root element 'html'; expected <gsafeed>$"):
+        read(b"<html><body/></html>")
+
+
+def test_an_unknown_encoding_is_refused() -> None:
+    message = r"^:1: encoding='klingon'; expected the name of an encoding, such as 'UTF-8'$"
+    with pytest.raises(FormatError, match=message):
+        read(b'<?xml version="1.0" encoding="klingon"?><gsafeed/>')
+
+
+@pytest.mark.parametrize("codec", ["base64", "zlib", "rot13", "idna", "punycode", "unicode_escape"])
+def test_a_codec_that_is_no_encoding_of_characters_is_refused(codec: str) -> None:
+    with pytest.raises(FormatError, match=f"encoding='{codec}'"):
+        read(f'<?xml version="1.0" encoding="{codec}"?><gsafeed/>'.encode())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=300))
+def test_bytes_by_chance_raise_nothing_foreign(markup: bytes) -> None:
+    assert urls_if_any(markup) == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="<>/!?-[]&;'\" =recodgup\0\x80", max_size=60))
+def test_markup_by_chance_takes_no_record_with_it(stretch: str) -> None:
+    assert urls(between(stretch.encode()))[:1] == ["http://e.com/1"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=100))
+def test_bytes_by_chance_in_a_record_take_no_other_with_them(stretch: bytes) -> None:
+    results = between(record(b"<content>" + stretch.replace(b"<", b"") + b"</content>"))
+    assert [url for url in urls(results) if url != "http://e.com/5"] == BOTH
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+@settings(max_examples=50, deadline=None)
+@given(stretch=st.binary(max_size=60))
+def test_bytes_by_chance_in_another_encoding_raise_nothing_foreign(
+    encoding: str, stretch: bytes
+) -> None:
+    markup = (HEAD + FIRST).decode().encode(encoding) + stretch
+    assert urls_if_any(markup)[:1] == ["http://e.com/1"]
+
+
+def test_a_stream_that_gives_a_byte_at_a_time_is_read() -> None:
+    stream = cast("IO[bytes]", Dribble(FEED))
+    assert urls(list(feed.read(stream))) == [
+        "http://e.com/1",
+        "http://e.com/2",
+        "http://e.com/9",
+    ]
+
+
+def test_an_attribute_of_ten_megabytes_is_read() -> None:
+    results = between(b'<record url="http://e.com/5" displayurl="' + b"a" * 10_000_000 + b'"/>\n')
+    assert urls(results) == ["http://e.com/1", "http://e.com/5", "http://e.com/9"]
+
+
+def test_a_hundred_thousand_attributes_take_no_other_record_with_them() -> None:
+    attributes = b" ".join(b'a%d="1"' % number for number in range(100_000))
+    assert set(BOTH) <= set(urls(between(b'<record url="http://e.com/5" ' + attributes + b"/>\n")))
+
+
+def test_a_hundred_thousand_metadata_pairs_are_read() -> None:
+    results = between(
+        record(b"<metadata>" + b'<meta name="a" content="b"/>' * 100_000 + b"</metadata>")
+    )
+    assert urls(results) == ["http://e.com/1", "http://e.com/5", "http://e.com/9"]
+
+
+@pytest.mark.parametrize("place", [b"<content>@</content>", b"<acl>@</acl>", b"@"])
+def test_elements_nested_a_hundred_thousand_deep_cost_their_record_only(place: bytes) -> None:
+    nested = b"<a>" * 100_000 + b"</a>" * 100_000
+    results = between(record(place.replace(b"@", nested)))
+    assert [url for url in urls(results) if url != "http://e.com/5"] == BOTH
+
+
+def test_elements_nested_and_never_closed_cost_their_record_only() -> None:
+    assert urls(between(record(b"<a>" * 100_000))) == BOTH
+
+
+def test_records_nested_a_hundred_thousand_deep_take_no_other_with_them() -> None:
+    assert urls(between(b"<record>" * 100_000))[0] == "http://e.com/1"
+
+
+@pytest.mark.parametrize(
+    "stretch",
+    [
+        b"<",
+        b"&",
+        b"<record ",
+        b'<record url="',
+        b"<record url='",
+        b"</record>",
+        b"<!--",
+        b"<![CDATA[",
+        b"<?",
+        b"]]>",
+        b"<group>",
+        b"</group>",
+        b"<acl ",
+        b'<acl url="',
+        b"<header>",
+        b"<!DOCTYPE ",
+        b"\0",
+        b"\n",
+        b"\xff",
+        b"<record><!--",
+        b"<record><![CDATA[",
+        b"<record/></record>",
+    ],
+)
+def test_one_piece_of_markup_over_and_over_is_no_hang(stretch: bytes) -> None:
+    assert urls(between(stretch * (1_000_000 // len(stretch))))[0] == "http://e.com/1"
+
+
+def test_ten_megabytes_without_the_end_of_a_tag_cost_no_other_record() -> None:
+    assert urls(between(b'<record url="http://e.com/5' + b"a" * 10_000_000 + b"\n")) == BOTH
+
+
+def test_twenty_megabytes_in_an_open_comment_cost_no_other_record() -> None:
+    assert urls(between(record(b"<!-- " + b"words and words " * 1_250_000))) == BOTH
+
+
+def test_twenty_megabytes_in_an_open_cdata_section_cost_no_record_before() -> None:
+    results = between(record(b"<content><![CDATA[" + b"words and words " * 1_250_000))
+    assert urls(results)[0] == "http://e.com/1"
+
+
+def test_twenty_megabytes_of_records_behind_an_open_comment_are_read() -> None:
+    results = between(b"<!-- " + record(b"<content>" + b"words " * 60 + b"</content>") * 45_000)
+    assert len(urls(results)) == 45_002
+
+
+def test_twenty_megabytes_of_records_behind_an_open_cdata_section_are_read() -> None:
+    behind = record(b"<content>" + b"words " * 60 + b"</content>") * 45_000
+    results = read(HEAD + FIRST + record(b"<content><![CDATA[") + behind + TAIL)
+    assert len(urls(results)) == 45_001
+
+
+def test_a_document_in_an_open_comment_is_not_held() -> None:
+    stream = Endless(HEAD + FIRST + b"<!-- ", b"words ", 200, LAST + TAIL)
+    assert peak_megabytes(stream, SMALL) < 120
+
+
+def test_a_document_in_an_open_cdata_section_is_not_held() -> None:
+    stream = Endless(HEAD + FIRST + b"<record><content><![CDATA[", b"words ", 200, LAST + TAIL)
+    assert peak_megabytes(stream, SMALL) < 120
+
+
+def test_a_feed_without_any_record_is_not_held() -> None:
+    assert peak_megabytes(Endless(HEAD, b"words ", 200, TAIL), SMALL) < 120
+
+
+def test_a_document_of_one_tag_is_not_held() -> None:
+    stream = Endless(HEAD + b'<record url="', b"words ", 200, LAST + TAIL)
+    assert peak_megabytes(stream, SMALL) < 120
+
+
+def test_a_feed_of_many_records_is_not_held() -> None:
+    large = record(b"<content>" + b"words " * 9_000 + b"</content>")
+    assert peak_megabytes(Endless(HEAD, large, 200, TAIL), SMALL) < 120
+
+
+@pytest.mark.parametrize("reference", [b"&e;", b"&nbsp;", b"&#0;", b"&#x110000;", b"&#xD800;"])
+def test_a_reference_that_no_document_may_have_costs_its_record_only(reference: bytes) -> None:
+    assert urls(between(record(b"<content>" + reference + b"</content>"))) == BOTH
+
+
+def test_an_entity_bomb_costs_its_record_only() -> None:
+    entities = b'<!ENTITY a "aaaaaaaaaa">' + b"".join(
+        b'<!ENTITY %c "%s">' % (number, b"&%c;" % (number - 1) * 10) for number in b"bcdefghijklm"
+    )
+    bomb = record(b"<content>&m;</content>")
+    results = read(b"<!DOCTYPE gsafeed [" + entities + b"]>" + HEAD + FIRST + bomb + LAST + TAIL)
+    assert (urls(results), codes(results)) == (BOTH, ["entity"])
+
+
+def test_an_entity_says_that_it_is_refused() -> None:
+    (reject,) = read(HEAD + record(b"<content>&e;</content>") + TAIL)
+    assert reject.reason == "Entity 'e' not defined; expected well-formed XML"  # type: ignore[union-attr]  # the one result is a reject
+
+
+def test_an_external_entity_is_never_opened(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"a secret")
+    doctype = f'<!DOCTYPE gsafeed [<!ENTITY e SYSTEM "{secret.as_uri()}">]>'.encode()
+    bad = record(b"<content>&e;</content>")
+    results = read(doctype + HEAD + FIRST + bad + LAST + TAIL)
+    assert (urls(results), codes(results)) == (BOTH, ["entity"])
+
+
+def test_a_doctype_that_does_not_end_costs_no_record() -> None:
+    results = read(b'<!DOCTYPE gsafeed [<!ENTITY e "' + HEAD + FIRST + LAST + TAIL)
+    assert urls(results) == BOTH
+
+
+@pytest.mark.parametrize("stretch", [b"<!DOCTYPE a [", b"<!DOCTYPE [<!--", b"<!DOCTYPE '"])
+def test_many_doctypes_that_do_not_end_cost_no_record(stretch: bytes) -> None:
+    found = read(HEAD + (stretch + FIRST) * 10_000 + TAIL)
+    assert sum(isinstance(one, Record) for one in found) == 10_000
+
+
+def test_many_cdata_sections_that_do_not_end_are_looked_through_once() -> None:
+    found = read(HEAD + b'<record url="a"><![CDATA[' * 50_000 + TAIL)
+    assert len(found) == 50_000
+
+
+@pytest.mark.parametrize("inner", [b"<!--", b"<?"])
+def test_many_cdata_sections_that_quote_records_are_looked_through_once(inner: bytes) -> None:
+    quoted = b"<![CDATA[<![CDATA[</record><record %b ]]>" % inner
+    content = b'<record url="a"><content>%b</content></record>' % (quoted * 50_000)
+    (record,) = read(HEAD + content + TAIL)
+    assert isinstance(record, Record)
+
+
+def test_records_are_not_parsed_with_a_root_of_any_length_each() -> None:
+    root = b"<gsafeed a='%b'>" % (b"x" * 500_000)
+    found = read(root + b"<record url='http://e.com/1'/>stray" * 10_000 + b"</gsafeed>")
+    assert isinstance(found[0], Reject)
+    assert found[0].reason == "a start tag of 500014 bytes; expected at most 4096"
+    assert sum(isinstance(one, Record) for one in found) == 10_000
+
+
+def test_no_header_of_any_length_is_held() -> None:
+    header = b"<header><datasource>a</datasource>%b</header>" % (b" " * 500_000)
+    refused, record = read(b"<gsafeed>" + header + FIRST + b"</gsafeed>")
+    assert isinstance(refused, Reject)
+    assert refused.reason == "a header of 500043 bytes; expected at most 16384"
+    assert isinstance(record, Record)
+
+
+def test_unknown_attributes_of_many_metadata_pairs_are_written_in_time() -> None:
+    metas = b'<meta name="a" content="b" more="c"/>' * 20_000
+    (record,) = read(HEAD + b'<record url="a"><metadata>%b</metadata></record>' % metas + TAIL)
+    stream = io.BytesIO()
+    feed.write(cast(list[Record], [record]), stream)
+    assert stream.getvalue().count(b' more="c"') == 20_000
+
+
+def test_a_zlib_bomb_costs_its_record_only() -> None:
+    zeros = base64.b64encode(zlib.compress(bytes(1 << 20), 9))
+    bomb = record(b'<content encoding="base64compressed">' + zeros + b"</content>")
+    results = read(HEAD + FIRST + bomb + LAST + TAIL, SMALL)
+    assert (urls(results), codes(results)) == (BOTH, ["content-too-large"])
+
+
+def test_a_zlib_bomb_says_what_it_is() -> None:
+    zeros = base64.b64encode(zlib.compress(bytes(1 << 20), 9))
+    bomb = record(b'<content encoding="base64compressed">' + zeros + b"</content>")
+    (reject,) = read(HEAD + bomb + TAIL, SMALL)
+    assert reject.reason == (  # type: ignore[union-attr]  # the one result is a reject
+        "a zlib stream that inflates to more; expected at most 65536 bytes; "
+        "raise --max-content-bytes to read it"
+    )
+
+
+def test_a_zlib_bomb_is_not_inflated() -> None:
+    zeros = base64.b64encode(zlib.compress(bytes(256 << 20), 9))
+    bomb = record(b'<content encoding="base64compressed">' + zeros + b"</content>")
+    assert peak_megabytes(Endless(HEAD, bomb, 1, TAIL), SMALL) < 120
+
+
+@pytest.mark.parametrize("wrapped", [b"%s", b"<![CDATA[%s]]>"])
+def test_content_beyond_the_limit_costs_its_record_only(wrapped: bytes) -> None:
+    large = record(b"<content>" + wrapped % (b"a" * 65_537) + b"</content>")
+    results = read(HEAD + FIRST + large + LAST + TAIL, SMALL)
+    assert (urls(results), codes(results)) == (BOTH, ["content-too-large"])
+
+
+def test_base64_beyond_the_limit_costs_its_record_only() -> None:
+    text = base64.b64encode(bytes(65_537))
+    large = record(b'<content encoding="base64binary">' + text + b"</content>")
+    results = read(HEAD + FIRST + large + LAST + TAIL, SMALL)
+    assert (urls(results), codes(results)) == (BOTH, ["content-too-large"])
+
+
+def test_content_that_quotes_half_a_feed_brings_in_no_record() -> None:
+    quoted = b'</content></record><record url="http://e.com/9" action="delete"/><![CDATA[ '
+    results = between(record(b"<content><![CDATA[" + quoted + b"]]></content>"))
+    assert urls(results) == BOTH
+
+
+def test_a_cdata_section_above_the_limit_brings_in_no_records() -> None:
+    inside = b'<record url="inside" action="delete"/> text ' * 150_000
+    large = b'<record url="large"><content><![CDATA[%b]]></content></record>' % inside
+
+    first, reject, last = read(HEAD + FIRST + large + LAST + TAIL, SMALL)
+
+    assert isinstance(first, Record)
+    assert isinstance(last, Record)
+    assert isinstance(reject, Reject)
+    assert (reject.code, reject.length, reject.url) == ("record-too-large", len(large), "large")
+    assert (len(reject.data), reject.truncated) == (1 << 20, True)
+
+
+def test_a_record_of_too_many_tags_is_not_parsed() -> None:
+    large = b'<record url="large"><metadata>%b</metadata></record>' % (b"<meta/>" * 10_000)
+
+    first, reject, last = read(HEAD + FIRST + large + LAST + TAIL, SMALL)
+
+    assert isinstance(first, Record)
+    assert isinstance(last, Record)
+    assert isinstance(reject, Reject)
+    assert (reject.code, reject.reason) == (
+        "record-too-large",
+        "10004 tags; expected at most 10000; raise --max-content-bytes",
+    )
+
+
+@pytest.mark.parametrize(
+    ("opener", "closer", "code"),
+    [
+        (b"<![CDATA[", b"<![CDATA[]]>", "ambiguous-cdata"),
+        (b"<!--", b"-->", "ambiguous-comment"),
+        (b"<?", b"?>", "ambiguous-instruction"),
+    ],
+)
+def test_a_section_that_ends_199_records_later_is_set_aside_with_them(
+    opener: bytes, closer: bytes, code: str
+) -> None:
+    swallowed = FIRST * 198
+    torn = b'<record url="http://e.com/5"><content>%b</content></record>\n'
+    results = between(torn % opener + swallowed + torn % closer)
+    (reject,) = [one for one in results if isinstance(one, Reject)]
+    assert (urls(results), reject.code) == (BOTH, code)
+    assert reject.data == (torn % opener + swallowed + torn % closer).rstrip()

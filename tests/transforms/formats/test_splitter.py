@@ -1,0 +1,501 @@
+"""Pieces of feeds: what stands around them, and that together they hold what the whole holds."""
+
+import io
+import tracemalloc
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from msgspec.structs import replace
+
+from damage import Damaged, MadeFeed, damaged, feeds, torn
+from gsa_records import Held, held
+from membership_strategies import held_memberships
+from schemas.errors import FormatError, RecordError
+from schemas.membership import Membership
+from schemas.record import Record
+from slow import slow
+from strategies import records
+from transforms.formats import READERS, WRITERS, Encoder, WriteOptions
+from transforms.formats.splitter import FORMATS, Piece, Stretches, name_in, stretches
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+PROLOG = b'<?xml version="1.0"?>\n<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
+HEADER = b"<header><datasource>docs</datasource><feedtype>full</feedtype></header>"
+HEAD = PROLOG + b"<gsafeed>\n" + HEADER + b"\n"
+A, B, C = b'<record url="a"/>', b'<record url="b"><metadata/></record>', b'<acl url="c"/>'
+FEED = HEAD + b"<group>\n" + A + b"\n" + B + b"\n" + C + b"\n</group>\n</gsafeed>\n"
+GROUPED = (
+    HEAD
+    + b"<group>\n"
+    + A
+    + b'\n</group>\n<group action="delete" pagerank="9">\n'
+    + B
+    + b"\n"
+    + C
+    + b"\n</group>\n</gsafeed>\n"
+)
+ITEM = b"<Item><Type>I</Type><Url>http://a/?x=1&amp;y</Url><Body>a</Body></Item>"
+UPDATE = b"<Item><Type>UI</Type></Item>"
+THUNDERSTONE = b'<ThunderstoneReplication xmlns:u="urn:u">%b</ThunderstoneReplication>'
+MEMBERSHIP = (
+    b'<membership><principal scope="GROUP"> R&amp;D </principal><members>'
+    b'<principal scope="USER">joe</principal></members></membership>'
+)
+
+
+def look(markup: bytes, format: str = "gsa-feed") -> Stretches:
+    return stretches(io.BytesIO(markup), format, source="f.xml")
+
+
+def document(markup: bytes, piece: Piece) -> bytes:
+    return piece.head + markup[piece.offset :][: piece.length] + piece.tail
+
+
+def part(markup: bytes, first: int, count: int, format: str = "gsa-feed") -> bytes:
+    return document(markup, look(markup, format).piece(first, count))
+
+
+def read(markup: bytes, format: str) -> list[Record | Membership]:
+    """The records of a document, without their places."""
+    found = READERS[format](io.BytesIO(markup))
+    return [
+        replace(one, provenance=replace(one.provenance, line=0, offset=0))
+        for one in found
+        if isinstance(one, Record | Membership)
+    ]
+
+
+def read_in_parts(markup: bytes, format: str, borders: set[int]) -> list[Record | Membership]:
+    """The records of all parts of a document that is cut before these records."""
+    found = look(markup, format)
+    count = len(found)
+    bounds = sorted({0, count, *(border % count for border in borders)} if count else {0})
+    pieces = [found.piece(first, last - first) for first, last in pairwise(bounds)]
+    return [one for piece in pieces for one in read(document(markup, piece), format)]
+
+
+def has_parts(path: Path) -> bool:
+    try:
+        return look(path.read_bytes(), format_of(path)).is_utf8
+    except FormatError:
+        return False
+
+
+def format_of(path: Path) -> str:
+    return path.parent.name.replace("_", "-")
+
+
+INPUTS = [
+    path
+    for format in FORMATS
+    for path in sorted(GOLDEN.glob(f"{format.replace('-', '_')}/*.xml"))
+    if has_parts(path)
+]
+
+
+def refusal(markup: bytes, format: str = "gsa-feed") -> str:
+    with pytest.raises(FormatError) as caught:
+        look(markup, format).piece(0, 1)
+    return str(caught.value)
+
+
+def written(encoder: Encoder, found: list[Record] | list[Membership]) -> bytes:
+    """A document of what the format can hold of these."""
+    kept = [text for one in found if (text := encoded(encoder, one))]
+    return encoder.prolog() + encoder.frame(kept) + encoder.epilog()
+
+
+def encoded(encoder: Encoder, one: Record | Membership) -> bytes:
+    try:
+        return encoder.encode(one)
+    except RecordError:
+        return b""
+
+
+def borders() -> SearchStrategy[set[int]]:
+    return st.sets(st.integers(1, 12), max_size=6)
+
+
+# What the parts hold
+
+
+@settings(max_examples=60)
+@given(held(most=6), borders())
+def test_the_parts_of_a_feed_hold_its_records(case: Held, cuts: set[int]) -> None:
+    markup = written(WRITERS["gsa-feed"](WriteOptions(feed=case.feed)), case.records)
+    assert read_in_parts(markup, "gsa-feed", cuts) == read(markup, "gsa-feed")
+
+
+@settings(max_examples=60)
+@given(st.lists(held_memberships(), max_size=5), borders())
+def test_the_parts_of_a_groups_feed_hold_its_memberships(
+    found: list[Membership], cuts: set[int]
+) -> None:
+    markup = written(WRITERS["gsa-groups"](WriteOptions()), found)
+    assert read_in_parts(markup, "gsa-groups", cuts) == read(markup, "gsa-groups")
+
+
+@settings(max_examples=60)
+@given(st.lists(records(), max_size=5), borders())
+def test_the_parts_of_thunderstone_data_hold_its_records(
+    found: list[Record], cuts: set[int]
+) -> None:
+    markup = written(WRITERS["thunderstone"](WriteOptions()), found)
+    assert read_in_parts(markup, "thunderstone", cuts) == read(markup, "thunderstone")
+
+
+@settings(max_examples=100)
+@given(feeds(), borders())
+def test_the_parts_of_a_feed_with_many_groups_hold_its_records(
+    feed: MadeFeed, cuts: set[int]
+) -> None:
+    assert read_in_parts(feed.markup, "gsa-feed", cuts) == read(feed.markup, "gsa-feed")
+
+
+@settings(max_examples=150)
+@given(damaged() | torn(), borders())
+def test_the_parts_of_a_damaged_feed_hold_what_can_be_read_of_it(
+    case: Damaged, cuts: set[int]
+) -> None:
+    assert read_in_parts(case.markup, "gsa-feed", cuts) == read(case.markup, "gsa-feed")
+
+
+@settings(max_examples=60)
+@given(damaged(), feeds(), borders())
+def test_the_parts_of_two_feeds_in_one_stream_hold_the_records_of_both(
+    case: Damaged, feed: MadeFeed, cuts: set[int]
+) -> None:
+    markup = case.markup + feed.markup
+    assert read_in_parts(markup, "gsa-feed", cuts) == read(markup, "gsa-feed")
+
+
+@settings(max_examples=60)
+@given(feeds())
+def test_a_part_of_a_feed_that_is_well_formed_reads_without_rejects(feed: MadeFeed) -> None:
+    found = look(feed.markup)
+    pieces = [document(feed.markup, found.piece(number, 1)) for number in range(len(found))]
+    assert [len(list(READERS["gsa-feed"](io.BytesIO(one)))) for one in pieces] == [1] * len(found)
+
+
+@pytest.mark.parametrize("path", INPUTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_the_records_of_a_golden_input_are_those_of_its_parts(path: Path) -> None:
+    markup, format = path.read_bytes(), format_of(path)
+    assert read_in_parts(markup, format, set(range(100))) == read(markup, format)
+
+
+@settings(max_examples=60)
+@given(damaged(), st.sampled_from((1, 3, 64, 1000)))
+def test_blocks_make_no_difference(case: Damaged, block_bytes: int) -> None:
+    found = stretches(slow(case.markup, block_bytes), "gsa-feed", source="f.xml")
+    assert pieces_of(found) == pieces_of(look(case.markup))
+
+
+def pieces_of(found: Stretches) -> list[Piece]:
+    return [found.piece(number, 1) for number in range(len(found))]
+
+
+# What stands around a part
+
+
+def test_a_part_begins_as_its_feed_does() -> None:
+    assert part(FEED, 1, 1) == HEAD + b"<group>\n" + B + b"\n</group>\n</gsafeed>\n"
+
+
+def test_a_part_of_several_records_holds_what_stands_between_them() -> None:
+    markup = FEED.replace(B, b"<!-- b -->\n" + B)
+    assert part(markup, 0, 2) == (
+        HEAD + b"<group>\n" + A + b"\n<!-- b -->\n" + B + b"\n</group>\n</gsafeed>\n"
+    )
+
+
+def test_an_acl_beside_the_records_is_a_record_of_its_own() -> None:
+    assert part(FEED, 2, 1) == HEAD + b"<group>\n" + C + b"</group>\n</gsafeed>\n"
+
+
+def test_a_part_stands_in_the_group_of_its_records() -> None:
+    assert part(GROUPED, 1, 2) == (
+        HEAD + b'<group action="delete" pagerank="9">\n' + B + b"\n" + C + b"</group>\n</gsafeed>\n"
+    )
+
+
+def test_a_part_of_two_groups_holds_the_border_between_them() -> None:
+    assert part(GROUPED, 0, 2) == (
+        HEAD
+        + b"<group>\n"
+        + A
+        + b'\n</group>\n<group action="delete" pagerank="9">\n'
+        + B
+        + b"\n</group>\n</gsafeed>\n"
+    )
+
+
+def test_a_group_that_holds_nothing_is_no_border() -> None:
+    markup = FEED.replace(B, b"<group/>\n" + B)
+    assert part(markup, 0, 2) == (
+        HEAD + b"<group>\n" + A + b"\n<group/>\n" + B + b"\n</group>\n</gsafeed>\n"
+    )
+
+
+def test_records_without_a_group_have_none_in_their_part() -> None:
+    markup = b"<gsafeed>" + A + B + b"</gsafeed>"
+    assert part(markup, 1, 1) == b"<gsafeed>\n" + B + b"</gsafeed>\n"
+
+
+def test_a_byte_order_mark_is_kept() -> None:
+    assert part(b"\xef\xbb\xbf" + FEED, 0, 1).startswith(b"\xef\xbb\xbf<?xml")
+
+
+def test_a_doctype_keeps_its_own_declarations() -> None:
+    doctype = b'<!DOCTYPE gsafeed [ <!ENTITY a "<record>"> ]>\n'
+    assert part(doctype + b"<gsafeed>" + A + B + b"</gsafeed>", 1, 1) == (
+        doctype + b"<gsafeed>\n" + B + b"</gsafeed>\n"
+    )
+
+
+def test_namespaces_of_the_root_are_kept() -> None:
+    markup = THUNDERSTONE % (ITEM + UPDATE)
+    assert part(markup, 1, 1, "thunderstone") == (
+        b'<ThunderstoneReplication xmlns:u="urn:u">\n' + UPDATE + b"</ThunderstoneReplication>\n"
+    )
+
+
+def test_a_part_of_groups_has_no_header() -> None:
+    markup = b"<xmlgroups>\n" + MEMBERSHIP * 2 + b"</xmlgroups>\n"
+    assert part(markup, 1, 1, "gsa-groups") == (b"<xmlgroups>\n" + MEMBERSHIP + b"</xmlgroups>\n")
+
+
+def test_a_part_of_a_second_feed_begins_as_that_does() -> None:
+    second = b"<gsafeed><header><datasource>b</datasource></header><group>" + B
+    assert part(FEED + second + b"</group></gsafeed>", 3, 1) == (
+        b"<gsafeed>\n<header><datasource>b</datasource></header>\n<group>\n"
+        + B
+        + b"</group>\n</gsafeed>\n"
+    )
+
+
+def test_a_part_of_two_feeds_holds_the_border_between_them() -> None:
+    markup = FEED + b"<gsafeed><group>" + B + b"</group></gsafeed>"
+    assert part(markup, 2, 2) == (
+        HEAD
+        + b"<group>\n"
+        + C
+        + b"\n</group>\n</gsafeed>\n<gsafeed><group>"
+        + B
+        + b"</group>\n</gsafeed>\n"
+    )
+
+
+def test_records_behind_the_end_of_a_feed_get_a_root() -> None:
+    assert part(FEED + A, 3, 1) == b"<gsafeed>\n" + A + b"</gsafeed>\n"
+
+
+def test_a_group_whose_end_tag_is_lost_ends_before_the_next() -> None:
+    markup = b"<gsafeed><group>" + A + b'<group action="delete">' + B + b"</group></gsafeed>"
+    assert part(markup, 1, 1) == (
+        b'<gsafeed>\n<group action="delete">\n' + B + b"</group>\n</gsafeed>\n"
+    )
+
+
+def test_a_part_that_leaves_a_group_in_a_group_has_both() -> None:
+    inner = b'<group action="delete">'
+    markup = b"<gsafeed><group>" + inner + A + b"</group>" + B + b"</group></gsafeed>"
+    assert part(markup, 0, 2) == (
+        b"<gsafeed>\n<group>\n" + inner + b"\n" + A + b"</group>" + B + b"</group>\n</gsafeed>\n"
+    )
+
+
+def test_a_part_behind_a_group_in_a_group_is_not_well_formed_for_its_action_is_not_known() -> None:
+    markup = b"<gsafeed><group><group>" + A + b"</group>" + B + b"</group></gsafeed>"
+    assert part(markup, 1, 1) == b"<gsafeed>\n<group\n" + B + b"</group>\n</gsafeed>\n"
+
+
+# What is no record
+
+
+def test_what_is_no_record_belongs_to_the_record_before_it() -> None:
+    markup = FEED.replace(B, b'stray <record url="x"><metadata>\n' + B)
+    assert part(markup, 0, 1) == (
+        HEAD
+        + b"<group>\n"
+        + A
+        + b'\nstray <record url="x"><metadata>\n'
+        + b"</group>\n</gsafeed>\n"
+    )
+
+
+def test_what_is_no_record_at_the_end_of_a_group_is_kept() -> None:
+    markup = GROUPED.replace(A, A + b" stray")
+    assert part(markup, 0, 1) == HEAD + b"<group>\n" + A + b" stray</group>\n</gsafeed>\n"
+
+
+def test_what_is_no_record_belongs_to_the_first_if_there_is_none_before_it() -> None:
+    markup = FEED.replace(A, b"stray " + A)
+    assert part(markup, 0, 1) == HEAD + b"<group>\nstray " + A + b"\n</group>\n</gsafeed>\n"
+
+
+def test_a_group_that_cannot_be_read_is_kept_so() -> None:
+    markup = HEAD + b"<group " + A + B + b"</group></gsafeed>"
+    assert part(markup, 1, 1) == HEAD + b"<group\n" + B + b"</group>\n</gsafeed>\n"
+
+
+# What is told of the whole
+
+
+def test_records_are_counted() -> None:
+    assert len(look(FEED)) == 3
+
+
+def test_a_feed_may_have_no_records() -> None:
+    assert len(look(HEAD + b"</gsafeed>")) == 0
+
+
+def test_a_record_knows_its_line() -> None:
+    assert look(FEED).line(1) == 7
+
+
+def test_the_header_is_told() -> None:
+    found = look(FEED)
+    assert (found.datasource, found.feedtype) == ("docs", "full")
+
+
+def test_the_header_of_a_feed_without_records_is_told() -> None:
+    found = look(HEAD + b"</gsafeed>")
+    assert (found.datasource, found.feedtype) == ("docs", "full")
+
+
+def test_a_feed_may_have_no_header() -> None:
+    found = look(b"<gsafeed><group/></gsafeed>")
+    assert (found.datasource, found.feedtype) == (None, None)
+
+
+def test_the_header_of_the_first_feed_counts() -> None:
+    assert look(FEED + FEED.replace(b"docs", b"other")).datasource == "docs"
+
+
+def test_feeds_behind_one_another_are_counted() -> None:
+    assert look(FEED + FEED).documents == 2
+
+
+def test_a_feed_that_does_not_end_is_torn() -> None:
+    assert look(FEED.removesuffix(b"</gsafeed>\n")).is_torn
+
+
+def test_a_feed_that_ends_is_not_torn() -> None:
+    assert not look(FEED).is_torn
+
+
+def test_items_that_update_the_indexes_are_counted() -> None:
+    assert look(THUNDERSTONE % (ITEM + UPDATE), "thunderstone").updates == 1
+
+
+def test_the_first_and_the_last_url_are_told() -> None:
+    found = look(THUNDERSTONE % (ITEM + ITEM.replace(b"//a", b"//b")), "thunderstone")
+    assert (found.first_url, found.last_url) == ("http://a/?x=1&y", "http://b/?x=1&y")
+
+
+def test_the_first_group_is_told() -> None:
+    assert look(b"<xmlgroups>" + MEMBERSHIP + b"</xmlgroups>", "gsa-groups").first_url == "R&D"
+
+
+def test_a_record_without_a_url_has_an_empty_one() -> None:
+    assert look(THUNDERSTONE % UPDATE, "thunderstone").first_url == ""
+
+
+def test_markup_without_a_name_has_none() -> None:
+    assert name_in(b"<record/>") is None
+
+
+def test_a_name_is_told_as_it_is_written() -> None:
+    assert name_in(MEMBERSHIP) == "R&amp;D"
+
+
+# Where a run of records is halved
+
+
+def test_the_second_half_begins_nearest_to_the_middle() -> None:
+    markup = b"<gsafeed>" + A * 5 + b"</gsafeed>"
+    assert look(markup).middle(0, 5) == 2
+
+
+def test_a_large_record_at_the_beginning_stands_alone() -> None:
+    large = b'<record url="l"><content>' + b"l" * 1000 + b"</content></record>"
+    assert look(b"<gsafeed>" + large + A * 9 + b"</gsafeed>").middle(0, 10) == 1
+
+
+def test_a_large_record_at_the_end_stands_alone() -> None:
+    large = b'<record url="l"><content>' + b"l" * 1000 + b"</content></record>"
+    assert look(b"<gsafeed>" + A * 9 + large + b"</gsafeed>").middle(0, 10) == 9
+
+
+def test_two_records_are_halved_between_them() -> None:
+    assert look(FEED).middle(1, 2) == 2
+
+
+def test_two_feeds_are_halved_between_them() -> None:
+    assert look(FEED + b"<gsafeed>" + A * 9 + b"</gsafeed>").middle(0, 12) == 3
+
+
+def test_the_border_of_feeds_that_is_nearest_to_the_middle_is_taken() -> None:
+    assert look(FEED * 4).middle(0, 12) == 6
+
+
+def test_a_border_of_feeds_at_the_beginning_halves_nothing() -> None:
+    assert look(FEED + b"<gsafeed>" + A * 9 + b"</gsafeed>").middle(3, 9) == 7
+
+
+# What has no parts
+
+
+def test_a_stream_in_another_encoding_has_no_parts() -> None:
+    assert refusal(b'<?xml version="1.0" encoding="ISO-8859-1"?>\n' + FEED) == (
+        "f.xml:1: another encoding than UTF-8; expected UTF-8, for a feed that is to be sent in "
+        "parts: convert it first"
+    )
+
+
+def test_a_stream_in_another_encoding_has_records() -> None:
+    assert len(look(FEED.decode().replace('<?xml version="1.0"?>\n', "").encode("utf-16"))) == 3
+
+
+def test_another_format_has_no_parts() -> None:
+    assert refusal(FEED, "avro") == (
+        "f.xml: 'avro'; expected one of gsa-feed, gsa-groups, thunderstone"
+    )
+
+
+def test_what_is_no_feed_has_no_parts() -> None:
+    assert refusal(b"<html/>") == "f.xml:1: root element 'html'; expected <gsafeed>"
+
+
+def test_a_large_feed_takes_little_memory() -> None:
+    record = (
+        b'<record url="http://www.example.com/"><content>' + b"c" * 1000 + b"</content></record>"
+    )
+    stream = cast("IO[bytes]", _Repeated(b"<gsafeed><group>", record, 30_000))
+    tracemalloc.start()
+    count = len(stretches(stream, "gsa-feed"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (count, peak < 8 << 20) == (30_000, True)
+
+
+class _Repeated(io.RawIOBase):
+    """A stream of many like records, none of which is kept."""
+
+    def __init__(self, head: bytes, record: bytes, count: int) -> None:
+        self._head = head
+        self._record = record
+        self._left = count
+
+    def read(self, size: int = -1) -> bytes:
+        head, self._head = self._head, b""
+        if head:
+            return head
+        count = min(self._left, max(1, size // len(self._record)))
+        self._left -= count
+        return self._record * count

@@ -1,0 +1,444 @@
+"""Units as elements, many at a time; what is not well-formed stands alone. Spans, end to end."""
+
+import io
+import re
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from damage import Damaged, MadeFeed, damaged, feeds, torn
+from schemas.errors import FormatError, RecordError
+from schemas.record import Action, Content, Extra, Provenance, Record
+from schemas.reject import Reject
+from schemas.span import Span
+from streams import read_both_ways
+from transforms.formats.base import ReadOptions
+from transforms.formats.gsa import feed as gsa_feed
+from transforms.formats.xml.element_names import Vocabulary
+from transforms.formats.xml.elements import Grammar, Parsed, cut_units, parse_markup, read_units
+from transforms.formats.xml.raw_element import Unit
+
+VOCABULARY = Vocabulary(
+    root="list",
+    units=("card", "note"),
+    group="group",
+    header="header",
+    prefixes=(("x", "urn:example:x"),),
+)
+SCAN = re.compile(rb"<scan>")
+PAYLOAD = b"QUJD" * 200
+GOOD = b'<card url="a"/>'
+
+
+def build(parsed: Parsed) -> Record:
+    """A card as a record: its text is the content, its other attributes are extras."""
+    element = parsed.element
+    if element.get("bad"):
+        raise RecordError("bad-card", f"bad={element.get('bad')!r}; expected none")
+    text = parsed.payload or (element.findtext("scan") or "").encode()
+    return Record(
+        url=element.get("url", ""),
+        action=Action.ADD,
+        content=Content(text) if text else None,
+        extras=tuple(Extra(str(key), str(value)) for key, value in element.attrib.items()),
+        provenance=Provenance(line=parsed.unit.line, offset=parsed.unit.offset),
+    )
+
+
+def quick(unit: Unit) -> Record | None:
+    """Cards that are in order without a look at them."""
+    if b"quick" in unit.text:
+        return Record(url="quick", action=Action.ADD)
+    if b"refused" in unit.text:
+        raise RecordError("refused", "a card that is refused; expected another")
+    return None
+
+
+PARSED = Grammar(VOCABULARY, SCAN, "scan", build)
+QUICK = PARSED._replace(quick=quick)
+
+
+def read(
+    inner: bytes, *, root: bytes = b"<list>", grammar: Grammar[Record] = PARSED
+) -> list[Record | Reject]:
+    span = Span(source="cards.xml")
+    return read_both_ways(
+        lambda stream: read_units(stream, grammar, span=span, options=ReadOptions()),
+        root + inner + b"</list>",
+    )
+
+
+def one(inner: bytes, *, root: bytes = b"<list>") -> Record:
+    (record,) = read(inner, root=root)
+    assert isinstance(record, Record), record
+    return record
+
+
+def refusal(inner: bytes) -> tuple[str, str]:
+    (reject,) = read(inner)
+    assert isinstance(reject, Reject), reject
+    return reject.code, reject.reason
+
+
+def outcomes(found: list[Record | Reject]) -> list[str]:
+    """The urls of records and the codes of rejects."""
+    return [one.url if isinstance(one, Record) else one.code for one in found]
+
+
+# Units as records
+
+
+def test_units_become_records_in_their_order() -> None:
+    inner = b'<card url="a"/>\n<note url="b"/><group><card url="c"></card></group>'
+    assert outcomes(read(inner)) == ["a", "b", "c"]
+
+
+def test_a_record_knows_its_unit() -> None:
+    record = one(b'\n\n <card url="a"/>')
+    assert (record.provenance.line, record.provenance.offset) == (3, 9)
+
+
+def test_a_record_that_cannot_be_built_is_a_reject() -> None:
+    assert read(b'\n<card url="a" bad="1"/>') == [
+        Reject(
+            code="bad-card",
+            reason="bad='1'; expected none",
+            stage="read",
+            source="cards.xml",
+            line=2,
+            offset=7,
+            length=23,
+            url="a",
+            data=b'<card url="a" bad="1"/>',
+        )
+    ]
+
+
+@pytest.mark.parametrize("at", range(7))
+def test_a_unit_that_is_not_well_formed_takes_no_other_with_it(at: int) -> None:
+    cards = [b'<card url="%d"/>' % number for number in range(7)]
+    cards[at] = b"<card><b></card>"
+    expected = ["0", "1", "2", "3", "4", "5", "6"]
+    expected[at] = "malformed"
+    assert outcomes(read(b"".join(cards))) == expected
+
+
+def test_many_units_are_read_in_batches() -> None:
+    inner = b"".join(b'<card url="%d" text="%b"/>' % (n, b"a" * 1000) for n in range(300))
+    assert outcomes(read(inner)) == [str(number) for number in range(300)]
+
+
+def test_a_stretch_between_units_keeps_its_place() -> None:
+    assert outcomes(read(GOOD + b"stray" + GOOD + b"<card>" + GOOD)) == [
+        "a",
+        "stray",
+        "a",
+        "torn-record",
+        "a",
+    ]
+
+
+# The quick way
+
+
+def test_what_is_quickly_read_keeps_its_place() -> None:
+    inner = GOOD + b"<card quick='1'/>" + GOOD + GOOD + b"stray" + b"<card quick='1'/>" + GOOD
+    assert outcomes(read(inner, grammar=QUICK)) == [
+        "a",
+        "quick",
+        "a",
+        "a",
+        "stray",
+        "quick",
+        "a",
+    ]
+
+
+def test_what_is_quickly_refused_is_a_reject() -> None:
+    found = read(GOOD + b'<card url="b" refused="1"/>' + GOOD, grammar=QUICK)
+    assert outcomes(found) == ["a", "refused", "a"]
+
+
+# Payloads
+
+
+def test_a_long_payload_is_handed_on_without_the_parser() -> None:
+    assert one(b"<card><scan>" + PAYLOAD + b"</scan></card>").content == Content(PAYLOAD)
+
+
+def test_a_long_payload_may_hold_what_no_parser_takes() -> None:
+    wild = PAYLOAD + b"&\0\xff"
+    assert one(b"<card><scan>" + wild + b"</scan></card>").content == Content(wild)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        b"<card><scan><![CDATA[" + PAYLOAD + b"]]></scan></card>",
+        b"<card><!-- <scan>" + PAYLOAD + b"</scan> --><scan>" + PAYLOAD + b"</scan></card>",
+        b"<card><scan>" + PAYLOAD + b"</scan><scan>other</scan></card>",
+    ],
+)
+def test_a_payload_that_may_be_mistaken_is_left_to_the_parser(inner: bytes) -> None:
+    assert one(inner).content == Content(PAYLOAD)
+
+
+def test_a_payload_in_another_element_is_not_that_of_the_record() -> None:
+    inner = b"<card><other><scan>" + PAYLOAD + b"</scan></other><scan>b</scan></card>"
+    assert one(inner).content == Content(b"b")
+
+
+# Namespaces
+
+
+def test_a_prefix_of_the_root_may_be_used() -> None:
+    record = one(b'<card y:z="1"/>', root=b'<list xmlns:y="urn:example:y">')
+    assert record.extras == (Extra("{urn:example:y}z", "1"),)
+
+
+def test_a_prefix_that_the_format_knows_need_not_be_declared() -> None:
+    assert one(b'<card x:z="1"/>').extras == (Extra("{urn:example:x}z", "1"),)
+
+
+def test_a_prefix_that_the_format_knows_may_be_declared_as_another() -> None:
+    record = one(b'<card x:z="1"/>', root=b'<list xmlns:x="urn:example:other">')
+    assert record.extras == (Extra("{urn:example:other}z", "1"),)
+
+
+@pytest.mark.parametrize(
+    "root", [b'<list xmlns="urn:example:d">', b"<list\nxmlns = 'urn:example:d' b='1'>"]
+)
+def test_a_default_namespace_of_the_root_is_not_heeded(root: bytes) -> None:
+    assert outcomes(read(b'<card url="a"><scan/></card>', root=root)) == ["a"]
+
+
+def test_a_root_that_cannot_be_read_costs_no_record() -> None:
+    assert outcomes(read(GOOD, root=b'<list a="1" a="2">')) == ["a"]
+
+
+def test_a_unit_is_read_as_it_would_be_alone_whatever_stands_beside_it() -> None:
+    wrong, other = b'<card q:a="1"/>', b'<card xmlns="relative"/>'
+    assert outcomes(read(wrong + other)) == outcomes(read(wrong)) + outcomes(read(other))
+
+
+# What is not well-formed
+
+
+@pytest.mark.parametrize(
+    ("inner", "code", "reason"),
+    [
+        (
+            b"<card>a & b</card>",
+            "malformed",
+            "an & that is not escaped; expected &amp;",
+        ),
+        (
+            b'<card url="a&b"/>',
+            "malformed",
+            "an & that is not escaped; expected &amp;",
+        ),
+        (
+            b"<card>\n\na &amp b</card>",
+            "malformed",
+            "an & that is not escaped in line 3 of the record; expected &amp;",
+        ),
+        (
+            b"<card>&nbsp;</card>",
+            "entity",
+            "Entity 'nbsp' not defined; expected well-formed XML",
+        ),
+        (
+            b"<card>\n<b>\n</card>",
+            "malformed",
+            "Opening and ending tag mismatch: b line 2 and card in line 3 of the record; "
+            "expected well-formed XML",
+        ),
+        (
+            b'<card a="1"b="2"/>',
+            "malformed",
+            "attributes construct error; expected well-formed XML",
+        ),
+        (
+            b'<card a="1" a="2"/>',
+            "malformed",
+            "Attribute a redefined; expected well-formed XML",
+        ),
+        (
+            b"<card>\x07</card>",
+            "malformed",
+            "invalid Char value 7; expected well-formed XML",
+        ),
+        (
+            b"<card>]]></card>",
+            "malformed",
+            "Sequence ']]>' not allowed in content; expected well-formed XML",
+        ),
+    ],
+)
+def test_what_is_not_well_formed_says_where_and_why(inner: bytes, code: str, reason: str) -> None:
+    assert refusal(inner) == (code, reason)
+
+
+def test_a_fault_behind_a_long_payload_is_in_its_own_line() -> None:
+    payload = b"\n".join([PAYLOAD[:60]] * 20)
+    inner = b"<card>\n<scan>" + payload + b"</scan>\n<b>&</b></card>"
+    assert refusal(inner) == (
+        "malformed",
+        "an & that is not escaped in line 22 of the record; expected &amp;",
+    )
+
+
+def test_attributes_without_end_are_refused() -> None:
+    attributes = b"".join(b' a%d="%b"' % (number, b"b" * 100) for number in range(1001))
+    assert refusal(b"<card" + attributes + b"/>") == (
+        "too-many-attributes",
+        "an element with 1001 attributes; expected at most 1000",
+    )
+
+
+def test_markup_is_one_element() -> None:
+    assert parse_markup(b"<a><!-- b --><?c d?>e</a>").text == "e"
+
+
+@pytest.mark.parametrize(
+    ("markup", "reason"),
+    [
+        (b"", "Document is empty; expected well-formed XML"),
+        (b"<a>", "Premature end of data in tag a line 1; expected well-formed XML"),
+        (b"<a/>b", "Extra content at the end of the document; expected well-formed XML"),
+    ],
+)
+def test_markup_that_is_no_element_is_a_record_error(markup: bytes, reason: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        parse_markup(markup)
+    assert (caught.value.code, caught.value.reason) == ("malformed", reason)
+
+
+# Spans
+
+
+def spans_of(markup: bytes, span_bytes: int) -> list[Span]:
+    return list(cut_units(io.BytesIO(markup), VOCABULARY, source="c.xml", span_bytes=span_bytes))
+
+
+def whole(markup: bytes) -> list[Record | Reject]:
+    return [without_span(one) for one in gsa_feed.read(io.BytesIO(markup))]
+
+
+def in_spans(markup: bytes, span_bytes: int) -> list[Record | Reject]:
+    """What is read of each span alone, end to end."""
+    return [
+        without_span(one)
+        for span in gsa_feed.cut(io.BytesIO(markup), source="", span_bytes=span_bytes)
+        for one in gsa_feed.read(io.BytesIO(markup[span.offset :][: span.length]), span=span)
+    ]
+
+
+def without_span(found: Record | Reject) -> Record | Reject:
+    if isinstance(found, Reject):
+        return msgspec.structs.replace(found, span=0)
+    provenance = msgspec.structs.replace(found.provenance, span=0)
+    return msgspec.structs.replace(found, provenance=provenance)
+
+
+@settings(max_examples=80)
+@given(feeds(), st.integers(1, 1500))
+def test_the_spans_of_a_feed_read_as_the_feed(case: MadeFeed, span_bytes: int) -> None:
+    assert in_spans(case.markup, span_bytes) == whole(case.markup)
+
+
+@settings(max_examples=200)
+@given(damaged() | torn(), st.integers(1, 1500))
+def test_the_spans_of_a_damaged_feed_read_as_the_feed(case: Damaged, span_bytes: int) -> None:
+    assert in_spans(case.markup, span_bytes) == whole(case.markup)
+
+
+@pytest.mark.parametrize("span_bytes", [1, 30, 100, 300])
+@pytest.mark.parametrize(
+    "groups",
+    [
+        '<group action="delete">@@</group><group>@@</group>',
+        '<group action="delete" pagerank="90">@<group feedrank="3">@@</group>@@</group>@@',
+        '<group action="delete">@</group>@</group>@@',
+        '@@<group action="Delete">@@<group>@</group>@</group>@',
+        '<group action="delete" action="delete">@@</group>@@',
+        '<group>@<acl url="a"/><acl url="b"></acl>@@<acl url="c"/></group>',
+        "<group>@stray@<record>@</record>@<!-- @ -->@</group>",
+    ],
+)
+def test_groups_reach_every_span(groups: str, span_bytes: int) -> None:
+    header = "<header><datasource>web</datasource><feedtype>full</feedtype></header>\n"
+    markup = f"<gsafeed>\n{header}{groups}\n</gsafeed>".replace("@", '\n<record url="u"/>\n')
+    assert in_spans(markup.encode(), span_bytes) == whole(markup.encode())
+
+
+@pytest.mark.parametrize("span_bytes", [1, 50, 200])
+@pytest.mark.parametrize(
+    "between",
+    [
+        b"</group></gsafeed>",
+        b"</group></gsafeed><record url='a'/><gsafeed><group>",
+        b"</group></gsafeed><?xml version='1.0'?><!DOCTYPE gsafeed><gsafeed><header><datasource>"
+        b"web</datasource></header><group action='delete'>",
+        b"</group><header><datasource>other</datasource></header><group>",
+        b"<gsafeed><group>",
+        b"</group><group",
+    ],
+)
+def test_feeds_end_to_end_read_the_same_in_spans(between: bytes, span_bytes: int) -> None:
+    records = b'<record url="u"/>\n' * 3
+    feed = b"<gsafeed xmlns:p='urn:example:p'><group>" + records + between + records
+    markup = feed + b"</group></gsafeed>"
+    assert in_spans(markup, span_bytes) == whole(markup)
+
+
+@pytest.mark.parametrize("span_bytes", [1000, 50_000, 200_000])
+@pytest.mark.parametrize(
+    "between",
+    [
+        b"",
+        b"stray",
+        b"<record>",
+        b'<acl url="a"/>',
+        b"</group><group action='delete'>",
+        b"<!-- -->",
+    ],
+)
+def test_runs_of_alike_records_read_the_same_in_spans(between: bytes, span_bytes: int) -> None:
+    run = b'<record url="u" mimetype="text/html">\n</record>\n' * 4000
+    markup = b"<gsafeed><group>" + run + between + run + b"</group></gsafeed>"
+    assert in_spans(markup, span_bytes) == whole(markup)
+
+
+def test_spans_are_end_to_end() -> None:
+    markup = b"<list>" + GOOD * 10 + b"</list>"
+    assert [(span.ordinal, span.offset, span.length) for span in spans_of(markup, 40)] == [
+        (0, 0, 51),
+        (1, 51, 45),
+        (2, 96, 45),
+        (3, 141, None),
+    ]
+
+
+def test_a_span_knows_its_source_and_its_line() -> None:
+    first, second = spans_of(b"<list>\n" + GOOD + b"\n" + GOOD + b"</list>", 20)
+    assert [(first.source, first.line), (second.source, second.line)] == [
+        ("c.xml", 1),
+        ("c.xml", 3),
+    ]
+
+
+def test_a_document_smaller_than_a_span_is_one() -> None:
+    assert spans_of(b"<list>" + GOOD + b"</list>", 1000) == [Span(source="c.xml")]
+
+
+def test_a_document_in_another_encoding_is_one_span() -> None:
+    markup = ("<list>" + '<card url="ü"/>' * 10 + "</list>").encode("utf-16")
+    assert spans_of(markup, 1) == [Span(source="c.xml")]
+
+
+def test_another_document_is_not_cut() -> None:
+    with pytest.raises(FormatError, match=r"^c\.xml:1: root element 'html'; expected <list>$"):
+        spans_of(b"<html/>", 1)

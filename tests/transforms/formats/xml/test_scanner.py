@@ -1,0 +1,545 @@
+"""Where units begin and end, what stands between them, and that blocks make no difference."""
+
+import io
+from functools import partial
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from damage import Damaged, MadeFeed, damaged, feeds, torn
+from schemas.errors import FormatError
+from schemas.record import Record
+from schemas.reject import Reject
+from schemas.span import Span
+from slow import slow
+from streams import read_both_ways
+from transforms.formats.gsa import feed
+from transforms.formats.xml.element_names import Vocabulary
+from transforms.formats.xml.raw_element import Context, Unit
+from transforms.formats.xml.scanner import KEPT_BYTES, Scanner
+
+VOCABULARY = Vocabulary(root="feed", units=("record", "acl"), group="group", header="header")
+HEAD = b"<feed>\n<header>h</header>\n<group a='1'>\n"
+TAIL = b"\n</group>\n</feed>\n"
+AROUND = Context(root=b"<feed>", header=b"<header>h</header>", group=b"<group a='1'>", depth=1)
+A, B = b'<record url="a"/>', b'<record url="b">b</record>'
+BLOCKS = st.sampled_from((1, 2, 3, 10, 64, 200, 1000))
+TRAPS = pytest.mark.parametrize(
+    "trap", [b"<record>", b"<record ", b"</record>", b"<acl ", b"</group>", b"</feed>"]
+)
+INSIDE = Span(offset=1)
+"""A span that does not begin a stream: its head is not read at once to find the encoding."""
+
+
+def scan(markup: bytes, *, span: Span | None = None, most: int = 1 << 20) -> list[Unit | Reject]:
+    stream = io.BytesIO(markup)
+    scanner = Scanner(stream, VOCABULARY, span or Span(source="f.xml"), max_unit_bytes=most)
+    return [one for one in scanner if not isinstance(one, list)]
+
+
+def scan_slowly(markup: bytes, block_bytes: int) -> list[Unit | Reject]:
+    scanner = Scanner(slow(markup, block_bytes), VOCABULARY, INSIDE, max_unit_bytes=1 << 20)
+    return [one for one in scanner if not isinstance(one, list)]
+
+
+def between(stretch: bytes) -> list[Unit | Reject]:
+    """What is found of a stretch between two records, and of these."""
+    return scan(HEAD + A + stretch + B + TAIL)
+
+
+def texts(found: list[Unit | Reject]) -> list[bytes | tuple[str, bytes]]:
+    """The units, and of rejects their code too."""
+    return [one.text if isinstance(one, Unit) else (one.code, one.data) for one in found]
+
+
+def reject_in(found: list[Unit | Reject]) -> Reject:
+    (reject,) = [one for one in found if isinstance(one, Reject)]
+    return reject
+
+
+def unit(text: bytes) -> Unit:
+    (found,) = scan(HEAD + text + TAIL)
+    assert isinstance(found, Unit), found
+    return found
+
+
+def contexts(markup: bytes) -> list[Context]:
+    return [one.context for one in scan(markup) if isinstance(one, Unit)]
+
+
+def complaint(markup: bytes) -> str:
+    with pytest.raises(FormatError) as caught:
+        scan(markup)
+    return str(caught.value)
+
+
+# Units
+
+
+def test_a_unit_is_one_element_with_its_place() -> None:
+    assert places(scan(HEAD + A + b"\n\n " + B + TAIL)) == [
+        ("record", A, 40, 4),
+        ("record", B, 60, 6),
+    ]
+
+
+def places(found: list[Unit | Reject]) -> list[tuple[str, bytes, int, int]]:
+    return [
+        (one.name if isinstance(one, Unit) else one.code, text_of(one), one.offset, one.line)
+        for one in found
+    ]
+
+
+def text_of(one: Unit | Reject) -> bytes:
+    return one.text if isinstance(one, Unit) else one.data
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"<record/>",
+        b"<record />",
+        b"<record></record>",
+        b"<record\n></record\n>",
+        b"<record\turl='a>b' foo=\"'\"/>",
+        b'<record url="/>"></record>',
+        b'<record url="&lt;/record>"></record>',
+        b"<record><records/><recordset></recordset></record>",
+        b"<record><acl/></record>",
+        b"<record><acl><principal>a</principal></acl></record>",
+        b'<acl url="a"/>',
+        b'<acl url="a"><principal>a</principal></acl>',
+        b"<record><content>a > b</content></record>",
+    ],
+)
+def test_a_unit_is_found_whole(text: bytes) -> None:
+    assert unit(text).text == text
+
+
+@TRAPS
+@pytest.mark.parametrize("around", [b"<![CDATA[@]]>", b"<!-- @ -->", b"<?pi @?>"])
+def test_markup_in_a_section_of_a_unit_is_none(trap: bytes, around: bytes) -> None:
+    text = b"<record><content>" + around.replace(b"@", trap) + b"</content></record>"
+    assert texts(scan(HEAD + text + B + TAIL)) == [text, B]
+
+
+@TRAPS
+@pytest.mark.parametrize("around", [b"<!-- @ -->", b"<?pi @?>"])
+def test_markup_in_a_section_between_units_is_none(trap: bytes, around: bytes) -> None:
+    assert texts(between(around.replace(b"@", trap))) == [A, B]
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        (b"<record/>", True),
+        (b"<record>a</record>", True),
+        (b"<record><![CDATA[a]]></record>", False),
+        (b"<record><!-- a --></record>", False),
+        (b"<record><?a?></record>", False),
+    ],
+)
+def test_a_unit_without_sections_is_plain(text: bytes, plain: bool) -> None:
+    assert unit(text).plain is plain
+
+
+def test_a_comment_may_end_in_another_beginning() -> None:
+    assert texts(between(b"<!-- a > b - -- -> c -->")) == [A, B]
+
+
+def test_a_cdata_section_may_quote_the_beginning_of_one() -> None:
+    text = b"<record><![CDATA[ <![CDATA[ ]]></record>"
+    assert texts(scan(HEAD + text + B + TAIL)) == [text, B]
+
+
+# Contexts
+
+
+def test_units_outside_of_a_group_have_none() -> None:
+    assert contexts(b"<feed>" + A + b"</feed>") == [Context(root=b"<feed>")]
+
+
+def test_a_root_and_a_group_are_known_by_their_start_tags() -> None:
+    assert contexts(b'<feed a="1">\n<group\nb="2">' + A + b"</group></feed>") == [
+        Context(root=b'<feed a="1">', group=b'<group\nb="2">', depth=1)
+    ]
+
+
+def test_a_group_ends() -> None:
+    found = contexts(b'<feed><group a="1">' + A + b"</group>" + A + b"<group/>" + A + b"</feed>")
+    assert [context.group for context in found] == [b'<group a="1">', b"", b""]
+
+
+def test_a_group_in_a_group_leaves_what_follows_it_in_doubt() -> None:
+    found = contexts(
+        b'<feed><group a="1">' + A + b'<group a="2">' + A + b"</group>" + A + b"</group>" + A
+    )
+    assert [context.group for context in found] == [
+        b'<group a="1">',
+        b'<group a="2">',
+        b"<group",
+        b"",
+    ]
+
+
+def test_a_header_stands_until_the_root_ends() -> None:
+    found = contexts(HEAD + A + TAIL + b"<feed><group>" + A + TAIL)
+    assert [context.header for context in found] == [b"<header>h</header>", b""]
+
+
+def test_a_header_that_is_not_closed_ends_at_the_group() -> None:
+    found = contexts(b"<feed><header><datasource>a</datasource><group>" + A + TAIL)
+    assert [context.header for context in found] == [b"<header><datasource>a</datasource>"]
+
+
+def test_units_of_one_group_share_its_context() -> None:
+    one, other = contexts(HEAD + A + B + TAIL)
+    assert one is other
+
+
+def test_a_span_has_the_context_of_its_beginning() -> None:
+    span = Span(offset=40, length=17, line=4, context=msgspec.json.encode(AROUND))
+    (found,) = scan(A, span=span)
+    assert isinstance(found, Unit)
+    assert (found.offset, found.line, found.context) == (40, 4, AROUND)
+
+
+# Stretches that are no units
+
+
+@pytest.mark.parametrize(
+    ("stretch", "code", "reason"),
+    [
+        (b"stray", "stray", "text between records; expected a record"),
+        (b"</content>", "stray", "text between records; expected a record"),
+        (b"<note/>", "stray", "<note> between records; expected a record"),
+        (b"<records/>", "stray", "<records> between records; expected a record"),
+        (b"</record>", "stray", "text between records; expected a record"),
+        (b"<record>", "torn-record", "'<record' inside <record>; expected </record> before it"),
+        (
+            b"<acl url='a'>",
+            "torn-record",
+            "'<record' inside <acl>; expected </acl> before it",
+        ),
+        (b'<record url="a', "malformed", "a tag that does not end; expected '>'"),
+        (b"<record url='a'<b>c</record>", "malformed", "a tag that does not end; expected '>'"),
+        (
+            b"<record><!-- </record>",
+            "malformed",
+            "'<!--' without its end; expected '-->'",
+        ),
+        (b"<record><?pi </record>", "malformed", "'<?' without its end; expected '?>'"),
+        (
+            b"<record><![CDATA[ </record>",
+            "malformed",
+            "'<![CDATA[' without its end; expected ']]>'",
+        ),
+        (b"<!-- ", "malformed", "'<!--' without its end; expected '-->'"),
+        (b"<!DOCTYPE ", "malformed", "a DOCTYPE without its end"),
+    ],
+)
+def test_a_stretch_that_is_no_unit_says_why(stretch: bytes, code: str, reason: str) -> None:
+    reject = reject_in(between(stretch))
+    assert (reject.code, reject.reason) == (code, reason)
+
+
+@pytest.mark.parametrize(
+    "stretch",
+    [
+        b"stray\n",
+        b"<note>a</note>",
+        b"</record>",
+        b"<record>",
+        b'<record url="a\n',
+        b"<record><!-- </record>",
+        b"<record><!-- a\n",
+        b"<record><![CDATA[ </record>",
+        b"<!-- ",
+        b'<record url="a"><b></record',
+        b"<record\0>",
+    ],
+)
+def test_a_stretch_that_is_no_unit_takes_no_other_with_it(stretch: bytes) -> None:
+    found = [one for one in texts(between(stretch)) if isinstance(one, bytes)]
+    assert found in ([A, B], [A, stretch, B])
+
+
+def test_a_reject_has_the_place_and_the_bytes_of_its_stretch() -> None:
+    found = scan(HEAD + A + b'\n<record url="c">\n' + B + TAIL)
+    assert reject_in(found) == Reject(
+        code="torn-record",
+        reason="'<record' inside <record>; expected </record> before it",
+        stage="read",
+        source="f.xml",
+        line=5,
+        offset=58,
+        length=17,
+        url="c",
+        data=b'<record url="c">\n',
+    )
+
+
+def test_a_torn_record_ends_before_an_acl_that_stands_alone() -> None:
+    alone = b'<acl url="c"/>'
+    assert texts(between(b"<record><acl></acl>" + alone)) == [
+        A,
+        ("torn-record", b"<record><acl></acl>"),
+        alone,
+        B,
+    ]
+
+
+def test_a_stretch_of_unknown_start_ends_at_the_end_of_its_record() -> None:
+    assert texts(between(b'ecord url="c"><content>c</content></record>')) == [
+        A,
+        ("stray", b'ecord url="c"><content>c</content></record>'),
+        B,
+    ]
+
+
+def test_a_stretch_of_unknown_start_ends_at_the_end_of_its_acl() -> None:
+    assert texts(between(b'cl url="c"><principal>c</principal></acl>')) == [
+        A,
+        ("stray", b'cl url="c"><principal>c</principal></acl>'),
+        B,
+    ]
+
+
+def test_a_cdata_section_that_may_be_torn_is_set_aside_with_all_that_it_holds() -> None:
+    torn_record = b'<record url="c"><![CDATA[c</record>'
+    stretch = torn_record + b'<record url="d"><![CDATA[d]]></record>'
+    assert texts(between(stretch)) == [A, ("ambiguous-cdata", stretch), B]
+
+
+def test_a_cdata_section_that_may_be_torn_says_so() -> None:
+    stretch = b'<record><![CDATA[</record><record url="d"><![CDATA[d]]></record>'
+    assert reject_in(between(stretch)).reason == (
+        "a CDATA section that holds the end of its record, whole records and another CDATA; "
+        "expected ']]>' before them, or content that does not read as records"
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"</record><record/> a feed in words",
+        b"</content></record><record url='d'/>",
+        b"<record url='d'><![CDATA[d",
+        b"</record> text <record><![CDATA[d",
+        b"</record><record><![CDATA[d]]",
+    ],
+)
+def test_a_cdata_section_that_cannot_be_torn_is_content(content: bytes) -> None:
+    text = b"<record><![CDATA[" + content + b"]]></record>"
+    assert texts(scan(HEAD + text + B + TAIL)) == [text, B]
+
+
+SWALLOWERS = pytest.mark.parametrize(
+    ("opener", "closer", "code", "reason"),
+    [
+        (
+            b"<!--",
+            b"-->",
+            "ambiguous-comment",
+            "a comment that holds whole records and ends inside another; "
+            "expected '-->' before them, or a comment that ends behind a record",
+        ),
+        (
+            b"<?pi",
+            b"?>",
+            "ambiguous-instruction",
+            "a processing instruction that holds whole records and ends inside another, or behind "
+            "another '<?'; expected '?>' before them, or no records in it",
+        ),
+    ],
+)
+
+
+@SWALLOWERS
+def test_a_section_that_swallows_records_is_set_aside_with_all_that_it_holds(
+    opener: bytes, closer: bytes, code: str, reason: str
+) -> None:
+    swallowed = b'</record><record url="d">d</record>\n<record url="e">e'
+    stretch = b'<record url="c">' + opener + swallowed + closer + b"</record>"
+    found = between(stretch)
+    assert texts(found) == [A, (code, stretch), B]
+    assert reject_in(found).reason == reason
+
+
+@SWALLOWERS
+def test_a_section_between_records_that_swallows_records_is_set_aside(
+    opener: bytes, closer: bytes, code: str, reason: str
+) -> None:
+    section = opener + b' <record url="d">d</record>\n<record url="e">e' + closer
+    found = between(section + b"</record>")
+    assert texts(found) == [A, (code, section), ("stray", b"</record>"), B]
+
+
+def test_an_instruction_that_ends_with_the_next_one_is_set_aside() -> None:
+    section = b"<?a" + A + B + b"<?b?>"
+    assert texts(between(section)) == [A, ("ambiguous-instruction", section), B]
+
+
+@pytest.mark.parametrize("around", [b"<!-- @ -->", b"<?pi @?>"])
+def test_whole_records_in_a_section_between_records_are_none(around: bytes) -> None:
+    assert texts(between(around.replace(b"@", A + b"\n" + B))) == [A, B]
+
+
+def test_a_unit_beyond_the_limit_is_set_aside() -> None:
+    large = b"<record>" + b"a" * 2_000_000 + b"</record>"
+    reject = reject_in(scan(HEAD + large + B + TAIL, most=1_000_000))
+    assert (reject.code, reject.reason, reject.length, reject.truncated) == (
+        "record-too-large",
+        "more than 1000000 bytes; expected a smaller record; raise --max-content-bytes",
+        2_000_017,
+        True,
+    )
+
+
+def test_of_a_large_stretch_the_beginning_is_kept() -> None:
+    reject = reject_in(between(b"x" * (KEPT_BYTES + 1)))
+    assert (len(reject.data), reject.length, reject.truncated) == (
+        KEPT_BYTES,
+        KEPT_BYTES + 1,
+        True,
+    )
+
+
+# The ends of the stream
+
+
+@pytest.mark.parametrize(
+    ("markup", "message"),
+    [
+        (b"", "f.xml:1: no element at all; expected <feed>"),
+        (b"\n<?xml version='1.0'?>\n", "f.xml:3: no element at all; expected <feed>"),
+        (b"<!-- <feed> -->", "f.xml:1: no element at all; expected <feed>"),
+        (b"\n<html>", "f.xml:2: root element 'html'; expected <feed>"),
+        (b"<Feed>", "f.xml:1: root element 'Feed'; expected <feed>"),
+        (b"<record/>", "f.xml:1: root element 'record'; expected <feed>"),
+    ],
+)
+def test_a_stream_without_its_root_is_refused(markup: bytes, message: str) -> None:
+    assert complaint(markup) == message
+
+
+def test_a_stream_that_ends_before_its_root_says_so() -> None:
+    assert reject_in(scan(HEAD + A)) == Reject(
+        code="torn-end",
+        reason="the end of the stream; expected </feed>: more records may have followed",
+        stage="read",
+        source="f.xml",
+        line=4,
+        offset=57,
+    )
+
+
+def test_a_stream_that_ends_in_a_record_says_so() -> None:
+    found = scan(HEAD + b"<record>abc")
+    assert [(one.code, one.reason) for one in found if isinstance(one, Reject)] == [
+        ("torn-record", "the end of the stream inside a record; expected its end tag"),
+        ("torn-end", "the end of the stream; expected </feed>: more records may have followed"),
+    ]
+
+
+def test_a_span_that_is_not_the_last_may_end_before_the_root() -> None:
+    span = Span(offset=40, length=17, context=msgspec.json.encode(AROUND))
+    assert [one for one in scan(A, span=span) if isinstance(one, Reject)] == []
+
+
+def test_a_stream_may_hold_several_documents() -> None:
+    other = b"<?xml version='1.0'?>\n<!DOCTYPE feed>" + HEAD + B + TAIL
+    assert texts(scan(HEAD + A + TAIL + other)) == [A, B]
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        b"<!DOCTYPE feed>",
+        b'<!DOCTYPE feed PUBLIC "-//A//B <c>//EN" "">',
+        b'<!DOCTYPE feed [<!ELEMENT record (a|b)> <!ENTITY a "]>"> <!-- ]> --> <?pi ]> ?>]>',
+        b"<!DOCTYPE feed SYSTEM 'a' [\n]\n>",
+    ],
+)
+def test_a_doctype_is_passed_over(doctype: bytes) -> None:
+    assert texts(scan(doctype + HEAD + A + TAIL)) == [A]
+
+
+# Blocks
+
+
+@settings(max_examples=60)
+@given(feeds(), BLOCKS)
+def test_a_feed_is_read_the_same_in_blocks_of_any_size(case: MadeFeed, block_bytes: int) -> None:
+    assert read_slowly(case.markup, block_bytes) == read_at_once(case.markup)
+
+
+@settings(max_examples=150)
+@given(damaged() | torn(), BLOCKS)
+def test_a_damaged_feed_is_read_the_same_in_blocks_of_any_size(
+    case: Damaged, block_bytes: int
+) -> None:
+    assert read_slowly(case.markup, block_bytes) == read_at_once(case.markup)
+
+
+def read_at_once(markup: bytes) -> list[Record | Reject]:
+    return read_both_ways(partial(feed.read, span=INSIDE), markup)
+
+
+def read_slowly(markup: bytes, block_bytes: int) -> list[Record | Reject]:
+    return list(feed.read(slow(markup, block_bytes), span=INSIDE))
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2, 1000, 5000])
+def test_a_long_record_is_found_in_blocks_of_any_size(block_bytes: int) -> None:
+    text = b"<record><content>" + b"words <b " * 700 + b"</content></record>"
+    assert texts(scan_slowly(HEAD + text + B + TAIL, block_bytes)) == [text, B]
+
+
+@pytest.mark.parametrize("block_bytes", [7, 1024, 5000])
+def test_an_acl_that_stands_alone_ends_a_stretch_wherever_a_block_ends(block_bytes: int) -> None:
+    stretch = b'<record url="a" <' + b"x" * 1500 + b"\n"
+    alone = b'<acl inherit-from="b" url="c"/>'
+    assert texts(scan_slowly(HEAD + stretch + alone + B + TAIL, block_bytes)) == [
+        ("malformed", stretch.rstrip()),
+        alone,
+        B,
+    ]
+
+
+@pytest.mark.parametrize("block_bytes", [7, 1024, 5000])
+def test_an_end_tag_with_much_white_space_is_one_wherever_a_block_ends(block_bytes: int) -> None:
+    text = b"<record></record" + b" " * 900 + b">"
+    assert texts(scan_slowly(HEAD + text + B + TAIL, block_bytes)) == [text, B]
+
+
+@pytest.mark.parametrize("length", range(1000, 1060))
+def test_a_tag_is_found_wherever_a_block_ends(length: int) -> None:
+    text = b"<record><content>" + b"a" * length + b"</content></record>"
+    assert texts(scan_slowly(HEAD + text + B + TAIL, 1024)) == [text, B]
+
+
+# Bytes of the stream
+
+
+def test_original_gives_the_bytes_of_another_encoding() -> None:
+    markup = (HEAD + "<record>ü</record>".encode() + TAIL).decode().encode("utf-16")
+    scanner = Scanner(io.BytesIO(markup), VOCABULARY, Span(), max_unit_bytes=1 << 20)
+    (found,) = scanner
+    assert isinstance(found, Unit)
+    assert scanner.original(found.text) == "<record>ü</record>".encode("utf-16-le")
+
+
+def test_offsets_count_the_bytes_of_another_encoding() -> None:
+    markup = (HEAD + A + TAIL).decode().encode("utf-16")
+    (found,) = scan(markup)
+    assert isinstance(found, Unit)
+    assert markup[found.offset :][: 2 * len(A)] == A.decode().encode("utf-16-le")
+
+
+def test_a_byte_order_mark_is_counted() -> None:
+    (found,) = scan(b"\xef\xbb\xbf" + HEAD + A + TAIL)
+    assert isinstance(found, Unit)
+    assert found.offset == 43

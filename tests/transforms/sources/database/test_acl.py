@@ -1,0 +1,239 @@
+"""ACLs of rows: lists of principals in columns, or the answers of a query."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.errors import ConfigError, RecordError
+from transforms.sources.database.acl import acl_columns, acl_maker, split_principals
+from transforms.sources.database.column_index import Key, Row, Rows
+from transforms.sources.database.mapping import AclFrom
+
+ROWS = Rows(names=("id", "users", "groups", "no_users", "no_groups", "parent"), key=("id",))
+LISTS = AclFrom(users="users", groups="groups", deny_users="no_users", deny_groups="no_groups")
+QUERY = AclFrom(query="SELECT id, name, scope, access FROM acl")
+
+
+def no_sides(query: str, key: Key) -> Sequence[Row]:
+    raise AssertionError(f"{query!r} was asked for {key!r}")
+
+
+def made(acl: AclFrom, *row: object) -> Acl:
+    """The ACL of a row that is filled up with NULL."""
+    padded = (*row, *(None,) * (6 - len(row)))
+    return acl_maker(acl, ROWS, no_sides)(padded)
+
+
+def answered(acl: AclFrom, *answers: Row) -> Acl:
+    """The ACL that a query gives for the row 7."""
+
+    def sides(query: str, key: Key) -> Sequence[Row]:
+        assert (query, key) == (acl.query, (7,))
+        return answers
+
+    return acl_maker(acl, ROWS, sides)((7, None, None, None, None, None))
+
+
+def user(name: str, **more: object) -> Principal:
+    said = {"name": name, "scope": Scope.USER, "access": Access.PERMIT, **more}
+    return Principal(**said)  # type: ignore[arg-type]  # said in words
+
+
+def names(acl: Acl) -> list[str]:
+    return [principal.name for principal in acl.principals]
+
+
+def test_each_list_has_its_scope_and_access() -> None:
+    assert made(LISTS, 7, "anna", "staff", "tim", "guests") == Acl(
+        principals=(
+            Principal(name="anna", scope=Scope.USER, access=Access.PERMIT),
+            Principal(name="staff", scope=Scope.GROUP, access=Access.PERMIT),
+            Principal(name="tim", scope=Scope.USER, access=Access.DENY),
+            Principal(name="guests", scope=Scope.GROUP, access=Access.DENY),
+        )
+    )
+
+
+def test_a_row_that_names_nobody_permits_nobody() -> None:
+    assert made(LISTS, 7) == Acl()
+
+
+def test_a_row_of_empty_lists_permits_nobody() -> None:
+    assert made(LISTS, 7, "", " , ,", "", "") == Acl()
+
+
+def test_the_namespace_and_the_case_are_those_of_the_mapping() -> None:
+    acl = AclFrom(users="users", namespace="corp", case_sensitive=False)
+    assert made(acl, 7, "anna") == Acl(
+        principals=(user("anna", namespace="corp", case_sensitive=False),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter", "expected"),
+    [
+        ("anna,ben", ",", ["anna", "ben"]),
+        (" anna ,\tben\n", ",", ["anna", "ben"]),
+        ("anna,,ben,", ",", ["anna", "ben"]),
+        (r"Smith\, Tim,anna", ",", ["Smith, Tim", "anna"]),
+        (r"CORP\anna,CORP\ben", ",", ["CORP\\anna", "CORP\\ben"]),
+        (r"CORP\anna,Smith\, Tim", ",", ["CORP\\anna", "Smith, Tim"]),
+        (r"a\\,b", ",", ["a\\,b"]),
+        ("a.b|c", "|", ["a.b", "c"]),
+        ("a.b", ".", ["a", "b"]),
+        ("a::b:c", "::", ["a", "b:c"]),
+        ("anna\nben", "\n", ["anna", "ben"]),
+        ("", ",", []),
+    ],
+)
+def test_a_list_is_parted(text: str, delimiter: str, expected: list[str]) -> None:
+    assert split_principals(text, delimiter) == expected
+
+
+def test_a_delimiter_is_no_pattern() -> None:
+    assert names(made(AclFrom(users="users", delimiter="|"), 7, "a|b,c")) == ["a", "b,c"]
+
+
+def test_each_value_of_an_array_is_a_name() -> None:
+    assert names(made(LISTS, 7, ["Smith, Tim", " anna ", None, ""])) == ["Smith, Tim", "anna"]
+
+
+def test_a_set_is_in_one_order() -> None:
+    assert names(made(LISTS, 7, {"tim", "anna", "ben"})) == ["anna", "ben", "tim"]
+
+
+def test_bytes_of_text_are_a_list() -> None:
+    assert names(made(LISTS, 7, b"anna,ben")) == ["anna", "ben"]
+
+
+def test_a_number_is_a_name() -> None:
+    assert names(made(LISTS, 7, 0)) == ["0"]
+
+
+def test_json_of_keys_is_no_list() -> None:
+    with pytest.raises(RecordError) as caught:
+        made(LISTS, 7, {"anna": True})
+
+    expected = "users: JSON of keys and values; expected a list of principals"
+    assert (caught.value.code, caught.value.reason) == ("bad-acl", expected)
+
+
+def test_an_acl_inherits_from_the_url_in_a_column() -> None:
+    acl = AclFrom(users="users", inherit_from_column="parent", inheritance="child-overrides")
+    assert made(acl, 7, "anna", None, None, None, " http://x.example.com/ ") == Acl(
+        inheritance=Inheritance.CHILD_OVERRIDES,
+        inherit_from="http://x.example.com/",
+        principals=(user("anna"),),
+    )
+
+
+def test_an_acl_without_a_parent_inherits_from_none() -> None:
+    assert made(AclFrom(inherit_from_column="parent"), 7) == Acl()
+
+
+def test_an_acl_inherits_from_a_url_by_a_template() -> None:
+    acl = AclFrom(inherit_from="http://x.example.com/{groups}/")
+    assert made(acl, 7, None, "r d") == Acl(inherit_from="http://x.example.com/r%20d/")
+
+
+def test_an_acl_may_inherit_from_one_url_for_all() -> None:
+    acl = AclFrom(inherit_from="http://x.example.com/")
+    assert made(acl, 7) == Acl(inherit_from="http://x.example.com/")
+
+
+def test_a_parent_that_cannot_be_told_is_a_reject_and_not_left_out() -> None:
+    with pytest.raises(RecordError) as caught:
+        made(AclFrom(inherit_from="http://x.example.com/{groups}/"), 7)
+
+    expected = "groups is NULL or empty; expected a value, as the acl: inherit_from is made of it"
+    assert (caught.value.code, caught.value.reason) == ("null-url", expected)
+
+
+def test_a_query_gives_principals() -> None:
+    assert answered(QUERY, ("anna", "user", "permit"), (" Staff ", "GROUP", "Deny ")) == Acl(
+        principals=(
+            Principal(name="anna", scope=Scope.USER, access=Access.PERMIT),
+            Principal(name="Staff", scope=Scope.GROUP, access=Access.DENY),
+        )
+    )
+
+
+def test_a_query_that_has_no_row_permits_nobody() -> None:
+    assert answered(QUERY) == Acl()
+
+
+def test_a_name_of_a_query_is_not_parted() -> None:
+    assert names(answered(QUERY, ("Smith, Tim", "user", "permit"))) == ["Smith, Tim"]
+
+
+def test_a_row_without_a_name_is_no_principal() -> None:
+    assert answered(QUERY, (None, "user", "permit"), (" ", "user", "permit")) == Acl()
+
+
+def test_a_query_may_give_namespaces() -> None:
+    acl = AclFrom(query=QUERY.query, namespace="corp")
+    answers = ("anna", "user", "permit", "lab"), ("ben", "user", "permit", None)
+    assert answered(acl, *answers) == Acl(
+        principals=(user("anna", namespace="lab"), user("ben", namespace="corp"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (("anna", "usr", "permit"), "scope 'usr' of a principal; expected user or group"),
+        (("anna", "user", "allow"), "access 'allow' of a principal; expected permit or deny"),
+        (("anna", "user", None), "access '' of a principal; expected permit or deny"),
+        (
+            ("anna", "user"),
+            "2 columns behind the key, of the query for ACLs; expected name, scope, access and "
+            "perhaps namespace",
+        ),
+    ],
+)
+def test_an_answer_that_is_no_principal_is_refused(answer: Row, expected: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        answered(QUERY, answer)
+
+    assert (caught.value.code, caught.value.reason) == ("bad-acl", expected)
+
+
+def test_a_column_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        acl_maker(AclFrom(deny_users="nousers"), ROWS, no_sides)
+
+    expected = (
+        "acl: deny_users: 'nousers'; expected a column: id, users, groups, no_users, no_groups, "
+        "parent; did you mean 'no_users'?"
+    )
+    assert str(caught.value) == expected
+
+
+def test_the_columns_of_an_acl_are_known() -> None:
+    acl = AclFrom(users="users", deny_groups="no_groups", inherit_from_column="parent")
+    assert acl_columns(acl) == ("users", "no_groups", "parent")
+
+
+def test_a_list_that_is_no_text_names_its_column() -> None:
+    with pytest.raises(RecordError) as caught:
+        made(LISTS, 7, None, b"\xff")
+    expected = "groups: bytes that are not UTF-8; expected text, a number or a date"
+    assert (caught.value.code, caught.value.reason) == ("bad-value", expected)
+
+
+def test_a_text_that_is_a_list_of_json_is_one() -> None:
+    """As JSON columns of all databases are: its quotes are no part of who is denied."""
+    acl = made(LISTS, 7, None, None, ' ["Smith, Tim", "CORP\\\\ben", ""]')
+    assert names(acl) == ["Smith, Tim", "CORP\\ben"]
+
+
+def test_a_text_that_is_json_of_keys_is_no_list() -> None:
+    with pytest.raises(RecordError) as caught:
+        made(LISTS, 7, '{"anna": true}')
+    expected = "users: JSON of keys and values; expected a list of principals"
+    assert (caught.value.code, caught.value.reason) == ("bad-acl", expected)
+
+
+def test_a_name_may_begin_as_json_does() -> None:
+    assert names(made(LISTS, 7, "[all] staff,{ben}")) == ["[all] staff", "{ben}"]

@@ -1,0 +1,232 @@
+"""What is to be deleted: of what the state knows, what rows have, and what a query says is gone."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import StoppedError
+from schemas.known import Known, Seen
+from transforms.sources.database.deletions import (
+    GONE,
+    Deleted,
+    Keys,
+    check_gone,
+    is_row,
+    list_gone,
+    moved_key,
+)
+from transforms.sources.deletion_guard import Safety
+from transforms.sources.listing import Kind, Listed
+from transforms.storage.state import Stamp, State, move, open_state
+
+ANNA = Known(key="[1]", url="http://db.example.com/1", digest="a")
+BERT = Known(key="[2]", url="http://db.example.com/2", digest="b")
+CARL = Known(key="[3]", url="http://db.example.com/3", digest="c")
+GONE_ANNA = Known(key="[1]", url="", around="http://db.example.com/1", digest=GONE)
+MOVED = Known(key='"http://db.example.com/old"', url="")
+
+
+@pytest.fixture
+def keys() -> Iterator[Keys]:
+    keys = Keys()
+    yield keys
+    keys.close()
+
+
+def state_of(folder: Path, *knowns: Known) -> State:
+    path = folder / "state"
+    seen = [Seen(known=known) for known in knowns]
+    move(path, seen, before=0, stamp=Stamp(source="people.yaml"))
+    return open_state(path)
+
+
+def compared(state: State, keys: Keys) -> list[Listed]:
+    return list(list_gone(state, keys, compares_keys=True, is_anew=False))
+
+
+def asked(state: State, keys: Keys) -> list[Listed]:
+    return list(list_gone(state, keys, compares_keys=False, is_anew=False))
+
+
+def from_scratch(state: State, keys: Keys) -> list[Listed]:
+    return list(list_gone(state, keys, compares_keys=False, is_anew=True))
+
+
+def gone_at(key: str, url: str) -> Listed:
+    return Listed(key=key, kind=Kind.GONE, url=url, known=Known(key=key, url=url))
+
+
+def gone(known: Known) -> Listed:
+    return gone_at(known.key, known.url)
+
+
+def forgotten(known: Known) -> Listed:
+    return gone_at(known.key, "")
+
+
+def test_a_key_that_no_row_has_is_gone(tmp_path: Path, keys: Keys) -> None:
+    keys.stand(["[1]", "[3]"])
+    with state_of(tmp_path, ANNA, BERT, CARL) as state:
+        assert compared(state, keys) == [gone(BERT)]
+
+
+def test_a_key_that_a_row_has_for_the_first_time_is_not_gone(tmp_path: Path, keys: Keys) -> None:
+    keys.stand(["[1]", "[4]"])
+    with state_of(tmp_path, ANNA) as state:
+        assert compared(state, keys) == []
+
+
+def test_keys_that_are_not_compared_are_not_gone(tmp_path: Path, keys: Keys) -> None:
+    with state_of(tmp_path, ANNA, BERT) as state:
+        assert asked(state, keys) == []
+
+
+def test_a_key_that_stood_for_no_document_is_only_forgotten(tmp_path: Path, keys: Keys) -> None:
+    tombstone = Known(key="[1]", url="", digest="a")
+    with state_of(tmp_path, tombstone) as state:
+        assert compared(state, keys) == [forgotten(tombstone)]
+
+
+def test_a_deleted_key_is_gone_at_the_url_that_was_sent(tmp_path: Path, keys: Keys) -> None:
+    keys.delete([Deleted(key="[1]", url="http://db.example.com/other")])
+    with state_of(tmp_path, ANNA, BERT) as state:
+        assert asked(state, keys) == [gone(ANNA)]
+
+
+def test_a_deleted_key_that_is_not_known_is_gone_at_the_url_that_is_made(
+    tmp_path: Path, keys: Keys
+) -> None:
+    keys.delete([Deleted(key="[9]", url="http://db.example.com/9")])
+    with state_of(tmp_path, ANNA) as state:
+        assert asked(state, keys) == [gone_at("[9]", "http://db.example.com/9")]
+
+
+def test_a_deleted_key_without_any_url_is_rejected(tmp_path: Path, keys: Keys) -> None:
+    keys.delete([Deleted(key="[9]", reason="url: 'slug'; expected a column: id")])
+    with state_of(tmp_path, ANNA) as state:
+        assert asked(state, keys) == [
+            Listed(
+                key="[9]",
+                kind=Kind.REJECTED,
+                code="unknown-key",
+                reason="[9] is gone, and its url is not known: url: 'slug'; expected a column: id",
+            )
+        ]
+
+
+def test_a_deleted_key_that_a_row_has_is_rejected(tmp_path: Path, keys: Keys) -> None:
+    keys.delete([Deleted(key="[1]")])
+    keys.stand(["[1]"])
+    with state_of(tmp_path, ANNA) as state:
+        assert asked(state, keys) == [
+            Listed(
+                key="[1]",
+                kind=Kind.REJECTED,
+                code="key-in-both",
+                reason="[1] is given by the query for deletes, and a row has it; expected only one",
+            )
+        ]
+
+
+def test_a_key_that_was_deleted_before_is_not_deleted_again(tmp_path: Path, keys: Keys) -> None:
+    keys.delete([Deleted(key="[1]", url="http://db.example.com/1")])
+    with state_of(tmp_path, GONE_ANNA) as state:
+        assert asked(state, keys) == [
+            Listed(key="[1]", kind=Kind.FILTERED, url="http://db.example.com/1", code="gone-before")
+        ]
+
+
+def test_a_run_from_scratch_deletes_it_again(tmp_path: Path, keys: Keys) -> None:
+    keys.delete([Deleted(key="[1]")])
+    with state_of(tmp_path, GONE_ANNA) as state:
+        assert from_scratch(state, keys) == [gone(ANNA)]
+
+
+def test_a_key_that_is_not_given_as_deleted_any_more_is_forgotten(
+    tmp_path: Path, keys: Keys
+) -> None:
+    with state_of(tmp_path, GONE_ANNA, BERT) as state:
+        assert asked(state, keys) == [forgotten(GONE_ANNA)]
+
+
+def test_a_url_that_a_row_had_is_gone(tmp_path: Path, keys: Keys) -> None:
+    with state_of(tmp_path, ANNA, MOVED) as state:
+        assert asked(state, keys) == [
+            gone_at('"http://db.example.com/old"', "http://db.example.com/old")
+        ]
+
+
+def test_a_url_that_another_row_has_now_is_not_gone(tmp_path: Path, keys: Keys) -> None:
+    taken = Known(key="[2]", url="http://db.example.com/old", digest="b")
+    with state_of(tmp_path, ANNA, taken, MOVED) as state:
+        assert asked(state, keys) == [forgotten(MOVED)]
+
+
+def test_a_url_of_two_rows_stays_as_long_as_one_of_them(tmp_path: Path, keys: Keys) -> None:
+    twin = Known(key="[2]", url=ANNA.url, digest="b")
+    keys.stand(["[2]"])
+    with state_of(tmp_path, ANNA, twin) as state:
+        assert compared(state, keys) == [forgotten(ANNA)]
+
+
+def test_a_url_of_two_rows_goes_with_both(tmp_path: Path, keys: Keys) -> None:
+    twin = Known(key="[2]", url=ANNA.url, digest="b")
+    with state_of(tmp_path, ANNA, twin) as state:
+        assert compared(state, keys) == [gone(ANNA), gone(twin)]
+
+
+def test_a_url_that_is_made_for_a_deleted_key_stays_where_a_row_has_it(
+    tmp_path: Path, keys: Keys
+) -> None:
+    keys.delete([Deleted(key="[9]", url=ANNA.url)])
+    with state_of(tmp_path, ANNA) as state:
+        assert asked(state, keys) == [gone_at("[9]", "")]
+
+
+def test_lines_are_in_the_order_of_the_bytes_of_their_keys(tmp_path: Path, keys: Keys) -> None:
+    keys.delete([Deleted(key=key, url=f"http://db.example.com/{key}") for key in ("[9]", "[10]")])
+    with state_of(tmp_path, ANNA, BERT, CARL, MOVED) as state:
+        lines = compared(state, keys)
+    assert [line.key for line in lines] == [
+        '"http://db.example.com/old"',
+        "[10]",
+        "[1]",
+        "[2]",
+        "[3]",
+        "[9]",
+    ]
+
+
+def test_keys_of_rows_are_told_from_urls() -> None:
+    assert [is_row("[1]"), is_row(moved_key("http://x.example.com/"))] == [True, False]
+
+
+def test_too_few_rows_stop_the_run(tmp_path: Path, keys: Keys) -> None:
+    safety = Safety(min_records=2, max_delete_percent=Decimal(100))
+    keys.stand(["[1]"])
+    with state_of(tmp_path, ANNA, BERT) as state, pytest.raises(StoppedError) as raised:
+        list(check_gone(compared(state, keys), state, keys, safety))
+    assert str(raised.value) == (
+        "1 documents stand in the source, and the state knows 2; expected 2 or more; nothing was "
+        "read: see whether all of the source is there; if it is, --min-records allows fewer"
+    )
+
+
+def test_too_many_keys_that_are_gone_stop_the_run(tmp_path: Path, keys: Keys) -> None:
+    keys.stand(["[1]"])
+    with state_of(tmp_path, ANNA, BERT) as state, pytest.raises(StoppedError) as raised:
+        list(check_gone(compared(state, keys), state, keys, Safety()))
+    assert str(raised.value) == (
+        "1 of 2 documents that the state knows are gone; expected at most 20% of them; nothing was "
+        "read: see whether all of the source is there; if it is, --max-delete-percent allows more"
+    )
+
+
+def test_what_a_query_says_is_deleted_does_not_count(tmp_path: Path, keys: Keys) -> None:
+    keys.delete([Deleted(key="[2]")])
+    keys.stand(["[1]"])
+    with state_of(tmp_path, ANNA, BERT) as state:
+        lines = check_gone(compared(state, keys), state, keys, Safety())
+        assert list(lines) == [gone(BERT)]

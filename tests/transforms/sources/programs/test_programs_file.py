@@ -1,0 +1,263 @@
+"""The YAML file that names programs: what it says, and what it cannot say."""
+
+from pathlib import Path
+
+import pytest
+
+from schemas.errors import ConfigError
+from transforms.sources.programs.programs_file import Programs, User, load
+from transforms.sources.secrets import resolve, secrets_in
+
+
+def loaded(folder: Path, text: str) -> Programs:
+    path = folder / "programs.yaml"
+    path.write_text(text, "utf-8")
+    return load(path)
+
+
+def refusal(folder: Path, text: str) -> str:
+    """What is said of a file, behind its name."""
+    with pytest.raises(ConfigError) as caught:
+        loaded(folder, text)
+    name, _, reason = str(caught.value).partition(": ")
+    assert name == str(folder / "programs.yaml")
+    return reason
+
+
+def test_a_lister_is_enough(tmp_path: Path) -> None:
+    expected = Programs(lister=("./list.sh",), folder=str(tmp_path))
+    assert loaded(tmp_path, "lister: [./list.sh]") == expected
+
+
+def test_what_is_not_said_is_as_usual(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "lister: [list]") == Programs(
+        lister=("list",),
+        retriever=(),
+        transformer=(),
+        authorizer=(),
+        users=(),
+        folder=str(tmp_path),
+        environment={},
+        timeout_seconds=60,
+        lister_timeout_seconds=None,
+        retries=2,
+        backoff_seconds=1,
+        batch=1,
+        authorizer_batch=1000,
+        max_output_bytes=268_435_456,
+        max_listing_bytes=68_719_476_736,
+        parallel=None,
+    )
+
+
+def test_all_can_be_said(tmp_path: Path) -> None:
+    text = """
+lister: [./list.sh, --all]
+retriever: [python3, get.py]
+transformer: [./names.py]
+authorizer: [./may.py]
+users:
+  - {name: tim, groups: [managers, staff], namespace: corp, password: "${env:TIM}"}
+  - name: ann
+folder: repository
+environment: {KIND: wiki, TOKEN: "Bearer ${file:/run/secrets/token}"}
+timeout: 200ms
+lister_timeout: 2h
+retries: 0
+backoff: 1.5s
+batch: 20
+authorizer_batch: 500
+max_output_bytes: 64KiB
+max_listing_bytes: 1GiB
+parallel: 4
+"""
+    assert loaded(tmp_path, text) == Programs(
+        lister=("./list.sh", "--all"),
+        retriever=("python3", "get.py"),
+        transformer=("./names.py",),
+        authorizer=("./may.py",),
+        users=(
+            User(name="tim", groups=("managers", "staff"), namespace="corp", password="${env:TIM}"),
+            User(name="ann"),
+        ),
+        folder=str(tmp_path / "repository"),
+        environment={"KIND": "wiki", "TOKEN": "Bearer ${file:/run/secrets/token}"},
+        timeout_seconds=0.2,
+        lister_timeout_seconds=7200,
+        retries=0,
+        backoff_seconds=1.5,
+        batch=20,
+        authorizer_batch=500,
+        max_output_bytes=65_536,
+        max_listing_bytes=1_073_741_824,
+        parallel=4,
+    )
+
+
+def test_a_folder_from_the_root_is_where_it_says(tmp_path: Path) -> None:
+    assert loaded(tmp_path, "{lister: [list], folder: /srv/wiki}").folder == "/srv/wiki"
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path / "none.yaml")
+
+    expected = (
+        f"{tmp_path / 'none.yaml'}: No such file or directory; expected a file that can be read"
+    )
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "None; expected keys and values, lister among them"),
+        ("[list]", "['list']; expected keys and values, lister among them"),
+        ("retriever: [get]", "lister: not given; expected it beside retriever"),
+        (
+            "{lister: [list], retreiver: [get]}",
+            "'retreiver'; expected one of lister, retriever, transformer, authorizer, users, "
+            "folder, environment, timeout, lister_timeout, retries, backoff, batch, "
+            "authorizer_batch, max_output_bytes, max_listing_bytes, parallel; "
+            "did you mean 'retriever'?",
+        ),
+        (
+            "{lister: [list], Lister-Timeout: 1s}",
+            "'Lister-Timeout'; expected one of lister, retriever, transformer, authorizer, users, "
+            "folder, environment, timeout, lister_timeout, retries, backoff, batch, "
+            "authorizer_batch, max_output_bytes, max_listing_bytes, parallel; "
+            "did you mean 'lister_timeout'?",
+        ),
+        (
+            "{lister: [list], 7: 1s}",
+            "7; expected one of lister, retriever, transformer, authorizer, users, "
+            "folder, environment, timeout, lister_timeout, retries, backoff, batch, "
+            "authorizer_batch, max_output_bytes, max_listing_bytes, parallel",
+        ),
+        ("lister: list --all", "lister: 'list --all'; expected a list: [list, --all]"),
+        ("lister: 7", "lister: 7; expected a list of texts"),
+        ("lister: []", "lister: []; expected a program, then its arguments"),
+        ("lister: ['']", "lister: ['']; expected a program, then its arguments"),
+        (
+            '{lister: [list, "--key=${env:KEY}"]}',
+            "lister: '--key=${env:KEY}'; expected no secret among arguments, where others can "
+            "see it; the environment can have one",
+        ),
+        ("lister: [list, 7]", "lister[1]: 7; expected a text, so put it in quotes"),
+        ("lister: [list, yes]", "lister[1]: True; expected a text, so put it in quotes"),
+        ('lister: [list, "a\\0b"]', "lister[1]: 'a\\x00b'; expected a text without NUL"),
+        (
+            "{lister: [list], environment: [A]}",
+            "environment: ['A']; expected NAME: value, for each variable",
+        ),
+        (
+            "{lister: [list], environment: {A: 7}}",
+            "environment.A: 7; expected a text, so put it in quotes",
+        ),
+        (
+            "{lister: [list], environment: {7: a}}",
+            "environment: 7: 7; expected a text, so put it in quotes",
+        ),
+        (
+            '{lister: [list], environment: {A: "${evn:B}"}}',
+            "environment.A: '${evn:B}'; expected ${env:NAME} or ${file:PATH}",
+        ),
+        (
+            "{lister: [list], timeout: 60}",
+            "timeout: 60; expected a duration such as 200ms, 90s or 2h",
+        ),
+        (
+            "{lister: [list], timeout: 0s}",
+            "timeout: '0s'; expected a duration such as 200ms, 90s or 2h",
+        ),
+        (
+            "{lister: [list], max_output_bytes: 1TB}",
+            "max_output_bytes: '1TB'; expected a size such as 4096, 64KiB or 256MiB",
+        ),
+        ("{lister: [list], batch: 0}", "batch: 0; expected a number, 1 or more"),
+        ("{lister: [list], batch: yes}", "batch: True; expected a number, 1 or more"),
+        ("{lister: [list], retries: -1}", "retries: -1; expected a number, 0 or more"),
+        (
+            "{lister: [list], authorizer: [may]}",
+            "authorizer: nobody to ask about; expected users beside it",
+        ),
+        (
+            "{lister: [list], users: [{name: tim}]}",
+            "users: nobody is asked about them; expected an authorizer beside them",
+        ),
+        (
+            "{lister: [list], transformer: [names]}",
+            "transformer: nothing to transform; expected a retriever beside it",
+        ),
+        (
+            "{lister: [list], users: tim}",
+            "users: 'tim'; expected a list of {name: …, groups: […]}",
+        ),
+        (
+            "{lister: [list], users: [tim]}",
+            "users[0]: 'tim'; expected keys and values, name among them",
+        ),
+        (
+            "{lister: [list], users: [{name: ''}]}",
+            "users[0]: name: ''; expected the name of a user",
+        ),
+        (
+            "{lister: [list], users: [{name: tim, group: [staff]}]}",
+            "users[0]: 'group'; expected one of name, groups, namespace, password; "
+            "did you mean 'groups'?",
+        ),
+        (
+            "{lister: [list], users: [{name: tim, password: s3same}]}",
+            "users[0]: password: a text of its own; expected ${env:NAME} or ${file:PATH}",
+        ),
+        (
+            "{lister: [list], users: [{name: tim, password: 'x${env:TIM}'}]}",
+            "users[0]: password: a text of its own; expected ${env:NAME} or ${file:PATH}",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_refused(tmp_path: Path, text: str, expected: str) -> None:
+    assert refusal(tmp_path, text) == expected
+
+
+def test_what_is_no_yaml_is_refused_on_one_line(tmp_path: Path) -> None:
+    assert refusal(tmp_path, "lister: [list\nretriever: [get]").endswith("; expected YAML")
+
+
+def test_a_text_without_references_stands_for_itself() -> None:
+    assert resolve("a $b {c}") == "a $b {c}"
+
+
+def test_a_reference_to_a_file_is_its_text_without_the_last_line_end(tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"s3same\r\n")
+
+    assert resolve(f"Bearer ${{file:{tmp_path / 'token'}}}") == "Bearer s3same"
+
+
+def test_a_file_of_a_secret_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve(f"${{file:{tmp_path / 'none'}}}")
+
+    assert str(caught.value) == (
+        f"${{file:{tmp_path / 'none'}}}: No such file or directory; expected a file with a secret"
+    )
+
+
+def test_a_file_of_a_secret_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"\xff")
+
+    with pytest.raises(ConfigError) as caught:
+        resolve(f"${{file:{tmp_path / 'token'}}}")
+
+    assert str(caught.value) == (
+        f"${{file:{tmp_path / 'token'}}}: not UTF-8; expected a file with a secret"
+    )
+
+
+def test_the_secrets_in_texts_are_what_their_references_lead_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SECRET", "s3same")
+    monkeypatch.setenv("NOTHING", "")
+
+    assert secrets_in(["Bearer ${env:SECRET}", "plain", "${env:NOTHING}"]) == ("s3same",)

@@ -1,0 +1,141 @@
+"""Spans of any source, read through the one door, and how many bytes that took."""
+
+from contextlib import closing
+from pathlib import Path
+
+from archives import HOST, document, gsa_feed
+from database_runs import Database
+from listings import shell
+from schemas.account import NoticeCount
+from schemas.known import Seen
+from schemas.notice import Notice
+from schemas.record import Record
+from schemas.span import Span
+from spools import HandSpool, delivered
+from transforms.formats.base import Found
+from transforms.sources.database.mapping import DATABASE
+from transforms.sources.database.ranges import KeyRange, encode_range
+from transforms.sources.listing import Listed, cut_listing, write_listing
+from transforms.sources.programs.programs_file import Programs
+from transforms.sources.span_reader import Reading
+from transforms.sources.spool import SELECTION, SPOOL, Selection, write_selection
+from transforms.sources.tree.tree import Tree
+
+TWO = b'{"action":"DELETE","url":"http://a.example.com/1"}\n' * 2
+
+
+def put(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+def native(path: Path) -> Span:
+    return Span(source=path.name, path=str(path), format="native")
+
+
+def listing(folder: Path, *names: str) -> Span:
+    """The span of a listing of small texts."""
+    lines = (
+        Listed(
+            key=name,
+            path=str(put(folder / name, b"plan")),
+            url=f"https://docs.example.com/{name}",
+            size=4,
+        )
+        for name in names
+    )
+    write_listing(lines, folder / "listing")
+    (part,) = cut_listing(Span(source="docs", path=str(folder / "listing")), span_bytes=1 << 20)
+    return part
+
+
+def urls(found: list[Found]) -> list[str]:
+    return [one.url for one in found if isinstance(one, Record)]
+
+
+def test_a_file_is_read_in_its_format(tmp_path: Path) -> None:
+    reading = Reading(native(put(tmp_path / "a.jsonl", TWO)))
+    assert urls(list(reading.found())) == ["http://a.example.com/1", "http://a.example.com/1"]
+
+
+def test_bytes_of_a_file_are_counted(tmp_path: Path) -> None:
+    reading = Reading(native(put(tmp_path / "a.jsonl", TWO)))
+    list(reading.found())
+    assert reading.bytes_read == len(TWO)
+
+
+def test_nothing_is_read_before_it_is_asked_for(tmp_path: Path) -> None:
+    assert Reading(native(put(tmp_path / "a.jsonl", TWO))).bytes_read == 0
+
+
+def test_small_files_are_read_one_behind_the_other(tmp_path: Path) -> None:
+    members = tuple(native(put(tmp_path / name, TWO)) for name in ("a.jsonl", "b.jsonl"))
+    reading = Reading(Span(source="a … b", members=members))
+    sources = [one.provenance.source for one in reading.found() if isinstance(one, Record)]
+    assert sources == ["a.jsonl", "a.jsonl", "b.jsonl", "b.jsonl"]
+    assert reading.bytes_read == 2 * len(TWO)
+
+
+def test_files_of_a_tree_are_read_by_their_listing(tmp_path: Path) -> None:
+    tree = Tree(root=str(tmp_path), base_url="https://docs.example.com/")
+    reading = Reading(listing(tmp_path, "a.txt", "b.txt"), source=tree)
+    assert urls(list(reading.found())) == [
+        "https://docs.example.com/a.txt",
+        "https://docs.example.com/b.txt",
+    ]
+
+
+def test_of_a_tree_the_bytes_of_contents_are_counted(tmp_path: Path) -> None:
+    tree = Tree(root=str(tmp_path), base_url="https://docs.example.com/")
+    reading = Reading(listing(tmp_path, "a.txt", "b.txt"), source=tree)
+    list(reading.found())
+    assert reading.bytes_read == 8
+
+
+def test_whoever_sees_for_a_state_is_told_of_files(tmp_path: Path) -> None:
+    seen: list[Seen] = []
+    tree = Tree(root=str(tmp_path), base_url="https://docs.example.com/")
+    list(Reading(listing(tmp_path, "a.txt"), source=tree, see=seen.append).found())
+    assert [one.known.key for one in seen] == ["a.txt"]
+
+
+def test_files_are_closed_when_nobody_reads_on(tmp_path: Path) -> None:
+    with closing(Reading(native(put(tmp_path / "a.jsonl", TWO))).found()) as found:
+        next(found)
+    (tmp_path / "a.jsonl").unlink()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_lister_names_is_asked_for(tmp_path: Path) -> None:
+    programs = Programs(lister=("list",), retriever=shell("retriever.sh", "good"))
+    listing = put(tmp_path / "listing", b"GSA Adaptor Data Version 1 [\n]\nid=a\nid=b\n")
+    span = Span(source="docs", path=str(listing), format="lister-stream")
+    assert len(list(Reading(span, source=programs).found())) == 2
+
+
+def test_rows_are_read_as_a_mapping_says(tmp_path: Path) -> None:
+    database = Database(
+        tmp_path,
+        "CREATE TABLE people (id INTEGER PRIMARY KEY, body TEXT)",
+        "INSERT INTO people VALUES (1, 'keel'), (2, 'planks')",
+    )
+    span = Span(source="people.yaml", format=DATABASE, context=encode_range(KeyRange()))
+    reading = Reading(span, source=database.mapping)
+    assert urls(list(reading.found())) == ["http://db.example.com/1", "http://db.example.com/2"]
+    assert reading.bytes_read == 10
+
+
+def test_a_spool_is_all_that_was_ever_delivered(tmp_path: Path) -> None:
+    spool = HandSpool(tmp_path)
+    spool.feed(gsa_feed(document(1)))
+    spool.feed(gsa_feed(document(2)), feedtype="full")
+    reading = Reading(Span(source="spool", path=str(tmp_path), format=SPOOL))
+    assert urls(list(reading.found())) == [f"{HOST}/1.txt", f"{HOST}/2.txt"]
+
+
+def test_a_selection_only_tells(tmp_path: Path) -> None:
+    noted = NoticeCount(2, Notice(code="superseded", detail="2 of 'crm'"))
+    path = tmp_path / "selection"
+    write_selection(Selection(deliveries=(delivered(1),), notices=(noted,)), path)
+    reading = Reading(Span(source="spool", path=str(path), format=SELECTION))
+    assert list(reading.found()) == [noted.first, noted.first]

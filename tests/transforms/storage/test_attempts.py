@@ -1,0 +1,105 @@
+"""Attempts at one span: which of them counts, and what each of them leaves of the others."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from schemas.account import Account
+from schemas.errors import FatalError
+from schemas.span import Span
+from transforms.storage.atomic import HashedFile
+from transforms.storage.attempts import Accounts, Attempt
+
+SPAN = Span(source="a.xml")
+
+
+def write(attempt: Attempt, text: bytes = b"chunk") -> Account:
+    """Write a file, and return the account that lists it."""
+    with HashedFile(attempt.folder / "chunk") as stream:
+        stream.write(text)
+    return Account(spans=1, files=[attempt.file(stream.written("chunk"))])
+
+
+def left(folder: Path) -> list[str]:
+    """All files, by path."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path.relative_to(folder).as_posix() for path in paths)
+
+
+def test_an_attempt_that_does_not_commit_leaves_nothing(tmp_path: Path) -> None:
+    with Attempt(tmp_path, SPAN) as attempt:
+        write(attempt)
+
+    assert left(tmp_path) == []
+
+
+def test_an_attempt_that_commits_leaves_its_files_and_its_account(tmp_path: Path) -> None:
+    with Attempt(tmp_path, SPAN) as attempt:
+        account = attempt.commit(write(attempt))
+
+    assert left(tmp_path) == sorted(["00000-00000.0.json", account.files[0].path])
+
+
+def test_the_second_attempt_returns_the_account_of_the_first(tmp_path: Path) -> None:
+    with Attempt(tmp_path, SPAN) as first, Attempt(tmp_path, SPAN) as second:
+        counted = first.commit(write(first))
+        returned = second.commit(write(second))
+
+    assert returned == counted
+    assert left(tmp_path) == sorted(["00000-00000.0.json", counted.files[0].path])
+
+
+def test_an_attempt_that_fails_leaves_the_files_of_one_that_is_running(tmp_path: Path) -> None:
+    with Attempt(tmp_path, SPAN) as running:
+        account = write(running)
+        with Attempt(tmp_path, SPAN) as failing:
+            write(failing)
+        running.commit(account)
+
+    assert Accounts(tmp_path, SPAN).find() == account
+
+
+def test_an_attempt_that_begins_leaves_the_files_of_one_that_has_committed(tmp_path: Path) -> None:
+    with Attempt(tmp_path, SPAN) as attempt:
+        account = attempt.commit(write(attempt))
+    with Attempt(tmp_path, SPAN):
+        pass
+
+    assert Accounts(tmp_path, SPAN).find() == account
+
+
+def test_the_second_attempt_takes_the_place_of_a_first_whose_files_are_damaged(
+    tmp_path: Path,
+) -> None:
+    with Attempt(tmp_path, SPAN) as first, Attempt(tmp_path, SPAN) as second:
+        lost = first.commit(write(first))
+        (tmp_path / lost.files[0].path).unlink()
+        account = second.commit(write(second))
+
+    assert account != lost
+    assert Accounts(tmp_path, SPAN).find() == account
+
+
+def test_an_account_of_another_span_of_that_name_does_not_count(tmp_path: Path) -> None:
+    with Attempt(tmp_path, SPAN) as attempt:
+        attempt.commit(write(attempt))
+
+    assert Accounts(tmp_path, Span(source="a.xml", length=7)).find() is None
+
+
+def test_a_folder_that_cannot_be_written_to_is_fatal(tmp_path: Path) -> None:
+    (tmp_path / "00000-00000").write_bytes(b"")
+    with pytest.raises(FatalError) as caught, Attempt(tmp_path, SPAN):
+        pass
+
+    path = tmp_path / "00000-00000"
+    assert str(caught.value) == f"{path}: File exists; expected to write there"
+
+
+def test_a_file_of_an_attempt_says_when_it_was_written(tmp_path: Path) -> None:
+    with Attempt(tmp_path, SPAN) as attempt:
+        account = attempt.commit(write(attempt))
+
+    [file] = account.files
+    assert (file.bytes, file.modified_ns) == (5, os.stat(tmp_path / file.path).st_mtime_ns)

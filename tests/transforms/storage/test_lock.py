@@ -1,0 +1,86 @@
+"""Locks between processes: who gets one, who is refused, and what is left of it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runs import ROOT
+from schemas.errors import BusyError
+from transforms.storage.lock import Lock
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from transforms.storage.lock import Lock
+with Lock(Path(sys.argv[1]), where="here", by="run"):
+    print("locked", flush=True)
+    time.sleep(600)
+"""
+
+
+def take(path: Path) -> Lock:
+    return Lock(path, where="here", by="run")
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(BusyError) as caught:
+        take(path)
+    return str(caught.value)
+
+
+def hold(path: Path) -> "subprocess.Popen[str]":
+    """Start a process that holds the lock until it is killed; return when it does."""
+    command = [sys.executable, "-c", HOLD, str(path)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "locked\n"
+    return process
+
+
+def test_a_second_holder_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
+    with take(tmp_path / "lock"):
+        assert refusal(tmp_path / "lock") == (
+            f"here: in use by another run, process {os.getpid()} on {socket.gethostname()}; "
+            "start again when that has ended"
+        )
+
+
+def test_a_holder_that_has_not_written_its_name_is_not_named(tmp_path: Path) -> None:
+    with take(tmp_path / "lock"):
+        (tmp_path / "lock").write_bytes(b"")
+        assert refusal(tmp_path / "lock") == (
+            "here: in use by another run; start again when that has ended"
+        )
+
+
+def test_a_lock_can_be_taken_when_it_was_released(tmp_path: Path) -> None:
+    take(tmp_path / "lock").close()
+
+    take(tmp_path / "lock").close()
+
+
+def test_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
+    with hold(tmp_path / "lock") as process:
+        told = refusal(tmp_path / "lock")
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+    assert f"process {process.pid} on" in told
+    take(tmp_path / "lock").close()
+
+
+def test_a_lock_whose_file_was_removed_is_taken_on_a_new_file(tmp_path: Path) -> None:
+    with take(tmp_path / "lock") as first:
+        first.remove()
+        with take(tmp_path / "lock"):
+            assert "in use by another run" in refusal(tmp_path / "lock")
+
+
+def test_a_lock_in_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        take(tmp_path / "none" / "lock")

@@ -1,0 +1,226 @@
+"""The files of spans in the folder of an unfinished run.
+
+::
+
+    NAME/ATTEMPT/…          files of one attempt to convert the span NAME
+    NAME/ATTEMPT.lock       locked while that attempt runs
+    NAME.0.json             the account of the span, with all files that belong to it
+
+Any number of attempts may convert one span at a time: a runner tries again, or a run is started
+again while workers of the one before still live. Each attempt writes to a folder of its own, and
+the first to put its account wins. The others remove their files and return that account.
+
+Nothing is ever replaced. If the files of an account are damaged, or it is the account of a span
+that was cut differently, the span is converted again, and the new account is NAME.1.json. So the
+only thing that the storage has to provide is to put a file if there is none of that name.
+"""
+
+import errno
+import glob
+import hashlib
+import os
+import shutil
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+from uuid import uuid4
+
+import msgspec
+
+from schemas.account import Account, SpanFile
+from schemas.errors import BusyError
+from schemas.span import Span
+from transforms.storage.atomic import Written, unwritable
+from transforms.storage.lock import Lock
+
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+
+
+class _Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """What is put when a span is converted; `span` is a digest of the span."""
+
+    span: str
+    attempt: str
+    account: Account
+
+
+class Attempt:
+    """One attempt to convert a span; its files are removed unless `commit` has put its account.
+
+    `verify` tells whether an account of another attempt is believed only if the SHA-256 of its
+    files is right, or if their sizes are. Raises FatalError if no files can be written.
+    """
+
+    def __init__(self, folder: Path, span: Span, *, verify: bool = True) -> None:
+        self._root = folder
+        self._accounts = Accounts(folder, span, verify=verify)
+        self._parent = folder / span.name
+        self._host = socket.gethostname()
+        self._name = f"{self._host}-{os.getpid()}-{uuid4().hex[:16]}"
+        self._is_committed = False
+        self.folder = self._parent / self._name
+
+    def __enter__(self) -> Self:
+        try:
+            self._parent.mkdir(exist_ok=True)
+            where = str(self.folder)
+            self._lock = Lock(self._parent / f"{self._name}.lock", where=where, by="attempt")
+            self._sweep()
+            self.folder.mkdir()
+        except OSError as exc:
+            raise unwritable(self._parent, exc) from exc
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if not self._is_committed:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError), self._lock:
+            self._lock.remove()
+
+    def path_of(self, name: str) -> str:
+        """Return the path of a file of this attempt, relative to the folder of the run."""
+        return str(self.folder.relative_to(self._root) / name)
+
+    def file(self, written: Written) -> SpanFile:
+        """Describe a whole file of this attempt."""
+        return SpanFile(
+            path=self.path_of(written.name),
+            bytes=written.bytes,
+            sha256=written.sha256,
+            modified_ns=(self.folder / written.name).stat().st_mtime_ns,
+        )
+
+    def commit(self, account: Account) -> Account:
+        """Put the account, unless another attempt was first; return the account that counts."""
+        while (standing := self._accounts.find()) is None:
+            staged = self.folder / "account.json"
+            if self._accounts.put(account, attempt=self._name, staged=staged):
+                self._is_committed = True
+                return account
+        return standing
+
+    def _sweep(self) -> None:
+        """Remove the files of attempts whose process ended before they could commit.
+
+        Those of other hosts are left alone: locks may not reach them.
+        """
+        for path in list(self._parent.glob(f"{glob.escape(self._host)}-*")):
+            if not path.is_dir():
+                continue
+            with (
+                suppress(BusyError),
+                Lock(path.with_name(f"{path.name}.lock"), where="", by="") as lock,
+            ):
+                if path.name not in self._accounts.attempts():
+                    shutil.rmtree(path, ignore_errors=True)
+                lock.remove()
+
+
+class Accounts:
+    """The accounts of one span; the last one counts."""
+
+    def __init__(self, folder: Path, span: Span, *, verify: bool = True) -> None:
+        self._folder = folder
+        self._name = span.name
+        self._digest = hashlib.sha256(msgspec.json.encode(span)).hexdigest()
+        self._verify = verify
+        self._damaged = 0
+
+    def find(self) -> Account | None:
+        """Return the account that counts, None if there is none whose files are whole."""
+        while (path := self._path(self._damaged)).exists():
+            commit = _read(path)
+            if commit is not None and commit.span == self._digest and self._is_whole(commit):
+                return commit.account
+            self._damaged += 1
+        return None
+
+    def put(self, account: Account, *, attempt: str, staged: Path) -> bool:
+        """Put an account behind those that were found damaged; False if there is one by now."""
+        commit = _Commit(span=self._digest, attempt=attempt, account=account)
+        try:
+            staged.write_bytes(msgspec.json.encode(commit))
+            return _put_if_absent(staged, self._path(self._damaged))
+        except OSError as exc:
+            raise unwritable(self._path(self._damaged), exc) from exc
+
+    def attempts(self) -> frozenset[str]:
+        """Return the names of all attempts that have put an account."""
+        number, names = 0, set()
+        while (path := self._path(number)).exists():
+            commit = _read(path)
+            if commit is not None:
+                names.add(commit.attempt)
+            number += 1
+        return frozenset(names)
+
+    def _is_whole(self, commit: _Commit) -> bool:
+        return all(
+            is_whole(self._folder / file.path, file, verify=self._verify)
+            for file in commit.account.files
+        )
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{self._name}.{number}.json"
+
+
+def is_whole(path: Path, file: SpanFile, *, verify: bool = True) -> bool:
+    """Whether a file has the size that its account says and, if that is asked for, the SHA-256."""
+    try:
+        if path.stat().st_size != file.bytes:
+            return False
+        return not verify or digest_of(path) == file.sha256
+    except OSError:
+        return False
+
+
+def is_untouched(path: Path, file: SpanFile) -> bool:
+    """Whether nobody has written to a file since its writer closed it."""
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return (status.st_size, status.st_mtime_ns) == (file.bytes, file.modified_ns)
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _read(path: Path) -> _Commit | None:
+    """Return an account, None if it is damaged or cannot be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Commit)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _put_if_absent(staged: Path, path: Path) -> bool:
+    """Give a file its name unless there is one of that name; return whether it got it.
+
+    On a file system without hard links a new file is written. If that is interrupted, it is a
+    damaged account.
+    """
+    try:
+        os.link(staged, path)
+    except FileExistsError:
+        return False
+    except OSError as exc:
+        if exc.errno not in _NO_LINKS:
+            raise
+        return _create(path, staged.read_bytes())
+    finally:
+        staged.unlink()
+    return True
+
+
+def _create(path: Path, data: bytes) -> bool:
+    try:
+        with path.open("xb") as stream:
+            stream.write(data)
+    except FileExistsError:
+        return False
+    return True
