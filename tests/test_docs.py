@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from pages import Example, examples, laid_out, read_page, run
 from pipelines.cli.format_list import FORMATS
-from runs import ROOT, keep_levels
+from support.pages import Example, examples, laid_out, read_page, run
+from support.runs import ROOT, keep_levels
 from transforms.formats.command_stream.tokenizer import COMMAND_NAMES
 from transforms.sources.programs import programs_file
 

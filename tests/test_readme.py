@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pages import Example, examples, laid_out, read_page, run
 from pipelines.cli.main import main
-from runs import keep_levels, report
+from support.pages import Example, examples, laid_out, read_page, run
+from support.runs import keep_levels, report
 
 README = read_page("README.md")
 EXAMPLES = list(examples(README))

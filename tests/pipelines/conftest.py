@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runs import ROOT, keep_levels
+from support.runs import ROOT, keep_levels
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from peaks import run_measured
+from support.peaks import run_measured
 
 MEGABYTE = 1_000_000
 RECORD_BYTES = 150 * MEGABYTE

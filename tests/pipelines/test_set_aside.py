@@ -10,8 +10,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import hostile_work as work
-from archives import document, gsa_feed
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.serve import gateway
 from pipelines.serve.delivery_conversion import Conversion, Convert
@@ -23,13 +21,15 @@ from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.rehearsal.set_aside import TimeLimit, asked
 from pipelines.serve.run import retry
 from schemas.errors import ConfigError
-from served import run, serving, wait_until
-from spools import HandSpool
+from support import hostile_work as work
+from support.archives import document, gsa_feed
+from support.served import run, serving, wait_until
+from support.spools import HandSpool
+from support.wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent, wired
 from transforms.sinks.push.model import Answer
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.backoff import Backoff
 from transforms.sources.spool import read_deliveries
-from wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent, wired
 
 LIMIT = TimeLimit(seconds=3.0)
 PLENTY = TimeLimit(seconds=60.0)

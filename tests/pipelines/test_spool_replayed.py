@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archives import ACL, gsa_feed
 from pipelines.serve.rehearsal.index import Index
-from runs import convert, keep_levels, manifest
-from spools import HandSpool
+from support.archives import ACL, gsa_feed
+from support.runs import convert, keep_levels, manifest
+from support.spools import HandSpool
 from transforms.sources.spool import read_deliveries
 
 HOST = "http://www.example.com"

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from archives import documents, gsa_feed, put
-from processes import PATIENCE_SECONDS, Marked, marked
-from runs import convert
+from support.archives import documents, gsa_feed, put
+from support.processes import PATIENCE_SECONDS, Marked, marked
+from support.runs import convert
 
 INSTANTS = 30
 AT_ONCE = 3

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from archives import documents, gsa_feed, put
+from support.archives import documents, gsa_feed, put
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 120

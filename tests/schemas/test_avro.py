@@ -27,7 +27,7 @@ from schemas.record import (
     Record,
 )
 from schemas.reject import Reject
-from strategies import moments, records, texts
+from support.strategies import moments, records, texts
 
 URL = "http://www.example.com/"
 BARE = Record(url="u", action=Action.ADD)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from membership_strategies import memberships
 from schemas import avro, avro_membership
 from schemas.acl import Scope
 from schemas.errors import RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Provenance
+from support.membership_strategies import memberships
 
 STAFF = Membership(group=Member(name="staff", scope=Scope.GROUP))
 DATUM = b"\x0astaff\x02" + bytes(3) + bytes(3) + bytes(6)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.content import MAX_CONTENT_BYTES, check, clean_base64, decode, to_base64
 from schemas.errors import RecordError
 from schemas.record import Content, Encoding
-from strategies import contents
+from support.strategies import contents
 
 MEBIBYTE = 1 << 20
 BOMB = Content(pybase64.b64encode(zlib.compress(bytes(64 * MEBIBYTE), 9)), Encoding.ZLIB_BASE64)

@@ -21,7 +21,7 @@ from schemas.record import (
     Record,
     Scoring,
 )
-from strategies import records
+from support.strategies import records
 
 URL = "http://www.example.com/"
 

@@ -8,7 +8,7 @@ from schemas.errors import ConfigError
 from schemas.loss import REFUSED
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
-from strategies import records
+from support.strategies import records
 from transforms.adapt import Target, adapt, adapter
 
 TARGETS = [

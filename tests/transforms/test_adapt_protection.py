@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-import sights
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from schemas.feed import Feed
 from schemas.record import Action, Arrival, Authmethod, Content, Crawl, Extra, Meta, Record
-from sights import Sight
+from support import sights
+from support.sights import Sight
 from transforms.adapt import Target, adapter
 from transforms.formats import WRITERS, WriteOptions
 from transforms.normalize import normalize

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gsa_records import Held, held
 from schemas.content import decode
 from schemas.errors import RecordError
 from schemas.feed import Asked, Feed
 from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Reject
+from support.gsa_records import Held, held
 from transforms.chunk import FRAME_BYTES, Frame, Refused, chunk
 from transforms.formats import READERS, WRITERS, Encoder, WriteOptions
 from transforms.formats.base import write_all

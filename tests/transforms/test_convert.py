@@ -12,7 +12,12 @@ import fastavro
 import msgspec
 import pytest
 
-from archives import (
+from schemas import avro
+from schemas.account import Account, LossCount
+from schemas.loss import REFUSED, Loss
+from schemas.record import Content, Encoding, Record
+from schemas.span import FileSignature, Span
+from support.archives import (
     ACL,
     BROKEN,
     DELETED,
@@ -24,11 +29,6 @@ from archives import (
     put,
     thunderstone,
 )
-from schemas import avro
-from schemas.account import Account, LossCount
-from schemas.loss import REFUSED, Loss
-from schemas.record import Content, Encoding, Record
-from schemas.span import FileSignature, Span
 from transforms.adapt import Target
 from transforms.convert import Settings, convert
 from transforms.formats import READERS, ReadOptions, WriteOptions

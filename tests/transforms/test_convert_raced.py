@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from archives import BROKEN, documents, gsa_feed, put
-from runs import ROOT
-from storms import chosen
+from support.archives import BROKEN, documents, gsa_feed, put
+from support.runs import ROOT
+from support.storms import chosen
 
 DELAYS_MS = chosen(usual=range(0, 1001, 250), full=range(0, 1001, 25))
 CONVERT = """

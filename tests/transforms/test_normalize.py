@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.record import Action, Content, Meta, Record
-from strategies import records
+from support.strategies import records
 from transforms.normalize import normalize
 
 URL = "http://www.example.com/plan.html"

@@ -9,8 +9,6 @@ import msgspec
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from archives import BROKEN, HOST, documents, gsa_feed, native, put
-from listings import stream
 from pipelines.convert.local_runner import LocalRunner
 from schemas.account import Account, Chunk, LossCount
 from schemas.acl import Access, Acl, Principal, Scope
@@ -18,6 +16,9 @@ from schemas.loss import Loss
 from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Reject, reject_record
 from schemas.span import Span
+from support.archives import BROKEN, HOST, documents, gsa_feed, native, put
+from support.listings import stream
+from support.wires import GSA, SUCCESS, Sent, chunk_of, wired
 from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import ReadOptions, WriteOptions
@@ -36,7 +37,6 @@ from transforms.stages import (
     ReadRecords,
     Retrieve,
 )
-from wires import GSA, SUCCESS, Sent, chunk_of, wired
 
 FIRST = Chunk(
     path="00000-00000-000.xml",

@@ -9,11 +9,11 @@ from typing import Any
 import fastavro
 import pytest
 
-from archives import HOST, document, gsa_feed, put
-from defects import FAULTS, MARK, break_at, put_in
 from pipelines.cli.defect_report import tell_defects
 from pipelines.cli.main import main
-from runs import convert, report
+from support.archives import HOST, document, gsa_feed, put
+from support.defects import FAULTS, MARK, break_at, put_in
+from support.runs import convert, report
 
 pytestmark = pytest.mark.usefixtures("here")
 

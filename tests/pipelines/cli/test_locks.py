@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from archives import documents, gsa_feed, put
 from pipelines.cli.main import main
-from runs import convert, left
+from support.archives import documents, gsa_feed, put
+from support.runs import convert, left
 from transforms.storage.lock import Lock
 
 HOLDER = f"process {os.getpid()} on {socket.gethostname()}; start again when that has ended"

@@ -12,10 +12,10 @@ import fastavro
 import pytest
 import zstandard
 
-from archives import documents, gsa_feed, put
 from pipelines.cli.main import main
-from runs import chunks, column, convert, manifest, report
-from spools import HandSpool
+from support.archives import documents, gsa_feed, put
+from support.runs import chunks, column, convert, manifest, report
+from support.spools import HandSpool
 
 COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,

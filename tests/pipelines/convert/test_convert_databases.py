@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from archives import put
-from runs import chunks, convert, report
+from support.archives import put
+from support.runs import chunks, convert, report
 
 MAPPING = """\
 connection: sqlite:///people.db

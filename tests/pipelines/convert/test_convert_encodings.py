@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from archives import document, documents, gsa_feed, put
 from pipelines.cli.main import main
-from runs import chunks, convert, report
-from spools import HandSpool
+from support.archives import document, documents, gsa_feed, put
+from support.runs import chunks, convert, report
+from support.spools import HandSpool
 
 TO_NATIVE = ("-o", "out", "--to", "native")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from archives import BROKEN, document, documents, gsa_feed, put
 from pipelines.cli.main import main
-from runs import chunks, column, convert, manifest, report
-from spools import HandSpool
+from support.archives import BROKEN, document, documents, gsa_feed, put
+from support.runs import chunks, column, convert, manifest, report
+from support.spools import HandSpool
 
 EMPTY = gsa_feed(feedtype="full")
 NO_GROUPS = b"<xmlgroups></xmlgroups>"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from runs import ROOT, convert
+from support.runs import ROOT, convert
 
 GOLDEN = ROOT / "tests" / "golden" / "convert"
 LOSING = ("--accept-loss", "acl")

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
-from archives import BROKEN, DELETED, HOST, document, gsa_feed, put
-from runs import ROOT, report
-from storms import chosen
+from support.archives import BROKEN, DELETED, HOST, document, gsa_feed, put
+from support.runs import ROOT, report
+from support.storms import chosen
 
 KILLS = chosen(usual=12, full=50)
 KILLS_OF_A_RUN = 3

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from archives import put
-from runs import chunks, convert, left, report
+from support.archives import put
+from support.runs import chunks, convert, left, report
 
 HEADER = "GSA Adaptor Data Version 1 [\\n]\\n"
 LISTER = f"""\

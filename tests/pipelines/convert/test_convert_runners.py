@@ -14,9 +14,9 @@ from pathlib import Path
 import grpc  # type: ignore[import-untyped]  # its stubs are a package of their own
 import pytest
 
-from archives import ACL, BROKEN, DELETED, document, documents, gsa_feed, put
-from ports import kept_port
-from runs import ROOT, chunks, convert, keep_levels, manifest
+from support.archives import ACL, BROKEN, DELETED, document, documents, gsa_feed, put
+from support.ports import kept_port
+from support.runs import ROOT, chunks, convert, keep_levels, manifest
 
 PAGE = "plan " * 6_000
 PROTECTED = [document(number, text=PAGE, inside=ACL) for number in range(40, 50)]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from archives import HOST, document, documents, gsa_feed, put, thunderstone
 from pipelines.serve.spool_writer import Spool
-from runs import chunks, column, convert, left, manifest, report
 from schemas.delivery import JOURNAL, Door
-from spools import HandSpool, delivered
+from support.archives import HOST, document, documents, gsa_feed, put, thunderstone
+from support.runs import chunks, column, convert, left, manifest, report
+from support.spools import HandSpool, delivered
 
 LONG = "plan " * 200
 

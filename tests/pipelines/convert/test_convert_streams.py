@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from archives import HOST, document, documents, gsa_feed, put
-from runs import chunks, column, convert, report
+from support.archives import HOST, document, documents, gsa_feed, put
+from support.runs import chunks, column, convert, report
 
 BASE = "http://adaptor.example.com/doc/"
 HEADER = b"GSA Adaptor Data Version 1 [\n]\n"

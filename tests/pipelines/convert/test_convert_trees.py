@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from archives import gsa_feed, put
-from runs import chunks, column, convert, left, report
+from support.archives import gsa_feed, put
+from support.runs import chunks, column, convert, left, report
 
 PDF = b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<<>>\nendobj\n"
 BASE = ("--base-url", "https://docs.example.com/", "--datasource", "pdfs", "--to", "gsa-feed")

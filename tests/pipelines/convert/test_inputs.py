@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from archives import HOST, document, gsa_feed, native, put, thunderstone
 from pipelines.convert.inputs import changed, group_spans, list_spans, size_of
 from schemas.errors import ConfigError, SourceError
 from schemas.span import FileSignature, Span
-from spools import HandSpool
+from support.archives import HOST, document, gsa_feed, native, put, thunderstone
+from support.spools import HandSpool
 
 FEED = gsa_feed(document(1))
 

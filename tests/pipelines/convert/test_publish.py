@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from archives import put
 from pipelines.convert.publish import publish
-from runs import chunks, column, left, manifest, report
 from schemas.account import Account, Chunk, SpanFile
 from schemas.errors import FatalError
 from schemas.span import Span
+from support.archives import put
+from support.runs import chunks, column, left, manifest, report
 from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import ReadOptions, WriteOptions

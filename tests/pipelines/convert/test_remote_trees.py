@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from apache_beam.io.filesystem import BeamIOError, FileMetadata, FileSystem
 
-import remotes
 from pipelines.convert.remote_trees import list_tree, list_with_beam
 from schemas.errors import ConfigError, SourceError
+from support import remotes
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.tree.remote import listing
 from transforms.sources.tree.tree import Tree

@@ -12,8 +12,9 @@ from typing import Any
 import fastavro
 import pytest
 
-import served
-from archives import (
+from pipelines.cli.main import main
+from support import served
+from support.archives import (
     ACL,
     BROKEN,
     DELETED,
@@ -25,8 +26,7 @@ from archives import (
     put,
     thunderstone,
 )
-from pipelines.cli.main import main
-from runs import ROOT, chunks, column, convert, keep_levels, left, manifest, report
+from support.runs import ROOT, chunks, column, convert, keep_levels, left, manifest, report
 
 LONG = "plan " * 200
 PROTECTED = document(9, inside=ACL)

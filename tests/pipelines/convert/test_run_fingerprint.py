@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from archives import put
-from runs import chunks, column, convert
+from support.archives import put
+from support.runs import chunks, column, convert
 
 ARGS = (
     *("docs", "--to", "gsa-feed", "--base-url", "http://docs.example.com/"),

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from archives import gsa_feed, put
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.convert.inputs import list_spans
 from pipelines.convert.settings import settings_of
@@ -21,6 +20,7 @@ from schemas.account import Account, merge
 from schemas.errors import ConfigError, FatalError, StoppedError
 from schemas.known import Known, Seen
 from schemas.span import Span
+from support.archives import gsa_feed, put
 from transforms.convert import Settings, convert
 from transforms.storage.state import Stamp, move, open_state
 

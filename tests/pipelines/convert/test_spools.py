@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from archives import document, gsa_feed, put
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.convert.spools import cut_spool, is_spool, load_spool, spool_span
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from schemas.span import Span
-from spools import HandSpool
+from support.archives import document, gsa_feed, put
+from support.spools import HandSpool
 from transforms.sources.spool import History, Spool
 
 ONE = gsa_feed(document(1))

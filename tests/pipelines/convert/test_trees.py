@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from archives import gsa_feed, put
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.format_list import FILES
 from pipelines.convert.trees import is_tree, list_roots, root_span, tree_of
 from schemas.errors import ConfigError, SourceError
 from schemas.span import Span
+from support.archives import gsa_feed, put
 from transforms.sources.tree.tree import Oversize, Tree, TreeAcl
 
 pytestmark = pytest.mark.usefixtures("here")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from archives import put
 from pipelines.cli.main import main
-from runs import convert, report
+from support.archives import put
+from support.runs import convert, report
 
 pytestmark = pytest.mark.usefixtures("here")
 

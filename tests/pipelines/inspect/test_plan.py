@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from archives import gsa_feed, put
 from pipelines.cli.main import main
-from runs import convert, left
+from support.archives import gsa_feed, put
+from support.runs import convert, left
 
 TO = ("--to", "gsa-feed", "--datasource", "docs")
 TREE = ("docs", "--from", "files", *TO, "--base-url", "https://docs.example.com/")

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from archives import document, gsa_feed
 from pipelines.cli.convert_options import ReportFormat
 from pipelines.cli.main import main
 from pipelines.inspect import run
 from pipelines.inspect.run import InspectOptions, as_text, parse
-from runs import ROOT
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError
 from schemas.membership import Member, Membership
 from schemas.record import Action, Content, Provenance, Record
-from spools import HandSpool
+from support.archives import document, gsa_feed
+from support.runs import ROOT
+from support.spools import HandSpool
 from transforms.census import (
     OTHERS,
     Acls,

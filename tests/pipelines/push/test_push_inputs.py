@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.main import main
-from runs import ROOT
-from served import run, serving
+from support.runs import ROOT
+from support.served import run, serving
+from support.wires import chunk_of, finished, items_of
 from transforms.sources.spool import read_deliveries
-from wires import chunk_of, finished, items_of
 
 HOST = "http://www.example.com"
 CLOSED_PORT = ("--to", "http://127.0.0.1:1", "--attempts", "1", "-q", "--progress", "none")

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from schemas.account import Chunk
-from served import BOUND_SECONDS, Served, run, serving, start, wait_until
+from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
+from support.wires import chunk_of
 from transforms.sinks.push.receipts import read_receipts
-from wires import chunk_of
 
 CHUNKS = 200
 KILLS = 30

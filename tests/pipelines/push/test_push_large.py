@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from peaks import peak_of, run_measured
 from schemas.account import Chunk
 from schemas.feed import Feed
 from schemas.record import Action, Content, Encoding, Record
-from served import run, serving
+from support.peaks import peak_of, run_measured
+from support.served import run, serving
 from transforms.formats import WRITERS, WriteOptions
 
 RECORDS = 943

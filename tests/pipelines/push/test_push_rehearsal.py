@@ -10,12 +10,12 @@ from typing import Any
 import fastavro
 import pytest
 
-from archives import documents, gsa_feed, put
-from ports import kept_port
-from runs import ROOT, chunks, manifest
 from schemas.delivery import JOURNAL
-from served import BOUND_SECONDS, Served, run, serving, start, stopped, wait_until
-from wires import chunk_of, finished, items_of
+from support.archives import documents, gsa_feed, put
+from support.ports import kept_port
+from support.runs import ROOT, chunks, manifest
+from support.served import BOUND_SECONDS, Served, run, serving, start, stopped, wait_until
+from support.wires import chunk_of, finished, items_of
 
 HOST = "http://www.example.com"
 FAST = ("--progress", "none", "--backlog-interval", "50ms")

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from pipelines.push.report import as_json, as_text, plan_text
 from schemas.account import Chunk
 from schemas.receipt import Refusal
+from support.wires import GSA
 from transforms.sinks.push.outcome import Fate, Pushed
 from transforms.sinks.push.settings import PushSettings
-from wires import GSA
 
 CHUNK = Chunk(
     ordinal=1,

@@ -6,8 +6,8 @@ import pytest
 
 from pipelines.cli.main import main
 from schemas.receipt import Receipt, Settled
+from support.wires import chunk_of, finished, items_of
 from transforms.sinks.push.receipts import Receipts
-from wires import chunk_of, finished, items_of
 
 NOBODY = ("--to", "http://127.0.0.1:1", "--attempts", "1", "-q", "--progress", "none")
 

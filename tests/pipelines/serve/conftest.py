@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import Rehearsal
+from support.rehearsal import Rehearsal
 
 
 @pytest.fixture

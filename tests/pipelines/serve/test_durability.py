@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from disks import RecordingDisk
-from houses import DATA, FEED, GROUPS, House, post, said
 from pipelines.serve.spool_writer import Spool
 from schemas.delivery import JOURNAL
+from support.disks import RecordingDisk
+from support.houses import DATA, FEED, GROUPS, House, post, said
 
 FIRST = [
     "write incoming/1.partial",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from disks import RecordingDisk
 from pipelines.serve.forward_journal import FORWARDED, Forwarded, Ledger, State
 from schemas.errors import FatalError
+from support.disks import RecordingDisk
 
 
 def settled(ordinal: int, *, up_to: int = 0, state: State = State.FORWARDED) -> Forwarded:

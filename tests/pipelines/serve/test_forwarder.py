@@ -12,7 +12,6 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from archives import ACL, BROKEN, HOST, document, gsa_feed, thunderstone
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.serve import gateway
 from pipelines.serve.delivery_conversion import Conversion
@@ -23,13 +22,14 @@ from pipelines.serve.receiver import INDEX
 from pipelines.serve.rehearsal.index import Index
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
-from served import wait_until
-from spools import HandSpool
+from support.archives import ACL, BROKEN, HOST, document, gsa_feed, thunderstone
+from support.served import wait_until
+from support.spools import HandSpool
+from support.wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent, wired
 from transforms.sinks.push.model import Answer, Appliance
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.backoff import Backoff
 from transforms.sources.spool import read_deliveries
-from wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent, wired
 
 Result = TypeVar("Result")
 AWAY = Answer(fault="nobody there")

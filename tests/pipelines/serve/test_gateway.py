@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from archives import HOST as FILES
-from archives import document, gsa_feed
-from ports import kept_port
-from served import Served, run, serving, wait_until
-from wires import chunk_of
+from support.archives import HOST as FILES
+from support.archives import document, gsa_feed
+from support.ports import kept_port
+from support.served import Served, run, serving, wait_until
+from support.wires import chunk_of
 
 HOST = "http://www.example.com"
 FAST = ("--progress", "none", "--backlog-interval", "50ms")

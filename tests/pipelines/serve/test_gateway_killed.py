@@ -7,10 +7,10 @@ import threading
 from itertools import pairwise
 from pathlib import Path
 
-from archives import gsa_feed
-from ports import kept_port
 from schemas.delivery import JOURNAL
-from served import BOUND_SECONDS, Served, serving, start, wait_until
+from support.archives import gsa_feed
+from support.ports import kept_port
+from support.served import BOUND_SECONDS, Served, serving, start, wait_until
 from transforms.sources.spool import read_deliveries
 
 FEEDS = 100

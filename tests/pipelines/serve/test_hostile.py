@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pipelines.serve.http import server
 from pipelines.serve.receiver import Receiver
-from receivers import deliveries, kept, receiving, wait_until
-from talk import PATIENCE_SECONDS, Heard, Talk, get, post, say
+from support.receivers import deliveries, kept, receiving, wait_until
+from support.talk import PATIENCE_SECONDS, Heard, Talk, get, post, say
 
 FEED = b"<gsafeed/>"
 PAIRS = b"datasource=s&feedtype=full&data=%3Cgsafeed%2F%3E"

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
-from receivers import deliveries, kept, receiving
 from schemas.delivery import Door
-from talk import Talk, say
+from support.receivers import deliveries, kept, receiving
+from support.talk import Talk, say
 
 WEB_FEED = (
     b'<?xml version="1.0" encoding="UTF-8" standalone="no"?>\n'

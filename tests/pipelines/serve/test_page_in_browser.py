@@ -8,10 +8,10 @@ from threading import Thread
 
 import pytest
 
-from browser import Browser, Page, browser, needs_chromium
 from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, View, render
 from pipelines.serve.rehearsal.views import Fed, Held, Status, Total
 from schemas.delivery import Door
+from support.browser import Browser, Page, browser, needs_chromium
 
 pytestmark = needs_chromium
 

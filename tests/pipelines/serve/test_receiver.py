@@ -7,9 +7,9 @@ import pytest
 
 from pipelines.serve.receiver import Receiver
 from pipelines.serve.settings import ServeSettings
-from receivers import deliveries, kept, receiving, wait_until
 from schemas.errors import BusyError, ConfigError
-from talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
+from support.receivers import deliveries, kept, receiving, wait_until
+from support.talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
 
 HEAD = b"<gsafeed><header><datasource>s</datasource><feedtype>full</feedtype></header><group>"
 TAIL = b"</group></gsafeed>"

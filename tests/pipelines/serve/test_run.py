@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from pipelines.serve.run import parse_serve, run
-from ports import kept_port
 from schemas.errors import ConfigError
+from support.ports import kept_port
 
 
 def refusal(**words: Any) -> str:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from browser import browser, needs_chromium
-from runs import ROOT
-from served import run, serving
+from support.browser import browser, needs_chromium
+from support.runs import ROOT
+from support.served import run, serving
 
 pytestmark = needs_chromium
 

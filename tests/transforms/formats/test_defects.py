@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from archives import gsa_feed
-from defects import FAULTS, MARK, break_at, put_in
 from schemas.defect import DEFECT, defect_type
 from schemas.errors import SourceError
 from schemas.membership import Membership
 from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
+from support.archives import gsa_feed
+from support.defects import FAULTS, MARK, break_at, put_in
 from transforms.formats import READERS, Docids, Found, Mode, ReadOptions
 from transforms.formats.xml.element_names import Vocabulary
 from transforms.formats.xml.elements import Grammar, Parsed, read_units

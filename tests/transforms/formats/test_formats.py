@@ -8,7 +8,7 @@ import pytest
 from schemas.errors import FormatError
 from schemas.feed import Feed
 from schemas.record import Action, Record
-from streams import read_both_ways
+from support.streams import read_both_ways
 from transforms.formats import CUTTERS, READERS, WRITERS, WriteOptions, sniff
 from transforms.formats.base import Encoder, write_all
 from transforms.formats.xml.encoding import HEAD_BYTES

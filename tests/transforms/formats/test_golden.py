@@ -15,7 +15,7 @@ from schemas.errors import FormatError, UnavailableError
 from schemas.feed import FeedHeader
 from schemas.reject import Reject
 from schemas.span import Span
-from streams import opened
+from support.streams import opened
 from transforms.formats import READERS, Found, Mode, NotFound, ReadOptions
 from transforms.formats.canonical.jsonl import line
 

@@ -12,7 +12,7 @@ import pytest
 from schemas.errors import FatalError
 from schemas.record import Action, Content, Record
 from schemas.varint import long
-from steps import CountedStream, Steps, count_in
+from support.steps import CountedStream, Steps, count_in
 from transforms.formats import CUTTERS, READERS
 from transforms.formats.canonical import avro
 from transforms.formats.canonical.avro_container import our_sync

@@ -14,7 +14,7 @@ from schemas.errors import FormatError, ProgressError, UnavailableError
 from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from steps import within_lines
+from support.steps import within_lines
 from transforms.formats import CUTTERS, READERS, Found, Mode, ReadOptions
 from transforms.formats.canonical import avro
 from transforms.formats.canonical.avro_container import our_sync

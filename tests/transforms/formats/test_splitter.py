@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from msgspec.structs import replace
 
-from damage import Damaged, MadeFeed, damaged, feeds, torn
-from gsa_records import Held, held
-from membership_strategies import held_memberships
 from schemas.errors import FormatError, RecordError
 from schemas.membership import Membership
 from schemas.record import Record
-from slow import slow
-from strategies import records
+from support.damage import Damaged, MadeFeed, damaged, feeds, torn
+from support.gsa_records import Held, held
+from support.membership_strategies import held_memberships
+from support.slow_streams import slow
+from support.strategies import records
 from transforms.formats import READERS, WRITERS, Encoder, WriteOptions
 from transforms.formats.splitter import FORMATS, Piece, Stretches, name_in, stretches
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from archives import document, gsa_feed, native, put, thunderstone
 from schemas.errors import ConfigError, SourceError
 from schemas.feed import Feed
 from schemas.span import FileSignature, Span
+from support.archives import document, gsa_feed, native, put, thunderstone
 from transforms.sources.files import SpanStream, cut_file, is_compressed, open_span, sniff_format
 
 TEXT = bytes(range(256)) * 16

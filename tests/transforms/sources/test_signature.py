@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from archives import documents, gsa_feed, put
 from schemas.errors import SourceError
 from schemas.record import Record
 from schemas.span import FileSignature, Span
+from support.archives import documents, gsa_feed, put
 from transforms.formats import Found
 from transforms.sources.files import cut_file, open_span
 from transforms.sources.signature import sign_path

@@ -3,15 +3,15 @@
 from contextlib import closing
 from pathlib import Path
 
-from archives import HOST, document, gsa_feed
-from database_runs import Database
-from listings import shell
 from schemas.account import NoticeCount
 from schemas.known import Seen
 from schemas.notice import Notice
 from schemas.record import Record
 from schemas.span import Span
-from spools import HandSpool, delivered
+from support.archives import HOST, document, gsa_feed
+from support.database_runs import Database
+from support.listings import shell
+from support.spools import HandSpool, delivered
 from transforms.formats.base import Found
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.database.ranges import KeyRange, encode_range

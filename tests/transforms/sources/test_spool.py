@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from archives import put
 from schemas.account import NoticeCount
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import Feed
 from schemas.notice import Notice
 from schemas.span import FileSignature, Span
-from spools import delivered, journal
+from support.archives import put
+from support.spools import delivered, journal
 from transforms.sources.spool import (
     History,
     Selection,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from archives import document, gsa_feed
-from spools import HandSpool, delivered
+from support.archives import document, gsa_feed
+from support.spools import HandSpool, delivered
 from transforms.sources.spool import History, Looked, Spool, read_deliveries, select, tell
 from transforms.sources.spool_look import look
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runs import ROOT
 from schemas.errors import BusyError
+from support.runs import ROOT
 from transforms.storage.lock import Lock
 
 HOLD = """

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from runs import ROOT, left
 from schemas.errors import ConfigError, FatalError
 from schemas.known import Known, Seen
+from support.runs import ROOT, left
 from transforms.storage import state as state_module
 from transforms.storage.state import Stamp, check_state, move, open_state
 

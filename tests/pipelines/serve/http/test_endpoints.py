@@ -5,7 +5,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from houses import (
+from pipelines.serve.http.endpoints import Doors
+from pipelines.serve.http.exchange import Request, TornError
+from pipelines.serve.http.get_endpoints import Lookups
+from pipelines.serve.http.post_endpoints import Posts
+from pipelines.serve.rehearsal.index import Index
+from pipelines.serve.rehearsal.scenario import Behaviour
+from pipelines.serve.spool_writer import Spool
+from schemas.delivery import Door
+from schemas.errors import ConfigError
+from support.houses import (
     DATA,
     FEED,
     GROUPS,
@@ -17,16 +26,7 @@ from houses import (
     refusal_of,
     said,
 )
-from pipelines.serve.http.endpoints import Doors
-from pipelines.serve.http.exchange import Request, TornError
-from pipelines.serve.http.get_endpoints import Lookups
-from pipelines.serve.http.post_endpoints import Posts
-from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.scenario import Behaviour
-from pipelines.serve.spool_writer import Spool
-from receivers import deliveries, kept
-from schemas.delivery import Door
-from schemas.errors import ConfigError
+from support.receivers import deliveries, kept
 
 
 @pytest.fixture

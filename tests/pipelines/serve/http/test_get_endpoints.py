@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from houses import House, get, refusal_of, said
+from support.houses import House, get, refusal_of, said
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from urllib.parse import quote_plus
 import msgspec
 import pytest
 
-from houses import DATA, FEED, GROUPS, ITEMS, ONE_STATUS, House, post, refusal_of, said
 from pipelines.serve.http import post_endpoints as taking
 from pipelines.serve.rehearsal.scenario import Behaviour
-from receivers import deliveries, kept
 from schemas.delivery import Door
+from support.houses import DATA, FEED, GROUPS, ITEMS, ONE_STATUS, House, post, refusal_of, said
+from support.receivers import deliveries, kept
 
 DISK_FULL = b"Feed not accepted due to insufficient disk space. Contact Google for Work Support."
 

@@ -11,14 +11,14 @@ from email.utils import parsedate_to_datetime
 import msgspec
 import pytest
 
-import appliance_sockets
 from pipelines.serve.http import server as listening
 from pipelines.serve.http.exchange import RefusedError, Reply, Request, TornError
 from pipelines.serve.http.server import Answer, Server
 from pipelines.serve.settings import ServeSettings
-from receivers import wait_until
 from schemas.errors import ConfigError
-from talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
+from support import appliance_sockets
+from support.receivers import wait_until
+from support.talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
 
 SETTINGS = ServeSettings(spool="unused", port=0)
 CHUNKED = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -4,8 +4,18 @@ import pytest
 
 from pipelines.serve.rehearsal.digest import Interrupted
 from pipelines.serve.rehearsal.views import Fed, Status
-from rehearsal import DAY, NOON, Rehearsal, gsa_feed, item, membership, metadata, page, xmlgroups
 from schemas.delivery import Door
+from support.rehearsal import (
+    DAY,
+    NOON,
+    Rehearsal,
+    gsa_feed,
+    item,
+    membership,
+    metadata,
+    page,
+    xmlgroups,
+)
 
 
 def test_a_feed_is_a_line_of_the_page(held: Rehearsal) -> None:

@@ -5,9 +5,9 @@ import pytest
 from pipelines.serve.rehearsal import documents
 from pipelines.serve.rehearsal.digest import Interrupted, Tally, Unreadable, digest
 from pipelines.serve.rehearsal.views import Status
-from rehearsal import Rehearsal, data, gone, gsa_feed, item, metadata, page
 from schemas.delivery import Door
 from schemas.errors import FormatError
+from support.rehearsal import Rehearsal, data, gone, gsa_feed, item, metadata, page
 
 
 def never() -> bool:

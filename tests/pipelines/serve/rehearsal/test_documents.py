@@ -6,9 +6,9 @@ import pybase64
 import pytest
 
 from pipelines.serve.rehearsal.views import Document, Held, Status, Total
-from rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.record import Action, Arrival, Meta
+from support.rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
 
 TEXT = "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
 """The digest of `text`."""

@@ -10,8 +10,8 @@ import pytest
 from pipelines.serve.rehearsal.feeder import Feeder
 from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.rehearsal.views import Status
-from rehearsal import Rehearsal, gone, gsa_feed, page
 from schemas.delivery import JOURNAL, Delivery
+from support.rehearsal import Rehearsal, gone, gsa_feed, page
 
 ENOUGH_SECONDS = 60.0
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from pipelines.serve.rehearsal.full_feed_deletions import FORMAT, is_digested, write_deletions
-from rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
 from schemas.delivery import Delivery
 from schemas.errors import SourceError
 from schemas.record import Action, Record
 from schemas.span import Span
+from support.rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
 from transforms.formats import READERS
 
 

@@ -2,9 +2,9 @@
 
 from pipelines.serve.rehearsal.groups import CAPACITY_BYTES
 from pipelines.serve.rehearsal.views import Group, Status
-from rehearsal import Rehearsal, gsa_feed, membership, page, xmlgroups
 from schemas.acl import Scope
 from schemas.membership import Member
+from support.rehearsal import Rehearsal, gsa_feed, membership, page, xmlgroups
 
 
 def named(held: Rehearsal) -> list[tuple[str, str, list[str]]]:

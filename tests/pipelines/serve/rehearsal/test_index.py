@@ -19,12 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from defects import FAULTS, MARK, break_at, put_in
 from pipelines.serve.rehearsal import index
 from pipelines.serve.rehearsal.digest import Interrupted
 from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.rehearsal.views import Status
-from rehearsal import (
+from schemas.delivery import Delivery
+from schemas.errors import ConfigError
+from support.defects import FAULTS, MARK, break_at, put_in
+from support.rehearsal import (
     HOST,
     Rehearsal,
     gone,
@@ -35,9 +37,7 @@ from rehearsal import (
     page,
     xmlgroups,
 )
-from runs import ROOT
-from schemas.delivery import Delivery
-from schemas.errors import ConfigError
+from support.runs import ROOT
 
 APPLY_AND_WAIT = """
 import sys

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pages import read_page
 from pipelines.serve.rehearsal.scenario import _PARSERS, NONE, Behaviour, Curve, Scenario, load
 from schemas.delivery import Door
 from schemas.errors import ConfigError
+from support.pages import read_page
 
 PAGE = read_page("docs/scenarios.md")
 ROWS = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))

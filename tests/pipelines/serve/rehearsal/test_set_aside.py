@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-import hostile_work as work
 from pipelines.serve.receiver import Receiver
 from pipelines.serve.rehearsal.digest_worker import Digest, Isolated
 from pipelines.serve.rehearsal.feeder import Feeder
 from pipelines.serve.rehearsal.set_aside import By, TimeLimit, asked
 from pipelines.serve.rehearsal.views import Status
 from pipelines.serve.settings import ServeSettings
-from rehearsal import Rehearsal, gone, gsa_feed, page
 from schemas.delivery import Delivery
-from served import wait_until
-from talk import PATIENCE_SECONDS, get, say
+from support import hostile_work as work
+from support.rehearsal import Rehearsal, gone, gsa_feed, page
+from support.served import wait_until
+from support.talk import PATIENCE_SECONDS, get, say
 
 LIMIT = TimeLimit(seconds=3.0)
 PLENTY = TimeLimit(seconds=60.0)

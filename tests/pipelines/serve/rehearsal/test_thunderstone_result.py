@@ -8,8 +8,8 @@ from lxml import etree
 
 from pipelines.serve.rehearsal.digest import Interrupted
 from pipelines.serve.rehearsal.thunderstone_result import refusal, result
-from rehearsal import DATA_HEAD, HOST, data, item
 from schemas.errors import FormatError
+from support.rehearsal import DATA_HEAD, HOST, data, item
 
 VERSION = (
     b"<Version>Version 5.01.0 20051010 (feedferry, modelled on the manual)\n"

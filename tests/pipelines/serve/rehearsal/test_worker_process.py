@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import hostile_work as work
 from pipelines.serve.rehearsal.worker_process import (
     FunctionError,
     TimeLimitError,
@@ -17,7 +16,8 @@ from pipelines.serve.rehearsal.worker_process import (
     WorkerEndedError,
 )
 from schemas.errors import FormatError, RecordError
-from served import wait_until
+from support import hostile_work as work
+from support.served import wait_until
 
 PLENTY = 60.0
 SHORT = 0.3
@@ -118,7 +118,7 @@ def test_no_process_is_left_when_it_is_closed(worker: Worker) -> None:
 def test_no_process_is_left_when_the_one_that_started_it_is_killed() -> None:
     program = (
         "import os, sys, threading; from pipelines.serve.rehearsal.worker_process import Worker;"
-        "import hostile_work as work; worker = Worker();"
+        "from support import hostile_work as work; worker = Worker();"
         "print(worker.run(os.getpid, seconds=60), flush=True);"
         "worker.run(work.loop, seconds=60)"
     )

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from schemas.errors import RecordError
 from schemas.record import Action, Content, Encoding, Record
-from strategies import records
+from support.strategies import records
 from transforms.formats.canonical.admission import admit
 
 

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from membership_strategies import memberships
 from schemas import avro as datums
 from schemas.acl import Scope
 from schemas.errors import FormatError, RecordError
@@ -23,8 +22,9 @@ from schemas.record import Action, Content, Encoding, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from schemas.varint import long
-from strategies import records
-from streams import read_both_ways
+from support.membership_strategies import memberships
+from support.strategies import records
+from support.streams import read_both_ways
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.canonical import avro
 from transforms.formats.canonical.avro_container import RECORD, our_sync

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from membership_strategies import memberships
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import RecordError
 from schemas.membership import Member, Membership
@@ -27,8 +26,9 @@ from schemas.record import (
 )
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from strategies import provenances, records
-from streams import read_both_ways
+from support.membership_strategies import memberships
+from support.strategies import provenances, records
+from support.streams import read_both_ways
 from transforms.formats.base import Found, ReadOptions, WriteOptions
 from transforms.formats.canonical import jsonl
 

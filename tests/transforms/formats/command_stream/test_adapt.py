@@ -31,7 +31,7 @@ from schemas.record import (
     Scoring,
 )
 from schemas.reject import Filtered, Reject
-from strategies import records, texts
+from support.strategies import records, texts
 from transforms.adapt import Target, adapt
 from transforms.formats.base import Mode, NotFound, ReadOptions
 from transforms.formats.command_stream import authorizer, lister, retriever

@@ -12,7 +12,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Extra, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from streams import read_both_ways
+from support.streams import read_both_ways
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream import authorizer
 from transforms.formats.command_stream.authorizer import MAX_GROUPS

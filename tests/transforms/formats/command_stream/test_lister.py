@@ -13,7 +13,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Arrival, Crawl, Extra, Meta, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from streams import read_both_ways
+from support.streams import read_both_ways
 from transforms.formats.base import Docids, Mode, ReadOptions
 from transforms.formats.command_stream import lister
 

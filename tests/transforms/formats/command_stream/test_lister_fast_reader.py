@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.errors import FormatError, UnavailableError
 from schemas.record import Action, Arrival, Crawl, Provenance, Record
 from schemas.span import Span
-from slow import slow
+from support.slow_streams import slow
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream import lister, tokenizer
 from transforms.formats.command_stream.lister_fast_reader import Express

@@ -13,8 +13,8 @@ from schemas.notice import Notice
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
-from slow import slow
-from stream_strategies import listings
+from support.slow_streams import slow
+from support.stream_strategies import listings
 from transforms.formats.base import Mode, ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister, tokenizer
 from transforms.formats.command_stream.lister_split import cut_listing, delimiter_of, in_list

@@ -14,8 +14,8 @@ from schemas.errors import FormatError, UnavailableError
 from schemas.notice import Notice
 from schemas.record import Content, Record
 from schemas.reject import Reject
-from slow import slow
-from streams import opened
+from support.slow_streams import slow
+from support.streams import opened
 from transforms.formats import READERS, Found
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream.tokenizer import KEPT_BYTES

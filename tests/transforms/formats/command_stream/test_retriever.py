@@ -14,7 +14,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from streams import read_both_ways
+from support.streams import read_both_ways
 from transforms.formats.base import Mode, NotFound, ReadOptions
 from transforms.formats.command_stream import retriever
 

@@ -13,8 +13,15 @@ from schemas.acl import Acl
 from schemas.errors import RecordError
 from schemas.notice import Notice
 from schemas.record import Provenance, Record
-from stream_strategies import DELIMITERS, answers, documents, hostile_texts, listings, questions
-from streams import read_both_ways
+from support.stream_strategies import (
+    DELIMITERS,
+    answers,
+    documents,
+    hostile_texts,
+    listings,
+    questions,
+)
+from support.streams import read_both_ways
 from transforms.formats import READERS, WRITERS
 from transforms.formats.base import Docids, Mode, ReadOptions, WriteOptions
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from schemas.errors import FormatError, RecordError
 from schemas.notice import Notice
 from schemas.span import Span
-from slow import slow
-from streams import opened as opened_stream
+from support.slow_streams import slow
+from support.streams import opened as opened_stream
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream import tokenizer
 from transforms.formats.command_stream.tokenizer import (

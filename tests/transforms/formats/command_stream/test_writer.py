@@ -23,7 +23,7 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from strategies import texts
+from support.strategies import texts
 from transforms.formats.base import Mode, ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister as lister_stream
 from transforms.formats.command_stream.text import check_delimiter

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from strategies import texts, urls
+from support.strategies import texts, urls
 from transforms.formats.gsa.acl_parent import join_parent, split_parent
 
 SHARE = "http://adaptor.example.com/doc/share/"

@@ -25,7 +25,7 @@ from schemas.record import (
     Scoring,
 )
 from schemas.reject import Filtered, Reject
-from strategies import records
+from support.strategies import records
 from transforms.adapt import Adapted, Target, adapt
 from transforms.formats.gsa import adapt_feed
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damage import Damaged, MadeFeed, damaged, feeds
-from gsa_records import Held, held
 from schemas.errors import FormatError
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
+from support.damage import Damaged, MadeFeed, damaged, feeds
+from support.gsa_records import Held, held
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.gsa import feed as gsa_feed
 from transforms.formats.gsa.record_reader import Builder

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from lxml import etree
 
-from gsa_records import Held, held, held_by_5_0, is_alone, unplaced
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from schemas.feed import Feed
@@ -29,7 +28,8 @@ from schemas.record import (
 )
 from schemas.reject import Reject
 from schemas.span import Span
-from streams import read_both_ways
+from support.gsa_records import Held, held, held_by_5_0, is_alone, unplaced
+from support.streams import read_both_ways
 from transforms.formats.base import WriteOptions
 from transforms.formats.gsa import feed as gsa_feed
 from transforms.formats.gsa.feed import GsaFeedEncoder

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from membership_strategies import held_memberships, memberships
 from schemas.acl import Scope
 from schemas.errors import FormatError, RecordError
 from schemas.feed import Feed
@@ -18,7 +17,8 @@ from schemas.membership import Member, Membership
 from schemas.record import Action, Extra, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from streams import read_both_ways
+from support.membership_strategies import held_memberships, memberships
+from support.streams import read_both_ways
 from transforms.formats.base import Found, WriteOptions
 from transforms.formats.gsa import groups as gsa_groups
 

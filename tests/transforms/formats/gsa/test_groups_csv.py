@@ -16,7 +16,7 @@ from schemas.membership import Member, Membership
 from schemas.record import Provenance
 from schemas.reject import Reject
 from schemas.span import Span
-from streams import read_both_ways
+from support.streams import read_both_ways
 from transforms.formats.gsa import groups_csv
 
 ROW = b"staff,joe,user\n"

@@ -4,7 +4,9 @@ import io
 
 from hypothesis import given, settings
 
-from damage import (
+from schemas.record import Record
+from schemas.reject import Reject
+from support.damage import (
     Damaged,
     MadeFeed,
     damaged,
@@ -16,9 +18,7 @@ from damage import (
     torn,
     unaccounted,
 )
-from schemas.record import Record
-from schemas.reject import Reject
-from streams import read_both_ways
+from support.streams import read_both_ways
 from transforms.formats.gsa import feed as gsa_feed
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from schemas.errors import FormatError
 from schemas.record import Record
 from schemas.reject import Reject
-from streams import opened
+from support.streams import opened
 from transforms.formats.base import ReadOptions
 from transforms.formats.gsa import feed
 

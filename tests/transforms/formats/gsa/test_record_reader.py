@@ -23,7 +23,7 @@ from schemas.record import (
 )
 from schemas.reject import Reject
 from schemas.span import Span
-from streams import read_both_ways
+from support.streams import read_both_ways
 from transforms.formats.base import ReadOptions
 from transforms.formats.gsa import feed as gsa_feed
 

@@ -28,8 +28,8 @@ from schemas.record import (
 )
 from schemas.reject import Reject
 from schemas.span import Span
-from strategies import fields, histories, moments, records, texts
-from streams import read_both_ways
+from support.strategies import fields, histories, moments, records, texts
+from support.streams import read_both_ways
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.thunderstone import dataload
 from transforms.formats.thunderstone.dataload import ThunderstoneEncoder

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damage import Damaged, MadeFeed, damaged, feeds, torn
 from schemas.errors import FormatError, RecordError
 from schemas.record import Action, Content, Extra, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from streams import read_both_ways
+from support.damage import Damaged, MadeFeed, damaged, feeds, torn
+from support.streams import read_both_ways
 from transforms.formats.base import ReadOptions
 from transforms.formats.gsa import feed as gsa_feed
 from transforms.formats.xml.element_names import Vocabulary

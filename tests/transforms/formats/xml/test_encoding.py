@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import FormatError
-from slow import slow
+from support.slow_streams import slow
 from transforms.formats.xml.encoding import Transcoded, detect
 
 CODECS = (

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damage import Damaged, MadeFeed, damaged, feeds, torn
 from schemas.errors import FormatError
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
-from slow import slow
-from streams import read_both_ways
+from support.damage import Damaged, MadeFeed, damaged, feeds, torn
+from support.slow_streams import slow
+from support.streams import read_both_ways
 from transforms.formats.gsa import feed
 from transforms.formats.xml.element_names import Vocabulary
 from transforms.formats.xml.raw_element import Context, Unit

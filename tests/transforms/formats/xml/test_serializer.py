@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from lxml import etree
 
-from strategies import names, texts, xml_texts
+from support.strategies import names, texts, xml_texts
 from transforms.formats.xml.serializer import (
     attributes,
     count_marks,

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from disks import RecordingDisk
 from schemas.errors import FatalError
+from support.disks import RecordingDisk
+from support.wires import GSA, SUCCESS, FakeWire, Sent, chunk_of, wired
 from transforms.sinks.push.model import Answer
 from transforms.sinks.push.outcome import Pushed
 from transforms.sinks.push.progress import Watch
@@ -13,7 +14,6 @@ from transforms.sinks.push.pusher import Places, Pusher
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.backoff import Backoff
 from transforms.sinks.push.throttle.gate import Stop
-from wires import GSA, SUCCESS, FakeWire, Sent, chunk_of, wired
 
 FOLDER = "push/gsa"
 JOURNAL = f"{FOLDER}/receipts-001.jsonl"

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, SourceError
 from schemas.receipt import Settled
+from support.wires import GSA, ILL_FORMED, SUCCESS, THUNDERSTONE, Sent, chunk_of, items_of, wired
 from transforms.sinks.push.model import Answer
 from transforms.sinks.push.outcome import Pushed
 from transforms.sinks.push.progress import Watch
@@ -19,7 +20,6 @@ from transforms.sinks.push.settings import GroupsMode, OnRefusal, PushSettings
 from transforms.sinks.push.throttle.backoff import Backoff
 from transforms.sinks.push.throttle.gate import Stop
 from transforms.sinks.push.update_index import write_update
-from wires import GSA, ILL_FORMED, SUCCESS, THUNDERSTONE, Sent, chunk_of, items_of, wired
 
 AT_ONCE = Backoff(attempts=3, chance=lambda: 0.0)
 TO_GSA = PushSettings(appliance=GSA, backoff=AT_ONCE)

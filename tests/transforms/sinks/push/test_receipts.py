@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runs import ROOT
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError
 from schemas.receipt import Receipt, Refusal, Settled
+from support.runs import ROOT
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.storage import journal as durable
 

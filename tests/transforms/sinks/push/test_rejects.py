@@ -3,9 +3,9 @@ from pathlib import Path
 import fastavro
 
 from schemas.receipt import Refusal
+from support.wires import chunk_of
 from transforms.sinks.push.outcome import Fate
 from transforms.sinks.push.rejects import write_rejects
-from wires import chunk_of
 
 EXPECTED = "http://gsa.example.com:19900/xmlfeed: 400, 'malformed feed'; expected Success"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from databases import Lasting, Server, Sqlite, mariadb, postgresql
+from support.databases import Lasting, Server, Sqlite, mariadb, postgresql
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from database_runs import Database
 from schemas.errors import ConfigError
+from support.database_runs import Database
 from transforms.sources.database.delete_queries import read_deleted
 from transforms.sources.database.deletions import Deleted
 from transforms.sources.database.table_query import connect, open_rows

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from database_runs import Database
+from support.database_runs import Database
 from transforms.sources.database.filters import Scope, encode_share, scope_of, scoped
 from transforms.sources.database.keys import Key
 from transforms.sources.database.ranges import KeyRange, decode_range

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ports import kept_port
 from schemas.errors import RecordError
 from schemas.record import Content
+from support.ports import kept_port
 from transforms.sources.database.column_index import Rows
 from transforms.sources.database.content import Made, content_maker
 from transforms.sources.database.http_fetch import Fetched, _Watch, fetch

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from databases import Server, Sqlite
 from schemas.errors import ConfigError
+from support.databases import Server, Sqlite
 from transforms.sources.database.keys import TornText, above, parameters, read_key, upto, write_key
 from transforms.sources.database.mapping import Mapping
 from transforms.sources.database.table_query import connect

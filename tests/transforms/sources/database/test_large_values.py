@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from databases import Server, Sqlite
+from support.databases import Server, Sqlite
 from transforms.sources.database.large_values import Large, Whole
 from transforms.sources.database.mapping import Columns, ContentFrom, Mapping
 from transforms.sources.database.session import Pauses, Session

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from databases import Proxy, Server, Sqlite
 from schemas.errors import ConfigError, SourceError
+from support.databases import Proxy, Server, Sqlite
 from transforms.sources.database.lookup_queries import Sides
 from transforms.sources.database.mapping import ContentFrom, Mapping
 from transforms.sources.database.session import Pauses, Session

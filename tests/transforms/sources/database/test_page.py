@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pages import read_page
+from support.pages import read_page
 from transforms.sources.database import mapping_file, mapping_keys
 from transforms.sources.database.acl import INHERITANCES
 from transforms.sources.database.mapping_file import load_mapping

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from databases import Proxy, Server, Sqlite
 from schemas.errors import ConfigError, SourceError
-from served import wait_until
+from support.databases import Proxy, Server, Sqlite
+from support.served import wait_until
 from transforms.sources.database.keys import write_key
 from transforms.sources.database.mapping import ContentFrom, Mapping
 from transforms.sources.database.pages import Partial, Torn, pages

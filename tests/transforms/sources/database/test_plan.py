@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from database_runs import Database
 from schemas.errors import ConfigError, StoppedError
 from schemas.span import Span
+from support.database_runs import Database
 from transforms.sources.database.advance_state import Outlook
 from transforms.sources.database.filters import Scope, scope_of
 from transforms.sources.database.mapping import ActionFrom, ContentFrom, Incremental, Mapping

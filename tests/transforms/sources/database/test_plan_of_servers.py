@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from database_runs import ServedDatabase
-from databases import Server
+from support.database_runs import ServedDatabase
+from support.databases import Server
 from transforms.sources.database.mapping import Incremental, Mapping
 from transforms.sources.database.table_query import connect
 from transforms.sources.database.watermark import Kind, Mark, decode_mark, read_clock

@@ -7,8 +7,8 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from databases import Server, Sqlite
 from schemas.errors import ConfigError, SourceError
+from support.databases import Server, Sqlite
 from transforms.sources.database.mapping import ContentFrom, Incremental, Mapping
 from transforms.sources.database.pages import pages
 from transforms.sources.database.ranges import (

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 import pytest
 from msgspec.structs import replace
 
-from databases import Server, Sqlite
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import ConfigError, SourceError
@@ -13,6 +12,7 @@ from schemas.known import Known, Seen
 from schemas.record import Action, Arrival, Content, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
+from support.databases import Server, Sqlite
 from transforms.formats.base import Found, ReadOptions
 from transforms.sources.database.filters import Scope as RowScope
 from transforms.sources.database.filters import encode_share

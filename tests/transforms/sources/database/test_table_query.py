@@ -8,10 +8,10 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from databases import PASSWORD, Server, Sqlite
-from ports import kept_port
 from schemas.errors import ConfigError, FeedferryError, SourceError
-from served import wait_until
+from support.databases import PASSWORD, Server, Sqlite
+from support.ports import kept_port
+from support.served import wait_until
 from transforms.sources.database.mapping import (
     Columns,
     ContentFrom,

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from databases import Server, Sqlite
 from schemas.record import Meta, Record
 from schemas.span import Span
+from support.databases import Server, Sqlite
 from transforms.sources.database.mapping import Columns, ContentFrom, Mapping
 from transforms.sources.database.ranges import KeyRange, encode_range
 from transforms.sources.database.read import read_rows

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from listings import listed, python, stream
 from schemas import avro
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError, SourceError
 from schemas.notice import Notice
 from schemas.record import Action, Content, Record
 from schemas.reject import Reject
+from support.listings import listed, python, stream
 from transforms.formats.base import Found
 from transforms.sources.programs.authorize import BATCH_BYTES, authorize
 from transforms.sources.programs.programs_file import Programs, User

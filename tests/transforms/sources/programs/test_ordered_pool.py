@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from listings import listed
 from schemas.errors import FormatError, SourceError
+from support.listings import listed
 from transforms.formats.base import Found
 from transforms.sources.programs.ordered_pool import Job, abreast
 from transforms.sources.programs.subprocess_run import Leash

@@ -4,10 +4,10 @@ import traceback
 
 import pytest
 
-from listings import listed
 from schemas.errors import ConfigError, FatalError, FormatError, SourceError, UnavailableError
 from schemas.notice import Notice
 from schemas.reject import Reject
+from support.listings import listed
 from transforms.sources.programs.redact import Mask
 
 S3SAME = Mask(["s3same"])

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from listings import FOLDER, HEADER, listed, shell, stream
 from schemas.acl import Acl
 from schemas.errors import ConfigError, FatalError, FormatError, SourceError, UnavailableError
 from schemas.notice import Notice
@@ -26,6 +25,7 @@ from schemas.record import (
     Record,
 )
 from schemas.reject import Filtered, Reject
+from support.listings import FOLDER, HEADER, listed, shell, stream
 from transforms.formats.base import Docids, Found, Mode, NotFound, ReadOptions
 from transforms.sources.programs.programs_file import Programs, User
 from transforms.sources.programs.retry import Pauses

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from listings import shell
 from schemas.errors import ConfigError, ProgramError, SourceError
+from support.listings import shell
 from transforms.sources.programs import subprocess_run
 from transforms.sources.programs.programs_file import Programs
 from transforms.sources.programs.subprocess_run import Call, Leash, call_of, run

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from listings import listed, shell
 from schemas import avro
 from schemas.errors import SourceError
 from schemas.notice import Notice
 from schemas.record import Action, Content, Meta, Record
 from schemas.reject import Reject
+from support.listings import listed, shell
 from transforms.formats.base import Found
 from transforms.sources.programs.programs_file import Programs
 from transforms.sources.programs.transform import transform

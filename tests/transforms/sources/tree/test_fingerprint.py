@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from archives import put
+from support.archives import put
 from transforms.sources.tree.fingerprint import (
     around_file,
     around_folder,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archives import put
 from schemas.errors import ConfigError, SourceError
+from support.archives import put
 from transforms.sources.listing import Kind, Listed, read_listing, write_listing
 from transforms.sources.tree import sorted_names
 from transforms.sources.tree.tree import Tree, TreeAcl

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from appliance_sockets import certificate
 from schemas.errors import ConfigError
+from support.appliance_sockets import certificate
 from transforms.sinks.push.model import Appliance, Kind
 from transforms.sinks.push.wire.address import parse_target, trust
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multipart import MultipartSegment, PushMultipartParser
 
-from appliance_sockets import chunk, whole
 from schemas.errors import SourceError
+from support.appliance_sockets import chunk, whole
 from transforms.sinks.push.model import Part
 from transforms.sinks.push.wire import body as bodies
 from transforms.sinks.push.wire.body import Body, checked, multipart, urlencoded

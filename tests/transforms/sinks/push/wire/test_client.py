@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from appliance_sockets import (
+from schemas.errors import ConfigError
+from support.appliance_sockets import (
     BOUND_SECONDS,
     LARGE,
     Listener,
@@ -28,9 +29,8 @@ from appliance_sockets import (
     torn,
     whole,
 )
-from ports import kept_port
-from schemas.errors import ConfigError
-from served import wait_until
+from support.ports import kept_port
+from support.served import wait_until
 from transforms.sinks.push.model import Answer, Appliance, Kind, Part
 from transforms.sinks.push.wire.client import Wire, check
 

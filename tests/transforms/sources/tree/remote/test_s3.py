@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import remotes
 from schemas.errors import SourceError
+from support import remotes
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.tree.remote.listing import Remote
 from transforms.sources.tree.remote.s3 import Bucket

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import remotes
 from schemas.errors import ConfigError, SourceError
 from schemas.span import Span
+from support import remotes
 from transforms.sources.files import open_span
 from transforms.sources.tree.remote import schemes
 from transforms.sources.tree.remote.schemes import (

@@ -7,9 +7,9 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-import remotes
-from ports import kept_port
 from schemas.errors import SourceError
+from support import remotes
+from support.ports import kept_port
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.tree.remote import ssh
 from transforms.sources.tree.remote.schemes import list_remote, open_remote

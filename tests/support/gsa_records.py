@@ -20,7 +20,17 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from strategies import acls, contents, crawls, metas, moments, names, records, urls, xml_texts
+from support.strategies import (
+    acls,
+    contents,
+    crawls,
+    metas,
+    moments,
+    names,
+    records,
+    urls,
+    xml_texts,
+)
 
 XML = xml_texts()
 _FEEDS = st.builds(

@@ -23,7 +23,7 @@ COMMAND = (
     "-c",
     "import sys; from pipelines.cli.main import main; sys.exit(main())",
 )
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _OPENER = build_opener(ProxyHandler({}))
 
 

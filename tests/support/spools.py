@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from archives import put
 from schemas.delivery import JOURNAL, Delivery, Door
+from support.archives import put
 
 _NOTHING_POSTED = {"datasource": "", "feedtype": "", "profile": ""}
 ENDS = {Door.FEED: "xml", Door.GROUPS: "groups.xml", Door.DATA: "data.xml"}

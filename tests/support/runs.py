@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.cli.main import main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def convert(*args: str) -> int:

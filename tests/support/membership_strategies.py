@@ -6,7 +6,7 @@ from hypothesis.strategies import SearchStrategy
 from schemas.acl import Scope
 from schemas.membership import Member, Membership
 from schemas.record import Extra, Provenance
-from strategies import TEXTS, provenances, xml_texts
+from support.strategies import TEXTS, provenances, xml_texts
 
 _BLANKS = " \t\r\n"
 _SCOPES = st.sampled_from(Scope)

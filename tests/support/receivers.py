@@ -10,7 +10,7 @@ import msgspec
 from pipelines.serve.receiver import Receiver
 from pipelines.serve.settings import ServeSettings
 from schemas.delivery import JOURNAL, Delivery
-from talk import PATIENCE_SECONDS
+from support.talk import PATIENCE_SECONDS
 
 
 @contextmanager

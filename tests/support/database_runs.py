@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from databases import Server
 from schemas.known import Seen
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
+from support.databases import Server
 from transforms.formats.base import Found
 from transforms.sources.database.advance_state import MOST_REMEMBERED, settle
 from transforms.sources.database.mapping import DATABASE, ContentFrom, Mapping

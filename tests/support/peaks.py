@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 _COMMAND = (
     "import sys; from pipelines.cli.main import main; code = main();"
     " print(open('/proc/self/status').read(), flush=True); sys.exit(code)"

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pytest
 
 from pipelines.cli.main import main
-from runs import ROOT
+from support.runs import ROOT
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\$ (feedferry|cat) (.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from archives import HOST, document, gsa_feed, native, thunderstone
 from schemas import avro
 from schemas.record import Action, Record
+from support.archives import HOST, document, gsa_feed, native, thunderstone
 from transforms.formats import WRITERS, WriteOptions
 
 MARK = "defective"

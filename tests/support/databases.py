@@ -26,7 +26,7 @@ import psycopg
 import pymysql  # type: ignore[import-untyped]  # it has no types
 import pytest
 
-from ports import kept_port
+from support.ports import kept_port
 
 PASSWORD = "s3same/0pen@up"
 _USER = "feeder"

@@ -1,0 +1,1 @@
+"""Helpers that test modules share."""
