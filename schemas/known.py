@@ -12,8 +12,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A document as it was when it was sent last.
 
     `key` names it in its source: the path below the root of a tree, the key of a row as JSON.
-    `modified_ns` counts nanoseconds since 1970. `around` is whatever else its record is made of,
-    as one text: its sidecars, its permissions, the timestamp of a row. `digest` is the SHA-256 of
+    `modified_ns` counts nanoseconds since 1970. `fingerprint` is one text of the other
+    inputs of its record: sidecars, permissions, the timestamp of a row. `digest` is the SHA-256 of
     what it was made of, in hexadecimal. `parent` is the key of the archive that it is a member of.
     """
 
@@ -21,7 +21,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     url: str
     size: int = 0
     modified_ns: int | None = None
-    around: str = ""
+    fingerprint: str = ""
     digest: str = ""
     parent: str | None = None
 

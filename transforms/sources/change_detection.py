@@ -230,4 +230,4 @@ def _is_untold(line: Listed) -> bool:
 def _is_alike(line: Listed, known: Known) -> bool:
     """Whether all that it is made of is as it was, as far as can be told without its time."""
     is_same_size = line.kind is Kind.FOLDER or line.size == known.size
-    return is_same_size and line.around == known.around
+    return is_same_size and line.fingerprint == known.fingerprint

@@ -40,8 +40,8 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `key` is unique: for a tree the path below its root, with `/` between its parts; `path` is where
     it is opened. A FILE is to be read; of a FOLDER only the ACL is sent; what is GONE is to be
-    deleted at `url`. `code` and `reason` tell why it was FILTERED or REJECTED. `around` is what
-    decides over its record beside its content, `sidecars` the paths of files that describe it.
+    deleted at `url`. `code` and `reason` tell why it was FILTERED or REJECTED. `fingerprint` is one
+    text of the other inputs of its record, `sidecars` the paths of files that describe it.
     `known` is what the state has of it, `members` what was sent of it, each at a url of its own:
     what the state has of the members of an archive, or of a document.
     """
@@ -52,7 +52,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     url: str = ""
     size: int = 0
     modified_ns: int | None = None
-    around: str = ""
+    fingerprint: str = ""
     sidecars: tuple[str, ...] = ()
     code: str = ""
     reason: str = ""

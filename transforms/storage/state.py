@@ -115,13 +115,13 @@ class State:
 
     def _select(self, query: str, *values: str) -> Iterator[Known]:
         with _explained(self._path), closing(self._connection.execute(query, values)) as rows:
-            for key, url, size, modified_ns, around, digest, parent in rows:
+            for key, url, size, modified_ns, fingerprint, digest, parent in rows:
                 yield Known(
                     key=key,
                     url=url,
                     size=size,
                     modified_ns=modified_ns,
-                    around=around,
+                    fingerprint=fingerprint,
                     digest=digest,
                     parent=parent,
                 )
@@ -283,7 +283,7 @@ def _row(known: Known) -> tuple[object, ...]:
         modified_ns = max(-_LARGEST, min(modified_ns, _LARGEST))
     return (
         *(known.key, known.url, known.size, modified_ns),
-        *(known.around, known.digest, known.parent),
+        *(known.fingerprint, known.digest, known.parent),
     )
 
 

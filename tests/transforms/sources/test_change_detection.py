@@ -44,8 +44,10 @@ def file(key: str, *, size: int = 5, modified_ns: int | None = OLD_NS) -> Listed
     return Listed(key=key, path=f"/docs/{key}", url=url_of(key), size=size, modified_ns=modified_ns)
 
 
-def folder(key: str, *, around: str = "") -> Listed:
-    return Listed(key=key, kind=Kind.FOLDER, url=url_of(key), modified_ns=7, around=around)
+def folder(key: str, *, fingerprint: str = "") -> Listed:
+    return Listed(
+        key=key, kind=Kind.FOLDER, url=url_of(key), modified_ns=7, fingerprint=fingerprint
+    )
 
 
 def gone(key: str) -> Listed:
@@ -125,8 +127,8 @@ def test_a_new_document_is_as_it_was_listed(state: Remembering) -> None:
     [
         file("a", size=6),
         file("a", size=6, modified_ns=OLD_NS + 1),
-        changed(file("a"), around="mode 0600"),
-        changed(file("a"), around="mode 0600", modified_ns=OLD_NS + 1),
+        changed(file("a"), fingerprint="mode 0600"),
+        changed(file("a"), fingerprint="mode 0600", modified_ns=OLD_NS + 1),
     ],
 )
 def test_a_document_that_has_changed_is_as_it_was_listed(state: Remembering, line: Listed) -> None:
@@ -250,9 +252,11 @@ def test_a_folder_as_it_was_is_unchanged_whatever_its_time(state: Remembering) -
 
 
 def test_a_folder_whose_acl_has_changed_is_sent(state: Remembering) -> None:
-    state.knows(Known(key="a/", url=url_of("a/"), around="mode 0755"))
+    state.knows(Known(key="a/", url=url_of("a/"), fingerprint="mode 0755"))
 
-    assert state.against(folder("a/", around="mode 0700")) == [folder("a/", around="mode 0700")]
+    assert state.against(folder("a/", fingerprint="mode 0700")) == [
+        folder("a/", fingerprint="mode 0700")
+    ]
 
 
 def test_a_folder_that_is_not_listed_is_gone(state: Remembering) -> None:

@@ -23,7 +23,7 @@ LINES = (
         key="c.zip",
         size=70,
         modified_ns=-1,
-        around="0644",
+        fingerprint="0644",
         sidecars=("/docs/c.zip.meta.json",),
         known=Known(key="c.zip", url=""),
         members=(Known(key="c.zip/d", url="https://docs.example.com/c.zip/d"),),

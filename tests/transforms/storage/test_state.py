@@ -25,7 +25,7 @@ REPORT = Known(
     url="http://docs.example.com/a/report.pdf",
     size=12,
     modified_ns=1_700_000_000_123_456_789,
-    around="mode 0644",
+    fingerprint="mode 0644",
     digest="ab" * 32,
 )
 ARCHIVE = Known(key="a.zip", url="", size=99)

@@ -100,13 +100,13 @@ class _Choice:
         if known.digest:  # a row that says so, and stays there
             return Seen(known=replace(known, url=""), is_gone=not self._is_needed(known))
         if self._asks_deletes and known.url and is_row(known.key):
-            return Seen(known=Known(key=known.key, url="", around=known.url, digest=GONE))
+            return Seen(known=Known(key=known.key, url="", fingerprint=known.url, digest=GONE))
         return Seen(known=known, is_gone=True)
 
     def _is_needed(self, known: Known) -> bool:
-        if self._mark is None or self._floor is None or not known.around:
+        if self._mark is None or self._floor is None or not known.fingerprint:
             return True
-        value = _value(self._mark, known.around)
+        value = _value(self._mark, known.fingerprint)
         return value is None or is_above(value, self._floor)
 
 
@@ -126,7 +126,7 @@ def _first_of_many(all_seen: Iterable[Seen], mark: Mark | None, most: int) -> Ma
     """The least timestamp of rejected rows, if there are too many to read by their keys."""
     if mark is None:
         return None
-    texts = (one.known.around for one in all_seen if not one.known.digest and not one.is_gone)
+    texts = (one.known.fingerprint for one in all_seen if not one.known.digest and not one.is_gone)
     count, first = 0, mark
     for text in texts:
         count += 1

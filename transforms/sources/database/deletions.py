@@ -5,7 +5,7 @@ state knows and no row has. Each is a line of a listing, which stands before all
 another row has taken over is deleted first, and then sent.
 
 What is no document at the target has no url in a state. A key whose deletion was sent stays there
-for as long as the query gives it, with the digest `gone` and its url as `around`, so that it is
+for as long as the query gives it, with the digest `gone` and its url as `fingerprint`, so it is
 sent once; a run from scratch sends it again. A url that a row had before it got another one is
 known by a key of its own until the next run has deleted it.
 """
@@ -169,8 +169,8 @@ def _line_of_deleted(
         return Listed(key=key, kind=Kind.REJECTED, code=KEY_IN_BOTH, reason=reason)
     if known is not None and known.digest == GONE:
         if not is_anew:
-            return Listed(key=key, kind=Kind.FILTERED, url=known.around, code=GONE_BEFORE)
-        return _deletion(key, known.around)
+            return Listed(key=key, kind=Kind.FILTERED, url=known.fingerprint, code=GONE_BEFORE)
+        return _deletion(key, known.fingerprint)
     if known is not None and known.url:
         return _deletion(key, _free_url(known, state, keys))
     return _line_of_unknown(deleted, state)

@@ -196,13 +196,13 @@ def _is_higher(one: Mark, other: Mark) -> bool:
 def _rejected_keys(state: State, floor: Mark) -> Iterator[str]:
     """The keys of rows that were rejected, but for those that the mark finds."""
     for known in state.documents():
-        if not known.digest and is_row(known.key) and not _is_found(known.around, floor):
+        if not known.digest and is_row(known.key) and not _is_found(known.fingerprint, floor):
             yield known.key
 
 
-def _is_found(around: str, floor: Mark) -> bool:
+def _is_found(fingerprint: str, floor: Mark) -> bool:
     try:
-        return _is_higher(replace(floor, text=around), floor)
+        return _is_higher(replace(floor, text=fingerprint), floor)
     except (ValueError, ArithmeticError, TypeError):
         return False
 

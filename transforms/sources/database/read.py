@@ -67,12 +67,12 @@ def read_rows(
             yield from reading.records()
             return
         recall = _nothing if known is None or scope.anew else known
-        around_of = _around_maker(rows)
+        fingerprint_of = _fingerprint_maker(rows)
         for key, row, outcome in reading.outcomes():
             if key is None:
                 yield outcome
                 continue
-            seen = _seen(write_key(key), outcome, around=around_of(row))
+            seen = _seen(write_key(key), outcome, fingerprint=fingerprint_of(row))
             if see is not None:
                 see(seen)
             yield outcome if _is_news(seen, recall) else _unchanged(outcome)
@@ -195,7 +195,7 @@ def _nothing(_key: str) -> None:
     return None
 
 
-def _around_maker(rows: Rows) -> Callable[[Row | None], str]:
+def _fingerprint_maker(rows: Rows) -> Callable[[Row | None], str]:
     incremental = rows.mapping.incremental
     if incremental is None or incremental.timestamp is None:
         return lambda row: ""
@@ -203,10 +203,10 @@ def _around_maker(rows: Rows) -> Callable[[Row | None], str]:
     return lambda row: "" if row is None else timestamp_text(row[at])
 
 
-def _seen(key: str, outcome: _Outcome, *, around: str) -> Seen:
+def _seen(key: str, outcome: _Outcome, *, fingerprint: str) -> Seen:
     digest = _digest(outcome) if isinstance(outcome, Record) else ""
     is_gone = isinstance(outcome, Record) and outcome.action is Action.DELETE
-    known = Known(key=key, url=outcome.url or "", around=around, digest=digest)
+    known = Known(key=key, url=outcome.url or "", fingerprint=fingerprint, digest=digest)
     return Seen(known=known, is_gone=is_gone)
 
 

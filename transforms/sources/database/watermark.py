@@ -109,7 +109,7 @@ def mark_of(value: object, *, name: str) -> Mark:
 
 
 def timestamp_text(value: object) -> str:
-    """Return a timestamp as text, the empty one for NULL: what a state has `around` a row.
+    """Return a timestamp as text, the empty one for NULL: the fingerprint of a row in a state.
 
     >>> timestamp_text(datetime(2026, 11, 21, 8, 30, 0, 125))
     '2026-11-21T08:30:00.000125'

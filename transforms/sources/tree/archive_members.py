@@ -125,7 +125,7 @@ class Members:
         return msgspec.structs.replace(
             listed,
             url=f"{archive.url}/{quote(member.path, safe='/', errors='surrogateescape')}",
-            around=archive.around,
+            fingerprint=archive.fingerprint,
             sidecars=archive.sidecars,
             known=opened.known.get(key),
         )
@@ -154,7 +154,7 @@ class Members:
                 url="",
                 size=state.size,
                 modified_ns=None if opened.has_rejects else state.modified_ns,
-                around=archive.around,
+                fingerprint=archive.fingerprint,
             )
         )
 

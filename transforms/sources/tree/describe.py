@@ -51,7 +51,7 @@ def describer(tree: Tree, open_file: Callable[[str], IO[bytes]]) -> Describe:
 
 def is_marked_shut(listed: Listed) -> bool:
     """Whether others may not read a file of which no ACL tells who may."""
-    return SHUT in listed.around.split()
+    return SHUT in listed.fingerprint.split()
 
 
 def folder_acl(tree: Tree) -> Callable[[Listed], Acl]:

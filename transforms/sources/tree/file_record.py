@@ -142,7 +142,7 @@ class Documents:
             url=listed.url,
             size=state.size,
             modified_ns=state.modified_ns,
-            around=listed.around,
+            fingerprint=listed.fingerprint,
         )
 
     def _tell(self, known: Known, *, is_gone: bool = False) -> None:
@@ -155,7 +155,7 @@ class Documents:
 
 def _is_same(before: Known, now: Known) -> bool:
     """Whether the record would be the same but for its time."""
-    return (before.digest, before.url, before.around) == (now.digest, now.url, now.around)
+    return (before.digest, before.url, before.fingerprint) == (now.digest, now.url, now.fingerprint)
 
 
 def _time_of(modified_ns: int | None) -> datetime | None:

@@ -23,9 +23,9 @@ from schemas.span import Span
 from transforms.formats.base import ReadOptions
 from transforms.formats.gsa.acl import tag_of
 from transforms.formats.gsa.legacy_acl import acl_of
-from transforms.formats.gsa.record_reader import Builder
-from transforms.formats.xml.elements import Parsed
-from transforms.formats.xml.raw_element import Context, Unit
+from transforms.formats.gsa.record_reader import FeedRecordBuilder
+from transforms.formats.xml.elements import ParsedElement
+from transforms.formats.xml.raw_element import Context, RawElement
 from transforms.formats.xml.serializer import shut_parser
 from transforms.sources.tree.patterns import SIDECARS
 
@@ -55,7 +55,7 @@ _KINDS = {
     bool: "one value",
     type(None): "null",
 }
-_UNIT = Unit("record", b"", 0, 1, plain=True, context=Context())
+_UNIT = RawElement("record", b"", 0, 1, plain=True, context=Context())
 
 Open = Callable[[str], IO[bytes]]
 Value = str | list[str | None] | None
@@ -243,7 +243,7 @@ def _of_record(root: etree._Element) -> Said:
         found = f"<{tag_of(root)}>" if root.tag != "record" else f"{root.keys()[0]} of <record>"
         raise ValueError(f"{found}; expected {_MARKUP}")
     element.set("url", "sidecar")
-    record = Builder(Span(), ReadOptions()).build(Parsed(element, _UNIT, None))
+    record = FeedRecordBuilder(Span(), ReadOptions()).build(ParsedElement(element, _UNIT, None))
     if record.content is not None or record.extras:
         found = record.extras[0].place if record.extras else "record/content"
         raise ValueError(f"{found}; expected {_MARKUP}")

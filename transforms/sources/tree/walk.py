@@ -5,7 +5,7 @@ there or cannot be listed. A folder is read to its end before anything of it is 
 that cannot be is REJECTED as a whole and nothing in it looks as if it were gone. Sidecars are used
 with the files that they describe, whatever the patterns say of their names.
 
-`around` is one text of what a record is made of beside the content of its file: size and time of
+`fingerprint` is a text of everything but the file that decides over a record: size and time of
 each sidecar; with ACLs of POSIX, mode, owners and change time of the file, and a digest of the
 permissions of the folders above it, where they decide over it.
 """
@@ -225,7 +225,7 @@ class _Walker:
             marks.append(SHUT)
         if listed.kind is not Kind.FILE or not marks:
             return listed
-        return msgspec.structs.replace(listed, around=" ".join(marks))
+        return msgspec.structs.replace(listed, fingerprint=" ".join(marks))
 
     def _without_status(self, key: str, exc: OSError) -> Listed:
         """Return the line of a file that may not be there, if its name alone does not decide."""
@@ -278,7 +278,7 @@ class _Walker:
     def _folder_lines(self, key: str, mark: str) -> Iterator[Listed]:
         if self._is_inherited:
             url = self._folder_url_of(key)
-            yield Listed(key=key, kind=Kind.FOLDER, path=self._path(key), url=url, around=mark)
+            yield Listed(key=key, kind=Kind.FOLDER, path=self._path(key), url=url, fingerprint=mark)
 
     def _filtered(self, key: str, code: str, reason: str = "") -> Listed:
         """Return a line for a rule about names, and if there is none, with this code."""

@@ -17,12 +17,14 @@ BY_QUERY = Outlook(timestamp="updated", mark=MARK, lag_seconds=600, asks_deletes
 EVERYTHING = Outlook()
 
 YOUNG = Known(
-    key="[1]", url="http://db.example.com/1", around="2026-11-21 11:50:00", digest="young"
+    key="[1]", url="http://db.example.com/1", fingerprint="2026-11-21 11:50:00", digest="young"
 )
-OLD = Known(key="[2]", url="http://db.example.com/2", around="2026-11-21 11:49:58", digest="old")
+OLD = Known(
+    key="[2]", url="http://db.example.com/2", fingerprint="2026-11-21 11:49:58", digest="old"
+)
 TIMELESS = Known(key="[3]", url="http://db.example.com/3", digest="timeless")
-REFUSED = Known(key="[4]", url="http://db.example.com/4", around="2026-11-21 11:00:00")
-GONE_BY_QUERY = Known(key="[5]", url="", around="http://db.example.com/5", digest=GONE)
+REFUSED = Known(key="[4]", url="http://db.example.com/4", fingerprint="2026-11-21 11:00:00")
+GONE_BY_QUERY = Known(key="[5]", url="", fingerprint="http://db.example.com/5", digest=GONE)
 
 
 def state_of(folder: Path, *knowns: Known) -> State:
@@ -89,15 +91,15 @@ def test_the_first_mark_below_which_nothing_is_forgets_nothing(tmp_path: Path) -
 
 def test_a_row_that_was_rejected_is_known_without_a_digest(tmp_path: Path) -> None:
     assert moved(tmp_path, BY_MARK, [], rejected(stands(OLD))) == [
-        stands(Known(key="[2]", url="", around="2026-11-21 11:49:58"))
+        stands(Known(key="[2]", url="", fingerprint="2026-11-21 11:49:58"))
     ]
 
 
 def test_a_row_that_was_rejected_stands_where_it_was_sent_before(tmp_path: Path) -> None:
-    refused = Known(key="[2]", url="http://db.example.com/new", around="2026-11-21 12:00:00")
+    refused = Known(key="[2]", url="http://db.example.com/new", fingerprint="2026-11-21 12:00:00")
     assert moved(tmp_path, BY_MARK, [OLD], stands(refused)) == [
         goes(OLD),
-        stands(Known(key="[2]", url="http://db.example.com/2", around="2026-11-21 12:00:00")),
+        stands(Known(key="[2]", url="http://db.example.com/2", fingerprint="2026-11-21 12:00:00")),
     ]
 
 
@@ -111,13 +113,13 @@ def test_a_rejected_row_that_was_not_seen_is_known_where_keys_are_compared(tmp_p
 
 def test_a_row_that_says_it_is_deleted_is_known_without_a_url(tmp_path: Path) -> None:
     assert moved(tmp_path, BY_MARK, [YOUNG], goes(YOUNG)) == [
-        stands(Known(key="[1]", url="", around="2026-11-21 11:50:00", digest="young"))
+        stands(Known(key="[1]", url="", fingerprint="2026-11-21 11:50:00", digest="young"))
     ]
 
 
 def test_a_row_that_says_it_is_deleted_is_forgotten_when_it_is_old(tmp_path: Path) -> None:
     assert moved(tmp_path, BY_MARK, [], goes(OLD)) == [
-        goes(Known(key="[2]", url="", around="2026-11-21 11:49:58", digest="old"))
+        goes(Known(key="[2]", url="", fingerprint="2026-11-21 11:49:58", digest="old"))
     ]
 
 
@@ -184,7 +186,7 @@ def test_rows_above_the_mark_that_was_kept_are_known(tmp_path: Path) -> None:
     seen = (stands(OLD), stands(REFUSED))
     assert list(settled(tmp_path, BY_MARK, [], *seen, most=0).seen) == [
         stands(OLD),
-        stands(Known(key="[4]", url="", around="2026-11-21 11:00:00")),
+        stands(Known(key="[4]", url="", fingerprint="2026-11-21 11:00:00")),
     ]
 
 

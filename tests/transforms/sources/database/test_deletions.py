@@ -24,7 +24,7 @@ from transforms.storage.state import Stamp, State, move, open_state
 ANNA = Known(key="[1]", url="http://db.example.com/1", digest="a")
 BERT = Known(key="[2]", url="http://db.example.com/2", digest="b")
 CARL = Known(key="[3]", url="http://db.example.com/3", digest="c")
-GONE_ANNA = Known(key="[1]", url="", around="http://db.example.com/1", digest=GONE)
+GONE_ANNA = Known(key="[1]", url="", fingerprint="http://db.example.com/1", digest=GONE)
 MOVED = Known(key='"http://db.example.com/old"', url="")
 
 

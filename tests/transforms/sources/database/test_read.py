@@ -222,7 +222,7 @@ def remembered(mapping: Mapping) -> list[Seen]:
 
 def test_what_was_seen_has_its_key_its_url_and_its_timestamp(server: Server | Sqlite) -> None:
     seen = remembered(made(server, *DOCS))
-    assert [(one.known.key, one.known.url, one.known.around, one.is_gone) for one in seen] == [
+    assert [(one.known.key, one.known.url, one.known.fingerprint, one.is_gone) for one in seen] == [
         ("[1]", "https://docs.example.com/1", "7", False),
         ("[2]", "https://docs.example.com/2", "8", True),
         ("[3]", "https://docs.example.com/3", "9", False),

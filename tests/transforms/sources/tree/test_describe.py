@@ -233,12 +233,12 @@ def test_folders_that_nothing_inherits_from_have_no_acl() -> None:
 
 
 def test_what_others_may_not_read_is_secure() -> None:
-    shut = msgspec.structs.replace(LISTED, around=".meta.json=9:7 shut")
+    shut = msgspec.structs.replace(LISTED, fingerprint=".meta.json=9:7 shut")
     assert described(PLAIN, shut) == msgspec.structs.replace(RECORD, crawl=Crawl(secure=True))
 
 
 def test_what_others_may_not_read_is_not_secure_where_an_acl_tells_who_may() -> None:
-    shut = msgspec.structs.replace(LISTED, around="shut")
+    shut = msgspec.structs.replace(LISTED, fingerprint="shut")
     record = described(
         PLAIN,
         shut,

@@ -453,13 +453,13 @@ def test_an_archive_that_is_gone_is_forgotten_only() -> None:
 
 
 def test_what_was_sent_is_remembered(files: Files) -> None:
-    _, seen = run_seen(files("a.txt", b"first", around="0644"))
+    _, seen = run_seen(files("a.txt", b"first", fingerprint="0644"))
     known = Known(
         key="a.txt",
         url=BASE + "a.txt",
         size=5,
         modified_ns=TIME_NS,
-        around="0644",
+        fingerprint="0644",
         digest=ONE,
     )
     assert seen == [Seen(known=known)]
@@ -493,7 +493,7 @@ def test_nobody_needs_to_be_told_that_it_was(files: Files) -> None:
 
 
 @pytest.mark.parametrize(
-    "before", [known("0" * 64), known(ONE, around="0600"), known(ONE, url="x")]
+    "before", [known("0" * 64), known(ONE, fingerprint="0600"), known(ONE, url="x")]
 )
 def test_a_file_that_differs_in_anything_is_sent(files: Files, before: Known) -> None:
     assert record(files("a.txt", b"first", known=before)).content == Content(b"first")
@@ -676,7 +676,7 @@ def test_an_archive_that_changes_while_it_is_read_is_rejected(files: Files) -> N
 
 
 def test_members_are_remembered_and_then_the_archive(files: Files) -> None:
-    line = files("a.zip", zipped(*TWO), around="0644")
+    line = files("a.zip", zipped(*TWO), fingerprint="0644")
     _, seen = run_seen(line, rules=OPENING)
     assert [one.known for one in seen] == [
         Known(
@@ -684,7 +684,7 @@ def test_members_are_remembered_and_then_the_archive(files: Files) -> None:
             url=BASE + "a.zip/a.txt",
             size=5,
             modified_ns=1_714_979_290_000_000_000,
-            around="0644",
+            fingerprint="0644",
             digest=ONE,
             parent="a.zip",
         ),
@@ -693,11 +693,11 @@ def test_members_are_remembered_and_then_the_archive(files: Files) -> None:
             url=BASE + "a.zip/b/c%20d.txt",
             size=6,
             modified_ns=1_714_979_290_000_000_000,
-            around="0644",
+            fingerprint="0644",
             digest=sha256(b"second").hexdigest(),
             parent="a.zip",
         ),
-        Known(key="a.zip", url="", size=line.size, modified_ns=TIME_NS, around="0644"),
+        Known(key="a.zip", url="", size=line.size, modified_ns=TIME_NS, fingerprint="0644"),
     ]
 
 

@@ -46,7 +46,7 @@ def outcomes(root: Path, **rules: Any) -> list[tuple[str, str]]:
 
 
 def arounds(root: Path, **rules: Any) -> list[str]:
-    return [line.around for line in lines(root, **rules)]
+    return [line.fingerprint for line in lines(root, **rules)]
 
 
 def files(root: Path, *names: str) -> None:
@@ -466,7 +466,7 @@ def test_size_and_time_of_sidecars_are_around_their_file(tmp_path: Path) -> None
     files(tmp_path, "x.pdf", "x.pdf.meta.json", "x.pdf.meta.yaml")
     os.utime(tmp_path / "x.pdf.meta.json", ns=(0, 3))
     os.utime(tmp_path / "x.pdf.meta.yaml", ns=(0, 4))
-    assert lines(tmp_path, is_public=True)[0].around == ".meta.json=1:3 .meta.yaml=1:4"
+    assert lines(tmp_path, is_public=True)[0].fingerprint == ".meta.json=1:3 .meta.yaml=1:4"
 
 
 def test_a_sidecar_of_nothing_is_a_file_like_any(tmp_path: Path) -> None:
@@ -550,7 +550,7 @@ def test_a_folder_is_listed_with_its_url_and_who_may_search_it(tmp_path: Path) -
         kind=Kind.FOLDER,
         path=f"{tmp_path}/a b",
         url="https://docs.example.com/a%20b/",
-        around=f"40750:{owners}:",
+        fingerprint=f"40750:{owners}:",
     )
 
 
@@ -585,7 +585,7 @@ def test_who_may_read_a_file_is_around_it_if_posix_decides(tmp_path: Path) -> No
     (tmp_path / "a").chmod(0o640)
     status = (tmp_path / "a").stat()
 
-    found = lines(tmp_path, acl=TreeAcl(is_inherited=True))[1].around
+    found = lines(tmp_path, acl=TreeAcl(is_inherited=True))[1].fingerprint
     assert found == f"100640:{status.st_uid}:{status.st_gid}:{status.st_ctime_ns}"
 
 
@@ -594,7 +594,7 @@ def test_who_may_read_a_file_is_not_around_it_if_posix_does_not_decide(
     tmp_path: Path, rules: dict[str, Any]
 ) -> None:
     files(tmp_path, "a")
-    assert only(tmp_path, **rules).around == ""
+    assert only(tmp_path, **rules).fingerprint == ""
 
 
 @pytest.mark.parametrize(
@@ -607,14 +607,14 @@ def test_what_others_may_not_read_is_marked_where_nothing_else_tells(
     tmp_path.chmod(0o755)
     files(tmp_path, "a/x", "a/y/z", "b")
     (tmp_path / shut).chmod(0o750 if shut else 0o755)
-    assert [one.key for one in lines(tmp_path) if one.around == "shut"] == marked
+    assert [one.key for one in lines(tmp_path) if one.fingerprint == "shut"] == marked
 
 
 def test_what_others_may_not_read_is_marked_in_a_named_file_too(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     files(tmp_path, "a/x")
     (tmp_path / "a").chmod(0o700)
-    assert only(tmp_path, only=("a/x",)).around == "shut"
+    assert only(tmp_path, only=("a/x",)).fingerprint == "shut"
 
 
 @pytest.mark.parametrize("named", [(), ("a/b/x",)])

@@ -36,7 +36,7 @@ _LAST_SIDECAR = max(SIDECARS)
 class Remote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file as its server tells it, or what else stands there.
 
-    A size or time of `None` is not known. `around` is what the server says besides, to know by it
+    A size or time of `None` is not known. A changed `fingerprint` means
     that the file has changed.
     """
 
@@ -45,7 +45,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Kind = Kind.FILE
     size: int | None = None
     modified_ns: int | None = None
-    around: str = ""
+    fingerprint: str = ""
     code: str = ""
     reason: str = ""
 
@@ -224,9 +224,11 @@ def _plain(remote: Remote, kind: Kind, code: str, reason: str = "") -> Listed:
 
 def _with_around(listed: Listed, remote: Remote, sidecars: list[Remote]) -> Listed:
     """Add what tells that the file or one of its sidecars has changed."""
-    marks = (f"{one.key} {one.size} {one.modified_ns} {one.around}".rstrip() for one in sidecars)
-    around = "\n".join(filter(None, (listed.around, remote.around, *marks)))
-    return msgspec.structs.replace(listed, around=around) if around else listed
+    marks = (
+        f"{one.key} {one.size} {one.modified_ns} {one.fingerprint}".rstrip() for one in sidecars
+    )
+    fingerprint = "\n".join(filter(None, (listed.fingerprint, remote.fingerprint, *marks)))
+    return msgspec.structs.replace(listed, fingerprint=fingerprint) if fingerprint else listed
 
 
 def _unlistable(remote: Remote, reason: str) -> Remote:

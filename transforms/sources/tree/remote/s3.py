@@ -68,7 +68,7 @@ class Bucket:
             path=f"s3://{self._name}/{self._prefix}{key}",
             size=size,
             modified_ns=(said["LastModified"] - _EPOCH) // _MICROSECOND * 1000,
-            around=said.get("ETag", "").strip('"'),
+            fingerprint=said.get("ETag", "").strip('"'),
         )
 
     def _unlistable(self, exc: Exception) -> SourceError:

@@ -203,7 +203,7 @@ def _ask(remote: Remote) -> Remote:
             remote,
             size=int(size) if size.isdecimal() else None,
             modified_ns=_parse_modified(said.headers.get("Last-Modified", "")),
-            around=said.headers.get("ETag", ""),
+            fingerprint=said.headers.get("ETag", ""),
         )
 
 

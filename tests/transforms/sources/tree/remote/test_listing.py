@@ -23,8 +23,10 @@ from transforms.sources.tree.tree import Tree
 TREE = Tree(root="s3://bucket", base_url="https://docs.example.com/")
 
 
-def file(key: str, *, size: int | None = 5, around: str = "") -> Remote:
-    return Remote(key=key, path=f"s3://bucket/{key}", size=size, modified_ns=7, around=around)
+def file(key: str, *, size: int | None = 5, fingerprint: str = "") -> Remote:
+    return Remote(
+        key=key, path=f"s3://bucket/{key}", size=size, modified_ns=7, fingerprint=fingerprint
+    )
 
 
 def folder(key: str) -> Remote:
@@ -44,14 +46,14 @@ def codes(*found: Remote, tree: Tree = TREE) -> list[tuple[str, str]]:
 
 
 def test_a_file_is_a_line_of_a_listing() -> None:
-    assert listed(file("a/b c.pdf", around="e1")) == [
+    assert listed(file("a/b c.pdf", fingerprint="e1")) == [
         Listed(
             key="a/b c.pdf",
             path="s3://bucket/a/b c.pdf",
             url="https://docs.example.com/a/b%20c.pdf",
             size=5,
             modified_ns=7,
-            around="e1",
+            fingerprint="e1",
         )
     ]
 
@@ -139,9 +141,9 @@ def test_files_stay_in_order_while_one_waits_for_its_sidecars() -> None:
 
 
 def test_a_file_is_what_its_sidecars_are() -> None:
-    (line, _) = listed(file("a", around="e1"), file("a.meta.json", size=9, around="e2"))
+    (line, _) = listed(file("a", fingerprint="e1"), file("a.meta.json", size=9, fingerprint="e2"))
 
-    assert line.around == "e1\na.meta.json 9 7 e2"
+    assert line.fingerprint == "e1\na.meta.json 9 7 e2"
 
 
 def test_a_sidecar_of_nothing_is_a_file() -> None:
@@ -190,7 +192,7 @@ def test_files_come_in_the_order_of_the_bytes_of_their_keys(keys: list[str]) -> 
 
 def test_what_is_sorted_in_a_file_comes_back_as_it_was() -> None:
     found = [
-        file("b", size=None, around='a "quoted"\ntext'),
+        file("b", size=None, fingerprint='a "quoted"\ntext'),
         folder("a/"),
         rejected("c", "s3://bucket/c", "file-name", "ö"),
     ]

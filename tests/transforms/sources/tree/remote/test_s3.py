@@ -54,7 +54,7 @@ def test_an_object_is_a_line_of_a_listing(s3: Any) -> None:
         url="https://docs.example.com/a/b.txt",
         size=4,
         modified_ns=line.modified_ns,
-        around="1cb251ec0d568de6a929b520c4aed8d1",
+        fingerprint="1cb251ec0d568de6a929b520c4aed8d1",
     )
 
 
@@ -73,7 +73,7 @@ def test_an_object_that_was_written_again_has_something_else_around_it(s3: Any) 
     put(s3, "again/a.txt", body=b"two")
     (after,) = listed("again")
 
-    assert (before.size, before.around != after.around) == (after.size, True)
+    assert (before.size, before.fingerprint != after.fingerprint) == (after.size, True)
 
 
 @pytest.mark.usefixtures("s3")
@@ -134,7 +134,7 @@ def test_a_single_object_is_found(s3: Any) -> None:
     found = Bucket(tree("single")).find("a.txt")
 
     assert isinstance(found, Remote)
-    assert (found.key, found.size, found.around) == (
+    assert (found.key, found.size, found.fingerprint) == (
         "a.txt",
         4,
         "1cb251ec0d568de6a929b520c4aed8d1",

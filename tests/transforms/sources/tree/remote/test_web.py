@@ -176,7 +176,7 @@ def test_what_the_server_says_of_a_file_beside_size_and_time_is_around_it(tmp_pa
     with remotes.web_server(tmp_path, answer) as server:
         (line,) = listed(server.root)
 
-    assert (line.size, line.modified_ns, line.around) == (7, None, '"e1"')
+    assert (line.size, line.modified_ns, line.fingerprint) == (7, None, '"e1"')
 
 
 def test_a_file_of_which_nothing_is_said_has_no_size_and_no_time(tmp_path: Path) -> None:
