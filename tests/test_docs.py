@@ -24,7 +24,7 @@ YAML_KEYS = sorted({*programs_file._PARSERS, *programs_file._USER_PARSERS})
 
 _LINK = re.compile(r"\]\(([\w.-]+\.md)(?:#[\w-]+)?\)")
 _CODE = re.compile(
-    r'(?:RecordError|ProgramError|Stretch|_reject|_note|_notice|\bnotice)\(\s*"([a-z0-9-]+)"'
+    r'(?:RecordError|ProgramError|BadRange|_reject|_note|_notice|\bnotice)\(\s*"([a-z0-9-]+)"'
     r'|\bcode(?:, reason)? ?= ?"([a-z0-9-]+)"|_TOO_LARGE = "([a-z0-9-]+)"'
 )
 """How the source names what it rejects a record, filters it or notes something for."""

@@ -20,7 +20,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
 from transforms.formats import Found
-from transforms.group_references import DEFAULT_NAMESPACE, Groups, Mentions
+from transforms.group_references import DEFAULT_NAMESPACE, GroupReferences, Groups
 from transforms.values import notices as value_notices
 
 MAX_NAMES = 1000
@@ -149,7 +149,7 @@ class _Counter:
         self._acls = Acls()
         self._principals: Counter[str] = Counter()
         self._namespaces = _Tally()
-        self._groups = Mentions()
+        self._groups = GroupReferences()
         self._urls = _Urls(MAX_URLS)
 
     def take(self, one: Found) -> None:

@@ -41,7 +41,7 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
     undefined: tuple[GroupCount, ...] = ()
 
 
-class Mentions:
+class GroupReferences:
     """How often each group is defined, and how often it is named."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class _Mention(NamedTuple):
 
     namespace: str
     name: str
-    is_loose: bool
+    ignores_case: bool
 
     @property
     def folded(self) -> tuple[str, str]:
@@ -97,11 +97,11 @@ class _Known:
         for mention in mentions:
             self._exact.add(mention[:2])
             self._folded.add(mention.folded)
-            if mention.is_loose:
+            if mention.ignores_case:
                 self._loose.add(mention.folded)
 
     def __contains__(self, mention: _Mention) -> bool:
-        alike = self._folded if mention.is_loose else self._loose
+        alike = self._folded if mention.ignores_case else self._loose
         return mention[:2] in self._exact or mention.folded in alike
 
 
@@ -122,7 +122,7 @@ def _merged(counts: Mapping[_Mention, int]) -> Counter[_Mention]:
     """Add up the mentions of each group, by the first of them that is case-insensitive."""
     firsts: dict[tuple[str, str], _Mention] = {}
     for mention in counts:
-        if mention.is_loose:
+        if mention.ignores_case:
             firsts.setdefault(mention.folded, mention)
     merged: Counter[_Mention] = Counter()
     for mention, number in counts.items():

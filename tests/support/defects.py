@@ -89,7 +89,7 @@ def _record(url: str) -> Record:
 
 FAULTS = {
     "gsa-feed": Fault(
-        "transforms.formats.gsa.record_reader:Builder._record",
+        "transforms.formats.gsa.record_reader:FeedRecordBuilder._record",
         lambda self, attributes, *more: MARK in attributes["url"],
         gsa_feed(_xml_record("1"), _xml_record(MARK), _xml_record("3")),
         _xml_record(MARK).encode(),
@@ -101,7 +101,7 @@ FAULTS = {
         f"<Item><Type>I</Type><Url>{URLS[1]}</Url><Body>plan</Body></Item>".encode(),
     ),
     "gsa-groups": Fault(
-        "transforms.formats.gsa.membership_reader:Builder.build",
+        "transforms.formats.gsa.membership_reader:MembershipBuilder.build",
         lambda self, parsed: MARK.encode() in parsed.unit.text,
         f"<xmlgroups>{_membership('1')}{_membership(MARK)}{_membership('3')}</xmlgroups>".encode(),
         _membership(MARK).encode(),

@@ -146,7 +146,7 @@ def count_in(
     for name, value in list(vars(module).items()):
         if isinstance(value, re.Pattern):
             patch(module, name, CountedPattern(value, steps))
-        elif type(value).__name__ == "Vocabulary":
+        elif type(value).__name__ == "ElementNames":
             _count_in_object(value, steps, patch)
 
 

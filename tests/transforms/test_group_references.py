@@ -4,7 +4,7 @@ import pytest
 
 from schemas.acl import Access, Principal, Scope
 from schemas.membership import Member, Membership
-from transforms.group_references import GroupCount, Groups, Mentions
+from transforms.group_references import GroupCount, GroupReferences, Groups
 
 
 def group(name: str, *, namespace: str | None = None, case_sensitive: bool | None = None) -> Member:
@@ -17,7 +17,7 @@ def user(name: str) -> Member:
 
 def found(defined: list[Member], named: list[Member]) -> Groups:
     """How groups stand that have no members, and others that are named in an ACL."""
-    mentions = Mentions()
+    mentions = GroupReferences()
     for one in defined:
         mentions.define(Membership(group=one))
     for one in named:
@@ -56,13 +56,13 @@ def test_a_user_is_no_group() -> None:
 
 
 def test_a_principal_of_an_acl_names_a_group() -> None:
-    mentions = Mentions()
+    mentions = GroupReferences()
     mentions.name(Principal(name="staff", scope=Scope.GROUP, access=Access.DENY))
     assert mentions.close().undefined == (GroupCount(namespace="Default", name="staff", named=1),)
 
 
 def test_a_member_names_a_group() -> None:
-    mentions = Mentions()
+    mentions = GroupReferences()
     mentions.define(Membership(group=group("staff"), members=(group("yard"), user("ada"))))
     assert mentions.close() == Groups(
         memberships=1,

@@ -25,11 +25,11 @@ from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.gsa import feed
 from transforms.formats.gsa import groups as gsa_groups
-from transforms.formats.gsa.feed_context import around_of
+from transforms.formats.gsa.feed_context import feed_context
 from transforms.formats.thunderstone import dataload
-from transforms.formats.xml.element_names import Vocabulary
-from transforms.formats.xml.raw_element import Context, Unit, find_url
-from transforms.formats.xml.scanner import Scanner
+from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.xml.raw_element import Context, RawElement, find_url
+from transforms.formats.xml.scanner import RecordScanner
 
 _VOCABULARIES = {
     "gsa-feed": feed._VOCABULARY,
@@ -48,7 +48,7 @@ _UPDATE_INDEX = re.compile(rb"<Type>\s*UI\s*</Type>")
 _UPDATE_BYTES = 1024
 
 
-class Piece(NamedTuple):
+class FeedPart(NamedTuple):
     """Some records as a document: `length` bytes of the stream from `offset` on, between two."""
 
     head: bytes
@@ -57,7 +57,7 @@ class Piece(NamedTuple):
     tail: bytes
 
 
-class Stretches:
+class RecordOffsets:
     """Where each record of a stream stands: 16 bytes for each of them, and 40 for each group.
 
     `documents` counts the feeds that follow one another in the stream; `datasource` and `feedtype`
@@ -69,7 +69,7 @@ class Stretches:
     def __init__(self, scan: "_Scan") -> None:
         self._scan = scan
         self._arounds = tuple(scan.arounds)
-        around = around_of(Context(header=scan.header))
+        around = feed_context(Context(header=scan.header))
         self.datasource = around.datasource
         self.feedtype = around.feedtype
         self.documents = scan.documents
@@ -82,7 +82,7 @@ class Stretches:
     def __len__(self) -> int:
         return len(self._scan.begins)
 
-    def piece(self, first: int, count: int) -> Piece:
+    def piece(self, first: int, count: int) -> FeedPart:
         """Return records `first` to `first + count`, at least one, as a document.
 
         Raises FormatError if the stream is not UTF-8.
@@ -99,7 +99,7 @@ class Stretches:
         opened = _opened(before.context, leaves=run != last or before != behind)
         tail = _closed(before.context, behind.context, len(opened), self._scan.root)
         offset = scan.begins[first]
-        return Piece(_head(before, opened, self._scan.root), offset, stop - offset, tail)
+        return FeedPart(_head(before, opened, self._scan.root), offset, stop - offset, tail)
 
     def line(self, record: int) -> int:
         """Return the line in which a record begins, from 1."""
@@ -136,7 +136,7 @@ class Stretches:
             )
 
 
-def stretches(stream: IO[bytes], format: str, *, source: str = "") -> Stretches:
+def stretches(stream: IO[bytes], format: str, *, source: str = "") -> RecordOffsets:
     """Return where the records of a stream stand, in one pass; one record is in memory at a time.
 
     Raises FormatError where there is no feed, or none of FORMATS.
@@ -145,7 +145,7 @@ def stretches(stream: IO[bytes], format: str, *, source: str = "") -> Stretches:
         raise FormatError(f"{source}: {format!r}; expected one of {', '.join(FORMATS)}")
     scan = _Scan(stream, _VOCABULARIES[format], source)
     scan.run()
-    return Stretches(scan)
+    return RecordOffsets(scan)
 
 
 def name_in(text: bytes) -> str | None:
@@ -172,10 +172,10 @@ class _Start(NamedTuple):
     context: Context
 
 
-class _Scan(Scanner):
+class _Scan(RecordScanner):
     """Notes where records begin, and where runs of them in one context begin and end."""
 
-    def __init__(self, stream: IO[bytes], vocabulary: Vocabulary, source: str) -> None:
+    def __init__(self, stream: IO[bytes], vocabulary: ElementNames, source: str) -> None:
         span = Span(source=source)
         super().__init__(stream, vocabulary, span, max_unit_bytes=_UNIT_BYTES)
         self.source = source
@@ -200,7 +200,7 @@ class _Scan(Scanner):
         """Look at the whole stream."""
         last = None
         for one in self:
-            if isinstance(one, Unit):
+            if isinstance(one, RawElement):
                 self._note(one)
                 last = one
             elif isinstance(one, Reject):
@@ -210,7 +210,7 @@ class _Scan(Scanner):
             self._end_run()
         self._data, self._pos = b"", 0  # the last record may be large
 
-    def _note(self, unit: Unit) -> None:
+    def _note(self, unit: RawElement) -> None:
         if unit.context is self._within:
             self.begins.append(unit.offset)
             self.lines.append(unit.line)
@@ -220,7 +220,7 @@ class _Scan(Scanner):
         if unit.name == "Item" and len(unit.text) < _UPDATE_BYTES:
             self.updates += bool(_UPDATE_INDEX.search(unit.text))
 
-    def _begin_run(self, unit: Unit) -> None:
+    def _begin_run(self, unit: RawElement) -> None:
         start = self._leading or _Start(unit.offset, unit.line, unit.context)
         if self.begins:
             self._end_run()
@@ -250,7 +250,7 @@ class _Scan(Scanner):
     def _number(self, around: _Around) -> int:
         return self.arounds.setdefault(around, len(self.arounds))
 
-    def _step(self, kind: str, token: re.Match[bytes]) -> Unit | Reject | None:
+    def _step(self, kind: str, token: re.Match[bytes]) -> RawElement | Reject | None:
         begun, is_before = self._consumed, not self.context.root
         self._entered = self.context
         found = super()._step(kind, token)
@@ -288,5 +288,5 @@ def _closed(before: Context, behind: Context, opened: int, root: bytes) -> bytes
     return groups + (b"</%b>\n" % root if is_open else b"")
 
 
-def _unescaped(unit: Unit) -> str:
+def _unescaped(unit: RawElement) -> str:
     return html.unescape(name_in(unit.text) or "")

@@ -15,13 +15,13 @@ from schemas.span import Span
 from support.archives import gsa_feed
 from support.defects import FAULTS, MARK, break_at, put_in
 from transforms.formats import READERS, Docids, Found, Mode, ReadOptions
-from transforms.formats.xml.element_names import Vocabulary
-from transforms.formats.xml.elements import Grammar, Parsed, read_units
-from transforms.formats.xml.raw_element import Context, Unit
+from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.xml.elements import Grammar, ParsedElement, read_units
+from transforms.formats.xml.raw_element import Context, RawElement
 
 OPTIONS = ReadOptions(docids=Docids(base_url="http://intranet.example.com/"))
 EVERY_READER = pytest.mark.parametrize("name", FAULTS)
-VOCABULARY = Vocabulary(root="gsafeed", units=("record",))
+VOCABULARY = ElementNames(root="gsafeed", units=("record",))
 NO_PAYLOAD = re.compile(rb"\0(?!)")
 BAD_BYTE = b"\x07" + b"A" * 600
 
@@ -124,11 +124,11 @@ def test_a_stretch_of_a_listing_is_read_one_by_one_where_one_is_defective(
 # A function that fails is handed in
 
 
-def build(parsed: Parsed) -> Record:
+def build(parsed: ParsedElement) -> Record:
     raise TypeError(parsed.unit.name)
 
 
-def quick(unit: Unit) -> Record | None:
+def quick(unit: RawElement) -> Record | None:
     raise LookupError(unit.name)
 
 
@@ -154,7 +154,7 @@ def test_a_function_of_a_grammar_that_fails_costs_each_record_for_itself(
 
 @pytest.mark.parametrize("exc", [SourceError("gone"), OSError("gone"), MemoryError()])
 def test_what_concerns_more_than_a_record_ends_the_reading(exc: Exception) -> None:
-    def fail(parsed: Parsed) -> Record:
+    def fail(parsed: ParsedElement) -> Record:
         raise exc
 
     stream = io.BytesIO(b'<gsafeed><record url="a"/></gsafeed>')
@@ -217,7 +217,7 @@ def test_a_group_that_cannot_be_entered_once_is_not_taken_for_the_one_before(
         entered.append(context)
         return b"delete" in context.group and sum(b"delete" in one.group for one in entered) < 4
 
-    break_at(monkeypatch, "transforms.formats.gsa.record_reader.around_of", fails_first)
+    break_at(monkeypatch, "transforms.formats.gsa.record_reader.feed_context", fails_first)
     document = (
         b'<gsafeed><group><record url="a"/></group><group action="delete"><record url="b"/>'
         b'<record url="c"/><record url="d"/></group></gsafeed>'

@@ -19,8 +19,8 @@ from transforms.formats import CUTTERS, READERS, Found, Mode, ReadOptions
 from transforms.formats.canonical import avro
 from transforms.formats.canonical.avro_container import our_sync
 from transforms.formats.gsa import feed
-from transforms.formats.xml.element_names import Vocabulary
-from transforms.formats.xml.scanner import Scanner
+from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.xml.scanner import RecordScanner
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 BLANKS = (b" ", b"\t", b"\r", b"\n", b"\x0b", b"\x0c", b"\x1c", b"\x85", b"\xa0", b"\xc2\xa0")
@@ -72,7 +72,7 @@ LINES_EACH = 500
 LINES_AT_LEAST = 50_000
 """More lines than a reader executes for no byte."""
 One = TypeVar("One")
-VOCABULARY = Vocabulary(root="feed", units=("record",))
+VOCABULARY = ElementNames(root="feed", units=("record",))
 
 pieces = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=30).map(b"".join)
 
@@ -206,7 +206,7 @@ def test_a_control_character_before_the_root_is_a_stray(blank: bytes, root: byte
 
 
 def test_a_step_that_consumes_nothing_is_an_error() -> None:
-    class Stuck(Scanner):
+    class Stuck(RecordScanner):
         def _stray(self) -> Reject:
             return self._reject("stray", "nothing", 0)
 

@@ -21,7 +21,7 @@ from support.membership_strategies import held_memberships
 from support.slow_streams import slow
 from support.strategies import records
 from transforms.formats import READERS, WRITERS, Encoder, WriteOptions
-from transforms.formats.splitter import FORMATS, Piece, Stretches, name_in, stretches
+from transforms.formats.splitter import FORMATS, FeedPart, RecordOffsets, name_in, stretches
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 PROLOG = b'<?xml version="1.0"?>\n<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
@@ -48,11 +48,11 @@ MEMBERSHIP = (
 )
 
 
-def look(markup: bytes, format: str = "gsa-feed") -> Stretches:
+def look(markup: bytes, format: str = "gsa-feed") -> RecordOffsets:
     return stretches(io.BytesIO(markup), format, source="f.xml")
 
 
-def document(markup: bytes, piece: Piece) -> bytes:
+def document(markup: bytes, piece: FeedPart) -> bytes:
     return piece.head + markup[piece.offset :][: piece.length] + piece.tail
 
 
@@ -195,7 +195,7 @@ def test_blocks_make_no_difference(case: Damaged, block_bytes: int) -> None:
     assert pieces_of(found) == pieces_of(look(case.markup))
 
 
-def pieces_of(found: Stretches) -> list[Piece]:
+def pieces_of(found: RecordOffsets) -> list[FeedPart]:
     return [found.piece(number, 1) for number in range(len(found))]
 
 

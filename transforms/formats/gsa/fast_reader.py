@@ -20,7 +20,7 @@ from schemas.errors import RecordError
 from schemas.record import Meta
 from transforms.formats.gsa.acl import BLANKS, Extras, read_acl
 from transforms.formats.xml.elements import parse_markup
-from transforms.formats.xml.raw_element import Unit
+from transforms.formats.xml.raw_element import RawElement
 from transforms.formats.xml.serializer import holds_bytes, may_be_attribute
 
 _SHAPES = 256
@@ -49,7 +49,7 @@ class Parts(NamedTuple):
     payload: bytes | None
 
 
-class Shape(NamedTuple):
+class MarkupTemplate(NamedTuple):
     """Where the values of a shape belong, by their index.
 
     Those of the record come first, in the order of `names`. The metadata are `metas` pairs of name
@@ -63,14 +63,14 @@ class Shape(NamedTuple):
     encoding: int | None
 
 
-class Express:
+class TemplateCache:
     """Takes units of one stream apart; remembers its shapes and ACLs, of which there are few."""
 
     def __init__(self) -> None:
-        self._shapes: dict[str, Shape | None] = {}
+        self._shapes: dict[str, MarkupTemplate | None] = {}
         self._acls: dict[bytes, Acl | None] = {}
 
-    def take(self, unit: Unit) -> Parts | None:
+    def take(self, unit: RawElement) -> Parts | None:
         """Return the parts of a unit, or None where the parser is needed."""
         if unit.name != "record" or not (unit.plain or unit.cdata):
             return None
@@ -111,7 +111,7 @@ class Express:
             payload,
         )
 
-    def shape(self, markup: str) -> Shape | None:
+    def shape(self, markup: str) -> MarkupTemplate | None:
         """Return what is known, or learned now, of a shape."""
         if markup in self._shapes:
             return self._shapes[markup]
@@ -146,7 +146,7 @@ class Express:
         self._acls[markup] = _read_acl(acl)
 
 
-class Columns(NamedTuple):
+class ColumnBatch(NamedTuple):
     """A run of units of one shape, taken apart by columns: one value of each unit in each.
 
     `offsets` and `lines` count from the beginning of the run.
@@ -159,18 +159,18 @@ class Columns(NamedTuple):
     lines: Iterable[int]
 
 
-class Runs:
+class UniformBatch:
     """Takes runs of units without content apart, which costs a third of doing it one by one.
 
     Feeds whose units are not alike are left alone after a few tries, and tried again later.
     """
 
-    def __init__(self, express: Express) -> None:
+    def __init__(self, express: TemplateCache) -> None:
         self._express = express
         self._misses = 0
         self._rest = 0
 
-    def take(self, run: bytes) -> Columns | None:
+    def take(self, run: bytes) -> ColumnBatch | None:
         """Return the columns of a run, None where its units are not of one simple shape."""
         if self._rest:
             self._rest -= 1
@@ -181,7 +181,7 @@ class Runs:
             self._misses, self._rest = 0, _REST
         return columns
 
-    def _columns(self, run: bytes) -> Columns | None:
+    def _columns(self, run: bytes) -> ColumnBatch | None:
         first = run.find(_END_TAG)
         if run.find(b"<content", 0, first) >= 0:
             return None
@@ -218,7 +218,9 @@ def _common_markup(pieces: list[str], width: int, count: int) -> str | None:
     return '"'.join([first, *pieces[2:width:2], last])
 
 
-def _columns(shape: Shape, values: list[str], pieces: list[str], run: bytes) -> Columns:
+def _columns(
+    shape: MarkupTemplate, values: list[str], pieces: list[str], run: bytes
+) -> ColumnBatch:
     width = len(pieces) // 2 // (len(pieces) // 2 // (len(shape.names) + 2 * shape.metas))
     columns = [values[column::width] for column in range(width)]
     attributes, pairs = columns[: len(shape.names)], columns[len(shape.names) :]
@@ -226,7 +228,7 @@ def _columns(shape: Shape, values: list[str], pieces: list[str], run: bytes) -> 
     count = len(columns[0])
     step = "".join(pieces[2 : 2 * width + 1 : 2]).count("\n") if count > 1 else 0
     first = pieces[0].count("\n")
-    return Columns(
+    return ColumnBatch(
         names=shape.names,
         rows=zip(*attributes, strict=True),
         metadata=zip(*metas, strict=True) if metas else repeat((), count),
@@ -245,7 +247,7 @@ def _read_acl(markup: bytes) -> Acl | None:
     return None if extras or element.tag != "acl" else acl
 
 
-def _learn(markup: str) -> Shape | None:
+def _learn(markup: str) -> MarkupTemplate | None:
     """Parse a shape with its marks `0`, `1`, … for values, and see where they come out."""
     pieces = markup.split('"')
     marked = "".join(f'{piece}"{number}"' for number, piece in enumerate(pieces[:-1])) + pieces[-1]
@@ -262,7 +264,7 @@ def _learn(markup: str) -> Shape | None:
     marks = [*record.values(), *found.marks]
     if marks != [str(number) for number in range(len(pieces) - 1)]:
         return None  # single quotes, or double ones in a text
-    return Shape(
+    return MarkupTemplate(
         names=names,
         first_meta=len(names) + (found.overwrite is not None),
         metas=found.metas,
@@ -272,7 +274,7 @@ def _learn(markup: str) -> Shape | None:
 
 
 class _Found:
-    """What the children of a marked record hold; `see` refuses what a Shape cannot tell."""
+    """What the children of a marked record hold; `see` refuses what a template cannot hold."""
 
     def __init__(self) -> None:
         self.marks: list[str] = []

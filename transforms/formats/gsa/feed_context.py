@@ -15,7 +15,7 @@ from transforms.formats.xml.raw_element import NESTED, Context
 ACTIONS = {"add": Action.ADD, "delete": Action.DELETE}
 
 
-class Around(NamedTuple):
+class FeedContext(NamedTuple):
     """What a record inherits from its feed and its group; `doubt` tells what is wrong there."""
 
     datasource: str | None
@@ -28,14 +28,14 @@ class Around(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def around_of(context: Context) -> Around:
+def feed_context(context: Context) -> FeedContext:
     """What the context of a unit says of its record."""
     datasource, feedtype = _header(context.header)
     attributes, doubt = _group(context)
     action = attributes.pop("action", "add")
     if action not in ACTIONS:
         doubt = f"a group with action={action!r}"
-    return Around(
+    return FeedContext(
         datasource=datasource,
         feedtype=feedtype,
         action=ACTIONS.get(action),

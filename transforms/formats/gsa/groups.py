@@ -33,18 +33,24 @@ from schemas.span import Span
 from transforms.formats.base import Found, ReadOptions, WriteOptions, write_all
 from transforms.formats.gsa.acl import BLANKS
 from transforms.formats.gsa.membership_reader import (
-    Builder,
+    MembershipBuilder,
     check_group,
     header_of,
     name_reject,
     nameless,
 )
-from transforms.formats.xml.element_names import Vocabulary
-from transforms.formats.xml.elements import Grammar, Units, begin_units, cut_units, parse_markup
+from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.xml.elements import (
+    ElementReader,
+    Grammar,
+    begin_units,
+    cut_units,
+    parse_markup,
+)
 from transforms.formats.xml.extras import Extras
 from transforms.formats.xml.serializer import attributes, element, holds
 
-_VOCABULARY = Vocabulary(root="xmlgroups", units=("membership",))
+_VOCABULARY = ElementNames(root="xmlgroups", units=("membership",))
 _NO_PAYLOAD = re.compile(rb"\0(?!)")  # a literal byte first, which `re` finds fastest
 _SENSITIVITY_NAMES = {
     None: None,
@@ -70,8 +76,8 @@ def read_feed(
     yield from units.notices()
 
 
-def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> Units[Membership]:
-    grammar = Grammar(_VOCABULARY, _NO_PAYLOAD, "", Builder(span).build)
+def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> ElementReader[Membership]:
+    grammar = Grammar(_VOCABULARY, _NO_PAYLOAD, "", MembershipBuilder(span).build)
     return begin_units(stream, grammar, span=span, options=options)
 
 

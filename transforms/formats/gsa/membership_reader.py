@@ -16,7 +16,7 @@ from schemas.record import Extra, Provenance
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.gsa.acl import BLANKS, require_no_text, tag_of
-from transforms.formats.xml.elements import Parsed
+from transforms.formats.xml.elements import ParsedElement
 from transforms.formats.xml.extras import extra_element
 
 SCOPES = {scope.value: scope for scope in Scope}
@@ -27,13 +27,13 @@ _GROUP = re.compile(rb"<membership\b[^<>]*>\s*<principal\b[^<>]*>([^<>]+)</princ
 _Value = TypeVar("_Value")
 
 
-class Builder:
+class MembershipBuilder:
     """Builds the memberships of one span; `build` raises RecordError for one that is refused."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
 
-    def build(self, parsed: Parsed) -> Membership:
+    def build(self, parsed: ParsedElement) -> Membership:
         """The membership of an element."""
         element, unit, feed = parsed.element, parsed.unit, self._span.feed
         parts = _Parts()

@@ -41,11 +41,11 @@ from transforms.formats.gsa.acl import (
     require_no_text,
     tag_of,
 )
-from transforms.formats.gsa.fast_reader import Express, Runs
-from transforms.formats.gsa.feed_context import ACTIONS, Around, around_of
+from transforms.formats.gsa.fast_reader import TemplateCache, UniformBatch
+from transforms.formats.gsa.feed_context import ACTIONS, FeedContext, feed_context
 from transforms.formats.gsa.legacy_acl import acl_of
-from transforms.formats.xml.elements import Parsed
-from transforms.formats.xml.raw_element import Context, Unit
+from transforms.formats.xml.elements import ParsedElement
+from transforms.formats.xml.raw_element import Context, RawElement
 
 BOOLEANS = {"true": True, "false": False}
 AUTHMETHODS = {method.value.lower(): method for method in Authmethod}
@@ -61,17 +61,17 @@ _PLAIN_META = 2
 Value = TypeVar("Value")
 
 
-class Builder:
+class FeedRecordBuilder:
     """Builds the records of one stream; `build` raises RecordError for one that is refused."""
 
     def __init__(self, span: Span, options: ReadOptions) -> None:
         self._span = span
         self._options = options
         self._context: Context | None = None
-        self._express = Express()
-        self._runs = Runs(self._express)
+        self._express = TemplateCache()
+        self._runs = UniformBatch(self._express)
 
-    def build(self, parsed: Parsed) -> Record:
+    def build(self, parsed: ParsedElement) -> Record:
         """The record of an element."""
         around = self._enter(parsed.unit.context)
         extras: Extras = list(around.unknown)
@@ -82,7 +82,7 @@ class Builder:
         children.take(parsed)
         return self._record(attributes, children, self._provenance(parsed.unit))
 
-    def quick(self, unit: Unit) -> Record | None:
+    def quick(self, unit: RawElement) -> Record | None:
         """The record of a unit whose shape is known, None where it must be parsed."""
         parts = self._express.take(unit)
         if parts is None:
@@ -128,20 +128,20 @@ class Builder:
 
     def header(self, context: Context) -> FeedHeader:
         """Return what the header of a feed says, or what the feed was posted as."""
-        around = self._as_posted(around_of(context))
+        around = self._as_posted(feed_context(context))
         return FeedHeader(
             source=self._span.source, datasource=around.datasource, feedtype=around.feedtype
         )
 
-    def _enter(self, context: Context) -> Around:
+    def _enter(self, context: Context) -> FeedContext:
         if context is not self._context:
-            self._around = self._as_posted(around_of(context))
+            self._around = self._as_posted(feed_context(context))
             self._is_ranked = self._around.pagerank or self._around.feedrank
             self._is_web = is_web(self._around.datasource, self._around.feedtype)
             self._context = context  # last: if this fails, the next record must not skip it
         return self._around
 
-    def _as_posted(self, around: Around) -> Around:
+    def _as_posted(self, around: FeedContext) -> FeedContext:
         """What a feed was posted as; an appliance takes nothing else."""
         feed = self._span.feed
         if feed is None:
@@ -151,7 +151,7 @@ class Builder:
             feedtype=feed.feedtype or around.feedtype,
         )
 
-    def _provenance(self, unit: Unit) -> Provenance:
+    def _provenance(self, unit: RawElement) -> Provenance:
         return Provenance(
             source=self._span.source,
             span=self._span.ordinal,
@@ -201,7 +201,7 @@ class Builder:
         moment = parse_date(text, zone=self._options.zone)
         return moment.replace(microsecond=0) if moment and moment.microsecond else moment
 
-    def _acl_alone(self, parsed: Parsed, extras: Extras) -> Record:
+    def _acl_alone(self, parsed: ParsedElement, extras: Extras) -> Record:
         attributes = dict(parsed.element.items())
         url = attributes.pop("url", "")
         if not url.strip():
@@ -296,7 +296,7 @@ class _Children:
         else:
             self.extras.append(Extra(f"record/metadata/@{name}", value))
 
-    def take(self, parsed: Parsed) -> None:
+    def take(self, parsed: ParsedElement) -> None:
         """Take what the children of an element hold."""
         require_no_text(parsed.element)
         for child in parsed.element:

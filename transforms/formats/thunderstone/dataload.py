@@ -52,11 +52,17 @@ from transforms.formats.thunderstone.text import (
     url_element,
 )
 from transforms.formats.thunderstone.thunderstone_nested import ERRORS, REFS, nested_element
-from transforms.formats.xml.element_names import Vocabulary
-from transforms.formats.xml.elements import Grammar, Parsed, Units, begin_units, cut_units
+from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.xml.elements import (
+    ElementReader,
+    Grammar,
+    ParsedElement,
+    begin_units,
+    cut_units,
+)
 from transforms.formats.xml.serializer import attributes, element, holds
 
-_VOCABULARY = Vocabulary(
+_VOCABULARY = ElementNames(
     root="ThunderstoneReplication",
     units=("Item",),
     prefixes=(("dt", DATATYPES), ("u", PARAMETRIC)),
@@ -88,8 +94,8 @@ def read_feed(
     yield from units.notices()
 
 
-def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> Units[Record]:
-    def build(parsed: Parsed) -> Record:
+def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> ElementReader[Record]:
+    def build(parsed: ParsedElement) -> Record:
         unit = parsed.unit
         provenance = Provenance(
             source=span.source, span=span.ordinal, line=unit.line, offset=unit.offset

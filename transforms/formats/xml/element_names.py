@@ -11,7 +11,7 @@ _BLANKS = r"[ \t\r\n]{0,1000}"
 _AFTER = r"(?=[\s/>])"
 
 
-class Vocabulary:
+class ElementNames:
     """The names by which a format's documents are cut.
 
     `units` are the elements that become records. The end tag of the first closes a stretch of

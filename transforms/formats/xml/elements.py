@@ -1,4 +1,4 @@
-"""Units as parsed elements: many at a time while they are well-formed, alone where one is not.
+"""Raw elements, parsed: many at a time while they are well-formed, alone where one is not.
 
 The parser never sees a DOCTYPE, so there are no entities to expand, and it has no network. Base64
 payloads are cut out before it runs and handed on as the bytes that they are.
@@ -21,9 +21,9 @@ from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
-from transforms.formats.xml.element_names import Vocabulary
-from transforms.formats.xml.raw_element import Context, Unit, find_url
-from transforms.formats.xml.scanner import Bulk, Scanner
+from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.xml.raw_element import Context, RawElement, find_url
+from transforms.formats.xml.scanner import Bulk, RecordScanner
 
 _BATCH_BYTES = 64 << 10
 _ATTRIBUTES = 1000
@@ -37,18 +37,18 @@ _DEFAULT_NAMESPACE = re.compile(rb"""\sxmlns\s*=\s*(?:"[^"]*"|'[^']*')|\s+""")
 _INSIDE = re.compile(r"^(?:xmlParse(?=\w+: )|StartTag: |PCDATA (?=invalid))")
 
 
-class Parsed(NamedTuple):
+class ParsedElement(NamedTuple):
     """One unit's element, where it stands, and the payload that was cut out of it, if any."""
 
     element: etree._Element
-    unit: Unit
+    unit: RawElement
     payload: bytes | None
 
 
 One = TypeVar("One", bound=Record | Membership)
 """What a format makes of a unit."""
 
-Build = Callable[[Parsed], One]
+Build = Callable[[ParsedElement], One]
 
 
 class Grammar(NamedTuple, Generic[One]):
@@ -59,11 +59,11 @@ class Grammar(NamedTuple, Generic[One]):
     `payload` matches the start tag of an element whose text is base64; `payload_name` is its name.
     """
 
-    vocabulary: Vocabulary
+    vocabulary: ElementNames
     payload: re.Pattern[bytes]
     payload_name: str
     build: Build[One]
-    quick: Callable[[Unit], One | None] | None = None
+    quick: Callable[[RawElement], One | None] | None = None
     bulk: Bulk | None = None
 
 
@@ -76,21 +76,21 @@ def read_units(
 
 def begin_units(
     stream: IO[bytes], grammar: Grammar[One], *, span: Span, options: ReadOptions
-) -> "Units[One]":
+) -> "ElementReader[One]":
     """Return the units of a stream, of which nothing is read yet."""
-    scanner = Scanner(
+    scanner = RecordScanner(
         stream,
         grammar.vocabulary,
         span,
         max_unit_bytes=options.max_unit_bytes,
         bulk=grammar.bulk and _without_defects(grammar.bulk),
     )
-    return Units(grammar, scanner, span, max_tags=options.max_tags)
+    return ElementReader(grammar, scanner, span, max_tags=options.max_tags)
 
 
 def cut_units(
     stream: IO[bytes],
-    vocabulary: Vocabulary,
+    vocabulary: ElementNames,
     *,
     source: str,
     span_bytes: int,
@@ -101,7 +101,7 @@ def cut_units(
     A stream that is not UTF-8 is one span: its offsets cannot be sought.
     """
     span = Span(source=source)
-    scanner = Scanner(
+    scanner = RecordScanner(
         stream,
         vocabulary,
         span,
@@ -113,9 +113,9 @@ def cut_units(
         if not scanner.is_utf8:
             break
         if isinstance(one, Reject) or mended:  # a stretch may end by what follows it
-            mended = isinstance(one, Reject) or (isinstance(one, Unit) and one.name != first)
+            mended = isinstance(one, Reject) or (isinstance(one, RawElement) and one.name != first)
             continue
-        offset, line = (one.offset, one.line) if isinstance(one, Unit) else scanner.place
+        offset, line = (one.offset, one.line) if isinstance(one, RawElement) else scanner.place
         if offset - span.offset >= span_bytes:
             yield msgspec.structs.replace(span, length=offset - span.offset)
             span = Span(
@@ -149,15 +149,15 @@ def _without_defects(bulk: Bulk) -> Bulk:
     return take
 
 
-def _never(unit: Unit) -> None:
+def _never(unit: RawElement) -> None:
     """For a format whose units are all parsed."""
 
 
-class Units(Generic[One]):
-    """Units that wait for a parser, to be parsed together if they stand in the same context."""
+class ElementReader(Generic[One]):
+    """Reads the elements of a stream; those in the same context are parsed together."""
 
     def __init__(
-        self, grammar: Grammar[One], scanner: Scanner, span: Span, *, max_tags: int
+        self, grammar: Grammar[One], scanner: RecordScanner, span: Span, *, max_tags: int
     ) -> None:
         self._grammar = grammar
         self._max_tags = max_tags
@@ -167,13 +167,13 @@ class Units(Generic[One]):
         self._size = 0
         self._noted: Context | None = None
         self._headers: set[bytes] = set()
-        self.waiting: list[Unit] = []
+        self.waiting: list[RawElement] = []
 
     def results(self) -> Iterator[One | Record | Reject]:
         """Read all units of the scanner."""
         quick = self._grammar.quick or _never
         for unit in self._scanner:
-            if not isinstance(unit, Unit):
+            if not isinstance(unit, RawElement):
                 yield from self.flush()
                 if isinstance(unit, list):
                     self.note(self._scanner.context)
@@ -226,13 +226,13 @@ class Units(Generic[One]):
         ended = self._scanner.ended.items()
         return [context for header, context in ended if header not in self._headers]
 
-    def wait(self, unit: Unit) -> bool:
+    def wait(self, unit: RawElement) -> bool:
         """Add a unit; return whether it is time to flush."""
         self.waiting.append(unit)
         self._size += len(unit.text)
         return self._size > _BATCH_BYTES
 
-    def refuse_markup(self, unit: Unit, max_tags: int) -> Reject | None:
+    def refuse_markup(self, unit: RawElement, max_tags: int) -> Reject | None:
         """Return the reject of a unit whose elements would take too much memory when parsed."""
         if len(unit.text) <= max_tags or unit.text.count(b"<") <= max_tags:
             return None
@@ -251,7 +251,7 @@ class Units(Generic[One]):
         while runs:
             yield from self._read(runs.pop())
 
-    def _read(self, units: list[Unit]) -> Iterator[One | Reject]:
+    def _read(self, units: list[RawElement]) -> Iterator[One | Reject]:
         """Read units that stand in one context; none is held while what was built is yielded."""
         try:
             built = self._build_all(units)
@@ -263,13 +263,13 @@ class Units(Generic[One]):
         while built:
             yield built.pop()
 
-    def _build_all(self, units: list[Unit]) -> list[One | Reject]:
+    def _build_all(self, units: list[RawElement]) -> list[One | Reject]:
         texts, payloads = zip(*map(self._lighten, units), strict=True)
         elements = self._parse(units[0].context, texts)
         del texts
-        return [self._build(parsed) for parsed in map(Parsed, elements, units, payloads)]
+        return [self._build(parsed) for parsed in map(ParsedElement, elements, units, payloads)]
 
-    def _lighten(self, unit: Unit) -> tuple[bytes, bytes | None]:
+    def _lighten(self, unit: RawElement) -> tuple[bytes, bytes | None]:
         """Cut out a long base64 payload, if the unit has one and nothing can be mistaken for it."""
         if len(unit.text) < _PAYLOAD_BYTES or not unit.plain:
             return unit.text, None
@@ -298,12 +298,12 @@ class Units(Generic[One]):
         name = self._grammar.payload_name
         return len(element.findall(name)) == 1 == sum(1 for _ in element.iter(name))
 
-    def _whole(self, parsed: Parsed) -> Parsed:
+    def _whole(self, parsed: ParsedElement) -> ParsedElement:
         try:
             [element] = self._parse(parsed.unit.context, (parsed.unit.text,))
         except etree.XMLSyntaxError as exc:  # the payload was not parsed before
             raise _malformed(exc) from exc
-        return Parsed(element, parsed.unit, None)
+        return ParsedElement(element, parsed.unit, None)
 
     def _open(self, root: bytes) -> bytes:
         return _wrapper(root, self._grammar.vocabulary.root, self._grammar.vocabulary.prefixes)
@@ -311,7 +311,7 @@ class Units(Generic[One]):
     def _shut(self) -> bytes:
         return f"</{self._grammar.vocabulary.root}>".encode()
 
-    def _apart(self, units: list[Unit], exc: RecordError) -> Iterator[One | Reject]:
+    def _apart(self, units: list[RawElement], exc: RecordError) -> Iterator[One | Reject]:
         """Halve the batch until each unit that cannot be parsed is alone."""
         if len(units) == 1:
             yield self.reject(units[0], exc)
@@ -320,7 +320,7 @@ class Units(Generic[One]):
         yield from self._read(units[:middle])
         yield from self._read(units[middle:])
 
-    def _build(self, parsed: Parsed) -> One | Reject:
+    def _build(self, parsed: ParsedElement) -> One | Reject:
         try:
             if len(parsed.unit.text) > _BATCH_BYTES:
                 _limit_attributes(parsed.element)
@@ -332,7 +332,7 @@ class Units(Generic[One]):
         self.note(parsed.unit.context)
         return built
 
-    def reject(self, unit: Unit, exc: RecordError) -> Reject:
+    def reject(self, unit: RawElement, exc: RecordError) -> Reject:
         text = self._scanner.original(unit.text)
         place = Place(unit.offset, len(text), unit.line)
         return reject_bytes(exc, span=self._span, place=place, data=text, url=find_url(unit.text))

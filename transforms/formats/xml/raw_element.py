@@ -25,7 +25,7 @@ class Context(msgspec.Struct, frozen=True):
     depth: int = 0
 
 
-class Unit(NamedTuple):
+class RawElement(NamedTuple):
     """One element of the document and where it stands; `plain` has no CDATA, comment, PI in it.
 
     `cdata` tells where the text of its one CDATA section stands, if that is all there is but tags.

@@ -24,9 +24,9 @@ from schemas.errors import FormatError, ProgressError, RecordError
 from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
-from transforms.formats.xml.element_names import CLOSERS, TAG, Vocabulary
-from transforms.formats.xml.raw_element import NESTED, Context, Unit, find_url
-from transforms.formats.xml.sections import OPENERS, OVERLAP, Sections, Stretch, doctype_end
+from transforms.formats.xml.element_names import CLOSERS, TAG, ElementNames
+from transforms.formats.xml.raw_element import NESTED, Context, RawElement, find_url
+from transforms.formats.xml.sections import OPENERS, OVERLAP, BadRange, Sections, doctype_end
 
 KEPT_BYTES = 1 << 20
 """How much is kept of a stretch that could not be delimited."""
@@ -52,19 +52,19 @@ _NAME = re.compile(rb"<([^\s<>/?!]+)")
 
 
 _DOUBTS = {
-    "cdata": Stretch(
+    "cdata": BadRange(
         "ambiguous-cdata",
         "a CDATA section that holds the end of its record, whole records and another CDATA; "
         "expected ']]>' before them, or content that does not read as records",
         0,
     ),
-    "comment": Stretch(
+    "comment": BadRange(
         "ambiguous-comment",
         "a comment that holds whole records and ends inside another; "
         "expected '-->' before them, or a comment that ends behind a record",
         0,
     ),
-    "instruction": Stretch(
+    "instruction": BadRange(
         "ambiguous-instruction",
         "a processing instruction that holds whole records and ends inside another, or behind "
         "another '<?'; expected '?>' before them, or no records in it",
@@ -77,7 +77,7 @@ Bulk = Callable[[bytes, int, int, Context], list[Record] | None]
 """Makes records of a run of units, given its offset, line and context; None if they differ."""
 
 
-class Scanner(Sections):
+class RecordScanner(Sections):
     """Yields the units of a stream, and a Reject for each stretch between them that is none.
 
     Holds one unit and at most a block beyond it in memory; a unit of more than `max_unit_bytes` is
@@ -88,7 +88,7 @@ class Scanner(Sections):
     def __init__(  # noqa: PLR0913 - one for each way to pass many units at once
         self,
         stream: IO[bytes],
-        vocabulary: Vocabulary,
+        vocabulary: ElementNames,
         span: Span,
         *,
         max_unit_bytes: int,
@@ -107,7 +107,7 @@ class Scanner(Sections):
         self.ended: dict[bytes, Context] = {}
         """Documents that have ended, by the bytes of their header."""
 
-    def __iter__(self) -> Iterator[Unit | Reject | list[Record]]:
+    def __iter__(self) -> Iterator[RawElement | Reject | list[Record]]:
         while True:
             if self._bulk is not None and self._seen:
                 yield from self._runs(self._bulk)
@@ -122,7 +122,7 @@ class Scanner(Sections):
             if self._consumed == before:
                 raise self._no_progress()
             del token  # it holds the data
-            if isinstance(found, Unit) and len(found.text) > _LARGE_BYTES:
+            if isinstance(found, RawElement) and len(found.text) > _LARGE_BYTES:
                 passed = [found]
                 del found  # so that only the consumer holds a large unit
                 yield passed.pop()
@@ -190,7 +190,7 @@ class Scanner(Sections):
                 return end, close.end()
             at = close.start() + 3
 
-    def _run(self) -> Iterator[Unit]:
+    def _run(self) -> Iterator[RawElement]:
         """Yield units while each is seen to end before anything else begins, by few calls."""
         if self._transcoded or not self._seen:
             return
@@ -222,7 +222,7 @@ class Scanner(Sections):
                 end = token.end()
             self._line += data.count(b"\n", pos, begin)
             text, offset = data[begin:end], self._offset + begin - begun
-            yield Unit(name, text, offset, self._line, not cdata, self.context, section)
+            yield RawElement(name, text, offset, self._line, not cdata, self.context, section)
             self._line += data.count(b"\n", begin, end)
             pos = end
         self._pos = pos
@@ -237,7 +237,7 @@ class Scanner(Sections):
             return None
         return self._vocabulary.inside[name].search(self._data, close.start() + 3)
 
-    def _step(self, kind: str, token: re.Match[bytes]) -> Unit | Reject | None:
+    def _step(self, kind: str, token: re.Match[bytes]) -> RawElement | Reject | None:
         if kind == "unit":
             return self._unit(token["unit"].decode())
         if kind in ("comment", "instruction"):
@@ -252,11 +252,11 @@ class Scanner(Sections):
             return None
         return self._open(kind)
 
-    def _unit(self, name: str) -> Unit | Reject:
+    def _unit(self, name: str) -> RawElement | Reject:
         if not self._seen:
             raise self._no_root(f"root element {name!r}")
         tag = self._tag()
-        if isinstance(tag, Stretch):
+        if isinstance(tag, BadRange):
             return self._set_aside(tag)
         if self._data[self._pos + tag - 2] == _SLASH:
             return self._take(name, tag, plain=True)
@@ -265,7 +265,7 @@ class Scanner(Sections):
         self._doubtful = ""
         while True:
             token = self._search(self._vocabulary.inside[name], at)
-            if isinstance(token, Stretch):
+            if isinstance(token, BadRange):
                 return self._set_aside(token)
             kind = token.lastgroup
             if kind == "end":
@@ -275,7 +275,7 @@ class Scanner(Sections):
                 return self._torn(name, token)
             plain = False
             closed = self._close(str(kind), token.start() - self._pos)
-            if isinstance(closed, Stretch):
+            if isinstance(closed, BadRange):
                 return self._set_aside(closed)
             at = closed
 
@@ -285,9 +285,9 @@ class Scanner(Sections):
         code, reason, _ = _DOUBTS[self._doubtful]
         return self._reject(code, reason, length)
 
-    def _take(self, name: str, length: int, *, plain: bool) -> Unit:
+    def _take(self, name: str, length: int, *, plain: bool) -> RawElement:
         text = self._data[self._pos : self._pos + length]
-        unit = Unit(name, text, self._offset, self._line, plain, self.context)
+        unit = RawElement(name, text, self._offset, self._line, plain, self.context)
         self._consume(length)
         if length > _LARGE_BYTES:
             self._compact()
@@ -303,9 +303,9 @@ class Scanner(Sections):
     def _open(self, kind: str) -> Reject | None:
         """Enter the root or a group; one whose tag cannot be read is entered all the same."""
         tag = self._tag()
-        if not isinstance(tag, Stretch) and tag > _AROUND_BYTES:
+        if not isinstance(tag, BadRange) and tag > _AROUND_BYTES:
             tag = _too_large("a start tag", tag, _AROUND_BYTES)
-        if isinstance(tag, Stretch):
+        if isinstance(tag, BadRange):
             reject = self._set_aside(tag)
             self._enter(kind, reject.data[:_AROUND_BYTES].rstrip(b">") or b"<")
             return reject
@@ -342,7 +342,7 @@ class Scanner(Sections):
 
     def _header(self) -> Reject | None:
         token = self._search(self._vocabulary.header_end, 1)
-        if not isinstance(token, Stretch):
+        if not isinstance(token, BadRange):
             length = token.end() - self._pos
         elif (
             token.code == "torn-record" and self._span.length is not None
@@ -360,14 +360,14 @@ class Scanner(Sections):
     def _doctype(self) -> Reject | None:
         while (end := doctype_end(self._data, self._pos)) <= 0:
             if end == 0 or not self._more():
-                return self._set_aside(Stretch("malformed", "a DOCTYPE without its end", 9))
+                return self._set_aside(BadRange("malformed", "a DOCTYPE without its end", 9))
         self._consume(end - self._pos)
         return None
 
     def _pass_over(self, kind: str) -> Reject | None:
         self._doubtful = ""
         closed = self._close(kind, 0)
-        if isinstance(closed, Stretch):
+        if isinstance(closed, BadRange):
             return self._set_aside(closed)
         if reject := self._doubt(closed):
             return reject
@@ -380,7 +380,7 @@ class Scanner(Sections):
         if not self._seen and name:
             raise self._no_root(f"root element {name[1].decode('utf-8', 'replace')!r}")
         what = f"<{name[1].decode('utf-8', 'replace')}>" if name else "text"
-        return self._set_aside(Stretch("stray", f"{what} between records; expected a record", 1))
+        return self._set_aside(BadRange("stray", f"{what} between records; expected a record", 1))
 
     def _end_of_stream(self) -> Iterator[Reject]:
         if self._span.length is None and self.context.root:
@@ -402,7 +402,7 @@ class Scanner(Sections):
             "report this defect of feedferry"
         )
 
-    def _set_aside(self, stretch: Stretch) -> Reject:
+    def _set_aside(self, stretch: BadRange) -> Reject:
         """Consume up to the next place where a unit can begin; what is dropped is not held."""
         start = self._reject(stretch.code, stretch.reason, 0)
         at, kept, opened = stretch.at, b"", False
@@ -429,10 +429,10 @@ class Scanner(Sections):
             opened = kind == "opened" or (opened and kind != "closed")
             if kind in OPENERS:
                 closed = self._close(kind, begin)
-                if isinstance(closed, Stretch) and closed.code == "record-too-large":
+                if isinstance(closed, BadRange) and closed.code == "record-too-large":
                     kept, at = self._drop_cdata(kept, at), 0
                 else:
-                    at = at if isinstance(closed, Stretch) else closed
+                    at = at if isinstance(closed, BadRange) else closed
 
     def _drop_cdata(self, kept: bytes, at: int) -> bytes:
         """Pass a CDATA section that is too large to hold: what it contains brings no records."""
@@ -480,6 +480,6 @@ def _whole_characters(utf8: bytes) -> bytes:
     return behind_lead[:-1] if is_torn else utf8
 
 
-def _too_large(what: str, length: int, most: int) -> Stretch:
+def _too_large(what: str, length: int, most: int) -> BadRange:
     reason = f"{what} of {length} bytes; expected at most {most}"
-    return Stretch("too-large", reason, length)
+    return BadRange("too-large", reason, length)

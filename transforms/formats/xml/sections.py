@@ -4,7 +4,7 @@ import re
 from typing import IO, NamedTuple
 
 from schemas.span import Span
-from transforms.formats.xml.element_names import CLOSERS, TAG, Vocabulary
+from transforms.formats.xml.element_names import CLOSERS, TAG, ElementNames
 from transforms.formats.xml.window import Window
 
 _COMMENT_BYTES = 16 << 20
@@ -17,7 +17,7 @@ _DOCTYPE_ENDS = {b'"': b'"', b"'": b"'", b"<!--": b"-->", b"<?": b"?>"}
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
 
 
-class Stretch(NamedTuple):
+class BadRange(NamedTuple):
     code: str
     reason: str
     at: int
@@ -30,7 +30,7 @@ class Sections(Window):
     """
 
     def __init__(
-        self, stream: IO[bytes], vocabulary: Vocabulary, span: Span, *, max_unit_bytes: int
+        self, stream: IO[bytes], vocabulary: ElementNames, span: Span, *, max_unit_bytes: int
     ) -> None:
         super().__init__(stream, span)
         self._vocabulary = vocabulary
@@ -39,7 +39,7 @@ class Sections(Window):
         self._barren = dict.fromkeys(OPENERS, 0)
         self._closers = dict.fromkeys(OPENERS, (0, -1))
 
-    def _tag(self) -> int | Stretch:
+    def _tag(self) -> int | BadRange:
         """Return the length of the start tag at `_pos`."""
         while True:
             match = TAG.match(self._data, self._pos)
@@ -49,16 +49,16 @@ class Sections(Window):
             quote = _OPEN_QUOTE.match(self._data, end)
             partial = (quote.end() if quote else end) == len(self._data)
             if not partial or self._is_full() or not self._more():
-                return Stretch("malformed", "a tag that does not end; expected '>'", 1)
+                return BadRange("malformed", "a tag that does not end; expected '>'", 1)
 
-    def _search(self, pattern: re.Pattern[bytes], at: int) -> re.Match[bytes] | Stretch:
+    def _search(self, pattern: re.Pattern[bytes], at: int) -> re.Match[bytes] | BadRange:
         while not (token := pattern.search(self._data, self._pos + at)):
             at = max(at, len(self._data) - self._pos - OVERLAP)
             if fault := self._grow():
                 return fault
         return token
 
-    def _close(self, kind: str, at: int) -> int | Stretch:
+    def _close(self, kind: str, at: int) -> int | BadRange:
         """Return where the section that opens at `at` ends, or the stretch if it is torn."""
         opener, closer = OPENERS[kind], CLOSERS[kind]
         begin = at + len(opener)
@@ -72,7 +72,7 @@ class Sections(Window):
         if kind == "cdata" and self._is_full():
             return self._too_large(at)
         reason = f"{opener.decode()!r} without its end; expected {closer.decode()!r}"
-        return Stretch("malformed", reason, begin)
+        return BadRange("malformed", reason, begin)
 
     def _may_be_torn(self, kind: str, at: int, close: int, nested: int) -> bool:
         """Whether the section at `at` reads as records too; at `_pos` it is between records."""
@@ -104,16 +104,16 @@ class Sections(Window):
     def _is_full(self) -> bool:
         return len(self._data) - self._pos > self._max_unit_bytes
 
-    def _too_large(self, at: int) -> Stretch:
+    def _too_large(self, at: int) -> BadRange:
         most = self._max_unit_bytes
         reason = f"more than {most} bytes; expected a smaller record; raise --max-content-bytes"
-        return Stretch("record-too-large", reason, at)
+        return BadRange("record-too-large", reason, at)
 
-    def _grow(self) -> Stretch | None:
+    def _grow(self) -> BadRange | None:
         if self._is_full():
             return self._too_large(1)
         if not self._more():
-            return Stretch(
+            return BadRange(
                 "torn-record", "the end of the stream inside a record; expected its end tag", 1
             )
         return None

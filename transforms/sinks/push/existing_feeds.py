@@ -20,7 +20,7 @@ from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, check_datasource
 from schemas.membership import Kind
 from schemas.record import Action
 from transforms.formats import look_of, sniff
-from transforms.formats.splitter import FORMATS, Stretches, stretches
+from transforms.formats.splitter import FORMATS, RecordOffsets, stretches
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.storage.atomic import whole_file
 from transforms.storage.hashing_reader import Digested
@@ -99,7 +99,7 @@ class _Looked(NamedTuple):
     path: Path
     plain: Path
     format: str
-    stretches: Stretches
+    stretches: RecordOffsets
     bytes: int
     sha256: str
 

@@ -17,7 +17,7 @@ from schemas.errors import FormatError, RecordError, SourceError
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats import sniff
-from transforms.formats.splitter import Stretches, name_in, stretches
+from transforms.formats.splitter import RecordOffsets, name_in, stretches
 from transforms.sinks.push.model import Part
 from transforms.sinks.push.outcome import count_of
 from transforms.storage.hashing_reader import Digested
@@ -92,7 +92,7 @@ class Cutter:
         return msgspec.structs.replace(reject, stage="push")
 
     @cached_property
-    def _stretches(self) -> Stretches:
+    def _stretches(self) -> RecordOffsets:
         path = self.whole.path
         try:
             with path.open("rb") as stream:

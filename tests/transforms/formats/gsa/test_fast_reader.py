@@ -16,8 +16,8 @@ from support.damage import Damaged, MadeFeed, damaged, feeds
 from support.gsa_records import Held, held
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.gsa import feed as gsa_feed
-from transforms.formats.gsa.record_reader import Builder
-from transforms.formats.xml.elements import Build, Grammar, Parsed, read_units
+from transforms.formats.gsa.record_reader import FeedRecordBuilder
+from transforms.formats.xml.elements import Build, Grammar, ParsedElement, read_units
 
 USUAL = ReadOptions()
 HEAD = b"<gsafeed>\n<header><datasource>d</datasource><feedtype>full</feedtype></header>\n<group>\n"
@@ -31,13 +31,13 @@ def by_either(markup: bytes) -> list[Record | Reject]:
 
 
 def by_parser(markup: bytes) -> list[Record | Reject]:
-    builder = Builder(Span(), USUAL)
+    builder = FeedRecordBuilder(Span(), USUAL)
     return list(units(markup, _grammar(builder.build)))
 
 
 def by_express(markup: bytes) -> list[Record | Reject]:
     """Without a parser: a unit for which one is needed ends the test."""
-    builder = Builder(Span(), USUAL)
+    builder = FeedRecordBuilder(Span(), USUAL)
     return list(units(markup, _grammar(refuse)._replace(quick=builder.quick)))
 
 
@@ -45,7 +45,7 @@ def units(markup: bytes, grammar: Grammar[Record]) -> Iterator[Record | Reject]:
     return read_units(io.BytesIO(markup), grammar, span=Span(), options=USUAL)
 
 
-def refuse(parsed: Parsed) -> Record:
+def refuse(parsed: ParsedElement) -> Record:
     raise FormatError(f"parsed: {parsed.unit.text!r}")
 
 

@@ -3,10 +3,10 @@
 import pytest
 
 from schemas.record import Action, Extra
-from transforms.formats.gsa.feed_context import Around, around_of
+from transforms.formats.gsa.feed_context import FeedContext, feed_context
 from transforms.formats.xml.raw_element import NESTED, Context
 
-NOTHING = Around(
+NOTHING = FeedContext(
     datasource=None,
     feedtype=None,
     action=Action.ADD,
@@ -17,12 +17,12 @@ NOTHING = Around(
 )
 
 
-def group(tag: bytes) -> Around:
-    return around_of(Context(group=tag))
+def group(tag: bytes) -> FeedContext:
+    return feed_context(Context(group=tag))
 
 
 def header(markup: bytes) -> tuple[str | None, str | None]:
-    around = around_of(Context(header=markup))
+    around = feed_context(Context(header=markup))
     return around.datasource, around.feedtype
 
 

@@ -9,9 +9,9 @@ from schemas.membership import Member, Membership
 from schemas.record import Extra, Provenance
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats.gsa.membership_reader import Builder, name_reject
-from transforms.formats.xml.elements import Parsed
-from transforms.formats.xml.raw_element import Context, Unit
+from transforms.formats.gsa.membership_reader import MembershipBuilder, name_reject
+from transforms.formats.xml.elements import ParsedElement
+from transforms.formats.xml.raw_element import Context, RawElement
 
 KEY = '<principal scope="GROUP">staff</principal>'
 JOE = '<principal scope="USER">joe</principal>'
@@ -19,9 +19,9 @@ JOE = '<principal scope="USER">joe</principal>'
 
 def build(inner: str, attributes: str = "") -> Membership:
     markup = f"<membership{attributes}>{inner}</membership>".encode()
-    unit = Unit("membership", markup, 40, 3, True, Context())
-    builder = Builder(Span(source="g.xml", ordinal=2))
-    return builder.build(Parsed(etree.fromstring(markup), unit, None))
+    unit = RawElement("membership", markup, 40, 3, True, Context())
+    builder = MembershipBuilder(Span(source="g.xml", ordinal=2))
+    return builder.build(ParsedElement(etree.fromstring(markup), unit, None))
 
 
 def member(attributes: str, name: str = "joe") -> Member:

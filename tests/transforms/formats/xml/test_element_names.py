@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from transforms.formats.xml.element_names import Vocabulary
+from transforms.formats.xml.element_names import ElementNames
 
-FEED = Vocabulary(root="feed", units=("record", "acl"), group="group", header="header")
-LIST = Vocabulary(root="list", units=("card",))
+FEED = ElementNames(root="feed", units=("record", "acl"), group="group", header="header")
+LIST = ElementNames(root="list", units=("card",))
 
 
 def kind(pattern: re.Pattern[bytes], text: bytes) -> str | None:

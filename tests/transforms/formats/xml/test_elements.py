@@ -1,4 +1,4 @@
-"""Units as elements, many at a time; what is not well-formed stands alone. Spans, end to end."""
+"""Raw elements as parsed elements, many at a time; spans, end to end."""
 
 import io
 import re
@@ -16,11 +16,17 @@ from support.damage import Damaged, MadeFeed, damaged, feeds, torn
 from support.streams import read_both_ways
 from transforms.formats.base import ReadOptions
 from transforms.formats.gsa import feed as gsa_feed
-from transforms.formats.xml.element_names import Vocabulary
-from transforms.formats.xml.elements import Grammar, Parsed, cut_units, parse_markup, read_units
-from transforms.formats.xml.raw_element import Unit
+from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.xml.elements import (
+    Grammar,
+    ParsedElement,
+    cut_units,
+    parse_markup,
+    read_units,
+)
+from transforms.formats.xml.raw_element import RawElement
 
-VOCABULARY = Vocabulary(
+VOCABULARY = ElementNames(
     root="list",
     units=("card", "note"),
     group="group",
@@ -32,7 +38,7 @@ PAYLOAD = b"QUJD" * 200
 GOOD = b'<card url="a"/>'
 
 
-def build(parsed: Parsed) -> Record:
+def build(parsed: ParsedElement) -> Record:
     """A card as a record: its text is the content, its other attributes are extras."""
     element = parsed.element
     if element.get("bad"):
@@ -47,7 +53,7 @@ def build(parsed: Parsed) -> Record:
     )
 
 
-def quick(unit: Unit) -> Record | None:
+def quick(unit: RawElement) -> Record | None:
     """Cards that are in order without a look at them."""
     if b"quick" in unit.text:
         return Record(url="quick", action=Action.ADD)
@@ -87,7 +93,7 @@ def outcomes(found: list[Record | Reject]) -> list[str]:
     return [one.url if isinstance(one, Record) else one.code for one in found]
 
 
-# Units as records
+# ElementReader as records
 
 
 def test_units_become_records_in_their_order() -> None:

@@ -16,11 +16,11 @@ from support.damage import Damaged, MadeFeed, damaged, feeds, torn
 from support.slow_streams import slow
 from support.streams import read_both_ways
 from transforms.formats.gsa import feed
-from transforms.formats.xml.element_names import Vocabulary
-from transforms.formats.xml.raw_element import Context, Unit
-from transforms.formats.xml.scanner import KEPT_BYTES, Scanner
+from transforms.formats.xml.element_names import ElementNames
+from transforms.formats.xml.raw_element import Context, RawElement
+from transforms.formats.xml.scanner import KEPT_BYTES, RecordScanner
 
-VOCABULARY = Vocabulary(root="feed", units=("record", "acl"), group="group", header="header")
+VOCABULARY = ElementNames(root="feed", units=("record", "acl"), group="group", header="header")
 HEAD = b"<feed>\n<header>h</header>\n<group a='1'>\n"
 TAIL = b"\n</group>\n</feed>\n"
 AROUND = Context(root=b"<feed>", header=b"<header>h</header>", group=b"<group a='1'>", depth=1)
@@ -33,40 +33,42 @@ INSIDE = Span(offset=1)
 """A span that does not begin a stream: its head is not read at once to find the encoding."""
 
 
-def scan(markup: bytes, *, span: Span | None = None, most: int = 1 << 20) -> list[Unit | Reject]:
+def scan(
+    markup: bytes, *, span: Span | None = None, most: int = 1 << 20
+) -> list[RawElement | Reject]:
     stream = io.BytesIO(markup)
-    scanner = Scanner(stream, VOCABULARY, span or Span(source="f.xml"), max_unit_bytes=most)
+    scanner = RecordScanner(stream, VOCABULARY, span or Span(source="f.xml"), max_unit_bytes=most)
     return [one for one in scanner if not isinstance(one, list)]
 
 
-def scan_slowly(markup: bytes, block_bytes: int) -> list[Unit | Reject]:
-    scanner = Scanner(slow(markup, block_bytes), VOCABULARY, INSIDE, max_unit_bytes=1 << 20)
+def scan_slowly(markup: bytes, block_bytes: int) -> list[RawElement | Reject]:
+    scanner = RecordScanner(slow(markup, block_bytes), VOCABULARY, INSIDE, max_unit_bytes=1 << 20)
     return [one for one in scanner if not isinstance(one, list)]
 
 
-def between(stretch: bytes) -> list[Unit | Reject]:
+def between(stretch: bytes) -> list[RawElement | Reject]:
     """What is found of a stretch between two records, and of these."""
     return scan(HEAD + A + stretch + B + TAIL)
 
 
-def texts(found: list[Unit | Reject]) -> list[bytes | tuple[str, bytes]]:
+def texts(found: list[RawElement | Reject]) -> list[bytes | tuple[str, bytes]]:
     """The units, and of rejects their code too."""
-    return [one.text if isinstance(one, Unit) else (one.code, one.data) for one in found]
+    return [one.text if isinstance(one, RawElement) else (one.code, one.data) for one in found]
 
 
-def reject_in(found: list[Unit | Reject]) -> Reject:
+def reject_in(found: list[RawElement | Reject]) -> Reject:
     (reject,) = [one for one in found if isinstance(one, Reject)]
     return reject
 
 
-def unit(text: bytes) -> Unit:
+def unit(text: bytes) -> RawElement:
     (found,) = scan(HEAD + text + TAIL)
-    assert isinstance(found, Unit), found
+    assert isinstance(found, RawElement), found
     return found
 
 
 def contexts(markup: bytes) -> list[Context]:
-    return [one.context for one in scan(markup) if isinstance(one, Unit)]
+    return [one.context for one in scan(markup) if isinstance(one, RawElement)]
 
 
 def complaint(markup: bytes) -> str:
@@ -75,7 +77,7 @@ def complaint(markup: bytes) -> str:
     return str(caught.value)
 
 
-# Units
+# ElementReader
 
 
 def test_a_unit_is_one_element_with_its_place() -> None:
@@ -85,15 +87,15 @@ def test_a_unit_is_one_element_with_its_place() -> None:
     ]
 
 
-def places(found: list[Unit | Reject]) -> list[tuple[str, bytes, int, int]]:
+def places(found: list[RawElement | Reject]) -> list[tuple[str, bytes, int, int]]:
     return [
-        (one.name if isinstance(one, Unit) else one.code, text_of(one), one.offset, one.line)
+        (one.name if isinstance(one, RawElement) else one.code, text_of(one), one.offset, one.line)
         for one in found
     ]
 
 
-def text_of(one: Unit | Reject) -> bytes:
-    return one.text if isinstance(one, Unit) else one.data
+def text_of(one: RawElement | Reject) -> bytes:
+    return one.text if isinstance(one, RawElement) else one.data
 
 
 @pytest.mark.parametrize(
@@ -202,11 +204,11 @@ def test_units_of_one_group_share_its_context() -> None:
 def test_a_span_has_the_context_of_its_beginning() -> None:
     span = Span(offset=40, length=17, line=4, context=msgspec.json.encode(AROUND))
     (found,) = scan(A, span=span)
-    assert isinstance(found, Unit)
+    assert isinstance(found, RawElement)
     assert (found.offset, found.line, found.context) == (40, 4, AROUND)
 
 
-# Stretches that are no units
+# RecordOffsets that are no units
 
 
 @pytest.mark.parametrize(
@@ -526,20 +528,20 @@ def test_a_tag_is_found_wherever_a_block_ends(length: int) -> None:
 
 def test_original_gives_the_bytes_of_another_encoding() -> None:
     markup = (HEAD + "<record>ü</record>".encode() + TAIL).decode().encode("utf-16")
-    scanner = Scanner(io.BytesIO(markup), VOCABULARY, Span(), max_unit_bytes=1 << 20)
+    scanner = RecordScanner(io.BytesIO(markup), VOCABULARY, Span(), max_unit_bytes=1 << 20)
     (found,) = scanner
-    assert isinstance(found, Unit)
+    assert isinstance(found, RawElement)
     assert scanner.original(found.text) == "<record>ü</record>".encode("utf-16-le")
 
 
 def test_offsets_count_the_bytes_of_another_encoding() -> None:
     markup = (HEAD + A + TAIL).decode().encode("utf-16")
     (found,) = scan(markup)
-    assert isinstance(found, Unit)
+    assert isinstance(found, RawElement)
     assert markup[found.offset :][: 2 * len(A)] == A.decode().encode("utf-16-le")
 
 
 def test_a_byte_order_mark_is_counted() -> None:
     (found,) = scan(b"\xef\xbb\xbf" + HEAD + A + TAIL)
-    assert isinstance(found, Unit)
+    assert isinstance(found, RawElement)
     assert found.offset == 43
