@@ -42,9 +42,8 @@ OTHER_CODES = codes("transforms/sources/spool.py")
 STREAM_CODES = [
     code
     for code in codes(
-        *("transforms/formats/_command*.py", "transforms/formats/*_stream.py"),
-        *("transforms/formats/command_stream/doc_ids.py", "transforms/sources/*.py"),
-        "transforms/adapt/*command*.py",
+        *("transforms/formats/command_stream/*.py", "transforms/sources/programs/*.py"),
+        "transforms/sources/*.py",
     )
     if code not in OTHER_CODES
 ]

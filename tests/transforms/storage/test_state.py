@@ -38,7 +38,7 @@ MOVE_AND_WAIT = """
 import sys
 from pathlib import Path
 from schemas.known import Known, Seen
-from transforms.sources import state
+from transforms.storage import state
 from transforms.storage.state import Stamp, move
 
 state._CACHE = "PRAGMA cache_size = 10"

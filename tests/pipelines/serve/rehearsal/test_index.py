@@ -43,7 +43,7 @@ APPLY_AND_WAIT = """
 import sys
 from pathlib import Path
 from schemas.delivery import Delivery, Door
-from transforms.receiver import digest, index
+from pipelines.serve.rehearsal import digest, index
 
 index._SETTINGS = (*index._SETTINGS, "PRAGMA cache_size = 10")
 seen = 0

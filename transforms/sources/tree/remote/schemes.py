@@ -14,7 +14,7 @@ from schemas.errors import ConfigError
 from transforms.sources.listing import Listed
 from transforms.sources.tree.tree import Tree
 
-PACKAGE = "transforms.sources.tree"
+PACKAGE = "transforms.sources.tree.remote"
 
 
 class _Scheme(NamedTuple):
@@ -126,7 +126,7 @@ def list_remote(tree: Tree) -> Iterator[Listed]:
             f"{tree.root}: nobody tells the owners of its files; expected a table of ACLs"
         )
     place: Place = _module(tree.root).connect(tree)
-    listing = importlib.import_module(f"{PACKAGE}.remote_listing")
+    listing = importlib.import_module(f"{PACKAGE}.listing")
     lines: Iterator[Listed] = listing.list_files(tree, place.list(), find=place.find)
     return lines
 
