@@ -12,10 +12,10 @@ from pipelines.cli.convert_options import ConvertOptions, safety_of
 from schemas.account import Account
 from schemas.span import Span
 from transforms.convert import Settings
-from transforms.sources.database.advance_state import settle
+from transforms.sources.database.advance_state import advance_state
 from transforms.sources.database.mapping import Mapping
 from transforms.sources.database.mapping_file import load_mapping
-from transforms.sources.database.plan import Run, plan_rows, read_plan
+from transforms.sources.database.plan import PlanRequest, plan_rows, read_plan
 from transforms.sources.database.ranges import decode_range
 from transforms.sources.database.table_query import connect, open_rows
 from transforms.sources.database.watermark import encode_mark
@@ -31,7 +31,7 @@ def read_mapping(span: Span) -> Mapping:
 def cut_database(span: Span, settings: Settings, options: ConvertOptions) -> Iterator[Span]:
     """Yield the spans of what is to be deleted, and of the rows that a run is to read."""
     mapping = cast(Mapping, settings.sources[span.source])
-    run = Run(
+    request = PlanRequest(
         span=span,
         folder=Path(settings.folder),
         span_bytes=options.span_bytes,
@@ -40,10 +40,10 @@ def cut_database(span: Span, settings: Settings, options: ConvertOptions) -> Ite
     )
     rows = open_rows(mapping, connect(mapping))
     if settings.state is None:
-        yield from plan_rows(rows, None, run).spans
+        yield from plan_rows(rows, None, request).spans
         return
     with open_state(Path(settings.state)) as state:
-        yield from plan_rows(rows, state, run).spans
+        yield from plan_rows(rows, state, request).spans
 
 
 def remember_rows(span: Span, settings: Settings, account: Account, *, generation: int) -> None:
@@ -52,14 +52,16 @@ def remember_rows(span: Span, settings: Settings, account: Account, *, generatio
     plan = read_plan(span, work)
     with open_state(path) as state:
         see_all = partial(read_seen, work, account.files)
-        settled = settle(see_all, state=state, outlook=plan.outlook, path=work / "settled.jsonl")
+        advance = advance_state(
+            see_all, state=state, next_run=plan.next_run, path=work / "settled.jsonl"
+        )
     stamp = Stamp(
         source=span.path,
         rules=plan.rules,
-        mark=None if settled.mark is None else encode_mark(settled.mark),
+        mark=None if advance.mark is None else encode_mark(advance.mark),
         run=str(work),
     )
-    move(path, settled.seen, before=generation, stamp=stamp)
+    move(path, advance.seen, before=generation, stamp=stamp)
 
 
 def rows_in(span: Span) -> int:

@@ -14,9 +14,9 @@ from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from support.databases import Server
 from transforms.formats.base import Found
-from transforms.sources.database.advance_state import MOST_REMEMBERED, settle
+from transforms.sources.database.advance_state import MOST_REMEMBERED, advance_state
 from transforms.sources.database.mapping import DATABASE, ContentFrom, Mapping
-from transforms.sources.database.plan import Plan, Run, plan_rows
+from transforms.sources.database.plan import PlanRequest, RowPlan, plan_rows
 from transforms.sources.database.table_query import connect, open_rows
 from transforms.sources.database.watermark import encode_mark
 from transforms.sources.deletion_guard import Safety
@@ -61,14 +61,16 @@ class Database:
     def remap(self, **keys: Any) -> None:  # keys of a Mapping
         self.mapping = replace(self.mapping, **keys)
 
-    def plan(self, *, is_refresh: bool = False, safety: Safety = USUAL) -> Plan:
+    def plan(self, *, is_refresh: bool = False, safety: Safety = USUAL) -> RowPlan:
         """Return the plan of the run that is next."""
         folder = self.folder / f"run{self.runs}"
         folder.mkdir(exist_ok=True)
         span = Span(source="people.yaml", path="people.yaml", format=DATABASE)
-        run = Run(span=span, folder=folder, span_bytes=200, is_refresh=is_refresh, safety=safety)
+        request = PlanRequest(
+            span=span, folder=folder, span_bytes=200, is_refresh=is_refresh, safety=safety
+        )
         with open_state(self.state) as state:
-            return plan_rows(open_rows(self.mapping, connect(self.mapping)), state, run)
+            return plan_rows(open_rows(self.mapping, connect(self.mapping)), state, request)
 
     def run(
         self,
@@ -82,17 +84,17 @@ class Database:
         seen: list[Seen] = []
         lines = [line for span in plan.spans for line in self._read(span, seen, refuses)]
         with open_state(self.state) as state:
-            settled = settle(
+            advance = advance_state(
                 lambda: seen,
                 state=state,
-                outlook=plan.outlook,
+                next_run=plan.next_run,
                 path=self.folder / f"run{self.runs}" / "settled",
                 most=most,
             )
             before = state.generation
-        mark = None if settled.mark is None else encode_mark(settled.mark)
+        mark = None if advance.mark is None else encode_mark(advance.mark)
         stamp = Stamp(source="people.yaml", rules=plan.rules, mark=mark)
-        move(self.state, settled.seen, before=before, stamp=stamp)
+        move(self.state, advance.seen, before=before, stamp=stamp)
         self.runs += 1
         return lines
 

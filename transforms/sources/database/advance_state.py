@@ -31,7 +31,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Seen)
 
 
-class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+class NextRunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a run leaves to the next one.
 
     `mark` is the highest timestamp that was read, of the column `timestamp`; without one all rows
@@ -45,37 +45,37 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     asks_deletes: bool = False
 
 
-class Settled(NamedTuple):
+class StateAdvance(NamedTuple):
     """The mark that the state moves to, and what it moves by; see `transforms.storage.state`."""
 
     mark: Mark | None
     seen: Iterator[Seen]
 
 
-def settle(
-    see_all: SeeAll, *, state: State, outlook: Outlook, path: Path, most: int = MOST_REMEMBERED
-) -> Settled:
+def advance_state(
+    see_all: SeeAll, *, state: State, next_run: NextRunPlan, path: Path, most: int = MOST_REMEMBERED
+) -> StateAdvance:
     """Write what the state moves by to `path`, and return it with the mark.
 
     The state is not read any more when this returns, so that it can be moved.
     """
-    mark = _first_of_many(see_all(), outlook.mark, most) or outlook.mark
-    choice = _Choice(state, replace(outlook, mark=mark))
+    mark = _first_of_many(see_all(), next_run.mark, most) or next_run.mark
+    choice = _Choice(state, replace(next_run, mark=mark))
     with whole_file(path) as stream:
         for seen in choice.all_of(see_all()):
             stream.write(_encoder.encode(seen) + b"\n")
-    return Settled(mark, _read(path))
+    return StateAdvance(mark, _read(path))
 
 
 class _Choice:
     """Chooses what the next run must know."""
 
-    def __init__(self, state: State, outlook: Outlook) -> None:
+    def __init__(self, state: State, next_run: NextRunPlan) -> None:
         self._state = state
         self._is_first = state.generation == 0
-        self._asks_deletes = outlook.asks_deletes
-        self._mark = None if outlook.compares_keys else outlook.mark
-        self._floor = _floor(outlook) if self._mark else None
+        self._asks_deletes = next_run.asks_deletes
+        self._mark = None if next_run.compares_keys else next_run.mark
+        self._floor = _floor(next_run) if self._mark else None
 
     def all_of(self, all_seen: Iterable[Seen]) -> Iterator[Seen]:
         yield from self._forgotten()
@@ -110,10 +110,10 @@ class _Choice:
         return value is None or is_above(value, self._floor)
 
 
-def _floor(outlook: Outlook) -> Timestamp | None:
-    if outlook.mark is None:
+def _floor(next_run: NextRunPlan) -> Timestamp | None:
+    if next_run.mark is None:
         return None
-    return floor_of(outlook.mark, lag_seconds=outlook.lag_seconds, name=outlook.timestamp)
+    return floor_of(next_run.mark, lag_seconds=next_run.lag_seconds, name=next_run.timestamp)
 
 
 def _moved(known: Known, before: Known | None) -> Iterator[Seen]:

@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.span import Span
-from transforms.sources.database.advance_state import Outlook
+from transforms.sources.database.advance_state import NextRunPlan
 from transforms.sources.database.delete_queries import read_deleted
 from transforms.sources.database.deletions import NO_KEY, Keys, check_gone, is_row, list_gone
 from transforms.sources.database.errors import told
@@ -54,7 +54,7 @@ _LOGIN = re.compile(r"(?<=://).*@")  # and what stands in it may hold slashes
 _INFINITE = ("infinity", "-infinity")  # of PostgreSQL, which Python has no times for
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked of one run; `folder` is its own, `span` all of the database."""
 
     span: Span
@@ -64,15 +64,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     safety: Safety = Safety()
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class RowPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a run reads, and what it leaves to the next one."""
 
     rules: str
-    outlook: Outlook
+    next_run: NextRunPlan
     spans: tuple[Span, ...] = ()
 
 
-def plan_rows(rows: Rows, state: State | None, run: Run) -> Plan:
+def plan_rows(rows: Rows, state: State | None, run: PlanRequest) -> RowPlan:
     """Return the plan of a run, that which stands in its folder if it has been made.
 
     Raise ConfigError for a timestamp or a query that cannot be used, StoppedError if more is gone
@@ -86,9 +86,9 @@ def plan_rows(rows: Rows, state: State | None, run: Run) -> Plan:
     return read_plan(run.span, run.folder)
 
 
-def read_plan(span: Span, folder: Path) -> Plan:
+def read_plan(span: Span, folder: Path) -> RowPlan:
     """Return the plan that stands in the folder of a run."""
-    return msgspec.json.decode(_path(span, folder).read_bytes(), type=Plan)
+    return msgspec.json.decode(_path(span, folder).read_bytes(), type=RowPlan)
 
 
 def rules_of(mapping: Mapping) -> str:
@@ -112,17 +112,17 @@ def rules_of(mapping: Mapping) -> str:
     return hashlib.sha256(msgspec.json.encode(kept, order="sorted") + said).hexdigest()
 
 
-def _made(rows: Rows, state: State | None, run: Run) -> Plan:
+def _made(rows: Rows, state: State | None, run: PlanRequest) -> RowPlan:
     rules = rules_of(rows.mapping)
     if state is None:
         spans = _spans(rows, [Scope()], run, first=0)
-        return Plan(rules=rules, outlook=Outlook(), spans=tuple(spans))
+        return RowPlan(rules=rules, next_run=NextRunPlan(), spans=tuple(spans))
     is_anew = run.is_refresh or rules != state.rules
     times = _Times(rows, None if is_anew or state.mark is None else decode_mark(state.mark))
     listed = list(_gone(rows, state, run, is_anew=is_anew))
     scopes = [Scope(anew=True)] if is_anew else times.scopes(state)
     spans = _spans(rows, scopes, run, first=len(listed))
-    return Plan(rules=rules, outlook=times.outlook, spans=(*listed, *spans))
+    return RowPlan(rules=rules, next_run=times.next_run, spans=(*listed, *spans))
 
 
 class _Times:
@@ -135,18 +135,18 @@ class _Times:
         incremental = _incremental(rows.mapping)
         self._before: Mark | None = None
         self._is_ahead = False
-        self.outlook = Outlook(
+        self.next_run = NextRunPlan(
             timestamp=incremental.timestamp or "",
             lag_seconds=incremental.lag_seconds,
             compares_keys=incremental.compares_keys,
             asks_deletes=incremental.deletes is not None,
         )
-        if self.outlook.timestamp:
+        if self.next_run.timestamp:
             self._find(rows, before)
 
     def scopes(self, state: State) -> list[Scope]:
         """Return which rows are read, in their order."""
-        mark, name = self.outlook.mark, self.outlook.timestamp
+        mark, name = self.next_run.mark, self.next_run.timestamp
         floor = None if self._before is None else self._floor(self._before)
         if floor is None or mark is None:
             return [Scope()]
@@ -161,7 +161,7 @@ class _Times:
     def _find(self, rows: Rows, before: Mark | None) -> None:
         with told(rows.mapping, where="its clock"), rows.engine.connect() as connection:
             clock = read_clock(connection)
-        highest, self._is_ahead = _highest(rows, self.outlook.timestamp, clock)
+        highest, self._is_ahead = _highest(rows, self.next_run.timestamp, clock)
         mark = self._before = None if before is None else bounded(before, clock)
         if highest is not None:
             self._floor(highest)  # raises ConfigError if that cannot be told
@@ -171,11 +171,11 @@ class _Times:
                 self._before = None
             if self._before is not None and _is_higher(self._before, mark):
                 mark = self._before
-        self.outlook = replace(self.outlook, mark=mark)
+        self.next_run = replace(self.next_run, mark=mark)
 
     def _floor(self, mark: Mark) -> Timestamp | None:
-        lag_seconds = self.outlook.lag_seconds
-        return floor_of(mark, lag_seconds=lag_seconds, name=self.outlook.timestamp)
+        lag_seconds = self.next_run.lag_seconds
+        return floor_of(mark, lag_seconds=lag_seconds, name=self.next_run.timestamp)
 
 
 def _highest(rows: Rows, name: str, clock: Clock) -> tuple[Mark | None, bool]:
@@ -207,7 +207,7 @@ def _is_found(fingerprint: str, floor: Mark) -> bool:
         return False
 
 
-def _spans(rows: Rows, scopes: Iterable[Scope], run: Run, *, first: int) -> Iterator[Span]:
+def _spans(rows: Rows, scopes: Iterable[Scope], run: PlanRequest, *, first: int) -> Iterator[Span]:
     ordinals = count(first)
     for scope in scopes:
         whole = [KeyRange(rows=len(scope.keys))] if scope.keys else None
@@ -216,7 +216,7 @@ def _spans(rows: Rows, scopes: Iterable[Scope], run: Run, *, first: int) -> Iter
             yield replace(run.span, ordinal=next(ordinals), context=context)
 
 
-def _gone(rows: Rows, state: State, run: Run, *, is_anew: bool) -> Iterator[Span]:
+def _gone(rows: Rows, state: State, run: PlanRequest, *, is_anew: bool) -> Iterator[Span]:
     """The spans of the listing of what is to be deleted, which is written before the first."""
     path = run.folder / f"{run.span.name}.gone"
     incremental = _incremental(rows.mapping)

@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from schemas.known import Known, Seen
-from transforms.sources.database.advance_state import Outlook, Settled, settle
+from transforms.sources.database.advance_state import NextRunPlan, StateAdvance, advance_state
 from transforms.sources.database.deletions import GONE
 from transforms.sources.database.watermark import Kind, Mark
 from transforms.sources.seen import rejected
 from transforms.storage.state import Stamp, State, move, open_state
 
 MARK = Mark(kind=Kind.TEXT, text="2026-11-21 12:00:00")
-BY_MARK = Outlook(timestamp="updated", mark=MARK, lag_seconds=600)
-BY_KEYS = Outlook(timestamp="updated", mark=MARK, lag_seconds=600, compares_keys=True)
-BY_QUERY = Outlook(timestamp="updated", mark=MARK, lag_seconds=600, asks_deletes=True)
-EVERYTHING = Outlook()
+BY_MARK = NextRunPlan(timestamp="updated", mark=MARK, lag_seconds=600)
+BY_KEYS = NextRunPlan(timestamp="updated", mark=MARK, lag_seconds=600, compares_keys=True)
+BY_QUERY = NextRunPlan(timestamp="updated", mark=MARK, lag_seconds=600, asks_deletes=True)
+EVERYTHING = NextRunPlan()
 
 YOUNG = Known(
     key="[1]", url="http://db.example.com/1", fingerprint="2026-11-21 11:50:00", digest="young"
@@ -35,16 +35,16 @@ def state_of(folder: Path, *knowns: Known) -> State:
 
 
 def settled(
-    folder: Path, outlook: Outlook, before: Iterable[Known], *seen: Seen, most: int = 10
-) -> Settled:
+    folder: Path, next_run: NextRunPlan, before: Iterable[Known], *seen: Seen, most: int = 10
+) -> StateAdvance:
     with state_of(folder, *before) as state:
-        return settle(
-            lambda: seen, state=state, outlook=outlook, path=folder / "settled", most=most
+        return advance_state(
+            lambda: seen, state=state, next_run=next_run, path=folder / "settled", most=most
         )
 
 
-def moved(folder: Path, outlook: Outlook, before: Iterable[Known], *seen: Seen) -> list[Seen]:
-    return list(settled(folder, outlook, before, *seen).seen)
+def moved(folder: Path, next_run: NextRunPlan, before: Iterable[Known], *seen: Seen) -> list[Seen]:
+    return list(settled(folder, next_run, before, *seen).seen)
 
 
 def stands(known: Known) -> Seen:
@@ -72,7 +72,7 @@ def test_a_row_without_a_timestamp_is_known(tmp_path: Path) -> None:
 
 
 def test_a_row_whose_timestamp_does_not_compare_is_known(tmp_path: Path) -> None:
-    numbers = Outlook(timestamp="updated", mark=Mark(kind=Kind.INTEGER, text="1800000000"))
+    numbers = NextRunPlan(timestamp="updated", mark=Mark(kind=Kind.INTEGER, text="1800000000"))
     assert moved(tmp_path, numbers, [], stands(OLD)) == [stands(OLD)]
 
 
@@ -85,7 +85,7 @@ def test_every_row_is_known_where_there_is_no_mark(tmp_path: Path) -> None:
 
 
 def test_the_first_mark_below_which_nothing_is_forgets_nothing(tmp_path: Path) -> None:
-    least = Outlook(timestamp="version", mark=Mark(kind=Kind.TEXT, text="7"))
+    least = NextRunPlan(timestamp="version", mark=Mark(kind=Kind.TEXT, text="7"))
     assert moved(tmp_path, least, [YOUNG], stands(OLD)) == [stands(OLD)]
 
 
@@ -197,8 +197,8 @@ def test_many_rejected_rows_without_a_mark_make_none(tmp_path: Path) -> None:
 def test_a_state_can_be_moved_by_it_while_it_is_open(tmp_path: Path) -> None:
     path = tmp_path / "state"
     with state_of(tmp_path, OLD) as state:
-        kept = settle(
-            lambda: [stands(YOUNG)], state=state, outlook=BY_MARK, path=tmp_path / "settled"
+        kept = advance_state(
+            lambda: [stands(YOUNG)], state=state, next_run=BY_MARK, path=tmp_path / "settled"
         )
         count = move(path, kept.seen, before=1, stamp=Stamp(source="people.yaml"))
     assert count == 1

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from schemas.errors import ConfigError, StoppedError
 from schemas.span import Span
 from support.database_runs import Database
-from transforms.sources.database.advance_state import Outlook
+from transforms.sources.database.advance_state import NextRunPlan
 from transforms.sources.database.filters import Scope, scope_of
 from transforms.sources.database.mapping import ActionFrom, ContentFrom, Incremental, Mapping
-from transforms.sources.database.plan import Run, plan_rows, read_plan, rules_of
+from transforms.sources.database.plan import PlanRequest, plan_rows, read_plan, rules_of
 from transforms.sources.database.table_query import connect, open_rows
 from transforms.sources.database.watermark import Kind, Mark, encode_mark
 from transforms.sources.deletion_guard import Safety
@@ -540,15 +540,15 @@ def test_a_plan_of_a_refresh_says_that_it_begins_anew(people: Database) -> None:
 
 def test_without_a_state_a_plan_is_all_rows(people: Database) -> None:
     rows = open_rows(people.mapping, connect(people.mapping))
-    run = Run(span=Span(format="database"), folder=people.folder, span_bytes=1 << 20)
+    run = PlanRequest(span=Span(format="database"), folder=people.folder, span_bytes=1 << 20)
     plan = plan_rows(rows, None, run)
     assert [scope_of(span.context) for span in plan.spans] == [Scope()]
 
 
 def test_without_a_state_a_plan_leaves_no_mark(people: Database) -> None:
     rows = open_rows(people.mapping, connect(people.mapping))
-    run = Run(span=Span(format="database"), folder=people.folder, span_bytes=1 << 20)
-    assert plan_rows(rows, None, run).outlook == Outlook()
+    run = PlanRequest(span=Span(format="database"), folder=people.folder, span_bytes=1 << 20)
+    assert plan_rows(rows, None, run).next_run == NextRunPlan()
 
 
 @pytest.mark.parametrize(
