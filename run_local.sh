@@ -80,7 +80,7 @@ run_tests() {
   step 'layout: ruff format' ruff format --quiet --check .
   step 'types: mypy' mypy
   step 'floors: lint-imports' lint-imports --no-cache --no-logo
-  step 'tests: pytest' pytest -q -rfEs -n logical --dist loadfile
+  step 'tests: pytest' pytest -q -rfEs -m ""
   if ((${#failed[@]})); then
     say '── these did not pass:' && printf '     %s\n' "${failed[@]}" >&2
     return 1

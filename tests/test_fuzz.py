@@ -16,6 +16,8 @@ from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats import READERS, Found, ReadOptions
 
+pytestmark = pytest.mark.slow
+
 CASES = 250
 """About five seconds for a reader on a machine with nothing else to do."""
 MAX_CORPUS_BYTES = 1_000_000

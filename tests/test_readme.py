@@ -7,7 +7,9 @@ import pytest
 
 from pipelines.cli.main import main
 from support.pages import Example, examples, laid_out, read_page, run
-from support.runs import keep_levels, report
+from support.runs import ROOT, keep_levels, report
+
+pytestmark = pytest.mark.slow
 
 README = read_page("README.md")
 EXAMPLES = list(examples(README))
@@ -38,6 +40,11 @@ def test_the_readme_has_examples() -> None:
     assert {example.words[0] for example in EXAMPLES} == {
         *("convert", "formats", "inspect", "plan", "push"),
     }
+
+
+def test_the_test_command_of_the_readme_is_what_ci_runs() -> None:
+    assert "./run_local.sh test " in README
+    assert (ROOT / ".ci" / "run").read_text("utf-8").endswith('exec "$HERE/run_local.sh" test\n')
 
 
 def test_the_readme_converts_the_bundled_sample_with_a_balanced_account(folder: Path) -> None:

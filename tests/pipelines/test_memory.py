@@ -8,6 +8,8 @@ import pytest
 
 from support.peaks import run_measured
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 1_000_000
 RECORD_BYTES = 150 * MEGABYTE
 MOST_BYTES = 400 * MEGABYTE
@@ -71,7 +73,6 @@ def peak_bytes(words: list[str], *, cwd: Path, codes: tuple[int, ...] = (0, 1)) 
     return peak
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "pieces", "code", "to_format"),
     [
@@ -94,7 +95,6 @@ def test_a_record_above_the_limit_is_skipped_in_bounded_memory(
     assert (report["account"]["reject_codes"], peak < MOST_BYTES) == ({code: 1}, True)
 
 
-@pytest.mark.slow
 def test_a_record_of_the_largest_size_is_converted_in_400_megabytes(tmp_path: Path) -> None:
     text = b"some text to be searched " * (20 * (1 << 20) // 25)
     end = b"</content></record>"

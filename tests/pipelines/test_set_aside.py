@@ -31,6 +31,8 @@ from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.backoff import Backoff
 from transforms.sources.spool import read_deliveries
 
+pytestmark = pytest.mark.slow
+
 LIMIT = TimeLimit(seconds=3.0)
 PLENTY = TimeLimit(seconds=60.0)
 FAILED = "Internal Error: ZeroDivisionError('division by zero')"
@@ -274,7 +276,6 @@ FORM_FEEDS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("path", "fields", "text"), FORM_FEEDS, ids=["groups", "feed"])
 def test_a_form_feed_in_a_feed_stops_neither_the_index_nor_a_gateway(
     tmp_path: Path, path: str, fields: tuple[str, ...], text: bytes

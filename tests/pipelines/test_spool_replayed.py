@@ -14,6 +14,8 @@ from support.runs import convert, keep_levels, manifest
 from support.spools import HandSpool
 from transforms.sources.spool import read_deliveries
 
+pytestmark = pytest.mark.slow
+
 HOST = "http://www.example.com"
 SOURCES = ("crm", "wiki")
 

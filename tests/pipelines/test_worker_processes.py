@@ -17,6 +17,8 @@ from support.archives import documents, gsa_feed, put
 from support.processes import PATIENCE_SECONDS, Marked, marked
 from support.runs import convert
 
+pytestmark = pytest.mark.slow
+
 INSTANTS = 30
 AT_ONCE = 3
 WORDS = ("--to", "native", "--span-bytes", "100KB")
@@ -83,7 +85,6 @@ def signalled(feed: Path, number: int, *, folder: Path, seconds: float) -> tuple
         return code, run.said().strip()
 
 
-@pytest.mark.slow
 def test_one_signal_at_any_instant_ends_a_run_that_can_be_resumed(
     feed: Path, tmp_path: Path
 ) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from support.archives import documents, gsa_feed, put
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 120
 FEEDFERRY = Path(sys.executable).parent / "feedferry"
@@ -103,7 +105,6 @@ def appliance(folder: Path) -> Iterator[str]:
         process.communicate(timeout=PATIENCE_SECONDS)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_executes_no_module_of_the_working_folder(folder: Path, verb: str) -> None:
     run = feedferry(folder, *VERBS[verb])
@@ -111,7 +112,6 @@ def test_a_verb_executes_no_module_of_the_working_folder(folder: Path, verb: str
     assert (run.returncode, executed(folder)) == (0, []), run.stderr
 
 
-@pytest.mark.slow
 def test_pushing_and_serving_execute_no_module_of_the_working_folder(folder: Path) -> None:
     with appliance(folder) as url:
         pushed = ("push", "feed.xml", "-o", "pushed", "--to", url, "--progress", "none")
@@ -124,7 +124,6 @@ def test_pushing_and_serving_execute_no_module_of_the_working_folder(folder: Pat
     assert ([run.returncode for run in runs], executed(folder)) == ([0, 0, 0], []), runs
 
 
-@pytest.mark.slow
 def test_setting_up_executes_no_module_of_the_working_folder(folder: Path, tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     checkout.mkdir()

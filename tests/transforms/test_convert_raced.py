@@ -15,6 +15,8 @@ from support.archives import BROKEN, documents, gsa_feed, put
 from support.runs import ROOT
 from support.storms import chosen
 
+pytestmark = pytest.mark.slow
+
 DELAYS_MS = chosen(usual=range(0, 1001, 250), full=range(0, 1001, 25))
 CONVERT = """
 import sys
@@ -92,7 +94,6 @@ def _start(command: list[str], stack: ExitStack) -> Process:
     return process
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("delay_ms", DELAYS_MS)
 def test_two_attempts_at_one_span_make_what_one_makes(
     racers: tuple[Process, Process], expected: Any, tmp_path: Path, delay_ms: int

@@ -38,6 +38,8 @@ from transforms.stages import (
     Retrieve,
 )
 
+pytestmark = pytest.mark.slow
+
 FIRST = Chunk(
     path="00000-00000-000.xml",
     bytes=1,

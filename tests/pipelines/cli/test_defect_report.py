@@ -15,7 +15,7 @@ from support.archives import HOST, document, gsa_feed, put
 from support.defects import FAULTS, MARK, break_at, put_in
 from support.runs import convert, report
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 EVERY_READER = pytest.mark.parametrize("name", FAULTS)
 ASKED = "Other records are not affected. Please report this."

@@ -13,7 +13,7 @@ from transforms.storage.lock import Lock
 
 HOLDER = f"process {os.getpid()} on {socket.gethostname()}; start again when that has ended"
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 
 @pytest.fixture

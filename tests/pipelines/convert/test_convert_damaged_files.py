@@ -26,7 +26,7 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
 TO_GSA = ("-o", "out", "--to", "gsa-feed")
 TO_NATIVE = ("-o", "out", "--to", "native")
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 
 def noise(number: int) -> str:

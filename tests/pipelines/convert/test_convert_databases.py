@@ -22,7 +22,7 @@ WORDS = ("--from", "database", "--mapping", "people.yaml", "--to", "gsa-feed")
 FEED = (*WORDS, "--datasource", "people")
 STATE = (*FEED, "--state", "people.state")
 
-pytestmark = pytest.mark.usefixtures("people")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("people")]
 
 
 @pytest.fixture

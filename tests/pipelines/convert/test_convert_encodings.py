@@ -13,7 +13,7 @@ from support.spools import HandSpool
 
 TO_NATIVE = ("-o", "out", "--to", "native")
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 
 def declared(encoding: str, text: bytes) -> bytes:

@@ -22,7 +22,7 @@ TO_GSA = ("-o", "out", "--to", "gsa-feed")
 TO_GROUPS = ("-o", "out", "--to", "gsa-groups")
 ALLOWED = "--allow-empty-full"
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:

@@ -12,6 +12,8 @@ import pytest
 
 from support.runs import ROOT, convert
 
+pytestmark = pytest.mark.slow
+
 GOLDEN = ROOT / "tests" / "golden" / "convert"
 LOSING = ("--accept-loss", "acl")
 

@@ -17,6 +17,8 @@ from support.archives import BROKEN, DELETED, HOST, document, gsa_feed, put
 from support.runs import ROOT, report
 from support.storms import chosen
 
+pytestmark = pytest.mark.slow
+
 KILLS = chosen(usual=12, full=50)
 KILLS_OF_A_RUN = 3
 MAIN = "import sys; from pipelines.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -151,7 +153,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     return Undisturbed(published(folder), exit_code, spans)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(-(-KILLS // KILLS_OF_A_RUN)))
 def test_a_run_that_was_killed_and_damaged_publishes_what_one_alone_publishes(
     undisturbed: Undisturbed, tmp_path: Path, seed: int

@@ -38,7 +38,7 @@ sys.stdout.write("{HEADER}" + answers)
 WORDS = ("--from", "command", "--to", "gsa-feed", "--datasource", "wiki", "--jobs", "3")
 BASE = ("--base-url", "http://adaptor.example.com/doc/")
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 
 @pytest.fixture

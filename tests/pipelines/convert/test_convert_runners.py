@@ -18,6 +18,8 @@ from support.archives import ACL, BROKEN, DELETED, document, documents, gsa_feed
 from support.ports import kept_port
 from support.runs import ROOT, chunks, convert, keep_levels, manifest
 
+pytestmark = pytest.mark.slow
+
 PAGE = "plan " * 6_000
 PROTECTED = [document(number, text=PAGE, inside=ACL) for number in range(40, 50)]
 SPANS = ("--span-bytes", "100KB")

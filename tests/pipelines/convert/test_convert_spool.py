@@ -13,7 +13,7 @@ from support.spools import HandSpool, delivered
 
 LONG = "plan " * 200
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 
 @pytest.fixture

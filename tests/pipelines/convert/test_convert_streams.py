@@ -15,7 +15,7 @@ LISTING = HEADER + b"id-list\na/b\nc d\n\nid=../x\nlast-modified=1300000000\nloc
 WILD = HEADER + b"id=a\nlast-modified=20110803 16:07:23\nid=b\nlock=false\nfoo=1\nfoo=2\n"
 GROUPS = b"group,member,scope,namespace\neng,tim,user,corp\neng,ops,group,corp\nops,eve,user,corp\n"
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 
 def records(folder: str) -> list[Any]:

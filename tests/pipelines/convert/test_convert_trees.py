@@ -16,7 +16,7 @@ PDF = b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<<>>\nendobj\n"
 BASE = ("--base-url", "https://docs.example.com/", "--datasource", "pdfs", "--to", "gsa-feed")
 STATE = (*BASE, "--state", "pdfs.state")
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from pipelines.convert.local_runner import LocalRunner
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 TWO_PROCESSES = ("--direct_running_mode=multi_processing", "--direct_num_workers=2")
 

@@ -32,7 +32,7 @@ LONG = "plan " * 200
 PROTECTED = document(9, inside=ACL)
 CRAWLED = [f'<record url="{HOST}/{name}"/>' for name in "ab"]
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ ARGS = (
 )
 REFUSING = (*ARGS, "--max-content-bytes", "40", "--max-rejects", "0")
 
-pytestmark = pytest.mark.usefixtures("here")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 
 def the(pattern: str) -> Path:

@@ -13,6 +13,8 @@ from support.served import run, serving
 from support.wires import chunk_of, finished, items_of
 from transforms.sources.spool import read_deliveries
 
+pytestmark = pytest.mark.slow
+
 HOST = "http://www.example.com"
 CLOSED_PORT = ("--to", "http://127.0.0.1:1", "--attempts", "1", "-q", "--progress", "none")
 FAST = ("--progress", "none", "--backlog-interval", "50ms")

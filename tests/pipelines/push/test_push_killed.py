@@ -6,11 +6,14 @@ from collections import Counter
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from schemas.account import Chunk
 from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
 from support.wires import chunk_of
 from transforms.sinks.push.receipts import read_receipts
+
+pytestmark = pytest.mark.slow
 
 CHUNKS = 200
 KILLS = 30

@@ -15,6 +15,8 @@ from support.peaks import peak_of, run_measured
 from support.served import run, serving
 from transforms.formats import WRITERS, WriteOptions
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 943
 CONTENT_BYTES = 1_000_000
 MOST_BYTES = 100_000_000

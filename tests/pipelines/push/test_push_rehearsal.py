@@ -17,6 +17,8 @@ from support.runs import ROOT, chunks, manifest
 from support.served import BOUND_SECONDS, Served, run, serving, start, stopped, wait_until
 from support.wires import chunk_of, finished, items_of
 
+pytestmark = pytest.mark.slow
+
 HOST = "http://www.example.com"
 FAST = ("--progress", "none", "--backlog-interval", "50ms")
 

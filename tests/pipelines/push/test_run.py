@@ -9,6 +9,8 @@ from schemas.receipt import Receipt, Settled
 from support.wires import chunk_of, finished, items_of
 from transforms.sinks.push.receipts import Receipts
 
+pytestmark = pytest.mark.slow
+
 NOBODY = ("--to", "http://127.0.0.1:1", "--attempts", "1", "-q", "--progress", "none")
 
 

@@ -31,6 +31,8 @@ from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.backoff import Backoff
 from transforms.sources.spool import read_deliveries
 
+pytestmark = pytest.mark.slow
+
 Result = TypeVar("Result")
 AWAY = Answer(fault="nobody there")
 EMPTY = gsa_feed(datasource="crm", feedtype="full")

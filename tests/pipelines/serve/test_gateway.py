@@ -14,6 +14,8 @@ from support.ports import kept_port
 from support.served import Served, run, serving, wait_until
 from support.wires import chunk_of
 
+pytestmark = pytest.mark.slow
+
 HOST = "http://www.example.com"
 FAST = ("--progress", "none", "--backlog-interval", "50ms")
 GROUPS = (

@@ -7,11 +7,15 @@ import threading
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from schemas.delivery import JOURNAL
 from support.archives import gsa_feed
 from support.ports import kept_port
 from support.served import BOUND_SECONDS, Served, serving, start, wait_until
 from transforms.sources.spool import read_deliveries
+
+pytestmark = pytest.mark.slow
 
 FEEDS = 100
 KILLS = 10

@@ -15,6 +15,8 @@ from pipelines.serve.receiver import Receiver
 from support.receivers import deliveries, kept, receiving, wait_until
 from support.talk import PATIENCE_SECONDS, Heard, Talk, get, post, say
 
+pytestmark = pytest.mark.slow
+
 FEED = b"<gsafeed/>"
 PAIRS = b"datasource=s&feedtype=full&data=%3Cgsafeed%2F%3E"
 GOOD = post("/xmlfeed", PAIRS, kind="application/x-www-form-urlencoded")

@@ -13,6 +13,8 @@ from schemas.delivery import Door
 from support.receivers import deliveries, kept, receiving
 from support.talk import Talk, say
 
+pytestmark = pytest.mark.slow
+
 WEB_FEED = (
     b'<?xml version="1.0" encoding="UTF-8" standalone="no"?>\n'
     b'<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'

@@ -13,7 +13,7 @@ from pipelines.serve.rehearsal.views import Fed, Held, Status, Total
 from schemas.delivery import Door
 from support.browser import Browser, Page, browser, needs_chromium
 
-pytestmark = needs_chromium
+pytestmark = [pytest.mark.slow, needs_chromium]
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 LONG = "w" * 300

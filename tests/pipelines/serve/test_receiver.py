@@ -11,6 +11,8 @@ from schemas.errors import BusyError, ConfigError
 from support.receivers import deliveries, kept, receiving, wait_until
 from support.talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
 
+pytestmark = pytest.mark.slow
+
 HEAD = b"<gsafeed><header><datasource>s</datasource><feedtype>full</feedtype></header><group>"
 TAIL = b"</group></gsafeed>"
 ITEM = b"<Item><Type>I</Type><Url>http://h/1</Url><Title>a</Title></Item>"

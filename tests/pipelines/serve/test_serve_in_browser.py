@@ -6,7 +6,7 @@ from support.browser import browser, needs_chromium
 from support.runs import ROOT
 from support.served import run, serving
 
-pytestmark = needs_chromium
+pytestmark = [pytest.mark.slow, needs_chromium]
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,8 @@ from support import appliance_sockets
 from support.receivers import wait_until
 from support.talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = ServeSettings(spool="unused", port=0)
 CHUNKED = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 

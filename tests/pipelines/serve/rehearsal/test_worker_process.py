@@ -19,6 +19,8 @@ from schemas.errors import FormatError, RecordError
 from support import hostile_work as work
 from support.served import wait_until
 
+pytestmark = pytest.mark.slow
+
 PLENTY = 60.0
 SHORT = 0.3
 

@@ -3,11 +3,15 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from support.database_runs import ServedDatabase
 from support.databases import Server
 from transforms.sources.database.mapping import Incremental, Mapping
 from transforms.sources.database.table_query import connect
 from transforms.sources.database.watermark import Kind, Mark, decode_mark, read_clock
+
+pytestmark = pytest.mark.slow
 
 BY_QUERY = Incremental(timestamp="updated", deletes="SELECT id, shop FROM log")
 EXACT = Incremental(timestamp="updated", lag_seconds=0)

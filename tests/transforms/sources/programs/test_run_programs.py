@@ -31,6 +31,8 @@ from transforms.sources.programs.programs_file import Programs, User
 from transforms.sources.programs.retry import Pauses
 from transforms.sources.programs.run_programs import documents, list_documents, merge, retrieve
 
+pytestmark = pytest.mark.slow
+
 AT_ONCE = Pauses(sleep=lambda seconds: None)
 A, B, C, D = listed("a"), listed("b"), listed("c"), listed("d")
 STRICT = ReadOptions(mode=Mode.STRICT)

@@ -17,6 +17,8 @@ from transforms.sources.programs import subprocess_run
 from transforms.sources.programs.programs_file import Programs
 from transforms.sources.programs.subprocess_run import Call, Leash, call_of, run
 
+pytestmark = pytest.mark.slow
+
 FOREVER = 60.0
 """More than any test waits."""
 

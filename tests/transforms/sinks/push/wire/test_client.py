@@ -34,6 +34,8 @@ from support.served import wait_until
 from transforms.sinks.push.model import Answer, Appliance, Kind, Part
 from transforms.sinks.push.wire.client import Wire, check
 
+pytestmark = pytest.mark.slow
+
 FEED = b"<gsafeed/>"
 SUCCESS = reply("Success")
 CHUNKED_REPLY = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
