@@ -10,7 +10,7 @@ from lxml import etree
 from pipelines.cli.format_list import FORMATS
 from support.pages import Example, examples, laid_out, read_page, run
 from support.runs import ROOT, keep_levels
-from transforms.formats.command_stream.tokenizer import COMMAND_NAMES
+from transforms.formats.command_stream.syntax import COMMAND_NAMES
 from transforms.sources.programs import programs_file
 
 FOLDER = "docs/formats"

@@ -12,7 +12,7 @@ from schemas.errors import ConfigError
 from schemas.record import Crawl, Record
 from schemas.spelling import did_you_mean
 from schemas.units import BYTES
-from transforms.formats.command_stream.text import check_delimiter
+from transforms.formats.command_stream.syntax import check_delimiter
 from transforms.formats.xml.encoding import is_encoding
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sinks.push.throttle.schedule import zone_of

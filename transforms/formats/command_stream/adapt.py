@@ -1,20 +1,20 @@
-"""Records as command streams hold them: those of a lister, a retriever and an authorizer.
+"""Adapt records to the command streams of listers, retrievers and authorizers.
 
 **Spec:** GSA adaptor library, CommandStreamParser, "Lister Commands", "Retriever Commands",
 "Authorizer Commands".
 
-What a stream says by saying nothing is no loss: crawl flags of a listing that are false, a
-namespace that is `Default`. Neither are fractions of a second, which no stream has, nor blanks
-around a principal's name, which the deployed parser takes off.
+Not a loss: crawl flags of a listing that are false, and the namespace `Default`, because a stream
+without them means the same; fractions of a second; blanks around the name of a principal, which the
+deployed parser removes.
 """
 
 import re
 from collections.abc import Callable
-from datetime import datetime
-from operator import attrgetter
+from functools import partial
 
 from msgspec.structs import replace
 
+from schemas.acl import Access, Principal
 from schemas.errors import RecordError
 from schemas.record import Action, Anchor, Arrival, Authmethod, Crawl, Extra, Meta, Record
 from schemas.reject import Filtered
@@ -39,17 +39,22 @@ from transforms.formats.adapt_rules import (
     rejected,
     texts_as_metadata,
 )
-from transforms.formats.command_stream.adapt_acl import fit_acl
 from transforms.formats.command_stream.java_uri import is_uri
-from transforms.formats.command_stream.text import PARAMS, unknown_command
-from transforms.formats.command_stream.writer import GROUP, STATUS, STATUSES, USERNAME
+from transforms.formats.command_stream.syntax import (
+    GROUP,
+    PARAMS,
+    STATUS,
+    STATUSES,
+    TRIMMED,
+    USERNAME,
+)
+from transforms.formats.command_stream.writer import unknown_command
 from transforms.formats.target import Adapted, Adapter, Target
 
 _UNHELD_FIELDS = ("size", "visited", "next_check", "overwrite_acls")
 _TEXTS = ("title", "description", "keywords")
-_LISTED_HINTS = ("lock", "crawl_immediately", "crawl_once", "display_url")
-_LISTED_FLAGS = _LISTED_HINTS[:3]
-_UNLISTED_HINTS = tuple(name for name in HINTS if name not in _LISTED_HINTS)
+_LISTED_FLAGS = ("lock", "crawl_immediately", "crawl_once")
+_UNLISTED_HINTS = tuple(name for name in HINTS if name not in (*_LISTED_FLAGS, "display_url"))
 _UNRETRIEVED_HINTS = ("crawl_immediately", "authmethod", "pagerank", "feedrank", "scoring")
 _ANSWER = (USERNAME, GROUP, STATUS)
 _NO_HINTS = Crawl()
@@ -57,31 +62,18 @@ _FAR_DATE = "stream/last-modified="
 _CHARSET = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]*)""", re.IGNORECASE)
 _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)
 
-_Refuse = Callable[[Record], None]
-
-_stated_elsewhere = attrgetter(
-    *("content", "body", "mimetype", "charset", *_UNHELD_FIELDS, *_TEXTS),
-    *("acl", "history", "categories", "metadata", "fields", "extras"),
-)
-_NOWHERE = (*(None,) * 13, (), (), (), ())
-_hinted_elsewhere = attrgetter("display_url", *_UNLISTED_HINTS)
-_UNHINTED = _hinted_elsewhere(_NO_HINTS)
-
 
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to streams of the target's format."""
-    refuse, rules = _FORMATS[target.format]
-    holds = _HOLDS.get(target.format, _never)
+    refuse, rules = _RULES[target.format]
     knows_acls = target.format != "authorizer-stream"
 
     def adapt(record: Record) -> Adapted:
-        if holds(record):
-            return (record,), ()
         if record.action is Action.UPDATE_INDEX:
             return (Filtered(code="update-index", url=record.url, action=record.action.value),), ()
+        draft = Draft(record)
         try:
             _refuse_pattern(record)
-            draft = Draft(record)
             if knows_acls and is_alone(record):
                 return left_out(draft)
             refuse(record)
@@ -92,26 +84,6 @@ def adapter(target: Target) -> Adapter:
         return draft.finish()
 
     return adapt
-
-
-def _never(_record: Record) -> bool:
-    return False
-
-
-def _is_listed(record: Record) -> bool:
-    """Whether a listing holds it as it is; of its millions, most are such."""
-    if record.action is not Action.ADD or record.arrival is not Arrival.CRAWLED:
-        return False
-    if record.modified is not None and record.modified.microsecond:
-        return False
-    return _stated_elsewhere(record) == _NOWHERE and _is_flagged(record.crawl)
-
-
-def _is_flagged(crawl: Crawl | None) -> bool:
-    if crawl is None:
-        return True
-    flags = (crawl.lock, crawl.crawl_immediately, crawl.crawl_once)
-    return True in flags and False not in flags and _hinted_elsewhere(crawl) == _UNHINTED
 
 
 def _refuse_pattern(record: Record) -> None:
@@ -131,7 +103,7 @@ def _refuse_update(record: Record) -> None:
         )
 
 
-def _refuse_bare(record: Record) -> None:
+def _refuse_without_content(record: Record) -> None:
     _refuse_update(record)
     if record.action is Action.ADD and record.content is None and record.body is None:
         raise RecordError(
@@ -141,9 +113,11 @@ def _refuse_bare(record: Record) -> None:
         )
 
 
-def _refuse_unanswered(record: Record) -> None:
-    """An id whose answer is missing is one that the authorizer has nothing to say of."""
-    if is_deletion(record) or not (_is_answer(record) or record == _bare(record)):
+def _refuse_documents(record: Record) -> None:
+    """Refuse all but answers and questions; an id alone is an answer without a status."""
+    bare = Record(url=record.url, action=Action.UPDATE, provenance=record.provenance)
+    is_answer = any(extra.place in (STATUS, USERNAME) for extra in record.extras)
+    if is_deletion(record) or not (is_answer or record == bare):
         raise RecordError(
             "no-authz-status",
             "a document; expected what an authorizer answers or is asked, an extra at"
@@ -151,27 +125,17 @@ def _refuse_unanswered(record: Record) -> None:
         )
 
 
-def _is_answer(record: Record) -> bool:
-    return any(extra.place in (STATUS, USERNAME) for extra in record.extras)
-
-
-def _bare(record: Record) -> Record:
-    return Record(url=record.url, action=Action.UPDATE, provenance=record.provenance)
-
-
-def _keep_url(draft: Draft, _target: Target) -> None:
-    """What is not found has no more to say."""
+def _reduce_deletion(draft: Draft, _target: Target) -> None:
+    """Keep only the URL of a deletion: a retriever's `not-found` has no other fields."""
     record = draft.record
     if record.action is Action.DELETE:
-        gone = Record(url=record.url, action=Action.DELETE, provenance=record.provenance)
-        draft.record = gone
+        draft.record = Record(url=record.url, action=Action.DELETE, provenance=record.provenance)
 
 
 def _lose_document(draft: Draft, _target: Target) -> None:
-    """Drop what neither a listing nor an answer says of a document."""
+    """Drop the fields of a document that neither a listing nor an answer has."""
     lose_protection(draft)
-    if draft.record.acl is not None:
-        lose_acl(draft)
+    lose_acl(draft)
     lose_content(draft)
     lose_fields(draft, ("mimetype", "charset", *_UNHELD_FIELDS, *_TEXTS))
     record = draft.record
@@ -187,7 +151,7 @@ def _lose_named(draft: Draft, field: str, names: tuple[str, ...]) -> None:
         draft.change(**{field: ()})
 
 
-def _lose_unlisted(draft: Draft, _target: Target) -> None:
+def _lose_unlisted_hints(draft: Draft, _target: Target) -> None:
     lose_hints(draft, _UNLISTED_HINTS)
     crawl = draft.record.crawl
     if crawl is not None:
@@ -203,27 +167,27 @@ def _lose_unretrieved(draft: Draft, _target: Target) -> None:
 
 
 def _authmethod_as_secure(draft: Draft) -> None:
-    """Say how to log in as `secure`; where a record states both, the more secure wins."""
+    """Express an authmethod as `secure`; if a record states both, the more secure one counts."""
     crawl = draft.record.crawl
     if crawl is not None and crawl.authmethod is not None:
         is_secure = bool(crawl.secure) or crawl.authmethod is not Authmethod.NONE
         draft.change(crawl=replace(crawl, secure=is_secure))
 
 
-def _lose_unanswered(draft: Draft, _target: Target) -> None:
+def _lose_time_and_hints(draft: Draft, _target: Target) -> None:
     lose_fields(draft, ("modified",))
     lose_hints(draft, HINTS)
     _set_hints(draft, None)
 
 
 def _set_hints(draft: Draft, crawl: Crawl | None) -> None:
-    stated = None if crawl == _NO_HINTS else crawl
-    if stated != draft.record.crawl:
-        draft.change(crawl=stated)
+    crawl = None if crawl == _NO_HINTS else crawl
+    if crawl != draft.record.crawl:
+        draft.change(crawl=crawl)
 
 
 def _lose_bad_urls(draft: Draft, _target: Target) -> None:
-    """The deployed parser gives up at a url that Java does not take."""
+    """Drop URLs that Java refuses: the deployed parser stops at them."""
     crawl = draft.record.crawl
     if crawl is None:
         return
@@ -231,92 +195,71 @@ def _lose_bad_urls(draft: Draft, _target: Target) -> None:
         if crawl.display_url:
             draft.lose("display-url", f"{crawl.display_url!r}, which is not well-formed")
         crawl = replace(crawl, display_url=None)
-    anchors = tuple(anchor for anchor in crawl.anchors if _is_kept(draft, anchor))
-    _set_hints(draft, replace(crawl, anchors=anchors))
-
-
-def _is_kept(draft: Draft, anchor: Anchor) -> bool:
-    if _is_url(anchor.uri):
-        return True
-    draft.lose("anchors", f"{anchor.uri!r}, which is not well-formed")
-    return False
+    anchors: list[Anchor] = []
+    for anchor in crawl.anchors:
+        if _is_url(anchor.uri):
+            anchors.append(anchor)
+        else:
+            draft.lose("anchors", f"{anchor.uri!r}, which is not well-formed")
+    _set_hints(draft, replace(crawl, anchors=tuple(anchors)))
 
 
 def _is_url(text: str) -> bool:
     return bool(text) and is_uri(text)
 
 
-def _whole_seconds(draft: Draft, _target: Target) -> None:
-    modified: datetime | None = draft.record.modified
+def _drop_fractions(draft: Draft, _target: Target) -> None:
+    modified = draft.record.modified
     if modified is not None and modified.microsecond:
         draft.change(modified=modified.replace(microsecond=0))
 
 
-def _keep_commands(draft: Draft, _target: Target) -> None:
+def _lose_other_extras(draft: Draft, _target: Target, *, keeps_params: bool) -> None:
+    """Keep unknown commands, and the params of a retriever."""
     is_dated = draft.record.modified is not None
-    _keep_extras(draft, lambda extra: _is_unknown(extra, is_dated=is_dated))
+
+    def is_kept(extra: Extra) -> bool:
+        if extra.place.startswith(PARAMS):
+            return keeps_params
+        if is_dated and extra.place == _FAR_DATE:
+            return False
+        return unknown_command(extra) is not None
+
+    _keep_extras(draft, is_kept)
 
 
-def _keep_commands_and_params(draft: Draft, _target: Target) -> None:
-    is_dated = draft.record.modified is not None
-    _keep_extras(
-        draft,
-        lambda extra: extra.place.startswith(PARAMS) or _is_unknown(extra, is_dated=is_dated),
-    )
-
-
-def _is_unknown(extra: Extra, *, is_dated: bool) -> bool:
-    """Whether it is a command that nobody knows; a date beyond all calendars, if that is all."""
-    if extra.place.startswith(PARAMS) or (is_dated and extra.place == _FAR_DATE):
-        return False
-    return unknown_command(extra) is not None
-
-
-def _keep_extras(draft: Draft, is_held: Callable[[Extra], bool]) -> None:
+def _keep_extras(draft: Draft, is_kept: Callable[[Extra], bool]) -> None:
     extras = draft.record.extras
-    lost = tuple(extra for extra in extras if not is_held(extra))
+    lost = tuple(extra for extra in extras if not is_kept(extra))
     if lost:
         lose_each_extra(draft, lost)
-        draft.change(extras=tuple(extra for extra in extras if is_held(extra)))
+        draft.change(extras=tuple(filter(is_kept, extras)))
 
 
 def _keep_answer(draft: Draft, _target: Target) -> None:
-    """Keep one user with its groups, and one answer, in the order of a stream."""
+    """Keep one user with its groups, and one status, in the order of a stream."""
     by_place: dict[str, Extra] = {}
     for extra in draft.record.extras:
         by_place.setdefault(extra.place, extra)
     user, status = by_place.get(USERNAME), by_place.get(STATUS)
 
-    def is_held(extra: Extra) -> bool:
+    def is_kept(extra: Extra) -> bool:
         if extra.place == GROUP:
             return user is not None
         return extra is user or (extra is status and extra.value in STATUSES)
 
-    _keep_extras(draft, is_held)
-    ordered = tuple(sorted(draft.record.extras, key=lambda extra: _ANSWER.index(extra.place)))
-    if ordered != draft.record.extras:
-        draft.change(extras=ordered)
+    _keep_extras(draft, is_kept)
+    ordered = sorted(draft.record.extras, key=lambda extra: _ANSWER.index(extra.place))
+    draft.change(extras=tuple(ordered), action=Action.UPDATE, arrival=None)
 
 
-def _arrive_crawled(draft: Draft, _target: Target) -> None:
-    _arrive(draft, Arrival.CRAWLED)
-
-
-def _arrive_pushed(draft: Draft, _target: Target) -> None:
-    _arrive(draft, Arrival.PUSHED)
-
-
-def _arrive(draft: Draft, arrival: Arrival) -> None:
+def _arrive(draft: Draft, _target: Target, *, arrival: Arrival) -> None:
     expected = arrival if draft.record.action is Action.ADD else None
     if draft.record.arrival is not expected:
         draft.change(arrival=expected)
 
 
-def _answer(draft: Draft, _target: Target) -> None:
-    draft.change(action=Action.UPDATE, arrival=None)
-
-
-def _body_as_content(draft: Draft, target: Target) -> None:
+def _body_as_utf8(draft: Draft, target: Target) -> None:
     is_text = draft.record.body is not None and draft.record.content is None
     body_as_content(draft, target)
     if is_text:
@@ -324,7 +267,7 @@ def _body_as_content(draft: Draft, target: Target) -> None:
 
 
 def _charset_in_mimetype(draft: Draft, _target: Target) -> None:
-    """A retriever states both as a server does: `text/html; charset=UTF-8`."""
+    """Write the charset as a parameter of the mimetype: `text/html; charset=UTF-8`."""
     mimetype, charset = draft.record.mimetype, draft.record.charset
     if charset is None:
         return
@@ -340,7 +283,7 @@ def _charset_in_mimetype(draft: Draft, _target: Target) -> None:
 
 
 def _fit_metadata(draft: Draft, _target: Target) -> None:
-    """Of pairs that are the same the deployed parser keeps one; a value is always text."""
+    """Keep text, and each pair once, as the deployed parser does."""
     fitted: dict[Meta, None] = {}
     for meta in draft.record.metadata:
         text = _as_text(meta)
@@ -364,38 +307,89 @@ def _as_text(meta: Meta) -> Meta | None:
         return None
 
 
-_HOLDS = {"lister-stream": _is_listed}
-_FORMATS: dict[str, tuple[_Refuse, tuple[Rule, ...]]] = {
+def _fit_acl(draft: Draft, _target: Target) -> None:
+    """Fit an ACL to the commands: one rule of case for all, and no return to no namespace."""
+    acl = draft.record.acl
+    if acl is None:
+        return
+    fragment = acl.inherit_fragment
+    if fragment is not None and acl.inherit_from is None:
+        draft.lose("acl", f"fragment {fragment!r} of nothing to inherit from")
+        fragment = None
+    principals = tuple(filter(None, (_fit_principal(draft, each) for each in acl.principals)))
+    principals = _unify_case(draft, _state_namespaces(principals))
+    unique = tuple(dict.fromkeys(principals))
+    draft.change(acl=replace(acl, inherit_fragment=fragment, principals=unique))
+
+
+def _fit_principal(draft: Draft, principal: Principal) -> Principal | None:
+    name = principal.name.strip(TRIMMED)
+    if not name:
+        draft.lose("acl", f"principal {principal.name!r} without a name")
+        return None
+    if principal.unqualified:
+        draft.lose("acl", f"principal-type unqualified of {name!r}")
+    return replace(principal, name=name, unqualified=False)
+
+
+def _state_namespaces(principals: tuple[Principal, ...]) -> tuple[Principal, ...]:
+    """Write `Default` after the first principal with a namespace: a stream cannot unset it."""
+    fitted: list[Principal] = []
+    default: str | None = None
+    for principal in principals:
+        namespace = default if principal.namespace is None else principal.namespace
+        fitted.append(replace(principal, namespace=namespace))
+        default = None if namespace is None else "Default"
+    return tuple(fitted)
+
+
+def _unify_case(draft: Draft, principals: tuple[Principal, ...]) -> tuple[Principal, ...]:
+    """Apply one rule of case to all principals, one that denies at least as much as before.
+
+    A principal that ignores case permits more and denies more. So all ignore case only if a denial
+    ignores it.
+    """
+    if len({principal.case_sensitive for principal in principals}) < 2:
+        return principals
+    loose = [principal for principal in principals if principal.case_sensitive is False]
+    is_sensitive = all(principal.access is Access.PERMIT for principal in loose)
+    if loose:
+        rule = "sensitive" if is_sensitive else "insensitive"
+        draft.lose("acl", f"case sensitivity of some principals; all are {rule} now")
+    return tuple(replace(principal, case_sensitive=is_sensitive) for principal in principals)
+
+
+_RULES: dict[str, tuple[Callable[[Record], None], tuple[Rule, ...]]] = {
     "lister-stream": (
         _refuse_update,
         (
             _lose_document,
-            _lose_unlisted,
+            _lose_unlisted_hints,
             _lose_bad_urls,
-            _keep_commands,
-            _whole_seconds,
-            _arrive_crawled,
+            partial(_lose_other_extras, keeps_params=False),
+            _drop_fractions,
+            partial(_arrive, arrival=Arrival.CRAWLED),
         ),
     ),
     "retriever-stream": (
-        _refuse_bare,
+        _refuse_without_content,
         (
-            _keep_url,
-            _body_as_content,
+            _reduce_deletion,
+            _body_as_utf8,
             _lose_unretrieved,
             _lose_bad_urls,
-            _keep_commands_and_params,
+            partial(_lose_other_extras, keeps_params=True),
             texts_as_metadata,
             fields_as_metadata,
             _fit_metadata,
             _charset_in_mimetype,
-            fit_acl,
-            _whole_seconds,
-            _arrive_pushed,
+            _fit_acl,
+            _drop_fractions,
+            partial(_arrive, arrival=Arrival.PUSHED),
         ),
     ),
     "authorizer-stream": (
-        _refuse_unanswered,
-        (_lose_document, _lose_unanswered, _keep_answer, _answer),
+        _refuse_documents,
+        (_lose_document, _lose_time_and_hints, _keep_answer),
     ),
 }

@@ -1,14 +1,13 @@
-"""Reads and writes authorizer streams: which documents a user may see, asked and answered.
+"""Read and write authorizer streams: questions about the documents a user may see, and answers.
 
 **Spec:** GSA adaptor library, CommandStreamParser, "Authorizer Commands".
 
-A record for each id, with its status as the Extra `stream/authz-status`; in a question, which the
-deployed parser does not read, the user and its groups as the Extras `stream/username` and
-`stream/group`. The deployed adaptor asks by `username`, the specification by `user`.
+Each id is a record, with its status as the extra `stream/authz-status`. In a question, which the
+deployed parser does not read, the user and its groups are the extras `stream/username` and
+`stream/group`. The deployed adaptor writes `username`, the specification has `user`.
 
-**Drops:** passwords; a status that is none of PERMIT, DENY and INDETERMINATE, as the deployed
-parser does. Of two answers for one id, to the same user,
-the last one counts.
+**Drops:** passwords; a status other than PERMIT, DENY and INDETERMINATE, as the deployed parser
+does. The last answer for an id and a user counts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,55 +25,50 @@ from transforms.formats.base import Found, Mode, ReadOptions, WriteOptions, writ
 from transforms.formats.command_stream.commands import (
     OVERLAP,
     Command,
-    Commands,
-    UnknownNames,
-    shown_name,
+    CommandReader,
+    UnknownCommandCodes,
+    truncate_name,
 )
 from transforms.formats.command_stream.doc_ids import url_maker
-from transforms.formats.command_stream.tokenizer import (
+from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
-    KEPT_BYTES,
-    Tokens,
-    notice,
-    read_header,
-    read_line_ends,
-)
-from transforms.formats.command_stream.writer import (
     GROUP,
     STATUS,
     STATUSES,
     USERNAME,
-    AuthorizerEncoder,
+    stated,
 )
+from transforms.formats.command_stream.tokenizer import KEPT_BYTES, Tokenizer, read_header
+from transforms.formats.command_stream.writer import AuthorizerEncoder
 
 MAX_GROUPS = 10_000
-"""Most groups of a user. A directory gives a user about a thousand."""
+"""Most groups of one user. Directories give a user about a thousand."""
 MAX_STREAM_GROUPS = 10_000_000
-"""Most groups of all users of a stream; those of a user count again where ids stand between."""
+"""Most groups of all users of a stream. Groups between the ids of a user count again."""
 
 _FOREIGN = frozenset(COMMAND_NAMES) - {"id", "id-list", "authz-status"}
-_ASKERS = {"username": USERNAME, "user": USERNAME, "group": GROUP}
+_USER_PLACES = {"username": USERNAME, "user": USERNAME, "group": GROUP}
 _SECRET = "password"  # the name of the command that holds one
 
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[Found]:
-    """Yield a record for each id, when all are read: answers are held, some hundred bytes each."""
-    yield from _Answers(stream, span, options).results()
+    """Yield a record for each id at the end of the stream; answers take some hundred bytes each."""
+    return _AnswerReader(stream, span, options).results()
 
 
 def cut(
     stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
 ) -> Iterator[Span]:
-    """Yield the whole stream: what it begins with may concern all that follows."""
+    """Yield the whole stream as one span: a user applies to all ids after it."""
     yield Span(source=source)
 
 
 def write(
     records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
 ) -> None:
-    """Write one stream of answers, or of questions where records have a user."""
+    """Write one stream of answers, or of questions if the records have a user."""
     write_all(encoder(options), records, stream)
 
 
@@ -84,111 +78,109 @@ def encoder(options: WriteOptions = WriteOptions()) -> AuthorizerEncoder:
 
 
 _Question = tuple[int, str]
-"""The number of the user with its groups, and the doc id."""
+"""The number of a user with its groups, and a doc id."""
 
 
-class _Answers:
+class _AnswerReader:
+    """Reads all commands and keeps a record for each question."""
+
     def __init__(self, stream: IO[bytes], span: Span, options: ReadOptions) -> None:
-        self._tokens = Tokens(stream, span, options)
-        self._commands = Commands(self._tokens, span=span)
+        self._tokens = Tokenizer(stream, span, options)
         self._span = span
-        self._options = options
         self._is_strict = options.mode is Mode.STRICT
         self._url_of = url_maker(options.docids)
-        self._unknown = UnknownNames()
-        self._answers: dict[_Question, Record] = {}
+        self._unknown = UnknownCommandCodes()
+        self._records: dict[_Question, Record] = {}
         self._statuses: dict[_Question, Extra] = {}
-        self._asker: list[Extra] = []
-        self._askers: dict[tuple[Extra, ...], int] = {(): 0}
-        self._named: tuple[tuple[Extra, ...], int] | None = ((), 0)
-        self._groups = 0
-        self._trouble: RecordError | None = None
         self._question: _Question | None = None
-        self._has_begun = False
+        self._has_id = False
         self._nameless: FormatError | None = None
+        self._user: list[Extra] = []
+        self._user_error: RecordError | None = None
+        self._users: dict[tuple[Extra, ...], int] = {(): 0}
+        self._current: tuple[tuple[Extra, ...], int] | None = ((), 0)
+        """The user with its groups, and its number; None until the first id asked for it."""
+        self._groups = 0
 
     def results(self) -> Iterator[Found]:
-        yield from read_header(self._tokens, span=self._span, options=self._options)
-        yield from read_line_ends(self._tokens, span=self._span, options=self._options)
-        for command in self._commands:
+        yield from read_header(self._tokens)
+        for command in CommandReader(self._tokens):
             yield from self._take(command)
         if self._nameless:
             raise self._nameless
-        for question, record in self._answers.items():
+        for question, record in self._records.items():
             status = self._statuses.get(question)
             yield record if status is None else replace(record, extras=(*record.extras, status))
 
     def _take(self, command: Command) -> Iterator[Notice | Reject]:
         try:
-            yield from self._answer(command)
+            yield from self._apply(command)
         except Exception as exc:
             error = record_error(exc)
             if self._is_strict and error.code != DEFECT:
-                raise self._refused(error, command) from exc
+                raise self._tokens.error(error.reason, command.offset) from exc
             yield self._reject(error, command)
-        if command.is_mended:
+        if command.is_repaired:
             yield self._notice("overlap", OVERLAP, command)
 
-    def _answer(self, command: Command) -> Iterator[Notice]:
+    def _apply(self, command: Command) -> Iterator[Notice]:
         name = command.name
-        if command.trouble and self._is_strict:
-            raise command.trouble
+        if command.error and self._is_strict:
+            raise command.error
         if name == "id" and command.argument is None and self._is_strict:
             yield from self._begin_nameless(command)
         elif name == "id":
             self._begin(command)
         elif name == "authz-status":
             yield from self._set_status(command)
-        elif name in _ASKERS:
-            self._ask(command)
+        elif name in _USER_PLACES:
+            self._add_to_user(command)
         elif name in _FOREIGN:
             raise RecordError("bad-command", f"{name}; expected id or authz-status")
         elif name != _SECRET:
-            detail = f"{shown_name(name)!r}, a command that nobody knows; skipped"
+            detail = f"{truncate_name(name)!r}, a command that nobody knows; skipped"
             yield self._notice(self._unknown.code(name), detail, command)
 
     def _begin(self, command: Command) -> None:
-        """An id that the same user asks for again is answered again."""
-        self._question, self._has_begun, self._nameless = None, True, None
-        trouble = command.trouble or self._trouble
-        if trouble:
-            raise trouble
-        docid = _stated(command)
+        """Begin an id. If the same user asks for it again, it loses the answer before."""
+        self._question, self._has_id, self._nameless = None, True, None
+        if error := command.error or self._user_error:
+            raise error
+        docid = stated("id", command.argument)
+        user, number = self._current or self._number_user(command)
         place = Provenance(source=self._span.source, span=self._span.ordinal, offset=command.offset)
-        asker, number = self._named or self._name(command)
         question = (number, docid)
-        self._answers[question] = Record(
-            url=self._url_of(docid), action=Action.UPDATE, extras=asker, provenance=place
+        self._records[question] = Record(
+            url=self._url_of(docid), action=Action.UPDATE, extras=user, provenance=place
         )
         self._statuses.pop(question, None)
-        self._question = question  # last: an id without a record takes no status
+        self._question = question  # last, so that an id without a record takes no status
 
-    def _name(self, command: Command) -> tuple[tuple[Extra, ...], int]:
-        """Return the user with its groups, and its number; ids of one user share both."""
-        asker = tuple(self._asker)
-        self._groups += len(asker)
+    def _number_user(self, command: Command) -> tuple[tuple[Extra, ...], int]:
+        """Return the user with its groups, which all its ids share, and its number."""
+        user = tuple(self._user)
+        self._groups += len(user)
         if self._groups > MAX_STREAM_GROUPS:
             reason = (
                 f"more than {MAX_STREAM_GROUPS} groups of users; expected all groups of a user "
                 "before its ids: split the stream by users"
             )
-            raise self._refused(RecordError("too-many-groups", reason), command)
-        self._named = asker, self._askers.setdefault(asker, len(self._askers))
-        return self._named
+            raise self._tokens.error(reason, command.offset)
+        self._current = user, self._users.setdefault(user, len(self._users))
+        return self._current
 
     def _begin_nameless(self, command: Command) -> Iterator[Notice]:
-        """The deployed parser minds an id without an argument only where it is the last one."""
-        self._question, self._has_begun = None, True
-        exc = RecordError("no-argument", "id without an argument; expected id=…")
-        self._nameless = self._refused(exc, command)
+        """The deployed parser throws at an id without an argument only if no other id follows."""
+        self._question, self._has_id = None, True
+        self._nameless = self._tokens.error("id without an argument; expected id=…", command.offset)
         yield self._notice("no-argument", "id without an argument; set aside", command)
 
     def _set_status(self, command: Command) -> Iterator[Notice]:
-        if not self._has_begun:
+        if not self._has_id:
             raise RecordError("no-id", "authz-status; expected id or id-list before it")
-        if command.trouble:
-            raise command.trouble
-        status = _stated(command)
+        if command.error:
+            raise command.error
+        status = stated("authz-status", command.argument)
         if self._question is None:
             detail = "authz-status of an id that was set aside; not taken"
             yield self._notice("authz-status", detail, command)
@@ -198,39 +190,28 @@ class _Answers:
         else:
             self._statuses[self._question] = Extra(STATUS, status)
 
-    def _ask(self, command: Command) -> None:
-        """Of a user that cannot be read nobody can say what it may see."""
-        asker = Extra(_ASKERS[command.name], command.argument or "")
-        trouble = command.trouble and RecordError(
-            command.trouble.code, f"{command.trouble.reason}, where a user or group is named"
+    def _add_to_user(self, command: Command) -> None:
+        """Add a user or group. An error in one rejects the ids that follow: access is unknown."""
+        extra = Extra(_USER_PLACES[command.name], command.argument or "")
+        error = command.error and RecordError(
+            command.error.code, f"{command.error.reason}, where a user or group is named"
         )
-        self._named = None
-        if asker.place == USERNAME:
-            self._asker, self._trouble = [asker], trouble
-        elif len(self._asker) > MAX_GROUPS:
+        self._current = None
+        if extra.place == USERNAME:
+            self._user, self._user_error = [extra], error
+        elif len(self._user) > MAX_GROUPS:
             reason = f"more than {MAX_GROUPS} groups of a user; expected fewer"
-            self._trouble = self._trouble or RecordError("too-many-groups", reason)
+            self._user_error = self._user_error or RecordError("too-many-groups", reason)
         else:
-            self._asker.append(asker)
-            self._trouble = self._trouble or trouble
-
-    def _refused(self, exc: RecordError, command: Command) -> FormatError:
-        where = f"{self._span.source} (byte {command.offset})"
-        return FormatError(f"{where}: {exc.reason}")
+            self._user.append(extra)
+            self._user_error = self._user_error or error
 
     def _notice(self, code: str, detail: str, command: Command) -> Notice:
-        return notice(code, detail, self._span, command.offset)
+        return self._tokens.notice(code, detail, command.offset)
 
     def _reject(self, exc: RecordError, command: Command) -> Reject:
         place = Place(command.offset, len(command.token))
         is_named = command.argument is not None and exc.code != DEFECT
         url = self._url_of(command.argument or "") if is_named else None
-        kept = command.token[:KEPT_BYTES]
-        return reject_bytes(exc, span=self._span, place=place, data=kept, url=url)
-
-
-def _stated(command: Command) -> str:
-    name = command.name
-    if command.argument is None:
-        raise RecordError("no-argument", f"{name} without an argument; expected {name}=…")
-    return command.argument
+        data = command.token[:KEPT_BYTES]
+        return reject_bytes(exc, span=self._span, place=place, data=data, url=url)

@@ -1,7 +1,7 @@
-"""A command stream's tokens as commands with arguments; the ids of an id-list are commands too.
+"""A command stream's tokens as commands with arguments; each id of an id-list is a command.
 
-**Spec:** GSA adaptor library, CommandStreamParser, "Body Format". Inside an id-list every token is
-an id, whatever it looks like, up to an empty token. What follows a list concerns its last id.
+**Spec:** GSA adaptor library, CommandStreamParser, "Body Format". In an id-list every token is an
+id, up to an empty token. A command after the list belongs to its last id.
 """
 
 from collections.abc import Iterator
@@ -9,42 +9,43 @@ from typing import NamedTuple
 
 from schemas.defect import record_error
 from schemas.errors import RecordError, UnavailableError
-from schemas.span import Span
-from transforms.formats.command_stream.tokenizer import Tokens, decode
+from transforms.formats.command_stream.syntax import decode
+from transforms.formats.command_stream.tokenizer import Tokenizer
 
 ID_LIST = b"id-list"
 OVERLAP = "a delimiter that overlaps what it ends; read as what makes sense"
+"""Detail of the notice for a command with `is_repaired`."""
+
 _UNAVAILABLE = "repository-unavailable"
 _REASON_CHARS = 200
 _NAME_CHARS = 40
-_NAMES = 100
+_MAX_NAMES = 100
 
 
 class Command(NamedTuple):
-    """A command, its argument (None without `=`), and the token that it was made of.
+    """A command, its argument (None without `=`), and its token.
 
-    `trouble` says why the token cannot be read; it has no argument then. `is_mended`
-    tells whether the deployed parser would not see its end.
+    `error` is the reason if the token cannot be decoded; the argument is None then. `is_repaired`
+    is true if the deployed parser does not find the end of the token.
     """
 
     name: str
     argument: str | None
     token: bytes
     offset: int
-    trouble: RecordError | None = None
-    is_mended: bool = False
+    error: RecordError | None = None
+    is_repaired: bool = False
 
 
-class Commands:
-    """The commands of a stream, in its order; `in_list` tells whether the next one is of a list.
+class CommandReader:
+    """The commands of a stream, in order; `in_list` is true inside an id-list.
 
-    Raises UnavailableError where the stream says that the repository is unavailable.
+    Raises UnavailableError at `repository-unavailable`.
     """
 
-    def __init__(self, tokens: Tokens, *, span: Span) -> None:
+    def __init__(self, tokens: Tokenizer) -> None:
         self.in_list = False
         self._tokens = tokens
-        self._span = span
 
     def __iter__(self) -> Iterator[Command]:
         while (command := self.next()) is not None:
@@ -67,37 +68,36 @@ class Commands:
                 return self._command(token, offset)
 
     def _command(self, token: bytes, offset: int) -> Command:
-        trouble = None
+        error = None
         try:
             text = decode(token)
         except Exception as exc:
-            text, trouble = token.decode(errors="replace"), record_error(exc)
-        is_mended = self._tokens.is_mended
+            text, error = token.decode(errors="replace"), record_error(exc)
+        is_repaired = self._tokens.is_repaired
         if self.in_list:
-            return Command("id", None if trouble else text, token, offset, trouble, is_mended)
-        name, equals, argument = text.partition("=")
+            return Command("id", None if error else text, token, offset, error, is_repaired)
+        name, equals, value = text.partition("=")
         if name == _UNAVAILABLE:
-            reason = argument[:_REASON_CHARS] or "no reason given"
-            where = f"{self._span.source} (byte {offset})"
+            reason = value[:_REASON_CHARS] or "no reason given"
+            where = f"{self._tokens.span.source} (byte {offset})"
             raise UnavailableError(f"{where}: {name}: {reason!r}")
-        stated = argument if equals and not trouble else None
-        return Command(name, stated, token, offset, trouble, is_mended)
+        argument = value if equals and not error else None
+        return Command(name, argument, token, offset, error, is_repaired)
 
 
-class UnknownNames:
-    """What commands that nobody knows are counted by: of the first hundred each by its name."""
+class UnknownCommandCodes:
+    """Codes of the notices for unknown commands: the first hundred names have one each."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
 
     def code(self, name: str) -> str:
-        """Return what one more command of this name is counted by."""
-        shown = shown_name(name)
-        if len(self._names) < _NAMES:
-            self._names.add(shown)
-        return f"unknown-command {shown}" if shown in self._names else "unknown-command"
+        name = truncate_name(name)
+        if len(self._names) < _MAX_NAMES:
+            self._names.add(name)
+        return f"unknown-command {name}" if name in self._names else "unknown-command"
 
 
-def shown_name(name: str) -> str:
-    """Return as much of a command's name as a message needs."""
+def truncate_name(name: str) -> str:
+    """Return the beginning of a command's name, for a message."""
     return name[:_NAME_CHARS]

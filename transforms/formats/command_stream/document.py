@@ -1,13 +1,11 @@
-"""One document of a command stream, command by command.
+"""One document of a command stream, built command by command.
 
 **Spec:** GSA adaptor library, CommandStreamParser, "Lister Commands", "Retriever Commands".
 """
 
-from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
@@ -22,277 +20,243 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from transforms.formats.command_stream.arguments import DeployedArguments
-from transforms.formats.command_stream.text import PARAM, PARAM_WITHOUT_VALUE
-from transforms.formats.command_stream.tokenizer import TRIMMED
+from transforms.formats.command_stream.arguments import StrictArguments
+from transforms.formats.command_stream.syntax import (
+    COMMAND_NAMES,
+    PARAM,
+    PARAM_WITHOUT_VALUE,
+    PLACE,
+    TRIMMED,
+    stated,
+)
 
 LISTER = frozenset(
     {"result-link", "last-modified", "crawl-immediately", "crawl-once", "lock", "delete"}
 )
-"""The commands that a lister may give, `id` apart."""
+"""The commands of a lister, except `id`."""
 
-_FLAGS = {
-    "crawl-immediately": "crawl_immediately",
-    "crawl-once": "crawl_once",
-    "lock": "lock",
-    "secure": "secure",
-    "no-index": "no_index",
-    "no-follow": "no_follow",
-    "no-archive": "no_archive",
+RETRIEVER = frozenset(COMMAND_NAMES) - {
+    *("id", "id-list", "repository-unavailable", "authz-status"),
+    *("result-link", "crawl-immediately", "delete"),
 }
+"""The commands of a retriever, except `id`."""
+
 _PRINCIPALS = {
     "acl-permit-user": (Scope.USER, Access.PERMIT),
     "acl-deny-user": (Scope.USER, Access.DENY),
     "acl-permit-group": (Scope.GROUP, Access.PERMIT),
     "acl-deny-group": (Scope.GROUP, Access.DENY),
 }
+_INHERITANCES = {kind.value.lower().replace("_", "-"): kind for kind in Inheritance}
 _SECONDS = {"meta-name": "meta-value", "param-name": "param-value", "anchor-uri": "anchor-text"}
 _FIRSTS = {second: first for first, second in _SECONDS.items()}
-_FINALS = ("up-to-date", "not-found")
-_DOMAINS = ("\\", "/", "@")
+_ACL_SETTINGS = frozenset(
+    {
+        *("acl", "namespace", "acl-inherit-from", "acl-inherit-fragment", "acl-inheritance-type"),
+        *("acl-case-sensitive", "acl-case-insensitive"),
+    }
+)
+_DOMAIN_MARKS = ("\\", "/", "@")
 _NO_HINTS = Crawl()
-_INHERITANCES = {one.value.lower().replace("_", "-"): one for one in Inheritance}
 
 
-class Document:
-    """What is said of one id so far. `final` is the `up-to-date` or `not-found` that was said.
+class DocumentBuilder:
+    """The commands that follow one id. `final` is its `up-to-date` or `not-found`, if any.
 
-    `apply` takes a command that the deployed parser knows and raises RecordError where that throws;
-    `is_listed` tells whether it is said in a listing, where commands of one name mean less.
+    In a listing, flags need no argument. With `keeps_all`, metadata pairs and principals are kept
+    as often as they occur; the deployed parser keeps each once.
     """
 
     def __init__(
-        self, docid: str, *, arguments: DeployedArguments, is_listed: bool, keeps_all: bool
+        self, docid: str, *, arguments: StrictArguments, is_listed: bool, keeps_all: bool
     ) -> None:
         self.docid = docid
         self.final: str | None = None
         self.content: bytes | None = None
-        self.is_deleted = False
-        self.pending: tuple[str, str] | None = None
+        self.sends_acl = False
+        self.parent: str | None = None
+        """The doc id that the ACL inherits from."""
         self._arguments = arguments
         self._is_listed = is_listed
         self._keeps_all = keeps_all
-        self._hints: dict[str, Any] = {}
-        self._fields: dict[str, Any] = {}
+        self._pending: tuple[str, str] | None = None
+        self._is_deleted = False
+        self._mimetype: str | None = None
+        self._modified: datetime | None = None
+        self._display_url: str | None = None
+        self._flags: dict[str, bool] = {}
         self._metadata: list[Meta] = []
         self._pairs: set[Meta] = set()
         self._anchors: list[Anchor] = []
         self._extras: list[Extra] = []
         self._namespace: str | None = None
         self._lacks_namespace = False
-        self._sends_acl = False
-        self._acl: dict[str, Any] = {}
+        self._fragment: str | None = None
+        self._inheritance: Inheritance | None = None
         self._case_sensitive: bool | None = None
         self._principals: dict[tuple[object, ...], Principal] = {}
 
     @property
     def ignores_acl(self) -> bool:
-        """Whether there is an ACL that no `acl` command asks to be sent."""
-        return bool(self._principals or self._acl) and not self._sends_acl
-
-    @property
-    def sends_acl(self) -> bool:
-        return self._sends_acl
+        """Whether it has ACL commands, but no `acl` command to send them."""
+        has_acl = bool(self._principals) or self.parent is not None or self._inheritance is not None
+        return has_acl and not self.sends_acl
 
     def apply(self, name: str, argument: str | None) -> None:
-        """Take one command."""
-        if self.pending:
+        """Apply a known command; raise RecordError where the deployed parser throws."""
+        if self._pending:
             self._take_second(name, argument)
-        elif name in _SECONDS:
-            self.pending = (name, self._first(name, argument))
         elif name in _FIRSTS:
             raise RecordError("bad-pair", f"{name} by itself; expected {_FIRSTS[name]} before it")
         elif name in _PRINCIPALS:
             self._add_principal(name, argument)
+        elif name in _SECONDS:
+            self._check_open(name)
+            read = self._arguments.uri if name == "anchor-uri" else stated
+            self._pending = (name, read(name, argument))
+        elif name in _ACL_SETTINGS:
+            self._set_acl(name, argument)
         else:
             self._check_open(name)
-            _APPLIERS[name](self, name, argument)
-
-    def end(self) -> None:
-        """Raise RecordError where a pair lacks its second part."""
-        if self.pending:
-            raise self._bad_pair("the end")
+            self._set(name, argument)
 
     def keep(self, name: str, argument: str | None) -> None:
-        """Keep a command that nobody knows."""
-        place = f"stream/{name}" if argument is None else f"stream/{name}="
+        """Keep a command without a field of the record as an extra."""
+        place = f"{PLACE}{name}" if argument is None else f"{PLACE}{name}="
         self._extras.append(Extra(place, argument or ""))
 
     def set_content(self, content: bytes) -> None:
-        if self.pending:
+        if self._pending:
             raise self._bad_pair("content")
         self._check_open("content")
         self.content = content
 
-    def record(self, url: str, provenance: Provenance, *, parent: str | None, acl: bool) -> Record:
-        """Return the record; `parent` is the url that its ACL inherits from, if `acl` is sent."""
-        action = Action.DELETE if self.is_deleted or self.final == "not-found" else Action.ADD
+    def end(self) -> None:
+        """Raise RecordError if the second command of a pair is missing."""
+        if self._pending:
+            raise self._bad_pair("the end")
+
+    def record(self, url: str, provenance: Provenance, *, acl: Acl | None) -> Record:
+        is_deleted = self._is_deleted or self.final == "not-found"
         arrival = Arrival.CRAWLED if self._is_listed else Arrival.PUSHED
-        hints = Crawl(**self._hints, anchors=tuple(self._anchors))
+        hints = Crawl(display_url=self._display_url, anchors=tuple(self._anchors))
+        hints = replace(hints, **self._flags)
         return Record(
             url=url,
-            action=action,
-            arrival=arrival if action is Action.ADD else None,
+            action=Action.DELETE if is_deleted else Action.ADD,
+            arrival=None if is_deleted else arrival,
             content=None if self.content is None else Content(self.content),
+            mimetype=self._mimetype,
             metadata=tuple(self._metadata),
-            acl=self._made_acl(parent) if acl else None,
+            modified=self._modified,
+            acl=acl,
             crawl=None if hints == _NO_HINTS else hints,
             extras=tuple(self._extras),
             provenance=provenance,
-            **self._fields,
         )
 
-    @property
-    def parent(self) -> str | None:
-        """The doc id that the ACL inherits from."""
-        parent: str | None = self._acl.get("inherit_from")
-        return parent
+    def acl(self, parent_url: str | None) -> Acl:
+        """Return the ACL; `parent_url` is the URL of `parent`. The last rule of case is for all."""
+        principals = tuple(self._principals.values())
+        if self._case_sensitive is not None:
+            case = self._case_sensitive
+            principals = tuple(replace(each, case_sensitive=case) for each in principals)
+        return Acl(
+            inheritance=self._inheritance,
+            inherit_from=parent_url,
+            inherit_fragment=self._fragment,
+            principals=principals,
+        )
 
-    def set_mimetype(self, _name: str, argument: str | None) -> None:
-        self._fields["mimetype"] = argument
+    def _set(self, name: str, argument: str | None) -> None:
+        match name:
+            case "last-modified":
+                self._modified = self._arguments.moment(argument)
+                if self._modified is None:  # no calendar has this date
+                    self.keep(name, argument)
+            case "delete":
+                self._is_deleted = self._arguments.listed_flag(name, argument)
+            case "result-link" | "display-url":
+                self._display_url = self._arguments.uri(name, argument)
+            case "mime-type":
+                self._mimetype = argument
+            case "up-to-date" | "not-found":
+                self.final = name
+            case _:
+                read = self._arguments.listed_flag if self._is_listed else self._arguments.flag
+                self._flags[name.replace("-", "_")] = read(name, argument)
 
-    def set_modified(self, name: str, argument: str | None) -> None:
-        moment: datetime | None = self._arguments.moment(argument)
-        if moment is None:
-            self.keep(name, argument)
-        self._fields["modified"] = moment
+    def _set_acl(self, name: str, argument: str | None) -> None:
+        match name:
+            case "acl":
+                self.sends_acl = True
+            case "namespace":  # without an argument, the deployed parser throws at a principal
+                self._namespace, self._lacks_namespace = argument, argument is None
+            case "acl-inherit-from":
+                self.parent, self._fragment = stated(name, argument), None
+            case "acl-inherit-fragment":
+                if self.parent is None:
+                    reason = f"{name} first; expected acl-inherit-from before it"
+                    raise RecordError("bad-acl", reason)
+                self._fragment = argument
+            case "acl-inheritance-type":
+                self._set_inheritance(name, argument)
+            case _:
+                self._case_sensitive = name == "acl-case-sensitive"
 
-    def set_flag(self, name: str, argument: str | None) -> None:
-        read = self._arguments.flag if self._is_listed else self._arguments.truth
-        self._hints[_FLAGS[name]] = read(name, argument)
-
-    def set_deleted(self, name: str, argument: str | None) -> None:
-        self.is_deleted = self._arguments.flag(name, argument)
-
-    def set_display_url(self, name: str, argument: str | None) -> None:
-        self._hints["display_url"] = self._arguments.uri(name, argument)
-
-    def set_final(self, name: str, _argument: str | None) -> None:
-        self.final = name
-
-    def send_acl(self, _name: str, _argument: str | None) -> None:
-        self._sends_acl = True
-
-    def set_namespace(self, _name: str, argument: str | None) -> None:
-        """The deployed parser minds that there is no argument only where a principal follows."""
-        self._namespace = argument
-        self._lacks_namespace = argument is None
-
-    def set_parent(self, name: str, argument: str | None) -> None:
-        self._acl["inherit_from"] = _stated(name, argument)
-        self._acl.pop("inherit_fragment", None)
-
-    def set_fragment(self, name: str, argument: str | None) -> None:
-        if "inherit_from" not in self._acl:
-            raise RecordError("bad-acl", f"{name} first; expected acl-inherit-from before it")
-        self._acl["inherit_fragment"] = argument
-
-    def set_inheritance(self, name: str, argument: str | None) -> None:
+    def _set_inheritance(self, name: str, argument: str | None) -> None:
         if argument not in _INHERITANCES:
             expected = ", ".join(sorted(_INHERITANCES))
             raise RecordError("bad-acl", f"{name}={argument!r}; expected one of {expected}")
-        self._acl["inheritance"] = _INHERITANCES[argument]
-
-    def set_case(self, name: str, _argument: str | None) -> None:
-        self._case_sensitive = name == "acl-case-sensitive"
+        self._inheritance = _INHERITANCES[argument]
 
     def _check_open(self, name: str) -> None:
-        if self.final and name not in _AFTER_FINAL:
-            raise RecordError("after-response", f"{name} behind {self.final}; expected the end")
-
-    def _first(self, name: str, argument: str | None) -> str:
-        self._check_open(name)
-        if name == "anchor-uri":
-            return self._arguments.uri(name, argument)
-        return _stated(name, argument)
+        if self.final:
+            raise RecordError("after-response", f"{name} after {self.final}; expected the end")
 
     def _take_second(self, name: str, argument: str | None) -> None:
-        first, value = self.pending or ("", "")
+        first, value = self._pending or ("", "")
         if name != _SECONDS[first]:
             raise self._bad_pair(name)
-        self.pending = None
+        self._pending = None
         if first == "anchor-uri":
             self._anchors.append(Anchor(value, argument))
         elif first == "meta-name":
-            self._add_meta(Meta(value, _stated(name, argument)))
+            self._add_meta(Meta(value, stated(name, argument)))
         else:
             place = PARAM if argument is not None else PARAM_WITHOUT_VALUE
             self._extras.append(Extra(f"{place}{value}", argument or ""))
 
     def _bad_pair(self, found: str) -> RecordError:
-        first = self.pending[0] if self.pending else ""
+        first = self._pending[0] if self._pending else ""
         return RecordError("bad-pair", f"{found} behind {first}; expected {_SECONDS[first]}")
 
     def _add_meta(self, meta: Meta) -> None:
-        """The deployed parser keeps a set of pairs: one that is there is not there twice."""
         if self._keeps_all or meta not in self._pairs:
             self._metadata.append(meta)
             self._pairs.add(meta)
 
     def _add_principal(self, name: str, argument: str | None) -> None:
-        """Strictly, a name and its domain are one principal in any form: the first is kept."""
-        principal = _stated(name, argument).strip(TRIMMED)
+        """Add a principal. The deployed parser keeps one of `bob@d` and `d/bob`."""
+        principal = stated(name, argument).strip(TRIMMED)
         if not principal:
             raise RecordError("bad-acl", f"{name}={argument!r}; expected a name")
         if self._lacks_namespace:
-            reason = f"{name} behind namespace without an argument; expected namespace=…"
+            reason = f"{name} after namespace without an argument; expected namespace=…"
             raise RecordError("no-argument", reason)
         scope, access = _PRINCIPALS[name]
         namespace = "Default" if self._namespace is None else self._namespace
-        nth = len(self._principals) if self._keeps_all else 0
-        key = (scope, access, namespace, *_parsed(principal), nth)
-        made = Principal(name=principal, scope=scope, access=access, namespace=self._namespace)
-        self._principals.setdefault(key, made)
-
-    def _made_acl(self, parent: str | None) -> Acl:
-        case = self._case_sensitive
-        principals = tuple(self._principals.values())
-        if case is not None:
-            principals = tuple(
-                msgspec.structs.replace(one, case_sensitive=case) for one in principals
-            )
-        return Acl(**{**self._acl, "inherit_from": parent}, principals=principals)
+        ordinal = len(self._principals) if self._keeps_all else 0
+        key = (scope, access, namespace, *_split_domain(principal), ordinal)
+        self._principals.setdefault(
+            key, Principal(name=principal, scope=scope, access=access, namespace=self._namespace)
+        )
 
 
-def _stated(name: str, argument: str | None) -> str:
-    if argument is None:
-        raise RecordError("no-argument", f"{name} without an argument; expected {name}=…")
-    return argument
-
-
-def _parsed(principal: str) -> tuple[str, str]:
+def _split_domain(principal: str) -> tuple[str, str]:
     """Return the name and the domain of a principal."""
-    at = min((principal.find(mark) for mark in _DOMAINS if mark in principal), default=-1)
+    at = min((principal.find(mark) for mark in _DOMAIN_MARKS if mark in principal), default=-1)
     if at < 0:
         return principal, ""
-    before, behind = principal[:at], principal[at + 1 :]
-    return (before, behind) if principal[at] == "@" else (behind, before)
-
-
-_Applier = Callable[[Document, str, str | None], None]
-_AFTER_FINAL = frozenset(
-    {
-        *("acl", "namespace", "acl-inherit-from", "acl-inherit-fragment", "acl-inheritance-type"),
-        *("acl-case-sensitive", "acl-case-insensitive"),
-    }
-)
-_APPLIERS: dict[str, _Applier] = {
-    **dict.fromkeys(_FLAGS, Document.set_flag),
-    **dict.fromkeys(_FINALS, Document.set_final),
-    "delete": Document.set_deleted,
-    "last-modified": Document.set_modified,
-    "result-link": Document.set_display_url,
-    "display-url": Document.set_display_url,
-    "mime-type": Document.set_mimetype,
-    "acl": Document.send_acl,
-    "namespace": Document.set_namespace,
-    "acl-inherit-from": Document.set_parent,
-    "acl-inherit-fragment": Document.set_fragment,
-    "acl-inheritance-type": Document.set_inheritance,
-    "acl-case-sensitive": Document.set_case,
-    "acl-case-insensitive": Document.set_case,
-}
-RETRIEVER = frozenset({*_APPLIERS, *_SECONDS, *_FIRSTS, *_PRINCIPALS, "content"}) - {
-    *("result-link", "crawl-immediately", "delete")
-}
-"""The commands that a retriever may give, `id` apart."""
+    left, right = principal[:at], principal[at + 1 :]
+    return (left, right) if principal[at] == "@" else (right, left)

@@ -1,11 +1,11 @@
-"""Reads and writes lister streams: the ids of a repository, and when each last changed.
+"""Read and write lister streams: the ids of a repository, and when each last changed.
 
 **Spec:** GSA adaptor library, CommandStreamParser, "Lister Commands".
 
-**Keeps:** every command that a lister may give; `Mode.LENIENT` also those of a retriever, which the
-documentation's own example has. Unknown commands as Extras.
+**Keeps:** every command of a lister. `Mode.LENIENT` also keeps the commands of a retriever, which
+an example of the documentation has. Unknown commands are extras.
 
-**Drops:** of a moment its fraction of a second; flags that are false, as not to be said means that.
+**Drops:** fractions of a second; flags that are false, because a missing flag is false.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,29 +16,29 @@ from schemas.record import Record
 from schemas.span import Span
 from transforms.formats.base import Found, ReadOptions, WriteOptions, write_all
 from transforms.formats.command_stream.document import LISTER
-from transforms.formats.command_stream.lister_fast_reader import Express
+from transforms.formats.command_stream.lister_fast_reader import FastListingParser
 from transforms.formats.command_stream.lister_split import cut_listing, delimiter_of, in_list
-from transforms.formats.command_stream.reader import DocumentReader, Kind
+from transforms.formats.command_stream.reader import DocumentReader, StreamKind
 from transforms.formats.command_stream.writer import ListerEncoder
 
-_KIND = Kind(name="lister", commands=LISTER, is_listed=True)
+_KIND = StreamKind(name="lister", commands=LISTER, is_listed=True)
 _ID = b"id="
 
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[Found]:
-    """Yield a record for each id, in stream order; constant memory, whatever the listing's size.
+    """Yield a record for each id, in stream order, in constant memory.
 
-    Raises UnavailableError where the listing is not whole because the repository was not there.
+    Raises UnavailableError if the stream says that the repository is unavailable.
     """
-    return _Listing(stream, span, options).results()
+    return _ListingReader(stream, span, options).results()
 
 
 def cut(
     stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
 ) -> Iterator[Span]:
-    """Yield spans of at least `span_bytes`, but for the last, that begin with an id."""
+    """Yield spans of at least `span_bytes`, except the last; each begins with an id."""
     yield from cut_listing(stream, source=source, span_bytes=span_bytes)
 
 
@@ -50,12 +50,12 @@ def write(
 
 
 def encoder(options: WriteOptions = WriteOptions()) -> ListerEncoder:
-    """Return the encoder; records that say nothing but their id become id-lists."""
+    """Return the encoder; it writes runs of bare ids as id-lists."""
     return ListerEncoder(options)
 
 
-class _Listing:
-    """A listing, by stretches of the usual shape where there are some, else by commands."""
+class _ListingReader:
+    """Reads whole blocks if their records have the usual shape, else command by command."""
 
     def __init__(self, stream: IO[bytes], span: Span, options: ReadOptions) -> None:
         self._reader = DocumentReader(stream, _KIND, span=span, options=options)
@@ -66,11 +66,11 @@ class _Listing:
     def results(self) -> Iterator[Found]:
         yield from self._open()
         tokens, reader = self._tokens, self._reader
-        is_quick = tokens.is_single and not tokens.crlf
-        express = Express(tokens.delimiter, reader.url_of, self._span)
+        is_fast = tokens.is_single and not tokens.crlf
+        parser = FastListingParser(tokens.delimiter, reader.url_of, self._span)
         while True:
-            if is_quick and tokens.offset >= self._slow_until:
-                for records in self._stretches(express):
+            if is_fast and tokens.offset >= self._slow_until:
+                for records in self._blocks(parser):
                     yield from records
             command = reader.commands.next()
             if command is None:
@@ -79,7 +79,7 @@ class _Listing:
         yield from reader.finish(tokens.offset)
 
     def _open(self) -> Iterator[Found]:
-        """Read the header, or be told by the cutter what it said."""
+        """Read the header, or take the delimiter from the span's context."""
         context = self._span.context
         if not context:
             yield from self._reader.open()
@@ -87,42 +87,37 @@ class _Listing:
         self._reader.commands.in_list = in_list(context)
         self._tokens.separate(delimiter_of(context))
 
-    def _stretches(self, express: Express) -> Iterator[Iterable[Found]]:
-        """Yield the records of each stretch that is of the usual shape, and what is before it."""
-        while stretch := self._stretch():
+    def _blocks(self, parser: FastListingParser) -> Iterator[Iterable[Found]]:
+        """Yield the records of each block that has the usual shape, and the record before it."""
+        while block := self._block():
             offset = self._tokens.offset
-            records = self._quick(express, stretch, offset)
-            if records is None or len(stretch) > self._tokens.limit:
-                self._slow_until = offset + len(stretch)
+            records = self._parse(parser, block, offset)
+            if records is None or len(block) > self._tokens.limit:
+                self._slow_until = offset + len(block)
                 return
             yield self._reader.finish(offset)
             yield records
-            self._tokens.skip(len(stretch))
+            self._tokens.skip(len(block))
 
-    def _quick(self, express: Express, stretch: bytes, offset: int) -> list[Record] | None:
-        """Return all records of a stretch, None where it has to be read command by command."""
-        in_list = self._reader.commands.in_list
+    def _parse(self, parser: FastListingParser, block: bytes, offset: int) -> list[Record] | None:
+        """Return all records of a block, None if it must be read command by command."""
+        parse = parser.ids if self._reader.commands.in_list else parser.documents
         try:
-            records = (express.ids if in_list else express.documents)(stretch, offset)
+            records = parse(block, offset)
             return None if records is None else list(records)
         except Exception as exc:
             record_error(exc)
             return None
 
-    def _stretch(self) -> bytes:
-        """Whole records that are in memory, but for the last: more may be said of that."""
+    def _block(self) -> bytes:
+        """Return the records in memory, except the last one, which more commands may follow."""
         tokens, separator = self._tokens, self._tokens.delimiter
         if self._reader.commands.in_list:
-            return self._ids()
+            if tokens.peek(1) == separator:
+                return b""
+            block = tokens.peek_before(separator, limit=separator * 2)
+            return block[: block.rfind(separator) + 1]
         if tokens.peek(len(_ID)) != _ID:
             return b""
-        stretch = tokens.ahead(separator + _ID)
-        return stretch and stretch + separator
-
-    def _ids(self) -> bytes:
-        """The ids that are in memory, up to the end of the list, but for its last."""
-        tokens, separator = self._tokens, self._tokens.delimiter
-        if tokens.peek(1) == separator:
-            return b""
-        stretch = tokens.ahead(separator, before=separator * 2)
-        return stretch[: stretch.rfind(separator) + 1]
+        block = tokens.peek_before(separator + _ID)
+        return block and block + separator

@@ -1,7 +1,7 @@
-"""The documents of a command stream, as records: what a lister and a retriever have in common.
+"""The documents of a lister's or a retriever's command stream, as records.
 
-In `Mode.STRICT` whatever the deployed parser throws at is a FormatError. In `Mode.LENIENT` it costs
-the document that it stands in, as a Reject, or it is mended, as a Notice says.
+In `Mode.STRICT`, an error of the deployed parser is a FormatError. In `Mode.LENIENT` it is repaired
+with a Notice, or the document that has it is a Reject.
 """
 
 from collections import deque
@@ -10,8 +10,9 @@ from typing import IO, NamedTuple
 
 from msgspec.structs import replace
 
+from schemas.acl import Acl
 from schemas.defect import DEFECT, record_error
-from schemas.errors import FormatError, RecordError, UnavailableError
+from schemas.errors import RecordError, UnavailableError
 from schemas.notice import Notice
 from schemas.record import Provenance, Record
 from schemas.reject import Filtered, Place, Reject, reject_bytes
@@ -21,31 +22,28 @@ from transforms.formats.command_stream.arguments import arguments
 from transforms.formats.command_stream.commands import (
     OVERLAP,
     Command,
-    Commands,
-    UnknownNames,
-    shown_name,
+    CommandReader,
+    UnknownCommandCodes,
+    truncate_name,
 )
 from transforms.formats.command_stream.doc_ids import url_maker
-from transforms.formats.command_stream.document import Document
-from transforms.formats.command_stream.tokenizer import (
-    COMMAND_NAMES,
-    Tokens,
-    notice,
-    read_header,
-    read_line_ends,
-)
+from transforms.formats.command_stream.document import DocumentBuilder
+from transforms.formats.command_stream.syntax import COMMAND_NAMES
+from transforms.formats.command_stream.tokenizer import Tokenizer, read_header
 
-Outcome = Record | Reject | Filtered | Notice
+DocumentOutcome = Record | Reject | Filtered | Notice
+"""What a document becomes, and the notices about it."""
+
 _TOO_LARGE = "content-too-large"
-_NOT_OF_THE_STREAM = (_TOO_LARGE, DEFECT)
-"""Codes that the deployed parser knows nothing of: rejects in either mode."""
+_OUR_OWN_CODES = (_TOO_LARGE, DEFECT)
+"""Codes of errors that the deployed parser does not have: they are rejects in both modes."""
 
-# `id-list` never comes here but with an argument, which the deployed parser does not know.
+# An id-list ends in CommandReader; `id-list` with an argument is an unknown command.
 _KNOWN = frozenset(COMMAND_NAMES) - {"id-list"}
 
 
-class Kind(NamedTuple):
-    """Which commands a stream may have beside ids, and whether it lists what is to be fetched."""
+class StreamKind(NamedTuple):
+    """The commands that a stream may have besides `id`, and whether it is a listing."""
 
     name: str
     commands: frozenset[str]
@@ -53,116 +51,112 @@ class Kind(NamedTuple):
 
 
 class DocumentReader:
-    """Reads one stream; `tokens` and `commands` stand behind what was read."""
+    """Builds the documents of one stream; `tokens` and `commands` are at what follows."""
 
-    def __init__(self, stream: IO[bytes], kind: Kind, *, span: Span, options: ReadOptions) -> None:
-        self.tokens = Tokens(stream, span, options)
-        self.commands = Commands(self.tokens, span=span)
+    def __init__(
+        self, stream: IO[bytes], kind: StreamKind, *, span: Span, options: ReadOptions
+    ) -> None:
+        self.tokens = Tokenizer(stream, span, options)
+        self.commands = CommandReader(self.tokens)
         self.url_of = url_maker(options.docids)
         self._kind = kind
         self._span = span
-        self._options = options
+        self._not_found = options.not_found
+        self._max_content_bytes = options.max_content_bytes
         self._is_strict = options.mode is Mode.STRICT
         self._arguments = arguments(options, self._note)
         self._aside: list[Notice | Reject] = []
-        self._unknown = UnknownNames()
-        self._document: Document | None = None
-        self._trouble: RecordError | None = None
+        self._unknown = UnknownCommandCodes()
+        self._document: DocumentBuilder | None = None
+        self._error: RecordError | None = None
         self._begin = self._offset = span.offset
 
     @property
     def is_open(self) -> bool:
-        """Whether more may be said of a document."""
+        """Whether a document has begun and not ended."""
         return self._document is not None
 
     def open(self) -> Iterator[Notice]:
         """Read the header."""
-        yield from read_header(self.tokens, span=self._span, options=self._options)
-        yield from read_line_ends(self.tokens, span=self._span, options=self._options)
+        yield from read_header(self.tokens)
         self._begin = self.tokens.offset
-        self.tokens.mark(self._begin)
+        self.tokens.capture(self._begin)
 
-    def take(self, command: Command) -> Iterator[Outcome]:
-        """Take one command; yield the document before it, where it begins another."""
+    def take(self, command: Command) -> Iterator[DocumentOutcome]:
+        """Apply one command; yield the document before it, if it begins another."""
         if command.name == "id":
             yield from self.finish(command.offset)
             self._offset = command.offset
-            self._begin_document(command)
+            self._begin_document(command, command.argument or "")
+            if command.error:
+                self._spoil(command.error)
+            elif command.argument is None:
+                self._spoil(RecordError("no-argument", "id without an argument; expected id=…"))
         else:
             self._offset = command.offset
-            self._take_or_refuse(command)
-        if command.is_mended:
+            self._apply_or_refuse(command)
+        if command.is_repaired:
             self._note("overlap", OVERLAP)
         yield from self._flush()
 
-    def finish(self, end: int) -> Iterator[Outcome]:
-        """Yield what the document that is open, and ends at `end`, has become."""
+    def finish(self, end: int) -> Iterator[DocumentOutcome]:
+        """Yield the open document, which ends at `end`."""
         document, self._document = self._document, None
         if document is None:
             return
-        trouble, self._trouble = self._trouble, None
+        error, self._error = self._error, None
         try:
-            if trouble:
-                raise trouble
+            if error:
+                raise error
             document.end()
-            outcome: Outcome = self._outcome(document)
+            outcome: DocumentOutcome = self._outcome(document)
         except Exception as exc:
             error = record_error(exc)
             self._raise_if_strict(error)
             outcome = self._reject(error, document, end)
-        self.tokens.forget()
+        self.tokens.end_capture()
         yield from self._flush()
         yield outcome
 
     def unavailable(self, exc: UnavailableError) -> Reject:
-        """Return the reject of the document that a repository could not give."""
+        """Return the reject of the document that the repository could not return."""
         document, self._document = self._document, None
         reason = RecordError("repository-unavailable", str(exc))
         return self._reject(reason, document, self.tokens.offset)
 
-    def _begin_document(self, command: Command) -> None:
-        self._open_document(command, command.argument or "")
-        if command.trouble:
-            self._spoil(command.trouble)
-        elif command.argument is None:
-            self._spoil(RecordError("no-argument", "id without an argument; expected id=…"))
-
-    def _open_document(self, command: Command, docid: str) -> None:
+    def _begin_document(self, command: Command, docid: str) -> None:
         self._begin = command.offset
-        self.tokens.mark(command.offset)
-        self._document = Document(
+        self.tokens.capture(command.offset)
+        self._document = DocumentBuilder(
             docid,
             arguments=self._arguments,
             is_listed=self._kind.is_listed,
             keeps_all=not self._is_strict,
         )
 
-    def _take_or_refuse(self, command: Command) -> None:
+    def _apply_or_refuse(self, command: Command) -> None:
         try:
-            self._take(command)
+            self._apply(command)
         except Exception as exc:
             self._refuse(record_error(exc), command)
-            if command.name == "content":  # what follows is not to be read as commands
-                deque(self.tokens.rest(), maxlen=0)
+            if command.name == "content":  # content must not be read as commands
+                deque(self.tokens.remainder(), maxlen=0)
 
-    def _take(self, command: Command) -> None:
-        name = self._meant(command)
-        if command.trouble:
-            self._refuse(command.trouble, command)
-        elif self._is_doubtful(name):
-            reason = f"{name}, which says nothing that is known of an ACL; expected acl or acl-…"
-            self._refuse(RecordError("bad-acl", reason), command)
+    def _apply(self, command: Command) -> None:
+        name = self._meant_name(command)
+        if command.error:
+            self._refuse(command.error, command)
         elif name not in _KNOWN:
-            self._keep(command)
+            self._take_unknown(name, command)
         elif self._document is None:
             self._take_orphan(name, command)
         elif not self._belongs(name):
             reason = f"{name}; expected a command of a {self._kind.name}"
             self._refuse(RecordError("bad-command", reason), command)
         else:
-            self._apply(self._document, name, command)
+            self._apply_known(self._document, name, command)
 
-    def _apply(self, document: Document, name: str, command: Command) -> None:
+    def _apply_known(self, document: DocumentBuilder, name: str, command: Command) -> None:
         try:
             if name == "content":
                 self._take_content(document)
@@ -174,53 +168,53 @@ class DocumentReader:
             self._spoil(exc)
 
     def _take_orphan(self, name: str, command: Command) -> None:
-        """Content is to the end of the stream, whosever it is: a reject takes all of it."""
+        """Refuse a command before any id. The reject of `content` takes the rest of the stream."""
         exc = RecordError("no-id", f"{name}; expected id or id-list before it")
         if self._is_strict or name != "content":
             self._refuse(exc, command)
             return
-        self._open_document(command, "")
+        self._begin_document(command, "")
         self._spoil(exc)
-        self._take(command)
+        self._apply(command)
 
-    def _meant(self, command: Command) -> str:
-        """The documentation's own example says `meta-content` for `meta-value`."""
+    def _take_unknown(self, name: str, command: Command) -> None:
+        """Keep an unknown command, unless it may be of an ACL and deny access to somebody."""
+        if name.lower().startswith("acl") and not self._is_strict:
+            reason = f"unknown ACL command {name}; expected acl or a known acl-… command"
+            self._refuse(RecordError("bad-acl", reason), command)
+            return
+        kept = "kept" if self._document else "skipped, as it stands before any id"
+        detail = f"{truncate_name(name)!r}, a command that nobody knows; {kept}"
+        self._note(self._unknown.code(name), detail)
+        if self._document:
+            self._document.keep(name, command.argument)
+
+    def _meant_name(self, command: Command) -> str:
+        """An example of the documentation has `meta-content` for `meta-value`."""
         if command.name != "meta-content" or self._is_strict:
             return command.name
         self._note("meta-content", "meta-content, which is no command; read as meta-value")
         return "meta-value"
 
-    def _is_doubtful(self, name: str) -> bool:
-        """Whether a command may be of an ACL, and nobody can tell who it shuts out."""
-        is_known = name in _KNOWN or self._is_strict
-        return not is_known and name.lower().startswith("acl")
-
     def _belongs(self, name: str) -> bool:
         if name in self._kind.commands:
             return True
-        if self._is_strict or name == "delete":  # never by accident
+        if self._is_strict or name == "delete":  # a deletion is never guessed
             return False
         if name == "content":
-            where = f"{self._span.source} (byte {self._offset})"
-            raise FormatError(
-                f"{where}: content in a listing; expected ids to its end, as content is all that"
+            reason = (
+                "content in a listing; expected ids to its end, as content is all that"
                 " follows; --from retriever-stream reads a document"
             )
+            raise self.tokens.error(reason, self._offset)
         self._note("foreign-command", f"{name} in a {self._kind.name}'s stream; taken as it is")
         return True
 
-    def _keep(self, command: Command) -> None:
-        kept = "kept" if self._document else "skipped, as it stands before any id"
-        found = f"{shown_name(command.name)!r}, a command that nobody knows"
-        self._note(self._unknown.code(command.name), f"{found}; {kept}")
-        if self._document:
-            self._document.keep(command.name, command.argument)
-
-    def _take_content(self, document: Document) -> None:
-        limit = self._options.max_content_bytes
+    def _take_content(self, document: DocumentBuilder) -> None:
+        limit = self._max_content_bytes
         pieces: list[bytes] = []
         size = 0
-        for piece in self.tokens.rest():
+        for piece in self.tokens.remainder():
             size += len(piece)
             if size <= limit:
                 pieces.append(piece)
@@ -232,57 +226,59 @@ class DocumentReader:
         document.set_content(b"".join(pieces))
 
     def _refuse(self, exc: RecordError, command: Command) -> None:
-        """Spoil the document that a command stands in, or set aside the command by itself."""
+        """Spoil the document that has the command; without one, reject the command alone."""
         if self._document or (self._is_strict and exc.code != DEFECT):
             self._spoil(exc)
             return
         self._begin = command.offset
-        self.tokens.mark(command.offset)
+        self.tokens.capture(command.offset)
         self._aside.append(self._reject(exc, None, command.offset + len(command.token)))
-        self._begin = self.tokens.offset  # what follows is not part of this reject
-        self.tokens.mark(self._begin)
+        self._begin = self.tokens.offset  # the next reject begins after this one
+        self.tokens.capture(self._begin)
 
     def _spoil(self, exc: RecordError) -> None:
-        """The first trouble of a document is what it is rejected for."""
+        """Reject the document when it ends; the first error is the reason."""
         self._raise_if_strict(exc)
-        self._trouble = self._trouble or exc
+        self._error = self._error or exc
 
     def _raise_if_strict(self, exc: RecordError) -> None:
-        if self._is_strict and exc.code not in _NOT_OF_THE_STREAM:
-            where = f"{self._span.source} (byte {self._offset})"
-            raise FormatError(f"{where}: {exc.reason}") from exc
+        if self._is_strict and exc.code not in _OUR_OWN_CODES:
+            raise self.tokens.error(exc.reason, self._offset) from exc
 
-    def _outcome(self, document: Document) -> Record | Filtered:
+    def _outcome(self, document: DocumentBuilder) -> Record | Filtered:
         url = self.url_of(document.docid)
         if document.final == "up-to-date":
             return Filtered(code="up-to-date", url=url, action="ADD")
-        if document.final == "not-found" and self._options.not_found is NotFound.SKIP:
+        if document.final == "not-found" and self._not_found is NotFound.SKIP:
             return Filtered(code="not-found", url=url, action="ADD")
         place = Provenance(source=self._span.source, span=self._span.ordinal, offset=self._begin)
-        parent = None if document.parent is None else self.url_of(document.parent)
-        return document.record(url, place, parent=parent, acl=self._sends_acl(document))
+        return document.record(url, place, acl=self._acl(document))
 
-    def _sends_acl(self, document: Document) -> bool:
-        """The deployed parser forgets an ACL that no content follows; what is gone needs none."""
+    def _acl(self, document: DocumentBuilder) -> Acl | None:
+        """Return the ACL. The deployed parser drops it without content; a deletion needs none."""
+        parent = None if document.parent is None else self.url_of(document.parent)
         if document.ignores_acl:
             self._note("acl-ignored", "acl-… commands without acl; ignored, as it asks for that")
-        if not document.sends_acl or document.content is not None or document.final:
-            return document.sends_acl and not document.final
-        made = "forgotten" if self._is_strict else "kept"
-        self._note("acl-without-content", f"an ACL that no content follows; {made}")
-        return not self._is_strict
+        if not document.sends_acl or document.final:
+            return None
+        if document.content is None:
+            kept = "forgotten" if self._is_strict else "kept"
+            self._note("acl-without-content", f"an ACL that no content follows; {kept}")
+            if self._is_strict:
+                return None
+        return document.acl(parent)
 
-    def _reject(self, exc: RecordError, document: Document | None, end: int) -> Reject:
+    def _reject(self, exc: RecordError, document: DocumentBuilder | None, end: int) -> Reject:
         place = Place(self._begin, end - self._begin)
-        reject = reject_bytes(exc, span=self._span, place=place, data=self.tokens.marked(end))
+        reject = reject_bytes(exc, span=self._span, place=place, data=self.tokens.captured(end))
         if document is None:
             return reject
-        is_named = document.docid and exc.code != DEFECT  # to make the url may be what failed
+        is_named = document.docid and exc.code != DEFECT  # the defect may be in url_of
         url = self.url_of(document.docid) if is_named else None
         return replace(reject, url=url, action="ADD")
 
     def _note(self, code: str, detail: str) -> None:
-        self._aside.append(notice(code, detail, self._span, self._offset))
+        self._aside.append(self.tokens.notice(code, detail, self._offset))
 
     def _flush(self) -> Iterator[Notice | Reject]:
         yield from self._aside

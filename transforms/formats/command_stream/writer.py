@@ -1,48 +1,52 @@
-"""Writes command streams: what a lister, a retriever and an authorizer say, and what one is asked.
+"""Write command streams of listers, retrievers and authorizers, and requests to authorizers.
 
-**Spec:** GSA adaptor library, CommandStreamParser, "Body Format"; what the deployed adaptor asks an
-authorizer: CommandLineAdaptor.
+**Spec:** GSA adaptor library, CommandStreamParser, "Body Format". A request has the form that the
+CommandLineAdaptor of the library writes.
 
-**Keeps:** NUL and LF in their forms of two bytes, whatever the delimiter is; unknown commands, in
-extras at `stream/NAME`, or `stream/NAME=` with an argument; a namespace that is no longer stated
-becomes `Default`, which is what it means.
+**Keeps:** NUL and LF, in their two-byte forms with any delimiter; unknown commands, which are
+extras at `stream/NAME`, or `stream/NAME=` with an argument. Where a namespace is no longer stated,
+it is written as `Default`, which means the same.
 
-**Drops:** provenance; extras of other formats; fractions of seconds. In a listing besides: all but
-the url, modified, display url and those of lock, crawl-immediately and crawl-once that are true.
-Of a document: what no command of a retriever says; of one that is gone, all but its url. Of an
-answer: all but the url, the answer, and the user and groups that were asked for.
+**Drops:** provenance; extras of other formats; fractions of seconds. A listing also drops all
+fields but the URL, the time, the display URL, and `lock`, `crawl-immediately` and `crawl-once` if
+they are true. A document drops fields without a command of a retriever; a deletion drops all but
+its URL. An answer drops all but its URL, its status, and the user with its groups.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby
 
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.content import decode
 from schemas.errors import RecordError
 from schemas.record import Action, Anchor, Crawl, Extra, Meta, Record
 from transforms.formats.base import WriteOptions
-from transforms.formats.command_stream.acl import acl_tokens
+from transforms.formats.command_stream.arguments import StrictArguments
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.formats.command_stream.java_uri import is_uri
-from transforms.formats.command_stream.text import (
+from transforms.formats.command_stream.syntax import (
+    COMMAND_NAMES,
+    GROUP,
     PARAM,
     PARAM_WITHOUT_VALUE,
     PLACE,
-    Separator,
-    not_unicode,
-    unknown_command,
+    PREFIX,
+    STATUS,
+    STATUSES,
+    TRIMMED,
+    USERNAME,
+    check_delimiter,
+    encode,
 )
 
-STATUS = PLACE + "authz-status"
-STATUSES = ("PERMIT", "DENY", "INDETERMINATE")
-USERNAME = PLACE + "username"
-GROUP = PLACE + "group"
-
+_KNOWN = frozenset(COMMAND_NAMES)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_HINTS = Crawl()
 _ID = b"id="
 _ID_LIST = b"id-list"
+_SHOWN_CHARS = 80
 _FLAGS = (
     ("secure", "secure"),
     ("no-index", "no_index"),
@@ -51,6 +55,14 @@ _FLAGS = (
     ("crawl-once", "crawl_once"),
     ("lock", "lock"),
 )
+_CASES = {True: "acl-case-sensitive", False: "acl-case-insensitive"}
+_INHERITANCES = {kind: kind.value.lower().replace("_", "-") for kind in Inheritance}
+_PRINCIPALS = {
+    (Access.PERMIT, Scope.USER): "acl-permit-user",
+    (Access.DENY, Scope.USER): "acl-deny-user",
+    (Access.PERMIT, Scope.GROUP): "acl-permit-group",
+    (Access.DENY, Scope.GROUP): "acl-deny-group",
+}
 
 
 def request(
@@ -61,44 +73,108 @@ def request(
     ids: Iterable[str],
     delimiter: str = "\0",
 ) -> bytes:
-    """Return what an authorizer reads from its standard input, as the deployed adaptor asks.
+    """Return the standard input of an authorizer, as the deployed adaptor writes it.
 
-    That never writes the forms of two bytes, so a value that holds the delimiter is a RecordError,
-    which does not show it: it may be the password.
+    It is in plain UTF-8, without two-byte forms. A value that holds the delimiter is a
+    RecordError, which does not show the value: it may be the password.
     """
-    separator = Separator(delimiter)
+    writer = TokenWriter(delimiter)
     commands = [("username", username)]
     commands += [] if password is None else [("password", password)]
     commands += (("group", group) for group in groups)
     commands += (("id", docid) for docid in ids)
     try:
-        tokens = [separator.plain(name, value) for name, value in commands]
+        tokens = [writer.plain(name, value) for name, value in commands]
     except UnicodeEncodeError as exc:
-        raise not_unicode(exc) from None  # it holds the text
-    return separator.header() + b"".join(tokens)
+        raise _not_unicode(exc) from None  # the exception holds the value
+    return writer.header() + b"".join(tokens)
+
+
+def unknown_command(extra: Extra) -> tuple[str, str | None] | None:
+    """Return the unknown command of an extra and its argument; None for other extras.
+
+    Two known commands are extras, because the deployed parser makes nothing of them: a date that
+    no calendar has, and `id-list=`, which is not `id-list`.
+    """
+    name, equals, _ = extra.place.removeprefix(PLACE).partition("=")
+    is_command = bool(name) and extra.place == f"{PLACE}{name}{equals}"
+    if not is_command or (extra.value and not equals):
+        return None
+    argument = extra.value if equals else None
+    if name not in _KNOWN or (name == "id-list" and equals):
+        return name, argument
+    return (name, argument) if name == "last-modified" and _has_no_date(argument) else None
+
+
+def _has_no_date(argument: str | None) -> bool:
+    try:
+        return StrictArguments().moment(argument) is None
+    except RecordError:
+        return False
+
+
+class TokenWriter:
+    """Writes tokens and the delimiter after each.
+
+    A token that holds the delimiter, or ends with a part of it, is a RecordError: parsers disagree
+    on where such a token ends.
+    """
+
+    def __init__(self, delimiter: str) -> None:
+        self.mark = check_delimiter(delimiter).encode()
+        self._delimiter = delimiter
+        # The deployed parser does not find CR LF after a CR. With the delimiter LF, lenient
+        # readers take a CR at the end of a token for a part of the line end.
+        parts = {self.mark[:length] for length in range(1, len(self.mark))}
+        self._parts = tuple(parts | {b"\r"} if self.mark == b"\n" else parts)
+
+    def header(self) -> bytes:
+        return b"%b 1 [%b]%b" % (PREFIX, self.mark, self.mark)
+
+    def flag(self, name: str) -> bytes:
+        """Return a command without argument."""
+        return name.encode() + self.mark
+
+    def token(self, name: str, argument: str | None) -> bytes:
+        """Return a command, with NUL and LF in their two-byte forms."""
+        text = name if argument is None else f"{name}={argument}"
+        return self._delimit(encode(text), repr(text[:_SHOWN_CHARS]))
+
+    def plain(self, name: str, argument: str) -> bytes:
+        """Return a command in plain UTF-8; an error does not show the argument."""
+        return self._delimit(f"{name}={argument}".encode(), f"the value of {name}")
+
+    def _delimit(self, token: bytes, shown: str) -> bytes:
+        if self.mark in token or token.endswith(self._parts):
+            raise RecordError(
+                "unsafe-delimiter",
+                f"{shown} holds the delimiter {self._delimiter!r} or ends with a part of it;"
+                " expected a delimiter that no value holds, such as --delimiter '\\0'",
+            )
+        return token + self.mark
 
 
 class CommandEncoder(ABC):
-    """What all encoders of command streams have in common."""
+    """The base of the encoders of command streams."""
 
     extension = "stream"
     frame_bytes = 0
 
     def __init__(self, options: WriteOptions) -> None:
-        self._separator = Separator(options.delimiter)
-        self._token = self._separator.token
+        self._writer = TokenWriter(options.delimiter)
+        self._token = self._writer.token
         self._id_of = id_maker(options.docids)
         self._max_content_bytes = options.max_content_bytes
 
     def prolog(self) -> bytes:
-        return self._separator.header()
+        return self._writer.header()
 
     def encode(self, record: Record) -> bytes:
-        """Return the commands of one record; raise RecordError where there are none for it."""
+        """Return the commands of one record; raise RecordError if there are none for it."""
         try:
             return self._encode(record)
         except UnicodeEncodeError as exc:
-            raise not_unicode(exc) from exc
+            raise _not_unicode(exc) from exc
 
     def frame(self, records: list[bytes]) -> bytes:
         return b"".join(records)
@@ -115,108 +191,85 @@ class CommandEncoder(ABC):
     def _modified(self, moment: datetime) -> bytes:
         since = moment - _EPOCH
         seconds = since.days * 86400 + since.seconds
-        return b"last-modified=%d%b" % (seconds, self._separator.mark)
+        return b"last-modified=%d%b" % (seconds, self._writer.mark)
 
     def _url(self, name: str, url: str) -> bytes:
-        """The deployed parser throws at a url that Java does not take, and all is lost."""
+        """Check a URL and write it; the deployed parser stops at a URL that Java refuses."""
         if not is_uri(url):
-            raise RecordError("bad-url", f"{name}={url!r}; expected a url that is well-formed")
+            raise RecordError("bad-url", f"{name}={url!r}; expected a well-formed URL")
         return self._token(name, url)
 
     def _unknown(self, extra: Extra) -> bytes:
         command = unknown_command(extra)
         if command is None:
-            found = f"an extra at {extra.place!r}"
-            raise RecordError("bad-extra", f"{found}; expected a command that no parser knows")
+            reason = f"an extra at {extra.place!r}; expected a command that no parser knows"
+            raise RecordError("bad-extra", reason)
         return self._token(*command)
 
 
 class ListerEncoder(CommandEncoder):
-    """Encodes what is to be crawled, and what is gone; ids that nothing is said of become lists."""
+    """Encodes URLs and deletions; runs of bare ids become id-lists."""
 
     def __init__(self, options: WriteOptions) -> None:
         super().__init__(options)
-        overhead = len(_ID_LIST) + 2 * len(self._separator.mark)
-        self._list_from = -(-overhead // len(_ID))  # so that a list is never longer than its ids
-        flag = self._separator.flag
-        self._immediately, self._once = flag("crawl-immediately"), flag("crawl-once")
-        self._lock, self._delete = flag("lock"), flag("delete")
+        overhead = len(_ID_LIST) + 2 * len(self._writer.mark)
+        self._min_list_ids = -(-overhead // len(_ID))  # a list is never longer than its ids
+        self._hints = (
+            ("crawl_immediately", self._writer.flag("crawl-immediately")),
+            ("crawl_once", self._writer.flag("crawl-once")),
+            ("lock", self._writer.flag("lock")),
+        )
 
     def frame(self, records: list[bytes]) -> bytes:
         tokens: list[bytes] = []
-        for is_bare, run in groupby(records, self._is_bare):
-            found = list(run)
-            if is_bare and len(found) >= self._list_from:
-                tokens += self._id_list(found)
+        mark = self._writer.mark
+        for is_bare, group in groupby(records, self._is_bare):
+            run = list(group)
+            if is_bare and len(run) >= self._min_list_ids:
+                ids = (data[len(_ID) :] for data in run)
+                tokens += (_ID_LIST, mark, *ids, mark)  # an empty token ends the list
             else:
-                tokens += found
+                tokens += run
         return b"".join(tokens)
 
     def _encode(self, record: Record) -> bytes:
-        start = self._id(record)
-        is_added = record.action is Action.ADD
-        if is_added and record.modified is None and record.crawl is None and not record.extras:
-            return start
-        if not is_added and record.action is not Action.DELETE:
+        tokens = [self._id(record)]
+        is_deletion = record.action is Action.DELETE
+        if not is_deletion and record.action is not Action.ADD:
             raise _bad_action(record, "ADD or DELETE")
-        return start + self._attributes(record)
-
-    def _attributes(self, record: Record) -> bytes:
-        hints = record.crawl or _NO_HINTS
-        tokens = []
         if record.modified is not None:
             tokens.append(self._modified(record.modified))
-        if hints.display_url is not None:
-            tokens.append(self._url("result-link", hints.display_url))
-        if hints.crawl_immediately:
-            tokens.append(self._immediately)
-        if hints.crawl_once:
-            tokens.append(self._once)
-        if hints.lock:
-            tokens.append(self._lock)
-        if record.action is Action.DELETE:
-            tokens.append(self._delete)
+        if record.crawl is not None:
+            if record.crawl.display_url is not None:
+                tokens.append(self._url("result-link", record.crawl.display_url))
+            tokens += (flag for name, flag in self._hints if getattr(record.crawl, name))
+        if is_deletion:
+            tokens.append(self._writer.flag("delete"))
         if record.extras:
             tokens += map(self._unknown, _extras(record))
         return b"".join(tokens)
 
     def _is_bare(self, data: bytes) -> bool:
-        end = len(data) - len(self._separator.mark)
-        return end > len(_ID) and data.find(self._separator.mark) == end
-
-    def _id_list(self, found: list[bytes]) -> Iterator[bytes]:
-        """Yield a list of ids; an empty token ends it."""
-        yield _ID_LIST + self._separator.mark
-        yield from (data[len(_ID) :] for data in found)
-        yield self._separator.mark
+        end = len(data) - len(self._writer.mark)
+        return end > len(_ID) and data.find(self._writer.mark) == end
 
 
 class RetrieverEncoder(CommandEncoder):
-    """Encodes one document, its content last, and to the end of the stream; or that it is gone."""
+    """Encodes one document, with its content last, or its `not-found`."""
 
     def _encode(self, record: Record) -> bytes:
         start = self._id(record)
         if record.action is Action.DELETE:
-            return start + self._separator.flag("not-found")
+            return start + self._writer.flag("not-found")
         if record.action is not Action.ADD:
             raise _bad_action(record, "ADD or DELETE")
         if record.content is None:
             raise RecordError("no-content", "a document without content; expected its content")
         content = decode(record.content, max_bytes=self._max_content_bytes)
-        return b"".join((start, *self._head(record), self._separator.flag("content"), content))
+        return b"".join((start, *self._fields(record), self._writer.flag("content"), content))
 
-    def _head(self, record: Record) -> Iterator[bytes]:
+    def _fields(self, record: Record) -> Iterator[bytes]:
         hints = record.crawl or _NO_HINTS
-        yield from self._attributes(record, hints)
-        for meta in record.metadata:
-            yield self._token("meta-name", meta.name)
-            yield self._token("meta-value", _text(meta))
-        yield from map(self._extra, _extras(record))
-        yield from map(self._anchor, hints.anchors)
-        if record.acl is not None:
-            yield from acl_tokens(record.acl, self._separator, id_of=self._id_of)
-
-    def _attributes(self, record: Record, hints: Crawl) -> Iterator[bytes]:
         if record.mimetype is not None:
             yield self._token("mime-type", record.mimetype)
         if record.modified is not None:
@@ -227,78 +280,137 @@ class RetrieverEncoder(CommandEncoder):
             flag: bool | None = getattr(hints, field)
             if flag is not None:
                 yield self._token(name, "true" if flag else "false")
+        for meta in record.metadata:
+            yield self._token("meta-name", meta.name)
+            yield self._token("meta-value", _text(meta))
+        yield from map(self._extra, _extras(record))
+        yield from map(self._anchor, hints.anchors)
+        if record.acl is not None:
+            yield from acl_tokens(record.acl, self._writer, id_of=self._id_of)
 
     def _extra(self, extra: Extra) -> bytes:
-        if extra.place.startswith(PARAM_WITHOUT_VALUE):
-            name = self._token("param-name", extra.place.removeprefix(PARAM_WITHOUT_VALUE))
-            return name + self._token("param-value", None)
-        if not extra.place.startswith(PARAM):
-            return self._unknown(extra)
-        name = self._token("param-name", extra.place.removeprefix(PARAM))
-        return name + self._token("param-value", extra.value)
+        for prefix in (PARAM, PARAM_WITHOUT_VALUE):
+            if extra.place.startswith(prefix):
+                name = self._token("param-name", extra.place.removeprefix(prefix))
+                return name + self._token("param-value", extra.value if prefix == PARAM else None)
+        return self._unknown(extra)
 
     def _anchor(self, anchor: Anchor) -> bytes:
         uri = self._url("anchor-uri", anchor.uri)
         return uri + self._token("anchor-text", anchor.text)
 
 
-class AuthorizerEncoder(CommandEncoder):
-    """Encodes answers of an authorizer, and questions to it: those name a user and its groups.
+def acl_tokens(acl: Acl, writer: TokenWriter, *, id_of: Callable[[str], str]) -> Iterator[bytes]:
+    """Yield the ACL commands of a document; raise RecordError if they cannot express the ACL."""
+    _check_acl(acl)
+    yield writer.flag("acl")
+    if acl.inheritance is not None:
+        yield writer.token("acl-inheritance-type", _INHERITANCES[acl.inheritance])
+    if acl.inherit_from is not None:
+        yield writer.token("acl-inherit-from", id_of(acl.inherit_from))
+    if acl.inherit_fragment is not None:
+        yield writer.token("acl-inherit-fragment", acl.inherit_fragment)
+    case = acl.principals[0].case_sensitive if acl.principals else None
+    if case is not None:
+        yield writer.flag(_CASES[case])
+    yield from _principals(acl.principals, writer)
 
-    A user is named before the first id of a frame that is asked for it, and stays named to the
-    end: answers are not to follow questions.
+
+def _check_acl(acl: Acl) -> None:
+    if acl.alone:
+        raise _bad_acl("an ACL of a document that was sent before", "one of this document")
+    if acl.inherit_fragment is not None and acl.inherit_from is None:
+        found = f"the fragment {acl.inherit_fragment!r} of nothing"
+        raise _bad_acl(found, "the document to inherit from")
+    if len({principal.case_sensitive for principal in acl.principals}) > 1:
+        raise _bad_acl("principals of which only some are case sensitive", "one rule for all")
+    for principal in acl.principals:
+        if principal.unqualified:
+            raise _bad_acl(f"principal {principal.name!r} of the type unqualified", "another type")
+        if not principal.name.strip(TRIMMED):
+            raise _bad_acl(f"principal {principal.name!r}", "a name")
+
+
+def _bad_acl(found: str, expected: str) -> RecordError:
+    return RecordError("bad-acl", f"{found}; expected {expected}")
+
+
+def _principals(principals: tuple[Principal, ...], writer: TokenWriter) -> Iterator[bytes]:
+    """Yield the principals, and a namespace where it changes."""
+    current = None
+    for principal in principals:
+        namespace = principal.namespace
+        if namespace is None and current is not None:
+            namespace = "Default"
+        if namespace is not None and namespace != current:
+            yield writer.token("namespace", namespace)
+            current = namespace
+        yield writer.token(_PRINCIPALS[principal.access, principal.scope], principal.name)
+
+
+class AuthorizerEncoder(CommandEncoder):
+    """Encodes answers of an authorizer, and questions, which name a user and its groups.
+
+    A frame names a user before its first id. The name applies to all ids after it, so a stream
+    must not have answers after questions.
     """
 
     def frame(self, records: list[bytes]) -> bytes:
         tokens = []
-        asked_before = b""
+        last_user = b""
         for data in records:
-            asked = data[: self._begin_of_id(data)]
-            tokens.append(data[len(asked) :] if asked == asked_before else data)
-            asked_before = asked
+            user = data[: self._begin_of_id(data)]
+            tokens.append(data[len(user) :] if user == last_user else data)
+            last_user = user
         return b"".join(tokens)
 
     def _encode(self, record: Record) -> bytes:
         if record.action is not Action.UPDATE:
             raise _bad_action(record, "UPDATE")
-        extras = _extras(record)
-        _check_answer(extras)
-        users = [self._token("username", one.value) for one in extras if one.place == USERNAME]
-        groups = [self._token("group", one.value) for one in extras if one.place == GROUP]
-        answers = [self._token("authz-status", one.value) for one in extras if one.place == STATUS]
+        values: dict[str, list[str]] = {USERNAME: [], GROUP: [], STATUS: []}
+        for extra in record.extras:
+            if extra.place in values:
+                values[extra.place].append(extra.value)
+        _check_answer(values[USERNAME], values[GROUP], values[STATUS])
+        users = [self._token("username", user) for user in values[USERNAME]]
+        groups = [self._token("group", group) for group in values[GROUP]]
+        answers = [self._token("authz-status", status) for status in values[STATUS]]
         return b"".join((*users, *groups, self._id(record), *answers))
 
     def _begin_of_id(self, data: bytes) -> int:
         if data.startswith(_ID):
             return 0
-        mark = self._separator.mark
+        mark = self._writer.mark
         return data.index(mark + _ID) + len(mark)
+
+
+def _check_answer(users: list[str], groups: list[str], statuses: list[str]) -> None:
+    """Raise RecordError for several users or statuses, groups without a user, a bad status."""
+    if len(users) > 1 or len(statuses) > 1:
+        found = f"{len(users)} usernames and {len(statuses)} answers for one url"
+        raise RecordError("bad-extra", f"{found}; expected at most one of each")
+    if groups and not users:
+        raise RecordError("bad-extra", "a group without a username; expected both")
+    if statuses and statuses[0] not in STATUSES:
+        expected = f"expected one of {', '.join(STATUSES)}"
+        raise RecordError("bad-extra", f"authz-status={statuses[0]!r}; {expected}")
 
 
 def _bad_action(record: Record, expected: str) -> RecordError:
     return RecordError("bad-action", f"action {record.action.value}; expected {expected}")
 
 
-def _extras(record: Record) -> list[Extra]:
-    return [extra for extra in record.extras if extra.place.startswith(PLACE)]
+def _not_unicode(exc: UnicodeEncodeError) -> RecordError:
+    code = f"U+{ord(exc.object[exc.start]):04X}"
+    return RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text")
+
+
+def _extras(record: Record) -> Iterator[Extra]:
+    return (extra for extra in record.extras if extra.place.startswith(PLACE))
 
 
 def _text(meta: Meta) -> str:
     if meta.data is not None:
-        found = f"a value of {meta.name!r} that is no text"
-        raise RecordError("bad-metadata", f"{found}; expected text")
+        reason = f"a value of {meta.name!r} that is not text; expected text"
+        raise RecordError("bad-metadata", reason)
     return meta.value
-
-
-def _check_answer(extras: list[Extra]) -> None:
-    """Raise RecordError for more than one user or answer, a group of nobody, an unknown answer."""
-    users = [extra for extra in extras if extra.place == USERNAME]
-    statuses = [extra.value for extra in extras if extra.place == STATUS]
-    if len(users) > 1 or len(statuses) > 1:
-        found = f"{len(users)} usernames and {len(statuses)} answers for one url"
-        raise RecordError("bad-extra", f"{found}; expected at most one of each")
-    if not users and any(extra.place == GROUP for extra in extras):
-        raise RecordError("bad-extra", "a group without a username; expected both")
-    if statuses and statuses[0] not in STATUSES:
-        expected = f"expected one of {', '.join(STATUSES)}"
-        raise RecordError("bad-extra", f"authz-status={statuses[0]!r}; {expected}")

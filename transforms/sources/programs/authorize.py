@@ -29,7 +29,8 @@ from schemas.span import Span
 from transforms.formats import READERS
 from transforms.formats.base import Found, Reader, ReadOptions
 from transforms.formats.command_stream.doc_ids import id_maker
-from transforms.formats.command_stream.writer import STATUS, USERNAME, request
+from transforms.formats.command_stream.syntax import STATUS, USERNAME
+from transforms.formats.command_stream.writer import request
 from transforms.sources.programs.ordered_pool import abreast
 from transforms.sources.programs.program_rejects import explained, reject_document
 from transforms.sources.programs.programs_file import Programs, User

@@ -9,12 +9,12 @@ import pytest
 from schemas.errors import RecordError
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream.arguments import (
-    DeployedArguments,
     LenientArguments,
+    StrictArguments,
     arguments,
 )
 
-strict = DeployedArguments()
+strict = StrictArguments()
 
 
 def mended(read: Callable[[LenientArguments], Any]) -> tuple[Any, list[tuple[str, str]]]:
@@ -71,7 +71,7 @@ def test_strictly_any_other_moment_is_refused(text: str | None) -> None:
     "text",
     ["20110803 16:07:23", "2011-08-03T16:07:23Z", "Wed, 03 Aug 2011 16:07:23 GMT", " 1312387643 "],
 )
-def test_a_date_is_mended(text: str) -> None:
+def test_a_date_is_repaired(text: str) -> None:
     detail = f"last-modified={text!r}, not seconds since 1970; read as a date"
     assert mended(lambda lenient: lenient.moment(text)) == (
         second(2011, 8, 3, 16, 7, 23),
@@ -95,12 +95,12 @@ def test_what_is_no_date_is_refused_with_repairs_too(text: str | None) -> None:
 
 @pytest.mark.parametrize("text", [None, "", "false", "no", "x"])
 def test_strictly_a_flag_is_true_because_it_is_there(text: str | None) -> None:
-    assert strict.flag("lock", text) is True
+    assert strict.listed_flag("lock", text) is True
 
 
 @pytest.mark.parametrize("text", [None, "true", "TRUE", "yes", "1", "on"])
 def test_a_flag_that_is_true_needs_no_mending(text: str | None) -> None:
-    assert mended(lambda lenient: lenient.flag("lock", text)) == (True, [])
+    assert mended(lambda lenient: lenient.listed_flag("lock", text)) == (True, [])
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_a_flag_that_is_true_needs_no_mending(text: str | None) -> None:
         *[("off", False, "false"), ("", True, "true"), ("maybe", True, "true")],
     ],
 )
-def test_a_flag_with_an_argument_is_mended(text: str, flag: bool, shown: str) -> None:
+def test_a_flag_with_an_argument_is_repaired(text: str, flag: bool, shown: str) -> None:
     detail = f"lock={text!r}, a flag with an argument; read as {shown}"
-    assert mended(lambda lenient: lenient.flag("lock", text)) == (flag, [("flag", detail)])
+    assert mended(lambda lenient: lenient.listed_flag("lock", text)) == (flag, [("flag", detail)])
 
 
 @pytest.mark.parametrize(
@@ -123,12 +123,12 @@ def test_a_flag_with_an_argument_is_mended(text: str, flag: bool, shown: str) ->
     ],
 )
 def test_strictly_true_alone_is_true(text: str | None, truth: bool) -> None:
-    assert strict.truth("secure", text) is truth
+    assert strict.flag("secure", text) is truth
 
 
 @pytest.mark.parametrize(("text", "truth"), [("true", True), ("FALSE", False)])
 def test_true_and_false_need_no_mending(text: str, truth: bool) -> None:
-    assert mended(lambda lenient: lenient.truth("lock", text)) == (truth, [])
+    assert mended(lambda lenient: lenient.flag("lock", text)) == (truth, [])
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_true_and_false_need_no_mending(text: str, truth: bool) -> None:
         ("secure", None, True, "secure, neither true nor false; read as true"),
     ],
 )
-def test_what_is_neither_is_mended(name: str, text: str | None, truth: bool, detail: str) -> None:
-    assert mended(lambda lenient: lenient.truth(name, text)) == (truth, [("flag", detail)])
+def test_what_is_neither_is_repaired(name: str, text: str | None, truth: bool, detail: str) -> None:
+    assert mended(lambda lenient: lenient.flag(name, text)) == (truth, [("flag", detail)])
 
 
 @pytest.mark.parametrize("text", ["http://e.com/a", "", "a/b?c", "mailto:joe"])
@@ -157,12 +157,12 @@ def test_a_url_may_be_relative_or_empty(text: str) -> None:
 def test_strictly_a_url_is_well_formed() -> None:
     assert refusal(lambda: strict.uri("result-link", "http://e.com/a b")) == (
         "bad-url",
-        "result-link='http://e.com/a b'; expected a url that is well-formed",
+        "result-link='http://e.com/a b'; expected a well-formed URL",
     )
 
 
 def test_a_url_that_is_not_is_kept() -> None:
-    detail = "display-url='a b', a url that is not well-formed; kept as it is"
+    detail = "display-url='a b' is not a well-formed URL; kept"
     assert mended(lambda lenient: lenient.uri("display-url", "a b")) == ("a b", [("url", detail)])
 
 

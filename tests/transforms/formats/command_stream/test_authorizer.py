@@ -248,11 +248,11 @@ def test_a_password_is_never_kept(token: bytes) -> None:
     assert read(token + b"\nid=a\n")[:-1] == []
 
 
-def test_a_carriage_return_at_the_end_of_lines_is_mended() -> None:
+def test_a_carriage_return_at_the_end_of_lines_is_repaired() -> None:
     assert statuses(b"id=a\r\nauthz-status=DENY\r\n") == [("a", ["DENY"])]
 
 
-def test_a_delimiter_that_overlaps_a_value_is_mended() -> None:
+def test_a_delimiter_that_overlaps_a_value_is_repaired() -> None:
     found = read(b"username=a***group=b***id=c", header=b"GSA Adaptor Data Version 1 [**]")
     record = found[-1]
     assert ([one.code for one in found[:-1]], [one.value for one in record.extras]) == (

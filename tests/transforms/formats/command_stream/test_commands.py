@@ -1,4 +1,4 @@
-"""Tokens as commands, id-lists among them."""
+"""Tokenizer as commands, id-lists among them."""
 
 import io
 
@@ -7,16 +7,21 @@ import pytest
 from schemas.errors import UnavailableError
 from schemas.span import Span
 from transforms.formats.base import Mode, ReadOptions
-from transforms.formats.command_stream.commands import Command, Commands, UnknownNames, shown_name
-from transforms.formats.command_stream.tokenizer import Tokens
+from transforms.formats.command_stream.commands import (
+    Command,
+    CommandReader,
+    UnknownCommandCodes,
+    truncate_name,
+)
+from transforms.formats.command_stream.tokenizer import Tokenizer
 
 STRICT = ReadOptions(mode=Mode.STRICT)
 
 
 def commands(data: bytes, delimiter: bytes = b"\n", options: ReadOptions = STRICT) -> list[Command]:
-    tokens = Tokens(io.BytesIO(data), Span(source="ids", offset=10), options)
+    tokens = Tokenizer(io.BytesIO(data), Span(source="ids", offset=10), options)
     tokens.separate(delimiter)
-    return list(Commands(tokens, span=Span(source="ids")))
+    return list(CommandReader(tokens))
 
 
 def stated(data: bytes) -> list[tuple[str, str | None]]:
@@ -102,7 +107,7 @@ def test_a_repository_that_is_unavailable_ends_everything(token: bytes, reason: 
 )
 def test_a_token_that_is_no_text_says_why(data: bytes, name: str) -> None:
     (found,) = commands(data)
-    assert (found.name, found.argument, str(found.trouble)) == (
+    assert (found.name, found.argument, str(found.error)) == (
         name,
         None,
         "the bytes b'\\xff' in a token; expected UTF-8, with C0 80 and C0 8A besides",
@@ -111,11 +116,11 @@ def test_a_token_that_is_no_text_says_why(data: bytes, name: str) -> None:
 
 def test_a_token_whose_end_was_mended_says_so() -> None:
     found = commands(b"id=a***id=b**", b"**", ReadOptions())
-    assert [(one.argument, one.is_mended) for one in found] == [("a*", True), ("b", False)]
+    assert [(one.argument, one.is_repaired) for one in found] == [("a*", True), ("b", False)]
 
 
 def test_unknown_commands_are_counted_by_their_names_up_to_a_hundred() -> None:
-    names = UnknownNames()
+    names = UnknownCommandCodes()
     codes = [names.code(f"x{nth}") for nth in (*range(101), 99)]
     assert (codes[0], *codes[-3:]) == (
         "unknown-command x0",
@@ -126,4 +131,4 @@ def test_unknown_commands_are_counted_by_their_names_up_to_a_hundred() -> None:
 
 
 def test_of_a_long_name_the_beginning_is_shown() -> None:
-    assert shown_name("x" * 100) == "x" * 40
+    assert truncate_name("x" * 100) == "x" * 40

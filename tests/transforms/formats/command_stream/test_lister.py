@@ -147,7 +147,7 @@ def test_a_url_is_made_of_an_id_by_the_rule() -> None:
         (b"id=a\nlast-modified", "ids (byte 36): last-modified=None; expected seconds since 1970"),
         (
             b"id=a\nresult-link=a b",
-            "ids (byte 36): result-link='a b'; expected a url that is well-formed",
+            "ids (byte 36): result-link='a b'; expected a well-formed URL",
         ),
         (
             b"id=a\nresult-link",
@@ -175,12 +175,12 @@ def test_strictly_a_flag_that_is_false_is_true() -> None:
     assert record(b"id=a\nlock=false\ndelete=false", Mode.STRICT).action is Action.DELETE
 
 
-def test_a_flag_that_is_false_is_mended() -> None:
+def test_a_flag_that_is_false_is_repaired() -> None:
     found = record(b"id=a\nlock=false\ndelete=false", Mode.LENIENT)
     assert found == replace(A, crawl=Crawl(lock=False))
 
 
-def test_a_flag_that_is_mended_is_noticed() -> None:
+def test_a_flag_that_is_repaired_is_noticed() -> None:
     assert notices(b"id=a\nlock=false") == [
         ("flag", "lock='false', a flag with an argument; read as false", 5)
     ]
@@ -205,7 +205,7 @@ def test_strictly_a_carriage_return_belongs_to_the_id() -> None:
     assert urls(b"id=a\r\nid=b\r\n", Mode.STRICT) == ["a\r", "b\r"]
 
 
-def test_a_carriage_return_at_the_end_of_lines_is_mended() -> None:
+def test_a_carriage_return_at_the_end_of_lines_is_repaired() -> None:
     assert urls(b"id=a\r\nid-list\r\nb\r\n\r\nid=c\r\n") == ["a", "b", "c"]
 
 
@@ -268,7 +268,7 @@ def test_the_example_of_the_documentation_is_read() -> None:
     assert records(DOCUMENTED) == [others[0], second, *others[1:]]
 
 
-def test_the_example_of_the_documentation_is_mended() -> None:
+def test_the_example_of_the_documentation_is_repaired() -> None:
     foreign = "{} in a lister's stream; taken as it is"
     mended = "meta-content, which is no command; read as meta-value"
     date = "last-modified='20110803 16:07:23', not seconds since 1970; read as a date"
@@ -367,5 +367,5 @@ def test_a_document_is_not_deleted_by_a_guess(word: str) -> None:
     assert isinstance(found, Reject)
     assert (found.code, found.reason) == (
         "bad-flag",
-        f"delete={word!r}; expected delete, and nothing behind",
+        f"delete={word!r}; expected delete without an argument",
     )

@@ -13,8 +13,10 @@ from schemas.record import Action, Arrival, Crawl, Provenance, Record
 from schemas.span import Span
 from support.slow_streams import slow
 from transforms.formats.base import Mode, ReadOptions
-from transforms.formats.command_stream import lister, tokenizer
-from transforms.formats.command_stream.lister_fast_reader import Express
+from transforms.formats.command_stream import lister
+from transforms.formats.command_stream.document import LISTER
+from transforms.formats.command_stream.lister_fast_reader import FastListingParser
+from transforms.formats.command_stream.reader import DocumentReader, StreamKind
 
 HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
 MODES = pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
@@ -29,7 +31,7 @@ TOKENS = st.sampled_from(
     ]
 )
 LISTS = st.lists(st.one_of(TOKENS, st.sampled_from(["id=a", "id=b", "lock"])), max_size=30)
-express = Express(b"\n", str.upper, Span(source="ids", ordinal=2))
+express = FastListingParser(b"\n", str.upper, Span(source="ids", ordinal=2))
 
 
 def read(stream: Any, mode: Mode) -> list[Any]:
@@ -44,15 +46,18 @@ def read(stream: Any, mode: Mode) -> list[Any]:
 
 def read_by_commands(data: bytes, mode: Mode) -> list[Any]:
     """The same without the fast path."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Express, "documents", lambda *_: None)
-        patch.setattr(Express, "ids", lambda *_: None)
-        return read(io.BytesIO(data), mode)
-
-
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokenizer, "BLOCK_BYTES", 16)
+    found: list[Any] = []
+    kind = StreamKind("lister", LISTER, is_listed=True)
+    stream, options = io.BytesIO(data), ReadOptions(mode=mode)
+    reader = DocumentReader(stream, kind, span=Span(), options=options)
+    try:
+        found += reader.open()
+        for command in reader.commands:
+            found += reader.take(command)
+        found += reader.finish(reader.tokens.offset)
+    except (FormatError, UnavailableError) as exc:
+        found.append(str(exc))
+    return found
 
 
 @MODES
@@ -63,15 +68,12 @@ def test_a_listing_is_read_as_command_by_command(mode: Mode, tokens: list[str]) 
 
 
 @MODES
-@given(tokens=LISTS, block_bytes=st.integers(1, 50), read_bytes=st.integers(1, 50))
+@given(tokens=LISTS, read_bytes=st.integers(1, 50))
 def test_a_listing_is_read_alike_in_blocks_of_any_size(
-    mode: Mode, tokens: list[str], block_bytes: int, read_bytes: int
+    mode: Mode, tokens: list[str], read_bytes: int
 ) -> None:
     data = HEADER + "\n".join(tokens).encode(errors="surrogateescape") + b"\n"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer, "BLOCK_BYTES", block_bytes)
-        found = read(slow(data, read_bytes), mode)
-    assert found == read(io.BytesIO(data), mode)
+    assert read(slow(data, read_bytes), mode) == read(io.BytesIO(data), mode)
 
 
 @MODES
@@ -148,17 +150,15 @@ def test_ids_with_liberties_are_left_to_the_slow_path(stretch: bytes) -> None:
     assert express.ids(stretch, 0) is None
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_what_follows_a_list_concerns_its_last_id() -> None:
     data = HEADER + b"id-list\n" + b"".join(b"%d\n" % n for n in range(50)) + b"\nlock\nid=z\n"
-    records = read(io.BytesIO(data), Mode.STRICT)
+    records = read(slow(data, 16), Mode.STRICT)
     assert [one.url for one in records if one.crawl] == ["49"]
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_what_follows_a_stretch_concerns_its_last_id() -> None:
     data = HEADER + b"".join(b"id=%d\nlock\n" % n for n in range(50)) + b"delete\n"
-    records = read(io.BytesIO(data), Mode.STRICT)
+    records = read(slow(data, 16), Mode.STRICT)
     assert [one.url for one in records if one.action is Action.DELETE] == ["49"]
 
 

@@ -75,17 +75,13 @@ def test_spans_read_as_the_whole(tokens: list[str], delimiter: str, span_bytes: 
 @given(
     tokens=st.lists(TOKENS, max_size=30),
     span_bytes=st.integers(1, 80),
-    block_bytes=st.integers(1, 40),
     read_bytes=st.integers(1, 40),
 )
 def test_spans_are_the_same_for_blocks_of_any_size(
-    tokens: list[str], span_bytes: int, block_bytes: int, read_bytes: int
+    tokens: list[str], span_bytes: int, read_bytes: int
 ) -> None:
     data = stream_of(tokens, "\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer, "BLOCK_BYTES", block_bytes)
-        stream = slow(data, read_bytes)
-        spans = list(cut_listing(stream, source="ids", span_bytes=span_bytes))
+    spans = list(cut_listing(slow(data, read_bytes), source="ids", span_bytes=span_bytes))
     assert spans == cut(data, span_bytes)
 
 

@@ -193,7 +193,7 @@ def test_strictly_a_flag_that_is_not_true_is_false(stated: bytes) -> None:
 
 
 @pytest.mark.parametrize("stated", [b"lock=yes", b"lock=1", b"lock"])
-def test_a_flag_that_is_meant_is_mended(stated: bytes) -> None:
+def test_a_flag_that_is_meant_is_repaired(stated: bytes) -> None:
     assert document(stated).crawl == Crawl(lock=True)
 
 
@@ -266,7 +266,7 @@ def test_strictly_an_unknown_command_lets_a_pair_be_torn() -> None:
     assert refusal(body) == "said (byte 63): meta-name behind meta-name; expected meta-value"
 
 
-def test_meta_content_is_mended() -> None:
+def test_meta_content_is_repaired() -> None:
     assert document(b"meta-name=n\nmeta-content=v").metadata == (Meta("n", "v"),)
 
 
@@ -307,7 +307,7 @@ REFUSED = [
     (
         b"id=a\nnamespace\nacl-permit-user=joe",
         "no-argument",
-        "acl-permit-user behind namespace without an argument; expected namespace=…",
+        "acl-permit-user after namespace without an argument; expected namespace=…",
     ),
     (b"id=a\nacl-permit-user= ", "bad-acl", "acl-permit-user=' '; expected a name"),
     (b"id=a\nacl-deny-group=", "bad-acl", "acl-deny-group=''; expected a name"),
@@ -334,18 +334,18 @@ REFUSED = [
     (
         b"id=a\nup-to-date\nmime-type=x",
         "after-response",
-        "mime-type behind up-to-date; expected the end",
+        "mime-type after up-to-date; expected the end",
     ),
     (
         b"id=a\nup-to-date\nnot-found",
         "after-response",
-        "not-found behind up-to-date; expected the end",
+        "not-found after up-to-date; expected the end",
     ),
-    (b"id=a\nnot-found", "after-response", "content behind not-found; expected the end"),
+    (b"id=a\nnot-found", "after-response", "content after not-found; expected the end"),
     (
         b"id=a\nnot-found\nmeta-name=n",
         "after-response",
-        "meta-name behind not-found; expected the end",
+        "meta-name after not-found; expected the end",
     ),
 ]
 
@@ -459,7 +459,7 @@ def test_what_may_be_of_an_acl_and_is_not_known_spoils_the_document(name: str) -
     assert isinstance(found, Reject)
     assert (found.code, found.reason) == (
         "bad-acl",
-        f"{name}, which says nothing that is known of an ACL; expected acl or acl-…",
+        f"unknown ACL command {name}; expected acl or a known acl-… command",
     )
 
 

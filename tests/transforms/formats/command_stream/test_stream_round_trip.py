@@ -81,7 +81,7 @@ def test_a_listing_is_read_as_it_was_written_with_any_delimiter(
 
 @GIVEN
 @given(records=listings(), delimiter=st.sampled_from(DELIMITERS))
-def test_nothing_is_mended_in_a_listing_that_we_wrote(
+def test_nothing_is_repaired_in_a_listing_that_we_wrote(
     records: list[Record], delimiter: str
 ) -> None:
     assert notices("lister-stream", write_if_possible("lister-stream", records, delimiter)) == []
@@ -106,7 +106,7 @@ def test_a_document_is_read_as_it_was_written_with_any_delimiter(
 
 @GIVEN
 @given(record=documents(), delimiter=st.sampled_from(DELIMITERS))
-def test_nothing_is_mended_in_a_document_that_we_wrote(record: Record, delimiter: str) -> None:
+def test_nothing_is_repaired_in_a_document_that_we_wrote(record: Record, delimiter: str) -> None:
     data = write_if_possible("retriever-stream", [record], delimiter)
     assert notices("retriever-stream", data) == []
 

@@ -14,13 +14,11 @@ from support.slow_streams import slow
 from support.streams import opened as opened_stream
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream import tokenizer
+from transforms.formats.command_stream.syntax import decode, integer
 from transforms.formats.command_stream.tokenizer import (
     KEPT_BYTES,
-    Tokens,
-    decode,
-    integer,
+    Tokenizer,
     read_header,
-    read_line_ends,
 )
 
 STRICT = ReadOptions(mode=Mode.STRICT)
@@ -31,9 +29,9 @@ PLACE = Span(source="ids.txt", ordinal=3, offset=100)
 DELIMITERS = ("aa", "ab", "aba", "aab", "aaa", "abab", "aabaa", "baab")
 
 
-def opened(data: bytes, options: ReadOptions = LENIENT, span: Span = PLACE) -> Tokens:
-    tokens = Tokens(opened_stream(data), span, options)
-    list(read_header(tokens, span=span, options=options))
+def opened(data: bytes, options: ReadOptions = LENIENT, span: Span = PLACE) -> Tokenizer:
+    tokens = Tokenizer(opened_stream(data), span, options)
+    list(read_header(tokens))
     return tokens
 
 
@@ -41,7 +39,7 @@ def separated(
     stream: IO[bytes], delimiter: bytes, options: ReadOptions = LENIENT
 ) -> list[tuple[int, bytes]]:
     """The tokens of a stream without header, each with its offset."""
-    tokens = Tokens(stream, Span(), options)
+    tokens = Tokenizer(stream, Span(), options)
     tokens.separate(delimiter)
     found = []
     offset = tokens.offset
@@ -78,17 +76,17 @@ def deployed(data: bytes, delimiter: bytes) -> list[bytes]:
 
 
 def mended(data: bytes, delimiter: bytes) -> list[tuple[bytes, bool]]:
-    tokens = Tokens(io.BytesIO(data), Span(), LENIENT)
+    tokens = Tokenizer(io.BytesIO(data), Span(), LENIENT)
     tokens.separate(delimiter)
     found = []
     while (token := tokens.next()) is not None:
-        found.append((token, tokens.is_mended))
+        found.append((token, tokens.is_repaired))
     return found
 
 
 def line_ends(data: bytes, options: ReadOptions) -> tuple[bool, list[Notice]]:
-    tokens = opened(data, options)
-    notices = list(read_line_ends(tokens, span=PLACE, options=options))
+    tokens = Tokenizer(opened_stream(data), PLACE, options)
+    notices = list(read_header(tokens))
     return tokens.crlf, notices
 
 
@@ -199,7 +197,7 @@ def test_a_version_of_less_than_three_characters_is_refused_strictly(stated: str
 
 
 @pytest.mark.parametrize("stated", [" 1", "1 ", "12", "1"])
-def test_a_version_of_less_than_three_characters_is_mended(stated: str) -> None:
+def test_a_version_of_less_than_three_characters_is_repaired(stated: str) -> None:
     data = f"GSA Adaptor Data Version{stated}[\n]".encode()
     assert opened(data).delimiter == b"\n"
 
@@ -240,7 +238,7 @@ def test_a_longer_one_is_refused(options: ReadOptions) -> None:
 @pytest.mark.parametrize("found", list("AZaz09:/-_ =+["))
 def test_a_forbidden_character_does_not(found: str, options: ReadOptions) -> None:
     assert refusal(f"GSA Adaptor Data Version 1 [~{found}~]".encode(), options) == (
-        f"ids.txt: header: {found!r} in the delimiter; "
+        f"ids.txt: header: {found!r} in the delimiter '~{found}~'; "
         "expected neither a letter, a digit nor one of : / - _ space = + [ ]"
     )
 
@@ -249,7 +247,7 @@ def test_a_forbidden_character_does_not(found: str, options: ReadOptions) -> Non
 @pytest.mark.parametrize("end", [b"[]", b"[]]", b"[", b""])
 def test_a_header_without_a_delimiter_is_refused(end: bytes, options: ReadOptions) -> None:
     assert refusal(b"GSA Adaptor Data Version 1 " + end, options) == (
-        "ids.txt: header: no delimiter; expected one or more characters in brackets"
+        "ids.txt: header: an empty delimiter; expected one or more characters"
     )
 
 
@@ -288,7 +286,7 @@ def test_what_does_not_begin_as_a_header_is_refused(
 def test_a_header_is_refused_before_all_of_a_big_file_is_read() -> None:
     stream = io.BytesIO(b"x" * (3 * tokenizer.BLOCK_BYTES))
     with pytest.raises(FormatError):
-        list(read_header(Tokens(stream, PLACE, STRICT), span=PLACE, options=STRICT))
+        list(read_header(Tokenizer(stream, PLACE, STRICT)))
     assert stream.tell() == tokenizer.BLOCK_BYTES
 
 
@@ -306,8 +304,8 @@ BEFORE = [b"\xef\xbb\xbf", b" ", b"\n", b"-e ", b"\xef\xbb\xbf -e "]
 @pytest.mark.parametrize("before", BEFORE)
 def test_what_editors_and_shells_put_before_a_header_is_skipped(before: bytes) -> None:
     span = Span(source="ids.txt")
-    tokens = Tokens(io.BytesIO(before + HEADER), span, LENIENT)
-    (notice,) = read_header(tokens, span=span, options=LENIENT)
+    tokens = Tokenizer(io.BytesIO(before + HEADER), span, LENIENT)
+    (notice,) = read_header(tokens)
     assert notice == Notice(
         code="before-header",
         detail=f"{before!r} before the header; skipped",
@@ -348,11 +346,10 @@ def test_strictly_a_carriage_return_is_kept() -> None:
 
 def test_a_carriage_return_is_taken_off_each_token() -> None:
     tokens = opened(HEADER + b"\r\na\r\nb\r\r\n\r\nc\r")
-    list(read_line_ends(tokens, span=PLACE, options=LENIENT))
     assert list(iter(tokens.next, None)) == [b"", b"a", b"b\r", b"", b"c"]
 
 
-# Tokens
+# Tokenizer
 
 
 @MODES
@@ -402,7 +399,7 @@ def test_strictly_the_deployed_matcher_is_followed(
         (b"id=a***what", b"**", [(b"id=a", False), (b"*what", False)]),
     ],
 )
-def test_a_delimiter_that_overlaps_its_token_is_mended(
+def test_a_delimiter_that_overlaps_its_token_is_repaired(
     data: bytes, delimiter: bytes, expected: list[tuple[bytes, bool]]
 ) -> None:
     assert mended(data, delimiter) == expected
@@ -411,9 +408,9 @@ def test_a_delimiter_that_overlaps_its_token_is_mended(
 @MODES
 @pytest.mark.parametrize("body", [b"***", b"*", b"*id=b", b"****id=b"])
 def test_what_follows_content_is_content(body: bytes, options: ReadOptions) -> None:
-    tokens = Tokens(io.BytesIO(b"content**" + body), Span(), options)
+    tokens = Tokenizer(io.BytesIO(b"content**" + body), Span(), options)
     tokens.separate(b"**")
-    assert (tokens.next(), b"".join(tokens.rest())) == (b"content", body)
+    assert (tokens.next(), b"".join(tokens.remainder())) == (b"content", body)
 
 
 @pytest.mark.parametrize("delimiter", DELIMITERS)
@@ -429,15 +426,12 @@ def test_strictly_any_delimiter_is_found_where_the_deployed_parser_finds_it(
 @given(
     data=st.text("\r\n*#~x", max_size=40),
     delimiter=st.sampled_from([b"\r\n", b"**", b"#~#", b"***", b"\n\n"]),
-    block_bytes=st.integers(1, 9),
     read_bytes=st.integers(1, 9),
 )
 def test_strictly_blocks_of_any_size_are_read_as_one(
-    data: str, delimiter: bytes, block_bytes: int, read_bytes: int
+    data: str, delimiter: bytes, read_bytes: int
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer, "BLOCK_BYTES", block_bytes)
-        found = separated(slow(data.encode(), read_bytes), delimiter, STRICT)
+    found = separated(slow(data.encode(), read_bytes), delimiter, STRICT)
     assert [token for _, token in found] == deployed(data.encode(), delimiter)
 
 
@@ -451,9 +445,7 @@ def test_few_bytes_at_a_time_are_read_as_many(
     options: ReadOptions, parts: list[str], delimiter: bytes, block_bytes: int
 ) -> None:
     data = "".join(parts).encode() + delimiter + delimiter[:3] + b"id=x"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer, "BLOCK_BYTES", block_bytes)
-        found = separated(slow(data, block_bytes), delimiter, options)
+    found = separated(slow(data, block_bytes), delimiter, options)
     assert found == separated(io.BytesIO(data), delimiter, options)
 
 
@@ -499,7 +491,7 @@ def test_a_token_of_the_limit_is_taken() -> None:
 
 def test_to_look_ahead_is_not_limited() -> None:
     tokens = opened(HEADER + b"id=1\n" * 100, ReadOptions(max_token_bytes=30))
-    assert list(read_line_ends(tokens, span=PLACE, options=LENIENT)) == []
+    assert tokens.crlf is False
 
 
 # The rest, and what was marked
@@ -507,32 +499,36 @@ def test_to_look_ahead_is_not_limited() -> None:
 
 @pytest.mark.parametrize("block_bytes", [1, 2, 3, 100])
 def test_the_rest_is_all_that_is_left(block_bytes: int) -> None:
-    tokens = Tokens(slow(b"content\n\nid=1\n\0\n", block_bytes), Span(), LENIENT)
+    tokens = Tokenizer(slow(b"content\n\nid=1\n\0\n", block_bytes), Span(), LENIENT)
     tokens.separate(b"\n")
     tokens.next()
-    assert (b"".join(tokens.rest()), tokens.offset, tokens.next()) == (b"\nid=1\n\0\n", 16, None)
+    assert (b"".join(tokens.remainder()), tokens.offset, tokens.next()) == (
+        b"\nid=1\n\0\n",
+        16,
+        None,
+    )
 
 
 @pytest.mark.parametrize("block_bytes", [1, 2, 3, 100])
 def test_what_was_marked_is_kept_wherever_blocks_end(block_bytes: int) -> None:
-    tokens = Tokens(slow(b"a\nb\ncontent\nde\nf", block_bytes), Span(), LENIENT)
+    tokens = Tokenizer(slow(b"a\nb\ncontent\nde\nf", block_bytes), Span(), LENIENT)
     tokens.separate(b"\n")
     tokens.next()
-    tokens.mark(2)
-    before = [tokens.next(), tokens.next(), *tokens.rest()]
-    assert (len(before) > 2, tokens.marked(15)) == (True, b"b\ncontent\nde\n")
+    tokens.capture(2)
+    before = [tokens.next(), tokens.next(), *tokens.remainder()]
+    assert (len(before) > 2, tokens.captured(15)) == (True, b"b\ncontent\nde\n")
 
 
 def test_what_was_forgotten_is_not_kept() -> None:
-    tokens = Tokens(io.BytesIO(b"a\nb"), Span(), LENIENT)
-    tokens.mark(0)
-    tokens.forget()
-    assert tokens.marked(3) == b""
+    tokens = Tokenizer(io.BytesIO(b"a\nb"), Span(), LENIENT)
+    tokens.capture(0)
+    tokens.end_capture()
+    assert tokens.captured(3) == b""
 
 
 def test_of_what_was_marked_a_bounded_part_is_kept() -> None:
     data = b"abc" * KEPT_BYTES
-    tokens = Tokens(io.BytesIO(data), Span(), LENIENT)
-    tokens.mark(0)
-    size = sum(map(len, tokens.rest()))
-    assert (size, tokens.marked(size)) == (len(data), data[:KEPT_BYTES])
+    tokens = Tokenizer(io.BytesIO(data), Span(), LENIENT)
+    tokens.capture(0)
+    size = sum(map(len, tokens.remainder()))
+    assert (size, tokens.captured(size)) == (len(data), data[:KEPT_BYTES])

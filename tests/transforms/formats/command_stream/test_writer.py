@@ -26,7 +26,7 @@ from schemas.record import (
 from support.strategies import texts
 from transforms.formats.base import Mode, ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister as lister_stream
-from transforms.formats.command_stream.text import check_delimiter
+from transforms.formats.command_stream.syntax import check_delimiter
 from transforms.formats.command_stream.writer import (
     AuthorizerEncoder,
     CommandEncoder,
@@ -172,8 +172,8 @@ def test_a_value_that_the_delimiter_does_not_end_is_refused(delimiter: str, doci
 
     assert refusal(encoder, LISTED, url=docid) == (
         "unsafe-delimiter",
-        f"{'id=' + docid!r} holds the delimiter {delimiter!r} or runs into it; expected one that is"
-        " clear of all values, as --delimiter '\\0' is",
+        f"{'id=' + docid!r} holds the delimiter {delimiter!r} or ends with a part of it;"
+        " expected a delimiter that no value holds, such as --delimiter '\\0'",
     )
 
 
@@ -190,8 +190,8 @@ def test_a_value_that_only_has_some_of_the_delimiter_is_written(delimiter: str, 
 def test_a_long_value_is_shown_by_its_beginning() -> None:
     assert refusal(lister, LISTED, url="b" * 100 + "\r") == (
         "unsafe-delimiter",
-        f"'id={'b' * 77}' holds the delimiter '\\n' or runs into it; expected one that is clear of"
-        " all values, as --delimiter '\\0' is",
+        f"'id={'b' * 77}' holds the delimiter '\\n' or ends with a part of it; expected a"
+        " delimiter that no value holds, such as --delimiter '\\0'",
     )
 
 
@@ -290,7 +290,7 @@ def test_a_listing_adds_and_deletes_and_no_more(action: Action) -> None:
 def test_a_link_that_java_does_not_take_is_refused() -> None:
     assert refusal(lister, LISTED, crawl=Crawl(display_url="http://a b/")) == (
         "bad-url",
-        "result-link='http://a b/'; expected a url that is well-formed",
+        "result-link='http://a b/'; expected a well-formed URL",
     )
 
 
@@ -433,7 +433,7 @@ def test_a_namespace_is_said_where_it_changes() -> None:
         ),
         (
             Acl(inherit_fragment="f"),
-            "the fragment 'f' of nothing; expected what it inherits from",
+            "the fragment 'f' of nothing; expected the document to inherit from",
         ),
         (
             Acl(principals=(JOE, replace(JOE, case_sensitive=True))),
@@ -471,14 +471,14 @@ def test_a_retriever_gives_no_updates() -> None:
 def test_metadata_that_is_no_text_is_refused() -> None:
     assert refusal(retriever, PLAN, metadata=(Meta("author", "", b"\xff"),)) == (
         "bad-metadata",
-        "a value of 'author' that is no text; expected text",
+        "a value of 'author' that is not text; expected text",
     )
 
 
 def test_an_anchor_that_java_does_not_take_is_refused() -> None:
     assert refusal(retriever, PLAN, crawl=Crawl(anchors=(Anchor("a b", ""),))) == (
         "bad-url",
-        "anchor-uri='a b'; expected a url that is well-formed",
+        "anchor-uri='a b'; expected a well-formed URL",
     )
 
 
@@ -578,8 +578,8 @@ def test_a_password_that_holds_the_delimiter_is_refused_and_not_shown() -> None:
         request(username="joe", password="s\0e", groups=(), ids=("1",))
 
     assert str(caught.value) == (
-        "the value of password holds the delimiter '\\x00' or runs into it; expected one that is"
-        " clear of all values, as --delimiter '\\0' is"
+        "the value of password holds the delimiter '\\x00' or ends with a part of it;"
+        " expected a delimiter that no value holds, such as --delimiter '\\0'"
     )
 
 

@@ -1,0 +1,111 @@
+"""The vocabulary and the lexical rules of command streams, shared by readers and writers.
+
+**Spec:** GSA adaptor library, CommandStreamParser, "Header Format" and "Body Format".
+
+In this package *the deployed parser* is the CommandStreamParser of the adaptor library, as it runs
+on Java 17. A reader in `Mode.STRICT` accepts and refuses the same streams.
+"""
+
+import re
+
+from schemas.errors import ConfigError, RecordError
+
+PREFIX = b"GSA Adaptor Data Version"
+"""The first bytes of every command stream."""
+
+COMMAND_NAMES = (
+    *("id", "id-list", "repository-unavailable", "result-link", "last-modified"),
+    *("crawl-immediately", "crawl-once", "lock", "delete", "up-to-date", "not-found"),
+    *("mime-type", "meta-name", "meta-value", "param-name", "param-value", "content"),
+    *("authz-status", "secure", "anchor-uri", "anchor-text", "no-index", "no-follow"),
+    *("no-archive", "display-url", "acl", "namespace", "acl-permit-user", "acl-deny-user"),
+    *("acl-permit-group", "acl-deny-group", "acl-inherit-from", "acl-inherit-fragment"),
+    *("acl-inheritance-type", "acl-case-sensitive", "acl-case-insensitive"),
+)
+"""The commands that the deployed parser knows."""
+
+STATUSES = ("PERMIT", "DENY", "INDETERMINATE")
+"""The values of `authz-status`."""
+
+# Commands without a field of the record are extras at these places.
+PLACE = "stream/"
+STATUS = PLACE + "authz-status"
+USERNAME = PLACE + "username"
+GROUP = PLACE + "group"
+PARAM = PLACE + "param/"
+"""Place of a `param-name` and its `param-value`, followed by the name."""
+PARAM_WITHOUT_VALUE = PLACE + "param=/"
+"""Place of a `param-value` without `=`, which the deployed parser reads as null.
+
+No unknown command can have this place, because `=` ends the name of a command.
+"""
+PARAMS = (PARAM, PARAM_WITHOUT_VALUE)
+
+TRIMMED = "".join(map(chr, range(0x21)))
+"""The characters that Java's String.trim removes."""
+
+_DELIMITER_CHARS = 100  # _begin_pattern in the tokenizer nests one group per byte
+_FORBIDDEN = re.compile(r"[a-zA-Z0-9:/\-_ =+\[\]]")
+_MODIFIED = re.compile(rb"\xc0([\x80\x8a])")
+_MODIFIED_CHARS = {b"\x80": b"\x00", b"\x8a": b"\n"}
+_NUMBER = re.compile(r"[+-]?\d+")
+_DIGIT = re.compile(r"\d")
+_BEYOND_CHAR = re.compile("[\U00010000-\U0010ffff]")  # Java looks at halves of these
+_MAX_DIGITS = 19 + 1
+
+
+def decode(token: bytes) -> str:
+    """Decode a token: UTF-8, in which C0 80 is NUL and C0 8A is LF; raise RecordError otherwise."""
+    if b"\xc0" in token:
+        token = _MODIFIED.sub(lambda match: _MODIFIED_CHARS[match[1]], token)
+    try:
+        return token.decode()
+    except UnicodeDecodeError as exc:
+        found = token[exc.start : exc.start + 4]
+        reason = f"the bytes {found!r} in a token; expected UTF-8, with C0 80 and C0 8A besides"
+        raise RecordError("not-utf8", reason) from exc
+
+
+def encode(text: str) -> bytes:
+    """Encode a token, with NUL and LF in their two-byte forms."""
+    token = text.encode()
+    if b"\n" in token or b"\0" in token:
+        return token.replace(b"\n", b"\xc0\x8a").replace(b"\0", b"\xc0\x80")
+    return token
+
+
+def integer(text: str, *, bits: int) -> int | None:
+    """Return the integer that Java parses: any decimal digits, no blanks, at most `bits` wide."""
+    if not _NUMBER.fullmatch(text) or _BEYOND_CHAR.search(text):
+        return None
+    text = text if text.isascii() else _DIGIT.sub(lambda match: str(int(match[0])), text)
+    digits = text.lstrip("+-0") or "0"
+    if len(digits) > _MAX_DIGITS:
+        return None
+    number = -int(digits) if text[0] == "-" else int(digits)
+    return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
+
+
+def stated(name: str, argument: str | None) -> str:
+    """Return the argument of a command; raise RecordError if there is none."""
+    if argument is None:
+        raise RecordError("no-argument", f"{name} without an argument; expected {name}=…")
+    return argument
+
+
+def check_delimiter(text: str) -> str:
+    """Return a delimiter that a header can state; raise ConfigError if it cannot be one."""
+    if not text:
+        raise ConfigError("an empty delimiter; expected one or more characters")
+    if forbidden := _FORBIDDEN.search(text):
+        expected = "neither a letter, a digit nor one of : / - _ space = + [ ]"
+        raise ConfigError(f"{forbidden[0]!r} in the delimiter {text!r}; expected {expected}")
+    if len(text) > _DELIMITER_CHARS:
+        found = f"a delimiter of {len(text)} characters"
+        raise ConfigError(f"{found}; expected at most {_DELIMITER_CHARS}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        found = f"a lone surrogate in the delimiter {text!r}"
+        raise ConfigError(f"{found}; expected Unicode text") from exc
+    return text
