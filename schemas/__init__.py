@@ -7,7 +7,7 @@ from schemas.feed import Feed
 from schemas.loss import Loss
 from schemas.membership import Kind, Member, Membership
 from schemas.notice import Notice
-from schemas.receipt import Receipt, Refusal, Settled
+from schemas.receipt import AttemptState, Receipt, Refusal
 from schemas.record import (
     Action,
     Anchor,
@@ -34,6 +34,7 @@ __all__ = [
     "Action",
     "Anchor",
     "Arrival",
+    "AttemptState",
     "Authmethod",
     "Chunk",
     "Content",
@@ -62,6 +63,5 @@ __all__ = [
     "Reject",
     "Scope",
     "Scoring",
-    "Settled",
     "Span",
 ]

@@ -26,11 +26,11 @@ SAMPLES = 5
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     """A finished chunk file, as a line of the manifest.
 
-    `records` counts per action; `path` is relative to the run's folder. `feedtype` is how the chunk
-    must be sent, `asked` the feedtype of the feed that it is a part of, `origin` the source of
-    that feed, if it is one of several. `format` names what the file holds, `members` counts those
-    of groups. `note` is what whoever pushes the chunk must know; `state`, `attempts` and `reply`
-    are those of its push.
+    `records` counts records per action, `members` the members of groups. `path` is relative to the
+    folder of the run. The chunk must be sent with `feedtype`. `requested_feedtype` is the feedtype
+    of the feed that the chunk belongs to; `origin` is the source of that feed if a run has several.
+    `note` is a hint for the person who pushes the chunk. `state`, `attempts` and `reply` describe
+    its push.
     """
 
     ordinal: int = 0
@@ -45,7 +45,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     format: str | None = None
     datasource: str | None = None
     feedtype: str | None = None
-    asked: str | None = None
+    requested_feedtype: str | None = msgspec.field(default=None, name="asked")
     origin: str | None = None
     members: int = 0
     note: str | None = None

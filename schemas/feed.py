@@ -30,7 +30,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     feedtype: str
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class TargetFeed(msgspec.Struct, frozen=True, kw_only=True):
     """The feed that records belong to; full feeds of one datasource differ in their `origin`.
 
     `memberships` tells that it is a groups feed: its datasource is a groupsource.

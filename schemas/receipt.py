@@ -5,7 +5,7 @@ import enum
 import msgspec
 
 
-class Settled(enum.Enum):
+class AttemptState(enum.Enum):
     """What is known of an attempt.
 
     SENDING is written before the first byte goes out: a push that ends behind it has not seen the
@@ -37,7 +37,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
     chunk: int
     sha256: str
-    state: Settled
+    state: AttemptState
     first: int = 0
     count: int = 0
     attempt: int = 1

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from schemas.defect import record_error
 from schemas.errors import RecordError
-from schemas.feed import Asked, Feed
+from schemas.feed import Feed, TargetFeed
 from schemas.membership import Carried
 from schemas.reject import Reject, reject_record
 from transforms.formats.base import Encoder
@@ -17,11 +17,11 @@ FRAME_BYTES = 256 << 10
 class Frame(NamedTuple):
     """A part of chunk `number`; all parts of a chunk, end to end, are its bytes.
 
-    `asked` is the feed that its records belong to, `feed` what the chunk states at its head.
+    `target_feed` is the feed that its records belong to, `feed` what the chunk states at its head.
     """
 
     number: int
-    asked: Asked | None
+    target_feed: TargetFeed | None
     feed: Feed | None
     data: bytes
     records: list[Any]  # of Carried, all of one kind
@@ -34,14 +34,14 @@ class Refused(NamedTuple):
     reject: Reject
 
 
-EncoderOf = Callable[[Asked | None, int], tuple[Feed | None, Encoder]]
+EncoderOf = Callable[[TargetFeed | None, int], tuple[Feed | None, Encoder]]
 """The encoder for the feed of a chunk with this number, and the feed as that chunk states it."""
 
 
 def chunk(  # noqa: PLR0913 # its limits would make no struct of their own
     records: Iterable[Carried],
     *,
-    asked_of: Callable[[Any], Asked | None],
+    target_feed_of: Callable[[Any], TargetFeed | None],
     encoder_of: EncoderOf,
     max_bytes: int,
     reserved_bytes: int = 0,
@@ -57,13 +57,13 @@ def chunk(  # noqa: PLR0913 # its limits would make no struct of their own
     run = None
     number = 0
     for record in records:
-        asked = asked_of(record)
-        if run is None or asked is not run.asked:
-            if run is not None and asked != run.asked:
+        target_feed = target_feed_of(record)
+        if run is None or target_feed is not run.target_feed:
+            if run is not None and target_feed != run.target_feed:
                 yield from run.end()
                 number += run.is_begun
                 run = None
-            run = run or _Run(asked, number, encoder_of, max_bytes - reserved_bytes)
+            run = run or _Run(target_feed, number, encoder_of, max_bytes - reserved_bytes)
         data = run.encode(record)
         if isinstance(data, Refused):
             yield data
@@ -71,7 +71,7 @@ def chunk(  # noqa: PLR0913 # its limits would make no struct of their own
         if (len(data) > run.room or run.count == max_records) and run.count:
             yield from run.end()
             number += 1
-            run = _Run(asked, number, encoder_of, max_bytes - reserved_bytes)
+            run = _Run(target_feed, number, encoder_of, max_bytes - reserved_bytes)
             data = run.encode(record)
         if isinstance(data, Refused):
             yield data
@@ -87,11 +87,11 @@ class _Run:
     """The chunk that is being filled; there is `room` for so many bytes more of records."""
 
     def __init__(
-        self, asked: Asked | None, number: int, encoder_of: EncoderOf, max_bytes: int
+        self, target_feed: TargetFeed | None, number: int, encoder_of: EncoderOf, max_bytes: int
     ) -> None:
-        self.asked = asked
+        self.target_feed = target_feed
         self._number = number
-        self._feed, self._encoder = encoder_of(asked, number)
+        self._feed, self._encoder = encoder_of(target_feed, number)
         ends = len(self._encoder.prolog()) + len(self._encoder.epilog())
         self.room = self._framed_room = max_bytes - ends - self._encoder.frame_bytes
         self._pending: list[bytes] = []
@@ -119,7 +119,7 @@ class _Run:
         self.room = self._framed_room = self._framed_room - len(data)
         if not self.is_begun:
             data = self._encoder.prolog() + data
-        frame = Frame(self._number, self.asked, self._feed, data, self._records)
+        frame = Frame(self._number, self.target_feed, self._feed, data, self._records)
         self.is_begun = True
         self._pending, self._records = [], []
         return frame
@@ -129,7 +129,7 @@ class _Run:
         if self._pending:
             yield self.flush()
         if self.is_begun:
-            yield Frame(self._number, self.asked, self._feed, self._encoder.epilog(), [])
+            yield Frame(self._number, self.target_feed, self._feed, self._encoder.epilog(), [])
 
 
 def _refuse(record: Carried, exc: RecordError) -> Refused:

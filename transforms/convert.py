@@ -25,7 +25,7 @@ from schemas.errors import (
     FeedferryError,
     TooManyRejectsError,
 )
-from schemas.feed import FULL, INCREMENTAL, Asked, Feed, FeedHeader
+from schemas.feed import FULL, INCREMENTAL, Feed, FeedHeader, TargetFeed
 from schemas.known import UNCHANGED
 from schemas.loss import REFUSED, Loss
 from schemas.membership import Carried, Membership
@@ -132,7 +132,7 @@ class _Passage:
         self._settings = settings
         self._attempt = attempt
         folder = attempt.folder
-        self._adapters: dict[tuple[str | None, ...], tuple[Asked, Adapter]] = {}
+        self._adapters: dict[tuple[str | None, ...], tuple[TargetFeed, Adapter]] = {}
         self._account = Account(spans=1)
         self._rejects = RejectFile(folder / f"{span.name}.rejects.avro")
         self._uncrawled = LineFile(folder / f"{span.name}.urls.txt")
@@ -153,7 +153,7 @@ class _Passage:
         is_asked = source is not None and not isinstance(source, Spool)
         self._full_feeds = FullFeedLog(span, settings.target, is_asked=is_asked)
         self._origin = self._group_origin = _NOWHERE
-        self._asked = Asked()
+        self._target_feed = TargetFeed()
 
     def run(self) -> Account:
         whole = False
@@ -251,7 +251,7 @@ class _Passage:
         is_lone = self._settings.target.format in LONE
         frames = chunk(
             records,
-            asked_of=self._asked_of,
+            target_feed_of=self._target_feed_of,
             encoder_of=self._encoder,
             max_bytes=self._settings.max_chunk_bytes,
             reserved_bytes=_RESTATED_BYTES if self._is_headed else 0,
@@ -302,9 +302,9 @@ class _Passage:
         check_loss(loss, self._settings.refused, source=self._span.source)
         add_loss(self._account.losses, loss)
 
-    def _asked_of(self, record: Carried) -> Asked | None:
+    def _target_feed_of(self, record: Carried) -> TargetFeed | None:
         """The feed of what was adapted last, for a format whose chunks name one, or of groups."""
-        return self._asked if self._is_headed or self._asked.memberships else None
+        return self._target_feed if self._is_headed or self._target_feed.memberships else None
 
     def _enter_feed(self, record: Record) -> None:
         """Turn to the feed that a record came in; those of one feed share their strings."""
@@ -316,29 +316,29 @@ class _Passage:
             is_own = (
                 feed is not None and feed.feedtype == FULL and not self._settings.target.feedtype
             )
-            asked = Asked(feed=feed, origin=origin.source if is_own else None)
-            self._adapters[key] = (asked, self._make_adapter(feed, record))
-        self._asked, self._adapter = self._adapters[key]
+            target_feed = TargetFeed(feed=feed, origin=origin.source if is_own else None)
+            self._adapters[key] = (target_feed, self._make_adapter(feed, record))
+        self._target_feed, self._adapter = self._adapters[key]
 
     def _enter_groups(self, membership: Membership) -> None:
         """Turn to the groups feed that a group came in."""
         now = membership.provenance
-        if not self._asked.memberships or _feed_of(now) != _feed_of(self._group_origin):
+        if not self._target_feed.memberships or _feed_of(now) != _feed_of(self._group_origin):
             self._origin, self._group_origin = _NOWHERE, now
             self._full_feeds.enter(now, memberships=True, has_records=True)
-            self._asked = self._ask_groups(now)
+            self._target_feed = self._target_groups(now)
 
-    def _ask_groups(self, origin: Provenance) -> Asked:
+    def _target_groups(self, origin: Provenance) -> TargetFeed:
         """The feed of groups; other formats have none."""
         target = self._settings.target
         if target.format != "gsa-groups":
-            return Asked(memberships=True)
+            return TargetFeed(memberships=True)
         is_own = origin.feedtype == FULL and not target.feedtype
         feed = Feed(
             datasource=target.datasource or origin.datasource or "",
             feedtype=FULL if is_own else target.feedtype or INCREMENTAL,
         )
-        return Asked(feed=feed, origin=origin.source if is_own else None, memberships=True)
+        return TargetFeed(feed=feed, origin=origin.source if is_own else None, memberships=True)
 
     def _name_feed(self, datasource: str | None, feedtype: str | None) -> Feed | None:
         target = self._settings.target
@@ -364,17 +364,17 @@ class _Passage:
             )
         return adapter(target)
 
-    def _encoder(self, asked: Asked | None, number: int) -> tuple[Feed | None, Encoder]:
+    def _encoder(self, target_feed: TargetFeed | None, number: int) -> tuple[Feed | None, Encoder]:
         """Only the first chunk of a full feed is full: any later one would erase those before.
 
         Which that is, is seen for certain when all spans are there.
         """
-        feed = asked.feed if asked else None
+        feed = target_feed.feed if target_feed else None
         is_later = number or self._span.ordinal
         if feed is not None and feed.feedtype == FULL and is_later:
             feed = Feed(datasource=feed.datasource, feedtype=INCREMENTAL)
         return feed, _encoder_of(
-            self._settings, feed, memberships=bool(asked and asked.memberships)
+            self._settings, feed, memberships=bool(target_feed and target_feed.memberships)
         )
 
     def _close(self) -> Account:

@@ -79,7 +79,9 @@ def _is_written(feed: FullFeed, chunks: Iterable[Chunk], settings: Settings) -> 
     if settings.target.format not in _FEEDS:
         return feed.has_records
     key = FULL, feed.datasource, feed.origin
-    return any((chunk.asked, chunk.datasource, chunk.origin) == key for chunk in chunks)
+    return any(
+        (chunk.requested_feedtype, chunk.datasource, chunk.origin) == key for chunk in chunks
+    )
 
 
 def _of(feed: FullFeed, counts: dict[str, int]) -> int:
@@ -105,7 +107,7 @@ def _chunk(feed: FullFeed, settings: Settings, number: int) -> Chunk:
         source=feed.source,
         datasource=feed.datasource,
         feedtype=FULL,
-        asked=FULL,
+        requested_feedtype=FULL,
         origin=feed.origin,
     )
 

@@ -24,10 +24,10 @@ from transforms import convert as _convert
 from transforms.adapt import Adapter, Target, adapter, check_loss
 from transforms.formats import Found, ReadOptions
 from transforms.normalize import normalize
-from transforms.sinks.push.progress import Watch
-from transforms.sinks.push.pusher import Places, push
+from transforms.sinks.push.progress import PushProgress
+from transforms.sinks.push.pusher import PushPaths, push
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.throttle.gate import Stop
+from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sources import files as _files
 from transforms.sources.programs.programs_file import Programs
 from transforms.sources.programs.run_programs import documents
@@ -150,7 +150,7 @@ class Push(beam.PTransform):
     """
 
     settings: PushSettings
-    places: Places
+    places: PushPaths
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
         name = self.settings.appliance.name
@@ -168,10 +168,10 @@ def _own(chunk: bytes, name: str) -> tuple[str, bytes]:
     return name, chunk
 
 
-def _push(owned: tuple[str, Iterable[bytes]], settings: PushSettings, places: Places) -> bytes:
+def _push(owned: tuple[str, Iterable[bytes]], settings: PushSettings, places: PushPaths) -> bytes:
     decoded = [_chunks.decode(chunk) for chunk in owned[1]]
-    watch = Watch(_log.warning)
-    return msgspec.json.encode(push(decoded, places, settings, stop=Stop(), watch=watch))
+    watch = PushProgress(_log.warning)
+    return msgspec.json.encode(push(decoded, places, settings, stop=StopSignal(), watch=watch))
 
 
 def _read(span: bytes, options: ReadOptions) -> Iterator[Found]:

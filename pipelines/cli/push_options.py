@@ -14,13 +14,13 @@ from pipelines.cli.value_parsers import choice, number_of, parse_word
 from schemas.errors import ConfigError
 from schemas.feed import FEEDTYPES, check_datasource
 from transforms.sinks.push.existing_feeds import SeveralFull
-from transforms.sinks.push.model import Appliance, Kind
+from transforms.sinks.push.model import Appliance, ApplianceProtocol
 from transforms.sinks.push.settings import GroupsMode, Keep, OnRefusal, PushSettings
-from transforms.sinks.push.throttle.backlog import Backlog
+from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.backoff import Backoff
 from transforms.sinks.push.throttle.schedule import (
     Rate,
-    Window,
+    SendWindow,
     parse_deadline,
     parse_duration,
     parse_rate,
@@ -48,7 +48,7 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
     backlog_interval: float = 120.0
     max_wait: float = 24 * 3600.0
     max_rate: Rate | None = None
-    window: Window | None = None
+    window: SendWindow | None = None
     deadline: float | None = None
     gzip: bool = False
 
@@ -98,7 +98,7 @@ def appliance_of(options: ApplianceOptions) -> Appliance:
     target = parse_target(
         options.url, profile=options.profile, ca_file=options.ca_file, proxy=options.proxy
     )
-    if options.gzip and target.kind is not Kind.FEEDERGATE:
+    if options.gzip and target.protocol is not ApplianceProtocol.FEEDERGATE:
         raise ConfigError("--gzip: not for Thunderstone data; expected it beside http://HOST:19900")
     return msgspec.structs.replace(
         target,
@@ -109,8 +109,8 @@ def appliance_of(options: ApplianceOptions) -> Appliance:
     )
 
 
-def backlog_of(options: ApplianceOptions) -> Backlog:
-    return Backlog(
+def backlog_of(options: ApplianceOptions) -> BacklogLimits:
+    return BacklogLimits(
         ceiling=options.backlog_ceiling,
         floor=options.backlog_floor,
         interval_seconds=options.backlog_interval,

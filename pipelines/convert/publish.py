@@ -131,7 +131,7 @@ def _full_chunks(chunks: list[Chunk]) -> set[str]:
     """
     first: dict[tuple[str | None, str], str] = {}
     for chunk in chunks:
-        if chunk.asked == FULL:
+        if chunk.requested_feedtype == FULL:
             first.setdefault((chunk.datasource, chunk.origin or ""), chunk.path)
     return set(first.values())
 
@@ -141,9 +141,9 @@ def _stage(chunk: Chunk, ordinal: int, staged: Path, settings: Settings, *, is_f
     path = Path(settings.folder) / chunk.path
     name = f"{ordinal:06d}{path.suffix}"
     feedtype = chunk.feedtype
-    if chunk.asked == FULL:
+    if chunk.requested_feedtype == FULL:
         feedtype = FULL if is_full else INCREMENTAL
-    is_appended = settings.target.format == "gsa-groups" and feedtype != chunk.asked
+    is_appended = settings.target.format == "gsa-groups" and feedtype != chunk.requested_feedtype
     stated = msgspec.structs.replace(
         chunk,
         ordinal=ordinal,

@@ -48,7 +48,7 @@ from schemas.errors import (
 )
 from schemas.span import Span
 from transforms.convert import Settings
-from transforms.sinks.push.outcome import Pushed
+from transforms.sinks.push.outcome import PushAccount
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.files import is_compressed
 from transforms.sources.listing import LISTING
@@ -76,7 +76,7 @@ _FINISHED = (
 )
 
 
-def run(options: ConvertOptions, *, deliver: Callable[[Path], Pushed] | None = None) -> Report:
+def run(options: ConvertOptions, *, deliver: Callable[[Path], PushAccount] | None = None) -> Report:
     """Convert, publish, print the account; raise FeedferryError, and publish nothing, otherwise.
 
     Started again with the same options and inputs, it goes on where it was interrupted. What it
@@ -95,7 +95,7 @@ def _run(
     options: ConvertOptions,
     known_urls: tuple[str, ...],
     runner: PipelineRunner,
-    deliver: Callable[[Path], Pushed] | None,
+    deliver: Callable[[Path], PushAccount] | None,
     locks: ExitStack,
 ) -> Report:
     """Convert, publish and deliver, alone in the folder of the run."""

@@ -19,8 +19,8 @@ from pipelines.cli.push_options import ApplianceOptions, push_settings
 from pipelines.convert import run as convert
 from pipelines.convert.runners import pipeline_options, runner_of
 from pipelines.push.run import folder_of, push_and_tell, read_manifest, settle, tell_pushed
-from transforms.sinks.push.outcome import Pushed
-from transforms.sinks.push.pusher import Places
+from transforms.sinks.push.outcome import PushAccount
+from transforms.sinks.push.pusher import PushPaths
 from transforms.sinks.push.settings import PushSettings
 from transforms.stages import Push
 from transforms.storage.atomic import write_by_several
@@ -38,7 +38,7 @@ def run(options: ConvertOptions, appliance: ApplianceOptions | None) -> int:
         max_rejects=limit.count if limit is not None else None,
     )
 
-    def deliver(output: Path) -> Pushed:
+    def deliver(output: Path) -> PushAccount:
         if options.runner is None:
             return push_and_tell(output, read_manifest(output), settings, telling=options)
         return _push_on_beam(output, settings, options)
@@ -46,13 +46,13 @@ def run(options: ConvertOptions, appliance: ApplianceOptions | None) -> int:
     return convert.run(options, deliver=deliver).exit_code
 
 
-def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions) -> Pushed:
+def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions) -> PushAccount:
     """Push by a worker of the runner that converts as well; it shares the folder of the run."""
     folder = folder_of(output, settings)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "account.json"
     pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
-    places = Places(root=output.absolute(), folder=folder.absolute())
+    places = PushPaths(root=output.absolute(), folder=folder.absolute())
     chunks = [msgspec.json.encode(chunk) for chunk in read_manifest(output)]
     _ = (
         pipeline
@@ -61,7 +61,7 @@ def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions)
         | "Report" >> beam.Map(_store, str(path.absolute()))
     )
     pipeline.run().wait_until_finish()
-    pushed = msgspec.json.decode(path.read_bytes(), type=Pushed)
+    pushed = msgspec.json.decode(path.read_bytes(), type=PushAccount)
     settle(output, pushed, settings)
     return tell_pushed(output, pushed, settings, telling=options)
 

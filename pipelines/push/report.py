@@ -14,8 +14,8 @@ from transforms.sinks.push.outcome import (
     PARTLY,
     READY,
     REFUSED,
-    Fate,
-    Pushed,
+    ChunkOutcome,
+    PushAccount,
     count_of,
 )
 from transforms.sinks.push.settings import PushSettings
@@ -28,13 +28,13 @@ SAMPLES = 5
 _ROWS = ((ACCEPTED, (ACCEPTED, PARTLY)), (REFUSED, (REFUSED,)), ("left", (FAILED, READY)))
 
 
-def as_text(pushed: Pushed, *, root: Path, folder: Path) -> str:
+def as_text(pushed: PushAccount, *, root: Path, folder: Path) -> str:
     """The account as a table, then what was refused, and where everything is."""
-    refused = sum(fate.refused for fate in pushed.fates)
+    refused = sum(fate.refused for fate in pushed.outcomes)
     lines = [
-        *_table(pushed.fates),
+        *_table(pushed.outcomes),
         *_earlier(pushed),
-        *(f"refused   {line}" for line in _refusals(pushed.fates)),
+        *(f"refused   {line}" for line in _refusals(pushed.outcomes)),
         *(f"notice    {words}: {count:,}" for words, count in sorted(pushed.notices.items())),
         *([f"rejects   {refused:,}, in {root}/rejects/"] if refused else []),
         f"target    {pushed.target}{_time(pushed)}",
@@ -43,17 +43,19 @@ def as_text(pushed: Pushed, *, root: Path, folder: Path) -> str:
     return "\n".join(lines)
 
 
-def as_json(pushed: Pushed) -> dict[str, Any]:
+def as_json(pushed: PushAccount) -> dict[str, Any]:
     """The account as plain values; what became of each chunk stands in the manifest."""
     return {
         "version": VERSION,
         "target": pushed.target,
         "chunks": pushed.chunks(),
-        "records": dict(zip(("accepted", "refused", "left"), _records(pushed.fates), strict=True)),
+        "records": dict(
+            zip(("accepted", "refused", "left"), _records(pushed.outcomes), strict=True)
+        ),
         "earlier_chunks": pushed.earlier_chunks,
         "bytes": pushed.sent_bytes + pushed.earlier_bytes,
         "sent_bytes": pushed.sent_bytes,
-        "attempts": sum(fate.attempts for fate in pushed.fates),
+        "attempts": sum(fate.attempts for fate in pushed.outcomes),
         "notices": pushed.notices,
         "stopped": pushed.stopped,
         "waited_seconds": round(pushed.waited_seconds, 3),
@@ -61,7 +63,7 @@ def as_json(pushed: Pushed) -> dict[str, Any]:
     }
 
 
-def as_json_text(pushed: Pushed, *, root: Path, folder: Path) -> str:
+def as_json_text(pushed: PushAccount, *, root: Path, folder: Path) -> str:
     """The report as one indented document, keys sorted."""
     told = {**as_json(pushed), "folder": str(root), "receipts": str(folder)}
     return json.dumps(told, indent=2, sort_keys=True, ensure_ascii=False)
@@ -88,9 +90,9 @@ def _lane(format_name: str, datasource: str, chunks: list[Chunk]) -> str:
     return f"chunks    {name}{len(chunks):,} ({types}), {records:,} records, {size:,} bytes"
 
 
-def _earlier(pushed: Pushed) -> list[str]:
+def _earlier(pushed: PushAccount) -> list[str]:
     """Say which chunks this push did not send, because an earlier push settled them."""
-    earlier, total = pushed.earlier_chunks, len(pushed.fates)
+    earlier, total = pushed.earlier_chunks, len(pushed.outcomes)
     if not earlier:
         return []
     if earlier == total:
@@ -101,24 +103,24 @@ def _earlier(pushed: Pushed) -> list[str]:
     return [f"sent      an earlier push has settled {earlier:,} of the {total:,} chunks"]
 
 
-def _table(fates: Sequence[Fate]) -> list[str]:
+def _table(outcomes: Sequence[ChunkOutcome]) -> list[str]:
     """Chunks are where they stand; records where each of them is."""
-    records = _records(fates)
+    records = _records(outcomes)
     rows = [
-        (name, sum(fate.state in states for fate in fates), count)
+        (name, sum(fate.state in states for fate in outcomes), count)
         for (name, states), count in zip(_ROWS, records, strict=True)
     ]
-    rows.append(("total", len(fates), sum(records)))
+    rows.append(("total", len(outcomes), sum(records)))
     head = f"{'':<10}{'chunks':>12}{'records':>12}"
     return [head, *(f"{name:<10}{chunks:>12,}{count:>12,}" for name, chunks, count in rows)]
 
 
-def _records(fates: Sequence[Fate]) -> tuple[int, int, int]:
+def _records(outcomes: Sequence[ChunkOutcome]) -> tuple[int, int, int]:
     """Count records that were accepted, refused and left.
 
     An update of search indexes that feedferry added is not a record.
     """
-    carried = [fate for fate in fates if not is_added_update(fate.chunk)]
+    carried = [fate for fate in outcomes if not is_added_update(fate.chunk)]
     return (
         sum(fate.accepted for fate in carried),
         sum(fate.refused for fate in carried),
@@ -126,20 +128,20 @@ def _records(fates: Sequence[Fate]) -> tuple[int, int, int]:
     )
 
 
-def _refusals(fates: Sequence[Fate]) -> list[str]:
+def _refusals(outcomes: Sequence[ChunkOutcome]) -> list[str]:
     found = [
         f"{fate.chunk.path}, record {refusal.record + 1}: {refusal.words}"
-        for fate in fates
+        for fate in outcomes
         for refusal in fate.refusals
     ]
     found += [
         f"{fate.chunk.path}: {fate.reply}"
-        for fate in fates
+        for fate in outcomes
         if fate.state == REFUSED and not fate.refusals
     ]
     return found[:SAMPLES]
 
 
-def _time(pushed: Pushed) -> str:
+def _time(pushed: PushAccount) -> str:
     waited = f", {duration(pushed.waited_seconds)} waiting" if pushed.waited_seconds >= 1 else ""
     return f", {pushed.sent_bytes:,} bytes on the wire in {duration(pushed.seconds)}{waited}"

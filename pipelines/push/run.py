@@ -29,10 +29,10 @@ from schemas.errors import ConfigError
 from schemas.span import Span
 from transforms.sinks.push.existing_feeds import SeveralFull, describe
 from transforms.sinks.push.model import ERASING
-from transforms.sinks.push.outcome import ACCEPTED, Fate, Pushed
-from transforms.sinks.push.progress import Watch
+from transforms.sinks.push.outcome import ACCEPTED, ChunkOutcome, PushAccount
+from transforms.sinks.push.progress import PushProgress
 from transforms.sinks.push.pusher import (
-    Places,
+    PushPaths,
     check_chunks,
     check_receipts,
     planned,
@@ -41,7 +41,7 @@ from transforms.sinks.push.pusher import (
 )
 from transforms.sinks.push.rejects import write_rejects
 from transforms.sinks.push.settings import Keep, PushSettings
-from transforms.sinks.push.throttle.gate import Stop
+from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sources.files import open_span
 from transforms.storage.atomic import whole_file, write_json
 
@@ -113,10 +113,10 @@ def _plan(options: PushOptions, folders: Sequence[Path], settings: PushSettings)
 
 def push_and_tell(
     root: Path, chunks: Sequence[Chunk], settings: PushSettings, *, telling: Telling
-) -> Pushed:
+) -> PushAccount:
     """Push the chunks of a run, show that it moves, and print the account; a signal drains it."""
     is_quiet = telling.verbosity < 0
-    stop, watch = Stop(), Watch(keep_still if is_quiet else tell)
+    stop, watch = StopSignal(), PushProgress(keep_still if is_quiet else tell)
     with (
         draining(stop.drain, said=None if is_quiet else DRAINING) as heard,
         _reporter(telling, chunks, watch),
@@ -127,7 +127,9 @@ def push_and_tell(
     return tell_pushed(root, pushed, settings, telling=telling)
 
 
-def tell_pushed(root: Path, pushed: Pushed, settings: PushSettings, *, telling: Telling) -> Pushed:
+def tell_pushed(
+    root: Path, pushed: PushAccount, settings: PushSettings, *, telling: Telling
+) -> PushAccount:
     """Print the account of a push, and what stopped it if something did; return it."""
     shown = as_text if telling.report_format is ReportFormat.TEXT else as_json_text
     click.echo(shown(pushed, root=root, folder=folder_of(root, settings)))
@@ -137,24 +139,29 @@ def tell_pushed(root: Path, pushed: Pushed, settings: PushSettings, *, telling: 
 
 
 def push_folder(
-    root: Path, chunks: Sequence[Chunk], settings: PushSettings, *, stop: Stop, watch: Watch
-) -> Pushed:
+    root: Path,
+    chunks: Sequence[Chunk],
+    settings: PushSettings,
+    *,
+    stop: StopSignal,
+    watch: PushProgress,
+) -> PushAccount:
     """Push the chunks of a run; its folder then tells what became of each of them."""
     folder = folder_of(root, settings)
     folder.mkdir(parents=True, exist_ok=True)
-    pushed = push(chunks, Places(root=root, folder=folder), settings, stop=stop, watch=watch)
+    pushed = push(chunks, PushPaths(root=root, folder=folder), settings, stop=stop, watch=watch)
     settle(root, pushed, settings)
     return pushed
 
 
-def settle(root: Path, pushed: Pushed, settings: PushSettings) -> None:
+def settle(root: Path, pushed: PushAccount, settings: PushSettings) -> None:
     """Let the folder of a run tell what became of its chunks: rejects, report and manifest."""
     folder = folder_of(root, settings)
     write_json(folder / "report.json", as_json(pushed))
     _write_manifest(root, pushed)
-    write_rejects(pushed.fates, root=root, path=root / "rejects" / f"push-{folder.name}.avro")
+    write_rejects(pushed.outcomes, root=root, path=root / "rejects" / f"push-{folder.name}.avro")
     if settings.keep is Keep.REFUSED:
-        for fate in pushed.fates:
+        for fate in pushed.outcomes:
             if fate.state == ACCEPTED:
                 (root / fate.chunk.path).unlink(missing_ok=True)
 
@@ -211,7 +218,7 @@ def _runs(
     for root, chunks in sent:
         check_chunks(chunks, settings)
         if len(sent) > 1:  # a single run is checked by its push, before anything is sent
-            check_receipts(chunks, Places(root=root, folder=folder_of(root, settings)), settings)
+            check_receipts(chunks, PushPaths(root=root, folder=folder_of(root, settings)), settings)
     if options.several_full is not SeveralFull.EACH:
         _refuse_several_full(sent)
     return runs
@@ -340,7 +347,7 @@ def _open_plain(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _reporter(telling: Telling, chunks: Sequence[Chunk], watch: Watch) -> Iterator[None]:
+def _reporter(telling: Telling, chunks: Sequence[Chunk], watch: PushProgress) -> Iterator[None]:
     total = sum(chunk.bytes for chunk in chunks)
     style = ProgressStyle.NONE if telling.verbosity < 0 else telling.progress
 
@@ -364,20 +371,20 @@ def keep_still(line: str) -> None:
     """For who is to be quiet."""
 
 
-def _write_manifest(root: Path, pushed: Pushed) -> None:
+def _write_manifest(root: Path, pushed: PushAccount) -> None:
     """Say of each chunk what became of it.
 
     An update of indexes that no run made is left out. One that is not pushed stays: receipts are
     of all the chunks of a run.
     """
-    fates = {fate.chunk.ordinal: fate for fate in pushed.fates}
+    outcomes = {fate.chunk.ordinal: fate for fate in pushed.outcomes}
     chunks = read_manifest(root)
     with whole_file(root / MANIFEST) as stream:
         for chunk in chunks:
-            told = _told(chunk, fates[chunk.ordinal]) if chunk.ordinal in fates else chunk
+            told = _told(chunk, outcomes[chunk.ordinal]) if chunk.ordinal in outcomes else chunk
             stream.write(msgspec.json.encode(told, order="sorted") + b"\n")
 
 
-def _told(chunk: Chunk, fate: Fate) -> Chunk:
+def _told(chunk: Chunk, fate: ChunkOutcome) -> Chunk:
     """Return a chunk as the run made it, with what became of it."""
     return replace(chunk, state=fate.state, attempts=fate.attempts, reply=fate.reply)

@@ -29,9 +29,9 @@ from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
 from schemas.reject import UNKNOWN_ENCODING, UNREADABLE
 from schemas.span import Span
 from transforms.convert import Settings
-from transforms.sinks.push.model import ERASING, Kind, Meaning
-from transforms.sinks.push.outcome import ACCEPTED, REFUSED, Fate, Pushed, count_of
-from transforms.sinks.push.pusher import Places, Pusher
+from transforms.sinks.push.model import ERASING, ApplianceProtocol, ResponseMeaning
+from transforms.sinks.push.outcome import ACCEPTED, REFUSED, ChunkOutcome, PushAccount, count_of
+from transforms.sinks.push.pusher import Pusher, PushPaths
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.wire import gsa_responses
 from transforms.sources.files import sniff_format
@@ -41,8 +41,12 @@ FORWARD = "forward"
 """Folder of a spool where what is forwarded stands: the journal, and runs that need looking at."""
 
 _TO = {
-    Kind.FEEDERGATE: {Door.FEED: "gsa-feed", Door.GROUPS: "gsa-groups", Door.DATA: "gsa-feed"},
-    Kind.RECVDATA: {Door.FEED: "thunderstone", Door.DATA: "thunderstone"},
+    ApplianceProtocol.FEEDERGATE: {
+        Door.FEED: "gsa-feed",
+        Door.GROUPS: "gsa-groups",
+        Door.DATA: "gsa-feed",
+    },
+    ApplianceProtocol.RECVDATA: {Door.FEED: "thunderstone", Door.DATA: "thunderstone"},
 }
 _REPORT = "report.json"
 _DELIVERY = "delivery.json"
@@ -92,7 +96,7 @@ class Forwarder:
 
     def forward(self, delivery: Delivery, pusher: Pusher) -> Forwarded:
         """Return what became of a delivery; raise FeedferryError or OSError while that is open."""
-        to_format = _TO[self._settings.appliance.kind].get(delivery.door)
+        to_format = _TO[self._settings.appliance.protocol].get(delivery.door)
         if to_format is None:
             self._remark(f"{name(delivery)}: groups, which Thunderstone has no place for; left out")
             return Forwarded(ordinal=delivery.ordinal, state=State.LEFT_OUT, settled=0)
@@ -144,7 +148,7 @@ class Forwarder:
 
     def _clean_up(self, delivery: Delivery, pusher: Pusher) -> Forwarded:
         verdict = gsa_responses.judge(pusher.wire.cleanup(delivery.datasource))
-        if verdict.meaning is not Meaning.ACCEPTED:
+        if verdict.meaning is not ResponseMeaning.ACCEPTED:
             raise TargetError(verdict.message)
         return Forwarded(ordinal=delivery.ordinal, state=State.FORWARDED, settled=0)
 
@@ -193,7 +197,7 @@ class Forwarder:
     def _must_delete(self, delivery: Delivery) -> bool:
         """Whether it removes documents, which its target has to be told one by one."""
         is_feed = delivery.door is Door.FEED and is_whole(delivery)
-        return is_feed and self._settings.appliance.kind is Kind.RECVDATA
+        return is_feed and self._settings.appliance.protocol is ApplianceProtocol.RECVDATA
 
     def _spans(self, delivery: Delivery, work: Path) -> list[Span]:
         """Return what is read for a delivery: deletions that it stands for, and then itself."""
@@ -275,11 +279,11 @@ class Forwarder:
 
     def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> Forwarded:
         chunks = [_restated(chunk, delivery) for chunk in read_manifest(root)]
-        places = Places(root=root, folder=folder_of(root, self._settings))
+        places = PushPaths(root=root, folder=folder_of(root, self._settings))
         pushed = pusher.push(chunks, places)
-        if any(fate.state != ACCEPTED for fate in pushed.fates):
+        if any(fate.state != ACCEPTED for fate in pushed.outcomes):
             settle(root, pushed, self._settings)
-        if any(map(_is_full_refused, pushed.fates)):
+        if any(map(_is_full_refused, pushed.outcomes)):
             raise SetAside(f"{pushed.stopped}; its records are in {root}/rejects/")
         if pushed.stopped is not None:
             raise TargetError(pushed.stopped)
@@ -335,20 +339,20 @@ def _account_of(root: Path) -> Account:
     return msgspec.json.decode((root / _REPORT).read_bytes(), type=_Report).account
 
 
-def _forwarded(delivery: Delivery, pushed: Pushed, account: Account) -> Forwarded:
+def _forwarded(delivery: Delivery, pushed: PushAccount, account: Account) -> Forwarded:
     return Forwarded(
         ordinal=delivery.ordinal,
         state=State.FORWARDED,
         settled=0,
-        accepted=sum(fate.accepted for fate in pushed.fates),
-        refused=sum(fate.refused for fate in pushed.fates),
+        accepted=sum(fate.accepted for fate in pushed.outcomes),
+        refused=sum(fate.refused for fate in pushed.outcomes),
         rejected=sum(account.rejected.values()),
         filtered=sum(account.filtered.values()),
         losses={field: lost.count for field, lost in account.losses.items()},
     )
 
 
-def _is_full_refused(fate: Fate) -> bool:
+def _is_full_refused(fate: ChunkOutcome) -> bool:
     return fate.chunk.feedtype in ERASING and fate.state == REFUSED
 
 

@@ -26,11 +26,11 @@ from pipelines.serve.forwarder import FORWARD, Forwarder, Voice, name
 from pipelines.serve.rehearsal.set_aside import By, SetAside, again, superseding
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, StoppedError
-from transforms.sinks.push.model import Kind
-from transforms.sinks.push.progress import Watch
+from transforms.sinks.push.model import ApplianceProtocol
+from transforms.sinks.push.progress import PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import Keep, PushSettings
-from transforms.sinks.push.throttle.gate import Stop
+from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sources.spool import name_of, read_deliveries
 
 FIRST_PAUSE_SECONDS = 5.0
@@ -82,7 +82,7 @@ class Gateway:
         self._conversion = conversion or Conversion()
         self._voice = voice
         self._tell, self._remark = voice
-        self._stop = Stop()
+        self._stop = StopSignal()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._work, name="gateway", daemon=True)
         self._lock = threading.Lock()
@@ -205,13 +205,15 @@ class Gateway:
     def _work(self) -> None:
         while not self._ending.is_set():
             try:
-                with Pusher(self._settings, stop=self._stop, watch=Watch(self._remark)) as pusher:
+                with Pusher(
+                    self._settings, stop=self._stop, watch=PushProgress(self._remark)
+                ) as pusher:
                     self._follow(pusher)
             except (FeedferryError, OSError) as exc:
                 pause = FIRST_PAUSE_SECONDS
                 self._tell(f"nothing is forwarded: {exc}; tried again in {pause:.0f} s")
                 self._ending.wait(pause)
-            self._stop = Stop()
+            self._stop = StopSignal()
 
     def _follow(self, pusher: Pusher) -> None:
         """Forward what there is and what comes, until it is told to end or a push was ended."""
@@ -226,7 +228,11 @@ class Gateway:
     def _update_index(self, pusher: Pusher) -> None:
         """Let what Thunderstone got be found: when nothing waits, and not too often."""
         is_due = time.monotonic() >= self._updated + UPDATE_SECONDS
-        if self._is_stale and is_due and self._settings.appliance.kind is Kind.RECVDATA:
+        if (
+            self._is_stale
+            and is_due
+            and self._settings.appliance.protocol is ApplianceProtocol.RECVDATA
+        ):
             pusher.update_index(self._spool / FORWARD)
             self._is_stale, self._updated = False, time.monotonic()
 

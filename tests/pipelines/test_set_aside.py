@@ -26,7 +26,7 @@ from support.archives import document, gsa_feed
 from support.served import run, serving, wait_until
 from support.spools import HandSpool
 from support.wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent, wired
-from transforms.sinks.push.model import Answer
+from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.backoff import Backoff
 from transforms.sources.spool import read_deliveries
@@ -39,7 +39,7 @@ FAILED = "Internal Error: ZeroDivisionError('division by zero')"
 DIED = "begun 3 times and never finished: the process ended each time"
 
 
-def accepting(_sent: Sent) -> Answer:
+def accepting(_sent: Sent) -> ApplianceResponse:
     return SUCCESS
 
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from schemas.account import Chunk
-from transforms.sinks.push.model import Part
+from transforms.sinks.push.model import ChunkPart
 
 LARGE = 24 << 20
 """More bytes than the buffers of a connection on loopback take."""
@@ -100,7 +100,7 @@ def silent(listener: Listener) -> Talk:
 
 
 def dripping(head: bytes, drop: bytes) -> Callable[[Listener], Talk]:
-    """Answer each request with a head, and then with a drop over and over."""
+    """ApplianceResponse each request with a head, and then with a drop over and over."""
 
     def talk_of(listener: Listener) -> Talk:
         def talk(connection: socket.socket) -> None:
@@ -140,7 +140,7 @@ def torn(reply: bytes = b"", *, read_bytes: int | None = None) -> Callable[[List
 
 
 def hasty(reply: bytes) -> Callable[[Listener], Talk]:
-    """Answer the beginning of a request, and read it to its end."""
+    """ApplianceResponse the beginning of a request, and read it to its end."""
 
     def talk_of(listener: Listener) -> Talk:
         def talk(connection: socket.socket) -> None:
@@ -207,10 +207,10 @@ def chunk(content: bytes, **fields: object) -> Chunk:
     return Chunk(**{**stated, **fields})  # type: ignore[arg-type]  # the fields of Chunk
 
 
-def whole(path: Path, content: bytes, **fields: object) -> Part:
+def whole(path: Path, content: bytes, **fields: object) -> ChunkPart:
     """A chunk that is sent as it stands in its file."""
     path.write_bytes(content)
-    return Part(chunk=chunk(content, **fields), path=path, offset=0, length=len(content))
+    return ChunkPart(chunk=chunk(content, **fields), path=path, offset=0, length=len(content))
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:

@@ -14,14 +14,16 @@ from schemas.account import Chunk
 from schemas.feed import Feed
 from schemas.record import Action, Content, Record
 from transforms.formats import WRITERS, WriteOptions
-from transforms.sinks.push.model import Answer, Appliance, Kind, Part
+from transforms.sinks.push.model import Appliance, ApplianceProtocol, ApplianceResponse, ChunkPart
 
-GSA = Appliance(kind=Kind.FEEDERGATE, url="http://gsa.example.com:19900")
+GSA = Appliance(protocol=ApplianceProtocol.FEEDERGATE, url="http://gsa.example.com:19900")
 THUNDERSTONE = Appliance(
-    kind=Kind.RECVDATA, url="http://www.example.com/texis/dowalk/recvdata.xml", profile="intranet"
+    protocol=ApplianceProtocol.RECVDATA,
+    url="http://www.example.com/texis/dowalk/recvdata.xml",
+    profile="intranet",
 )
-SUCCESS = Answer(status=200, content_type="text/plain", body=b"Success", sent_bytes=10)
-ILL_FORMED = Answer(status=400, content_type="text/plain", body=b"malformed feed")
+SUCCESS = ApplianceResponse(status=200, content_type="text/plain", body=b"Success", sent_bytes=10)
+ILL_FORMED = ApplianceResponse(status=400, content_type="text/plain", body=b"malformed feed")
 _NAME = re.compile(rb'(?:<record url="|<Url>)http://www\.example\.com/([^"<]+)')
 
 
@@ -36,9 +38,14 @@ class Sent(NamedTuple):
 class FakeWire:
     """A wire at whose end a function answers; it remembers all that it was sent."""
 
-    def __init__(self, answer: Callable[[Sent], Answer], *, backlog: Answer | None = None) -> None:
+    def __init__(
+        self,
+        answer: Callable[[Sent], ApplianceResponse],
+        *,
+        backlog: ApplianceResponse | None = None,
+    ) -> None:
         self._answer = answer
-        self._backlog = backlog or Answer(status=200, body=b"0")
+        self._backlog = backlog or ApplianceResponse(status=200, body=b"0")
         self._lock = threading.Lock()
         self.sent: list[Sent] = []
         self.texts: list[bytes] = []
@@ -51,7 +58,7 @@ class FakeWire:
 
     def __exit__(self, *exc: object) -> None: ...
 
-    def send(self, part: Part, *, feedtype: str | None) -> Answer:
+    def send(self, part: ChunkPart, *, feedtype: str | None) -> ApplianceResponse:
         with part.path.open("rb") as stream:
             text = b"".join(part.blocks(stream))
         names = tuple(name.decode() for name in _NAME.findall(text))
@@ -61,20 +68,23 @@ class FakeWire:
             self.texts.append(text)
         return self._answer(sent)
 
-    def request_bytes(self, part: Part) -> int:
+    def request_bytes(self, part: ChunkPart) -> int:
         """As if there were no form around a document."""
         return part.size
 
-    def backlog(self) -> Answer:
+    def backlog(self) -> ApplianceResponse:
         return self._backlog
 
 
 def wired(
-    patch: pytest.MonkeyPatch, answer: Callable[[Sent], Answer], *, backlog: Answer | None = None
+    patch: pytest.MonkeyPatch,
+    answer: Callable[[Sent], ApplianceResponse],
+    *,
+    backlog: ApplianceResponse | None = None,
 ) -> FakeWire:
     """Have pushes talk to a function instead of a network."""
     wire = FakeWire(answer, backlog=backlog)
-    patch.setattr("transforms.sinks.push.pusher.Wire", wire)
+    patch.setattr("transforms.sinks.push.pusher.ApplianceClient", wire)
     return wire
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.content import decode
 from schemas.errors import RecordError
-from schemas.feed import Asked, Feed
+from schemas.feed import Feed, TargetFeed
 from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Reject
 from support.gsa_records import Held, held
@@ -77,12 +77,12 @@ def _of(feeds: list[Feed] | None, number: int) -> Provenance:
     return Provenance(datasource=feed.datasource, feedtype=feed.feedtype)
 
 
-def asked_of(record: Record) -> Asked | None:
+def target_feed_of(record: Record) -> TargetFeed | None:
     provenance = record.provenance
     if provenance.datasource is None or provenance.feedtype is None:
         return None
     feed = Feed(datasource=provenance.datasource, feedtype=provenance.feedtype)
-    return Asked(feed=feed, origin=provenance.source)
+    return TargetFeed(feed=feed, origin=provenance.source)
 
 
 def build(
@@ -97,8 +97,11 @@ def build(
     return Build(
         chunk(
             records,
-            asked_of=asked_of,
-            encoder_of=lambda asked, number: (asked.feed if asked else None, made),
+            target_feed_of=target_feed_of,
+            encoder_of=lambda target_feed, number: (
+                target_feed.feed if target_feed else None,
+                made,
+            ),
             max_bytes=max_bytes,
             **limits,
         )
@@ -138,7 +141,7 @@ class Case:
         self.made = build(self.input, max_bytes=max_bytes, encoder=encoder)
 
     def __repr__(self) -> str:
-        sizes = [(record.size, asked_of(record)) for record in self.input]
+        sizes = [(record.size, target_feed_of(record)) for record in self.input]
         return f"{sizes} in chunks of {self.max_bytes} bytes: {widths(self.made)}"
 
     @property
@@ -156,7 +159,9 @@ class Case:
 
     def _had_room(self, width: int, last: Record) -> bool:
         behind = self.input[self.input.index(last) + 1 :]
-        same = list(takewhile(lambda record: asked_of(record) == asked_of(last), behind))
+        same = list(
+            takewhile(lambda record: target_feed_of(record) == target_feed_of(last), behind)
+        )
         following = next((record for record in same if record.size), None)
         if following is None:
             return False
@@ -194,7 +199,9 @@ def test_a_chunk_ends_only_where_the_next_record_does_not_fit(case: Case) -> Non
 @settings(max_examples=80)
 @given(CASES)
 def test_a_chunk_has_records_of_one_feed(case: Case) -> None:
-    mixed = [run for run in case.made.records if len({asked_of(record) for record in run}) != 1]
+    mixed = [
+        run for run in case.made.records if len({target_feed_of(record) for record in run}) != 1
+    ]
     assert mixed == []
 
 
@@ -276,8 +283,8 @@ def test_records_are_taken_one_at_a_time() -> None:
 
     frames = chunk(
         endless(),
-        asked_of=asked_of,
-        encoder_of=lambda asked, number: (None, Bricks()),
+        target_feed_of=target_feed_of,
+        encoder_of=lambda target_feed, number: (None, Bricks()),
         max_bytes=UNLIMITED,
     )
     assert isinstance(next(frames), Frame)
@@ -302,23 +309,23 @@ def test_the_same_feed_of_another_origin_begins_another_chunk() -> None:
     provenance = msgspec.structs.replace(one.provenance, source="other.xml")
     moved = [msgspec.structs.replace(record, provenance=provenance) for record in (other, same)]
     found = build([one, *moved], max_bytes=UNLIMITED)
-    assert [run[0].asked for run in found.frames] == [
-        Asked(feed=FULL, origin=""),
-        Asked(feed=FULL, origin="other.xml"),
+    assert [run[0].target_feed for run in found.frames] == [
+        TargetFeed(feed=FULL, origin=""),
+        TargetFeed(feed=FULL, origin="other.xml"),
     ]
 
 
 def test_the_encoder_is_asked_for_by_feed_and_number() -> None:
-    calls: list[tuple[Asked | None, int]] = []
+    calls: list[tuple[TargetFeed | None, int]] = []
 
-    def encoder_of(asked: Asked | None, number: int) -> tuple[Feed | None, Encoder]:
-        calls.append((asked, number))
+    def encoder_of(target_feed: TargetFeed | None, number: int) -> tuple[Feed | None, Encoder]:
+        calls.append((target_feed, number))
         return OTHER if number else FULL, Bricks()
 
     records = bricks([4, 4, 4, 4], feeds=[FULL])
-    made = Build(chunk(records, asked_of=asked_of, encoder_of=encoder_of, max_bytes=14))
-    asked = Asked(feed=FULL, origin="")
-    assert calls == [(asked, 0), (asked, 1)]
+    made = Build(chunk(records, target_feed_of=target_feed_of, encoder_of=encoder_of, max_bytes=14))
+    target_feed = TargetFeed(feed=FULL, origin="")
+    assert calls == [(target_feed, 0), (target_feed, 1)]
     assert [run[0].feed for run in made.frames] == [FULL, OTHER]
 
 
@@ -493,8 +500,8 @@ def test_a_record_at_which_the_encoder_of_the_next_chunk_fails_is_refused() -> N
     found = list(
         chunk(
             records,
-            asked_of=lambda record: None,
-            encoder_of=lambda asked, number: (None, next(encoders)),
+            target_feed_of=lambda record: None,
+            encoder_of=lambda target_feed, number: (None, next(encoders)),
             max_bytes=16,
         )
     )
@@ -510,7 +517,7 @@ def brick(size: int) -> Record:
 def chunk_with(encoder: Encoder, records: list[Record]) -> Iterator[Frame | Refused]:
     return chunk(
         records,
-        asked_of=lambda record: None,
-        encoder_of=lambda asked, number: (None, encoder),
+        target_feed_of=lambda record: None,
+        encoder_of=lambda target_feed, number: (None, encoder),
         max_bytes=100,
     )

@@ -436,7 +436,7 @@ def test_every_chunk_of_a_full_feed_says_what_it_is_a_part_of(work: Path) -> Non
     span = span_of(work, gsa_feed(*documents(1, 5), feedtype="full"))
     account = convert(span, settings(work, to="gsa-feed", max_chunk_bytes=500))
 
-    assert [chunk.asked for chunk in account.chunks] == ["full", "full", "full"]
+    assert [chunk.requested_feedtype for chunk in account.chunks] == ["full", "full", "full"]
 
 
 def test_no_chunk_of_a_later_span_is_full(work: Path) -> None:

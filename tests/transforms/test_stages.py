@@ -22,8 +22,8 @@ from support.wires import GSA, SUCCESS, Sent, chunk_of, wired
 from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import ReadOptions, WriteOptions
-from transforms.sinks.push.outcome import Pushed
-from transforms.sinks.push.pusher import Places
+from transforms.sinks.push.outcome import PushAccount
+from transforms.sinks.push.pusher import PushPaths
 from transforms.sinks.push.settings import PushSettings
 from transforms.sources.programs.programs_file import Programs
 from transforms.sources.signature import sign_path
@@ -301,7 +301,7 @@ def test_files_that_are_one_span_are_read_one_behind_the_other(
 
 
 def push_of(folder: Path) -> Push:
-    return Push(PushSettings(appliance=GSA), Places(root=folder, folder=folder / "push"))
+    return Push(PushSettings(appliance=GSA), PushPaths(root=folder, folder=folder / "push"))
 
 
 def test_chunks_in_any_order_are_pushed_in_that_of_the_manifest(
@@ -311,7 +311,7 @@ def test_chunks_in_any_order_are_pushed_in_that_of_the_manifest(
     chunks = [chunk_of(tmp_path, number, str(number)) for number in (3, 1, 2)]
 
     def accepted(found: list[bytes]) -> None:
-        [pushed] = [msgspec.json.decode(one, type=Pushed) for one in found]
+        [pushed] = [msgspec.json.decode(one, type=PushAccount) for one in found]
         assert pushed.chunks() == {"accepted": 3}
 
     with pipeline:

@@ -137,7 +137,7 @@ class ChunkFiles:
 class _Tally:
     def __init__(self, frame: Frame) -> None:
         self._feed = frame.feed
-        self._asked = frame.asked
+        self._target_feed = frame.target_feed
         self._digest = hashlib.sha256()
         self._bytes = 0
         self._records: Counter[str] = Counter()
@@ -151,7 +151,7 @@ class _Tally:
         if frame.records:
             first = self._urls[0] if self._urls else frame.records[0].url
             self._urls = (first, frame.records[-1].url)
-        if self._asked and self._asked.memberships:
+        if self._target_feed and self._target_feed.memberships:
             groups = (one for one in frame.records if isinstance(one, Membership))
             self._members += sum(len(one.members) for one in groups)
 
@@ -168,8 +168,10 @@ class _Tally:
             span=span.ordinal,
             datasource=(self._feed.datasource or None) if self._feed else None,
             feedtype=self._feed.feedtype if self._feed else None,
-            asked=self._asked.feed.feedtype if self._asked and self._asked.feed else None,
-            origin=self._asked.origin if self._asked else None,
+            requested_feedtype=self._target_feed.feed.feedtype
+            if self._target_feed and self._target_feed.feed
+            else None,
+            origin=self._target_feed.origin if self._target_feed else None,
             members=self._members,
         )
 

@@ -7,7 +7,7 @@ from pipelines.push.report import as_json, as_text, plan_text
 from schemas.account import Chunk
 from schemas.receipt import Refusal
 from support.wires import GSA
-from transforms.sinks.push.outcome import Fate, Pushed
+from transforms.sinks.push.outcome import ChunkOutcome, PushAccount
 from transforms.sinks.push.settings import PushSettings
 
 CHUNK = Chunk(
@@ -24,11 +24,11 @@ CHUNK = Chunk(
     datasource="wiki",
     feedtype="full",
 )
-PUSHED = Pushed(
+PUSHED = PushAccount(
     target="http://gsa.example.com:19900",
-    fates=(
-        Fate(chunk=CHUNK, state="accepted", accepted=3, bytes=3000, attempts=1),
-        Fate(
+    outcomes=(
+        ChunkOutcome(chunk=CHUNK, state="accepted", accepted=3, bytes=3000, attempts=1),
+        ChunkOutcome(
             chunk=replace(CHUNK, path="chunks/000002.xml"),
             state="partly-accepted",
             accepted=2,
@@ -37,8 +37,8 @@ PUSHED = Pushed(
             bytes=2000,
             attempts=4,
         ),
-        Fate(chunk=CHUNK, state="refused", refused=3, reply="malformed feed", attempts=1),
-        Fate(chunk=CHUNK, state="ready"),
+        ChunkOutcome(chunk=CHUNK, state="refused", refused=3, reply="malformed feed", attempts=1),
+        ChunkOutcome(chunk=CHUNK, state="ready"),
     ),
     notices={"OK, 'Not found'": 2},
     stopped="why it stopped",
@@ -65,7 +65,9 @@ def test_the_account_of_a_push() -> None:
 
 
 def test_the_account_of_a_push_without_trouble_is_short() -> None:
-    pushed = Pushed(target="http://gsa.example.com:19900", fates=PUSHED.fates[:1], seconds=2.0)
+    pushed = PushAccount(
+        target="http://gsa.example.com:19900", outcomes=PUSHED.outcomes[:1], seconds=2.0
+    )
     assert as_text(pushed, root=Path("out"), folder=Path("out/push/gsa")).splitlines() == [
         "                chunks     records",
         "accepted             1           3",
@@ -106,19 +108,19 @@ def test_what_a_push_would_send_is_a_line_for_each_datasource() -> None:
 
 def test_an_update_of_search_indexes_is_no_record_in_json_either() -> None:
     update = replace(CHUNK, records={"UPDATE_INDEX": 1})
-    pushed = replace(PUSHED, fates=(Fate(chunk=update, state="accepted", accepted=1),))
+    pushed = replace(PUSHED, outcomes=(ChunkOutcome(chunk=update, state="accepted", accepted=1),))
     assert as_json(pushed)["records"] == {"accepted": 0, "refused": 0, "left": 0}
 
 
 def test_a_chunk_whose_records_were_refused_one_by_one_is_not_told_twice() -> None:
-    fate = Fate(
+    fate = ChunkOutcome(
         chunk=replace(CHUNK, records={"ADD": 1}),
         state="refused",
         refused=1,
         refusals=(Refusal(0, "no"),),
         reply="no",
     )
-    shown = as_text(replace(PUSHED, fates=(fate,)), root=Path("out"), folder=Path("out/push"))
+    shown = as_text(replace(PUSHED, outcomes=(fate,)), root=Path("out"), folder=Path("out/push"))
     told = [line for line in shown.splitlines() if "chunks/" in line]
     assert told == ["refused   chunks/000001.xml, record 1: no"]
 

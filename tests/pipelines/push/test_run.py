@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.main import main
-from schemas.receipt import Receipt, Settled
+from schemas.receipt import AttemptState, Receipt
 from support.wires import chunk_of, finished, items_of
 from transforms.sinks.push.receipts import Receipts
 
@@ -20,7 +20,7 @@ def test_a_plan_leaves_out_what_was_accepted(
     first, second = chunk_of(tmp_path, 1, "ab"), chunk_of(tmp_path, 2, "c")
     folder = finished(tmp_path, [first, second]) / "push" / "127.0.0.1_1"
     with Receipts(folder, target="http://127.0.0.1:1", run="run") as receipts:
-        receipts.add(Receipt(chunk=1, sha256=first.sha256, state=Settled.ACCEPTED))
+        receipts.add(Receipt(chunk=1, sha256=first.sha256, state=AttemptState.ACCEPTED))
 
     assert main(["push", str(tmp_path), *NOBODY, "--dry-run"]) == 0
     assert capsys.readouterr().out == (

@@ -26,7 +26,7 @@ from support.archives import ACL, BROKEN, HOST, document, gsa_feed, thunderstone
 from support.served import wait_until
 from support.spools import HandSpool
 from support.wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent, wired
-from transforms.sinks.push.model import Answer, Appliance
+from transforms.sinks.push.model import Appliance, ApplianceResponse
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.backoff import Backoff
 from transforms.sources.spool import read_deliveries
@@ -34,23 +34,23 @@ from transforms.sources.spool import read_deliveries
 pytestmark = pytest.mark.slow
 
 Result = TypeVar("Result")
-AWAY = Answer(fault="nobody there")
+AWAY = ApplianceResponse(fault="nobody there")
 EMPTY = gsa_feed(datasource="crm", feedtype="full")
 _ITEM = re.compile(rb"<Type>([ID])</Type>\s*<Url>http://www\.example\.com/([^<]+)")
 SECRET = gsa_feed(document(1, inside=ACL))
 
 
-def accepting(_sent: Sent) -> Answer:
+def accepting(_sent: Sent) -> ApplianceResponse:
     return SUCCESS
 
 
-def taking(sent: Sent) -> Answer:
+def taking(sent: Sent) -> ApplianceResponse:
     """What Thunderstone says when all is well."""
     rows = max(len(sent.names), 1)
     result = "<ItemResult><Status>OK</Status></ItemResult>" * rows
     text = f"<ThunderstoneReplicationResult><Rows>{rows}</Rows>{result}"
     body = f"{text}</ThunderstoneReplicationResult>".encode()
-    return Answer(status=200, content_type="text/xml", body=body, sent_bytes=10)
+    return ApplianceResponse(status=200, content_type="text/xml", body=body, sent_bytes=10)
 
 
 @pytest.fixture
@@ -480,7 +480,7 @@ def test_a_feed_that_the_target_chokes_on_holds_only_its_own_datasource_back(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway, "FIRST_PAUSE_SECONDS", 0.01)
-    choke = Answer(status=500, content_type="text/plain", body=b"Internal Error")
+    choke = ApplianceResponse(status=500, content_type="text/plain", body=b"Internal Error")
     wired(monkeypatch, lambda sent: choke if len(sent.names) == 2 else SUCCESS)
     two = gsa_feed(*(f'<record url="http://www.example.com/{n}" action="delete"/>' for n in "ab"))
     spool.feed(two, "crm")
@@ -493,7 +493,7 @@ def test_a_feed_that_the_target_chokes_on_holds_only_its_own_datasource_back(
 def test_a_full_feed_that_is_refused_as_a_whole_is_set_aside(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused = Answer(status=400, content_type="text/plain", body=b"malformed feed")
+    refused = ApplianceResponse(status=400, content_type="text/plain", body=b"malformed feed")
     wired(monkeypatch, lambda sent: refused if sent.feedtype == "full" else SUCCESS)
     spool.feed(gsa_feed(document(1)), "crm", "full")
     spool.feed(gsa_feed(document(2)), "crm")
@@ -505,7 +505,7 @@ def test_a_full_feed_that_is_refused_as_a_whole_is_set_aside(
 def test_a_defect_holds_back_one_datasource_and_not_the_gateway(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def answer(sent: Sent) -> Answer:
+    def answer(sent: Sent) -> ApplianceResponse:
         if sent.feedtype == "metadata-and-url":
             raise ZeroDivisionError("by nothing")
         return SUCCESS
@@ -592,7 +592,7 @@ def test_it_stops_in_time_while_an_answer_does_not_come(
 ) -> None:
     asked, late = threading.Event(), threading.Event()
 
-    def answer(_sent: Sent) -> Answer:
+    def answer(_sent: Sent) -> ApplianceResponse:
         asked.set()
         late.wait(60)
         return SUCCESS

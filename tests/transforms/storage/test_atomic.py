@@ -9,7 +9,7 @@ import pytest
 
 from schemas.account import Chunk
 from schemas.errors import FatalError, FormatError
-from schemas.feed import Asked, Feed
+from schemas.feed import Feed, TargetFeed
 from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
@@ -20,7 +20,7 @@ A = Record(url="http://www.example.com/a", action=Action.ADD)
 B = Record(url="http://www.example.com/b", action=Action.DELETE)
 C = Record(url="http://www.example.com/c", action=Action.ADD)
 SPAN = Span(source="feed.xml", source_ordinal=7, ordinal=2)
-ASKED = Asked(feed=Feed(datasource="intranet", feedtype="full"), origin="feed.xml")
+ASKED = TargetFeed(feed=Feed(datasource="intranet", feedtype="full"), origin="feed.xml")
 STATED = Feed(datasource="intranet", feedtype="incremental")
 REJECT = Reject(
     code="malformed",
@@ -48,9 +48,13 @@ def tear(path: Path, exc: BaseException) -> None:
 
 
 def frame(
-    number: int, text: bytes, *records: Record, asked: Asked | None = None, feed: Feed | None = None
+    number: int,
+    text: bytes,
+    *records: Record,
+    target_feed: TargetFeed | None = None,
+    feed: Feed | None = None,
 ) -> Frame:
-    return Frame(number, asked, feed, text, list(records))
+    return Frame(number, target_feed, feed, text, list(records))
 
 
 def test_a_file_has_its_content_when_the_block_ends(tmp_path: Path) -> None:
@@ -158,9 +162,9 @@ def test_a_chunk_is_described(tmp_path: Path) -> None:
     files = ChunkFiles(tmp_path, SPAN, "xml")
     files.write(
         [
-            frame(0, b"<feed>ab", A, B, asked=ASKED, feed=STATED),
-            frame(0, b"c", C, asked=ASKED, feed=STATED),
-            frame(0, b"</feed>", asked=ASKED, feed=STATED),
+            frame(0, b"<feed>ab", A, B, target_feed=ASKED, feed=STATED),
+            frame(0, b"c", C, target_feed=ASKED, feed=STATED),
+            frame(0, b"</feed>", target_feed=ASKED, feed=STATED),
         ]
     )
 
@@ -176,7 +180,7 @@ def test_a_chunk_is_described(tmp_path: Path) -> None:
             span=2,
             datasource="intranet",
             feedtype="incremental",
-            asked="full",
+            requested_feedtype="full",
             origin="feed.xml",
         )
     ]
@@ -187,7 +191,7 @@ def test_a_chunk_without_a_feed_states_none(tmp_path: Path) -> None:
     files.write([frame(0, b"a", A)])
 
     [chunk] = files.finished
-    assert (chunk.datasource, chunk.feedtype, chunk.asked) == (None, None, None)
+    assert (chunk.datasource, chunk.feedtype, chunk.requested_feedtype) == (None, None, None)
 
 
 def test_no_frames_make_no_chunk(tmp_path: Path) -> None:

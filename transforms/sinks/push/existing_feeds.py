@@ -168,7 +168,7 @@ def _chunk(looked: _Looked, ordinal: int, stated: _Stated) -> Chunk:
         format=looked.format,
         datasource=_datasource(looked, stated),
         feedtype=feedtype,
-        asked=feedtype,
+        requested_feedtype=feedtype,
     )
 
 

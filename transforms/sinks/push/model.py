@@ -21,7 +21,7 @@ ERASING = (FULL, REPLACE, CLEANUP)
 _NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
 
 
-class Kind(enum.Enum):
+class ApplianceProtocol(enum.Enum):
     """What an appliance speaks at its door."""
 
     FEEDERGATE = "feedergate"
@@ -38,7 +38,7 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
     `gzip`, requests are compressed that a FEEDERGATE takes so: those below 1 MiB.
     """
 
-    kind: Kind
+    protocol: ApplianceProtocol
     url: str
     profile: str = ""
     ca_file: str | None = None
@@ -55,7 +55,7 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
         return _NOT_IN_NAME.sub("_", full).strip("._")
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class ChunkPart(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk, or some records of one, as a document: `head`, a range of the file, `tail`.
 
     Holds records `first` to `first + count` of the chunk; a `count` of 0 means all of it, as it
@@ -95,7 +95,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
             yield self.tail
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ApplianceResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What came back for one request, or what came instead.
 
     `status` is None where no answer came; `fault` then says why, in words. `is_unsent` says that
@@ -118,7 +118,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     is_final: bool = False
 
 
-class Meaning(enum.Enum):
+class ResponseMeaning(enum.Enum):
     """What a pusher does next.
 
     ACCEPTED go on · REFUSED this chunk as it stands: another one may be taken · RETRY soon ·
@@ -140,7 +140,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     of the chunk may be taken.
     """
 
-    meaning: Meaning
+    meaning: ResponseMeaning
     message: str = ""
     refused: tuple[Refusal, ...] = ()
     notices: tuple[str, ...] = ()

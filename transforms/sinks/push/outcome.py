@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from schemas.account import Chunk
-from schemas.receipt import Receipt, Refusal, Settled
+from schemas.receipt import AttemptState, Receipt, Refusal
 from transforms.sinks.push.model import ERASING
 
 READY, ACCEPTED, PARTLY = "ready", "accepted", "partly-accepted"
 REFUSED, FAILED = "refused", "failed"
 """The states of a chunk in a manifest; PARTLY is one of which some records were refused."""
 
-_SETTLED = (Settled.ACCEPTED, Settled.REFUSED)
+_SETTLED = (AttemptState.ACCEPTED, AttemptState.REFUSED)
 
 
-class Fate(msgspec.Struct, frozen=True, kw_only=True):
+class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one chunk: records accepted and refused, and those that are left.
 
     `refusals` name single records; a chunk that was refused as a whole has none. `bytes` are
@@ -33,7 +33,7 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
     reply: str | None = None
 
     @property
-    def lets_pass(self) -> bool:
+    def allows_next(self) -> bool:
         """Whether what is behind it may be sent: nothing is, if it erases and was refused."""
         if self.state == REFUSED:
             return self.chunk.feedtype not in ERASING
@@ -44,7 +44,7 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
         return count_of(self.chunk) - self.accepted - self.refused
 
 
-class Pushed(msgspec.Struct, frozen=True, kw_only=True):
+class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
     """The account of a push: what was pushed by it, or by those that it goes on with.
 
     `stopped` says why it ended before all was settled, and `exit_code` what that means.
@@ -53,7 +53,7 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     target: str
-    fates: tuple[Fate, ...]
+    outcomes: tuple[ChunkOutcome, ...]
     earlier_chunks: int = 0
     earlier_bytes: int = 0
     notices: dict[str, int] = {}
@@ -65,11 +65,11 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sent_bytes(self) -> int:
         """Bytes of the accepted requests of this push."""
-        return sum(fate.bytes for fate in self.fates) - self.earlier_bytes
+        return sum(fate.bytes for fate in self.outcomes) - self.earlier_bytes
 
     def chunks(self) -> dict[str, int]:
         """How many chunks are in each state."""
-        return dict(sorted(Counter(fate.state for fate in self.fates).items()))
+        return dict(sorted(Counter(fate.state for fate in self.outcomes).items()))
 
 
 def count_of(chunk: Chunk) -> int:
@@ -77,7 +77,7 @@ def count_of(chunk: Chunk) -> int:
     return sum(chunk.records.values())
 
 
-def fates(chunks: Iterable[Chunk], receipts: Iterable[Receipt]) -> Iterator[Fate]:
+def outcomes_of(chunks: Iterable[Chunk], receipts: Iterable[Receipt]) -> Iterator[ChunkOutcome]:
     """Yield what became of each chunk, in the order of the chunks."""
     of_chunk: dict[int, list[Receipt]] = defaultdict(list)
     for receipt in receipts:
@@ -86,7 +86,7 @@ def fates(chunks: Iterable[Chunk], receipts: Iterable[Receipt]) -> Iterator[Fate
         yield fate(chunk, of_chunk[chunk.ordinal])
 
 
-def fate(chunk: Chunk, receipts: list[Receipt]) -> Fate:
+def fate(chunk: Chunk, receipts: list[Receipt]) -> ChunkOutcome:
     """Return what became of one chunk, by all receipts that it has, in their order."""
     last = {(receipt.first, receipt.count): receipt for receipt in receipts}
     settled = [receipt for receipt in last.values() if receipt.state in _SETTLED]
@@ -94,14 +94,14 @@ def fate(chunk: Chunk, receipts: list[Receipt]) -> Fate:
     refused = len(refusals) + sum(_unnamed(chunk, receipt) for receipt in settled)
     covered = sum(_size(chunk, receipt) for receipt in settled)
     is_settled = bool(settled) and covered == count_of(chunk)
-    return Fate(
+    return ChunkOutcome(
         chunk=chunk,
         state=_state(receipts, settled, is_settled=is_settled, accepted=covered - refused),
         accepted=covered - refused,
         refused=refused,
         refusals=refusals,
-        attempts=sum(receipt.state is Settled.SENDING for receipt in receipts),
-        bytes=sum(one.bytes for one in settled if one.state is Settled.ACCEPTED),
+        attempts=sum(receipt.state is AttemptState.SENDING for receipt in receipts),
+        bytes=sum(one.bytes for one in settled if one.state is AttemptState.ACCEPTED),
         reply=next((one.reply for one in reversed(receipts) if one.reply), None),
     )
 
@@ -112,7 +112,7 @@ def _state(
     """A chunk without records is accepted or refused too, by its receipt alone."""
     if not is_settled:
         return FAILED if receipts else READY
-    if all(one.state is Settled.ACCEPTED and not one.refused for one in settled):
+    if all(one.state is AttemptState.ACCEPTED and not one.refused for one in settled):
         return ACCEPTED
     return PARTLY if accepted else REFUSED
 
@@ -124,14 +124,14 @@ def _size(chunk: Chunk, receipt: Receipt) -> int:
 def _refusals(chunk: Chunk, settled: list[Receipt]) -> Iterator[Refusal]:
     for receipt in settled:
         yield from receipt.refused
-        if receipt.state is Settled.REFUSED and _size(chunk, receipt) == 1:
+        if receipt.state is AttemptState.REFUSED and _size(chunk, receipt) == 1:
             yield Refusal(receipt.first, receipt.reply)
 
 
 def _unnamed(chunk: Chunk, receipt: Receipt) -> int:
     """How many records were refused together, so that nobody knows which of them is why."""
     size = _size(chunk, receipt)
-    return size if receipt.state is Settled.REFUSED and size > 1 else 0
+    return size if receipt.state is AttemptState.REFUSED and size > 1 else 0
 
 
 def _by_record(refusal: Refusal) -> int:

@@ -3,11 +3,11 @@
 import threading
 from collections.abc import Callable
 
-from transforms.sinks.push.outcome import Fate, count_of
+from transforms.sinks.push.outcome import ChunkOutcome, count_of
 from transforms.sinks.push.update_index import is_added_update
 
 
-class Watch:
+class PushProgress:
     """Counts what is settled, for whoever looks on from another thread; passes on what is said."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -15,9 +15,9 @@ class Watch:
         self._lock = threading.Lock()
         self.bytes = self.records = self.rejects = 0
 
-    def begin(self, fates: tuple[Fate, ...]) -> None:
+    def begin(self, outcomes: tuple[ChunkOutcome, ...]) -> None:
         """Count what earlier pushes settled."""
-        for fate in fates:
+        for fate in outcomes:
             share = (fate.accepted + fate.refused) / (count_of(fate.chunk) or 1)
             size = int(fate.chunk.bytes * share)
             records = 0 if is_added_update(fate.chunk) else fate.accepted

@@ -30,19 +30,31 @@ from schemas.errors import (
 )
 from schemas.feed import FULL
 from schemas.record import Action
-from transforms.sinks.push.chunk_sender import Drained, Lanes
-from transforms.sinks.push.model import ERASING, Answer, Kind, Meaning
-from transforms.sinks.push.outcome import PARTLY, REFUSED, Fate, Pushed, count_of, fates
-from transforms.sinks.push.progress import Watch
+from transforms.sinks.push.chunk_sender import ChunkSender, Drained
+from transforms.sinks.push.model import (
+    ERASING,
+    ApplianceProtocol,
+    ApplianceResponse,
+    ResponseMeaning,
+)
+from transforms.sinks.push.outcome import (
+    PARTLY,
+    REFUSED,
+    ChunkOutcome,
+    PushAccount,
+    count_of,
+    outcomes_of,
+)
+from transforms.sinks.push.progress import PushProgress
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.sinks.push.settings import GroupsMode, PushSettings
 from transforms.sinks.push.splitter import whole
-from transforms.sinks.push.throttle.backlog import Count, Throttle
+from transforms.sinks.push.throttle.backlog import BacklogThrottle, Count
 from transforms.sinks.push.throttle.backoff import Waits
-from transforms.sinks.push.throttle.gate import Pace, Stop
+from transforms.sinks.push.throttle.gate import SendGate, StopSignal
 from transforms.sinks.push.update_index import is_update, update_document, write_update
 from transforms.sinks.push.wire import thunderstone_responses
-from transforms.sinks.push.wire.client import Wire, check
+from transforms.sinks.push.wire.client import ApplianceClient, check
 from transforms.sinks.push.wire.gsa_responses import count
 from transforms.storage.journal import DISK, Disk
 
@@ -55,7 +67,7 @@ GROUPS = "gsa-groups"
 _LOOK_SECONDS = 0.2
 
 
-class Places(msgspec.Struct, frozen=True, kw_only=True):
+class PushPaths(msgspec.Struct, frozen=True, kw_only=True):
     """Where a push has its files: chunks below `root`, all that it writes itself in `folder`."""
 
     root: Path
@@ -70,14 +82,14 @@ class Pusher:
     """
 
     def __init__(
-        self, settings: PushSettings, *, stop: Stop, watch: Watch, disk: Disk = DISK
+        self, settings: PushSettings, *, stop: StopSignal, watch: PushProgress, disk: Disk = DISK
     ) -> None:
         self._settings = settings
         self._disk = disk
         self._stop = stop
         self._watch = watch
-        self.wire = Wire(settings.appliance)
-        self._first: Answer | None = None
+        self.wire = ApplianceClient(settings.appliance)
+        self._first: ApplianceResponse | None = None
         self._is_reached = False
         self._pace = _pace(settings, self._count, stop, watch.tell)
 
@@ -88,7 +100,7 @@ class Pusher:
     def __exit__(self, *exc: object) -> None:
         self.wire.__exit__(*exc)
 
-    def push(self, chunks: Sequence[Chunk], places: Places) -> Pushed:
+    def push(self, chunks: Sequence[Chunk], places: PushPaths) -> PushAccount:
         """Push all chunks that are not settled yet; return the account of the whole.
 
         Raises ConfigError before anything is sent, SourceError where a file is not there, and
@@ -101,9 +113,9 @@ class Pusher:
         _check_files(chunks, places, settings)
         with _receipts(chunks, places, settings, self._disk) as receipts:
             chunks = _with_update(chunks, places, settings)
-            known = tuple(fates(chunks, read_receipts(places.folder)))
+            known = tuple(outcomes_of(chunks, read_receipts(places.folder)))
             self._watch.begin(known)
-            lanes = Lanes(
+            lanes = ChunkSender(
                 settings=settings,
                 wire=self.wire,
                 pace=self._pace,
@@ -111,17 +123,17 @@ class Pusher:
                 root=places.root,
                 watch=self._watch,
             )
-            left = [fate.chunk for fate in known if not fate.lets_pass]
+            left = [fate.chunk for fate in known if not fate.allows_next]
             ended = self._too_many(known, left) or self._unreached(left)
             ended = ended or self._run(left, lanes, last=chunks[-1:])
-            found = tuple(fates(chunks, read_receipts(places.folder)))
-            is_settled = not ended and all(fate.lets_pass for fate in found)
+            found = tuple(outcomes_of(chunks, read_receipts(places.folder)))
+            is_settled = not ended and all(fate.allows_next for fate in found)
             if is_settled:
                 receipts.finish(datetime.now(UTC).isoformat(timespec="seconds"))
         end = _gravest(ended)
-        return Pushed(
+        return PushAccount(
             target=_target(settings),
-            fates=found,
+            outcomes=found,
             earlier_chunks=len(known) - len(left),
             earlier_bytes=sum(fate.bytes for fate in known),
             notices=dict(lanes.notices),
@@ -140,10 +152,10 @@ class Pusher:
         verdict = thunderstone_responses.judge(
             self.wire.send(whole(update, folder), feedtype=None), sent=1
         )
-        if verdict.meaning is not Meaning.ACCEPTED or verdict.refused:
+        if verdict.meaning is not ResponseMeaning.ACCEPTED or verdict.refused:
             raise TargetError(verdict.message)
 
-    def _too_many(self, known: Sequence[Fate], left: Sequence[Chunk]) -> list[Exception]:
+    def _too_many(self, known: Sequence[ChunkOutcome], left: Sequence[Chunk]) -> list[Exception]:
         """Return what says that earlier pushes ended because too many records were refused."""
         refused, limit = sum(fate.refused for fate in known), self._settings.max_rejects
         if not left or limit is None or refused <= limit:
@@ -160,7 +172,11 @@ class Pusher:
 
         A wrong address is told within minutes so, where a backlog is waited for by the hour.
         """
-        if not left or self._is_reached or self._settings.appliance.kind is not Kind.FEEDERGATE:
+        if (
+            not left
+            or self._is_reached
+            or self._settings.appliance.protocol is not ApplianceProtocol.FEEDERGATE
+        ):
             return []
         pauses = Waits(self._settings.backoff)
         while (answer := self.wire.backlog()).status is None and answer.is_unsent:
@@ -181,7 +197,7 @@ class Pusher:
         return count(first or self.wire.backlog())
 
     def _run(
-        self, chunks: Sequence[Chunk], lanes: Lanes, *, last: Sequence[Chunk]
+        self, chunks: Sequence[Chunk], lanes: ChunkSender, *, last: Sequence[Chunk]
     ) -> list[Exception]:
         """Push the lanes side by side, then the update of search indexes that is the last chunk."""
         ended = _run(_lanes(chunks), lanes, self._stop, jobs=self._settings.jobs)
@@ -196,8 +212,13 @@ class Pusher:
 
 
 def push(
-    chunks: Sequence[Chunk], places: Places, settings: PushSettings, *, stop: Stop, watch: Watch
-) -> Pushed:
+    chunks: Sequence[Chunk],
+    places: PushPaths,
+    settings: PushSettings,
+    *,
+    stop: StopSignal,
+    watch: PushProgress,
+) -> PushAccount:
     """Push chunks to an appliance once: what `Pusher.push` does, and raises."""
     with Pusher(settings, stop=stop, watch=watch) as pusher:
         return pusher.push(chunks, places)
@@ -236,7 +257,7 @@ def check_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> None:
             )
 
 
-def check_receipts(chunks: Sequence[Chunk], places: Places, settings: PushSettings) -> None:
+def check_receipts(chunks: Sequence[Chunk], places: PushPaths, settings: PushSettings) -> None:
     """Raise ConfigError if earlier receipts refuse the push of a run; no file is made."""
     _receipts(chunks, places, settings, DISK).check()
 
@@ -268,19 +289,19 @@ def planned(chunks: Sequence[Chunk], folder: Path, settings: PushSettings) -> li
 
 def unsettled(chunks: Sequence[Chunk], folder: Path, *, replay: bool) -> list[Chunk]:
     """Return the chunks that have no final receipt in a folder; all of them for a replay."""
-    known = fates(chunks, read_receipts(folder))
-    left = [fate.chunk for fate in known if not fate.lets_pass]
+    known = outcomes_of(chunks, read_receipts(folder))
+    left = [fate.chunk for fate in known if not fate.allows_next]
     return list(chunks) if replay and not left else left
 
 
-def _check_files(chunks: Sequence[Chunk], places: Places, settings: PushSettings) -> None:
+def _check_files(chunks: Sequence[Chunk], places: PushPaths, settings: PushSettings) -> None:
     """Raise SourceError before anything is sent: a full part erases what the others would bring."""
     for chunk in unsettled(chunks, places.folder, replay=settings.replay):
         whole(chunk, places.root)
 
 
 def _receipts(
-    chunks: Sequence[Chunk], places: Places, settings: PushSettings, disk: Disk
+    chunks: Sequence[Chunk], places: PushPaths, settings: PushSettings, disk: Disk
 ) -> Receipts:
     ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)  # Beam brings them in any order
     named = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in ordered]
@@ -300,13 +321,13 @@ def _target(settings: PushSettings) -> str:
 
 
 def _pace(
-    settings: PushSettings, ask: Callable[[], Count], stop: Stop, tell: Callable[[str], None]
-) -> Pace:
+    settings: PushSettings, ask: Callable[[], Count], stop: StopSignal, tell: Callable[[str], None]
+) -> SendGate:
     throttle = None
-    if settings.appliance.kind is Kind.FEEDERGATE:
-        throttle = Throttle(ask, settings.backlog, clock=time.monotonic, tell=tell)
+    if settings.appliance.protocol is ApplianceProtocol.FEEDERGATE:
+        throttle = BacklogThrottle(ask, settings.backlog, clock=time.monotonic, tell=tell)
     left = settings.deadline and settings.deadline - time.time()
-    return Pace(
+    return SendGate(
         stop=stop,
         clock=time.monotonic,
         now=lambda: datetime.now().astimezone(),
@@ -319,7 +340,7 @@ def _pace(
     )
 
 
-def _with_update(chunks: Sequence[Chunk], places: Places, settings: PushSettings) -> list[Chunk]:
+def _with_update(chunks: Sequence[Chunk], places: PushPaths, settings: PushSettings) -> list[Chunk]:
     """Return the chunks in order; for Thunderstone, an update of its indexes is the last."""
     ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
     if not settings.update_index:
@@ -333,7 +354,9 @@ def _with_update(chunks: Sequence[Chunk], places: Places, settings: PushSettings
 
 def _adds_update(ordered: Sequence[Chunk], settings: PushSettings) -> bool:
     """Whether a push ends with an update of search indexes that its chunks do not have."""
-    is_thunderstone = settings.update_index and settings.appliance.kind is Kind.RECVDATA
+    is_thunderstone = (
+        settings.update_index and settings.appliance.protocol is ApplianceProtocol.RECVDATA
+    )
     return is_thunderstone and not any(map(is_update, ordered[-1:]))
 
 
@@ -350,7 +373,9 @@ def _lanes(chunks: Sequence[Chunk]) -> list[list[Chunk]]:
     return list(lanes.values())
 
 
-def _run(found: list[list[Chunk]], lanes: Lanes, stop: Stop, *, jobs: int) -> list[Exception]:
+def _run(
+    found: list[list[Chunk]], lanes: ChunkSender, stop: StopSignal, *, jobs: int
+) -> list[Exception]:
     """Push all of these lanes, as many at a time as there are jobs; return what ended them.
 
     The first that is ended ends the others, each behind the chunk that it has under way.
@@ -398,7 +423,7 @@ def _gravity(exc: Exception) -> int:
     return -found.index(True) if any(found) else -len(order)
 
 
-def _exit_code(end: Exception | None, found: Sequence[Fate]) -> int:
+def _exit_code(end: Exception | None, found: Sequence[ChunkOutcome]) -> int:
     match end:
         case FeedferryError():
             return end.exit_code

@@ -16,7 +16,7 @@ import msgspec
 
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError
-from schemas.receipt import Receipt, Settled
+from schemas.receipt import AttemptState, Receipt
 from transforms.storage.atomic import PARTIAL
 from transforms.storage.journal import DISK, Disk, Lines
 from transforms.storage.lock import Lock
@@ -105,7 +105,7 @@ class Receipts:
             self._remember(receipt)
             self.is_finished = False
 
-    def known(self, chunk: Chunk, first: int, count: int) -> Settled | None:
+    def known(self, chunk: Chunk, first: int, count: int) -> AttemptState | None:
         """Return how the last attempt with these records ended, None if there was none.
 
         Raises ConfigError if the chunk is not the one that was pushed.

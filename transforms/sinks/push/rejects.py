@@ -5,22 +5,22 @@ from pathlib import Path
 
 from schemas.errors import FormatError, RecordError
 from schemas.reject import Reject
-from transforms.sinks.push.model import Part
-from transforms.sinks.push.outcome import REFUSED, Fate
-from transforms.sinks.push.splitter import Cutter
+from transforms.sinks.push.model import ChunkPart
+from transforms.sinks.push.outcome import REFUSED, ChunkOutcome
+from transforms.sinks.push.splitter import ChunkSplitter
 from transforms.storage.atomic import RejectFile
 
 CODE = "refused"
 EXPECTED = "; expected "
 
 
-def write_rejects(fates: Iterable[Fate], *, root: Path, path: Path) -> int:
+def write_rejects(outcomes: Iterable[ChunkOutcome], *, root: Path, path: Path) -> int:
     """Write all that was refused, in the order of the chunks; return how many rejects these are.
 
     A chunk of several records that was refused as a whole is one reject, with its first bytes: it
     keeps its file.
     """
-    refused = [fate for fate in fates if fate.refused or fate.state == REFUSED]
+    refused = [fate for fate in outcomes if fate.refused or fate.state == REFUSED]
     if not refused:
         path.unlink(missing_ok=True)  # of a push before this one: what it refused is taken now
         return 0
@@ -33,15 +33,15 @@ def write_rejects(fates: Iterable[Fate], *, root: Path, path: Path) -> int:
     return rejects.count
 
 
-def _rejects(fate: Fate, root: Path) -> Iterator[Reject]:
-    cutter = Cutter(fate.chunk, root)
+def _rejects(fate: ChunkOutcome, root: Path) -> Iterator[Reject]:
+    cutter = ChunkSplitter(fate.chunk, root)
     if fate.state == REFUSED and not fate.refusals:
         yield cutter.reject(cutter.whole, _refused(fate.reply or ""))
     for refusal in fate.refusals:
         yield cutter.reject(_single(cutter, refusal.record), _refused(refusal.words))
 
 
-def _single(cutter: Cutter, record: int) -> Part:
+def _single(cutter: ChunkSplitter, record: int) -> ChunkPart:
     """One record; or the whole of a chunk that cannot be cut, as it is in another encoding."""
     try:
         return cutter.single(cutter.whole, record)

@@ -5,9 +5,9 @@ import enum
 import msgspec
 
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT, Appliance
-from transforms.sinks.push.throttle.backlog import Backlog
+from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.backoff import Backoff
-from transforms.sinks.push.throttle.schedule import Rate, Window
+from transforms.sinks.push.throttle.schedule import Rate, SendWindow
 
 
 class OnRefusal(enum.Enum):
@@ -55,9 +55,9 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     appliance: Appliance
     on_refusal: OnRefusal = OnRefusal.BISECT
     jobs: int = 1
-    backlog: Backlog = Backlog()
+    backlog: BacklogLimits = BacklogLimits()
     backoff: Backoff = Backoff()
-    window: Window | None = None
+    window: SendWindow | None = None
     rate: Rate | None = None
     deadline: float | None = None
     max_wait_seconds: float | None = 24 * 3600.0

@@ -18,7 +18,7 @@ from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats import sniff
 from transforms.formats.splitter import RecordOffsets, name_in, stretches
-from transforms.sinks.push.model import Part
+from transforms.sinks.push.model import ChunkPart
 from transforms.sinks.push.outcome import count_of
 from transforms.storage.hashing_reader import Digested
 
@@ -29,7 +29,7 @@ _SNIFFED_BYTES = 64 << 10
 _PRECISION = 32
 
 
-def whole(chunk: Chunk, root: Path) -> Part:
+def whole(chunk: Chunk, root: Path) -> ChunkPart:
     """Return all of a chunk; raise SourceError where its file is not the one of its manifest."""
     path = root / chunk.path
     try:
@@ -41,10 +41,10 @@ def whole(chunk: Chunk, root: Path) -> Part:
             f"{path}: {found} bytes; expected {chunk.bytes}, as its manifest says: the file was "
             "changed, make the chunk again"
         )
-    return Part(chunk=chunk, path=path, offset=0, length=chunk.bytes, sha256=chunk.sha256)
+    return ChunkPart(chunk=chunk, path=path, offset=0, length=chunk.bytes, sha256=chunk.sha256)
 
 
-class Cutter:
+class ChunkSplitter:
     """Cuts one chunk; its file is looked through once, when that is needed for the first time.
 
     All that asks for less than the whole raises FormatError where the chunk cannot be cut: it is
@@ -54,7 +54,7 @@ class Cutter:
     def __init__(self, chunk: Chunk, root: Path) -> None:
         self.whole = whole(chunk, root)
 
-    def split(self, part: Part) -> tuple[Part, Part]:
+    def split(self, part: ChunkPart) -> tuple[ChunkPart, ChunkPart]:
         """Return two halves, in bytes; raise ValueError for a part of a single record.
 
         A part with several feeds, one behind the other, is split between two of them.
@@ -65,7 +65,7 @@ class Cutter:
         middle = self._stretches.middle(first, count)
         return self._part(first, middle - first), self._part(middle, first + count - middle)
 
-    def fitting(self, fits: Callable[[Part], bool]) -> Iterator[Part]:
+    def fitting(self, fits: Callable[[ChunkPart], bool]) -> Iterator[ChunkPart]:
         """Yield the chunk as runs of records that fit, each nearly as long as it can be.
 
         A record that does not even fit alone comes alone.
@@ -76,12 +76,12 @@ class Cutter:
             yield part
             first += part.count
 
-    def single(self, part: Part, record: int) -> Part:
+    def single(self, part: ChunkPart, record: int) -> ChunkPart:
         """Return one record of a part, by its place in it from 0."""
         count = part.count or count_of(part.chunk) or len(self._stretches)
         return part if count < 2 else self._part(part.first + record, 1)
 
-    def reject(self, part: Part, exc: RecordError) -> Reject:
+    def reject(self, part: ChunkPart, exc: RecordError) -> Reject:
         """Return the reject of a part, above all of a single record, at its place in the chunk."""
         place = self._place(part)
         with part.path.open("rb") as stream:
@@ -114,9 +114,9 @@ class Cutter:
                 "manifest says: the file was changed, make the chunk again"
             )
 
-    def _part(self, first: int, count: int) -> Part:
+    def _part(self, first: int, count: int) -> ChunkPart:
         piece = self._stretches.piece(first, count)
-        return Part(
+        return ChunkPart(
             chunk=self.whole.chunk,
             path=self.whole.path,
             offset=piece.offset,
@@ -127,7 +127,7 @@ class Cutter:
             count=count,
         )
 
-    def _longest(self, first: int, left: int, fits: Callable[[Part], bool]) -> Part:
+    def _longest(self, first: int, left: int, fits: Callable[[ChunkPart], bool]) -> ChunkPart:
         """Return about the longest part that fits; to ask may mean to read all of it."""
         part = self._part(first, left)
         if left == 1 or fits(part):
@@ -142,7 +142,7 @@ class Cutter:
                 most = middle
         return fitting
 
-    def _place(self, part: Part) -> Place:
+    def _place(self, part: ChunkPart) -> Place:
         """Where its records stand; what cannot be cut stands as it is."""
         with suppress(FormatError):
             if count := part.count or len(self._stretches):

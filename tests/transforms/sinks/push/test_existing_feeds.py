@@ -97,7 +97,7 @@ def files(tmp_path: Path) -> Files:
 
 
 def feedtypes(chunks: list[Chunk]) -> list[tuple[str | None, str | None]]:
-    return [(chunk.feedtype, chunk.asked) for chunk in chunks]
+    return [(chunk.feedtype, chunk.requested_feedtype) for chunk in chunks]
 
 
 # What is told
@@ -118,7 +118,7 @@ def test_a_feed_is_described(files: Files) -> None:
         format="gsa-feed",
         datasource="docs",
         feedtype="incremental",
-        asked="incremental",
+        requested_feedtype="incremental",
     )
 
 

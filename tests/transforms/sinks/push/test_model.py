@@ -1,6 +1,6 @@
 import pytest
 
-from transforms.sinks.push.model import Appliance, Kind
+from transforms.sinks.push.model import Appliance, ApplianceProtocol
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from transforms.sinks.push.model import Appliance, Kind
     ],
 )
 def test_a_folder_is_named_after_an_appliance(url: str, profile: str, name: str) -> None:
-    assert Appliance(kind=Kind.FEEDERGATE, url=url, profile=profile).name == name
+    assert Appliance(protocol=ApplianceProtocol.FEEDERGATE, url=url, profile=profile).name == name

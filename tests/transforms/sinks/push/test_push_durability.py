@@ -7,13 +7,13 @@ import pytest
 from schemas.errors import FatalError
 from support.disks import RecordingDisk
 from support.wires import GSA, SUCCESS, FakeWire, Sent, chunk_of, wired
-from transforms.sinks.push.model import Answer
-from transforms.sinks.push.outcome import Pushed
-from transforms.sinks.push.progress import Watch
-from transforms.sinks.push.pusher import Places, Pusher
+from transforms.sinks.push.model import ApplianceResponse
+from transforms.sinks.push.outcome import PushAccount
+from transforms.sinks.push.progress import PushProgress
+from transforms.sinks.push.pusher import Pusher, PushPaths
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.backoff import Backoff
-from transforms.sinks.push.throttle.gate import Stop
+from transforms.sinks.push.throttle.gate import StopSignal
 
 FOLDER = "push/gsa"
 JOURNAL = f"{FOLDER}/receipts-001.jsonl"
@@ -36,18 +36,18 @@ def disk(tmp_path: Path) -> RecordingDisk:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch, disk: RecordingDisk) -> FakeWire:
-    def answer(_sent: Sent) -> Answer:
+    def answer(_sent: Sent) -> ApplianceResponse:
         disk.done.append("send")
         return SUCCESS
 
     return wired(monkeypatch, answer)
 
 
-def push(root: Path, disk: RecordingDisk) -> Pushed:
+def push(root: Path, disk: RecordingDisk) -> PushAccount:
     chunks = [chunk_of(root, number, "abc", feedtype="incremental") for number in (1, 2)]
     settings = PushSettings(appliance=GSA, backoff=Backoff(attempts=1))
-    with Pusher(settings, stop=Stop(), watch=Watch(print), disk=disk) as pusher:
-        return pusher.push(chunks, Places(root=root, folder=root / FOLDER))
+    with Pusher(settings, stop=StopSignal(), watch=PushProgress(print), disk=disk) as pusher:
+        return pusher.push(chunks, PushPaths(root=root, folder=root / FOLDER))
 
 
 def test_a_receipt_is_on_the_disk_before_its_request_and_before_the_next(

@@ -9,22 +9,24 @@ from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, SourceError
-from schemas.receipt import Settled
+from schemas.receipt import AttemptState
 from support.wires import GSA, ILL_FORMED, SUCCESS, THUNDERSTONE, Sent, chunk_of, items_of, wired
-from transforms.sinks.push.model import Answer
-from transforms.sinks.push.outcome import Pushed
-from transforms.sinks.push.progress import Watch
-from transforms.sinks.push.pusher import DRAINED, Places, push
+from transforms.sinks.push.model import ApplianceResponse
+from transforms.sinks.push.outcome import PushAccount
+from transforms.sinks.push.progress import PushProgress
+from transforms.sinks.push.pusher import DRAINED, PushPaths, push
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.sinks.push.settings import GroupsMode, OnRefusal, PushSettings
 from transforms.sinks.push.throttle.backoff import Backoff
-from transforms.sinks.push.throttle.gate import Stop
+from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sinks.push.update_index import write_update
 
 AT_ONCE = Backoff(attempts=3, chance=lambda: 0.0)
 TO_GSA = PushSettings(appliance=GSA, backoff=AT_ONCE)
 TO_THUNDERSTONE = PushSettings(appliance=THUNDERSTONE, backoff=AT_ONCE)
-TORN = Answer(fault="http://gsa.example.com:19900/xmlfeed: the connection was torn", sent_bytes=9)
+TORN = ApplianceResponse(
+    fault="http://gsa.example.com:19900/xmlfeed: the connection was torn", sent_bytes=9
+)
 
 
 @pytest.fixture
@@ -33,54 +35,56 @@ def told() -> list[str]:
 
 
 @pytest.fixture
-def pushing(tmp_path: Path, told: list[str]) -> Callable[..., Pushed]:
+def pushing(tmp_path: Path, told: list[str]) -> Callable[..., PushAccount]:
     def run(
-        chunks: Sequence[Chunk], settings: PushSettings = TO_GSA, stop: Stop | None = None
-    ) -> Pushed:
-        places = Places(root=tmp_path, folder=tmp_path / "push" / "gsa")
-        return push(chunks, places, settings, stop=stop or Stop(), watch=Watch(told.append))
+        chunks: Sequence[Chunk], settings: PushSettings = TO_GSA, stop: StopSignal | None = None
+    ) -> PushAccount:
+        places = PushPaths(root=tmp_path, folder=tmp_path / "push" / "gsa")
+        return push(
+            chunks, places, settings, stop=stop or StopSignal(), watch=PushProgress(told.append)
+        )
 
     return run
 
 
-Pushing = Callable[..., Pushed]
+Pushing = Callable[..., PushAccount]
 
 
-def accept(_sent: Sent) -> Answer:
+def accept(_sent: Sent) -> ApplianceResponse:
     return SUCCESS
 
 
-def saying(*answers: Answer) -> Callable[[Sent], Answer]:
+def saying(*answers: ApplianceResponse) -> Callable[[Sent], ApplianceResponse]:
     """One answer after the other, the last of them for ever."""
     left = list(answers)
 
-    def answer(_sent: Sent) -> Answer:
+    def answer(_sent: Sent) -> ApplianceResponse:
         return left.pop(0) if len(left) > 1 else left[0]
 
     return answer
 
 
-def refusing(*names: str) -> Callable[[Sent], Answer]:
+def refusing(*names: str) -> Callable[[Sent], ApplianceResponse]:
     """Refuses whatever holds one of these."""
 
-    def answer(sent: Sent) -> Answer:
+    def answer(sent: Sent) -> ApplianceResponse:
         return ILL_FORMED if set(names) & set(sent.names) else SUCCESS
 
     return answer
 
 
-def results(*statuses: str) -> Answer:
+def results(*statuses: str) -> ApplianceResponse:
     """The answer of a Thunderstone appliance, with a status for each Item."""
     told = "".join(f"<ItemResult><Status>{status}</Status></ItemResult>" for status in statuses)
     body = (
         f"<ThunderstoneReplicationResult>{told}<Rows>{len(statuses)}</Rows>"
         "</ThunderstoneReplicationResult>"
     )
-    return Answer(status=200, content_type="text/xml", body=body.encode(), sent_bytes=10)
+    return ApplianceResponse(status=200, content_type="text/xml", body=body.encode(), sent_bytes=10)
 
 
-def states(pushed: Pushed) -> list[str]:
-    return [fate.state for fate in pushed.fates]
+def states(pushed: PushAccount) -> list[str]:
+    return [fate.state for fate in pushed.outcomes]
 
 
 # Order, and once each
@@ -113,9 +117,9 @@ def test_an_attempt_has_a_receipt_before_it_begins_and_one_when_it_is_over(
     tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "push" / "gsa"
-    seen: list[Settled] = []
+    seen: list[AttemptState] = []
 
-    def look(_sent: Sent) -> Answer:
+    def look(_sent: Sent) -> ApplianceResponse:
         seen.extend(receipt.state for receipt in read_receipts(folder))
         return SUCCESS
 
@@ -123,8 +127,11 @@ def test_an_attempt_has_a_receipt_before_it_begins_and_one_when_it_is_over(
     pushing([chunk_of(tmp_path, 1, "a")])
 
     found = [(one.state, one.attempt, one.status, one.reply) for one in read_receipts(folder)]
-    assert seen == [Settled.SENDING]
-    assert found == [(Settled.SENDING, 1, None, ""), (Settled.ACCEPTED, 1, 200, "Success")]
+    assert seen == [AttemptState.SENDING]
+    assert found == [
+        (AttemptState.SENDING, 1, None, ""),
+        (AttemptState.ACCEPTED, 1, 200, "Success"),
+    ]
 
 
 def test_the_chunk_whose_answer_was_not_seen_is_sent_again(
@@ -132,7 +139,7 @@ def test_the_chunk_whose_answer_was_not_seen_is_sent_again(
 ) -> None:
     chunks = [chunk_of(tmp_path, 1, "a"), chunk_of(tmp_path, 2, "b")]
 
-    def killed(_sent: Sent) -> Answer:
+    def killed(_sent: Sent) -> ApplianceResponse:
         raise RuntimeError("killed")
 
     wired(monkeypatch, killed)
@@ -142,7 +149,7 @@ def test_the_chunk_whose_answer_was_not_seen_is_sent_again(
     pushed = pushing(chunks)
 
     assert [sent.chunk for sent in wire.sent] == [1, 2]
-    assert pushed.fates[0].attempts == 2
+    assert pushed.outcomes[0].attempts == 2
 
 
 def test_datasources_are_pushed_side_by_side_each_in_its_order(
@@ -150,7 +157,7 @@ def test_datasources_are_pushed_side_by_side_each_in_its_order(
 ) -> None:
     both = threading.Barrier(2, timeout=60)
 
-    def meet(_sent: Sent) -> Answer:
+    def meet(_sent: Sent) -> ApplianceResponse:
         both.wait()
         return SUCCESS
 
@@ -214,7 +221,9 @@ def test_a_push_that_was_ended_goes_on_where_it_was(
 def test_an_appliance_that_does_not_trust_us_ends_the_push_at_once(
     tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = wired(monkeypatch, saying(Answer(status=200, body=b"Error - Unauthorized Request")))
+    wire = wired(
+        monkeypatch, saying(ApplianceResponse(status=200, body=b"Error - Unauthorized Request"))
+    )
     pushed = pushing([chunk_of(tmp_path, 1, "a"), chunk_of(tmp_path, 2, "b", datasource="other")])
 
     assert len(wire.sent) == 1
@@ -225,7 +234,7 @@ def test_an_appliance_that_does_not_trust_us_ends_the_push_at_once(
 def test_a_full_disk_is_waited_for_beyond_the_attempts(
     tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = Answer(
+    full = ApplianceResponse(
         status=200,
         body=b"Feed not accepted due to insufficient disk space. Contact Google for Work Support.",
     )
@@ -250,7 +259,7 @@ def test_a_refused_chunk_is_halved_until_its_bad_records_stand_alone(
     pushed = pushing([chunk_of(tmp_path, 1, "abcdefgh"), chunk_of(tmp_path, 2, "z")])
 
     taken = [name for sent in wire.sent for name in sent.names if "c" not in sent.names]
-    [fate, behind] = pushed.fates
+    [fate, behind] = pushed.outcomes
     assert taken == ["a", "b", "d", "e", "f", "g", "h", "z"]
     assert (fate.state, fate.accepted, fate.refused) == ("partly-accepted", 7, 1)
     assert [refusal.record for refusal in fate.refusals] == [2]
@@ -309,7 +318,7 @@ def test_halving_goes_on_where_it_was(
     chunks = [chunk_of(tmp_path, 1, "abcd")]
     left = [ILL_FORMED, SUCCESS]
 
-    def killed(_sent: Sent) -> Answer:
+    def killed(_sent: Sent) -> ApplianceResponse:
         if not left:
             raise RuntimeError("killed")
         return left.pop(0)
@@ -344,7 +353,7 @@ def test_a_refused_chunk_can_be_set_aside_whole(
 
     assert [sent.chunk for sent in wire.sent] == [1, 2]
     assert (states(pushed), pushed.exit_code) == (["refused", "accepted"], 1)
-    assert [(fate.accepted, fate.refused, fate.left) for fate in pushed.fates] == [
+    assert [(fate.accepted, fate.refused, fate.left) for fate in pushed.outcomes] == [
         (0, 2, 0),
         (1, 0, 0),
     ]
@@ -413,8 +422,8 @@ def test_an_item_that_the_appliance_names_is_refused_without_halving(
     pushed = pushing([items_of(tmp_path, 1, "abc")], TO_THUNDERSTONE)
 
     assert [sent.chunk for sent in wire.sent] == [1, 2]
-    assert [refusal.record for refusal in pushed.fates[0].refusals] == [1]
-    assert (pushed.fates[0].accepted, pushed.exit_code) == (2, 1)
+    assert [refusal.record for refusal in pushed.outcomes[0].refusals] == [1]
+    assert (pushed.outcomes[0].accepted, pushed.exit_code) == (2, 1)
 
 
 # When it ends
@@ -423,9 +432,9 @@ def test_an_item_that_the_appliance_names_is_refused_without_halving(
 def test_a_push_that_drains_finishes_the_chunk_that_is_under_way(
     tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stop = Stop()
+    stop = StopSignal()
 
-    def interrupted(_sent: Sent) -> Answer:
+    def interrupted(_sent: Sent) -> ApplianceResponse:
         stop.drain()
         return SUCCESS
 
@@ -450,7 +459,7 @@ def test_nothing_is_begun_behind_the_deadline(
 def test_a_backlog_above_the_ceiling_holds_the_first_chunk_back(
     tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = wired(monkeypatch, accept, backlog=Answer(status=200, body=b"4001"))
+    wire = wired(monkeypatch, accept, backlog=ApplianceResponse(status=200, body=b"4001"))
     pushed = pushing([chunk_of(tmp_path, 1, "a")], replace(TO_GSA, max_wait_seconds=0.0))
 
     assert wire.sent == []
@@ -572,7 +581,7 @@ def test_a_record_that_no_request_can_hold_is_set_aside_without_being_sent(
     chunk = chunk_of(tmp_path, 1, ["a", "b" * 2000, "c"], feedtype="full")
     pushed = pushing([chunk], replace(TO_GSA, max_request_bytes=1500))
 
-    [fate] = pushed.fates
+    [fate] = pushed.outcomes
     assert wire.sent == [Sent(1, "full", ("a",)), Sent(1, "incremental", ("c",))]
     assert (fate.state, fate.accepted, fate.refused, fate.left) == ("partly-accepted", 2, 1, 0)
     assert [tuple(msgspec.structs.astuple(one)) for one in fate.refusals] == [
@@ -620,7 +629,7 @@ def test_updates_of_the_search_indexes_between_chunks_are_left_to_the_last_one(
 
     assert [sent.chunk for sent in wire.sent] == [1, 3, 4]
     assert states(pushed) == ["accepted"] * 4
-    assert pushed.fates[1].reply == "not sent: the update behind all chunks does the same"
+    assert pushed.outcomes[1].reply == "not sent: the update behind all chunks does the same"
 
 
 def test_a_push_that_had_too_many_refused_is_not_gone_on_with(
@@ -643,9 +652,9 @@ def test_a_push_that_had_too_many_refused_is_not_gone_on_with(
 def test_a_push_that_is_asked_to_end_when_all_is_settled_has_ended_well(
     tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stop = Stop()
+    stop = StopSignal()
 
-    def interrupted(_sent: Sent) -> Answer:
+    def interrupted(_sent: Sent) -> ApplianceResponse:
         stop.drain()
         return SUCCESS
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError
-from schemas.receipt import Receipt, Refusal, Settled
+from schemas.receipt import AttemptState, Receipt, Refusal
 from support.runs import ROOT
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.storage import journal as durable
@@ -35,11 +35,11 @@ CHUNK = Chunk(
     source="",
     span=0,
 )
-SENDING = Receipt(chunk=7, sha256=SHA, state=Settled.SENDING, at="2026-11-21T20:00:00Z")
+SENDING = Receipt(chunk=7, sha256=SHA, state=AttemptState.SENDING, at="2026-11-21T20:00:00Z")
 ACCEPTED = Receipt(
     chunk=7,
     sha256=SHA,
-    state=Settled.ACCEPTED,
+    state=AttemptState.ACCEPTED,
     feedtype="full",
     bytes=12,
     status=200,
@@ -48,7 +48,7 @@ ACCEPTED = Receipt(
     at="2026-11-21T20:00:01Z",
     refused=(Refusal(3, "no"),),
 )
-FAILED = Receipt(chunk=7, sha256=SHA, state=Settled.FAILED, attempt=2)
+FAILED = Receipt(chunk=7, sha256=SHA, state=AttemptState.FAILED, attempt=2)
 
 HOLD = """
 import sys
@@ -96,7 +96,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def state(folder: Path, first: int = 0, count: int = 0) -> Settled | None:
+def state(folder: Path, first: int = 0, count: int = 0) -> AttemptState | None:
     with opened(folder) as journal:
         return journal.known(CHUNK, first, count)
 
@@ -136,27 +136,27 @@ def test_nothing_is_known_of_what_was_not_sent(folder: Path) -> None:
 
 def test_the_last_receipt_counts(folder: Path) -> None:
     pushed(folder, SENDING, ACCEPTED)
-    assert state(folder) is Settled.ACCEPTED
+    assert state(folder) is AttemptState.ACCEPTED
 
 
 def test_the_last_receipt_counts_before_the_journal_is_closed(folder: Path) -> None:
     with opened(folder) as journal:
         add(journal, SENDING)
-        assert journal.known(CHUNK, 0, 0) is Settled.SENDING
+        assert journal.known(CHUNK, 0, 0) is AttemptState.SENDING
 
 
 def test_a_part_of_a_chunk_is_known_by_its_records(folder: Path) -> None:
-    half = Receipt(chunk=7, sha256=SHA, state=Settled.REFUSED, first=4, count=5)
+    half = Receipt(chunk=7, sha256=SHA, state=AttemptState.REFUSED, first=4, count=5)
     pushed(folder, SENDING, half)
     assert [state(folder, 4, 5), state(folder, 4, 4), state(folder)] == [
-        Settled.REFUSED,
+        AttemptState.REFUSED,
         None,
-        Settled.SENDING,
+        AttemptState.SENDING,
     ]
 
 
 def test_another_chunk_is_not_known(folder: Path) -> None:
-    pushed(folder, Receipt(chunk=8, sha256=SHA, state=Settled.ACCEPTED))
+    pushed(folder, Receipt(chunk=8, sha256=SHA, state=AttemptState.ACCEPTED))
     assert state(folder) is None
 
 
@@ -176,7 +176,9 @@ def test_a_receipt_is_in_the_file_when_it_was_added(folder: Path) -> None:
 
 
 def test_a_chunk_that_has_changed_is_refused(folder: Path) -> None:
-    pushed(folder, Receipt(chunk=7, sha256="cd" * 32, state=Settled.ACCEPTED, first=1, count=1))
+    pushed(
+        folder, Receipt(chunk=7, sha256="cd" * 32, state=AttemptState.ACCEPTED, first=1, count=1)
+    )
     with pytest.raises(ConfigError) as caught:
         state(folder)
     assert str(caught.value) == (
@@ -187,7 +189,7 @@ def test_a_chunk_that_has_changed_is_refused(folder: Path) -> None:
 
 def test_receipts_of_many_threads_are_all_kept(folder: Path) -> None:
     receipts = [
-        Receipt(chunk=number, sha256=SHA, state=Settled.ACCEPTED, reply="x" * 500)
+        Receipt(chunk=number, sha256=SHA, state=AttemptState.ACCEPTED, reply="x" * 500)
         for number in range(40)
     ]
     with opened(folder) as journal, ThreadPoolExecutor(8) as threads:
@@ -232,7 +234,7 @@ def test_a_push_is_finished_once(folder: Path) -> None:
 
 def test_a_finished_push_knows_what_it_sent(folder: Path) -> None:
     finished(folder, ACCEPTED)
-    assert state(folder) is Settled.ACCEPTED
+    assert state(folder) is AttemptState.ACCEPTED
 
 
 def test_a_finished_push_to_which_something_is_added_is_not_finished(folder: Path) -> None:
@@ -271,13 +273,13 @@ def test_a_replay_that_was_interrupted_goes_on(folder: Path) -> None:
     finished(folder, ACCEPTED)
     pushed(folder, SENDING, replay=True)
     with opened(folder, replay=True) as journal:
-        assert journal.known(CHUNK, 0, 0) is Settled.SENDING
+        assert journal.known(CHUNK, 0, 0) is AttemptState.SENDING
 
 
 def test_a_replay_that_was_interrupted_goes_on_with_a_push(folder: Path) -> None:
     finished(folder, ACCEPTED)
     pushed(folder, SENDING, replay=True)
-    assert state(folder) is Settled.SENDING
+    assert state(folder) is AttemptState.SENDING
 
 
 def test_a_replay_that_is_finished_can_be_replayed(folder: Path) -> None:
@@ -341,7 +343,7 @@ def test_receipts_of_a_later_version_are_refused(folder: Path) -> None:
 def test_a_folder_that_was_refused_is_not_locked(folder: Path) -> None:
     pushed(folder, ACCEPTED)
     refusal(opened(folder, run="run-2"), ConfigError)
-    assert state(folder) is Settled.ACCEPTED
+    assert state(folder) is AttemptState.ACCEPTED
 
 
 # What a crash leaves
@@ -479,13 +481,13 @@ def test_a_killed_push_leaves_no_lock(folder: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.communicate()
     pushed(folder, ACCEPTED)
-    assert state(folder) is Settled.ACCEPTED
+    assert state(folder) is AttemptState.ACCEPTED
 
 
 def test_a_push_that_has_ended_lets_the_next_one_in(folder: Path) -> None:
     pushed(folder, SENDING)
     pushed(folder, ACCEPTED)
-    assert state(folder) is Settled.ACCEPTED
+    assert state(folder) is AttemptState.ACCEPTED
 
 
 def test_receipts_are_read_while_they_are_written(folder: Path) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from schemas.account import Chunk
 from schemas.errors import FormatError, RecordError, SourceError
-from transforms.sinks.push.model import Part
-from transforms.sinks.push.splitter import KEPT_BYTES, Cutter, whole
+from transforms.sinks.push.model import ChunkPart
+from transforms.sinks.push.splitter import KEPT_BYTES, ChunkSplitter, whole
 
 HEAD = b"<gsafeed>\n<header><datasource>docs</datasource></header>\n<group>\n"
 TAIL = b"</group>\n</gsafeed>\n"
@@ -39,22 +39,22 @@ def chunk_of(root: Path, markup: bytes, *, records: int = 0, format: str | None 
     )
 
 
-def cutter(root: Path, *sizes: int, records: int = 0) -> Cutter:
+def cutter(root: Path, *sizes: int, records: int = 0) -> ChunkSplitter:
     """A cutter of a feed of records with so much content; their urls are numbers."""
     texts = (record(str(number), size) for number, size in enumerate(sizes))
-    return Cutter(chunk_of(root, HEAD + b"".join(texts) + TAIL, records=records), root)
+    return ChunkSplitter(chunk_of(root, HEAD + b"".join(texts) + TAIL, records=records), root)
 
 
-def runs(*parts: Part) -> list[tuple[int, int]]:
+def runs(*parts: ChunkPart) -> list[tuple[int, int]]:
     return [(part.first, part.count) for part in parts]
 
 
-def text_of(part: Part) -> bytes:
+def text_of(part: ChunkPart) -> bytes:
     with part.path.open("rb") as stream:
         return b"".join(part.blocks(stream))
 
 
-def below(size: int) -> Callable[[Part], bool]:
+def below(size: int) -> Callable[[ChunkPart], bool]:
     return lambda part: part.size < size
 
 
@@ -69,7 +69,7 @@ def refusal(root: Path, chunk: Chunk) -> str:
 
 def test_the_whole_is_the_file_of_its_chunk(tmp_path: Path) -> None:
     chunk = chunk_of(tmp_path, HEAD + TAIL)
-    assert whole(chunk, tmp_path) == Part(
+    assert whole(chunk, tmp_path) == ChunkPart(
         chunk=chunk,
         path=tmp_path / "000001.xml",
         offset=0,
@@ -140,7 +140,7 @@ def test_a_half_is_split_again(tmp_path: Path) -> None:
 
 def test_feeds_behind_one_another_are_split_first(tmp_path: Path) -> None:
     feeds = HEAD + record("0") + TAIL + HEAD + record("1") * 9 + TAIL
-    cut = Cutter(chunk_of(tmp_path, feeds), tmp_path)
+    cut = ChunkSplitter(chunk_of(tmp_path, feeds), tmp_path)
     assert runs(*cut.split(cut.whole)) == [(0, 1), (1, 9)]
 
 
@@ -152,7 +152,7 @@ def test_a_single_record_is_not_split(tmp_path: Path) -> None:
 
 
 def test_a_chunk_that_is_not_utf_8_is_not_split(tmp_path: Path) -> None:
-    cut = Cutter(chunk_of(tmp_path, LATIN + HEAD + record("0") * 2 + TAIL), tmp_path)
+    cut = ChunkSplitter(chunk_of(tmp_path, LATIN + HEAD + record("0") * 2 + TAIL), tmp_path)
     with pytest.raises(FormatError) as caught:
         cut.split(cut.whole)
     assert str(caught.value) == (
@@ -162,7 +162,7 @@ def test_a_chunk_that_is_not_utf_8_is_not_split(tmp_path: Path) -> None:
 
 
 def test_what_is_no_feed_is_not_split(tmp_path: Path) -> None:
-    cut = Cutter(chunk_of(tmp_path, b"text"), tmp_path)
+    cut = ChunkSplitter(chunk_of(tmp_path, b"text"), tmp_path)
     with pytest.raises(FormatError) as caught:
         cut.split(cut.whole)
     assert str(caught.value) == (
@@ -173,7 +173,7 @@ def test_what_is_no_feed_is_not_split(tmp_path: Path) -> None:
 def test_a_chunk_may_state_its_format(tmp_path: Path) -> None:
     chunk = chunk_of(tmp_path, HEAD + record("0") + TAIL, format="thunderstone")
     with pytest.raises(FormatError) as caught:
-        Cutter(chunk, tmp_path).split(whole(chunk, tmp_path))
+        ChunkSplitter(chunk, tmp_path).split(whole(chunk, tmp_path))
     assert str(caught.value) == (
         f"{tmp_path}/000001.xml:1: root element 'gsafeed'; expected <ThunderstoneReplication>"
     )
@@ -189,7 +189,7 @@ def test_splitting_ends_in_each_record_alone(
     assert alone == [str(number) for number in range(len(sizes))]
 
 
-def singles(cut: Cutter, part: Part) -> list[Part]:
+def singles(cut: ChunkSplitter, part: ChunkPart) -> list[ChunkPart]:
     if cut.single(part, 0) is part:
         return [part]
     return [one for half in cut.split(part) for one in singles(cut, half)]
@@ -197,7 +197,7 @@ def singles(cut: Cutter, part: Part) -> list[Part]:
 
 def test_a_second_cutter_finds_the_same_parts(tmp_path: Path) -> None:
     cut = cutter(tmp_path, 5, 300, 20, 20, 100, 7)
-    again = Cutter(cut.whole.chunk, tmp_path)
+    again = ChunkSplitter(cut.whole.chunk, tmp_path)
     assert singles(again, again.whole) == singles(cut, cut.whole)
 
 
@@ -264,7 +264,7 @@ def test_runs_of_several_records_fit(
 def test_few_questions_are_asked_of_many_records(tmp_path: Path) -> None:
     asked: list[int] = []
 
-    def fits(part: Part) -> bool:
+    def fits(part: ChunkPart) -> bool:
         asked.append(part.count)
         return part.count <= 500
 
@@ -310,7 +310,7 @@ def test_the_reject_of_a_whole_chunk_begins_with_its_first_record(tmp_path: Path
 
 def test_the_reject_of_a_membership_has_the_name_of_its_group(tmp_path: Path) -> None:
     groups = b"<xmlgroups><membership><principal>eng</principal></membership></xmlgroups>"
-    cut = Cutter(chunk_of(tmp_path, groups), tmp_path)
+    cut = ChunkSplitter(chunk_of(tmp_path, groups), tmp_path)
     assert cut.reject(cut.whole, REFUSED).url == "eng"
 
 
@@ -326,7 +326,7 @@ def test_a_small_reject_is_whole(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_cut_is_rejected_as_it_stands(tmp_path: Path) -> None:
-    cut = Cutter(chunk_of(tmp_path, LATIN + HEAD + record("0") + TAIL), tmp_path)
+    cut = ChunkSplitter(chunk_of(tmp_path, LATIN + HEAD + record("0") + TAIL), tmp_path)
     reject = cut.reject(cut.whole, REFUSED)
     assert (reject.offset, reject.line, reject.data) == (0, 1, LATIN + HEAD + record("0") + TAIL)
 

@@ -29,7 +29,7 @@ _LEAST_SECONDS = 0.001
 _ASKING = Backoff()
 
 
-class Backlog(msgspec.Struct, frozen=True, kw_only=True):
+class BacklogLimits(msgspec.Struct, frozen=True, kw_only=True):
     """When a push pauses for the feeds that wait at the appliance, in feeds."""
 
     ceiling: int = 4000
@@ -53,7 +53,7 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-class Throttle:
+class BacklogThrottle:
     """Holds back the feeds of all threads that push to one appliance, by its backlog.
 
     Each thread calls `wait_seconds` until it may send one feed, then `sent` or `doubt`, or
@@ -65,7 +65,7 @@ class Throttle:
     def __init__(
         self,
         ask: Callable[[], Count],
-        backlog: Backlog,
+        backlog: BacklogLimits,
         *,
         clock: Callable[[], float],
         tell: Callable[[str], None],

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from transforms.sinks.push.model import Answer
+from transforms.sinks.push.model import ApplianceResponse
 
 _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 _MOST_DOUBLINGS = 60
@@ -84,7 +84,7 @@ class Waits:
     reads HTTP dates.
 
     >>> pauses = Waits(Backoff(attempts=3, chance=lambda: 1))
-    >>> [pauses(Answer(status=500)) for attempt in range(3)]
+    >>> [pauses(ApplianceResponse(status=500)) for attempt in range(3)]
     [1.0, 2.0, None]
     """
 
@@ -97,7 +97,7 @@ class Waits:
         self._busy = 0
         self._waited = 0.0
 
-    def __call__(self, answer: Answer, *, is_busy: bool = False) -> float | None:
+    def __call__(self, answer: ApplianceResponse, *, is_busy: bool = False) -> float | None:
         asked = retry_after(answer.retry_after, now=self._now())
         if is_busy:
             self._busy += 1

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from schemas.errors import BusyError
-from transforms.sinks.push.throttle.backlog import Throttle
-from transforms.sinks.push.throttle.schedule import Rate, Window, in_words
+from transforms.sinks.push.throttle.backlog import BacklogThrottle
+from transforms.sinks.push.throttle.schedule import Rate, SendWindow, in_words
 
 _LEAST_SECONDS = 0.001
 _MOST_SECONDS = 60.0
@@ -19,7 +19,7 @@ _MOST_SECONDS = 60.0
 _CURE = "push again later: it goes on where it was"
 
 
-class Stop:
+class StopSignal:
     """Says that a push is to end behind the feeds that are under way, and ends all waiting.
 
     `drain` may be called in a signal handler, at any instant. An Event may not: its `set` takes a
@@ -52,7 +52,7 @@ class Stop:
 
 
 @dataclass(kw_only=True, eq=False)
-class Pace:
+class SendGate:
     """Lets the feeds of all threads that push to one appliance go when their time has come.
 
     `deadline` is a time of `clock`, behind which no feed begins; `max_wait_seconds` bounds the
@@ -64,12 +64,12 @@ class Pace:
     their end.
     """
 
-    stop: Stop
+    stop: StopSignal
     clock: Callable[[], float]
     now: Callable[[], datetime]
     tell: Callable[[str], None]
-    throttle: Throttle | None = None
-    window: Window | None = None
+    throttle: BacklogThrottle | None = None
+    window: SendWindow | None = None
     rate: Rate | None = None
     deadline: float | None = None
     max_wait_seconds: float | None = None
@@ -134,7 +134,7 @@ class Pace:
             self._check_deadline(seconds, f"the window {self.window.text} opens at {opening}")
         return seconds
 
-    def _tell_window(self, window: Window, now: datetime, seconds: float) -> None:
+    def _tell_window(self, window: SendWindow, now: datetime, seconds: float) -> None:
         opening = window.opens_at(now) if seconds else None
         with self._lock:
             is_news = opening != self._told_opening

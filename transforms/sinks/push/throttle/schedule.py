@@ -82,7 +82,7 @@ class Span(msgspec.Struct, frozen=True):
     end: int
 
 
-class Window(msgspec.Struct, frozen=True):
+class SendWindow(msgspec.Struct, frozen=True):
     """Times in which feeds may be sent, by the clock on the wall in `zone`; the earliest first.
 
     A time begins when the clock first shows its beginning or is set past it, and ends alike. So a
@@ -145,7 +145,7 @@ class Rate(msgspec.Struct, frozen=True):
         return size / self.bytes_per_second if self.bytes_per_second else 0.0
 
 
-def parse_window(text: str, *, local: tzinfo = LOCAL) -> Window:
+def parse_window(text: str, *, local: tzinfo = LOCAL) -> SendWindow:
     """Return the window that `20:00-06:00 Europe/Berlin` names.
 
     Days may stand before a time, and several times behind each other: `Mon-Fri 20:00-06:00,
@@ -161,8 +161,8 @@ def parse_window(text: str, *, local: tzinfo = LOCAL) -> Window:
     parts = _BETWEEN_SPANS.split(match["spans"])
     spans = tuple(sorted((_parse_span(text, part) for part in parts), key=_by_begin))
     if not match["zone"]:
-        return Window(f"{said} (time of this machine)", spans, local)
-    return Window(said, spans, zone_of(match["zone"]))
+        return SendWindow(f"{said} (time of this machine)", spans, local)
+    return SendWindow(said, spans, zone_of(match["zone"]))
 
 
 def parse_deadline(text: str, *, now: datetime, local: tzinfo = LOCAL) -> datetime:

@@ -5,7 +5,7 @@ import ssl
 from urllib.parse import SplitResult, urlsplit
 
 from schemas.errors import ConfigError
-from transforms.sinks.push.model import Appliance, Kind
+from transforms.sinks.push.model import Appliance, ApplianceProtocol
 
 FEEDERGATE_PORTS = {"http": 19900, "https": 19902}
 """Where a feedergate listens, if the address does not say it."""
@@ -33,15 +33,15 @@ def parse_target(
     """
     parts = _split("--to", url, _EXPECTED)
     if parts.path.endswith(DATA_PATH):
-        kind, address = Kind.RECVDATA, _authority(parts) + parts.path
+        kind, address = ApplianceProtocol.RECVDATA, _authority(parts) + parts.path
     elif parts.path.rstrip("/") in _PATHS:
-        kind, address = Kind.FEEDERGATE, _authority(parts, FEEDERGATE_PORTS)
+        kind, address = ApplianceProtocol.FEEDERGATE, _authority(parts, FEEDERGATE_PORTS)
     else:
         raise ConfigError(f"--to: {url!r}: a path of {parts.path!r}; {_EXPECTED}")
     if ca_file is not None:
         trust(ca_file)
     return Appliance(
-        kind=kind,
+        protocol=kind,
         url=address,
         profile=_profile(kind, profile),
         ca_file=ca_file,
@@ -92,10 +92,10 @@ def _host(parts: SplitResult) -> str:
     return f"[{name}]" if ":" in name else name
 
 
-def _profile(kind: Kind, profile: str | None) -> str:
-    if kind is Kind.FEEDERGATE and profile is not None:
+def _profile(kind: ApplianceProtocol, profile: str | None) -> str:
+    if kind is ApplianceProtocol.FEEDERGATE and profile is not None:
         raise ConfigError(f"--profile: {profile!r}; expected none, as a feedergate knows none")
-    if kind is Kind.RECVDATA and not profile:
+    if kind is ApplianceProtocol.RECVDATA and not profile:
         raise ConfigError(
             "--profile: not given; expected the profile that receives, as the address ends in"
             " recvdata.xml"

@@ -28,7 +28,7 @@ from typing import IO
 import msgspec
 
 from schemas.errors import SourceError
-from transforms.sinks.push.model import Part
+from transforms.sinks.push.model import ChunkPart
 from transforms.sinks.push.wire.urlencode import encode, encoded_length
 
 BLOCK_BYTES = 1 << 20
@@ -43,7 +43,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str
     length: int
     before: bytes = b""
-    part: Part | None = None
+    part: ChunkPart | None = None
     after: bytes = b""
     encode: Callable[[bytes], bytes] = bytes
     content_encoding: str = ""
@@ -58,7 +58,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
             yield self.after
 
 
-def multipart(fields: Iterable[Field], part: Part | None = None) -> Body:
+def multipart(fields: Iterable[Field], part: ChunkPart | None = None) -> Body:
     """Return a form of fields and, as the last of them, the document as `data`."""
     fields = tuple(fields)
     boundary = _boundary(fields, part)
@@ -78,7 +78,7 @@ def multipart(fields: Iterable[Field], part: Part | None = None) -> Body:
     )
 
 
-def urlencoded(fields: Iterable[Field], part: Part) -> Body:
+def urlencoded(fields: Iterable[Field], part: ChunkPart) -> Body:
     """Return a form of fields and, as the last of them, the document as `data`; reads the file."""
     pairs = [name.encode() + b"=" + encode(value.encode()) for name, value in fields]
     before = b"&".join([*pairs, b"data="])
@@ -102,7 +102,7 @@ def compressed(body: Body) -> Body:
     )
 
 
-def checked(part: Part) -> Generator[bytes, None, None]:
+def checked(part: ChunkPart) -> Generator[bytes, None, None]:
     """Yield the document; the last block only if the file still is what it was.
 
     Raise SourceError if it is not. A block is hashed while the one who asked for it sends it.
@@ -127,7 +127,7 @@ def checked(part: Part) -> Generator[bytes, None, None]:
         yield part.tail
 
 
-def _check(part: Part, found: str, expected: str | None) -> None:
+def _check(part: ChunkPart, found: str, expected: str | None) -> None:
     if expected is not None and found != expected:
         raise SourceError(
             f"{part.path}: changed on disk: a SHA-256 of {found}; expected {expected}: {_CURE}"
@@ -143,12 +143,12 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         raise SourceError(f"{path}: {exc.strerror}; expected a chunk that can be read") from exc
 
 
-def _encoded_length(part: Part) -> int:
+def _encoded_length(part: ChunkPart) -> int:
     with _opened(part.path) as stream:
         return sum(map(encoded_length, part.blocks(stream, block_bytes=BLOCK_BYTES)))
 
 
-def _boundary(fields: tuple[Field, ...], part: Part | None) -> str:
+def _boundary(fields: tuple[Field, ...], part: ChunkPart | None) -> str:
     if part is None:
         digest = hashlib.sha256(repr(fields).encode()).hexdigest()
     elif part.is_whole:

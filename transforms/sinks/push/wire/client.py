@@ -27,12 +27,18 @@ from schemas.feed import (
     REPLACE,
     check_datasource,
 )
-from transforms.sinks.push.model import Answer, Appliance, Kind, Meaning, Part
+from transforms.sinks.push.model import (
+    Appliance,
+    ApplianceProtocol,
+    ApplianceResponse,
+    ChunkPart,
+    ResponseMeaning,
+)
 from transforms.sinks.push.wire import gsa_responses
 from transforms.sinks.push.wire.address import BACKLOG_PATH, FEED_PATH, GROUPS_PATH, trust
 from transforms.sinks.push.wire.body import Body, compressed, multipart, urlencoded
 from transforms.sinks.push.wire.errors import Progress, fault
-from transforms.sinks.push.wire.response_deadline import Deadline
+from transforms.sinks.push.wire.response_deadline import ResponseDeadline
 from transforms.sinks.push.wire.responses import ANSWER_BYTES_LIMIT
 
 BACKLOG_SECONDS = 30.0
@@ -43,7 +49,10 @@ GZIP_BYTES_LIMIT = 1 << 20
 compressed", as the adaptor library has it."""
 
 NAME_LETTERS_LIMIT = 250
-_FORMATS = {Kind.FEEDERGATE: ("gsa-feed", "gsa-groups"), Kind.RECVDATA: ("thunderstone",)}
+_FORMATS = {
+    ApplianceProtocol.FEEDERGATE: ("gsa-feed", "gsa-groups"),
+    ApplianceProtocol.RECVDATA: ("thunderstone",),
+}
 _GROUPS = "gsa-groups"
 _GROUPS_FEEDTYPES = (FULL, INCREMENTAL, REPLACE, CLEANUP)
 _WEB_FEEDTYPES = (METADATA_AND_URL, INCREMENTAL)
@@ -57,16 +66,16 @@ _HEADERS = {
 
 def check(chunk: Chunk, appliance: Appliance, *, feedtype: str | None = None) -> None:
     """Raise ConfigError if the appliance cannot take the chunk, or not under its names."""
-    formats = _FORMATS[appliance.kind]
+    formats = _FORMATS[appliance.protocol]
     if chunk.format is not None and chunk.format not in formats:
         raise ConfigError(
             f"{chunk.path}: {chunk.format}; expected {' or '.join(formats)} for {appliance.url}"
         )
-    if appliance.kind is Kind.FEEDERGATE:
+    if appliance.protocol is ApplianceProtocol.FEEDERGATE:
         _check_names(chunk, feedtype or chunk.feedtype)
 
 
-class Wire:
+class ApplianceClient:
     """Sends requests to one appliance, from any number of threads at once."""
 
     def __init__(
@@ -87,7 +96,7 @@ class Wire:
     def __exit__(self, *exc: object) -> None:
         self._transport.close()
 
-    def send(self, part: Part, *, feedtype: str | None) -> Answer:
+    def send(self, part: ChunkPart, *, feedtype: str | None) -> ApplianceResponse:
         """Send a chunk, or a part of one; return what came back, or what came instead.
 
         Raise ConfigError, before anything is sent, for what `check` refuses.
@@ -102,14 +111,14 @@ class Wire:
             if self._appliance.gzip and body.length < GZIP_BYTES_LIMIT:
                 body = compressed(body)
         except SourceError as exc:
-            return Answer(fault=str(exc), is_unsent=True, is_final=True)
+            return ApplianceResponse(fault=str(exc), is_unsent=True, is_final=True)
         return self._exchange(self._appliance).post(path, body)
 
-    def request_bytes(self, part: Part) -> int:
+    def request_bytes(self, part: ChunkPart) -> int:
         """Return how long the body of its request is, exactly; reads the file for RECVDATA."""
         return _request(part, self._appliance, None)[1].length
 
-    def _cleanup_before(self, part: Part) -> Answer | None:
+    def _cleanup_before(self, part: ChunkPart) -> ApplianceResponse | None:
         """Have the groups of a part's source forgotten; return the answer unless it is accepted.
 
         A refusal is final: no record of the part is the cause.
@@ -117,20 +126,20 @@ class Wire:
         answer = self.cleanup(part.chunk.datasource or "")
         verdict = gsa_responses.judge(answer)
         match verdict.meaning:
-            case Meaning.ACCEPTED:
+            case ResponseMeaning.ACCEPTED:
                 return None
-            case Meaning.REFUSED:
+            case ResponseMeaning.REFUSED:
                 words = f"the cleanup of {part.chunk.datasource!r} was refused: {verdict.message}"
                 return replace(answer, status=None, fault=words, is_final=True)
         return answer
 
-    def cleanup(self, groupsource: str) -> Answer:
+    def cleanup(self, groupsource: str) -> ApplianceResponse:
         """Have all groups of a source forgotten; raise ConfigError for a name that cannot be."""
         _check_name("cleanup", "groupsource", groupsource)
         body = multipart([("cleanup", groupsource)])
         return self._exchange(self._appliance).post(GROUPS_PATH, body)
 
-    def backlog(self) -> Answer:
+    def backlog(self) -> ApplianceResponse:
         """Ask for the number of feeds that wait to be digested."""
         seconds = min(self._appliance.reply_seconds, BACKLOG_SECONDS)
         return self._exchange(replace(self._appliance, reply_seconds=seconds)).get(BACKLOG_PATH)
@@ -150,13 +159,13 @@ class _Exchange:
         self._clock = clock
         self._started = clock()
         self._progress = Progress(length=0)
-        self._deadline = Deadline(appliance.reply_seconds)
+        self._deadline = ResponseDeadline(appliance.reply_seconds)
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str) -> ApplianceResponse:
         url = self._appliance.url + path
         return self._ask(httpx2.Request("GET", url, headers=_HEADERS, extensions=self._bounds()))
 
-    def post(self, path: str, body: Body) -> Answer:
+    def post(self, path: str, body: Body) -> ApplianceResponse:
         self._progress = Progress(length=body.length)
         headers = {"Content-Type": body.content_type, "Content-Length": str(body.length)}
         if body.content_encoding:
@@ -187,17 +196,17 @@ class _Exchange:
                 yield block
                 self._progress.sent += len(block)
 
-    def _ask(self, request: httpx2.Request) -> Answer:
+    def _ask(self, request: httpx2.Request) -> ApplianceResponse:
         where = str(request.url)
         try:
             with self._deadline:
                 answer = self._answer(request)
         except SourceError as exc:
-            answer = Answer(fault=str(exc), is_final=True)
+            answer = ApplianceResponse(fault=str(exc), is_final=True)
         except httpx2.HTTPError as exc:
             came = httpx2.ReadTimeout("") if self._deadline.is_over else exc
             found = fault(came, self._appliance, self._progress)
-            answer = Answer(
+            answer = ApplianceResponse(
                 fault=f"{where}: {found.words}",
                 is_final=found.is_final,
                 is_unsent=isinstance(exc, (httpx2.ConnectError, httpx2.ConnectTimeout)),
@@ -210,7 +219,7 @@ class _Exchange:
             seconds=self._clock() - self._started,
         )
 
-    def _answer(self, request: httpx2.Request) -> Answer:
+    def _answer(self, request: httpx2.Request) -> ApplianceResponse:
         with closing(self._transport.handle_request(request)) as response:
             self._progress.is_answering = True
             body = bytearray()
@@ -220,7 +229,7 @@ class _Exchange:
                 if response.is_success:  # else its status says enough
                     raise
             headers = response.headers
-            return Answer(
+            return ApplianceResponse(
                 status=response.status_code,
                 content_type=headers.get("content-type", ""),
                 body=bytes(body),
@@ -238,9 +247,9 @@ class _Exchange:
             raise httpx2.ReadTimeout("")
 
 
-def _request(part: Part, appliance: Appliance, feedtype: str | None) -> tuple[str, Body]:
+def _request(part: ChunkPart, appliance: Appliance, feedtype: str | None) -> tuple[str, Body]:
     """Return the path, behind the address, and the body of a request."""
-    if appliance.kind is Kind.RECVDATA:
+    if appliance.protocol is ApplianceProtocol.RECVDATA:
         return "", urlencoded([("profile", appliance.profile)], part)
     source = part.chunk.datasource or ""
     feedtype = feedtype or part.chunk.feedtype

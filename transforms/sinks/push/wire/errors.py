@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import httpx2
 import msgspec
 
-from transforms.sinks.push.model import Appliance, Kind
+from transforms.sinks.push.model import Appliance, ApplianceProtocol
 
 _SHOWN_LETTERS = 200
 _PORTS = {
-    Kind.FEEDERGATE: "a feedergate listens on 19900, with TLS on 19902",
-    Kind.RECVDATA: "expected the appliance's web server there",
+    ApplianceProtocol.FEEDERGATE: "a feedergate listens on 19900, with TLS on 19902",
+    ApplianceProtocol.RECVDATA: "expected the appliance's web server there",
 }
 
 
@@ -103,7 +103,7 @@ def _unconnected(exc: httpx2.ConnectError, appliance: Appliance) -> Fault:
 def _there(appliance: Appliance) -> str:
     if appliance.proxy:
         return f"expected the proxy {appliance.proxy} to lead there"
-    return _PORTS[appliance.kind]
+    return _PORTS[appliance.protocol]
 
 
 def _is_torn(exc: httpx2.HTTPError) -> bool:

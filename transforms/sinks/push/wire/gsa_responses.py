@@ -11,7 +11,7 @@ library, which takes it from a 500 too.
 
 import re
 
-from transforms.sinks.push.model import Answer, Meaning, Verdict
+from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
 from transforms.sinks.push.throttle.backlog import Count
 from transforms.sinks.push.wire.responses import (
     Cures,
@@ -37,23 +37,23 @@ _CURES = Cures(
     address="check host and port of --to; a feedergate listens on 19900, with TLS on 19902",
 )
 _KNOWN = (
-    ("error - unauthorized", Meaning.FATAL, f"expected Success: {_TRUST}"),
+    ("error - unauthorized", ResponseMeaning.FATAL, f"expected Success: {_TRUST}"),
     (
         "feed not accepted due to insufficient disk space",
-        Meaning.FULL_DISK,
+        ResponseMeaning.FULL_DISK,
         "expected Success: it has room again when feeds are digested, or when somebody makes some",
     ),
     (
         "error: group db at capacity",
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         "expected Success: the groups of all sources may have 1 GB; clear some of them first",
     ),
-    ("internal error", Meaning.RETRY, "expected Success"),
+    ("internal error", ResponseMeaning.RETRY, "expected Success"),
 )
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
-def judge(answer: Answer) -> Verdict:
+def judge(answer: ApplianceResponse) -> Verdict:
     """Return what an answer to a feed means."""
     if answer.fault:
         return by_fault(answer)
@@ -69,7 +69,7 @@ def judge(answer: Answer) -> Verdict:
     return by_status(answer, _CURES)
 
 
-def count(answer: Answer) -> Count:
+def count(answer: ApplianceResponse) -> Count:
     """Return how many feeds wait; `None` if it cannot tell at all; words if it did not now."""
     if answer.fault:
         return answer.fault
@@ -84,4 +84,4 @@ def count(answer: Answer) -> Count:
 
 
 def _accepted(text: str) -> Verdict:
-    return Verdict(meaning=Meaning.ACCEPTED, message=text)
+    return Verdict(meaning=ResponseMeaning.ACCEPTED, message=text)

@@ -15,7 +15,7 @@ _STEPS = (".receive_response_headers", ".receive_response_body")
 _CONNECTED = (".connect_tcp.complete", ".start_tls.complete")
 
 
-class Deadline:
+class ResponseDeadline:
     """Watches one request while its block runs; `is_over` if it has ended its connection."""
 
     def __init__(self, seconds: float) -> None:

@@ -5,7 +5,7 @@ import re
 
 import msgspec
 
-from transforms.sinks.push.model import Answer, Meaning, Verdict
+from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
 
 ANSWER_BYTES_LIMIT = 16 << 20
 """What is longer of an answer is not read."""
@@ -39,16 +39,16 @@ class Cures(msgspec.Struct, frozen=True, kw_only=True):
     address: str
 
 
-def place(answer: Answer) -> str:
+def place(answer: ApplianceResponse) -> str:
     """Where a message begins."""
     return answer.where or "the appliance"
 
 
-def is_success(answer: Answer) -> bool:
+def is_success(answer: ApplianceResponse) -> bool:
     return answer.status is not None and 200 <= answer.status < 300
 
 
-def text_of(answer: Answer) -> str:
+def text_of(answer: ApplianceResponse) -> str:
     """Return the answer as text, whatever it is."""
     return answer.body[:_LOOKED_AT].decode("utf-8", "replace").strip("\ufeff \t\r\n\0")
 
@@ -63,11 +63,11 @@ def named(text: str) -> str:
     return shown(text) if len(text) > 40 or not text or _NOT_IN_NAME.search(text) else text
 
 
-def is_html(answer: Answer) -> bool:
+def is_html(answer: ApplianceResponse) -> bool:
     return "html" in answer.content_type.lower() or _HTML.match(text_of(answer)) is not None
 
 
-def said(answer: Answer) -> str:
+def said(answer: ApplianceResponse) -> str:
     """Return what the answer says, in words: the title of a page, or the text."""
     text = text_of(answer)
     if not text:
@@ -78,22 +78,22 @@ def said(answer: Answer) -> str:
     return "a page that says " + shown(_plain(title[1] if title else text))
 
 
-def by_fault(answer: Answer) -> Verdict:
+def by_fault(answer: ApplianceResponse) -> Verdict:
     """Judge what came instead of an answer."""
-    meaning = Meaning.FATAL if answer.is_final else Meaning.RETRY
+    meaning = ResponseMeaning.FATAL if answer.is_final else ResponseMeaning.RETRY
     return Verdict(meaning=meaning, message=answer.fault)
 
 
-def too_early(answer: Answer) -> Verdict:
+def too_early(answer: ApplianceResponse) -> Verdict:
     """Judge an acceptance of what was not sent."""
     return Verdict(
-        meaning=Meaning.RETRY,
+        meaning=ResponseMeaning.RETRY,
         message=f"{place(answer)}: {said(answer)} after {answer.sent_bytes} bytes; "
         "expected the whole feed to be read first",
     )
 
 
-def is_ill_formed(answer: Answer) -> bool:
+def is_ill_formed(answer: ApplianceResponse) -> bool:
     """Whether the appliance says that what it got is no feed, so that a part of it may be one."""
     if is_html(answer):
         return False
@@ -103,26 +103,32 @@ def is_ill_formed(answer: Answer) -> bool:
     return looks_so and (is_success(answer) or answer.status == 500)
 
 
-def by_status(answer: Answer, cures: Cures) -> Verdict:
+def by_status(answer: ApplianceResponse, cures: Cures) -> Verdict:
     """Judge an answer whose text is not known."""
     status = answer.status or 0
     found = f"{place(answer)}: {status}, {said(answer)}"
     if status == _TOO_LARGE:
         message = f"{found}; expected it to be small enough: a part of it may be"
-        return Verdict(meaning=Meaning.REFUSED, message=message, can_split=True)
+        return Verdict(meaning=ResponseMeaning.REFUSED, message=message, can_split=True)
     if is_ill_formed(answer):
         message = f"{found}; expected {cures.acceptance}: something in it is not understood"
-        return Verdict(meaning=Meaning.REFUSED, message=message, can_split=True)
+        return Verdict(meaning=ResponseMeaning.REFUSED, message=message, can_split=True)
     if status == _FULL_DISK:
-        return Verdict(meaning=Meaning.FULL_DISK, message=f"{found}; expected room for a feed")
+        return Verdict(
+            meaning=ResponseMeaning.FULL_DISK, message=f"{found}; expected room for a feed"
+        )
     if status in _PASSING or (status >= 500 and status != _UNKNOWN_METHOD):
-        return Verdict(meaning=Meaning.RETRY, message=f"{found}; expected {cures.acceptance}")
+        return Verdict(
+            meaning=ResponseMeaning.RETRY, message=f"{found}; expected {cures.acceptance}"
+        )
     if is_success(answer) and not text_of(answer):
-        return Verdict(meaning=Meaning.RETRY, message=f"{found}; expected {cures.acceptance}")
-    return Verdict(meaning=Meaning.FATAL, message=f"{found}; {_cure(answer, cures)}")
+        return Verdict(
+            meaning=ResponseMeaning.RETRY, message=f"{found}; expected {cures.acceptance}"
+        )
+    return Verdict(meaning=ResponseMeaning.FATAL, message=f"{found}; {_cure(answer, cures)}")
 
 
-def _cure(answer: Answer, cures: Cures) -> str:
+def _cure(answer: ApplianceResponse, cures: Cures) -> str:
     status = answer.status or 0
     if 300 <= status < 400:
         to = f"to {shown(answer.location)}" if answer.location else "to nowhere"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from schemas.receipt import Refusal
-from transforms.sinks.push.model import Answer, Meaning, Verdict
+from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
 from transforms.sinks.push.wire.responses import (
     ANSWER_BYTES_LIMIT,
     Cures,
@@ -108,7 +108,7 @@ class _Reply:
             self.general[-1] = self.general[-1]._replace(info=text)
 
 
-def judge(answer: Answer, *, sent: int) -> Verdict:
+def judge(answer: ApplianceResponse, *, sent: int) -> Verdict:
     """Return what an answer to so many Items means; a `sent` of 0 stands for a number not known."""
     if answer.fault:
         return by_fault(answer)
@@ -117,34 +117,36 @@ def judge(answer: Answer, *, sent: int) -> Verdict:
         return _judge_other(answer)
     for result in (*reply.general, *reply.results):
         if cure := _FATAL.get(result.status.casefold()):
-            return _verdict(answer, Meaning.FATAL, f"{result.words}; {cure}")
+            return _verdict(answer, ResponseMeaning.FATAL, f"{result.words}; {cure}")
     if not is_success(answer):
         return by_status(answer, _CURES)
     verdict = _judge_whole(answer, reply, sent) or _judge_results(answer, reply, sent)
-    is_early = verdict.meaning is Meaning.ACCEPTED and answer.is_unsent
+    is_early = verdict.meaning is ResponseMeaning.ACCEPTED and answer.is_unsent
     return too_early(answer) if is_early else verdict
 
 
-def _judge_other(answer: Answer) -> Verdict:
+def _judge_other(answer: ApplianceResponse) -> Verdict:
     text = " ".join(text_of(answer).split())
     for words, cure in _PAGES:
         if words in text:
-            return _verdict(answer, Meaning.FATAL, f"{answer.status}, {said(answer)}; {cure}")
+            return _verdict(
+                answer, ResponseMeaning.FATAL, f"{answer.status}, {said(answer)}; {cure}"
+            )
     return by_status(answer, _CURES)
 
 
-def _judge_whole(answer: Answer, reply: _Reply, sent: int) -> Verdict | None:
+def _judge_whole(answer: ApplianceResponse, reply: _Reply, sent: int) -> Verdict | None:
     """Return what the reply means as a whole, `None` if its results are to be looked at."""
     if len(answer.body) >= ANSWER_BYTES_LIMIT:
         found = f"results longer than {ANSWER_BYTES_LIMIT} bytes"
         return _refused(answer, f"{found}; expected fewer: a part of the Items will have")
     if not reply.is_whole:
-        return _verdict(answer, Meaning.RETRY, f"{said(answer)}; expected it to end as XML")
+        return _verdict(answer, ResponseMeaning.RETRY, f"{said(answer)}; expected it to end as XML")
     for result in reply.general:
         if not result.is_ok:
             return _refused(answer, _with_remedy(result))
     if not reply.results and reply.general and reply.rows == sent:
-        return Verdict(meaning=Meaning.ACCEPTED, message="OK")
+        return Verdict(meaning=ResponseMeaning.ACCEPTED, message="OK")
     count = len(reply.results)
     expected = sent or count
     is_alone = sent == count == 1  # its own Status says it all
@@ -154,14 +156,14 @@ def _judge_whole(answer: Answer, reply: _Reply, sent: int) -> Verdict | None:
     return None
 
 
-def _judge_results(answer: Answer, reply: _Reply, sent: int) -> Verdict:
+def _judge_results(answer: ApplianceResponse, reply: _Reply, sent: int) -> Verdict:
     failed = [place for place, result in enumerate(reply.results) if not result.is_ok]
     count = len(reply.results)
     if failed and (len(failed) == count or not sent):
         words = _with_remedy(reply.results[failed[0]])
         return _refused(answer, f"{len(failed)} of {count} Items: {words}")
     return Verdict(
-        meaning=Meaning.ACCEPTED,
+        meaning=ResponseMeaning.ACCEPTED,
         message=f"OK for {count - len(failed)} of {count} Items",
         refused=tuple(Refusal(place, reply.results[place].words) for place in failed),
         notices=tuple(_remarks(reply.results)),
@@ -183,11 +185,13 @@ def _with_remedy(result: _Result) -> str:
     return f"{result.words}; {remedy}"
 
 
-def _refused(answer: Answer, words: str) -> Verdict:
-    return Verdict(meaning=Meaning.REFUSED, message=f"{place(answer)}: {words}", can_split=True)
+def _refused(answer: ApplianceResponse, words: str) -> Verdict:
+    return Verdict(
+        meaning=ResponseMeaning.REFUSED, message=f"{place(answer)}: {words}", can_split=True
+    )
 
 
-def _verdict(answer: Answer, meaning: Meaning, words: str) -> Verdict:
+def _verdict(answer: ApplianceResponse, meaning: ResponseMeaning, words: str) -> Verdict:
     return Verdict(meaning=meaning, message=f"{place(answer)}: {words}")
 
 

@@ -9,23 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
-from transforms.sinks.push.throttle.backlog import Backlog, Count, Throttle
+from transforms.sinks.push.throttle.backlog import BacklogLimits, BacklogThrottle, Count
 from transforms.sinks.push.throttle.backoff import Backoff
 
-USUAL = Backlog()
-SMALL = Backlog(ceiling=10, floor=4, interval_seconds=60)
+USUAL = BacklogLimits()
+SMALL = BacklogLimits(ceiling=10, floor=4, interval_seconds=60)
 PATIENCE_SECONDS = 60
 
 
 class Rig:
     """A throttle, its clock, what the appliance is asked, and what is told."""
 
-    def __init__(self, *counts: Count, backlog: Backlog = USUAL, chance: float = 1.0) -> None:
+    def __init__(self, *counts: Count, backlog: BacklogLimits = USUAL, chance: float = 1.0) -> None:
         self.now = 1000.0
         self.counts = list(counts)
         self.asked: list[float] = []
         self.told: list[str] = []
-        self.throttle = Throttle(
+        self.throttle = BacklogThrottle(
             self.answer,
             backlog,
             clock=lambda: self.now,
@@ -121,7 +121,7 @@ def test_an_interval_begins_when_the_answer_has_come() -> None:
         rig.now += 500
         return rig.answer()
 
-    throttle = Throttle(slow, USUAL, clock=lambda: rig.now, tell=rig.told.append)
+    throttle = BacklogThrottle(slow, USUAL, clock=lambda: rig.now, tell=rig.told.append)
     throttle.wait_seconds()
     throttle.wait_seconds()
 
@@ -156,7 +156,7 @@ def test_feeds_count_against_the_ceiling_before_the_next_count() -> None:
 
 
 def test_feeds_that_were_sent_do_not_count_twice() -> None:
-    rig = Rig(0, 3000, backlog=Backlog(interval_seconds=60))
+    rig = Rig(0, 3000, backlog=BacklogLimits(interval_seconds=60))
     rig.send(3000)
     rig.now += 61
 
@@ -222,7 +222,7 @@ def test_feeds_accepted_while_it_asks_are_not_taken_for_counted() -> None:
             thread.join()
         return rig.answer()
 
-    rig.throttle = Throttle(ask, SMALL, clock=lambda: rig.now, tell=rig.told.append)
+    rig.throttle = BacklogThrottle(ask, SMALL, clock=lambda: rig.now, tell=rig.told.append)
 
     assert rig.send(100) == 8
 
@@ -243,7 +243,7 @@ def test_chance_makes_these_pauses_no_shorter_than_a_second() -> None:
 
 
 def test_a_short_interval_makes_these_pauses_no_longer() -> None:
-    rig = Rig("HTTP 500", backlog=Backlog(interval_seconds=0.25))
+    rig = Rig("HTTP 500", backlog=BacklogLimits(interval_seconds=0.25))
 
     assert rig.waits(8)[::2] == [0.25, 0.25, 0.25, 0.25]
 
@@ -444,7 +444,7 @@ def test_its_words_tell_of_doubt() -> None:
 
 def test_whoever_is_told_may_ask_for_its_words() -> None:
     seen: list[str] = []
-    throttle = Throttle(
+    throttle = BacklogThrottle(
         lambda: 5000,
         USUAL,
         clock=lambda: 0.0,
@@ -462,32 +462,34 @@ def test_whoever_is_told_may_ask_for_its_words() -> None:
     ("make", "expected"),
     [
         (
-            lambda: Backlog(floor=0),
+            lambda: BacklogLimits(floor=0),
             "--backlog-floor: 0; expected 1 or more, for a push goes on when fewer feeds wait",
         ),
         (
-            lambda: Backlog(floor=-5),
+            lambda: BacklogLimits(floor=-5),
             "--backlog-floor: -5; expected 1 or more, for a push goes on when fewer feeds wait",
         ),
         (
-            lambda: Backlog(ceiling=1000),
+            lambda: BacklogLimits(ceiling=1000),
             "--backlog-ceiling: 1000; expected more than --backlog-floor, which is 1000",
         ),
         (
-            lambda: Backlog(ceiling=10, floor=20),
+            lambda: BacklogLimits(ceiling=10, floor=20),
             "--backlog-ceiling: 10; expected more than --backlog-floor, which is 20",
         ),
         (
-            lambda: Backlog(interval_seconds=0),
+            lambda: BacklogLimits(interval_seconds=0),
             "--backlog-interval: 0 s; expected more than no time",
         ),
         (
-            lambda: Backlog(interval_seconds=float("nan")),
+            lambda: BacklogLimits(interval_seconds=float("nan")),
             "--backlog-interval: nan s; expected more than no time",
         ),
     ],
 )
-def test_numbers_that_make_no_sense_are_refused(make: Callable[[], Backlog], expected: str) -> None:
+def test_numbers_that_make_no_sense_are_refused(
+    make: Callable[[], BacklogLimits], expected: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         make()
 
@@ -525,7 +527,9 @@ class Digesting:
 
 def push(appliance: Digesting, feeds: int, *, rounds: int) -> int:
     """How many feeds are sent when the throttle is asked so many times."""
-    throttle = Throttle(appliance.count, SMALL, clock=lambda: appliance.now, tell=lambda line: None)
+    throttle = BacklogThrottle(
+        appliance.count, SMALL, clock=lambda: appliance.now, tell=lambda line: None
+    )
     sent = 0
     for _ in range(rounds):
         seconds = throttle.wait_seconds() if sent < feeds else 1.0
@@ -606,7 +610,7 @@ def test_one_thread_asks_and_the_others_wait_for_its_answer() -> None:
         assert answer.wait(PATIENCE_SECONDS)
         return 5000
 
-    throttle = Throttle(ask, USUAL, clock=lambda: 0.0, tell=lambda line: None)
+    throttle = BacklogThrottle(ask, USUAL, clock=lambda: 0.0, tell=lambda line: None)
 
     def lane() -> None:
         found.append(throttle.wait_seconds())
@@ -632,7 +636,7 @@ def test_its_words_are_there_while_it_asks() -> None:
         words.append(throttle.words)
         return 0
 
-    throttle = Throttle(ask, USUAL, clock=lambda: 0.0, tell=lambda line: None)
+    throttle = BacklogThrottle(ask, USUAL, clock=lambda: 0.0, tell=lambda line: None)
     throttle.wait_seconds()
 
     assert words == ["backlog not asked for yet"]

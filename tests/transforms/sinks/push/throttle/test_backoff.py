@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transforms.sinks.push.model import Answer
+from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.throttle.backoff import (
     Backoff,
     Waits,
@@ -18,7 +18,7 @@ from transforms.sinks.push.throttle.backoff import (
 )
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-FAULT = Answer(fault="connection reset")
+FAULT = ApplianceResponse(fault="connection reset")
 CHANCES = st.floats(min_value=0, max_value=1)
 
 
@@ -28,7 +28,7 @@ def sure(**bounds: float) -> Backoff:
 
 
 def pauses(
-    backoff: Backoff, *, answer: Answer = FAULT, is_busy: bool = False
+    backoff: Backoff, *, answer: ApplianceResponse = FAULT, is_busy: bool = False
 ) -> list[float | None]:
     """What four attempts that go wrong are followed by."""
     behind = Waits(backoff, now=lambda: NOON)
@@ -92,31 +92,31 @@ def test_busy_times_do_not_count_as_attempts_that_went_wrong() -> None:
 
 
 def test_what_the_appliance_asks_for_is_the_least() -> None:
-    asked = Answer(status=503, retry_after="3")
+    asked = ApplianceResponse(status=503, retry_after="3")
 
     assert pauses(sure(), answer=asked) == [3, 3, 4, 8]
 
 
 def test_a_busy_appliance_may_ask_as_well() -> None:
-    asked = Answer(status=503, retry_after="60")
+    asked = ApplianceResponse(status=503, retry_after="60")
 
     assert pauses(sure(), answer=asked, is_busy=True) == [60, 60, 60, 60]
 
 
 def test_what_it_asks_for_may_be_longer_than_the_cap() -> None:
-    asked = Answer(status=503, retry_after="900")
+    asked = ApplianceResponse(status=503, retry_after="900")
 
     assert pauses(sure(cap_seconds=5), answer=asked)[0] == 900
 
 
 def test_what_it_asks_for_may_be_too_late() -> None:
-    asked = Answer(status=503, retry_after="86400")
+    asked = ApplianceResponse(status=503, retry_after="86400")
 
     assert pauses(sure(), answer=asked)[0] is None
 
 
 def test_a_date_is_read_by_the_clock_that_is_given() -> None:
-    asked = Answer(status=503, retry_after="Sat, 21 Nov 2026 12:01:30 GMT")
+    asked = ApplianceResponse(status=503, retry_after="Sat, 21 Nov 2026 12:01:30 GMT")
 
     assert pauses(sure(), answer=asked)[0] == 90
 
@@ -171,6 +171,6 @@ def test_the_usual_pauses_can_be_sent_to_a_worker() -> None:
 
 
 def test_the_clock_of_this_machine_is_used_unless_another_is_given() -> None:
-    past = Answer(status=503, retry_after="Sat, 21 Nov 2020 12:00:00 GMT")
+    past = ApplianceResponse(status=503, retry_after="Sat, 21 Nov 2020 12:00:00 GMT")
 
     assert Waits(sure())(past) == 1

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import BusyError
-from transforms.sinks.push.throttle.backlog import Backlog, Count, Throttle
+from transforms.sinks.push.throttle.backlog import BacklogLimits, BacklogThrottle, Count
 from transforms.sinks.push.throttle.backoff import Backoff
-from transforms.sinks.push.throttle.gate import Pace, Stop
-from transforms.sinks.push.throttle.schedule import Rate, Window, parse_rate, parse_window
+from transforms.sinks.push.throttle.gate import SendGate, StopSignal
+from transforms.sinks.push.throttle.schedule import Rate, SendWindow, parse_rate, parse_window
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)  # 13:00 in Berlin
 NIGHT = parse_window("20:00-06:00 Europe/Berlin")
-SMALL = Backlog(ceiling=10, floor=4, interval_seconds=60)
+SMALL = BacklogLimits(ceiling=10, floor=4, interval_seconds=60)
 PATIENCE_SECONDS = 60
 
 
@@ -30,7 +30,7 @@ class Rig:
     def __init__(
         self,
         *counts: Count,
-        window: Window | None = None,
+        window: SendWindow | None = None,
         rate: Rate | None = None,
         deadline: float | None = None,
         max_wait_seconds: float | None = None,
@@ -40,15 +40,15 @@ class Rig:
         self.asked: list[float] = []
         self.told: list[str] = []
         self.waited: list[float] = []
-        self.stop = Stop()
-        throttle = Throttle(
+        self.stop = StopSignal()
+        throttle = BacklogThrottle(
             self.answer,
             SMALL,
             clock=self.clock,
             tell=self.told.append,
             backoff=Backoff(chance=lambda: 1),
         )
-        self.pace = Pace(
+        self.pace = SendGate(
             stop=self.stop,
             clock=self.clock,
             now=lambda: (START + timedelta(seconds=self.at)).astimezone(ZoneInfo("Europe/Berlin")),
@@ -177,7 +177,7 @@ def test_an_appliance_that_is_slow_to_tell_its_backlog_is_waited_for() -> None:
         rig.at += 30
         return 0
 
-    rig.pace.throttle = Throttle(slow, SMALL, clock=rig.clock, tell=rig.told.append)
+    rig.pace.throttle = BacklogThrottle(slow, SMALL, clock=rig.clock, tell=rig.told.append)
     rig.begins([100])
 
     assert rig.pace.waited_seconds == 30
@@ -464,7 +464,7 @@ def test_nothing_goes_when_it_was_drained_while_the_backlog_was_asked_for() -> N
         rig.stop.drain()
         return 0
 
-    rig.pace.throttle = Throttle(ask, SMALL, clock=rig.clock, tell=rig.told.append)
+    rig.pace.throttle = BacklogThrottle(ask, SMALL, clock=rig.clock, tell=rig.told.append)
 
     assert not rig.pace.before()
 
@@ -476,18 +476,18 @@ def test_a_drained_push_does_not_complain_of_its_bounds() -> None:
         rig.stop.drain()
         return 11
 
-    rig.pace.throttle = Throttle(ask, SMALL, clock=rig.clock, tell=rig.told.append)
+    rig.pace.throttle = BacklogThrottle(ask, SMALL, clock=rig.clock, tell=rig.told.append)
 
     assert not rig.pace.before()
 
 
 def test_a_stop_waits_no_longer_than_it_is_told() -> None:
-    assert Stop().wait(0.01) is False
-    assert Stop().wait(-1) is False
+    assert StopSignal().wait(0.01) is False
+    assert StopSignal().wait(-1) is False
 
 
 def test_a_stop_that_was_drained_does_not_wait() -> None:
-    stop = Stop()
+    stop = StopSignal()
     stop.drain()
     stop.drain()
 
@@ -495,7 +495,7 @@ def test_a_stop_that_was_drained_does_not_wait() -> None:
 
 
 def test_a_stop_wakes_all_who_wait() -> None:
-    stop = Stop()
+    stop = StopSignal()
     found: list[bool] = []
     threads = [
         threading.Thread(target=lambda: found.append(stop.wait(PATIENCE_SECONDS))) for _ in range(5)
@@ -511,7 +511,7 @@ def test_a_stop_wakes_all_who_wait() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timers")
 def test_a_signal_drains_the_thread_that_waits_for_it() -> None:
-    stop = Stop()
+    stop = StopSignal()
     was = signal.signal(signal.SIGALRM, lambda number, frame: stop.drain())
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.02)
@@ -522,7 +522,7 @@ def test_a_signal_drains_the_thread_that_waits_for_it() -> None:
     assert is_drained
 
 
-# Lanes, in real time
+# ChunkSender, in real time
 
 
 class Digester:
@@ -559,10 +559,10 @@ class Digester:
                 self._full.set()
 
 
-class Lanes:
+class ChunkSender:
     """Threads that push to one appliance by one pace."""
 
-    def __init__(self, appliance: Digester, pace: Pace) -> None:
+    def __init__(self, appliance: Digester, pace: SendGate) -> None:
         self._appliance = appliance
         self._pace = pace
         self.ends: list[str] = []
@@ -594,15 +594,15 @@ def real_pace(
     interval_seconds: float = 0.05,
     rate: Rate | None = None,
     max_wait_seconds: float | None = None,
-) -> Pace:
-    backlog = Backlog(ceiling=10, floor=4, interval_seconds=interval_seconds)
+) -> SendGate:
+    backlog = BacklogLimits(ceiling=10, floor=4, interval_seconds=interval_seconds)
     told: list[str] = []
-    return Pace(
-        stop=Stop(),
+    return SendGate(
+        stop=StopSignal(),
         clock=time.monotonic,
         now=lambda: datetime.now(UTC),
         tell=told.append,
-        throttle=Throttle(appliance.count, backlog, clock=time.monotonic, tell=told.append),
+        throttle=BacklogThrottle(appliance.count, backlog, clock=time.monotonic, tell=told.append),
         rate=rate,
         max_wait_seconds=max_wait_seconds,
     )
@@ -610,7 +610,7 @@ def real_pace(
 
 def test_lanes_share_one_ceiling_and_get_all_through() -> None:
     appliance = Digester(digests=9)
-    lanes = Lanes(appliance, real_pace(appliance))
+    lanes = ChunkSender(appliance, real_pace(appliance))
     lanes.run(lanes=4, feeds=12)
 
     assert lanes.ends == ["done"] * 4
@@ -621,7 +621,7 @@ def test_lanes_share_one_ceiling_and_get_all_through() -> None:
 
 def test_lanes_share_one_rate() -> None:
     appliance = Digester(digests=9)
-    lanes = Lanes(appliance, real_pace(appliance, rate=parse_rate("100/s")))
+    lanes = ChunkSender(appliance, real_pace(appliance, rate=parse_rate("100/s")))
     begun = time.monotonic()
     lanes.run(lanes=4, feeds=2)
 
@@ -632,7 +632,7 @@ def test_lanes_share_one_rate() -> None:
 def test_the_lanes_wait_no_longer_together_than_one_may() -> None:
     appliance = Digester(digests=0)
     pace = real_pace(appliance, max_wait_seconds=0.12)
-    lanes = Lanes(appliance, pace)
+    lanes = ChunkSender(appliance, pace)
     lanes.run(lanes=4, feeds=12)
 
     assert lanes.ends == ["busy"] * 4
@@ -643,7 +643,7 @@ def test_the_lanes_wait_no_longer_together_than_one_may() -> None:
 def test_draining_ends_all_lanes() -> None:
     appliance = Digester(digests=0)
     pace = real_pace(appliance, interval_seconds=PATIENCE_SECONDS)
-    lanes = Lanes(appliance, pace)
+    lanes = ChunkSender(appliance, pace)
     appliance.when_full(pace.stop.drain)
     lanes.run(lanes=4, feeds=12)
 

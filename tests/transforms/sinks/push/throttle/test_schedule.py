@@ -17,8 +17,8 @@ from schemas.errors import ConfigError
 from transforms.sinks.push.throttle.schedule import (
     LOCAL,
     Rate,
+    SendWindow,
     Span,
-    Window,
     in_words,
     parse_deadline,
     parse_duration,
@@ -45,7 +45,7 @@ Parsed = TypeVar("Parsed")
 
 
 @st.composite
-def around_changes(draw: st.DrawFn) -> tuple[Window, datetime]:
+def around_changes(draw: st.DrawFn) -> tuple[SendWindow, datetime]:
     """A window, and a moment about a day around a change of the clock in its zone."""
     window = parse_window(draw(WINDOWS))
     change = draw(st.sampled_from(CHANGES[str(window.zone)]))
@@ -79,7 +79,7 @@ def outcome(parse: Callable[[str], Parsed], text: str) -> Parsed | str:
         return str(exc)
 
 
-def shown(window: Window, now: datetime) -> bool:
+def shown(window: SendWindow, now: datetime) -> bool:
     """Whether the clock on the wall shows a time of the window, by its words alone."""
     wall = now.astimezone(window.zone)
     minutes = wall.hour * 60 + wall.minute
@@ -126,7 +126,7 @@ def test_a_window_over_midnight_is_open_from_evening_to_morning(now: str, hours:
 
 
 def test_a_window_is_understood() -> None:
-    assert parse_window(" Mon-Fri 20:00 - 6:00 Europe/Berlin ") == Window(
+    assert parse_window(" Mon-Fri 20:00 - 6:00 Europe/Berlin ") == SendWindow(
         "Mon-Fri 20:00 - 6:00 Europe/Berlin",
         (Span(frozenset({0, 1, 2, 3, 4}), 1200, 1800),),
         BERLIN,
@@ -262,7 +262,7 @@ def test_an_hour_of_the_wall_is_in_the_window_or_not(text: str, now: datetime) -
 
 
 @given(found=around_changes())
-def test_so_it_is_around_changes_of_the_clock(found: tuple[Window, datetime]) -> None:
+def test_so_it_is_around_changes_of_the_clock(found: tuple[SendWindow, datetime]) -> None:
     window, now = found
     is_second = now.astimezone(window.zone).fold == 1
 
@@ -270,7 +270,7 @@ def test_so_it_is_around_changes_of_the_clock(found: tuple[Window, datetime]) ->
 
 
 @given(found=around_changes())
-def test_a_window_is_open_when_it_was_said_to_open(found: tuple[Window, datetime]) -> None:
+def test_a_window_is_open_when_it_was_said_to_open(found: tuple[SendWindow, datetime]) -> None:
     window, now = found
     opens = now + timedelta(seconds=window.opens_in(now))
 
@@ -280,7 +280,7 @@ def test_a_window_is_open_when_it_was_said_to_open(found: tuple[Window, datetime
 
 @given(found=around_changes(), part=st.floats(0, 0.999))
 def test_a_window_is_shut_all_the_time_until_then(
-    found: tuple[Window, datetime], part: float
+    found: tuple[SendWindow, datetime], part: float
 ) -> None:
     window, now = found
     seconds = window.opens_in(now)
@@ -296,7 +296,7 @@ def test_a_window_that_the_clock_skips_closes_when_it_was_open_a_week_later() ->
 
 
 @given(found=around_changes(), part=st.floats(0, 0.999))
-def test_a_window_is_open_until_it_closes(found: tuple[Window, datetime], part: float) -> None:
+def test_a_window_is_open_until_it_closes(found: tuple[SendWindow, datetime], part: float) -> None:
     window, now = found
     opens = window.opens_at(now).astimezone(UTC)
     closes = (window.closes_at(now) or opens + timedelta(days=3)).astimezone(UTC)

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.errors import ConfigError
 from support.appliance_sockets import certificate
-from transforms.sinks.push.model import Appliance, Kind
+from transforms.sinks.push.model import Appliance, ApplianceProtocol
 from transforms.sinks.push.wire.address import parse_target, trust
 
 RECVDATA = "http://search.example.com/texis/dowalk/recvdata.xml"
@@ -38,7 +38,7 @@ def refusal(url: str, **others: str) -> str:
     ],
 )
 def test_a_feedergate_is_named_by_host_and_port(given: str, url: str) -> None:
-    assert parse_target(given) == Appliance(kind=Kind.FEEDERGATE, url=url)
+    assert parse_target(given) == Appliance(protocol=ApplianceProtocol.FEEDERGATE, url=url)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_feedergate_is_named_by_host_and_port(given: str, url: str) -> None:
     ],
 )
 def test_dataload_is_named_by_its_whole_address(url: str) -> None:
-    expected = Appliance(kind=Kind.RECVDATA, url=url, profile="intranet")
+    expected = Appliance(protocol=ApplianceProtocol.RECVDATA, url=url, profile="intranet")
     assert parse_target(url, profile="intranet") == expected
 
 

@@ -12,7 +12,7 @@ from multipart import MultipartSegment, PushMultipartParser
 
 from schemas.errors import SourceError
 from support.appliance_sockets import chunk, whole
-from transforms.sinks.push.model import Part
+from transforms.sinks.push.model import ChunkPart
 from transforms.sinks.push.wire import body as bodies
 from transforms.sinks.push.wire.body import Body, checked, multipart, urlencoded
 
@@ -37,16 +37,16 @@ def parsed(body: Body) -> list[tuple[str, bytes]]:
     return found
 
 
-def refusal_of(part: Part) -> str:
+def refusal_of(part: ChunkPart) -> str:
     with pytest.raises(SourceError) as caught:
         list(checked(part))
     return str(caught.value)
 
 
-def run_of(path: Path, content: bytes, *, sha256: str | None = None) -> Part:
+def run_of(path: Path, content: bytes, *, sha256: str | None = None) -> ChunkPart:
     """Records 3 and 4 of a chunk, which are its bytes 2 to 6."""
     path.write_bytes(content)
-    return Part(
+    return ChunkPart(
         chunk=chunk(content),
         path=path,
         offset=2,

@@ -31,8 +31,8 @@ from support.appliance_sockets import (
 )
 from support.ports import kept_port
 from support.served import wait_until
-from transforms.sinks.push.model import Answer, Appliance, Kind, Part
-from transforms.sinks.push.wire.client import Wire, check
+from transforms.sinks.push.model import Appliance, ApplianceProtocol, ApplianceResponse, ChunkPart
+from transforms.sinks.push.wire.client import ApplianceClient, check
 
 pytestmark = pytest.mark.slow
 
@@ -42,17 +42,19 @@ CHUNKED_REPLY = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 GROUPS = {"format": "gsa-groups", "datasource": "ldap"}
 DATA = {"format": "thunderstone", "datasource": None, "feedtype": None}
 NOBODY = "http://127.0.0.1:9"
-FEEDERGATE = Appliance(kind=Kind.FEEDERGATE, url="http://gsa.example.com:19900")
-RECVDATA = Appliance(kind=Kind.RECVDATA, url="http://search/recvdata.xml", profile="intranet")
+FEEDERGATE = Appliance(protocol=ApplianceProtocol.FEEDERGATE, url="http://gsa.example.com:19900")
+RECVDATA = Appliance(
+    protocol=ApplianceProtocol.RECVDATA, url="http://search/recvdata.xml", profile="intranet"
+)
 
 
 @pytest.fixture
-def feed(tmp_path: Path) -> Part:
+def feed(tmp_path: Path) -> ChunkPart:
     return whole(tmp_path / "feed.xml", FEED)
 
 
 @pytest.fixture
-def large_feed(tmp_path: Path) -> Part:
+def large_feed(tmp_path: Path) -> ChunkPart:
     return whole(tmp_path / "feed.xml", b"x" * LARGE)
 
 
@@ -76,21 +78,21 @@ def closed_port() -> Iterator[int]:
 
 
 def appliance(listener: Listener, **fields: object) -> Appliance:
-    stated: dict[str, object] = {"kind": Kind.FEEDERGATE, "url": listener.url}
+    stated: dict[str, object] = {"protocol": ApplianceProtocol.FEEDERGATE, "url": listener.url}
     return Appliance(**{**stated, **fields})  # type: ignore[arg-type]  # the fields of Appliance
 
 
-def send(part: Part, to: Appliance, feedtype: str | None = None) -> Answer:
-    with Wire(to) as wire:
+def send(part: ChunkPart, to: Appliance, feedtype: str | None = None) -> ApplianceResponse:
+    with ApplianceClient(to) as wire:
         return wire.send(part, feedtype=feedtype)
 
 
-def request_bytes(part: Part, to: Appliance) -> int:
-    with Wire(to) as wire:
+def request_bytes(part: ChunkPart, to: Appliance) -> int:
+    with ApplianceClient(to) as wire:
         return wire.request_bytes(part)
 
 
-def fault(answer: Answer) -> str:
+def fault(answer: ApplianceResponse) -> str:
     """What came instead of an answer, without the port, which differs."""
     assert answer.status is None
     return re.sub(r"127\.0\.0\.1:\d+", "HOST", answer.fault)
@@ -109,25 +111,25 @@ def refusal(**fields: object) -> str:
 # What is sent.
 
 
-def test_a_feed_is_posted_to_xmlfeed(feed: Part) -> None:
+def test_a_feed_is_posted_to_xmlfeed(feed: ChunkPart) -> None:
     with listening(saying(SUCCESS)) as listener:
         send(feed, appliance(listener))
     assert listener.heard[0].startswith(b"POST /xmlfeed HTTP/1.1\r\n")
 
 
-def test_a_feed_has_datasource_feedtype_and_data(feed: Part) -> None:
+def test_a_feed_has_datasource_feedtype_and_data(feed: ChunkPart) -> None:
     with listening(saying(SUCCESS)) as listener:
         send(feed, appliance(listener))
     assert names(listener.body()) == [b"datasource", b"feedtype", b"data"]
 
 
-def test_the_feedtype_that_is_asked_for_is_sent(feed: Part) -> None:
+def test_the_feedtype_that_is_asked_for_is_sent(feed: ChunkPart) -> None:
     with listening(saying(SUCCESS)) as listener:
         send(feed, appliance(listener), "full")
     assert b'name="feedtype"\r\nContent-Type: text/plain\r\n\r\nfull\r\n' in listener.body()
 
 
-def test_the_feedtype_of_the_chunk_is_sent_if_none_is_asked_for(feed: Part) -> None:
+def test_the_feedtype_of_the_chunk_is_sent_if_none_is_asked_for(feed: ChunkPart) -> None:
     with listening(saying(SUCCESS)) as listener:
         send(feed, appliance(listener))
     assert b'name="feedtype"\r\nContent-Type: text/plain\r\n\r\nincremental\r\n' in listener.body()
@@ -140,7 +142,7 @@ def test_a_web_feed_without_a_feedtype_is_metadata_and_url(tmp_path: Path) -> No
     assert b"\r\n\r\nmetadata-and-url\r\n" in listener.body()
 
 
-def test_nothing_is_chunked_or_compressed(feed: Part) -> None:
+def test_nothing_is_chunked_or_compressed(feed: ChunkPart) -> None:
     with listening(saying(SUCCESS)) as listener:
         send(feed, appliance(listener))
     head = listener.heard[0].partition(b"\r\n\r\n")[0]
@@ -175,7 +177,7 @@ def test_groups_that_replace_name_their_source_so(tmp_path: Path) -> None:
 
 
 def test_a_cleanup_names_the_source_and_nothing_else() -> None:
-    with listening(saying(SUCCESS)) as listener, Wire(appliance(listener)) as wire:
+    with listening(saying(SUCCESS)) as listener, ApplianceClient(appliance(listener)) as wire:
         wire.cleanup("ldap")
     assert re.fullmatch(
         rb'--(feedferry-[0-9a-f]{48})\r\nContent-Disposition: form-data; name="cleanup"\r\n'
@@ -185,7 +187,7 @@ def test_a_cleanup_names_the_source_and_nothing_else() -> None:
 
 
 def test_a_cleanup_is_posted_to_xmlgroups() -> None:
-    with listening(saying(SUCCESS)) as listener, Wire(appliance(listener)) as wire:
+    with listening(saying(SUCCESS)) as listener, ApplianceClient(appliance(listener)) as wire:
         wire.cleanup("ldap")
     assert listener.heard[0].startswith(b"POST /xmlgroups HTTP/1.1\r\n")
 
@@ -193,7 +195,7 @@ def test_a_cleanup_is_posted_to_xmlgroups() -> None:
 def test_dataload_is_posted_to_its_address_as_a_form(tmp_path: Path) -> None:
     part = whole(tmp_path / "data.xml", b"<a b='c'/>", **DATA)
     with listening(saying(SUCCESS)) as listener:
-        to = appliance(listener, kind=Kind.RECVDATA, profile="intra net")
+        to = appliance(listener, protocol=ApplianceProtocol.RECVDATA, profile="intra net")
         send(part, replace(to, url=listener.url + "/texis/dowalk/recvdata.xml"))
     head, _, body = listener.heard[0].partition(b"\r\n\r\n")
     assert (head.partition(b"\r\n")[0], body) == (
@@ -203,12 +205,12 @@ def test_dataload_is_posted_to_its_address_as_a_form(tmp_path: Path) -> None:
 
 
 def test_the_backlog_is_asked_for() -> None:
-    with listening(saying(reply("17"))) as listener, Wire(appliance(listener)) as wire:
+    with listening(saying(reply("17"))) as listener, ApplianceClient(appliance(listener)) as wire:
         wire.backlog()
     assert listener.heard[0].startswith(b"GET /getbacklogcount HTTP/1.1\r\n")
 
 
-def test_the_length_of_a_feed_is_known_beforehand(feed: Part) -> None:
+def test_the_length_of_a_feed_is_known_beforehand(feed: ChunkPart) -> None:
     with listening(saying(SUCCESS)) as listener:
         send(feed, appliance(listener))
     assert request_bytes(feed, FEEDERGATE) == len(listener.body())
@@ -220,7 +222,7 @@ def test_the_length_of_dataload_is_known_beforehand(tmp_path: Path) -> None:
 
 
 def test_proxies_of_the_environment_are_not_asked(
-    feed: Part, monkeypatch: pytest.MonkeyPatch
+    feed: ChunkPart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", NOBODY)
     monkeypatch.setenv("http_proxy", NOBODY)
@@ -229,32 +231,32 @@ def test_proxies_of_the_environment_are_not_asked(
         assert send(feed, appliance(listener)).body == b"Success"
 
 
-def test_a_proxy_that_is_named_is_asked(feed: Part) -> None:
+def test_a_proxy_that_is_named_is_asked(feed: ChunkPart) -> None:
     with listening(saying(SUCCESS)) as listener:
         send(feed, replace(FEEDERGATE, proxy=listener.url))
     first = b"POST http://gsa.example.com:19900/xmlfeed HTTP/1.1\r\n"
     assert listener.heard[0].startswith(first)
 
 
-def test_no_cookie_is_kept(feed: Part) -> None:
+def test_no_cookie_is_kept(feed: ChunkPart) -> None:
     baked = reply("Success", headers="Set-Cookie: a=b\r\n")
-    with listening(saying(baked)) as listener, Wire(appliance(listener)) as wire:
+    with listening(saying(baked)) as listener, ApplianceClient(appliance(listener)) as wire:
         wire.send(feed, feedtype=None)
         wire.send(feed, feedtype=None)
     assert b"ookie" not in listener.heard[1]
 
 
-def test_a_kept_connection_that_was_closed_is_not_used(feed: Part) -> None:
+def test_a_kept_connection_that_was_closed_is_not_used(feed: ChunkPart) -> None:
     kept = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: keep-alive\r\n\r\nSuccess"
-    with listening(saying(kept)) as listener, Wire(appliance(listener)) as wire:
+    with listening(saying(kept)) as listener, ApplianceClient(appliance(listener)) as wire:
         answers = [wire.send(feed, feedtype=None).body for _ in range(3)]
     assert answers == [b"Success"] * 3
 
 
-def test_several_threads_may_send(feed: Part) -> None:
+def test_several_threads_may_send(feed: ChunkPart) -> None:
     with (
         listening(saying(SUCCESS)) as listener,
-        Wire(appliance(listener)) as wire,
+        ApplianceClient(appliance(listener)) as wire,
         ThreadPoolExecutor(4) as threads,
     ):
         sent = [threads.submit(wire.send, feed, feedtype=None) for _ in range(8)]
@@ -264,14 +266,14 @@ def test_several_threads_may_send(feed: Part) -> None:
 # What comes back.
 
 
-def test_an_answer_tells_what_came_and_how_much_went_out(feed: Part) -> None:
+def test_an_answer_tells_what_came_and_how_much_went_out(feed: ChunkPart) -> None:
     ticks = iter([100.0, 103.5])
     with (
         listening(saying(reply("Success", headers="Retry-After: 120\r\n"))) as listener,
-        Wire(appliance(listener), clock=lambda: next(ticks)) as wire,
+        ApplianceClient(appliance(listener), clock=lambda: next(ticks)) as wire,
     ):
         answer = wire.send(feed, feedtype=None)
-    assert answer == Answer(
+    assert answer == ApplianceResponse(
         status=200,
         content_type="text/plain",
         body=b"Success",
@@ -282,7 +284,7 @@ def test_an_answer_tells_what_came_and_how_much_went_out(feed: Part) -> None:
     )
 
 
-def test_a_redirect_is_told_and_not_followed(feed: Part) -> None:
+def test_a_redirect_is_told_and_not_followed(feed: ChunkPart) -> None:
     moved = reply("", status="302 Found", headers="Location: http://elsewhere/xmlfeed\r\n")
     with listening(saying(moved)) as listener:
         answer = send(feed, appliance(listener))
@@ -290,18 +292,18 @@ def test_a_redirect_is_told_and_not_followed(feed: Part) -> None:
     assert found == (302, "http://elsewhere/xmlfeed", 1)
 
 
-def test_a_redirect_to_nonsense_is_told_all_the_same(feed: Part) -> None:
+def test_a_redirect_to_nonsense_is_told_all_the_same(feed: ChunkPart) -> None:
     moved = reply("", status="307 Temporary Redirect", headers="Location: http://[x\r\n")
     with listening(saying(moved)) as listener:
         assert send(feed, appliance(listener)).location == "http://[x"
 
 
-def test_an_answer_without_a_length_ends_with_its_connection(feed: Part) -> None:
+def test_an_answer_without_a_length_ends_with_its_connection(feed: ChunkPart) -> None:
     with listening(saying(b"HTTP/1.0 200 OK\r\n\r\nSuccess")) as listener:
         assert send(feed, appliance(listener)).body == b"Success"
 
 
-def test_an_endless_answer_is_cut_off(feed: Part) -> None:
+def test_an_endless_answer_is_cut_off(feed: ChunkPart) -> None:
     def talk_of(listener: Listener) -> Talk:
         def talk(connection: socket.socket) -> None:
             saying(b"HTTP/1.0 200 OK\r\n\r\n")(listener)(connection)
@@ -315,14 +317,14 @@ def test_an_endless_answer_is_cut_off(feed: Part) -> None:
 
 
 @pytest.mark.parametrize("round", range(3))
-def test_an_answer_before_the_end_of_the_feed_is_heard(large_feed: Part, round: int) -> None:
+def test_an_answer_before_the_end_of_the_feed_is_heard(large_feed: ChunkPart, round: int) -> None:
     early = reply("too large", status="413 Request Entity Too Large")
     with listening(torn(early, read_bytes=1 << 16)) as listener:
         answer = send(large_feed, appliance(listener))
     assert (answer.status, answer.body, answer.is_unsent) == (413, b"too large", True)
 
 
-def test_an_answer_that_is_torn_keeps_its_status_if_that_says_enough(feed: Part) -> None:
+def test_an_answer_that_is_torn_keeps_its_status_if_that_says_enough(feed: ChunkPart) -> None:
     with listening(torn(b"HTTP/1.0 500 X\r\nContent-Length: 99\r\n\r\nsome")) as listener:
         answer = send(feed, appliance(listener))
     assert (answer.status, answer.body, answer.fault) == (500, b"some", "")
@@ -331,7 +333,7 @@ def test_an_answer_that_is_torn_keeps_its_status_if_that_says_enough(feed: Part)
 # What comes instead.
 
 
-def test_a_torn_acceptance_is_no_answer(feed: Part) -> None:
+def test_a_torn_acceptance_is_no_answer(feed: ChunkPart) -> None:
     with listening(torn(b"HTTP/1.0 200 OK\r\nContent-Length: 7\r\n\r\nSucc")) as listener:
         answer = send(feed, appliance(listener))
     assert (
@@ -339,30 +341,32 @@ def test_a_torn_acceptance_is_no_answer(feed: Part) -> None:
     )
 
 
-def test_a_feed_whose_answer_was_torn_was_sent(feed: Part) -> None:
+def test_a_feed_whose_answer_was_torn_was_sent(feed: ChunkPart) -> None:
     with listening(torn(b"HTTP/1.0 200 OK\r\nContent-Length: 7\r\n\r\nSucc")) as listener:
         assert not send(feed, appliance(listener)).is_unsent
 
 
-def test_a_connection_that_ends_before_the_answer_is_told(feed: Part) -> None:
+def test_a_connection_that_ends_before_the_answer_is_told(feed: ChunkPart) -> None:
     with listening(torn()) as listener:
         answer = send(feed, appliance(listener))
     assert fault(answer) == "http://HOST/xmlfeed: the connection was torn before the answer"
 
 
-def test_a_feed_without_an_answer_was_sent(feed: Part) -> None:
+def test_a_feed_without_an_answer_was_sent(feed: ChunkPart) -> None:
     with listening(torn()) as listener:
         assert not send(feed, appliance(listener)).is_unsent
 
 
-def test_a_connection_that_ends_in_the_head_of_the_answer_is_told(feed: Part) -> None:
+def test_a_connection_that_ends_in_the_head_of_the_answer_is_told(feed: ChunkPart) -> None:
     with listening(torn(b"HTTP/1.0 200 OK\r\nContent-")) as listener:
         answer = send(feed, appliance(listener))
     assert fault(answer) == "http://HOST/xmlfeed: the connection was torn before the answer"
 
 
 @pytest.mark.parametrize("read_bytes", [0, 100, 1 << 20])
-def test_a_connection_that_ends_within_the_feed_is_told(large_feed: Part, read_bytes: int) -> None:
+def test_a_connection_that_ends_within_the_feed_is_told(
+    large_feed: ChunkPart, read_bytes: int
+) -> None:
     with listening(torn(read_bytes=read_bytes)) as listener:
         answer = send(large_feed, appliance(listener))
     assert re.fullmatch(
@@ -372,12 +376,12 @@ def test_a_connection_that_ends_within_the_feed_is_told(large_feed: Part, read_b
     )
 
 
-def test_a_feed_that_was_torn_was_not_sent(large_feed: Part) -> None:
+def test_a_feed_that_was_torn_was_not_sent(large_feed: ChunkPart) -> None:
     with listening(torn(read_bytes=1 << 20)) as listener:
         assert send(large_feed, appliance(listener)).is_unsent
 
 
-def test_an_appliance_that_does_not_answer_is_given_up(feed: Part) -> None:
+def test_an_appliance_that_does_not_answer_is_given_up(feed: ChunkPart) -> None:
     with listening(silent) as listener:
         answer = send(feed, appliance(listener, reply_seconds=0.1))
     assert fault(answer) == (
@@ -385,12 +389,12 @@ def test_an_appliance_that_does_not_answer_is_given_up(feed: Part) -> None:
     )
 
 
-def test_a_feed_that_was_given_up_was_sent(feed: Part) -> None:
+def test_a_feed_that_was_given_up_was_sent(feed: ChunkPart) -> None:
     with listening(silent) as listener:
         assert not send(feed, appliance(listener, reply_seconds=0.1)).is_unsent
 
 
-def test_an_answer_that_does_not_end_is_given_up(feed: Part) -> None:
+def test_an_answer_that_does_not_end_is_given_up(feed: ChunkPart) -> None:
     def talk_of(listener: Listener) -> Talk:
         def talk(connection: socket.socket) -> None:
             saying(b"HTTP/1.0 200 OK\r\n\r\nSucc")(listener)(connection)
@@ -416,7 +420,9 @@ def test_an_answer_that_does_not_end_is_given_up(feed: Part) -> None:
     ],
     ids=["informational", "head", "body", "chunk"],
 )
-def test_an_answer_that_drips_is_given_up(feed: Part, head: bytes, drop: bytes, found: str) -> None:
+def test_an_answer_that_drips_is_given_up(
+    feed: ChunkPart, head: bytes, drop: bytes, found: str
+) -> None:
     with listening(dripping(head, drop)) as listener:
         answer = send(feed, appliance(listener, reply_seconds=1))  # a whole head comes in time
     assert fault(answer) == (
@@ -425,7 +431,7 @@ def test_an_answer_that_drips_is_given_up(feed: Part, head: bytes, drop: bytes, 
 
 
 def test_an_answer_that_drips_in_tls_is_given_up(
-    feed: Part, context: ssl.SSLContext, pair: tuple[Path, Path]
+    feed: ChunkPart, context: ssl.SSLContext, pair: tuple[Path, Path]
 ) -> None:
     with listening(dripping(b"", b"H"), context=context) as listener:
         url = f"https://127.0.0.1:{listener.port}"
@@ -437,13 +443,13 @@ def test_an_answer_that_drips_in_tls_is_given_up(
     )
 
 
-def test_a_failure_that_drips_on_is_told_by_its_status(feed: Part) -> None:
+def test_a_failure_that_drips_on_is_told_by_its_status(feed: ChunkPart) -> None:
     with listening(dripping(b"HTTP/1.1 503 Busy\r\n\r\n", b"x")) as listener:
         answer = send(feed, appliance(listener, reply_seconds=1))
     assert (answer.status, answer.fault) == (503, "")
 
 
-def test_an_appliance_that_takes_nothing_is_given_up(large_feed: Part) -> None:
+def test_an_appliance_that_takes_nothing_is_given_up(large_feed: ChunkPart) -> None:
     with listening(deaf) as listener:
         answer = send(large_feed, appliance(listener, write_seconds=0.1))
     assert re.fullmatch(
@@ -453,12 +459,12 @@ def test_an_appliance_that_takes_nothing_is_given_up(large_feed: Part) -> None:
     )
 
 
-def test_what_nothing_was_taken_of_was_not_sent(large_feed: Part) -> None:
+def test_what_nothing_was_taken_of_was_not_sent(large_feed: ChunkPart) -> None:
     with listening(deaf) as listener:
         assert send(large_feed, appliance(listener, write_seconds=0.1)).is_unsent
 
 
-def test_a_handshake_that_hangs_is_given_up(feed: Part) -> None:
+def test_a_handshake_that_hangs_is_given_up(feed: ChunkPart) -> None:
     with listening(deaf) as listener:
         url = f"https://127.0.0.1:{listener.port}"
         answer = send(feed, appliance(listener, url=url, connect_seconds=0.1))
@@ -468,14 +474,14 @@ def test_a_handshake_that_hangs_is_given_up(feed: Part) -> None:
     )
 
 
-def test_a_port_on_which_nobody_listens_is_told(feed: Part, closed_port: int) -> None:
+def test_a_port_on_which_nobody_listens_is_told(feed: ChunkPart, closed_port: int) -> None:
     answer = send(feed, replace(FEEDERGATE, url=f"http://127.0.0.1:{closed_port}"))
     assert fault(answer) == (
         "http://HOST/xmlfeed: connection refused; a feedergate listens on 19900, with TLS on 19902"
     )
 
 
-def test_what_was_refused_a_connection_was_not_sent(feed: Part, closed_port: int) -> None:
+def test_what_was_refused_a_connection_was_not_sent(feed: ChunkPart, closed_port: int) -> None:
     answer = send(feed, replace(FEEDERGATE, url=f"http://127.0.0.1:{closed_port}"))
     assert (answer.is_unsent, answer.is_final, answer.sent_bytes) == (True, False, 0)
 
@@ -488,7 +494,7 @@ def test_a_web_server_that_does_not_listen_is_told(tmp_path: Path, closed_port: 
     )
 
 
-def test_a_name_that_is_not_known_is_told(feed: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_not_known_is_told(feed: ChunkPart, monkeypatch: pytest.MonkeyPatch) -> None:
     def look_up(*_: object, **__: object) -> None:
         raise socket.gaierror(-2, "Name or service not known")
 
@@ -499,7 +505,7 @@ def test_a_name_that_is_not_known_is_told(feed: Part, monkeypatch: pytest.Monkey
     )
 
 
-def test_a_host_without_a_route_is_told(feed: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_a_route_is_told(feed: ChunkPart, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(*_: object, **__: object) -> None:
         raise OSError(113, "No route to host")
 
@@ -510,7 +516,7 @@ def test_a_host_without_a_route_is_told(feed: Part, monkeypatch: pytest.MonkeyPa
     )
 
 
-def test_a_proxy_that_does_not_listen_is_told(feed: Part, closed_port: int) -> None:
+def test_a_proxy_that_does_not_listen_is_told(feed: ChunkPart, closed_port: int) -> None:
     to = replace(FEEDERGATE, proxy=f"http://127.0.0.1:{closed_port}")
     assert fault(send(feed, to)) == (
         "http://gsa.example.com:19900/xmlfeed: connection refused; "
@@ -518,7 +524,7 @@ def test_a_proxy_that_does_not_listen_is_told(feed: Part, closed_port: int) -> N
     )
 
 
-def test_a_proxy_that_refuses_is_told(feed: Part) -> None:
+def test_a_proxy_that_refuses_is_told(feed: ChunkPart) -> None:
     shut = reply("", status="407 Proxy Authentication Required")
     with listening(saying(shut)) as listener:
         to = replace(FEEDERGATE, url="https://gsa.example.com:19902", proxy=listener.url)
@@ -530,14 +536,14 @@ def test_a_proxy_that_refuses_is_told(feed: Part) -> None:
     )
 
 
-def test_a_proxy_that_asks_for_a_user_will_ask_again(feed: Part) -> None:
+def test_a_proxy_that_asks_for_a_user_will_ask_again(feed: ChunkPart) -> None:
     shut = reply("", status="407 Proxy Authentication Required")
     with listening(saying(shut)) as listener:
         to = replace(FEEDERGATE, url="https://gsa.example.com:19902", proxy=listener.url)
         assert send(feed, to).is_final
 
 
-def test_what_is_not_http_is_shown(feed: Part) -> None:
+def test_what_is_not_http_is_shown(feed: ChunkPart) -> None:
     with listening(torn(b"220 mail.example.com ESMTP\r\n\r\n")) as listener:
         answer = send(feed, appliance(listener))
     assert fault(answer) == (
@@ -547,7 +553,7 @@ def test_what_is_not_http_is_shown(feed: Part) -> None:
     )
 
 
-def test_what_cannot_be_decoded_is_shown(feed: Part) -> None:
+def test_what_cannot_be_decoded_is_shown(feed: ChunkPart) -> None:
     packed = reply("Success", headers="Content-Encoding: gzip\r\n")
     with listening(saying(packed)) as listener:
         answer = send(feed, appliance(listener))
@@ -579,7 +585,7 @@ def test_a_file_that_has_changed_is_told(tmp_path: Path) -> None:
 def test_a_file_that_is_gone_is_told_before_dataload_is_sent(tmp_path: Path) -> None:
     part = whole(tmp_path / "data.xml", FEED, **DATA)
     part.path.unlink()
-    assert send(part, RECVDATA) == Answer(
+    assert send(part, RECVDATA) == ApplianceResponse(
         fault=f"{tmp_path}/data.xml: No such file or directory; expected a chunk that can be read",
         is_unsent=True,
         is_final=True,
@@ -590,7 +596,7 @@ def test_a_file_that_is_gone_is_told_before_dataload_is_sent(tmp_path: Path) -> 
 
 
 def test_a_certificate_of_a_named_authority_is_trusted(
-    feed: Part, pair: tuple[Path, Path], context: ssl.SSLContext
+    feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext
 ) -> None:
     with listening(saying(SUCCESS), context=context) as listener:
         url = f"https://127.0.0.1:{listener.port}"
@@ -598,7 +604,7 @@ def test_a_certificate_of_a_named_authority_is_trusted(
     assert answer.body == b"Success"
 
 
-def test_a_certificate_of_nobody_is_not_trusted(feed: Part, context: ssl.SSLContext) -> None:
+def test_a_certificate_of_nobody_is_not_trusted(feed: ChunkPart, context: ssl.SSLContext) -> None:
     with listening(saying(SUCCESS), context=context) as listener:
         answer = send(feed, appliance(listener, url=f"https://127.0.0.1:{listener.port}"))
     assert fault(answer) == (
@@ -608,7 +614,7 @@ def test_a_certificate_of_nobody_is_not_trusted(feed: Part, context: ssl.SSLCont
 
 
 def test_a_certificate_that_is_not_trusted_will_not_be_later(
-    feed: Part, context: ssl.SSLContext
+    feed: ChunkPart, context: ssl.SSLContext
 ) -> None:
     with listening(saying(SUCCESS), context=context) as listener:
         answer = send(feed, appliance(listener, url=f"https://127.0.0.1:{listener.port}"))
@@ -616,7 +622,7 @@ def test_a_certificate_that_is_not_trusted_will_not_be_later(
 
 
 def test_a_certificate_of_another_host_is_not_trusted(
-    feed: Part, pair: tuple[Path, Path], context: ssl.SSLContext
+    feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext
 ) -> None:
     with listening(saying(SUCCESS), context=context) as listener:
         url = f"https://localhost:{listener.port}"
@@ -628,7 +634,7 @@ def test_a_certificate_of_another_host_is_not_trusted(
     )
 
 
-def test_a_port_without_tls_is_told(feed: Part) -> None:
+def test_a_port_without_tls_is_told(feed: ChunkPart) -> None:
     with listening(torn(b"HTTP/1.0 400 Bad Request\r\n\r\n", read_bytes=1)) as listener:
         answer = send(feed, appliance(listener, url=f"https://127.0.0.1:{listener.port}"))
     assert fault(answer) == (
@@ -638,7 +644,7 @@ def test_a_port_without_tls_is_told(feed: Part) -> None:
 
 
 def test_a_handshake_that_is_broken_off_may_do_better_later(
-    feed: Part, monkeypatch: pytest.MonkeyPatch
+    feed: ChunkPart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def connect(*_: object, **__: object) -> None:
         raise ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
@@ -653,7 +659,7 @@ def test_a_handshake_that_is_broken_off_may_do_better_later(
 
 
 def test_an_early_answer_is_heard_through_tls_if_the_feed_is_read_on(
-    large_feed: Part, pair: tuple[Path, Path], context: ssl.SSLContext
+    large_feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext
 ) -> None:
     early = reply("too large", status="413 Request Entity Too Large")
     with listening(hasty(early), context=context) as listener:
@@ -663,7 +669,7 @@ def test_an_early_answer_is_heard_through_tls_if_the_feed_is_read_on(
 
 
 def test_a_feed_that_was_torn_within_tls_was_not_sent(
-    large_feed: Part, pair: tuple[Path, Path], context: ssl.SSLContext
+    large_feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext
 ) -> None:
     with listening(torn(read_bytes=1 << 10), context=context) as listener:
         url = f"https://127.0.0.1:{listener.port}"
@@ -772,7 +778,7 @@ def test_a_refused_chunk_is_not_sent(tmp_path: Path) -> None:
 
 
 def test_a_cleanup_needs_a_name() -> None:
-    with Wire(FEEDERGATE) as wire, pytest.raises(ConfigError) as caught:
+    with ApplianceClient(FEEDERGATE) as wire, pytest.raises(ConfigError) as caught:
         wire.cleanup("a b")
     assert str(caught.value) == (
         "cleanup: groupsource 'a b'; expected a letter or _, then letters, digits, _ and -"
@@ -780,7 +786,9 @@ def test_a_cleanup_needs_a_name() -> None:
 
 
 def test_an_appliance_that_cannot_be_reached_took_nothing() -> None:
-    with Wire(Appliance(kind=Kind.FEEDERGATE, url="http://127.0.0.1:1")) as wire:
+    with ApplianceClient(
+        Appliance(protocol=ApplianceProtocol.FEEDERGATE, url="http://127.0.0.1:1")
+    ) as wire:
         assert wire.backlog().is_unsent
 
 
@@ -795,7 +803,7 @@ def unzipped(request: bytes) -> bytes:
     return gzip.decompress(body)
 
 
-def test_a_small_request_is_compressed_when_that_is_asked_for(feed: Part) -> None:
+def test_a_small_request_is_compressed_when_that_is_asked_for(feed: ChunkPart) -> None:
     with listening(saying(SUCCESS)) as listener:
         send(feed, appliance(listener))
     with listening(saying(SUCCESS)) as compressing:
@@ -803,13 +811,13 @@ def test_a_small_request_is_compressed_when_that_is_asked_for(feed: Part) -> Non
     assert unzipped(compressing.heard[0]) == listener.body()
 
 
-def test_nothing_is_compressed_unless_that_is_asked_for(feed: Part) -> None:
+def test_nothing_is_compressed_unless_that_is_asked_for(feed: ChunkPart) -> None:
     with listening(saying(SUCCESS)) as listener:
         send(feed, appliance(listener))
     assert b"Content-Encoding" not in listener.heard[0]
 
 
-def test_the_same_request_is_compressed_to_the_same_bytes(feed: Part) -> None:
+def test_the_same_request_is_compressed_to_the_same_bytes(feed: ChunkPart) -> None:
     with listening(saying(SUCCESS, SUCCESS)) as listener:
         send(feed, appliance(listener, gzip=True))
         send(feed, appliance(listener, gzip=True))
@@ -817,7 +825,7 @@ def test_the_same_request_is_compressed_to_the_same_bytes(feed: Part) -> None:
     assert first == second
 
 
-def test_a_request_of_a_mebibyte_is_not_compressed(large_feed: Part) -> None:
+def test_a_request_of_a_mebibyte_is_not_compressed(large_feed: ChunkPart) -> None:
     with listening(saying(SUCCESS)) as listener:
         send(large_feed, appliance(listener, gzip=True))
     assert large_feed.size >= 1 << 20
@@ -832,7 +840,7 @@ def test_the_bytes_that_were_sent_are_those_on_the_wire(tmp_path: Path) -> None:
     assert answer.sent_bytes == len(listener.body()) < 2000
 
 
-def test_nothing_of_a_changed_file_is_sent_compressed(feed: Part) -> None:
+def test_nothing_of_a_changed_file_is_sent_compressed(feed: ChunkPart) -> None:
     feed.path.write_bytes(b"<changed/>")
     with listening(saying(SUCCESS)) as listener:
         answer = send(feed, appliance(listener, gzip=True))

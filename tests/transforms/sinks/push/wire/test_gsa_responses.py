@@ -2,7 +2,7 @@
 
 import pytest
 
-from transforms.sinks.push.model import Answer, Meaning, Verdict
+from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
 from transforms.sinks.push.wire.gsa_responses import count, judge
 
 WHERE = "http://gsa.example.com:19900/xmlfeed"
@@ -15,12 +15,12 @@ FULL = "Feed not accepted due to insufficient disk space. Contact Google for Wor
 LOGIN = "<!DOCTYPE html>\n<html><head><title>Log in &amp;\n go</title></head><body>…</body></html>"
 
 
-def answer(text: str, status: int = 200, **fields: object) -> Answer:
+def answer(text: str, status: int = 200, **fields: object) -> ApplianceResponse:
     stated: dict[str, object] = {"where": WHERE, "content_type": "text/plain", **fields}
-    return Answer(status=status, body=text.encode(), **stated)  # type: ignore[arg-type]  # fields
+    return ApplianceResponse(status=status, body=text.encode(), **stated)  # type: ignore[arg-type]  # fields
 
 
-def judged(text: str, status: int = 200, **fields: object) -> tuple[Meaning, str]:
+def judged(text: str, status: int = 200, **fields: object) -> tuple[ResponseMeaning, str]:
     verdict = judge(answer(text, status, **fields))
     assert not verdict.can_split
     return verdict.meaning, verdict.message
@@ -29,7 +29,7 @@ def judged(text: str, status: int = 200, **fields: object) -> tuple[Meaning, str
 def refused(text: str, status: int = 200) -> str:
     """The words of a refusal of what may be taken in parts."""
     verdict = judge(answer(text, status))
-    assert (verdict.meaning, verdict.can_split) == (Meaning.REFUSED, True)
+    assert (verdict.meaning, verdict.can_split) == (ResponseMeaning.REFUSED, True)
     return verdict.message
 
 
@@ -37,25 +37,30 @@ def refused(text: str, status: int = 200) -> str:
     "text", ["Success", "success", "SUCCESS", "Success\n", " Success ", "\r\nSuc\r\ncess\r\n"]
 )
 def test_success_is_acceptance(text: str) -> None:
-    assert judge(answer(text)).meaning is Meaning.ACCEPTED
+    assert judge(answer(text)).meaning is ResponseMeaning.ACCEPTED
 
 
 def test_what_was_accepted_has_the_words_of_the_appliance() -> None:
-    assert judge(answer("Success\n")) == Verdict(meaning=Meaning.ACCEPTED, message="Success")
+    assert judge(answer("Success\n")) == Verdict(
+        meaning=ResponseMeaning.ACCEPTED, message="Success"
+    )
 
 
 @pytest.mark.parametrize("status", [200, 201, 202])
 def test_success_may_come_with_any_good_status(status: int) -> None:
-    assert judge(answer("Success", status)).meaning is Meaning.ACCEPTED
+    assert judge(answer("Success", status)).meaning is ResponseMeaning.ACCEPTED
 
 
 def test_success_with_a_bad_status_is_none() -> None:
-    assert judged("Success", 500) == (Meaning.RETRY, f"{WHERE}: 500, 'Success'; expected Success")
+    assert judged("Success", 500) == (
+        ResponseMeaning.RETRY,
+        f"{WHERE}: 500, 'Success'; expected Success",
+    )
 
 
 def test_success_before_the_feed_was_sent_is_none() -> None:
     assert judged("Success", is_unsent=True, sent_bytes=17) == (
-        Meaning.RETRY,
+        ResponseMeaning.RETRY,
         f"{WHERE}: 'Success' after 17 bytes; expected the whole feed to be read first",
     )
 
@@ -63,7 +68,7 @@ def test_success_before_the_feed_was_sent_is_none() -> None:
 @pytest.mark.parametrize("text", ["Successful", "No Success", "Success: 1 feed"])
 def test_what_only_sounds_like_success_is_none(text: str) -> None:
     assert judged(text) == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 200, '{text}'; expected Success: {ADDRESS}",
     )
 
@@ -71,14 +76,14 @@ def test_what_only_sounds_like_success_is_none(text: str) -> None:
 @pytest.mark.parametrize("status", [200, 401, 403])
 def test_who_is_not_trusted_is_told_where_to_be(status: int) -> None:
     assert judged("Error - Unauthorized Request", status) == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: {status}, 'Error - Unauthorized Request'; expected Success: {TRUST}",
     )
 
 
 def test_a_full_disk_is_waited_for() -> None:
     assert judged(FULL) == (
-        Meaning.FULL_DISK,
+        ResponseMeaning.FULL_DISK,
         f"{WHERE}: 200, '{FULL}'; expected Success: it has room again when feeds are digested, "
         "or when somebody makes some",
     )
@@ -86,12 +91,12 @@ def test_a_full_disk_is_waited_for() -> None:
 
 def test_a_full_disk_is_known_by_its_first_words() -> None:
     shorter = "feed not accepted due to\ninsufficient disk space"
-    assert judged(shorter)[0] is Meaning.FULL_DISK
+    assert judged(shorter)[0] is ResponseMeaning.FULL_DISK
 
 
 def test_groups_that_find_no_room_are_told() -> None:
     assert judged("error: group db at capacity.") == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 200, 'error: group db at capacity.'; expected Success: "
         "the groups of all sources may have 1 GB; clear some of them first",
     )
@@ -100,7 +105,7 @@ def test_groups_that_find_no_room_are_told() -> None:
 @pytest.mark.parametrize("status", [200, 400, 500])
 def test_an_internal_error_is_tried_again(status: int) -> None:
     assert judged("Internal Error", status) == (
-        Meaning.RETRY,
+        ResponseMeaning.RETRY,
         f"{WHERE}: {status}, 'Internal Error'; expected Success",
     )
 
@@ -146,7 +151,7 @@ def test_a_page_may_say_that_a_feed_is_too_large() -> None:
 def test_a_page_of_another_server_refuses_no_record() -> None:
     page = "<html><body>The plain HTTP request was sent to HTTPS port, malformed</body></html>"
     assert judged(page, 400, content_type="text/html") == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 400, a page that says "
         "'The plain HTTP request was sent to HTTPS port, malformed'; expected Success",
     )
@@ -154,14 +159,14 @@ def test_a_page_of_another_server_refuses_no_record() -> None:
 
 def test_a_page_where_text_is_due_is_shown_by_its_title() -> None:
     assert judged(LOGIN) == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 200, a page that says 'Log in & go'; expected Success: {ADDRESS}",
     )
 
 
 def test_a_page_that_says_success_is_none() -> None:
     assert judged("Success", content_type="text/html; charset=utf-8") == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 200, 'Success'; expected Success: {ADDRESS}",
     )
 
@@ -169,7 +174,7 @@ def test_a_page_that_says_success_is_none() -> None:
 def test_a_page_of_a_server_in_trouble_is_tried_again() -> None:
     page = "<html><head><title>502 Bad Gateway</title></head></html>"
     assert judged(page, 502, content_type="text/html") == (
-        Meaning.RETRY,
+        ResponseMeaning.RETRY,
         f"{WHERE}: 502, a page that says '502 Bad Gateway'; expected Success",
     )
 
@@ -187,20 +192,20 @@ def test_a_page_of_a_server_in_trouble_is_tried_again() -> None:
     ],
 )
 def test_what_will_not_change_by_itself_is_told_with_its_cure(status: int, cure: str) -> None:
-    assert judged("no", status) == (Meaning.FATAL, f"{WHERE}: {status}, 'no'; {cure}")
+    assert judged("no", status) == (ResponseMeaning.FATAL, f"{WHERE}: {status}, 'no'; {cure}")
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
 def test_what_may_pass_is_tried_again(status: int) -> None:
     assert judged("later", status) == (
-        Meaning.RETRY,
+        ResponseMeaning.RETRY,
         f"{WHERE}: {status}, 'later'; expected Success",
     )
 
 
 def test_a_server_without_room_is_waited_for() -> None:
     assert judged("", 507) == (
-        Meaning.FULL_DISK,
+        ResponseMeaning.FULL_DISK,
         f"{WHERE}: 507, nothing; expected room for a feed",
     )
 
@@ -208,7 +213,7 @@ def test_a_server_without_room_is_waited_for() -> None:
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_told_and_not_followed(status: int) -> None:
     assert judged("", status, location="https://gsa.example.com:19902/xmlfeed") == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: {status}, nothing; a redirect to 'https://gsa.example.com:19902/xmlfeed', "
         "which no feed follows: if that is right, give it as --to",
     )
@@ -216,48 +221,54 @@ def test_a_redirect_is_told_and_not_followed(status: int) -> None:
 
 def test_a_redirect_may_lead_nowhere() -> None:
     assert judged("", 302) == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 302, nothing; a redirect to nowhere, "
         "which no feed follows: if that is right, give it as --to",
     )
 
 
 def test_an_empty_answer_is_tried_again() -> None:
-    assert judged("") == (Meaning.RETRY, f"{WHERE}: 200, nothing; expected Success")
+    assert judged("") == (ResponseMeaning.RETRY, f"{WHERE}: 200, nothing; expected Success")
 
 
 def test_an_unknown_text_is_shown_in_part_and_in_one_line() -> None:
     assert judged("a\r\nb\x1b[0m" + "x" * 400) == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 200, 'a\\r\\nb\\x1b[0m{'x' * 192}'…; expected Success: {ADDRESS}",
     )
 
 
 def test_an_answer_that_is_no_text_is_shown() -> None:
-    strange = Answer(status=200, body=b"\xff\xfe\x01", where=WHERE)
+    strange = ApplianceResponse(status=200, body=b"\xff\xfe\x01", where=WHERE)
     assert judge(strange).message == (
         f"{WHERE}: 200, '\ufffd\ufffd\\x01'; expected Success: {ADDRESS}"
     )
 
 
 def test_an_answer_of_nobody_knows_where_has_a_place_too() -> None:
-    assert judge(Answer(status=500)).message == ("the appliance: 500, nothing; expected Success")
+    assert judge(ApplianceResponse(status=500)).message == (
+        "the appliance: 500, nothing; expected Success"
+    )
 
 
 @pytest.mark.parametrize("is_unsent", [False, True])
 def test_a_connection_that_was_torn_is_tried_again(is_unsent: bool) -> None:
-    torn = Answer(fault="gsa: the connection was torn", is_unsent=is_unsent)
-    assert judge(torn) == Verdict(meaning=Meaning.RETRY, message="gsa: the connection was torn")
+    torn = ApplianceResponse(fault="gsa: the connection was torn", is_unsent=is_unsent)
+    assert judge(torn) == Verdict(
+        meaning=ResponseMeaning.RETRY, message="gsa: the connection was torn"
+    )
 
 
 def test_a_fault_that_stays_is_not_tried_again() -> None:
-    changed = Answer(fault="feed.xml: changed on disk", is_unsent=True, is_final=True)
-    assert judge(changed) == Verdict(meaning=Meaning.FATAL, message="feed.xml: changed on disk")
+    changed = ApplianceResponse(fault="feed.xml: changed on disk", is_unsent=True, is_final=True)
+    assert judge(changed) == Verdict(
+        meaning=ResponseMeaning.FATAL, message="feed.xml: changed on disk"
+    )
 
 
 def test_a_hostile_page_is_shown_at_once() -> None:
     page = "<!---->" * 3000 + "<title>" * 3000
-    assert judged(page, content_type="text/html")[0] is Meaning.FATAL
+    assert judged(page, content_type="text/html")[0] is ResponseMeaning.FATAL
 
 
 # The backlog.
@@ -300,4 +311,6 @@ def test_a_page_is_no_number() -> None:
 
 
 def test_a_count_that_did_not_come_is_told() -> None:
-    assert count(Answer(fault="gsa: no answer within 30 s")) == "gsa: no answer within 30 s"
+    assert (
+        count(ApplianceResponse(fault="gsa: no answer within 30 s")) == "gsa: no answer within 30 s"
+    )

@@ -3,7 +3,7 @@
 import pytest
 
 from schemas.receipt import Refusal
-from transforms.sinks.push.model import Answer, Meaning, Verdict
+from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
 from transforms.sinks.push.wire.thunderstone_responses import judge
 
 WHERE = "http://search.example.com/texis/dowalk/recvdata.xml"
@@ -34,12 +34,14 @@ def result(*inside: str, rows: int | str | None = None) -> str:
     return f"<ThunderstoneReplicationResult>{inner}</ThunderstoneReplicationResult>"
 
 
-def answer(text: str, status: int = 200, **fields: object) -> Answer:
+def answer(text: str, status: int = 200, **fields: object) -> ApplianceResponse:
     stated: dict[str, object] = {"where": WHERE, "content_type": "text/xml", **fields}
-    return Answer(status=status, body=text.encode(), **stated)  # type: ignore[arg-type]  # fields
+    return ApplianceResponse(status=status, body=text.encode(), **stated)  # type: ignore[arg-type]  # fields
 
 
-def judged(text: str, sent: int = 1, status: int = 200, **fields: object) -> tuple[Meaning, str]:
+def judged(
+    text: str, sent: int = 1, status: int = 200, **fields: object
+) -> tuple[ResponseMeaning, str]:
     verdict = judge(answer(text, status, **fields), sent=sent)
     assert not verdict.can_split
     return verdict.meaning, verdict.message
@@ -48,45 +50,50 @@ def judged(text: str, sent: int = 1, status: int = 200, **fields: object) -> tup
 def refused(text: str, sent: int) -> str:
     """The words of a refusal of what may be taken in parts."""
     verdict = judge(answer(text), sent=sent)
-    assert (verdict.meaning, verdict.can_split) == (Meaning.REFUSED, True)
+    assert (verdict.meaning, verdict.can_split) == (ResponseMeaning.REFUSED, True)
     return verdict.message
 
 
 def test_the_answer_of_the_manual_is_acceptance_with_a_remark() -> None:
     assert judge(answer(MANUAL), sent=1) == Verdict(
-        meaning=Meaning.ACCEPTED, message="OK for 1 of 1 Items", notices=("OK, 'Not found'",)
+        meaning=ResponseMeaning.ACCEPTED,
+        message="OK for 1 of 1 Items",
+        notices=("OK, 'Not found'",),
     )
 
 
 @pytest.mark.parametrize("rows", [2, None, "x"])
 @pytest.mark.parametrize("sent", [2, 0])
 def test_ok_for_each_item_is_acceptance(rows: int | str | None, sent: int) -> None:
-    assert judged(result(OK, OK, rows=rows), sent) == (Meaning.ACCEPTED, "OK for 2 of 2 Items")
+    assert judged(result(OK, OK, rows=rows), sent) == (
+        ResponseMeaning.ACCEPTED,
+        "OK for 2 of 2 Items",
+    )
 
 
 def test_a_status_may_have_space_around_it_and_any_case() -> None:
     assert judged(result(OK.replace("OK", "\n ok "), rows=1)) == (
-        Meaning.ACCEPTED,
+        ResponseMeaning.ACCEPTED,
         "OK for 1 of 1 Items",
     )
 
 
 def test_a_namespace_makes_no_difference() -> None:
     text = result(OK, rows=1).replace("Result>", 'Result xmlns="urn:x">', 1)
-    assert judged(text)[0] is Meaning.ACCEPTED
+    assert judged(text)[0] is ResponseMeaning.ACCEPTED
 
 
 def test_a_declaration_may_stand_behind_a_blank_line() -> None:
     text = '\r\n<?xml version="1.0" encoding="ISO-8859-1"?>' + result(OK, rows=1)
-    assert judged(text)[0] is Meaning.ACCEPTED
+    assert judged(text)[0] is ResponseMeaning.ACCEPTED
 
 
 def test_an_item_alone_may_count_no_rows() -> None:
-    assert judged(result(OK, rows=0))[0] is Meaning.ACCEPTED
+    assert judged(result(OK, rows=0))[0] is ResponseMeaning.ACCEPTED
 
 
 def test_a_status_for_all_is_acceptance_if_the_rows_are_those_sent() -> None:
-    assert judged(result("<Status>OK</Status>", rows=3), 3) == (Meaning.ACCEPTED, "OK")
+    assert judged(result("<Status>OK</Status>", rows=3), 3) == (ResponseMeaning.ACCEPTED, "OK")
 
 
 def test_each_remark_is_told_as_often_as_it_was_made() -> None:
@@ -108,7 +115,7 @@ def test_few_remarks_are_told_apart() -> None:
 def test_items_that_fail_among_others_are_named() -> None:
     verdict = judge(answer(result(OK, FAIL, OK, UNKNOWN, rows=4)), sent=4)
     assert verdict == Verdict(
-        meaning=Meaning.ACCEPTED,
+        meaning=ResponseMeaning.ACCEPTED,
         message="OK for 2 of 4 Items",
         refused=(Refusal(1, "FAIL, 'no room'"), Refusal(3, "FAIL_UNKNOWNTYPE")),
     )
@@ -200,33 +207,33 @@ def test_a_failure_of_all_has_its_remark() -> None:
 def test_who_is_no_cluster_member_is_told_to_be_one(inside: str, status: int) -> None:
     meaning, message = judged(result(inside), 5, status)
     assert (meaning, message.lower()) == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: Not Allowed; expected OK: {CLUSTER}".lower(),
     )
 
 
 def test_an_unknown_profile_is_told() -> None:
     assert judged(result("<Status>No Profile</Status>"), 5) == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: No Profile; expected OK: check that --profile is the name of a profile there",
     )
 
 
 def test_ok_with_a_bad_status_is_none() -> None:
-    assert judged(result(OK, rows=1), 1, 503)[0] is Meaning.RETRY
+    assert judged(result(OK, rows=1), 1, 503)[0] is ResponseMeaning.RETRY
 
 
 def test_ok_before_the_items_were_sent_is_none() -> None:
     meaning, message = judged(result(OK), 1, is_unsent=True, sent_bytes=17)
     assert (meaning, message) == (
-        Meaning.RETRY,
+        ResponseMeaning.RETRY,
         f"{WHERE}: '{result(OK)}' after 17 bytes; expected the whole feed to be read first",
     )
 
 
 def test_an_answer_that_breaks_off_is_tried_again() -> None:
     assert judged("<ThunderstoneReplicationResult><Rows>", 1) == (
-        Meaning.RETRY,
+        ResponseMeaning.RETRY,
         f"{WHERE}: '<ThunderstoneReplicationResult><Rows>'; expected it to end as XML",
     )
 
@@ -241,7 +248,7 @@ def test_an_answer_that_is_too_long_is_a_refusal() -> None:
 
 def test_a_comment_or_doctype_may_stand_before_it() -> None:
     text = "<!DOCTYPE x><!-- by a script -->" + result(OK, rows=1)
-    assert judged(text)[0] is Meaning.ACCEPTED
+    assert judged(text)[0] is ResponseMeaning.ACCEPTED
 
 
 def test_a_status_may_stand_deeper_in_an_item() -> None:
@@ -253,7 +260,7 @@ def test_entities_are_not_expanded() -> None:
     text = '<!DOCTYPE r [<!ENTITY a "OK"><!ENTITY b "&a;&a;">]>' + result(
         "<ItemResult><Status>&b;</Status></ItemResult>", rows=1
     )
-    assert judge(answer(text), sent=1).meaning is Meaning.REFUSED
+    assert judge(answer(text), sent=1).meaning is ResponseMeaning.REFUSED
 
 
 def test_files_are_not_read(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -262,7 +269,7 @@ def test_files_are_not_read(tmp_path_factory: pytest.TempPathFactory) -> None:
     text = f'<!DOCTYPE r [<!ENTITY a SYSTEM "{path.as_uri()}">]>' + result(
         "<ItemResult><Status>&a;</Status></ItemResult>", rows=1
     )
-    assert judge(answer(text), sent=1).meaning is Meaning.REFUSED
+    assert judge(answer(text), sent=1).meaning is ResponseMeaning.REFUSED
 
 
 @pytest.mark.parametrize("status", [200, 403])
@@ -272,7 +279,7 @@ def test_an_address_that_may_not_administer_is_told(status: int) -> None:
         "from your location (IP)</b></body></html>"
     )
     assert judged(page, 1, status) == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: {status}, a page that says "
         "'The Appliance has been configured to deny administration from your location (IP)'; "
         "expected dataload to be allowed: add the address of this machine to Admin Access IPs",
@@ -285,7 +292,7 @@ def test_an_appliance_that_wants_tls_is_told() -> None:
         " (HTTP). You will be redirected momentarily to HTTPS</html>"
     )
     assert judged(page) == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 200, a page that says 'The Appliance may not be administered from your location "
         "via a non-secure protocol (HTTP). You will be redirected momentarily to HTTPS'; "
         "expected TLS to be used: give --to with https://",
@@ -294,7 +301,7 @@ def test_an_appliance_that_wants_tls_is_told() -> None:
 
 def test_another_page_is_shown() -> None:
     assert judged("<html><title>Texis</title></html>") == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 200, a page that says 'Texis'; "
         f"expected a ThunderstoneReplicationResult: {ADDRESS}",
     )
@@ -302,7 +309,7 @@ def test_another_page_is_shown() -> None:
 
 def test_other_xml_is_shown() -> None:
     assert judged("<other><Status>OK</Status></other>") == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 200, '<other><Status>OK</Status></other>'; "
         f"expected a ThunderstoneReplicationResult: {ADDRESS}",
     )
@@ -310,35 +317,35 @@ def test_other_xml_is_shown() -> None:
 
 def test_success_of_another_appliance_is_none() -> None:
     assert judged("Success") == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 200, 'Success'; expected a ThunderstoneReplicationResult: {ADDRESS}",
     )
 
 
 def test_a_path_that_is_not_there_is_told() -> None:
     assert judged("Not Found", 1, 404) == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 404, 'Not Found'; expected feeds to be taken there: {ADDRESS}",
     )
 
 
 def test_a_server_in_trouble_is_tried_again() -> None:
     assert judged("Script timeout", 1, 500) == (
-        Meaning.RETRY,
+        ResponseMeaning.RETRY,
         f"{WHERE}: 500, 'Script timeout'; expected a ThunderstoneReplicationResult",
     )
 
 
 def test_a_redirect_is_told_and_not_followed() -> None:
     assert judged("", 1, 302, location="https://search.example.com/") == (
-        Meaning.FATAL,
+        ResponseMeaning.FATAL,
         f"{WHERE}: 302, nothing; a redirect to 'https://search.example.com/', "
         "which no feed follows: if that is right, give it as --to",
     )
 
 
 def test_a_connection_that_was_torn_is_tried_again() -> None:
-    torn = Answer(fault="search: the connection was torn before the answer")
+    torn = ApplianceResponse(fault="search: the connection was torn before the answer")
     assert judge(torn, sent=3) == Verdict(
-        meaning=Meaning.RETRY, message="search: the connection was torn before the answer"
+        meaning=ResponseMeaning.RETRY, message="search: the connection was torn before the answer"
     )
