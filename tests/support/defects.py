@@ -102,7 +102,7 @@ FAULTS = {
     ),
     "gsa-groups": Fault(
         "transforms.formats.gsa.membership_reader:MembershipBuilder.build",
-        lambda self, parsed: MARK.encode() in parsed.unit.text,
+        lambda self, parsed: MARK.encode() in parsed.raw.text,
         f"<xmlgroups>{_membership('1')}{_membership(MARK)}{_membership('3')}</xmlgroups>".encode(),
         _membership(MARK).encode(),
     ),

@@ -1,19 +1,18 @@
-"""Where the records of a feed stand, so that some of them can be sent as a feed of their own.
+"""The place of each record in a feed, so that a part of the feed can be sent as a feed of its own.
 
-A piece of a feed is a range of its bytes, as they stand, between a head and a tail: the start tags
-that its first record stands in, and the end tags that its last one lacks. A piece that holds the
-border between two groups, or between two feeds in one stream, holds it as it stands.
+A part is a range of the feed's bytes, unchanged, between a head and a tail. The head has the start
+tags that are open at its first record, the tail the end tags that are missing after its last one.
+A part may span the border between two groups, or between two feeds in one stream.
 
 **Keeps:** the byte order mark, XML declaration and DOCTYPE; the header; the group, whose attributes
-decide over its records. What is no record belongs to the record before it, and to the first what
-stands before that, so that nothing gets lost between two pieces.
+apply to its records. Bytes that are no record belong to the record before them, and at the start to
+the first record, so nothing gets lost between two parts.
 
 **Drops:** comments before the first record of a group.
 
-A stream in another encoding than UTF-8 has records, but no pieces.
+A stream in another encoding than UTF-8 has records, but no parts.
 """
 
-import codecs
 import html
 import re
 from array import array
@@ -23,25 +22,23 @@ from typing import IO, NamedTuple
 from schemas.errors import FormatError
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats.gsa import feed
-from transforms.formats.gsa import groups as gsa_groups
+from transforms.formats.gsa import feed, groups
 from transforms.formats.gsa.feed_context import feed_context
 from transforms.formats.thunderstone import dataload
-from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.raw_element import Context, RawElement, find_url
+from transforms.formats.xml.raw_element import ElementContext, RawElement, find_url
 from transforms.formats.xml.scanner import RecordScanner
 
-_VOCABULARIES = {
-    "gsa-feed": feed._VOCABULARY,
-    "gsa-groups": gsa_groups._VOCABULARY,
-    "thunderstone": dataload._VOCABULARY,
+_ELEMENT_NAMES = {
+    "gsa-feed": feed.ELEMENT_NAMES,
+    "gsa-groups": groups.ELEMENT_NAMES,
+    "thunderstone": dataload.ELEMENT_NAMES,
 }
-FORMATS = tuple(_VOCABULARIES)
+FORMATS = tuple(_ELEMENT_NAMES)
 """The formats that appliances are fed with."""
 
-_UNIT_BYTES = 1 << 30
-_NAMED_BYTES = 1 << 20
-"""How far into a record its name is looked for."""
+_MAX_RECORD_BYTES = 1 << 30
+_NAME_BYTES = 1 << 20
+"""How far into a record its name is searched."""
 
 _GROUP = re.compile(rb"<principal\b[^<>]*>\s*([^<>]*[^<>\s])")
 _UPDATE_INDEX = re.compile(rb"<Type>\s*UI\s*</Type>")
@@ -49,7 +46,7 @@ _UPDATE_BYTES = 1024
 
 
 class FeedPart(NamedTuple):
-    """Some records as a document: `length` bytes of the stream from `offset` on, between two."""
+    """Some records as a document: `length` bytes of the stream from `offset`, between two texts."""
 
     head: bytes
     offset: int
@@ -57,236 +54,182 @@ class FeedPart(NamedTuple):
     tail: bytes
 
 
-class RecordOffsets:
-    """Where each record of a stream stands: 16 bytes for each of them, and 40 for each group.
+class _Position(NamedTuple):
+    """The open markup at a place between records: the text before the root, and start tags."""
 
-    `documents` counts the feeds that follow one another in the stream; `datasource` and `feedtype`
-    are those in the header of the first gsafeed. `is_torn` tells that the last feed does not end.
-    `updates` counts the Items that only ask for new search indexes. `first_url` and `last_url` are
-    those of records, or names of groups.
+    prolog: bytes
+    context: ElementContext
+
+
+class RecordOffsets:
+    """The place of each record of a stream, in 16 bytes per record and 40 per group.
+
+    `documents` is the number of feeds in the stream; `datasource` and `feedtype` are those in the
+    header of the first gsafeed. `is_torn` states that the last feed does not end. `updates` counts
+    the Items that only ask for new search indexes. `first_url` and `last_url` are those of records,
+    or names of groups.
     """
 
-    def __init__(self, scan: "_Scan") -> None:
-        self._scan = scan
-        self._arounds = tuple(scan.arounds)
-        around = feed_context(Context(header=scan.header))
-        self.datasource = around.datasource
-        self.feedtype = around.feedtype
-        self.documents = scan.documents
-        self.is_torn = scan.is_torn
-        self.is_utf8 = scan.is_utf8
-        self.updates = scan.updates
-        self.first_url = scan.first_url
-        self.last_url = scan.last_url
+    def __init__(self, stream: IO[bytes], format: str, *, source: str = "") -> None:
+        """Read the stream once, with one record in memory at a time.
+
+        Raises FormatError if there is no feed, or if the format is none of FORMATS.
+        """
+        if format not in _ELEMENT_NAMES:
+            raise FormatError(f"{source}: {format!r}; expected one of {', '.join(FORMATS)}")
+        names = _ELEMENT_NAMES[format]
+        self._source = source
+        self._root = names.root.encode()
+        self._begins, self._lines = array("Q"), array("Q")  # of records
+        # Of runs of records in one context: first record, end, and positions before and after.
+        self._firsts, self._ends = array("Q"), array("Q")
+        self._befores, self._afters = array("L"), array("L")
+        self._document_firsts = array("Q")
+        self._positions: dict[_Position, int] = {}
+        self.is_torn = False
+        self.updates = 0
+        self.first_url = self.last_url = ""
+        span = Span(source=source)
+        scanner = RecordScanner(stream, names, span, max_unit_bytes=_MAX_RECORD_BYTES)
+        self._read(scanner)
+        self._numbered = tuple(self._positions)
+        self.is_utf8 = scanner.is_utf8
+        self.documents = scanner.documents
+        header = next(filter(None, scanner.ended), b"")
+        context = feed_context(ElementContext(header=header))
+        self.datasource = context.datasource
+        self.feedtype = context.feedtype
+
+    def _read(self, scanner: RecordScanner) -> None:
+        last: RawElement | None = None
+        leading: Reject | None = None  # what comes before the first record belongs to it
+        leading_context = run_context = scanner.context
+        document, end, after = 0, 0, _Position(b"", scanner.context)
+        for item in scanner:
+            if isinstance(item, Reject):
+                self.is_torn = self.is_torn or item.code == "torn-end"
+                if last is not None:
+                    end, after = item.offset + item.length, _position(scanner)
+                elif leading is None:
+                    leading, leading_context = item, scanner.step_context
+            elif isinstance(item, RawElement):
+                is_led = leading is not None and last is None
+                if last is None or item.context is not run_context:
+                    if last is None:
+                        self.first_url = _unescaped_name(item)
+                    else:
+                        self._end_run(end, after)
+                    if document != scanner.documents:
+                        self._document_firsts.append(len(self._begins))
+                    document = scanner.documents
+                    run_context = leading_context if is_led else item.context
+                    before = _Position(scanner.prolog, run_context)
+                    self._firsts.append(len(self._begins))
+                    self._befores.append(self._number(before))
+                    after = _Position(scanner.prolog, item.context)
+                start: RawElement | Reject = leading if is_led and leading else item
+                self._begins.append(start.offset)
+                self._lines.append(start.line or 0)
+                end, last = item.offset + len(item.text), item
+                if item.name == "Item" and len(item.text) < _UPDATE_BYTES:
+                    self.updates += bool(_UPDATE_INDEX.search(item.text))
+        if last is not None:
+            self.last_url = _unescaped_name(last)
+            self._end_run(end, after)
+
+    def _end_run(self, end: int, after: _Position) -> None:
+        self._ends.append(end)
+        self._afters.append(self._number(after))
+
+    def _number(self, position: _Position) -> int:
+        return self._positions.setdefault(position, len(self._positions))
 
     def __len__(self) -> int:
-        return len(self._scan.begins)
+        return len(self._begins)
 
-    def piece(self, first: int, count: int) -> FeedPart:
-        """Return records `first` to `first + count`, at least one, as a document.
+    def part(self, first: int, count: int) -> FeedPart:
+        """Return `count` records, at least one, from record `first` on, as a document.
 
         Raises FormatError if the stream is not UTF-8.
         """
-        self._require_utf8()
-        scan, after = self._scan, first + count
-        run, last = self._run_of(first), self._run_of(after - 1)
-        before = behind = self._arounds[scan.befores[run]]
-        is_end = after == len(scan.begins) or after == self._first_of(last + 1)
-        if is_end:
-            stop, behind = scan.ends[last], self._arounds[scan.behinds[last]]
+        if not self.is_utf8:
+            raise FormatError(
+                f"{self._source}:1: another encoding than UTF-8; expected UTF-8, for a feed "
+                "that is to be sent in parts: convert it first"
+            )
+        next_record = first + count
+        run, last_run = self._run_of(first), self._run_of(next_record - 1)
+        before = self._numbered[self._befores[run]]
+        ends_run = next_record == len(self._begins) or self._run_of(next_record) > last_run
+        if ends_run:
+            end, after = self._ends[last_run], self._numbered[self._afters[last_run]]
         else:
-            stop, behind = scan.begins[after], self._arounds[scan.befores[last]]
-        opened = _opened(before.context, leaves=run != last or before != behind)
-        tail = _closed(before.context, behind.context, len(opened), self._scan.root)
-        offset = scan.begins[first]
-        return FeedPart(_head(before, opened, self._scan.root), offset, stop - offset, tail)
+            end, after = self._begins[next_record], self._numbered[self._befores[last_run]]
+        groups = _open_groups(before.context, leaves=run != last_run or before != after)
+        offset = self._begins[first]
+        return FeedPart(
+            head=_head(before, groups, self._root),
+            offset=offset,
+            length=end - offset,
+            tail=_tail(before.context, after.context, len(groups), self._root),
+        )
 
     def line(self, record: int) -> int:
         """Return the line in which a record begins, from 1."""
-        return self._scan.lines[record]
+        return self._lines[record]
 
     def middle(self, first: int, count: int) -> int:
-        """Return the record with which the second half, in bytes, of at least two begins.
+        """Return the first record of the second half, in bytes, of at least two records.
 
-        Where there are several feeds, it is the first record of one.
+        If they are of several feeds, it is the first record of a feed.
         """
-        scan, last = self._scan, first + count - 1
-        piece = self.piece(first, count)
-        middle = piece.offset + piece.length // 2
-        borders = scan.document_firsts
+        last = first + count - 1
+        part = self.part(first, count)
+        middle = part.offset + part.length // 2
+        borders = self._document_firsts
         low, high = bisect_right(borders, first), bisect_right(borders, last)
         if low < high:
-            return min(borders[low:high], key=lambda record: abs(scan.begins[record] - middle))
-        found = bisect_left(scan.begins, middle, first + 1, last)
-        if found > first + 1 and middle - scan.begins[found - 1] <= scan.begins[found] - middle:
-            return found - 1
-        return found
+            return min(borders[low:high], key=lambda record: abs(self._begins[record] - middle))
+        record = bisect_left(self._begins, middle, first + 1, last)
+        before, after = self._begins[record - 1], self._begins[record]
+        return record - 1 if record > first + 1 and middle - before <= after - middle else record
 
     def _run_of(self, record: int) -> int:
-        return bisect_right(self._scan.firsts, record) - 1
-
-    def _first_of(self, run: int) -> int | None:
-        return self._scan.firsts[run] if run < len(self._scan.firsts) else None
-
-    def _require_utf8(self) -> None:
-        if not self.is_utf8:
-            raise FormatError(
-                f"{self._scan.source}:1: another encoding than UTF-8; expected UTF-8, for a feed "
-                "that is to be sent in parts: convert it first"
-            )
-
-
-def stretches(stream: IO[bytes], format: str, *, source: str = "") -> RecordOffsets:
-    """Return where the records of a stream stand, in one pass; one record is in memory at a time.
-
-    Raises FormatError where there is no feed, or none of FORMATS.
-    """
-    if format not in _VOCABULARIES:
-        raise FormatError(f"{source}: {format!r}; expected one of {', '.join(FORMATS)}")
-    scan = _Scan(stream, _VOCABULARIES[format], source)
-    scan.run()
-    return RecordOffsets(scan)
+        return bisect_right(self._firsts, record) - 1
 
 
 def name_in(text: bytes) -> str | None:
-    """Return the url of a record or the group of a membership, as it is written in its markup."""
-    text = text[:_NAMED_BYTES]
+    """Return the url of a record or the group of a membership, with its references."""
+    text = text[:_NAME_BYTES]
     if (url := find_url(text)) is not None:
         return url
     group = _GROUP.search(text) if b"<membership" in text else None
     return group[1].decode("utf-8", "replace") if group else None
 
 
-class _Around(NamedTuple):
-    """What stands before a root, and the start tags from there on."""
-
-    prolog: bytes
-    context: Context
+def _position(scanner: RecordScanner) -> _Position:
+    return _Position(scanner.prolog, scanner.context)
 
 
-class _Start(NamedTuple):
-    """Where a record begins, or what is none before all of them, and what stands around it."""
-
-    offset: int
-    line: int
-    context: Context
-
-
-class _Scan(RecordScanner):
-    """Notes where records begin, and where runs of them in one context begin and end."""
-
-    def __init__(self, stream: IO[bytes], vocabulary: ElementNames, source: str) -> None:
-        span = Span(source=source)
-        super().__init__(stream, vocabulary, span, max_unit_bytes=_UNIT_BYTES)
-        self.source = source
-        self.root = vocabulary.root.encode()
-        self.begins, self.lines = array("Q"), array("Q")
-        self.firsts, self.ends = array("Q"), array("Q")
-        self.befores, self.behinds = array("L"), array("L")
-        self.document_firsts = array("Q")
-        self.arounds: dict[_Around, int] = {}
-        self.header = b""
-        self.documents = self.updates = 0
-        self.is_torn = False
-        self.first_url = self.last_url = ""
-        self._prolog = codecs.BOM_UTF8 if self.is_utf8 and self.place[0] else b""
-        self._leading: _Start | None = None
-        self._entered = self.context  # in which the last reject began; it may open a group
-        self._within: Context | None = None
-        self._end, self._behind = 0, _Around(b"", self.context)
-        self._document = 0
-
-    def run(self) -> None:
-        """Look at the whole stream."""
-        last = None
-        for one in self:
-            if isinstance(one, RawElement):
-                self._note(one)
-                last = one
-            elif isinstance(one, Reject):
-                self._note_between(one)
-        if last is not None:
-            self.last_url = _unescaped(last)
-            self._end_run()
-        self._data, self._pos = b"", 0  # the last record may be large
-
-    def _note(self, unit: RawElement) -> None:
-        if unit.context is self._within:
-            self.begins.append(unit.offset)
-            self.lines.append(unit.line)
-        else:
-            self._begin_run(unit)
-        self._end = unit.offset + len(unit.text)
-        if unit.name == "Item" and len(unit.text) < _UPDATE_BYTES:
-            self.updates += bool(_UPDATE_INDEX.search(unit.text))
-
-    def _begin_run(self, unit: RawElement) -> None:
-        start = self._leading or _Start(unit.offset, unit.line, unit.context)
-        if self.begins:
-            self._end_run()
-        else:
-            self.first_url = _unescaped(unit)
-        if self._document != self.documents:
-            self.document_firsts.append(len(self.begins))
-        self.firsts.append(len(self.begins))
-        self.befores.append(self._number(_Around(self._prolog, start.context)))
-        self.begins.append(start.offset)
-        self.lines.append(start.line)
-        self._within, self._leading, self._document = start.context, None, self.documents
-        self._behind = _Around(self._prolog, unit.context)
-
-    def _note_between(self, reject: Reject) -> None:
-        self.is_torn = self.is_torn or reject.code == "torn-end"
-        if self.begins:
-            self._end = reject.offset + reject.length
-            self._behind = _Around(self._prolog, self.context)
-        elif self._leading is None:
-            self._leading = _Start(reject.offset, reject.line, self._entered)
-
-    def _end_run(self) -> None:
-        self.ends.append(self._end)
-        self.behinds.append(self._number(self._behind))
-
-    def _number(self, around: _Around) -> int:
-        return self.arounds.setdefault(around, len(self.arounds))
-
-    def _step(self, kind: str, token: re.Match[bytes]) -> RawElement | Reject | None:
-        begun, is_before = self._consumed, not self.context.root
-        self._entered = self.context
-        found = super()._step(kind, token)
-        if kind in ("instruction", "doctype") and is_before and found is None:
-            length = self._consumed - begun
-            self._prolog += self._data[self._pos - length : self._pos] + b"\n"
-        elif kind == "end":
-            self._prolog = b""
-        self.documents += kind == "root"
-        self.header = self.header or self.context.header
-        return found
-
-    def _stray(self) -> Reject:
-        self._entered = self.context
-        return super()._stray()
-
-
-def _opened(context: Context, *, leaves: bool) -> tuple[bytes, ...]:
-    """The start tags of groups; a group in a group is taken alone while nobody leaves it."""
+def _open_groups(context: ElementContext, *, leaves: bool) -> tuple[bytes, ...]:
+    """Return the start tags of groups; of nested ones, only the inner if no record leaves it."""
     if not context.group:
         return ()
     inner = context.group + b"\n"
     return (b"<group>\n", inner) if context.depth > 1 and leaves else (inner,)
 
 
-def _head(around: _Around, opened: tuple[bytes, ...], root: bytes) -> bytes:
-    context = around.context
-    stated = (context.root or b"<%b>" % root, context.header)
-    return b"".join((around.prolog, *(tag + b"\n" for tag in stated if tag), *opened))
+def _head(position: _Position, groups: tuple[bytes, ...], root: bytes) -> bytes:
+    context = position.context
+    tags = (context.root or b"<%b>" % root, context.header)
+    return b"".join((position.prolog, *(tag + b"\n" for tag in tags if tag), *groups))
 
 
-def _closed(before: Context, behind: Context, opened: int, root: bytes) -> bytes:
-    groups = b"</group>\n" * (behind.depth - before.depth + opened)
-    is_open = behind.root or not before.root
+def _tail(before: ElementContext, after: ElementContext, opened: int, root: bytes) -> bytes:
+    groups = b"</group>\n" * (after.depth - before.depth + opened)
+    is_open = after.root or not before.root
     return groups + (b"</%b>\n" % root if is_open else b"")
 
 
-def _unescaped(unit: RawElement) -> str:
-    return html.unescape(name_in(unit.text) or "")
+def _unescaped_name(element: RawElement) -> str:
+    return html.unescape(name_in(element.text) or "")

@@ -16,12 +16,12 @@ from support.archives import gsa_feed
 from support.defects import FAULTS, MARK, break_at, put_in
 from transforms.formats import READERS, Docids, Found, Mode, ReadOptions
 from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.elements import Grammar, ParsedElement, read_units
-from transforms.formats.xml.raw_element import Context, RawElement
+from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
+from transforms.formats.xml.raw_element import ElementContext, RawElement
 
 OPTIONS = ReadOptions(docids=Docids(base_url="http://intranet.example.com/"))
 EVERY_READER = pytest.mark.parametrize("name", FAULTS)
-VOCABULARY = ElementNames(root="gsafeed", units=("record",))
+VOCABULARY = ElementNames(root="gsafeed", records=("record",))
 NO_PAYLOAD = re.compile(rb"\0(?!)")
 BAD_BYTE = b"\x07" + b"A" * 600
 
@@ -125,14 +125,14 @@ def test_a_stretch_of_a_listing_is_read_one_by_one_where_one_is_defective(
 
 
 def build(parsed: ParsedElement) -> Record:
-    raise TypeError(parsed.unit.name)
+    raise TypeError(parsed.raw.name)
 
 
 def quick(unit: RawElement) -> Record | None:
     raise LookupError(unit.name)
 
 
-def bulk(run: bytes, offset: int, line: int, context: Context) -> list[Record] | None:
+def bulk(run: bytes, offset: int, line: int, context: ElementContext) -> list[Record] | None:
     raise IndexError(offset)
 
 
@@ -148,7 +148,7 @@ def test_a_function_of_a_grammar_that_fails_costs_each_record_for_itself(
     grammar: Grammar[Record], types: list[str]
 ) -> None:
     stream = io.BytesIO(b'<gsafeed><record url="a"/><record url="b"/></gsafeed>')
-    found = list(read_units(stream, grammar, span=Span(source="f"), options=OPTIONS))
+    found = list(ElementReader(stream, grammar, span=Span(source="f"), options=OPTIONS).read())
     assert [defect_type(reject) for reject in rejects(found)] == types
 
 
@@ -160,7 +160,7 @@ def test_what_concerns_more_than_a_record_ends_the_reading(exc: Exception) -> No
     stream = io.BytesIO(b'<gsafeed><record url="a"/></gsafeed>')
     grammar = Grammar(VOCABULARY, NO_PAYLOAD, "content", fail)
     with pytest.raises(type(exc)):
-        list(read_units(stream, grammar, span=Span(), options=OPTIONS))
+        list(ElementReader(stream, grammar, span=Span(), options=OPTIONS).read())
 
 
 # Command streams in strict mode
@@ -211,9 +211,9 @@ def test_a_bad_byte_in_the_first_of_two_payloads_is_malformed(name: str, documen
 def test_a_group_that_cannot_be_entered_once_is_not_taken_for_the_one_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    entered: list[Context] = []
+    entered: list[ElementContext] = []
 
-    def fails_first(context: Context) -> bool:
+    def fails_first(context: ElementContext) -> bool:
         entered.append(context)
         return b"delete" in context.group and sum(b"delete" in one.group for one in entered) < 4
 

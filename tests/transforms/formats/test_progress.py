@@ -72,7 +72,7 @@ LINES_EACH = 500
 LINES_AT_LEAST = 50_000
 """More lines than a reader executes for no byte."""
 One = TypeVar("One")
-VOCABULARY = ElementNames(root="feed", units=("record",))
+VOCABULARY = ElementNames(root="feed", records=("record",))
 
 pieces = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=30).map(b"".join)
 

@@ -21,7 +21,7 @@ from support.membership_strategies import held_memberships
 from support.slow_streams import slow
 from support.strategies import records
 from transforms.formats import READERS, WRITERS, Encoder, WriteOptions
-from transforms.formats.splitter import FORMATS, FeedPart, RecordOffsets, name_in, stretches
+from transforms.formats.splitter import FORMATS, FeedPart, RecordOffsets, name_in
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 PROLOG = b'<?xml version="1.0"?>\n<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
@@ -49,7 +49,7 @@ MEMBERSHIP = (
 
 
 def look(markup: bytes, format: str = "gsa-feed") -> RecordOffsets:
-    return stretches(io.BytesIO(markup), format, source="f.xml")
+    return RecordOffsets(io.BytesIO(markup), format, source="f.xml")
 
 
 def document(markup: bytes, piece: FeedPart) -> bytes:
@@ -57,7 +57,7 @@ def document(markup: bytes, piece: FeedPart) -> bytes:
 
 
 def part(markup: bytes, first: int, count: int, format: str = "gsa-feed") -> bytes:
-    return document(markup, look(markup, format).piece(first, count))
+    return document(markup, look(markup, format).part(first, count))
 
 
 def read(markup: bytes, format: str) -> list[Record | Membership]:
@@ -75,7 +75,7 @@ def read_in_parts(markup: bytes, format: str, borders: set[int]) -> list[Record 
     found = look(markup, format)
     count = len(found)
     bounds = sorted({0, count, *(border % count for border in borders)} if count else {0})
-    pieces = [found.piece(first, last - first) for first, last in pairwise(bounds)]
+    pieces = [found.part(first, last - first) for first, last in pairwise(bounds)]
     return [one for piece in pieces for one in read(document(markup, piece), format)]
 
 
@@ -100,7 +100,7 @@ INPUTS = [
 
 def refusal(markup: bytes, format: str = "gsa-feed") -> str:
     with pytest.raises(FormatError) as caught:
-        look(markup, format).piece(0, 1)
+        look(markup, format).part(0, 1)
     return str(caught.value)
 
 
@@ -178,7 +178,7 @@ def test_the_parts_of_two_feeds_in_one_stream_hold_the_records_of_both(
 @given(feeds())
 def test_a_part_of_a_feed_that_is_well_formed_reads_without_rejects(feed: MadeFeed) -> None:
     found = look(feed.markup)
-    pieces = [document(feed.markup, found.piece(number, 1)) for number in range(len(found))]
+    pieces = [document(feed.markup, found.part(number, 1)) for number in range(len(found))]
     assert [len(list(READERS["gsa-feed"](io.BytesIO(one)))) for one in pieces] == [1] * len(found)
 
 
@@ -191,12 +191,12 @@ def test_the_records_of_a_golden_input_are_those_of_its_parts(path: Path) -> Non
 @settings(max_examples=60)
 @given(damaged(), st.sampled_from((1, 3, 64, 1000)))
 def test_blocks_make_no_difference(case: Damaged, block_bytes: int) -> None:
-    found = stretches(slow(case.markup, block_bytes), "gsa-feed", source="f.xml")
+    found = RecordOffsets(slow(case.markup, block_bytes), "gsa-feed", source="f.xml")
     assert pieces_of(found) == pieces_of(look(case.markup))
 
 
 def pieces_of(found: RecordOffsets) -> list[FeedPart]:
-    return [found.piece(number, 1) for number in range(len(found))]
+    return [found.part(number, 1) for number in range(len(found))]
 
 
 # What stands around a part
@@ -478,7 +478,7 @@ def test_a_large_feed_takes_little_memory() -> None:
     )
     stream = cast("IO[bytes]", _Repeated(b"<gsafeed><group>", record, 30_000))
     tracemalloc.start()
-    count = len(stretches(stream, "gsa-feed"))
+    count = len(RecordOffsets(stream, "gsa-feed"))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (count, peak < 8 << 20) == (30_000, True)

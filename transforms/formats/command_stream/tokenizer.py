@@ -23,7 +23,7 @@ from transforms.formats.command_stream.syntax import (
     decode,
     integer,
 )
-from transforms.formats.xml.window import read_block
+from transforms.formats.streams import read_block
 
 BLOCK_BYTES = 1 << 17
 KEPT_BYTES = 1 << 20

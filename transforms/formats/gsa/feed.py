@@ -38,7 +38,7 @@ from transforms.formats.gsa.acl_parent import join_parent
 from transforms.formats.gsa.legacy_acl import metadata_of
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.elements import ElementReader, Grammar, begin_units, cut_units
+from transforms.formats.xml.elements import ElementReader, Grammar, cut_spans
 from transforms.formats.xml.serializer import (
     attributes,
     count_marks,
@@ -50,7 +50,9 @@ from transforms.formats.xml.serializer import (
     is_plain_text,
 )
 
-_VOCABULARY = ElementNames(root="gsafeed", units=("record", "acl"), group="group", header="header")
+ELEMENT_NAMES = ElementNames(
+    root="gsafeed", records=("record", "acl"), group="group", header="header"
+)
 _PAYLOAD = re.compile(rb"""<content\s+encoding\s*=\s*["']base64(?:binary|compressed)["']\s*>""")
 _ENCODING_NAMES = {Encoding.BASE64: b"base64binary", Encoding.ZLIB_BASE64: b"base64compressed"}
 _ACTION_NAMES = {Action.ADD: None, Action.UPDATE: None, Action.DELETE: "delete"}
@@ -70,7 +72,7 @@ def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[Record | Reject]:
     """Yield the records of a feed in its order, and a Reject for each that cannot be understood."""
-    return _begin(stream, FeedRecordBuilder(span, options), span, options).results()
+    return _begin(stream, FeedRecordBuilder(span, options), span, options).read()
 
 
 def read_feed(
@@ -79,23 +81,25 @@ def read_feed(
     """Yield what `read` does, the FeedHeader of each feed without records, and notices."""
     builder = FeedRecordBuilder(span, options)
     units = _begin(stream, builder, span, options)
-    yield from units.results()
-    yield from map(builder.header, units.without_records())
+    yield from units.read()
+    yield from map(builder.header, units.contexts_without_records())
     yield from units.notices()
 
 
 def _begin(
     stream: IO[bytes], builder: FeedRecordBuilder, span: Span, options: ReadOptions
 ) -> ElementReader[Record]:
-    grammar = Grammar(_VOCABULARY, _PAYLOAD, "content", builder.build, builder.quick, builder.bulk)
-    return begin_units(stream, grammar, span=span, options=options)
+    grammar = Grammar(
+        ELEMENT_NAMES, _PAYLOAD, "content", builder.build, builder.quick, builder.bulk
+    )
+    return ElementReader(stream, grammar, span=span, options=options)
 
 
 def cut(
     stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
 ) -> Iterator[Span]:
     """Yield spans of about `span_bytes` that together read as the stream does."""
-    return cut_units(stream, _VOCABULARY, source=source, span_bytes=span_bytes, options=options)
+    return cut_spans(stream, ELEMENT_NAMES, source=source, span_bytes=span_bytes, options=options)
 
 
 def write(

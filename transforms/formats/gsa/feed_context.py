@@ -10,7 +10,7 @@ from schemas.errors import RecordError
 from schemas.record import Action, Extra
 from transforms.formats.gsa.acl import Attributes
 from transforms.formats.xml.elements import parse_markup
-from transforms.formats.xml.raw_element import NESTED, Context
+from transforms.formats.xml.raw_element import NESTED, ElementContext
 
 ACTIONS = {"add": Action.ADD, "delete": Action.DELETE}
 
@@ -28,7 +28,7 @@ class FeedContext(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def feed_context(context: Context) -> FeedContext:
+def feed_context(context: ElementContext) -> FeedContext:
     """What the context of a unit says of its record."""
     datasource, feedtype = _header(context.header)
     attributes, doubt = _group(context)
@@ -67,7 +67,7 @@ def _salvage(header: bytes, name: str) -> str | None:
     return found[1].decode() if found else None
 
 
-def _group(context: Context) -> tuple[Attributes, str]:
+def _group(context: ElementContext) -> tuple[Attributes, str]:
     if not context.group:
         return {}, ""
     if context.group == NESTED:

@@ -43,14 +43,13 @@ from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import (
     ElementReader,
     Grammar,
-    begin_units,
-    cut_units,
+    cut_spans,
     parse_markup,
 )
-from transforms.formats.xml.extras import Extras
+from transforms.formats.xml.extras import ExtraMarkup
 from transforms.formats.xml.serializer import attributes, element, holds
 
-_VOCABULARY = ElementNames(root="xmlgroups", units=("membership",))
+ELEMENT_NAMES = ElementNames(root="xmlgroups", records=("membership",))
 _NO_PAYLOAD = re.compile(rb"\0(?!)")  # a literal byte first, which `re` finds fastest
 _SENSITIVITY_NAMES = {
     None: None,
@@ -63,7 +62,7 @@ def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[Found]:
     """Yield the memberships of a feed in its order, and a Reject for each that is refused."""
-    return map(name_reject, _begin(stream, span, options).results())
+    return map(name_reject, _begin(stream, span, options).read())
 
 
 def read_feed(
@@ -71,21 +70,21 @@ def read_feed(
 ) -> Iterator[Found]:
     """Yield what `read` does, the FeedHeader of each feed without memberships, and notices."""
     units = _begin(stream, span, options)
-    yield from map(name_reject, units.results())
-    yield from (header_of(span) for _ in units.without_records())
+    yield from map(name_reject, units.read())
+    yield from (header_of(span) for _ in units.contexts_without_records())
     yield from units.notices()
 
 
 def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> ElementReader[Membership]:
-    grammar = Grammar(_VOCABULARY, _NO_PAYLOAD, "", MembershipBuilder(span).build)
-    return begin_units(stream, grammar, span=span, options=options)
+    grammar = Grammar(ELEMENT_NAMES, _NO_PAYLOAD, "", MembershipBuilder(span).build)
+    return ElementReader(stream, grammar, span=span, options=options)
 
 
 def cut(
     stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
 ) -> Iterator[Span]:
     """Yield spans of about `span_bytes` that together read as the stream does."""
-    return cut_units(stream, _VOCABULARY, source=source, span_bytes=span_bytes, options=options)
+    return cut_spans(stream, ELEMENT_NAMES, source=source, span_bytes=span_bytes, options=options)
 
 
 def write(
@@ -121,7 +120,7 @@ class GsaGroupsEncoder:
             reason = f"a record of {record.url!r}; expected a group and its members"
             raise RecordError("not-a-membership", reason)
         check_group(record.group)
-        extras = Extras(record.extras)
+        extras = ExtraMarkup(record.extras)
         try:
             markup = _membership(record, extras)
             encoded = markup.encode()
@@ -140,19 +139,19 @@ class GsaGroupsEncoder:
         return b"</xmlgroups>\n"
 
 
-def _membership(membership: Membership, extras: Extras) -> str:
+def _membership(membership: Membership, extras: ExtraMarkup) -> str:
     place = "membership"
     attrs = attributes([("source", membership.origin)]) + extras.attributes(place)
     group, members = _group(membership.group, extras), _members(membership.members, extras)
-    return f"<membership{attrs}>\n{group}{members}{extras.markup(place)}</membership>\n"
+    return f"<membership{attrs}>\n{group}{members}{extras.children(place)}</membership>\n"
 
 
-def _group(group: Member, extras: Extras) -> str:
+def _group(group: Member, extras: ExtraMarkup) -> str:
     sensitive = _SENSITIVITY_NAMES[True] if group.case_sensitive else None
     return _principal(group, sensitive, extras.attributes("membership/principal"))
 
 
-def _members(members: tuple[Member, ...], extras: Extras) -> str:
+def _members(members: tuple[Member, ...], extras: ExtraMarkup) -> str:
     attrs = extras.attributes("membership/members")
     if not members:
         return f"<members{attrs}/>\n"

@@ -35,7 +35,7 @@ class MembershipBuilder:
 
     def build(self, parsed: ParsedElement) -> Membership:
         """The membership of an element."""
-        element, unit, feed = parsed.element, parsed.unit, self._span.feed
+        element, unit, feed = parsed.element, parsed.raw, self._span.feed
         parts = _Parts()
         parts.take(element)
         if parts.group is None:

@@ -45,7 +45,7 @@ from transforms.formats.gsa.fast_reader import TemplateCache, UniformBatch
 from transforms.formats.gsa.feed_context import ACTIONS, FeedContext, feed_context
 from transforms.formats.gsa.legacy_acl import acl_of
 from transforms.formats.xml.elements import ParsedElement
-from transforms.formats.xml.raw_element import Context, RawElement
+from transforms.formats.xml.raw_element import ElementContext, RawElement
 
 BOOLEANS = {"true": True, "false": False}
 AUTHMETHODS = {method.value.lower(): method for method in Authmethod}
@@ -67,20 +67,20 @@ class FeedRecordBuilder:
     def __init__(self, span: Span, options: ReadOptions) -> None:
         self._span = span
         self._options = options
-        self._context: Context | None = None
+        self._context: ElementContext | None = None
         self._express = TemplateCache()
         self._runs = UniformBatch(self._express)
 
     def build(self, parsed: ParsedElement) -> Record:
         """The record of an element."""
-        around = self._enter(parsed.unit.context)
+        around = self._enter(parsed.raw.context)
         extras: Extras = list(around.unknown)
-        if parsed.unit.name == "acl":
+        if parsed.raw.name == "acl":
             return self._acl_alone(parsed, extras)
         attributes = dict(parsed.element.items())
         children = _Children(extras)
         children.take(parsed)
-        return self._record(attributes, children, self._provenance(parsed.unit))
+        return self._record(attributes, children, self._provenance(parsed.raw))
 
     def quick(self, unit: RawElement) -> Record | None:
         """The record of a unit whose shape is known, None where it must be parsed."""
@@ -97,7 +97,9 @@ class FeedRecordBuilder:
             children.content = make_content(parts.encoding, parts.payload)
         return self._record(parts.attributes, children, self._provenance(unit))
 
-    def bulk(self, run: bytes, offset: int, line: int, context: Context) -> list[Record] | None:
+    def bulk(
+        self, run: bytes, offset: int, line: int, context: ElementContext
+    ) -> list[Record] | None:
         """The records of units that are all of one shape; None where one is not, or is refused.
 
         Why it is refused is then told by `quick` or `build`, which take them one by one.
@@ -126,14 +128,14 @@ class FeedRecordBuilder:
             return None
         return records
 
-    def header(self, context: Context) -> FeedHeader:
+    def header(self, context: ElementContext) -> FeedHeader:
         """Return what the header of a feed says, or what the feed was posted as."""
         around = self._as_posted(feed_context(context))
         return FeedHeader(
             source=self._span.source, datasource=around.datasource, feedtype=around.feedtype
         )
 
-    def _enter(self, context: Context) -> FeedContext:
+    def _enter(self, context: ElementContext) -> FeedContext:
         if context is not self._context:
             self._around = self._as_posted(feed_context(context))
             self._is_ranked = self._around.pagerank or self._around.feedrank
@@ -213,7 +215,7 @@ class FeedRecordBuilder:
             action=Action.UPDATE if action is Action.ADD else action,
             acl=read_acl(parsed.element, attributes, extras, "acl", alone=True),
             extras=tuple(extras),
-            provenance=self._provenance(parsed.unit),
+            provenance=self._provenance(parsed.raw),
         )
 
     def _action(self, stated: str | None) -> Action:

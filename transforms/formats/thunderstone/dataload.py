@@ -57,19 +57,18 @@ from transforms.formats.xml.elements import (
     ElementReader,
     Grammar,
     ParsedElement,
-    begin_units,
-    cut_units,
+    cut_spans,
 )
 from transforms.formats.xml.serializer import attributes, element, holds
 
-_VOCABULARY = ElementNames(
+ELEMENT_NAMES = ElementNames(
     root="ThunderstoneReplication",
-    units=("Item",),
+    records=("Item",),
     prefixes=(("dt", DATATYPES), ("u", PARAMETRIC)),
 )
 _PAYLOAD = re.compile(rb"""<RawData\s+(?!xmlns:)[\w.-]+:dt\s*=\s*["']bin\.base64["']\s*>""")
 _PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n'
-_ROOT = tags(_VOCABULARY.root, attributes([("xmlns:dt", DATATYPES), ("xmlns:u", PARAMETRIC)]))
+_ROOT = tags(ELEMENT_NAMES.root, attributes([("xmlns:dt", DATATYPES), ("xmlns:u", PARAMETRIC)]))
 _TYPES = {action: stated.encode() for stated, action in ACTIONS.items()}
 _END_ITEM = tags("Item")[1] + b"\n"
 _NO_HISTORY = History()
@@ -82,7 +81,7 @@ def read(
     stream: IO[bytes], *, span: Span = _WHOLE, options: ReadOptions = _AS_IS
 ) -> Iterator[Record | Reject]:
     """Yield a record for each Item, and a Reject for what is none, in stream order."""
-    return _begin(stream, span, options).results()
+    return _begin(stream, span, options).read()
 
 
 def read_feed(
@@ -90,13 +89,13 @@ def read_feed(
 ) -> Iterator[Found]:
     """Yield what `read` does, and notices."""
     units = _begin(stream, span, options)
-    yield from units.results()
+    yield from units.read()
     yield from units.notices()
 
 
 def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> ElementReader[Record]:
     def build(parsed: ParsedElement) -> Record:
-        unit = parsed.unit
+        unit = parsed.raw
         provenance = Provenance(
             source=span.source, span=span.ordinal, line=unit.line, offset=unit.offset
         )
@@ -104,15 +103,15 @@ def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> ElementReader
             parsed.element, options=options, provenance=provenance, content=parsed.payload
         )
 
-    grammar = Grammar(_VOCABULARY, _PAYLOAD, "RawData", build)
-    return begin_units(stream, grammar, span=span, options=options)
+    grammar = Grammar(ELEMENT_NAMES, _PAYLOAD, "RawData", build)
+    return ElementReader(stream, grammar, span=span, options=options)
 
 
 def cut(
     stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = _AS_IS
 ) -> Iterator[Span]:
     """Yield spans of at least `span_bytes`, but for the last, that begin at an Item."""
-    return cut_units(stream, _VOCABULARY, source=source, span_bytes=span_bytes, options=options)
+    return cut_spans(stream, ELEMENT_NAMES, source=source, span_bytes=span_bytes, options=options)
 
 
 def write(records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = _PLAIN) -> None:

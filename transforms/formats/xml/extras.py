@@ -1,36 +1,46 @@
-"""What no field holds, as the attributes and elements that it was."""
+"""Attributes and elements that no field of a record holds, as they were."""
 
 from collections import defaultdict
 from copy import deepcopy
 
 from lxml import etree
 
+from schemas.errors import RecordError
 from schemas.record import Extra
 from transforms.formats.xml.serializer import attributes
 
 
-class Extras:
-    """Extras by the place of their element, ready to be written again."""
+class ExtraMarkup:
+    """Extras as markup, by the place of the element that they belong to."""
 
     def __init__(self, extras: tuple[Extra, ...]) -> None:
-        self._attributes: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self._attributes: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
         self._markup: dict[str, list[str]] = defaultdict(list)
-        for extra in extras:
+        for number, extra in enumerate(extras):
             place, at, name = extra.place.partition("/@")
             if at:
-                self._attributes[place].append((name, extra.value))
-            else:
+                self._attributes[place].append((name, extra.value, number))
+            elif "@" not in place:
                 self._markup[place.rpartition("/")[0]].append(extra.value + "\n")
 
     def __bool__(self) -> bool:
         return bool(self._attributes or self._markup)
 
-    def attributes(self, place: str) -> str:
-        """Return ` name="value"` for each unknown attribute of an element."""
-        pairs = enumerate(self._attributes.get(place, ()))
-        return "".join(_attribute(name, value, number) for number, (name, value) in pairs)
+    def attributes(self, place: str, *, stated: str = "") -> str:
+        """Return the attributes `stated` of an element, and its unknown ones after them.
 
-    def markup(self, place: str) -> str:
+        Raises RecordError for an attribute that would occur twice: that is no XML.
+        """
+        for name, value, number in self._attributes.get(place, ()):
+            if f' {name}="' in stated:
+                reason = f"a second {name} at {place}/@{name}; expected one value"
+                raise RecordError("bad-extra", reason)
+            uri, brace, local = name.removeprefix("{").rpartition("}")
+            pairs = [(f"xmlns:n{number}", uri), (f"n{number}:{local}", value)]
+            stated += attributes(pairs if brace else [(name, value)])
+        return stated
+
+    def children(self, place: str) -> str:
         """Return the unknown elements inside an element."""
         return "".join(self._markup.get(place, ()))
 
@@ -41,10 +51,3 @@ def extra_element(parent: str, element: etree._Element) -> Extra:
     alone = deepcopy(element)
     etree.cleanup_namespaces(alone)
     return Extra(place, etree.tostring(alone, encoding="unicode", with_tail=False))
-
-
-def _attribute(name: str, value: str, number: int) -> str:
-    uri, brace, local = name.removeprefix("{").rpartition("}")
-    if not brace:
-        return attributes([(name, value)])
-    return attributes([(f"xmlns:n{number}", uri), (f"n{number}:{local}", value)])

@@ -1,4 +1,4 @@
-"""A unit: one element of a document that becomes a record, and what stands around it."""
+"""One element of a document that becomes a record, and its context, as bytes."""
 
 import re
 from typing import NamedTuple
@@ -6,17 +6,17 @@ from typing import NamedTuple
 import msgspec
 
 NESTED = b"<group"
-"""The group of records between the end tags of an inner and an outer group."""
+"""The `group` of a context between the end tags of an inner and an outer group."""
 
 _URL = re.compile(rb"""(?:\surl\s*=\s*["']|<Url>)([^"'<>]+)""")
 
 
-class Context(msgspec.Struct, frozen=True):
-    """What stands around a unit: start tags of root and group, and the header element, as bytes.
+class ElementContext(msgspec.Struct, frozen=True):
+    """The start tags of root and group before an element, and the header element, as bytes.
 
-    A `group` that is not empty and does not end in `>` could not be read. A group that begins in a
-    group, at `depth` 2, is taken as its successor, for end tags get lost; what follows its own end
-    tag is in NESTED, because the end tag may not have been lost.
+    A `group` that is not empty and does not end in `>` could not be read. End tags get lost in
+    damaged feeds, so a group that begins inside a group (`depth` 2) is read as its successor. The
+    end tag may not have been lost, so the records after the inner group have the group NESTED.
     """
 
     root: bytes = b""
@@ -26,9 +26,10 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class RawElement(NamedTuple):
-    """One element of the document and where it stands; `plain` has no CDATA, comment, PI in it.
+    """One element of the document: its bytes and its place in the stream.
 
-    `cdata` tells where the text of its one CDATA section stands, if that is all there is but tags.
+    A *plain* element has no CDATA section, comment or processing instruction. `cdata` is the range
+    of the text of its CDATA section if it has one and nothing else but tags and text.
     """
 
     name: str
@@ -36,11 +37,11 @@ class RawElement(NamedTuple):
     offset: int
     line: int
     plain: bool
-    context: Context
+    context: ElementContext
     cdata: tuple[int, int] | None = None
 
 
 def find_url(text: bytes) -> str | None:
-    """The url in what was to be a record, as it is written there, if there is one."""
+    """Return the first URL in the markup of a record, with its references, if there is one."""
     url = _URL.search(text)
     return url[1].decode("utf-8", "replace") if url else None

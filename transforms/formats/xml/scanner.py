@@ -1,22 +1,41 @@
-"""Where the records of an XML document begin and end, whatever its bytes are.
+"""Find the records of an XML document, whatever its bytes are.
 
-A parser stops at the first fault. This scanner never parses: it looks for the tags at which a
-record can begin or end, passes over CDATA sections, comments and processing instructions, and
-cuts the stream into units: one element each, that a parser then takes alone. A stretch that is
-no unit is a Reject, and the next unit begins behind it.
+An XML parser stops at the first fault, and all records after it are lost. `RecordScanner` does not
+parse. It searches for the tags at which a record can begin or end, and yields in document order:
 
-A comment whose end is damaged would swallow records up to the end of the next. It must not
-hold `<!--`, so it is taken as torn there. A CDATA section may hold anything but its end: one whose
-end is damaged is well-formed up to the next `]]>`. If what it swallows reads as the end of its
-record, whole records and another CDATA section, nobody can tell which it is: to trust it would
-lose records in silence, to doubt it would let content bring in records of its own. So the whole
-stretch is a Reject. The same is done with a comment or a processing instruction that holds whole
-records and ends inside another record: text of that record may hold `-->` or `?>`.
+- a `RawElement` for each record: its bytes from start tag to end tag, for a parser to read alone;
+- a `Reject` for each range of bytes that is no record: a torn record, text between records, …;
+- a list, in place of many records: the records that `bulk` made of a run of similar elements, or
+  an empty list for elements that were skipped (`skim_bytes`).
+
+**Damage containment.** A fault costs the record that has it, and no other. After a fault, the
+scanner searches for the next place at which a record can begin (`ElementNames.recover`). Root,
+group and header are entered even if their tags are damaged: records depend on them.
+
+**Ambiguity rule.** Text of a document must never become a record, and no record may be lost without
+a Reject. Both are at risk if the end mark of a section is damaged, because the section then runs up
+to the next end mark and swallows the records before it:
+
+- A comment cannot contain `<!--` by specification. If it does, it is torn there.
+- A CDATA section may contain anything. If it reads as the end of its record, whole records and
+  another CDATA section, it is either damaged or a quoted feed, and the bytes cannot say which.
+- A comment or processing instruction that contains whole records and ends inside another one may
+  have taken an end mark from that record's text.
+
+In the last two cases the whole range becomes one Reject: believing either reading could be wrong.
+
+**Memory.** One record and at most one block after it. A record larger than `max_unit_bytes` is
+rejected; of a rejected range, the first `KEPT_BYTES` are kept.
+
+**Speed.** Three fast paths avoid calls for each record: `_bulk_runs` hands runs of similar records
+to `bulk`, `_skim` skips records without reading them, and `_simple_elements` yields records that
+contain at most one CDATA section. `_step` handles everything else, one piece of markup at a time.
 """
 
+import codecs
 import re
 from collections.abc import Callable, Iterator
-from typing import IO
+from typing import IO, NamedTuple
 
 import msgspec
 
@@ -24,34 +43,59 @@ from schemas.errors import FormatError, ProgressError, RecordError
 from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
+from transforms.formats.streams import read_block
 from transforms.formats.xml.element_names import CLOSERS, TAG, ElementNames
-from transforms.formats.xml.raw_element import NESTED, Context, RawElement, find_url
-from transforms.formats.xml.sections import OPENERS, OVERLAP, BadRange, Sections, doctype_end
+from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
+from transforms.formats.xml.raw_element import NESTED, ElementContext, RawElement, find_url
 
+BLOCK_BYTES = 1 << 20
 KEPT_BYTES = 1 << 20
-"""How much is kept of a stretch that could not be delimited."""
+"""How much is kept of a range that could not be delimited."""
 
-_AROUND_BYTES = 4 << 10
-"""Most bytes of the tag of a root or a group, which is parsed with units over and over."""
+_GROWTH = 4
+"""The buffer of a large record grows by a quarter: a compromise between copying and memory."""
+
+_OVERLAP_BYTES = 1024
+"""How much of the buffer is searched again after reading on: more than a tag name needs."""
+
+_TAG_BYTES = 2048  # a longer start tag is left to `_step`
+_CONTEXT_TAG_BYTES = 4 << 10
+"""Most bytes of the tag of a root or a group, which is parsed again with every batch of records."""
 
 _HEADER_BYTES = 16 << 10
-
+_DOCTYPE_BYTES = 16 << 10
+_PROLOG_BYTES = 64 << 10
+_COMMENT_BYTES = 16 << 20
 _RUN_BYTES = 128 << 10
 _LARGE_BYTES = 4 << 20
-"""A unit above this is not held twice."""
-_PREVIEW = 40
-_BLANKS = b" \t\r\n"
-"""The white space of XML. Form feed and vertical tab are not white space between records."""
-_SPACE = re.compile(rb"[%b]*" % _BLANKS)
+"""A record above this is not held twice."""
+
+_PREVIEW_BYTES = 40
 _CHARACTER_BYTES = 4
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
-_TAG_BYTES = 2048  # a start tag that is not seen to end by then is left to the steps
 _SLASH = ord("/")
-_CDATA_END = re.compile(rb"\](?=\]>)")  # one literal byte, which `re` finds fastest
+_BLANKS = b" \t\r\n"
+"""The white space of XML. Form feed and vertical tab are text."""
+
+_SPACE = re.compile(rb"[%b]*" % _BLANKS)
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
+_OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
+_CDATA_END = re.compile(rb"\](?=\]>)")  # begins with one literal byte, which `re` finds fastest
+_OPENERS = {"cdata": b"<![CDATA[", "comment": b"<!--", "instruction": b"<?"}
+_DOCTYPE = b"<!DOCTYPE"
+_DOCTYPE_PART = re.compile(rb"""[\[\]>"']|<!--|<\?|<""")
+_DOCTYPE_ENDS = {b'"': b'"', b"'": b"'", b"<!--": b"-->", b"<?": b"?>"}
 
 
-_DOUBTS = {
+class BadRange(NamedTuple):
+    """Why the bytes at the current position are no record, and how many are certainly not one."""
+
+    code: str
+    reason: str
+    length: int
+
+
+_AMBIGUOUS = {
     "cdata": BadRange(
         "ambiguous-cdata",
         "a CDATA section that holds the end of its record, whole records and another CDATA; "
@@ -61,144 +105,248 @@ _DOUBTS = {
     "comment": BadRange(
         "ambiguous-comment",
         "a comment that holds whole records and ends inside another; "
-        "expected '-->' before them, or a comment that ends behind a record",
+        "expected '-->' before them, or a comment that ends after a record",
         0,
     ),
     "instruction": BadRange(
         "ambiguous-instruction",
-        "a processing instruction that holds whole records and ends inside another, or behind "
+        "a processing instruction that holds whole records and ends inside another, or after "
         "another '<?'; expected '?>' before them, or no records in it",
         0,
     ),
 }
-"""What the reject of a section that may be torn says, by the kind of the section."""
 
-Bulk = Callable[[bytes, int, int, Context], list[Record] | None]
-"""Makes records of a run of units, given its offset, line and context; None if they differ."""
+Bulk = Callable[[bytes, int, int, ElementContext], list[Record] | None]
+"""Makes records of a run of elements, given its offset, line and context; None if they differ."""
 
 
-class RecordScanner(Sections):
-    """Yields the units of a stream, and a Reject for each stretch between them that is none.
+class RecordScanner:
+    """Iterates over the records of a stream; see the module for the rules.
 
-    Holds one unit and at most a block beyond it in memory; a unit of more than `max_unit_bytes` is
-    set aside. `bulk` may take runs of units, and `skim_bytes` is how many bytes of units may be
-    passed without a look, for cutting. `original` gives back the stream's own bytes of a unit.
+    The buffer is `_data`; everything before `_pos` is consumed. `_offset` and `_line` are the place
+    of `_pos` in the stream, in its own encoding; `_consumed` counts bytes of UTF-8. Methods take
+    and return positions relative to `_pos`, because reading on drops what is consumed.
     """
 
-    def __init__(  # noqa: PLR0913 - one for each way to pass many units at once
+    def __init__(  # noqa: PLR0913 - one for each way to pass many elements at once
         self,
         stream: IO[bytes],
-        vocabulary: ElementNames,
+        names: ElementNames,
         span: Span,
         *,
         max_unit_bytes: int,
         bulk: Bulk | None = None,
         skim_bytes: int = 0,
     ) -> None:
-        super().__init__(stream, vocabulary, span, max_unit_bytes=max_unit_bytes)
+        self._names = names
+        self._span = span
+        self._max_bytes = max_unit_bytes
         self._bulk = bulk
         self._skim_bytes = skim_bytes
-        self._next_run = 0
+        self._line = span.line
+        self._offset = span.offset
+        self._consumed = 0
+        self._pos = 0
+        self._ended = False
+        self._next_bulk = 0
         self._next_skim = 0
+        self._ambiguous_section = ""
+        # Where a search for an end mark need not be repeated, as counts of consumed bytes.
+        self._no_closer_before = dict.fromkeys(_OPENERS, 0)
+        self._last_closer = dict.fromkeys(_OPENERS, (0, -1))
         self.context = (
-            msgspec.json.decode(span.context, type=Context) if span.context else Context()
+            msgspec.json.decode(span.context, type=ElementContext)
+            if span.context
+            else ElementContext()
         )
-        self._seen = bool(span.context)
-        self.ended: dict[bytes, Context] = {}
-        """Documents that have ended, by the bytes of their header."""
+        self._has_root = bool(span.context)
+        self.step_context = self.context
+        """The context before the markup that was read last; a damaged tag may change it."""
+
+        self.ended: dict[bytes, ElementContext] = {}
+        """The documents that have ended, by the bytes of their header."""
+
+        self.documents = 0
+        self.prolog = b""
+        """Byte order mark, XML declaration and DOCTYPE of the current document."""
+
+        self._begin(stream)
 
     def __iter__(self) -> Iterator[RawElement | Reject | list[Record]]:
         while True:
-            if self._bulk is not None and self._seen:
-                yield from self._runs(self._bulk)
-            if self._skim_bytes and self._seen:
+            if self._bulk is not None and self._has_root:
+                yield from self._bulk_runs(self._bulk)
+            if self._skim_bytes and self._has_root:
                 yield from self._skim()
-            yield from self._run()
-            if not self._forward():
+            yield from self._simple_elements()
+            if not self._skip_blanks():
                 break
             before = self._consumed
-            token = self._vocabulary.top.match(self._data, self._pos)
-            found = self._step(token.lastgroup or "", token) if token else self._stray()
+            self.step_context = self.context
+            token = self._names.top.match(self._data, self._pos)
+            result = self._step(token.lastgroup or "", token) if token else self._stray()
             if self._consumed == before:
                 raise self._no_progress()
-            del token  # it holds the data
-            if isinstance(found, RawElement) and len(found.text) > _LARGE_BYTES:
-                passed = [found]
-                del found  # so that only the consumer holds a large unit
+            del token  # it holds the buffer
+            if isinstance(result, RawElement) and len(result.text) > _LARGE_BYTES:
+                passed = [result]
+                del result  # so that only the consumer holds a large element
                 yield passed.pop()
-            elif found is not None:
-                yield found
+            elif result is not None:
+                yield result
         yield from self._end_of_stream()
 
-    def _forward(self) -> bool:
-        """Pass white space; return whether anything is left, a whole tag name of it at hand."""
+    def original(self, utf8: bytes) -> bytes:
+        """Return the stream's own bytes for a part of it that was read."""
+        return self._transcoded.original(utf8) if self._transcoded else utf8
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Offset and line of the first byte that is not consumed."""
+        return self._offset, self._line
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether offsets can be sought: the stream is read without conversion."""
+        return self._transcoded is None
+
+    @property
+    def doubtful_encoding(self) -> tuple[str, int] | None:
+        """The declared codec, and the place of the first text that looks like UTF-8 instead."""
+        transcoded = self._transcoded
+        if transcoded is None or transcoded.doubt is None or self._span.encoding:
+            return None
+        return transcoded.codec, transcoded.doubt
+
+    # The buffer
+
+    def _begin(self, stream: IO[bytes]) -> None:
+        head = b""
+        if self._span.offset == 0:
+            while len(head) < HEAD_BYTES and (block := stream.read(HEAD_BYTES - len(head))):
+                head += block
+        codec, mark = detect(head, source=self._span.source, encoding=self._span.encoding)
+        self._transcoded = Transcoded(stream, codec, head[mark:]) if codec != "utf-8" else None
+        self._read = self._transcoded.read if self._transcoded else stream.read
+        self._data = b"" if self._transcoded else head[mark:]
+        self._offset += mark
+        if mark and self.is_utf8:
+            self.prolog = codecs.BOM_UTF8
+
+    def _read_on(self) -> bool:
+        """Read a block and drop what is consumed; return whether there was more."""
+        if not self._ended:
+            self._compact()
+            least = len(self._data) // _GROWTH
+            block = read_block(self._read, max(BLOCK_BYTES, least), least=least)
+            self._ended = not block
+            self._data += block
+        return not self._ended
+
+    def _compact(self) -> None:
+        self._data = self._data[self._pos :]
+        self._pos = 0
+
+    def _consume(self, length: int) -> None:
+        end = self._pos + length
+        self._line += self._data.count(b"\n", self._pos, end)
+        if self._transcoded:
+            self._offset += len(self._transcoded.original(self._data[self._pos : end]))
+        else:
+            self._offset += length
+        self._consumed += length
+        self._pos = end
+
+    def _is_full(self) -> bool:
+        return len(self._data) - self._pos > self._max_bytes
+
+    def _grow(self) -> BadRange | None:
+        """Read on inside a record; return why that is not possible."""
+        if self._is_full():
+            return self._record_too_large(1)
+        if not self._read_on():
+            reason = "the end of the stream inside a record; expected its end tag"
+            return BadRange("torn-record", reason, 1)
+        return None
+
+    def _record_too_large(self, length: int) -> BadRange:
+        reason = (
+            f"more than {self._max_bytes} bytes; expected a smaller record; raise"
+            " --max-content-bytes"
+        )
+        return BadRange("record-too-large", reason, length)
+
+    def _skip_blanks(self) -> bool:
+        """Pass white space; return whether anything is left, with its tag name in the buffer."""
         while True:
             match = _SPACE.match(self._data, self._pos)
             if match and match.end() > self._pos:
                 self._consume(match.end() - self._pos)
-            if len(self._data) - self._pos >= OVERLAP or not self._more():
+            if len(self._data) - self._pos >= _OVERLAP_BYTES or not self._read_on():
                 break
         return self._pos < len(self._data)
 
-    def _runs(self, bulk: Bulk) -> Iterator[list[Record]]:
-        """Yield records of runs of units that are all alike; what is no run is not tried again."""
-        while not self._transcoded and self._consumed >= self._next_run:
+    # Fast paths
+
+    def _bulk_runs(self, bulk: Bulk) -> Iterator[list[Record]]:
+        """Yield records of runs of similar elements; a run that differs is not tried again."""
+        while not self._transcoded and self._consumed >= self._next_bulk:
             limit = self._pos + _RUN_BYTES
-            special = self._vocabulary.special.search(self._data, self._pos, limit)
-            tag = self._vocabulary.end_tag
+            special = self._names.special.search(self._data, self._pos, limit)
+            tag = self._names.end_tag
             end = self._data.rfind(tag, self._pos, special.start() if special else limit)
             text = self._data[self._pos : end + len(tag)] if end >= 0 else b""
             records = bulk(text, self._offset, self._line, self.context) if text else None
             if records is None:
                 tried = special.end() - self._pos if special else len(self._data) - self._pos
                 tried = min(tried, _RUN_BYTES // 2)
-                self._next_run = self._consumed + max(len(text), tried)
+                self._next_bulk = self._consumed + max(len(text), tried)
                 return
             self._consume(len(text))
             yield records
 
     def _skim(self) -> Iterator[list[Record]]:
-        """Pass units without a look at them; yield nothing in their place, for `place` to be asked.
+        """Pass elements without reading them, and yield an empty list after each run of them.
 
-        Where no CDATA, comment or group is in the way, a unit begins behind each end tag of one.
+        Without CDATA, comments and groups between, a record begins after each end tag of one.
         """
         while not self._transcoded and self._consumed >= self._next_skim:
-            end, looked = self._skim_end()
+            end, searched = self._skim_end()
             if end == self._pos:
-                self._next_skim = self._consumed + looked - self._pos
+                self._next_skim = self._consumed + searched - self._pos
                 return
             self._consume(end - self._pos)
             yield []
 
     def _skim_end(self) -> tuple[int, int]:
-        """Return where the last unit ends that can be passed, and how far was looked for it."""
-        data, tag = self._data, self._vocabulary.end_tag
+        """Return the end of the last element that can be passed, and the end of the search."""
+        data, tag = self._data, self._names.end_tag
         at = end = self._pos
         limit = min(len(data), self._pos + self._skim_bytes)
         while True:
-            barrier = self._vocabulary.barrier.search(data, at, limit)
-            found = data.rfind(tag, at, barrier.start() if barrier else limit)
-            end = found + len(tag) if found >= 0 else end
+            barrier = self._names.barrier.search(data, at, limit)
+            last = data.rfind(tag, at, barrier.start() if barrier else limit)
+            end = last + len(tag) if last >= 0 else end
             if not barrier:
                 return end, limit
-            if not data.startswith(OPENERS["cdata"], barrier.start()):
+            if not data.startswith(_OPENERS["cdata"], barrier.start()):
                 return end, barrier.end()
             close = _CDATA_END.search(data, barrier.end(), limit)
             if not close:
                 return end, limit
-            if data.find(OPENERS["cdata"], barrier.end(), close.start()) >= 0:
+            if data.find(_OPENERS["cdata"], barrier.end(), close.start()) >= 0:
                 return end, close.end()
             at = close.start() + 3
 
-    def _run(self) -> Iterator[RawElement]:
-        """Yield units while each is seen to end before anything else begins, by few calls."""
-        if self._transcoded or not self._seen:
+    def _simple_elements(self) -> Iterator[RawElement]:
+        """Yield elements that end in the buffer and have at most one CDATA section."""
+        if self._transcoded or not self._has_root:
             return
-        data, pos, begun = self._data, self._pos, self._pos
-        stop = pos + self._next_run - self._consumed if self._bulk else len(data)
-        while pos < stop and (start := self._vocabulary.start.match(data, pos)) is not None:
-            name = start["unit"].decode()
-            begin = start.start("unit") - 1
+        data, pos, first = self._data, self._pos, self._pos
+        stop = pos + self._next_bulk - self._consumed if self._bulk else len(data)
+        while pos < stop and (start := self._names.start.match(data, pos)) is not None:
+            name = start["record"].decode()
+            begin = start.start("record") - 1
             end = data.find(b">", begin, begin + _TAG_BYTES)
             if end < 0:
                 break
@@ -212,36 +360,38 @@ class RecordScanner(Sections):
             if data[end - 1] == _SLASH:
                 end += 1
             else:
-                token = self._vocabulary.inside[name].search(data, end)
+                token = self._names.inside[name].search(data, end)
                 if token is not None and token.lastgroup == "cdata":
                     cdata = token.end()
-                    token = self._behind_cdata(name, token)
+                    token = self._after_simple_cdata(name, token)
                 if token is None or token.lastgroup != "end":
                     break
                 section = (cdata - begin, token.pos - 3 - begin) if cdata else None
                 end = token.end()
             self._line += data.count(b"\n", pos, begin)
-            text, offset = data[begin:end], self._offset + begin - begun
+            text, offset = data[begin:end], self._offset + begin - first
             yield RawElement(name, text, offset, self._line, not cdata, self.context, section)
             self._line += data.count(b"\n", begin, end)
             pos = end
         self._pos = pos
-        self._offset += pos - begun
-        self._consumed += pos - begun
+        self._offset += pos - first
+        self._consumed += pos - first
 
-    def _behind_cdata(self, name: str, token: re.Match[bytes]) -> re.Match[bytes] | None:
-        """The token behind a CDATA section that is at hand and holds no other; else None."""
-        barren = self._pos + self._barren["cdata"] - self._consumed
-        close = _CDATA_END.search(self._data, max(token.end(), barren))
+    def _after_simple_cdata(self, name: str, token: re.Match[bytes]) -> re.Match[bytes] | None:
+        """Return the token after a CDATA section that ends in the buffer and holds no other."""
+        no_closer_before = self._pos + self._no_closer_before["cdata"] - self._consumed
+        close = _CDATA_END.search(self._data, max(token.end(), no_closer_before))
         if not close or self._data.find(token.group(), token.end(), close.start()) >= 0:
             return None
-        return self._vocabulary.inside[name].search(self._data, close.start() + 3)
+        return self._names.inside[name].search(self._data, close.start() + 3)
+
+    # One piece of markup at a time
 
     def _step(self, kind: str, token: re.Match[bytes]) -> RawElement | Reject | None:
-        if kind == "unit":
-            return self._unit(token["unit"].decode())
+        if kind == "record":
+            return self._element(token["record"].decode())
         if kind in ("comment", "instruction"):
-            return self._pass_over(kind)
+            return self._pass_section(kind)
         if kind == "doctype":
             return self._doctype()
         if kind == "header":
@@ -252,77 +402,94 @@ class RecordScanner(Sections):
             return None
         return self._open(kind)
 
-    def _unit(self, name: str) -> RawElement | Reject:
-        if not self._seen:
+    def _element(self, name: str) -> RawElement | Reject:
+        """Return the element that begins here, or the reject of a torn one."""
+        if not self._has_root:
             raise self._no_root(f"root element {name!r}")
-        tag = self._tag()
-        if isinstance(tag, BadRange):
-            return self._set_aside(tag)
-        if self._data[self._pos + tag - 2] == _SLASH:
-            return self._take(name, tag, plain=True)
+        at = self._tag()
+        if isinstance(at, BadRange):
+            return self._set_aside(at)
+        if self._data[self._pos + at - 2] == _SLASH:
+            return self._take(name, at, plain=True)
         plain = True
-        at = tag
-        self._doubtful = ""
+        self._ambiguous_section = ""
         while True:
-            token = self._search(self._vocabulary.inside[name], at)
+            token = self._search(self._names.inside[name], at)
             if isinstance(token, BadRange):
                 return self._set_aside(token)
             kind = token.lastgroup
             if kind == "end":
                 length = token.end() - self._pos
-                return self._doubt(length) or self._take(name, length, plain=plain)
+                return self._reject_ambiguous(length) or self._take(name, length, plain=plain)
             if kind == "other":
                 return self._torn(name, token)
             plain = False
-            closed = self._close(str(kind), token.start() - self._pos)
-            if isinstance(closed, BadRange):
-                return self._set_aside(closed)
-            at = closed
-
-    def _doubt(self, length: int) -> Reject | None:
-        if not self._doubtful:
-            return None
-        code, reason, _ = _DOUBTS[self._doubtful]
-        return self._reject(code, reason, length)
+            end = self._close(str(kind), token.start() - self._pos)
+            if isinstance(end, BadRange):
+                return self._set_aside(end)
+            at = end
 
     def _take(self, name: str, length: int, *, plain: bool) -> RawElement:
         text = self._data[self._pos : self._pos + length]
-        unit = RawElement(name, text, self._offset, self._line, plain, self.context)
+        element = RawElement(name, text, self._offset, self._line, plain, self.context)
         self._consume(length)
         if length > _LARGE_BYTES:
             self._compact()
-        return unit
+        return element
 
     def _torn(self, name: str, token: re.Match[bytes]) -> Reject:
         found = token.group().decode("utf-8", "replace")
         reason = f"{found!r} inside <{name}>; expected </{name}> before it"
-        loose = self._vocabulary.loose.search(self._data, self._pos + 1, token.start())
-        end = loose.start() if loose and name == self._vocabulary.units[0] else token.start()
+        standalone = self._names.standalone.search(self._data, self._pos + 1, token.start())
+        is_main = name == self._names.records[0]
+        end = standalone.start() if standalone and is_main else token.start()
         return self._reject("torn-record", reason, end - self._pos)
 
+    def _tag(self) -> int | BadRange:
+        """Return the length of the start tag that begins here."""
+        while True:
+            match = TAG.match(self._data, self._pos)
+            end = match.end() if match else self._pos
+            if self._data[end : end + 1] == b">":
+                return end + 1 - self._pos
+            quote = _OPEN_QUOTE.match(self._data, end)
+            is_partial = (quote.end() if quote else end) == len(self._data)
+            if not is_partial or self._is_full() or not self._read_on():
+                return BadRange("malformed", "a tag that does not end; expected '>'", 1)
+
+    def _search(self, pattern: re.Pattern[bytes], at: int) -> re.Match[bytes] | BadRange:
+        while not (token := pattern.search(self._data, self._pos + at)):
+            at = max(at, len(self._data) - self._pos - _OVERLAP_BYTES)
+            if fault := self._grow():
+                return fault
+        return token
+
+    # Root, group, header and DOCTYPE
+
     def _open(self, kind: str) -> Reject | None:
-        """Enter the root or a group; one whose tag cannot be read is entered all the same."""
-        tag = self._tag()
-        if not isinstance(tag, BadRange) and tag > _AROUND_BYTES:
-            tag = _too_large("a start tag", tag, _AROUND_BYTES)
-        if isinstance(tag, BadRange):
-            reject = self._set_aside(tag)
-            self._enter(kind, reject.data[:_AROUND_BYTES].rstrip(b">") or b"<")
+        """Enter the root or a group; if its tag cannot be read, enter it and return a reject."""
+        length = self._tag()
+        if not isinstance(length, BadRange) and length > _CONTEXT_TAG_BYTES:
+            length = _markup_too_large("a start tag", length, _CONTEXT_TAG_BYTES)
+        self.documents += kind == "root"
+        if isinstance(length, BadRange):
+            reject = self._set_aside(length)
+            self._enter(kind, reject.data[:_CONTEXT_TAG_BYTES].rstrip(b">") or b"<")
             return reject
-        text = self._data[self._pos : self._pos + tag]
-        self._consume(tag)
-        self._seen = True
+        text = self._data[self._pos : self._pos + length]
+        self._consume(length)
+        self._has_root = True
         if not text.endswith(b"/>"):
             self._enter(kind, text)
         elif kind == "root":
-            self._end_document(Context(root=text))
+            self._end_document(ElementContext(root=text))
         return None
 
     def _enter(self, kind: str, tag: bytes) -> None:
-        self._seen = True
+        self._has_root = True
         if kind == "root":
             self._end_document(self.context)
-            self.context = Context(root=tag)
+            self.context = ElementContext(root=tag)
         else:
             depth = 1 + bool(self.context.depth)
             self.context = msgspec.structs.replace(self.context, group=tag, depth=depth)
@@ -330,54 +497,115 @@ class RecordScanner(Sections):
     def _leave(self, kind: str) -> None:
         if kind == "end":  # another document may follow: connectors append feeds to one archive
             self._end_document(self.context)
-            self.context = Context()
+            self.context = ElementContext()
+            self.prolog = b""
         else:
             depth = max(0, self.context.depth - 1)
             group = NESTED if depth else b""
             self.context = msgspec.structs.replace(self.context, group=group, depth=depth)
 
-    def _end_document(self, context: Context) -> None:
+    def _end_document(self, context: ElementContext) -> None:
         if context.root:
             self.ended.setdefault(context.header, context)
 
     def _header(self) -> Reject | None:
-        token = self._search(self._vocabulary.header_end, 1)
+        token = self._search(self._names.header_end, 1)
         if not isinstance(token, BadRange):
             length = token.end() - self._pos
-        elif (
-            token.code == "torn-record" and self._span.length is not None
-        ):  # cut before the record that ends it
-            length = len(self._data) - self._pos
+        elif token.code == "torn-record" and self._span.length is not None:
+            length = len(self._data) - self._pos  # the span ends before the record that ends it
         else:
             return self._set_aside(token)
         if length > _HEADER_BYTES:
-            return self._set_aside(_too_large("a header", length, _HEADER_BYTES))
+            return self._set_aside(_markup_too_large("a header", length, _HEADER_BYTES))
         header = self._data[self._pos : self._pos + length]
         self._consume(length)
-        self.context = Context(root=self.context.root, header=header)
+        self.context = ElementContext(root=self.context.root, header=header)
         return None
 
     def _doctype(self) -> Reject | None:
         while (end := doctype_end(self._data, self._pos)) <= 0:
-            if end == 0 or not self._more():
+            if end == 0 or not self._read_on():
                 return self._set_aside(BadRange("malformed", "a DOCTYPE without its end", 9))
+        self._note_prolog(end - self._pos)
         self._consume(end - self._pos)
         return None
 
-    def _pass_over(self, kind: str) -> Reject | None:
-        self._doubtful = ""
-        closed = self._close(kind, 0)
-        if isinstance(closed, BadRange):
-            return self._set_aside(closed)
-        if reject := self._doubt(closed):
+    def _note_prolog(self, length: int) -> None:
+        if not self.context.root and len(self.prolog) + length < _PROLOG_BYTES:
+            self.prolog += self._data[self._pos : self._pos + length] + b"\n"
+
+    # Sections: CDATA, comments, processing instructions
+
+    def _pass_section(self, kind: str) -> Reject | None:
+        self._ambiguous_section = ""
+        length = self._close(kind, 0)
+        if isinstance(length, BadRange):
+            return self._set_aside(length)
+        if reject := self._reject_ambiguous(length):
             return reject
-        self._consume(closed)
+        if kind == "instruction":
+            self._note_prolog(length)
+        self._consume(length)
         return None
 
+    def _close(self, kind: str, at: int) -> int | BadRange:
+        """Return the end of the section that begins at `at`, or why it is torn.
+
+        Notes a section that is ambiguous.
+        """
+        opener, closer = _OPENERS[kind], CLOSERS[kind]
+        begin = at + len(opener)
+        close = self._find_closer(kind, begin)
+        if close is not None:
+            nested = self._data.find(opener, self._pos + begin, self._pos + close)
+            if nested < 0 or kind != "comment":
+                if self._is_ambiguous(kind, at, close, has_nested=nested >= 0):
+                    self._ambiguous_section = kind
+                return close + len(closer)
+        if kind == "cdata" and self._is_full():
+            return self._record_too_large(at)
+        reason = f"{opener.decode()!r} without its end; expected {closer.decode()!r}"
+        return BadRange("malformed", reason, begin)
+
+    def _is_ambiguous(self, kind: str, at: int, close: int, *, has_nested: bool) -> bool:
+        """Whether the section that begins at `at` also reads as records."""
+        begin, end = self._pos + at + len(_OPENERS[kind]), self._pos + close
+        if kind == "cdata":
+            return has_nested and self._names.reads_as_records(self._data, begin, end)
+        is_inside = at > 0
+        return self._names.swallows_records(self._data, begin, end, kind=kind, is_inside=is_inside)
+
+    def _find_closer(self, kind: str, begin: int) -> int | None:
+        """Return the position of the end mark at or after `begin`.
+
+        Each byte is searched once, whatever the number of openers: `_no_closer_before` is the end
+        of the part without an end mark, `_last_closer` the part before the last one that was found.
+        """
+        closer = CLOSERS[kind]
+        searched, last = self._last_closer[kind]
+        if searched <= self._consumed + begin <= last:
+            return last - self._consumed
+        at = max(begin, self._no_closer_before[kind] - self._consumed)
+        while (close := self._data.find(closer, self._pos + at)) < 0:
+            at = max(begin, len(self._data) - self._pos - len(closer) + 1)
+            self._no_closer_before[kind] = self._consumed + at
+            if (kind != "cdata" and at - begin > _COMMENT_BYTES) or self._grow():
+                return None
+        self._last_closer[kind] = self._consumed + begin, self._consumed + close - self._pos
+        return close - self._pos
+
+    def _reject_ambiguous(self, length: int) -> Reject | None:
+        if not self._ambiguous_section:
+            return None
+        code, reason, _ = _AMBIGUOUS[self._ambiguous_section]
+        return self._reject(code, reason, length)
+
+    # Bytes that are no record
+
     def _stray(self) -> Reject:
-        found = self._data[self._pos : self._pos + _PREVIEW]
-        name = _NAME.match(found)
-        if not self._seen and name:
+        name = _NAME.match(self._data[self._pos : self._pos + _PREVIEW_BYTES])
+        if not self._has_root and name:
             raise self._no_root(f"root element {name[1].decode('utf-8', 'replace')!r}")
         what = f"<{name[1].decode('utf-8', 'replace')}>" if name else "text"
         return self._set_aside(BadRange("stray", f"{what} between records; expected a record", 1))
@@ -385,15 +613,15 @@ class RecordScanner(Sections):
     def _end_of_stream(self) -> Iterator[Reject]:
         if self._span.length is None and self.context.root:
             self._end_document(self.context)
-            root = self._vocabulary.root
+            root = self._names.root
             reason = f"the end of the stream; expected </{root}>: more records may have followed"
             yield self._reject("torn-end", reason, 0)
-        elif not self._seen:
+        elif not self._has_root:
             raise self._no_root("no element at all")
 
     def _no_root(self, found: str) -> FormatError:
-        source, root = self._span.source, self._vocabulary.root
-        return FormatError(f"{source}:{self._line}: {found}; expected <{root}>")
+        where = f"{self._span.source}:{self._line}"
+        return FormatError(f"{where}: {found}; expected <{self._names.root}>")
 
     def _no_progress(self) -> ProgressError:
         where = f"{self._span.source}:{self._line} (byte {self._offset})"
@@ -402,54 +630,57 @@ class RecordScanner(Sections):
             "report this defect of feedferry"
         )
 
-    def _set_aside(self, stretch: BadRange) -> Reject:
-        """Consume up to the next place where a unit can begin; what is dropped is not held."""
-        start = self._reject(stretch.code, stretch.reason, 0)
-        at, kept, opened = stretch.at, b"", False
+    def _set_aside(self, fault: BadRange) -> Reject:
+        """Consume everything up to the next place at which a record can begin."""
+        start = self._reject(fault.code, fault.reason, 0)
+        at, kept, is_open = fault.length, b"", False
         while True:
-            token = self._vocabulary.recover.search(self._data, self._pos + at)
+            token = self._names.recover.search(self._data, self._pos + at)
             if token is None:
-                kept = self._drop(kept, max(at, len(self._data) - self._pos - OVERLAP))
+                kept = self._drop(kept, max(at, len(self._data) - self._pos - _OVERLAP_BYTES))
                 at = 0
-                if not self._more():
-                    rest = self._data[self._pos :]
-                    return self._finish(start, kept, len(rest.rstrip(_BLANKS)))
+                if not self._read_on():
+                    return self._finish(start, kept, self._length_without_blanks())
                 continue
             kind = token.lastgroup or ""
             begin, at = token.start() - self._pos, token.end() - self._pos
-            near_end = token.end() + OVERLAP > len(self._data)
-            if kind == "opened" and near_end and self._more():
-                at = begin  # whether it has a url was not at hand yet
+            near_end = token.end() + _OVERLAP_BYTES > len(self._data)
+            if kind == "opened" and near_end and self._read_on():
+                at = begin  # its url may not have been in the buffer
                 continue
-            if kind == "end" or (kind == "closed" and not opened):
+            if kind == "end" or (kind == "closed" and not is_open):
                 return self._finish(start, kept, at)
             if kind == "other":
-                rest = self._data[self._pos : self._pos + begin]
-                return self._finish(start, kept, len(rest.rstrip(_BLANKS)))
-            opened = kind == "opened" or (opened and kind != "closed")
-            if kind in OPENERS:
-                closed = self._close(kind, begin)
-                if isinstance(closed, BadRange) and closed.code == "record-too-large":
+                return self._finish(start, kept, self._length_without_blanks(begin))
+            is_open = kind == "opened" or (is_open and kind != "closed")
+            if kind in _OPENERS:
+                end = self._close(kind, begin)
+                if isinstance(end, BadRange) and end.code == "record-too-large":
                     kept, at = self._drop_cdata(kept, at), 0
                 else:
-                    at = at if isinstance(closed, BadRange) else closed
+                    at = at if isinstance(end, BadRange) else end
+
+    def _length_without_blanks(self, end: int | None = None) -> int:
+        stop = None if end is None else self._pos + end
+        return len(self._data[self._pos : stop].rstrip(_BLANKS))
 
     def _drop_cdata(self, kept: bytes, at: int) -> bytes:
-        """Pass a CDATA section that is too large to hold: what it contains brings no records."""
+        """Drop a CDATA section that is too large for the buffer, so that it adds no records."""
         closer = CLOSERS["cdata"]
         kept = self._drop(kept, at)
-        while (found := self._data.find(closer, self._pos)) < 0:
+        while (close := self._data.find(closer, self._pos)) < 0:
             kept = self._drop(kept, max(0, len(self._data) - self._pos - len(closer) + 1))
-            if not self._more():
+            if not self._read_on():
                 return self._drop(kept, len(self._data) - self._pos)
-        return self._drop(kept, found - self._pos + len(closer))
+        return self._drop(kept, close - self._pos + len(closer))
 
     def _drop(self, kept: bytes, length: int) -> bytes:
-        rest = self._data[self._pos + length : self._pos + length + 1]
-        least = max(0, length - _CHARACTER_BYTES)  # of what is no UTF-8 all bytes may look so
-        while length > least and rest and rest[0] & 0xC0 == 0x80:  # not inside a character
+        """Consume about `length` bytes, up to a character's begin, and return what is kept."""
+        least = max(0, length - _CHARACTER_BYTES)  # in data that is no UTF-8, all bytes may match
+        after = self._data[self._pos + length : self._pos + length + 1]
+        while length > least and after and after[0] & 0xC0 == 0x80:
             length -= 1
-            rest = self._data[self._pos + length : self._pos + length + 1]
+            after = self._data[self._pos + length : self._pos + length + 1]
         kept += self._data[self._pos : self._pos + min(length, KEPT_BYTES - len(kept))]
         self._consume(length)
         return kept
@@ -471,15 +702,38 @@ class RecordScanner(Sections):
         return reject
 
 
+def doctype_end(data: bytes, at: int) -> int:
+    """Return the end of a DOCTYPE with its internal subset; -1 if unknown yet, 0 if it is torn.
+
+    A DOCTYPE of more than `_DOCTYPE_BYTES`, or with another one inside, is torn. Without this
+    limit, each of many torn ones would be searched up to the same far end.
+    """
+    in_subset, limit, at = False, at + _DOCTYPE_BYTES, at + len(_DOCTYPE)
+    while part := _DOCTYPE_PART.search(data, at, limit):
+        mark, at = part.group(), part.end()
+        if mark == b">" and not in_subset:
+            return at
+        if mark in _DOCTYPE_ENDS:
+            close = data.find(_DOCTYPE_ENDS[mark], at, limit)
+            if close < 0:
+                break
+            at = close + len(_DOCTYPE_ENDS[mark])
+        elif mark == b"<" and (not in_subset or data.startswith(_DOCTYPE, part.start())):
+            return 0
+        elif mark in b"[]":
+            in_subset = mark == b"["
+    return -1 if len(data) < limit else 0
+
+
 def _whole_characters(utf8: bytes) -> bytes:
     """Return `utf8` without a last character of which some bytes are missing."""
-    behind_lead = utf8.rstrip(_CONTINUATIONS)
-    lead = behind_lead[-1] if behind_lead else 0
+    text = utf8.rstrip(_CONTINUATIONS)
+    lead = text[-1] if text else 0
     width = 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
-    is_torn = len(utf8) - len(behind_lead) + 1 < width
-    return behind_lead[:-1] if is_torn else utf8
+    is_torn = len(utf8) - len(text) + 1 < width
+    return text[:-1] if is_torn else utf8
 
 
-def _too_large(what: str, length: int, most: int) -> BadRange:
-    reason = f"{what} of {length} bytes; expected at most {most}"
+def _markup_too_large(what: str, length: int, max_bytes: int) -> BadRange:
+    reason = f"{what} of {length} bytes; expected at most {max_bytes}"
     return BadRange("too-large", reason, length)

@@ -20,7 +20,7 @@ from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, check_datasource
 from schemas.membership import Kind
 from schemas.record import Action
 from transforms.formats import look_of, sniff
-from transforms.formats.splitter import FORMATS, RecordOffsets, stretches
+from transforms.formats.splitter import FORMATS, RecordOffsets
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.storage.atomic import whole_file
 from transforms.storage.hashing_reader import Digested
@@ -99,7 +99,7 @@ class _Looked(NamedTuple):
     path: Path
     plain: Path
     format: str
-    stretches: RecordOffsets
+    offsets: RecordOffsets
     bytes: int
     sha256: str
 
@@ -132,7 +132,7 @@ def _look(path: Path, plain: Path) -> _Looked:
             format = _format(path, stream.read(_SNIFFED_BYTES))
             stream.seek(0)
             digested = Digested(stream)
-            found = stretches(io.BufferedReader(digested), format, source=str(path))
+            found = RecordOffsets(io.BufferedReader(digested), format, source=str(path))
     except OSError as exc:
         raise SourceError(f"{path}: {exc.strerror}; expected a file that can be read") from exc
     return _Looked(path, plain, format, found, digested.bytes, digested.digest.hexdigest())
@@ -154,7 +154,7 @@ def _format(path: Path, head: bytes) -> str:
 
 
 def _chunk(looked: _Looked, ordinal: int, stated: _Stated) -> Chunk:
-    found, feedtype = looked.stretches, _feedtype(looked, stated)
+    found, feedtype = looked.offsets, _feedtype(looked, stated)
     return Chunk(
         ordinal=ordinal,
         path=str(looked.plain),
@@ -173,7 +173,7 @@ def _chunk(looked: _Looked, ordinal: int, stated: _Stated) -> Chunk:
 
 
 def _counts(looked: _Looked) -> dict[str, int]:
-    count, updates = len(looked.stretches), looked.stretches.updates
+    count, updates = len(looked.offsets), looked.offsets.updates
     name = Kind.MEMBERSHIP.value if looked.format == "gsa-groups" else RECORDS
     counts = {Action.UPDATE_INDEX.value: updates, name: count - updates}
     return {action: number for action, number in counts.items() if number}
@@ -183,19 +183,19 @@ def _datasource(looked: _Looked, stated: _Stated) -> str | None:
     """Return the datasource that a feed is sent with, the groupsource of groups."""
     if looked.format == "thunderstone":
         return None
-    return stated.datasource or looked.stretches.datasource
+    return stated.datasource or looked.offsets.datasource
 
 
 def _feedtype(looked: _Looked, stated: _Stated) -> str | None:
     """Return the feedtype; groups that say none are added, for a full feed erases all others."""
     if looked.format == "thunderstone":
         return None
-    default = INCREMENTAL if looked.format == "gsa-groups" else looked.stretches.feedtype
+    default = INCREMENTAL if looked.format == "gsa-groups" else looked.offsets.feedtype
     return stated.feedtype or default
 
 
 def _faults(looked: _Looked, stated: _Stated) -> Iterator[str]:
-    path, found = looked.path, looked.stretches
+    path, found = looked.path, looked.offsets
     if found.documents > 1:
         yield f"{path}: {found.documents} feeds behind one another; expected one: convert it first"
     if found.is_torn:

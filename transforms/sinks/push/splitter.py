@@ -17,7 +17,7 @@ from schemas.errors import FormatError, RecordError, SourceError
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats import sniff
-from transforms.formats.splitter import RecordOffsets, name_in, stretches
+from transforms.formats.splitter import RecordOffsets, name_in
 from transforms.sinks.push.model import ChunkPart
 from transforms.sinks.push.outcome import count_of
 from transforms.storage.hashing_reader import Digested
@@ -59,10 +59,10 @@ class ChunkSplitter:
 
         A part with several feeds, one behind the other, is split between two of them.
         """
-        first, count = part.first, part.count or len(self._stretches)
+        first, count = part.first, part.count or len(self._offsets)
         if count < 2:
             raise ValueError(f"{part.path}: {count} records; expected several to split")
-        middle = self._stretches.middle(first, count)
+        middle = self._offsets.middle(first, count)
         return self._part(first, middle - first), self._part(middle, first + count - middle)
 
     def fitting(self, fits: Callable[[ChunkPart], bool]) -> Iterator[ChunkPart]:
@@ -70,7 +70,7 @@ class ChunkSplitter:
 
         A record that does not even fit alone comes alone.
         """
-        first, count = 0, len(self._stretches)
+        first, count = 0, len(self._offsets)
         while first < count:
             part = self._longest(first, count - first, fits)
             yield part
@@ -78,7 +78,7 @@ class ChunkSplitter:
 
     def single(self, part: ChunkPart, record: int) -> ChunkPart:
         """Return one record of a part, by its place in it from 0."""
-        count = part.count or count_of(part.chunk) or len(self._stretches)
+        count = part.count or count_of(part.chunk) or len(self._offsets)
         return part if count < 2 else self._part(part.first + record, 1)
 
     def reject(self, part: ChunkPart, exc: RecordError) -> Reject:
@@ -92,14 +92,14 @@ class ChunkSplitter:
         return msgspec.structs.replace(reject, stage="push")
 
     @cached_property
-    def _stretches(self) -> RecordOffsets:
+    def _offsets(self) -> RecordOffsets:
         path = self.whole.path
         try:
             with path.open("rb") as stream:
                 format = self.whole.chunk.format or sniff(stream.read(_SNIFFED_BYTES)) or ""
                 stream.seek(0)
                 digested = Digested(stream)
-                found = stretches(io.BufferedReader(digested), format, source=str(path))
+                found = RecordOffsets(io.BufferedReader(digested), format, source=str(path))
         except OSError as exc:
             raise SourceError(f"{path}: {exc.strerror}; expected the file of a chunk") from exc
         self._require(digested.digest.hexdigest())
@@ -115,7 +115,7 @@ class ChunkSplitter:
             )
 
     def _part(self, first: int, count: int) -> ChunkPart:
-        piece = self._stretches.piece(first, count)
+        piece = self._offsets.part(first, count)
         return ChunkPart(
             chunk=self.whole.chunk,
             path=self.whole.path,
@@ -145,7 +145,7 @@ class ChunkSplitter:
     def _place(self, part: ChunkPart) -> Place:
         """Where its records stand; what cannot be cut stands as it is."""
         with suppress(FormatError):
-            if count := part.count or len(self._stretches):
-                piece = self._stretches.piece(part.first, count)
-                return Place(piece.offset, piece.length, self._stretches.line(part.first))
+            if count := part.count or len(self._offsets):
+                piece = self._offsets.part(part.first, count)
+                return Place(piece.offset, piece.length, self._offsets.line(part.first))
         return Place(part.offset, part.length, 1)

@@ -25,7 +25,7 @@ from transforms.formats.gsa.acl import tag_of
 from transforms.formats.gsa.legacy_acl import acl_of
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.elements import ParsedElement
-from transforms.formats.xml.raw_element import Context, RawElement
+from transforms.formats.xml.raw_element import ElementContext, RawElement
 from transforms.formats.xml.serializer import shut_parser
 from transforms.sources.tree.patterns import SIDECARS
 
@@ -55,7 +55,7 @@ _KINDS = {
     bool: "one value",
     type(None): "null",
 }
-_UNIT = RawElement("record", b"", 0, 1, plain=True, context=Context())
+_UNIT = RawElement("record", b"", 0, 1, plain=True, context=ElementContext())
 
 Open = Callable[[str], IO[bytes]]
 Value = str | list[str | None] | None

@@ -17,7 +17,7 @@ from support.gsa_records import Held, held
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.gsa import feed as gsa_feed
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
-from transforms.formats.xml.elements import Build, Grammar, ParsedElement, read_units
+from transforms.formats.xml.elements import Build, ElementReader, Grammar, ParsedElement
 
 USUAL = ReadOptions()
 HEAD = b"<gsafeed>\n<header><datasource>d</datasource><feedtype>full</feedtype></header>\n<group>\n"
@@ -42,11 +42,11 @@ def by_express(markup: bytes) -> list[Record | Reject]:
 
 
 def units(markup: bytes, grammar: Grammar[Record]) -> Iterator[Record | Reject]:
-    return read_units(io.BytesIO(markup), grammar, span=Span(), options=USUAL)
+    return ElementReader(io.BytesIO(markup), grammar, span=Span(), options=USUAL).read()
 
 
 def refuse(parsed: ParsedElement) -> Record:
-    raise FormatError(f"parsed: {parsed.unit.text!r}")
+    raise FormatError(f"parsed: {parsed.raw.text!r}")
 
 
 def feed(*records: str) -> bytes:
@@ -60,7 +60,7 @@ def written(case: Held) -> bytes:
 
 
 def _grammar(build: Build[Record]) -> Grammar[Record]:
-    return Grammar(gsa_feed._VOCABULARY, gsa_feed._PAYLOAD, "content", build)
+    return Grammar(gsa_feed.ELEMENT_NAMES, gsa_feed._PAYLOAD, "content", build)
 
 
 # A shape is a record with @ where a value goes; feeds have several records of each.

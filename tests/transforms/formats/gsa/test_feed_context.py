@@ -4,7 +4,7 @@ import pytest
 
 from schemas.record import Action, Extra
 from transforms.formats.gsa.feed_context import FeedContext, feed_context
-from transforms.formats.xml.raw_element import NESTED, Context
+from transforms.formats.xml.raw_element import NESTED, ElementContext
 
 NOTHING = FeedContext(
     datasource=None,
@@ -18,11 +18,11 @@ NOTHING = FeedContext(
 
 
 def group(tag: bytes) -> FeedContext:
-    return feed_context(Context(group=tag))
+    return feed_context(ElementContext(group=tag))
 
 
 def header(markup: bytes) -> tuple[str | None, str | None]:
-    around = feed_context(Context(header=markup))
+    around = feed_context(ElementContext(header=markup))
     return around.datasource, around.feedtype
 
 

@@ -11,7 +11,7 @@ from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.gsa.membership_reader import MembershipBuilder, name_reject
 from transforms.formats.xml.elements import ParsedElement
-from transforms.formats.xml.raw_element import Context, RawElement
+from transforms.formats.xml.raw_element import ElementContext, RawElement
 
 KEY = '<principal scope="GROUP">staff</principal>'
 JOE = '<principal scope="USER">joe</principal>'
@@ -19,7 +19,7 @@ JOE = '<principal scope="USER">joe</principal>'
 
 def build(inner: str, attributes: str = "") -> Membership:
     markup = f"<membership{attributes}>{inner}</membership>".encode()
-    unit = RawElement("membership", markup, 40, 3, True, Context())
+    unit = RawElement("membership", markup, 40, 3, True, ElementContext())
     builder = MembershipBuilder(Span(source="g.xml", ordinal=2))
     return builder.build(ParsedElement(etree.fromstring(markup), unit, None))
 

@@ -6,8 +6,8 @@ import pytest
 
 from transforms.formats.xml.element_names import ElementNames
 
-FEED = ElementNames(root="feed", units=("record", "acl"), group="group", header="header")
-LIST = ElementNames(root="list", units=("card",))
+FEED = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
+LIST = ElementNames(root="list", records=("card",))
 
 
 def kind(pattern: re.Pattern[bytes], text: bytes) -> str | None:
@@ -18,10 +18,10 @@ def kind(pattern: re.Pattern[bytes], text: bytes) -> str | None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (b"<record>", "unit"),
-        (b"<record/>", "unit"),
-        (b"<record\turl", "unit"),
-        (b"<acl ", "unit"),
+        (b"<record>", "record"),
+        (b"<record/>", "record"),
+        (b"<record\turl", "record"),
+        (b"<acl ", "record"),
         (b"<records>", None),
         (b"<Record>", None),
         (b"</record>", None),

@@ -18,17 +18,17 @@ from transforms.formats.base import ReadOptions
 from transforms.formats.gsa import feed as gsa_feed
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import (
+    ElementReader,
     Grammar,
     ParsedElement,
-    cut_units,
+    cut_spans,
     parse_markup,
-    read_units,
 )
 from transforms.formats.xml.raw_element import RawElement
 
 VOCABULARY = ElementNames(
     root="list",
-    units=("card", "note"),
+    records=("card", "note"),
     group="group",
     header="header",
     prefixes=(("x", "urn:example:x"),),
@@ -49,7 +49,7 @@ def build(parsed: ParsedElement) -> Record:
         action=Action.ADD,
         content=Content(text) if text else None,
         extras=tuple(Extra(str(key), str(value)) for key, value in element.attrib.items()),
-        provenance=Provenance(line=parsed.unit.line, offset=parsed.unit.offset),
+        provenance=Provenance(line=parsed.raw.line, offset=parsed.raw.offset),
     )
 
 
@@ -71,7 +71,7 @@ def read(
 ) -> list[Record | Reject]:
     span = Span(source="cards.xml")
     return read_both_ways(
-        lambda stream: read_units(stream, grammar, span=span, options=ReadOptions()),
+        lambda stream: ElementReader(stream, grammar, span=span, options=ReadOptions()).read(),
         root + inner + b"</list>",
     )
 
@@ -326,7 +326,7 @@ def test_markup_that_is_no_element_is_a_record_error(markup: bytes, reason: str)
 
 
 def spans_of(markup: bytes, span_bytes: int) -> list[Span]:
-    return list(cut_units(io.BytesIO(markup), VOCABULARY, source="c.xml", span_bytes=span_bytes))
+    return list(cut_spans(io.BytesIO(markup), VOCABULARY, source="c.xml", span_bytes=span_bytes))
 
 
 def whole(markup: bytes) -> list[Record | Reject]:

@@ -4,9 +4,9 @@ import pytest
 from lxml import etree
 
 from schemas.record import Extra
-from transforms.formats.xml.extras import Extras, extra_element
+from transforms.formats.xml.extras import ExtraMarkup, extra_element
 
-EXTRAS = Extras(
+EXTRAS = ExtraMarkup(
     (
         Extra("card/@a", "1 & 2"),
         Extra("card/@{urn:x}b", "<"),
@@ -26,17 +26,17 @@ def test_an_attribute_in_a_namespace_declares_it() -> None:
 
 
 def test_elements_stand_in_their_order() -> None:
-    assert EXTRAS.markup("card") == "<foo/>\n<bar>x</bar>\n"
+    assert EXTRAS.children("card") == "<foo/>\n<bar>x</bar>\n"
 
 
 @pytest.mark.parametrize("place", ["", "car", "card/note[0]"])
 def test_an_element_without_extras_has_none(place: str) -> None:
-    assert (EXTRAS.attributes(place), EXTRAS.markup(place)) == ("", "")
+    assert (EXTRAS.attributes(place), EXTRAS.children(place)) == ("", "")
 
 
 @pytest.mark.parametrize(("extras", "is_any"), [((), False), ((Extra("a/@b", ""),), True)])
 def test_extras_are_true_where_there_are_any(extras: tuple[Extra, ...], is_any: bool) -> None:
-    assert bool(Extras(extras)) is is_any
+    assert bool(ExtraMarkup(extras)) is is_any
 
 
 def test_an_unknown_element_is_kept_with_the_prefixes_that_it_uses() -> None:

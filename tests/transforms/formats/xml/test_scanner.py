@@ -17,13 +17,15 @@ from support.slow_streams import slow
 from support.streams import read_both_ways
 from transforms.formats.gsa import feed
 from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.raw_element import Context, RawElement
+from transforms.formats.xml.raw_element import ElementContext, RawElement
 from transforms.formats.xml.scanner import KEPT_BYTES, RecordScanner
 
-VOCABULARY = ElementNames(root="feed", units=("record", "acl"), group="group", header="header")
+VOCABULARY = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
 HEAD = b"<feed>\n<header>h</header>\n<group a='1'>\n"
 TAIL = b"\n</group>\n</feed>\n"
-AROUND = Context(root=b"<feed>", header=b"<header>h</header>", group=b"<group a='1'>", depth=1)
+AROUND = ElementContext(
+    root=b"<feed>", header=b"<header>h</header>", group=b"<group a='1'>", depth=1
+)
 A, B = b'<record url="a"/>', b'<record url="b">b</record>'
 BLOCKS = st.sampled_from((1, 2, 3, 10, 64, 200, 1000))
 TRAPS = pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def unit(text: bytes) -> RawElement:
     return found
 
 
-def contexts(markup: bytes) -> list[Context]:
+def contexts(markup: bytes) -> list[ElementContext]:
     return [one.context for one in scan(markup) if isinstance(one, RawElement)]
 
 
@@ -160,12 +162,12 @@ def test_a_cdata_section_may_quote_the_beginning_of_one() -> None:
 
 
 def test_units_outside_of_a_group_have_none() -> None:
-    assert contexts(b"<feed>" + A + b"</feed>") == [Context(root=b"<feed>")]
+    assert contexts(b"<feed>" + A + b"</feed>") == [ElementContext(root=b"<feed>")]
 
 
 def test_a_root_and_a_group_are_known_by_their_start_tags() -> None:
     assert contexts(b'<feed a="1">\n<group\nb="2">' + A + b"</group></feed>") == [
-        Context(root=b'<feed a="1">', group=b'<group\nb="2">', depth=1)
+        ElementContext(root=b'<feed a="1">', group=b'<group\nb="2">', depth=1)
     ]
 
 
@@ -346,13 +348,13 @@ SWALLOWERS = pytest.mark.parametrize(
             b"-->",
             "ambiguous-comment",
             "a comment that holds whole records and ends inside another; "
-            "expected '-->' before them, or a comment that ends behind a record",
+            "expected '-->' before them, or a comment that ends after a record",
         ),
         (
             b"<?pi",
             b"?>",
             "ambiguous-instruction",
-            "a processing instruction that holds whole records and ends inside another, or behind "
+            "a processing instruction that holds whole records and ends inside another, or after "
             "another '<?'; expected '?>' before them, or no records in it",
         ),
     ],
