@@ -11,7 +11,7 @@ from pipelines.cli.format_list import FORMATS
 from support.pages import Example, examples, laid_out, read_page, run
 from support.runs import ROOT, keep_levels
 from transforms.formats.command_stream.syntax import COMMAND_NAMES
-from transforms.sources.programs import programs_file
+from transforms.sources.programs import config
 
 FOLDER = "docs/formats"
 PAGES = {path.stem: read_page(f"{FOLDER}/{path.name}") for path in (ROOT / FOLDER).glob("*.md")}
@@ -20,7 +20,7 @@ STREAMS = (
     *("command-streams", "lister-stream", "retriever-stream", "authorizer-stream", "command"),
 )
 DTDS = {"gsafeed-5": "gsa-feed", "gsafeed-7": "gsa-feed", "xmlgroups": "gsa-groups"}
-YAML_KEYS = sorted({*programs_file._PARSERS, *programs_file._USER_PARSERS})
+YAML_KEYS = sorted({*config._PARSERS, *config._USER_PARSERS})
 
 _LINK = re.compile(r"\]\(([\w.-]+\.md)(?:#[\w-]+)?\)")
 _CODE = re.compile(

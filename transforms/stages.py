@@ -29,8 +29,8 @@ from transforms.sinks.push.pusher import PushPaths, push
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sources import files as _files
-from transforms.sources.programs.programs_file import Programs
-from transforms.sources.programs.run_programs import documents
+from transforms.sources.programs.config import Programs
+from transforms.sources.programs.documents import documents
 from transforms.sources.span_reader import Reading
 
 _log = logging.getLogger(__name__)

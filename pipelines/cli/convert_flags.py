@@ -111,7 +111,6 @@ READING = (
     _STREAM("--strict", is_flag=True, help="Read command streams as the deployed parser does."),
     _STREAM("--not-found", metavar="skip|delete", help="What it becomes.  [default: skip]"),
     _STREAM("--max-token-bytes", metavar="SIZE", help="Longest token.  [default: 16MiB]"),
-    _STREAM("--batch", metavar="N", help="Ids for each call of a retriever.  [default: 1]"),
 )
 WRITING = (
     _WRITE("--to", "to_format", metavar="FORMAT", help="Format to write; see the verb formats."),

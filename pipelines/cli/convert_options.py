@@ -123,7 +123,6 @@ class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
     delimiter: str = "\0"
     not_found: str = NotFound.SKIP.value
     max_token_bytes: int = MAX_TOKEN_BYTES
-    batch: int | None = None
     content_encoding: str = CONTENT_ENCODINGS[0]
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -209,7 +208,6 @@ _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
     "delimiter": ("--delimiter", parse_delimiter),
     "not_found": ("--not-found", choice(*(choice.value for choice in NotFound))),
     "max_token_bytes": ("--max-token-bytes", parse_positive_size),
-    "batch": ("--batch", number_of("ids", least=1)),
     "content_encoding": ("--content-encoding", choice(*CONTENT_ENCODINGS)),
     "include": ("--include", tuple),
     "exclude": ("--exclude", tuple),

@@ -36,8 +36,8 @@ from transforms.sources.database.mapping import DATABASE, Mapping
 from transforms.sources.deletion_guard import Counts, check_safety, counted
 from transforms.sources.files import cut_file
 from transforms.sources.listing import Kind, cut_listing, read_listing, write_listing
-from transforms.sources.programs import programs_file, run_programs
-from transforms.sources.programs.programs_file import Programs
+from transforms.sources.programs import config, lister
+from transforms.sources.programs.config import Programs
 from transforms.sources.seen import read_seen
 from transforms.sources.signature import sign_path
 from transforms.sources.span_reader import Source
@@ -188,10 +188,9 @@ def _load(span: Span, options: ConvertOptions) -> Source:
 
 
 def _load_programs(span: Span, options: ConvertOptions) -> Programs:
-    loaded = programs_file.load(Path(span.path))
+    loaded = config.load(Path(span.path))
     return replace(
         loaded,
-        batch=options.batch or loaded.batch,
         parallel=loaded.parallel or options.jobs,
     )
 
@@ -230,7 +229,7 @@ def _cut_programs(span: Span, settings: Settings) -> Iterator[Span]:
     path = _listing_of(span, settings)
     source = settings.sources[span.source]
     if not path.exists() and isinstance(source, Programs):
-        run_programs.list_documents(source, path, options=settings.reading)
+        lister.list_documents(source, path, options=settings.reading)
     signature = sign_path(str(path))
     listing = replace(span, path=str(path), format="lister-stream", signature=signature)
     yield from cut_file(listing, span_bytes=LISTED_BYTES)

@@ -25,7 +25,7 @@ from transforms.formats import ReadOptions, WriteOptions
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.pusher import PushPaths
 from transforms.sinks.push.settings import PushSettings
-from transforms.sources.programs.programs_file import Programs
+from transforms.sources.programs.config import Programs
 from transforms.sources.signature import sign_path
 from transforms.stages import (
     Adapt,

@@ -18,8 +18,8 @@ from transforms.formats.base import Found, ReadOptions
 from transforms.sources.database.mapping import DATABASE, Mapping
 from transforms.sources.files import SpanStream, open_span
 from transforms.sources.listing import LISTING
-from transforms.sources.programs.programs_file import Programs
-from transforms.sources.programs.run_programs import documents
+from transforms.sources.programs.config import Programs
+from transforms.sources.programs.documents import documents
 from transforms.sources.spool import (
     SELECTION,
     SPOOL,

@@ -463,11 +463,6 @@ def test_there_is_one_rule_only_for_the_urls_of_ids() -> None:
     assert refusal({**both}).startswith("--base-url: a base url 'http://a.example.com/doc/' and a ")
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "many", ""])
-def test_a_batch_is_a_number_of_ids(text: str) -> None:
-    assert refusal({"batch": text}) == f"--batch: {text!r}; expected a number of ids, 1 or more"
-
-
 def test_what_is_not_found_is_skipped_or_deleted() -> None:
     assert refusal({"not_found": "keep"}) == ("--not-found: 'keep'; expected one of skip, delete")
 

@@ -16,7 +16,7 @@ from transforms.formats.base import Found
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.database.ranges import KeyRange, encode_range
 from transforms.sources.listing import Listed, cut_listing, write_listing
-from transforms.sources.programs.programs_file import Programs
+from transforms.sources.programs.config import Programs
 from transforms.sources.span_reader import Reading
 from transforms.sources.spool import SELECTION, SPOOL, Selection, write_selection
 from transforms.sources.tree.tree import Tree

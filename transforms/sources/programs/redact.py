@@ -1,7 +1,7 @@
-"""What no message may show, taken out of messages.
+"""Remove secrets from messages.
 
-A program may write a secret that it was given, and a message may quote what it wrote: escaped, as
-bytes, percent-encoded, a line of it, or as much as the message has room for.
+A program may write a secret that it was given, and a message may quote the output of the program:
+escaped, as bytes, percent-encoded, one line of it, or truncated.
 """
 
 import os
@@ -19,17 +19,19 @@ from schemas.reject import Reject
 from transforms.formats.base import Found
 
 _STARS = "***"
-_LEAST = 4
-"""The fewest characters of a secret that are hidden without the rest of it."""
+_MIN_PART = 4
+"""Fewest characters of a truncated secret that are hidden."""
 _QUOTES = re.compile("(['\"])")
 
 
 class Mask:
-    """Replaces secrets by stars; one of no secrets leaves all as it is."""
+    """Replaces secrets by stars."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         texts = {text for secret in secrets if secret for text in (secret, *_long_lines(secret))}
-        self._shapes = _longest_first(shape for text in texts for shape in _shapes(text))
+        self._spellings = _longest_first(
+            spelling for text in texts for spelling in _spellings(text)
+        )
         self._bytes = _longest_first(map(os.fsencode, texts))
 
     @property
@@ -38,34 +40,31 @@ class Mask:
 
     @property
     def longest(self) -> int:
-        """The bytes of the longest secret."""
+        """The length of the longest secret, in bytes."""
         return len(self._bytes[0]) if self._bytes else 0
 
-    def bytes(self, shown: bytes) -> bytes:
+    def bytes(self, data: bytes) -> bytes:
         for secret in self._bytes:
-            shown = shown.replace(secret, _STARS.encode())
-        return shown
+            data = data.replace(secret, _STARS.encode())
+        return data
 
-    def text(self, shown: str) -> str:
-        """Return a message without any secret, or the rest of one where a quotation was cut."""
-        for shape in self._shapes:
-            shown = shown.replace(shape, _STARS)
-        return "".join(map(self._mend_cut, _QUOTES.split(shown)))
+    def text(self, message: str) -> str:
+        """Return a message without secrets and without parts of secrets in truncated quotations."""
+        for spelling in self._spellings:
+            message = message.replace(spelling, _STARS)
+        return "".join(map(self._hide_parts, _QUOTES.split(message)))
 
-    def found(self, found: Found) -> Found:
-        """Return what was found, with all that is said of it masked; its bytes are kept."""
-        if isinstance(found, Reject):
-            return replace(found, reason=self.text(found.reason))
-        if isinstance(found, Notice):
-            return replace(found, code=self.text(found.code), detail=self.text(found.detail))
-        return found
+    def result(self, result: Found) -> Found:
+        """Return a result with masked reasons and details; the bytes of rejects are kept."""
+        if isinstance(result, Reject):
+            return replace(result, reason=self.text(result.reason))
+        if isinstance(result, Notice):
+            return replace(result, code=self.text(result.code), detail=self.text(result.detail))
+        return result
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Mask the message of a FatalError; what it was raised from, which may tell, is not told.
-
-        Its traceback stays.
-        """
+        """Mask the message of a FatalError and drop its cause, which may show a secret."""
         try:
             yield
         except FatalError as exc:
@@ -73,38 +72,38 @@ class Mask:
                 raise
             raise type(exc)(self.text(str(exc))).with_traceback(exc.__traceback__) from None
 
-    def _mend_cut(self, piece: str) -> str:
-        for shape in self._shapes:
-            piece = _hide_beginning(piece, shape)
-            piece = _hide_beginning(piece[::-1], shape[::-1])[::-1]
+    def _hide_parts(self, piece: str) -> str:
+        for spelling in self._spellings:
+            piece = _hide_beginning(piece, spelling)
+            piece = _hide_beginning(piece[::-1], spelling[::-1])[::-1]
         return piece
 
 
 def _long_lines(secret: str) -> list[str]:
-    return [line for line in secret.splitlines() if len(line) >= _LEAST]
+    return [line for line in secret.splitlines() if len(line) >= _MIN_PART]
 
 
-def _shapes(text: str) -> Iterator[str]:
-    """Yield what a text may look like in a message; which quotes `repr` escapes depends."""
-    written = os.fsencode(text)
+def _spellings(text: str) -> Iterator[str]:
+    """Yield the ways in which messages may quote a text; `repr` escapes either kind of quote."""
+    data = os.fsencode(text)
     yield text
     yield repr(text)[1:-1]
     yield repr('"' + text)[2:-1]
-    yield repr(written)[2:-1]
-    yield repr(b'"' + written)[3:-1]
-    yield quote(written, safe="")
+    yield repr(data)[2:-1]
+    yield repr(b'"' + data)[3:-1]
+    yield quote(data, safe="")
 
 
 def _longest_first(texts: Iterable[AnyStr]) -> list[AnyStr]:
-    """One secret may hold another."""
+    """Sort by length, because one secret may contain another."""
     return sorted(set(texts), key=len, reverse=True)
 
 
 def _hide_beginning(piece: str, secret: str) -> str:
-    """Hide the beginning of a secret at the end of a piece."""
-    if secret[:_LEAST] not in piece:
+    """Hide the first characters of a secret at the end of a piece."""
+    if secret[:_MIN_PART] not in piece:
         return piece
-    for length in range(min(len(secret) - 1, len(piece)), _LEAST - 1, -1):
+    for length in range(min(len(secret) - 1, len(piece)), _MIN_PART - 1, -1):
         if piece.endswith(secret[:length]):
             return piece[:-length] + _STARS
     return piece

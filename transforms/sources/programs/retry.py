@@ -1,4 +1,4 @@
-"""Calls that are made again when they go wrong in a way that passes."""
+"""Retries of calls that failed in a way that may pass."""
 
 import logging
 import random
@@ -8,45 +8,45 @@ from typing import TypeVar
 import msgspec
 
 from schemas.errors import RecordError
-from transforms.sources.programs.programs_file import Programs
-from transforms.sources.programs.subprocess_run import Leash
+from transforms.sources.programs.config import Programs
+from transforms.sources.programs.process import CancelToken
 
-PASSING = frozenset({"program-exit", "program-signal", "program-timeout", "repository-unavailable"})
-"""The codes of what may be otherwise the next time."""
-_LONGEST_SECONDS = 300.0
+TEMPORARY = frozenset(
+    {"program-exit", "program-signal", "program-timeout", "repository-unavailable"}
+)
+"""Codes of failures after which a call is repeated."""
+_MAX_PAUSE_SECONDS = 300.0
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class Pauses(msgspec.Struct, frozen=True, kw_only=True):
-    """How a pause between two attempts is made, and by what chance it is shortened.
-
-    `sleep` of `None` is a sleep that ends when nobody waits for its outcome any more.
-    """
+class Backoff(msgspec.Struct, frozen=True, kw_only=True):
+    """The pauses between attempts; `sleep=None` sleeps until the time is over or the run ends."""
 
     sleep: Callable[[float], None] | None = None
-    chance: Callable[[], float] = random.random
+    random: Callable[[], float] = random.random
 
 
-USUAL = Pauses()
+DEFAULT_BACKOFF = Backoff()
 
 
-def attempt(call: Callable[[], _T], *, programs: Programs, pauses: Pauses, leash: Leash) -> _T:
-    """Return what `call` returns, or raise its last RecordError.
+def attempt(
+    call: Callable[[], _T], *, programs: Programs, backoff: Backoff, token: CancelToken
+) -> _T:
+    """Return the result of `call`, or raise its last RecordError.
 
-    It is called again, if that may help, as often as `programs` has retries, after pauses that
-    double each time and of which chance takes a part: exponential back-off with full jitter.
+    A temporary failure is repeated `programs.retries` times. The pauses double from
+    `programs.backoff_seconds` to 300 seconds, and each is multiplied by a random number below 1.
     """
-    sleep = pauses.sleep or leash.sleep
+    sleep = backoff.sleep or token.sleep
     for retry in range(programs.retries):
         try:
             return call()
         except RecordError as exc:
-            if exc.code not in PASSING:
+            if exc.code not in TEMPORARY:
                 raise
-            failure = exc.code
-        longest = min(programs.backoff_seconds * 2**retry, _LONGEST_SECONDS)
-        seconds = longest * pauses.chance()
-        _log.info("program: %s; next try in %.0f s", failure, seconds)
+            code = exc.code
+        seconds = min(programs.backoff_seconds * 2**retry, _MAX_PAUSE_SECONDS) * backoff.random()
+        _log.info("program: %s; next attempt in %.0f s", code, seconds)
         sleep(seconds)
     return call()

@@ -9,35 +9,35 @@ import pytest
 from schemas.errors import FormatError, SourceError
 from support.listings import listed
 from transforms.formats.base import Found
-from transforms.sources.programs.ordered_pool import Job, abreast
-from transforms.sources.programs.subprocess_run import Leash
+from transforms.sources.programs.ordered_pool import Job, map_ordered
+from transforms.sources.programs.process import CancelToken
 
 ONE, TWO, THREE = listed("1"), listed("2"), listed("3")
 PATIENCE_SECONDS = 60
 
 
-def give(found: Found, leash: Leash) -> list[Found]:
+def give(found: Found, token: CancelToken) -> list[Found]:
     return [found]
 
 
-def give_after(event: threading.Event, found: Found, leash: Leash) -> list[Found]:
+def give_after(event: threading.Event, found: Found, token: CancelToken) -> list[Found]:
     assert event.wait(PATIENCE_SECONDS)
     return [found]
 
 
-def give_and_set(event: threading.Event, found: Found, leash: Leash) -> list[Found]:
+def give_and_set(event: threading.Event, found: Found, token: CancelToken) -> list[Found]:
     event.set()
     return [found]
 
 
-def wait_for_the_end(started: threading.Event, ended: list[str], leash: Leash) -> list[Found]:
+def wait_for_the_end(started: threading.Event, ended: list[str], token: CancelToken) -> list[Found]:
     started.set()
-    leash.sleep(PATIENCE_SECONDS)
+    token.sleep(PATIENCE_SECONDS)
     ended.append("ended")
     return []
 
 
-def fail(leash: Leash) -> list[Found]:
+def fail(token: CancelToken) -> list[Found]:
     raise SourceError("no program")
 
 
@@ -45,28 +45,28 @@ def programs_running() -> int:
     return sum(thread.name.startswith("program") for thread in threading.enumerate())
 
 
-def test_outcomes_come_in_the_order_of_their_jobs() -> None:
+def test_results_keep_the_order_of_the_jobs() -> None:
     event = threading.Event()
     jobs = [partial(give_after, event, ONE), partial(give_and_set, event, TWO)]
 
-    assert list(abreast(jobs, parallel=2)) == [ONE, TWO]
+    assert list(map_ordered(jobs, parallel=2)) == [ONE, TWO]
 
 
-def test_what_needs_no_job_keeps_its_place() -> None:
+def test_other_items_keep_their_place() -> None:
     jobs: list[Job | Found] = [partial(give, ONE), TWO, partial(give, THREE)]
 
-    assert list(abreast(jobs, parallel=2)) == [ONE, TWO, THREE]
+    assert list(map_ordered(jobs, parallel=2)) == [ONE, TWO, THREE]
 
 
-def test_what_needs_no_job_waits_for_nothing_behind_it() -> None:
+def test_an_item_is_passed_on_before_the_next_one_is_read() -> None:
     def jobs() -> Iterator[Job | Found]:
         yield ONE
         raise FormatError("not to be asked for yet")
 
-    assert next(abreast(jobs(), parallel=1)) == ONE
+    assert next(map_ordered(jobs(), parallel=1)) == ONE
 
 
-def test_no_more_jobs_are_taken_than_twice_what_runs() -> None:
+def test_at_most_twice_as_many_jobs_are_taken_as_run() -> None:
     event = threading.Event()
     taken: list[int] = []
 
@@ -77,14 +77,14 @@ def test_no_more_jobs_are_taken_than_twice_what_runs() -> None:
                 threading.Timer(0.1, event.set).start()
             yield partial(give_after, event, ONE)
 
-    outcomes = abreast(jobs(), parallel=2)
+    outcomes = map_ordered(jobs(), parallel=2)
     next(outcomes)
     outcomes.close()
 
     assert taken == [0, 1, 2, 3]
 
 
-def test_not_everything_waits_for_one_job() -> None:
+def test_a_limited_number_of_items_wait_for_a_job() -> None:
     event = threading.Event()
     taken: list[int] = []
 
@@ -96,26 +96,26 @@ def test_not_everything_waits_for_one_job() -> None:
                 threading.Timer(0.1, event.set).start()
             yield TWO
 
-    outcomes = abreast(jobs(), parallel=2)
+    outcomes = map_ordered(jobs(), parallel=2)
     next(outcomes)
     outcomes.close()
 
     assert len(taken) == 999
 
 
-def test_the_trouble_of_a_job_ends_all() -> None:
+def test_an_error_of_a_job_is_raised() -> None:
     jobs: list[Job | Found] = [partial(give, ONE), fail, partial(give, TWO)]
-    outcomes = abreast(jobs, parallel=1)
+    outcomes = map_ordered(jobs, parallel=1)
 
     assert next(outcomes) == ONE
     with pytest.raises(SourceError, match="no program"):
         next(outcomes)
 
 
-def test_what_runs_is_ended_when_nobody_wants_more() -> None:
+def test_closing_the_generator_cancels_running_jobs() -> None:
     started, ended = threading.Event(), list[str]()
     jobs = [partial(give_after, started, ONE), partial(wait_for_the_end, started, ended)]
-    outcomes = abreast(jobs, parallel=2)
+    outcomes = map_ordered(jobs, parallel=2)
 
     next(outcomes)
     outcomes.close()
@@ -123,7 +123,7 @@ def test_what_runs_is_ended_when_nobody_wants_more() -> None:
     assert (ended, programs_running()) == (["ended"], 0)
 
 
-def test_what_runs_is_ended_when_its_listing_tears() -> None:
+def test_an_error_of_the_input_cancels_running_jobs() -> None:
     started, ended = threading.Event(), list[str]()
 
     def jobs() -> Iterator[Job | Found]:
@@ -132,12 +132,12 @@ def test_what_runs_is_ended_when_its_listing_tears() -> None:
         raise FormatError("a torn end")
 
     with pytest.raises(FormatError, match="a torn end"):
-        list(abreast(jobs(), parallel=1))
+        list(map_ordered(jobs(), parallel=1))
 
     assert (ended, programs_running()) == (["ended"], 0)
 
 
 def test_no_thread_is_left_at_the_end() -> None:
-    list(abreast([partial(give, ONE)], parallel=3))
+    list(map_ordered([partial(give, ONE)], parallel=3))
 
     assert programs_running() == 0

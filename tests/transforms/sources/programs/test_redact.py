@@ -35,7 +35,7 @@ def raised(exc: Exception, mask: Mask) -> Exception:
         ("begin\nmiddle\nend\n", "b'x begin\\nmiddle\\nend\\n'", "b'x ***'"),
     ],
 )
-def test_a_secret_is_hidden_however_it_is_written(secret: str, text: str, expected: str) -> None:
+def test_a_secret_is_hidden_in_each_spelling(secret: str, text: str, expected: str) -> None:
     assert Mask([secret]).text(text) == expected
 
 
@@ -47,36 +47,36 @@ def test_a_secret_is_hidden_however_it_is_written(secret: str, text: str, expect
         ("ends b'NiJ9\\x00'", "ends b'***\\x00'"),
     ],
 )
-def test_a_secret_that_was_cut_is_hidden(text: str, expected: str) -> None:
+def test_a_truncated_secret_is_hidden(text: str, expected: str) -> None:
     assert Mask(["eyJhbGciOiJIUzI1NiJ9"]).text(text) == expected
 
 
 @pytest.mark.parametrize("text", ["the eyes", "'eyJ'", "eyJhbG is how all of them begin"])
-def test_what_a_secret_begins_with_is_none_elsewhere(text: str) -> None:
+def test_the_first_letters_of_a_secret_are_kept_in_other_words(text: str) -> None:
     assert Mask(["eyJhbGciOiJIUzI1NiJ9"]).text(text) == text
 
 
-def test_a_secret_within_another_leaves_nothing_of_it() -> None:
+def test_a_secret_inside_another_secret_is_hidden() -> None:
     assert Mask(["pass", "passport"]).text("passport, pass") == "***, ***"
 
 
-def test_a_short_line_of_a_secret_is_none() -> None:
+def test_a_short_line_of_a_secret_is_not_hidden() -> None:
     assert Mask(["key\nsecret"]).text("the key: secret") == "the key: ***"
 
 
-def test_bytes_have_no_secret() -> None:
+def test_a_secret_is_hidden_in_bytes() -> None:
     assert Mask(["käse"]).bytes(b"it was k\xc3\xa4se\xff") == b"it was ***\xff"
 
 
-def test_a_secret_that_is_no_utf_8_is_hidden_in_bytes() -> None:
+def test_a_secret_that_is_not_utf_8_is_hidden_in_bytes() -> None:
     assert Mask(["\udcff\udcfe"]).bytes(b"it was \xff\xfe") == b"it was ***"
 
 
-def test_the_longest_secret_is_counted_in_bytes() -> None:
+def test_the_longest_secret_is_measured_in_bytes() -> None:
     assert Mask(["longer", "ääää"]).longest == 8
 
 
-def test_no_secrets_hide_nothing() -> None:
+def test_without_secrets_messages_are_unchanged() -> None:
     mask = Mask(["", ""])
 
     expected = (True, 0, "a text")
@@ -86,7 +86,7 @@ def test_no_secrets_hide_nothing() -> None:
 def test_the_reason_of_a_reject_is_masked_and_its_bytes_are_kept() -> None:
     reject = Reject(code="bad-date", reason="'s3same'", stage="read", data=b"s3same")
 
-    assert S3SAME.found(reject) == Reject(
+    assert S3SAME.result(reject) == Reject(
         code="bad-date", reason="'***'", stage="read", data=b"s3same"
     )
 
@@ -94,35 +94,35 @@ def test_the_reason_of_a_reject_is_masked_and_its_bytes_are_kept() -> None:
 def test_the_code_and_the_detail_of_a_notice_are_masked() -> None:
     notice = Notice(code="unknown-command s3same", detail="'s3same'; kept", source="a", offset=7)
 
-    assert S3SAME.found(notice) == Notice(
+    assert S3SAME.result(notice) == Notice(
         code="unknown-command ***", detail="'***'; kept", source="a", offset=7
     )
 
 
-def test_a_record_stays_as_it_is() -> None:
-    assert S3SAME.found(listed("s3same")) == listed("s3same")
+def test_a_record_is_unchanged() -> None:
+    assert S3SAME.result(listed("s3same")) == listed("s3same")
 
 
 @pytest.mark.parametrize("kind", [FormatError, SourceError, UnavailableError, FatalError])
-def test_the_message_of_what_ends_a_run_is_masked(kind: type[FatalError]) -> None:
+def test_a_fatal_error_is_masked(kind: type[FatalError]) -> None:
     exc = raised(kind("'s3same'; expected a date"), S3SAME)
 
     assert (type(exc), str(exc)) == (kind, "'***'; expected a date")
 
 
-def test_what_ends_a_run_without_a_secret_is_raised_as_it_is() -> None:
+def test_a_fatal_error_without_secrets_is_unchanged() -> None:
     exc = FormatError("a torn end")
 
     assert raised(exc, Mask([])) is exc
 
 
-def test_a_configuration_that_cannot_be_used_shows_no_secret_by_itself() -> None:
+def test_a_config_error_is_unchanged() -> None:
     exc = ConfigError("${env:SECRET}: not set")
 
     assert raised(exc, S3SAME) is exc
 
 
-def test_a_traceback_shows_no_secret_of_what_an_error_was_raised_from() -> None:
+def test_a_masked_error_has_no_cause() -> None:
     secret = "".join(("s3", "same"))  # apart, so that a line of this file does not hold it
     exc = FormatError(f"{secret!r}; expected a date")
     exc.__cause__ = ValueError(secret)

@@ -1,19 +1,19 @@
-"""The programs that a source `command` runs, as its YAML file names them.
+"""The programs file of the source `command`.
 
 ::
 
-    lister: [./list.sh, --all]            # writes a lister stream; the only key that must be there
-    retriever: [python3, get.py]          # is given a doc id and when it was crawled last
+    lister: [./list.sh, --all]            # writes a lister stream; required
+    retriever: [python3, get.py]          # writes one document
     transformer: [./names.py]             # rewrites metadata
-    authorizer: [./may.py]                # is asked what each user may see
+    authorizer: [./may.py]                # decides which documents a user may read
     users:
       - {name: tim, groups: [managers], namespace: corp, password: "${env:TIM}"}
-    folder: repository                    # where they work; relative to this file's
+    folder: repository                    # working folder; relative to the folder of this file
     environment: {TOKEN: "${file:/run/secrets/token}"}
     timeout: 60s
 
-Arguments are lists and meet no shell. A secret is named, never written down: `${env:NAME}` and
-`${file:PATH}` are looked up when a program is started, and what is found stays with it.
+A command is a list of arguments and is not passed to a shell. A secret is a reference,
+`${env:NAME}` or `${file:PATH}`, which is resolved when a program starts.
 """
 
 from pathlib import Path
@@ -40,7 +40,7 @@ GIB = 1 << 30
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """Who an authorizer is asked about; `password` is a reference to one."""
+    """A user whose access the authorizer decides; `password` is a reference to a secret."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -49,11 +49,10 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Programs(msgspec.Struct, frozen=True, kw_only=True):
-    """The programs of one source, and how they are run; an empty command is one not given.
+    """The programs of one source and their limits; an empty command is not used.
 
-    `retries` are those of one call; the pause before each doubles from `backoff_seconds`.
-    `batch` ids go to one call of the retriever, `authorizer_batch` to one of the authorizer.
-    `parallel` of `None` leaves it to `--jobs`.
+    `retries` is per call; the pause before a retry doubles from `backoff_seconds`. One call of the
+    authorizer has up to `authorizer_batch` ids. `parallel=None` uses the number of `--jobs`.
     """
 
     lister: tuple[str, ...]
@@ -67,23 +66,22 @@ class Programs(msgspec.Struct, frozen=True, kw_only=True):
     lister_timeout_seconds: float | None = None
     retries: int = 2
     backoff_seconds: float = 1
-    batch: int = 1
     authorizer_batch: int = 1000
     max_output_bytes: int = GIB >> 2
     max_listing_bytes: int = GIB << 6
     parallel: int | None = None
 
     def secrets(self) -> tuple[str, ...]:
-        """Return what its references lead to: what nobody may be shown."""
+        """Return the resolved secrets, which no message may show."""
         passwords = (user.password for user in self.users if user.password is not None)
         return secrets_in((*self.environment.values(), *passwords))
 
 
 def load(path: Path) -> Programs:
-    """Return what a YAML file says; raise ConfigError at the first that cannot be used."""
-    said = load_yaml(path)
+    """Read a programs file; raise ConfigError for the first key that cannot be used."""
+    document = load_yaml(path)
     try:
-        programs = Programs(**parse_keys(said, _PARSERS, required="lister"))
+        programs = Programs(**parse_keys(document, _PARSERS, required="lister"))
         _check_users(programs)
     except ConfigError as exc:
         raise ConfigError(f"{path}: {exc}") from exc
@@ -98,8 +96,8 @@ def _parse_command(key: str, value: Any) -> tuple[str, ...]:
     secret = next((word for word in words if REFERENCE.search(word)), None)
     if secret:
         raise ConfigError(
-            f"{key}: {secret!r}; expected no secret among arguments, where others can see it; "
-            "the environment can have one"
+            f"{key}: {secret!r}; expected no secret among arguments, which other users can see; "
+            "use the environment"
         )
     return words
 
@@ -112,16 +110,16 @@ def _parse_environment(key: str, value: Any) -> dict[str, str]:
 
 
 def _parse_password(key: str, value: Any) -> str:
-    """What was found is not shown: it may be a password."""
+    """Return a reference; the message does not show the value, which may be a password."""
     if not isinstance(value, str) or not REFERENCE.fullmatch(value):
-        raise ConfigError(f"{key}: a text of its own; expected ${{env:NAME}} or ${{file:PATH}}")
+        raise ConfigError(f"{key}: a literal text; expected ${{env:NAME}} or ${{file:PATH}}")
     return value
 
 
 def _parse_users(key: str, value: Any) -> tuple[User, ...]:
     if not isinstance(value, list):
         raise ConfigError(f"{key}: {value!r}; expected a list of {{name: …, groups: […]}}")
-    return tuple(_parse_user(f"{key}[{number}]", one) for number, one in enumerate(value))
+    return tuple(_parse_user(f"{key}[{number}]", user) for number, user in enumerate(value))
 
 
 def _parse_user(key: str, value: Any) -> User:
@@ -139,14 +137,13 @@ def _parse_name(key: str, value: Any) -> str:
 
 def _check_users(programs: Programs) -> None:
     if programs.authorizer and not programs.users:
-        raise ConfigError("authorizer: nobody to ask about; expected users beside it")
+        raise ConfigError("authorizer: no users; expected the key users with at least one user")
     if programs.users and not programs.authorizer:
-        raise ConfigError("users: nobody is asked about them; expected an authorizer beside them")
+        raise ConfigError("users: no authorizer; expected the key authorizer")
     if programs.transformer and not programs.retriever:
-        raise ConfigError("transformer: nothing to transform; expected a retriever beside it")
+        raise ConfigError("transformer: no retriever; expected the key retriever")
 
 
-# Last, for they name what stands above.
 _USER_PARSERS: dict[str, tuple[str, Parser]] = {
     "name": ("name", _parse_name),
     "groups": ("groups", parse_words),
@@ -165,7 +162,6 @@ _PARSERS: dict[str, tuple[str, Parser]] = {
     "lister_timeout": ("lister_timeout_seconds", parse_duration),
     "retries": ("retries", parse_retries),
     "backoff": ("backoff_seconds", parse_duration),
-    "batch": ("batch", parse_count),
     "authorizer_batch": ("authorizer_batch", parse_count),
     "max_output_bytes": ("max_output_bytes", parse_size),
     "max_listing_bytes": ("max_listing_bytes", parse_size),

@@ -14,8 +14,8 @@ from schemas.record import Action, Content, Record
 from schemas.reject import Reject
 from support.listings import listed, python, stream
 from transforms.formats.base import Found
-from transforms.sources.programs.authorize import BATCH_BYTES, authorize
-from transforms.sources.programs.programs_file import Programs, User
+from transforms.sources.programs.authorizer import MAX_BATCH_BYTES, authorize
+from transforms.sources.programs.config import Programs, User
 
 A, B, C = listed("a"), listed("b"), listed("c")
 ANN, BEN = User(name="ann", namespace="corp"), User(name="ben")
@@ -60,7 +60,7 @@ def test_permit_and_deny_become_principals(tmp_path: Path) -> None:
     ]
 
 
-def test_all_but_the_acl_stays_as_it_is(tmp_path: Path) -> None:
+def test_only_the_acl_changes(tmp_path: Path) -> None:
     record = Record(url="a", action=Action.ADD, content=Content(b"text"), mimetype="text/plain")
     found = list(authorize([record], authorizer(tmp_path, "good", ANN)))
 
@@ -75,7 +75,7 @@ def test_all_but_the_acl_stays_as_it_is(tmp_path: Path) -> None:
     ]
 
 
-def test_each_user_is_asked_about_once_for_a_batch(tmp_path: Path) -> None:
+def test_each_batch_has_one_request_per_user(tmp_path: Path) -> None:
     list(authorize([A, B, C], authorizer(tmp_path, "good", authorizer_batch=2)))
 
     assert asked(tmp_path) == [
@@ -86,16 +86,14 @@ def test_each_user_is_asked_about_once_for_a_batch(tmp_path: Path) -> None:
     ]
 
 
-def test_a_batch_holds_no_more_than_so_much_content(tmp_path: Path) -> None:
-    big = Record(url="a", action=Action.ADD, content=Content(bytes(BATCH_BYTES // 2)))
+def test_the_content_of_a_batch_is_limited(tmp_path: Path) -> None:
+    big = Record(url="a", action=Action.ADD, content=Content(bytes(MAX_BATCH_BYTES // 2)))
     list(authorize([big, B], authorizer(tmp_path, "good", ANN)))
 
     assert asked(tmp_path) == ["username=ann id=a", "username=ann id=b"]
 
 
-def test_a_question_names_the_groups_and_the_password(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_has_groups_and_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANNS", "s3same")
     ann = User(name="ann", groups=("managers", "staff"), password="${env:ANNS}")
     list(authorize([A], authorizer(tmp_path, "good", ann)))
@@ -112,21 +110,21 @@ def test_a_password_is_in_no_reject(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert reject.reason == "exit code 1; expected 0; stderr ends 'denied to ***'"
 
 
-def test_a_password_that_is_not_there_is_a_matter_of_configuration(tmp_path: Path) -> None:
+def test_a_missing_password_is_a_config_error(tmp_path: Path) -> None:
     ann = User(name="ann", password="${env:NO_SUCH_SECRET}")
 
     with pytest.raises(ConfigError, match="NO_SUCH_SECRET"):
         list(authorize([A], authorizer(tmp_path, "good", ann)))
 
 
-def test_an_acl_that_is_there_is_kept(tmp_path: Path) -> None:
+def test_an_existing_acl_is_kept(tmp_path: Path) -> None:
     own = Record(url="own", action=Action.ADD, acl=Acl())
     found = list(authorize([own, A], authorizer(tmp_path, "good", ANN)))
 
     assert (found[0], asked(tmp_path)) == (own, ["username=ann id=a"])
 
 
-def test_what_is_not_added_is_passed_on_in_its_place(tmp_path: Path) -> None:
+def test_other_items_keep_their_place(tmp_path: Path) -> None:
     gone = listed("gone", action=Action.DELETE)
     reject = Reject(code="no-stream", reason="nothing", stage="retrieve")
     found = list(authorize([A, gone, reject, B], authorizer(tmp_path, "good", ANN)))
@@ -134,27 +132,27 @@ def test_what_is_not_added_is_passed_on_in_its_place(tmp_path: Path) -> None:
     assert (found[1:3], asked(tmp_path)) == ([gone, reject], ["username=ann id=a id=b"])
 
 
-def test_nobody_is_asked_about_nothing(tmp_path: Path) -> None:
+def test_without_documents_the_program_is_not_called(tmp_path: Path) -> None:
     list(authorize([listed("gone", action=Action.DELETE)], authorizer(tmp_path, "good")))
 
     assert not (tmp_path / "asked").exists()
 
 
-def test_without_an_authorizer_all_is_passed_on() -> None:
+def test_without_an_authorizer_all_items_are_passed_on() -> None:
     assert list(authorize([A, B], Programs(lister=("list",)))) == [A, B]
 
 
 @pytest.mark.parametrize(
     ("trouble", "status"), [("maybe", "INDETERMINATE"), ("missing", "no answer")]
 )
-def test_what_is_not_known_is_a_notice_and_no_principal(
+def test_a_missing_decision_is_a_notice_and_no_principal(
     tmp_path: Path, trouble: str, status: str
 ) -> None:
     found = list(authorize([A, B], authorizer(tmp_path, trouble, ANN)))
 
     notice = Notice(
         code="indeterminate",
-        detail=f"{status} for user 'ann' and 'b'; no principal is made of it",
+        detail=f"{status} for user 'ann' and 'b'; the ACL does not name the user",
         source="listing",
         span=2,
         offset=33,
@@ -166,19 +164,19 @@ def test_what_is_not_known_is_a_notice_and_no_principal(
 
 
 @pytest.mark.parametrize("trouble", ["maybe", "missing", "small"])
-def test_a_document_that_nobody_may_see_is_closed(tmp_path: Path, trouble: str) -> None:
+def test_a_document_without_permits_has_an_empty_acl(tmp_path: Path, trouble: str) -> None:
     found = list(authorize([B], authorizer(tmp_path, trouble, BEN)))
 
     assert acls(found) == [Acl(principals=())]
 
 
-def test_an_answer_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+def test_an_unreadable_answer_is_ignored(tmp_path: Path) -> None:
     found = list(authorize([A, B], authorizer(tmp_path, "unreadable", BEN)))
 
     assert acls(found) == [Acl(principals=(BEN_MAY_NOT,)), Acl(principals=())]
 
 
-def test_an_answer_for_no_id_opens_no_other_document(tmp_path: Path) -> None:
+def test_an_answer_without_an_id_does_not_open_another_document(tmp_path: Path) -> None:
     found = list(authorize([A, B, C], authorizer(tmp_path, "nameless", BEN)))
 
     expected = [
@@ -189,17 +187,19 @@ def test_an_answer_for_no_id_opens_no_other_document(tmp_path: Path) -> None:
     assert acls(found) == expected
 
 
-def test_an_answer_that_cannot_be_read_is_noticed(tmp_path: Path) -> None:
+def test_an_unreadable_answer_is_a_notice(tmp_path: Path) -> None:
     first, *_ = notices(list(authorize([A, B], authorizer(tmp_path, "unreadable", BEN))))
 
-    expected = "not-found; expected id or authz-status; no answer, nor is the one before it"
+    expected = (
+        "not-found; expected id or authz-status; this answer and the one before it are ignored"
+    )
     assert (first.code, first.detail) == ("unreadable-answer", expected)
 
 
-def test_an_answer_that_was_not_asked_for_is_noticed(tmp_path: Path) -> None:
+def test_an_answer_for_another_id_is_a_notice(tmp_path: Path) -> None:
     found = list(authorize([A], authorizer(tmp_path, "more", ANN)))
 
-    expected = ("not-asked", "an answer for 'not-a', which was not asked; ignored")
+    expected = ("not-asked", "an answer for 'not-a', which was not in the request; ignored")
     (notice,) = notices(found)
     assert (notice.code, notice.detail) == expected
 
@@ -213,19 +213,19 @@ def test_an_answer_that_was_not_asked_for_is_noticed(tmp_path: Path) -> None:
         ("unavailable", "repository-unavailable"),
     ],
 )
-def test_a_program_that_fails_opens_no_document(tmp_path: Path, trouble: str, code: str) -> None:
+def test_a_failed_program_rejects_its_documents(tmp_path: Path, trouble: str, code: str) -> None:
     found = list(authorize([A, B], authorizer(tmp_path, trouble, ANN)))
 
     assert [one.code for one in rejects(found)] == [code, code]
 
 
-def test_a_program_that_takes_too_long_opens_no_document(tmp_path: Path) -> None:
+def test_a_timeout_rejects_the_documents(tmp_path: Path) -> None:
     found = list(authorize([A], authorizer(tmp_path, "hang", ANN, timeout_seconds=0.3)))
 
     assert [one.code for one in rejects(found)] == ["program-timeout"]
 
 
-def test_a_document_that_nothing_was_said_of_is_kept_whole(tmp_path: Path) -> None:
+def test_a_reject_contains_the_whole_record(tmp_path: Path) -> None:
     found = list(authorize([A], authorizer(tmp_path, "exit", ANN)))
 
     assert found == [
@@ -243,20 +243,20 @@ def test_a_document_that_nothing_was_said_of_is_kept_whole(tmp_path: Path) -> No
     ]
 
 
-def test_an_id_that_cannot_be_asked_about_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_an_unusable_id_does_not_affect_other_documents(tmp_path: Path) -> None:
     found = list(authorize([listed("a\0b"), A], authorizer(tmp_path, "good", ANN)))
 
     assert (len(rejects(found)), acls(found)) == (1, [Acl(principals=(ANN_MAY,))])
 
 
-def test_batches_come_in_their_order(tmp_path: Path) -> None:
+def test_batches_keep_their_order(tmp_path: Path) -> None:
     programs = authorizer(tmp_path, "good", ANN, authorizer_batch=1, parallel=3)
     found = list(authorize([A, B, C], programs))
 
     assert [one.url for one in found if isinstance(one, Record)] == ["a", "b", "c"]
 
 
-def test_an_authorizer_that_is_not_there_ends_the_run() -> None:
+def test_a_missing_authorizer_stops_the_run() -> None:
     programs = Programs(lister=("list",), authorizer=("no-such-authorizer",), users=(ANN,))
 
     with pytest.raises(SourceError, match="no-such-authorizer: No such file or directory"):
@@ -271,26 +271,26 @@ def says(*lines: str) -> Programs:
 
 
 @pytest.mark.parametrize("command", ["username=root", "user=root", "username=", "username=Ann"])
-def test_an_answer_for_another_user_is_not_taken(command: str) -> None:
+def test_an_answer_for_another_user_is_ignored(command: str) -> None:
     found = list(authorize([A], says(command, "id=a", "authz-status=PERMIT")))
 
     assert acls(found) == [Acl(principals=())]
 
 
-def test_an_answer_for_another_user_is_noticed() -> None:
+def test_an_answer_for_another_user_is_a_notice() -> None:
     first, _ = notices(list(authorize([A], says("username=root", "id=a", "authz-status=PERMIT"))))
 
-    expected = ("not-asked", "an answer for user 'root', who was not asked about; ignored")
+    expected = ("not-asked", "an answer for user 'root', which was not in the request; ignored")
     assert (first.code, first.detail) == expected
 
 
-def test_an_answer_that_names_the_user_is_taken() -> None:
+def test_an_answer_may_name_the_user() -> None:
     found = list(authorize([A], says("username=ann", "id=a", "authz-status=PERMIT")))
 
     assert found[-1:] == [msgspec.structs.replace(A, acl=Acl(principals=(ANN_MAY,)))]
 
 
-def test_an_answer_for_another_user_takes_nothing_from_this_one() -> None:
+def test_an_answer_for_another_user_does_not_change_the_decision() -> None:
     answers = ["id=a", "authz-status=DENY", "username=root", "id=a", "authz-status=PERMIT"]
     found = list(authorize([A], says(*answers)))
 

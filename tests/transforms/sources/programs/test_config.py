@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigError
-from transforms.sources.programs.programs_file import Programs, User, load
+from transforms.sources.programs.config import Programs, User, load
 from transforms.sources.secrets import resolve, secrets_in
 
 
@@ -24,12 +24,12 @@ def refusal(folder: Path, text: str) -> str:
     return reason
 
 
-def test_a_lister_is_enough(tmp_path: Path) -> None:
+def test_only_the_lister_is_required(tmp_path: Path) -> None:
     expected = Programs(lister=("./list.sh",), folder=str(tmp_path))
     assert loaded(tmp_path, "lister: [./list.sh]") == expected
 
 
-def test_what_is_not_said_is_as_usual(tmp_path: Path) -> None:
+def test_missing_keys_have_defaults(tmp_path: Path) -> None:
     assert loaded(tmp_path, "lister: [list]") == Programs(
         lister=("list",),
         retriever=(),
@@ -42,7 +42,6 @@ def test_what_is_not_said_is_as_usual(tmp_path: Path) -> None:
         lister_timeout_seconds=None,
         retries=2,
         backoff_seconds=1,
-        batch=1,
         authorizer_batch=1000,
         max_output_bytes=268_435_456,
         max_listing_bytes=68_719_476_736,
@@ -50,7 +49,7 @@ def test_what_is_not_said_is_as_usual(tmp_path: Path) -> None:
     )
 
 
-def test_all_can_be_said(tmp_path: Path) -> None:
+def test_all_keys_are_read(tmp_path: Path) -> None:
     text = """
 lister: [./list.sh, --all]
 retriever: [python3, get.py]
@@ -65,7 +64,6 @@ timeout: 200ms
 lister_timeout: 2h
 retries: 0
 backoff: 1.5s
-batch: 20
 authorizer_batch: 500
 max_output_bytes: 64KiB
 max_listing_bytes: 1GiB
@@ -86,7 +84,6 @@ parallel: 4
         lister_timeout_seconds=7200,
         retries=0,
         backoff_seconds=1.5,
-        batch=20,
         authorizer_batch=500,
         max_output_bytes=65_536,
         max_listing_bytes=1_073_741_824,
@@ -94,11 +91,11 @@ parallel: 4
     )
 
 
-def test_a_folder_from_the_root_is_where_it_says(tmp_path: Path) -> None:
+def test_an_absolute_folder_is_kept(tmp_path: Path) -> None:
     assert loaded(tmp_path, "{lister: [list], folder: /srv/wiki}").folder == "/srv/wiki"
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(tmp_path / "none.yaml")
 
@@ -117,21 +114,21 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         (
             "{lister: [list], retreiver: [get]}",
             "'retreiver'; expected one of lister, retriever, transformer, authorizer, users, "
-            "folder, environment, timeout, lister_timeout, retries, backoff, batch, "
+            "folder, environment, timeout, lister_timeout, retries, backoff, "
             "authorizer_batch, max_output_bytes, max_listing_bytes, parallel; "
             "did you mean 'retriever'?",
         ),
         (
             "{lister: [list], Lister-Timeout: 1s}",
             "'Lister-Timeout'; expected one of lister, retriever, transformer, authorizer, users, "
-            "folder, environment, timeout, lister_timeout, retries, backoff, batch, "
+            "folder, environment, timeout, lister_timeout, retries, backoff, "
             "authorizer_batch, max_output_bytes, max_listing_bytes, parallel; "
             "did you mean 'lister_timeout'?",
         ),
         (
             "{lister: [list], 7: 1s}",
             "7; expected one of lister, retriever, transformer, authorizer, users, "
-            "folder, environment, timeout, lister_timeout, retries, backoff, batch, "
+            "folder, environment, timeout, lister_timeout, retries, backoff, "
             "authorizer_batch, max_output_bytes, max_listing_bytes, parallel",
         ),
         ("lister: list --all", "lister: 'list --all'; expected a list: [list, --all]"),
@@ -140,8 +137,8 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ("lister: ['']", "lister: ['']; expected a program, then its arguments"),
         (
             '{lister: [list, "--key=${env:KEY}"]}',
-            "lister: '--key=${env:KEY}'; expected no secret among arguments, where others can "
-            "see it; the environment can have one",
+            "lister: '--key=${env:KEY}'; expected no secret among arguments, which "
+            "other users can see; use the environment",
         ),
         ("lister: [list, 7]", "lister[1]: 7; expected a text, so put it in quotes"),
         ("lister: [list, yes]", "lister[1]: True; expected a text, so put it in quotes"),
@@ -174,20 +171,19 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
             "{lister: [list], max_output_bytes: 1TB}",
             "max_output_bytes: '1TB'; expected a size such as 4096, 64KiB or 256MiB",
         ),
-        ("{lister: [list], batch: 0}", "batch: 0; expected a number, 1 or more"),
-        ("{lister: [list], batch: yes}", "batch: True; expected a number, 1 or more"),
+        ("{lister: [list], parallel: yes}", "parallel: True; expected a number, 1 or more"),
         ("{lister: [list], retries: -1}", "retries: -1; expected a number, 0 or more"),
         (
             "{lister: [list], authorizer: [may]}",
-            "authorizer: nobody to ask about; expected users beside it",
+            "authorizer: no users; expected the key users with at least one user",
         ),
         (
             "{lister: [list], users: [{name: tim}]}",
-            "users: nobody is asked about them; expected an authorizer beside them",
+            "users: no authorizer; expected the key authorizer",
         ),
         (
             "{lister: [list], transformer: [names]}",
-            "transformer: nothing to transform; expected a retriever beside it",
+            "transformer: no retriever; expected the key retriever",
         ),
         (
             "{lister: [list], users: tim}",
@@ -208,33 +204,33 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ),
         (
             "{lister: [list], users: [{name: tim, password: s3same}]}",
-            "users[0]: password: a text of its own; expected ${env:NAME} or ${file:PATH}",
+            "users[0]: password: a literal text; expected ${env:NAME} or ${file:PATH}",
         ),
         (
             "{lister: [list], users: [{name: tim, password: 'x${env:TIM}'}]}",
-            "users[0]: password: a text of its own; expected ${env:NAME} or ${file:PATH}",
+            "users[0]: password: a literal text; expected ${env:NAME} or ${file:PATH}",
         ),
     ],
 )
-def test_what_cannot_be_used_is_refused(tmp_path: Path, text: str, expected: str) -> None:
+def test_a_wrong_value_is_refused(tmp_path: Path, text: str, expected: str) -> None:
     assert refusal(tmp_path, text) == expected
 
 
-def test_what_is_no_yaml_is_refused_on_one_line(tmp_path: Path) -> None:
+def test_a_yaml_error_is_one_line(tmp_path: Path) -> None:
     assert refusal(tmp_path, "lister: [list\nretriever: [get]").endswith("; expected YAML")
 
 
-def test_a_text_without_references_stands_for_itself() -> None:
+def test_a_text_without_references_is_unchanged() -> None:
     assert resolve("a $b {c}") == "a $b {c}"
 
 
-def test_a_reference_to_a_file_is_its_text_without_the_last_line_end(tmp_path: Path) -> None:
+def test_a_file_reference_is_its_text_without_the_last_line_end(tmp_path: Path) -> None:
     (tmp_path / "token").write_bytes(b"s3same\r\n")
 
     assert resolve(f"Bearer ${{file:{tmp_path / 'token'}}}") == "Bearer s3same"
 
 
-def test_a_file_of_a_secret_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_secret_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve(f"${{file:{tmp_path / 'none'}}}")
 
@@ -243,7 +239,7 @@ def test_a_file_of_a_secret_that_is_not_there_is_refused(tmp_path: Path) -> None
     )
 
 
-def test_a_file_of_a_secret_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_secret_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "token").write_bytes(b"\xff")
 
     with pytest.raises(ConfigError) as caught:
@@ -254,7 +250,7 @@ def test_a_file_of_a_secret_that_is_no_text_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_the_secrets_in_texts_are_what_their_references_lead_to(
+def test_secrets_are_the_resolved_references(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SECRET", "s3same")

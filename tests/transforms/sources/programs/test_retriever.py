@@ -27,13 +27,15 @@ from schemas.record import (
 from schemas.reject import Filtered, Reject
 from support.listings import FOLDER, HEADER, listed, shell, stream
 from transforms.formats.base import Docids, Found, Mode, NotFound, ReadOptions
-from transforms.sources.programs.programs_file import Programs, User
-from transforms.sources.programs.retry import Pauses
-from transforms.sources.programs.run_programs import documents, list_documents, merge, retrieve
+from transforms.sources.programs.config import Programs, User
+from transforms.sources.programs.documents import documents
+from transforms.sources.programs.lister import list_documents
+from transforms.sources.programs.retriever import merge, retrieve
+from transforms.sources.programs.retry import Backoff
 
 pytestmark = pytest.mark.slow
 
-AT_ONCE = Pauses(sleep=lambda seconds: None)
+AT_ONCE = Backoff(sleep=lambda seconds: None)
 A, B, C, D = listed("a"), listed("b"), listed("c"), listed("d")
 STRICT = ReadOptions(mode=Mode.STRICT)
 UNDER_BASE = ReadOptions(docids=Docids(base_url="http://adaptor.example.com/doc/"))
@@ -48,15 +50,10 @@ def retriever(trouble: str, **bounds: Any) -> Programs:  # the fields of Program
     return Programs(lister=("list",), retriever=shell("retriever.sh", trouble), **kept)
 
 
-def batches(folder: Path, trouble: str, **bounds: Any) -> Programs:  # the fields of Programs
-    kept = {"retries": 0, "batch": 3, "folder": str(folder), **bounds}
-    return Programs(lister=("list",), retriever=shell("batch.sh", trouble), **kept)
-
-
 def outcomes(
     programs: Programs, *found: Found, options: ReadOptions = ReadOptions()
 ) -> list[Found]:
-    return list(retrieve(found, programs, options=options, pauses=AT_ONCE))
+    return list(retrieve(found, programs, options=options, backoff=AT_ONCE))
 
 
 def outcome(programs: Programs, options: ReadOptions = ReadOptions()) -> Found:
@@ -85,28 +82,24 @@ def retrieved(record: Record, *, content: str = "") -> Record:
     )
 
 
-def calls(folder: Path) -> list[str]:
-    return [line.strip() for line in (folder / "calls").read_text().splitlines()]
-
-
 def codes(found: list[Found]) -> list[str]:
     return [one.code if isinstance(one, Reject) else "good" for one in found]
 
 
-def test_what_a_lister_says_is_in_the_file(tmp_path: Path) -> None:
+def test_the_output_of_the_lister_is_written_to_the_file(tmp_path: Path) -> None:
     list_documents(lister("good"), tmp_path / "listing")
 
     expected = stream("id=a", "last-modified=1000", "lock", "id=b")
     assert (tmp_path / "listing").read_bytes() == expected
 
 
-def test_a_listing_of_nothing_is_one(tmp_path: Path) -> None:
+def test_an_empty_listing_is_valid(tmp_path: Path) -> None:
     list_documents(lister("nothing"), tmp_path / "listing")
 
     assert (tmp_path / "listing").read_bytes() == stream()[:-1]
 
 
-def test_a_lister_works_in_its_folder(tmp_path: Path) -> None:
+def test_a_lister_runs_in_its_folder(tmp_path: Path) -> None:
     (tmp_path / "list.sh").symlink_to(FOLDER / "lister.sh")
     programs = Programs(lister=("/bin/sh", "./list.sh", "good"), folder=str(tmp_path))
     list_documents(programs, tmp_path / "listing")
@@ -123,11 +116,11 @@ def test_a_lister_works_in_its_folder(tmp_path: Path) -> None:
         ),
         (
             lister("signal"),
-            "(lister-signal): killed by SIGKILL; expected an end of its own; nothing on stderr",
+            "(lister-signal): killed by SIGKILL; expected it to exit by itself; nothing on stderr",
         ),
         (
             lister("hang", lister_timeout_seconds=0.2),
-            "(lister-timeout): still running after 0.2 s; expected an end within that "
+            "(lister-timeout): still running after 0.2 s; expected an end within that time "
             "(lister_timeout); nothing on stderr",
         ),
         (
@@ -137,9 +130,7 @@ def test_a_lister_works_in_its_folder(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_lister_that_does_not_end_well_fails_the_run(
-    tmp_path: Path, programs: Programs, expected: str
-) -> None:
+def test_a_failed_lister_stops_the_run(tmp_path: Path, programs: Programs, expected: str) -> None:
     with pytest.raises(SourceError) as caught:
         list_documents(programs, tmp_path / "listing")
 
@@ -147,7 +138,7 @@ def test_a_lister_that_does_not_end_well_fails_the_run(
 
 
 @pytest.mark.parametrize("trouble", ["exit", "signal", "garbage", "empty"])
-def test_nothing_is_left_of_half_a_listing(tmp_path: Path, trouble: str) -> None:
+def test_a_partial_listing_is_removed(tmp_path: Path, trouble: str) -> None:
     with pytest.raises(FatalError):
         list_documents(lister(trouble), tmp_path / "listing")
 
@@ -155,12 +146,12 @@ def test_nothing_is_left_of_half_a_listing(tmp_path: Path, trouble: str) -> None
 
 
 @pytest.mark.parametrize("trouble", ["garbage", "empty"])
-def test_what_is_no_listing_fails_the_run(tmp_path: Path, trouble: str) -> None:
+def test_output_that_is_not_a_lister_stream_stops_the_run(tmp_path: Path, trouble: str) -> None:
     with pytest.raises(FormatError, match=f"^/bin/sh .*lister.sh {trouble}"):
         list_documents(lister(trouble), tmp_path / "listing")
 
 
-def test_a_lister_that_is_not_there_fails_the_run(tmp_path: Path) -> None:
+def test_a_missing_lister_stops_the_run(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no-such-lister: No such file or directory"):
         list_documents(Programs(lister=("no-such-lister",)), tmp_path / "listing")
 
@@ -178,7 +169,7 @@ def test_a_document_is_retrieved() -> None:
     assert outcomes(retriever("good"), A) == [retrieved(A)]
 
 
-def test_a_retriever_is_told_when_a_document_was_crawled_last() -> None:
+def test_the_retriever_gets_the_time_of_the_last_crawl() -> None:
     visited = datetime(2011, 8, 3, 16, 7, 23, 456_789, tzinfo=UTC)
     record = Record(url="a", action=Action.ADD, visited=visited)
     (found,) = outcomes(retriever("good"), record)
@@ -187,13 +178,13 @@ def test_a_retriever_is_told_when_a_document_was_crawled_last() -> None:
     assert found.content == Content(b"a at 1312387643456")
 
 
-def test_an_id_of_any_letters_is_one_argument() -> None:
+def test_an_id_with_special_characters_is_one_argument() -> None:
     record = listed("a b'\"$(c)*é")
 
     assert outcomes(retriever("good"), record) == [retrieved(record)]
 
 
-def test_what_is_not_to_be_added_is_passed_on() -> None:
+def test_items_that_are_not_added_documents_are_passed_on() -> None:
     gone = listed("gone", action=Action.DELETE)
     reject = Reject(code="bad-date", reason="a date", stage="read")
     notice = Notice(code="bom", detail="a mark")
@@ -202,7 +193,7 @@ def test_what_is_not_to_be_added_is_passed_on() -> None:
     assert found == [gone, retrieved(A), reject, notice, retrieved(B)]
 
 
-def test_without_a_retriever_a_listing_is_all_there_is() -> None:
+def test_without_a_retriever_the_listing_is_the_result() -> None:
     assert outcomes(Programs(lister=("list",)), A, B) == [A, B]
 
 
@@ -217,7 +208,7 @@ def test_a_document_that_is_not_found_is_filtered() -> None:
     assert outcome(retriever("not-found")) == expected
 
 
-def test_a_document_that_is_not_found_is_deleted_if_that_is_asked_for() -> None:
+def test_a_document_that_is_not_found_is_deleted_with_the_option() -> None:
     expected = Record(url="a", action=Action.DELETE, provenance=A.provenance)
     assert outcome(retriever("not-found"), ReadOptions(not_found=NotFound.DELETE)) == expected
 
@@ -227,7 +218,7 @@ def test_a_document_that_is_up_to_date_is_filtered() -> None:
     assert outcome(retriever("up-to-date")) == expected
 
 
-def test_a_reject_says_where_the_document_was_listed_and_keeps_what_came() -> None:
+def test_a_reject_has_the_place_in_the_listing_and_the_output() -> None:
     assert outcome(retriever("exit")) == Reject(
         code="program-exit",
         reason="exit code 3; expected 0; stderr ends 'no such disk'",
@@ -242,7 +233,7 @@ def test_a_reject_says_where_the_document_was_listed_and_keeps_what_came() -> No
     )
 
 
-def test_a_reject_keeps_the_beginning_of_much() -> None:
+def test_a_reject_keeps_the_first_megabyte_of_the_output() -> None:
     reject = trouble_of(retriever("big"))
 
     assert (len(reject.data), reject.length > 2_000_000, reject.truncated) == (1 << 20, True, True)
@@ -254,12 +245,13 @@ def test_a_reject_keeps_the_beginning_of_much() -> None:
         (
             retriever("signal"),
             "program-signal",
-            "killed by SIGKILL; expected an end of its own; nothing on stderr",
+            "killed by SIGKILL; expected it to exit by itself; nothing on stderr",
         ),
         (
             retriever("hang", timeout_seconds=0.3),
             "program-timeout",
-            "still running after 0.3 s; expected an end within that (timeout); nothing on stderr",
+            "still running after 0.3 s; expected an end within that time (timeout); "
+            "nothing on stderr",
         ),
         (
             retriever("endless", max_output_bytes=100_000),
@@ -279,7 +271,7 @@ def test_a_reject_keeps_the_beginning_of_much() -> None:
         ),
     ],
 )
-def test_what_a_retriever_does_wrong_is_a_reject(
+def test_a_failed_retriever_rejects_its_document(
     programs: Programs, code: str, reason: str
 ) -> None:
     reject = trouble_of(programs)
@@ -288,68 +280,61 @@ def test_what_a_retriever_does_wrong_is_a_reject(
 
 
 @pytest.mark.parametrize("trouble", ["garbage", "empty", "nothing"])
-def test_what_is_no_stream_is_a_reject(trouble: str) -> None:
+def test_output_that_is_no_stream_rejects_the_document(trouble: str) -> None:
     assert trouble_of(retriever(trouble)).code == "no-stream"
 
 
-def test_the_reason_of_no_stream_ends_with_what_the_program_said() -> None:
+def test_the_reason_ends_with_standard_error() -> None:
     assert trouble_of(retriever("garbage")).reason.endswith("; stderr ends 'what?'")
 
 
-def test_a_bad_record_of_a_retriever_is_a_reject_by_its_own_code() -> None:
+def test_a_bad_record_of_a_retriever_keeps_its_own_code() -> None:
     assert trouble_of(retriever("bad-acl")).code == "bad-acl"
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_a_repository_that_is_unavailable_is_a_reject(mode: Mode) -> None:
+def test_an_unavailable_repository_rejects_the_document(mode: Mode) -> None:
     reject = trouble_of(retriever("unavailable"), ReadOptions(mode=mode))
 
     assert (reject.code, "'at night'" in reject.reason) == ("repository-unavailable", True)
 
 
-def test_the_flag_that_a_shell_echoes_is_no_stream_where_nothing_is_mended() -> None:
+def test_strict_reading_rejects_a_stream_after_an_echoed_flag() -> None:
     assert trouble_of(retriever("echo"), STRICT).code == "no-stream"
 
 
-def test_the_flag_that_a_shell_echoes_is_noticed_where_it_is_mended() -> None:
+def test_lenient_reading_repairs_a_stream_after_an_echoed_flag() -> None:
     notice, record = outcomes(retriever("echo"), A)
 
     assert (isinstance(notice, Notice), record) == (True, retrieved(A))
 
 
-def test_one_bad_document_takes_no_other_with_it() -> None:
+def test_a_bad_document_does_not_affect_others() -> None:
     found = outcomes(retriever("as-id"), listed("good"), listed("exit"), listed("good"))
 
     assert codes(found) == ["good", "program-exit", "good"]
 
 
-def test_the_retriever_is_given_the_id_that_a_url_was_made_of() -> None:
+def test_the_retriever_gets_the_id_from_which_the_url_was_made() -> None:
     record = listed("http://adaptor.example.com/doc/b%20c")
     found = outcomes(retriever("good"), record, options=UNDER_BASE)
 
     assert found == [retrieved(record, content="b c at 0")]
 
 
-def test_a_url_that_was_made_of_no_id_is_a_reject() -> None:
+def test_a_url_outside_the_base_url_is_a_reject() -> None:
     record = listed("http://www.example.com/b")
 
     assert codes(outcomes(retriever("good"), record, options=UNDER_BASE)) == ["foreign-url"]
 
 
-def test_a_url_in_a_batch_that_was_made_of_no_id_takes_no_other_with_it(tmp_path: Path) -> None:
-    good, foreign = listed("http://adaptor.example.com/doc/a"), listed("http://www.example.com/b")
-    found = outcomes(batches(tmp_path, "good"), good, foreign, options=UNDER_BASE)
-
-    assert codes(found) == ["good", "foreign-url"]
-
-
-def test_an_id_with_nul_cannot_be_asked_for() -> None:
+def test_an_id_with_nul_is_a_reject() -> None:
     (found,) = outcomes(retriever("good"), listed("a\0b"))
 
     assert codes([found]) == ["program-argument"]
 
 
-def test_a_retriever_that_is_not_there_ends_the_run() -> None:
+def test_a_missing_retriever_stops_the_run() -> None:
     programs = Programs(lister=("list",), retriever=("no-such-retriever",))
 
     with pytest.raises(SourceError, match="no-such-retriever: No such file or directory"):
@@ -357,17 +342,17 @@ def test_a_retriever_that_is_not_there_ends_the_run() -> None:
 
 
 @pytest.mark.parametrize("trouble", ["first-fails", "first-unavailable"])
-def test_what_goes_well_the_second_time_is_good(tmp_path: Path, trouble: str) -> None:
+def test_a_successful_retry_gives_the_document(tmp_path: Path, trouble: str) -> None:
     programs = retriever(trouble, retries=1, folder=str(tmp_path))
 
     assert outcomes(programs, A) == [retrieved(A)]
 
 
-def test_without_retries_the_first_time_counts(tmp_path: Path) -> None:
+def test_without_retries_the_first_failure_is_final(tmp_path: Path) -> None:
     assert trouble_of(retriever("first-fails", folder=str(tmp_path))).code == "program-exit"
 
 
-def test_nothing_runs_when_nobody_wants_more() -> None:
+def test_closing_the_generator_ends_all_programs() -> None:
     found = retrieve(
         [listed("good"), listed("hang"), listed("hang")], retriever("as-id", parallel=2)
     )
@@ -377,7 +362,7 @@ def test_nothing_runs_when_nobody_wants_more() -> None:
     assert not any(thread.name.startswith("program") for thread in threading.enumerate())
 
 
-def test_a_listing_that_tears_is_torn_here_too() -> None:
+def test_an_error_of_the_listing_is_raised() -> None:
     def torn() -> Iterator[Found]:
         yield A
         raise FormatError("a torn end")
@@ -386,69 +371,7 @@ def test_a_listing_that_tears_is_torn_here_too() -> None:
         list(retrieve(torn(), retriever("good")))
 
 
-def test_a_batch_is_asked_for_at_once(tmp_path: Path) -> None:
-    found = outcomes(batches(tmp_path, "good"), A, B, C, D)
-
-    expected = [retrieved(A), retrieved(B), retrieved(C), retrieved(D)]
-    assert (found, calls(tmp_path)) == (expected, ["a b c", "d"])
-
-
-def test_a_batch_ends_where_something_else_is_listed(tmp_path: Path) -> None:
-    gone = listed("gone", action=Action.DELETE)
-    found = outcomes(batches(tmp_path, "good"), A, B, gone, C)
-
-    assert (found[2], calls(tmp_path)) == (gone, ["a b", "c"])
-
-
-@pytest.mark.parametrize("trouble", ["short", "torn"])
-def test_what_is_missing_in_a_batch_is_all_that_is_rejected(tmp_path: Path, trouble: str) -> None:
-    found = outcomes(batches(tmp_path, trouble), A, B, C)
-
-    assert codes(found) == ["good", "short-batch", "short-batch"]
-
-
-def test_the_reject_of_a_missing_answer_says_how_they_are_given(tmp_path: Path) -> None:
-    _, found, _ = outcomes(batches(tmp_path, "short"), A, B, C)
-
-    assert isinstance(found, Reject)
-    assert found.reason == (
-        "no answer, or a torn one; expected for each id the length of a stream, LF and the stream; "
-        "nothing on stderr"
-    )
-
-
-def test_an_answer_in_a_batch_for_another_id_concerns_this_one_only(tmp_path: Path) -> None:
-    found = outcomes(batches(tmp_path, "other"), A, B, C)
-
-    assert codes(found) == ["good", "other-document", "good"]
-
-
-def test_the_ids_of_a_batch_that_fails_are_asked_for_one_by_one(tmp_path: Path) -> None:
-    found = outcomes(batches(tmp_path, "poison"), A, B, C)
-
-    expected = (["good", "program-exit", "good"], ["a b c", "a", "b", "c"])
-    assert (codes(found), calls(tmp_path)) == expected
-
-
-def test_what_was_unavailable_in_a_batch_is_asked_for_by_itself(tmp_path: Path) -> None:
-    found = outcomes(batches(tmp_path, "night"), A, B, C)
-
-    assert (codes(found), calls(tmp_path)) == (["good", "good", "good"], ["a b c", "b"])
-
-
-def test_bytes_behind_a_batch_are_no_answer(tmp_path: Path) -> None:
-    found = outcomes(batches(tmp_path, "long"), A, B)
-
-    assert codes(found) == ["no-stream", "no-stream"]
-
-
-def test_a_program_that_knows_no_batches_gives_no_answer(tmp_path: Path) -> None:
-    found = outcomes(retriever("good", batch=2), A, B)
-
-    assert codes(found) == ["short-batch", "short-batch"]
-
-
-def test_all_programs_are_run_one_behind_the_other() -> None:
+def test_all_programs_run_in_sequence() -> None:
     programs = Programs(
         lister=("list",),
         retriever=shell("retriever.sh", "good"),
@@ -460,7 +383,7 @@ def test_all_programs_are_run_one_behind_the_other() -> None:
     assert (found.content, found.metadata[-1]) == (Content(b"a at 0"), Meta("added", "yes"))
 
 
-def test_merging_keeps_what_only_the_listing_says() -> None:
+def test_merge_keeps_fields_that_only_the_listing_states() -> None:
     early = datetime(2020, 1, 1, tzinfo=UTC)
     before = Record(
         url="a",
@@ -500,7 +423,7 @@ def test_merging_keeps_what_only_the_listing_says() -> None:
     )
 
 
-def test_merging_takes_the_word_of_the_retriever_where_both_speak() -> None:
+def test_merge_prefers_the_retriever() -> None:
     late = datetime(2021, 1, 1, tzinfo=UTC)
     before = Record(url="a", action=Action.ADD, modified=datetime(2020, 1, 1, tzinfo=UTC))
     after = Record(url="a", action=Action.ADD, modified=late, acl=Acl())
@@ -508,13 +431,13 @@ def test_merging_takes_the_word_of_the_retriever_where_both_speak() -> None:
     assert merge(before, after) == Record(url="a", action=Action.ADD, modified=late, acl=Acl())
 
 
-def test_merging_keeps_the_hints_of_a_listing_beside_none() -> None:
+def test_merge_keeps_crawl_hints_of_the_listing() -> None:
     before = Record(url="a", action=Action.ADD, crawl=Crawl(lock=True))
 
     assert merge(before, Record(url="a", action=Action.ADD)) == before
 
 
-def test_nothing_of_a_listing_goes_with_a_deletion() -> None:
+def test_a_deletion_has_no_fields_of_the_listing() -> None:
     before = Record(
         url="a",
         action=Action.ADD,
@@ -528,7 +451,7 @@ def test_nothing_of_a_listing_goes_with_a_deletion() -> None:
     assert merge(before, after) == expected
 
 
-def test_a_listing_that_says_at_its_end_that_it_is_not_whole_leaves_no_file(tmp_path: Path) -> None:
+def test_a_listing_that_ends_with_unavailable_leaves_no_file(tmp_path: Path) -> None:
     listing = r"GSA Adaptor Data Version 1 [\n]\nid=a\nrepository-unavailable=db down\n"
     programs = Programs(lister=("printf", listing), folder=str(tmp_path))
 
@@ -559,7 +482,7 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("secrets")
-def test_a_secret_that_a_program_says_is_in_no_reason() -> None:
+def test_reasons_show_no_secret() -> None:
     script = f'printf "%s" "{HEADER}" "id=a\nlast-modified=$TOKEN\ncontent"'
     (reject,) = documents([A], secretive(retriever=("/bin/sh", "-c", script)))
 
@@ -571,7 +494,7 @@ def test_a_secret_that_a_program_says_is_in_no_reason() -> None:
 
 
 @pytest.mark.usefixtures("secrets")
-def test_a_secret_that_a_program_says_is_in_no_notice() -> None:
+def test_notices_show_no_secret() -> None:
     first, *_ = documents([A], secretive())
 
     assert isinstance(first, Notice)
@@ -582,7 +505,7 @@ def test_a_secret_that_a_program_says_is_in_no_notice() -> None:
 
 
 @pytest.mark.usefixtures("secrets")
-def test_a_secret_in_what_is_said_of_a_listing_is_masked() -> None:
+def test_notices_of_the_listing_show_no_secret() -> None:
     notice = Notice(code="unknown-command s3same", detail="'s3same', a command; kept")
     first, *_ = documents([notice], secretive())
 
@@ -590,7 +513,7 @@ def test_a_secret_in_what_is_said_of_a_listing_is_masked() -> None:
 
 
 @pytest.mark.usefixtures("secrets")
-def test_a_secret_in_why_a_listing_breaks_off_is_masked() -> None:
+def test_errors_of_the_listing_show_no_secret() -> None:
     def torn() -> Iterator[Found]:
         yield listed("gone", action=Action.DELETE)
         raise FormatError("'s3same'; expected an id")
@@ -602,7 +525,7 @@ def test_a_secret_in_why_a_listing_breaks_off_is_masked() -> None:
 
 
 @pytest.mark.usefixtures("secrets")
-def test_a_secret_that_a_lister_gives_as_a_reason_is_not_told(tmp_path: Path) -> None:
+def test_the_reason_of_an_unavailable_repository_shows_no_secret(tmp_path: Path) -> None:
     programs = secretive("id=a", "repository-unavailable=$TOKEN is locked")
 
     with pytest.raises(UnavailableError) as caught:
@@ -612,7 +535,7 @@ def test_a_secret_that_a_lister_gives_as_a_reason_is_not_told(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("secrets")
-def test_a_secret_in_what_is_no_listing_is_not_told(tmp_path: Path) -> None:
+def test_a_format_error_of_the_listing_shows_no_secret(tmp_path: Path) -> None:
     programs = Programs(
         lister=("/bin/sh", "-c", 'printf %s "$TOKEN"'), environment={"TOKEN": "${env:SECRET}"}
     )
@@ -625,7 +548,7 @@ def test_a_secret_in_what_is_no_listing_is_not_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("secrets")
-def test_a_password_that_a_lister_finds_is_not_told(tmp_path: Path) -> None:
+def test_standard_error_of_the_lister_shows_no_password(tmp_path: Path) -> None:
     script = 'printf "%s" "$ANNS" >&2; exit 1'
     programs = msgspec.structs.replace(secretive(), lister=("/bin/sh", "-c", script))
 
@@ -636,7 +559,7 @@ def test_a_password_that_a_lister_finds_is_not_told(tmp_path: Path) -> None:
     assert str(caught.value).endswith(expected)
 
 
-def test_a_secret_that_is_not_there_is_found_before_anything_is_run(
+def test_a_missing_secret_is_found_before_a_program_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SECRET", "s3same")

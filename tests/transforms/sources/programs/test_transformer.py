@@ -13,8 +13,8 @@ from schemas.record import Action, Content, Meta, Record
 from schemas.reject import Reject
 from support.listings import listed, shell
 from transforms.formats.base import Found
-from transforms.sources.programs.programs_file import Programs
-from transforms.sources.programs.transform import transform
+from transforms.sources.programs.config import Programs
+from transforms.sources.programs.transformer import transform
 
 DOCUMENT = Record(
     url="a",
@@ -47,12 +47,12 @@ def trouble_of(trouble: str, record: Record = DOCUMENT, **bounds: Any) -> tuple[
     return found.code, found.reason
 
 
-def test_metadata_is_what_the_program_leaves() -> None:
+def test_the_file_of_the_program_is_the_metadata() -> None:
     expected = (Meta("kind", "wiki"), Meta("kind", "page"), Meta("", ""), Meta("added", "yes"))
     assert metadata("add") == expected
 
 
-def test_all_but_metadata_stays_as_it_is() -> None:
+def test_only_the_metadata_changes() -> None:
     found = outcome("clear")
 
     expected = Record(
@@ -61,30 +61,30 @@ def test_all_but_metadata_stays_as_it_is() -> None:
     assert found == expected
 
 
-def test_the_program_is_told_which_document_it_is() -> None:
+def test_the_parameters_name_the_document() -> None:
     expected = (Meta("docid", "a"), Meta("url", "a"), Meta("mimetype", "text/plain"))
     assert metadata("params") == expected
 
 
-def test_a_mimetype_that_is_not_known_is_not_told() -> None:
+def test_an_unknown_mimetype_is_not_a_parameter() -> None:
     assert metadata("params", listed("a")) == (Meta("docid", "a"), Meta("url", "a"))
 
 
-def test_the_program_may_put_another_file_there() -> None:
+def test_the_program_may_replace_the_file() -> None:
     assert metadata("renamed") == (Meta("b", "2"), Meta("a", "1"))
 
 
-def test_a_value_that_is_no_text_is_kept_as_bytes() -> None:
+def test_a_value_that_is_not_utf_8_is_kept_as_bytes() -> None:
     assert metadata("bytes") == (Meta("raw", "", b"\xff"),)
 
 
-def test_a_value_of_bytes_is_given_as_it_is() -> None:
+def test_a_value_of_bytes_is_passed_unchanged() -> None:
     record = Record(url="a", action=Action.ADD, metadata=(Meta("raw", "", b"\xfe"),))
 
     assert metadata("add", record) == (Meta("raw", "", b"\xfe"), Meta("added", "yes"))
 
 
-def test_what_is_not_added_is_passed_on() -> None:
+def test_other_items_are_passed_on() -> None:
     gone = listed("gone", action=Action.DELETE)
     notice = Notice(code="bom", detail="a mark")
 
@@ -92,7 +92,7 @@ def test_what_is_not_added_is_passed_on() -> None:
     assert found == [gone, notice]
 
 
-def test_without_a_transformer_all_is_passed_on() -> None:
+def test_without_a_transformer_all_items_are_passed_on() -> None:
     assert list(transform([DOCUMENT], Programs(lister=("list",)))) == [DOCUMENT]
 
 
@@ -102,7 +102,7 @@ def test_order_is_kept() -> None:
     assert [one.url for one in found if isinstance(one, Record)] == ["a", "b", "c"]
 
 
-def test_a_document_that_is_not_transformed_is_kept_whole() -> None:
+def test_a_reject_contains_the_whole_record() -> None:
     record = listed("a")
     assert outcome("exit", record) == Reject(
         code="transformer-exit",
@@ -117,10 +117,10 @@ def test_a_document_that_is_not_transformed_is_kept_whole() -> None:
     )
 
 
-def test_a_program_that_takes_too_long_is_a_reject() -> None:
+def test_a_timeout_rejects_the_document() -> None:
     assert trouble_of("hang", timeout_seconds=0.2) == (
         "transformer-timeout",
-        "still running after 0.2 s; expected an end within that (timeout); nothing on stderr",
+        "still running after 0.2 s; expected an end within that time (timeout); nothing on stderr",
     )
 
 
@@ -130,15 +130,15 @@ def test_a_program_that_takes_too_long_is_a_reject() -> None:
         ("odd", "metadata that ends b'a\\x00'"),
         ("torn", "metadata that ends b'a\\x00b'"),
         ("name", "the name b'\\xff'"),
-        ("gone", "No such file or directory where the metadata was"),
+        ("gone", "No such file or directory in place of the metadata"),
     ],
 )
-def test_what_cannot_be_read_again_is_a_reject(trouble: str, found: str) -> None:
+def test_unreadable_metadata_is_a_reject(trouble: str, found: str) -> None:
     expected = f"{found}; expected name, NUL, value and NUL, in UTF-8"
     assert trouble_of(trouble) == ("transformer-output", expected)
 
 
-def test_metadata_without_an_end_is_a_reject() -> None:
+def test_metadata_without_a_final_nul_is_a_reject() -> None:
     assert trouble_of("big", max_output_bytes=1000) == (
         "transformer-output",
         "more than 1000 bytes of metadata (max_output_bytes); "
@@ -146,14 +146,14 @@ def test_metadata_without_an_end_is_a_reject() -> None:
     )
 
 
-def test_metadata_with_nul_cannot_be_given() -> None:
+def test_metadata_with_nul_is_a_reject() -> None:
     record = Record(url="a", action=Action.ADD, metadata=(Meta("kind", "a\0b"),))
 
-    expected = ("transformer-nul", "b'a\\x00b'; expected no NUL in what is transformed")
+    expected = ("transformer-nul", "b'a\\x00b'; expected names, values and parameters without NUL")
     assert trouble_of("add", record) == expected
 
 
-def test_a_transformer_that_is_not_there_ends_the_run() -> None:
+def test_a_missing_transformer_stops_the_run() -> None:
     programs = Programs(lister=("list",), transformer=("no-such-transformer",))
 
     with pytest.raises(SourceError, match="no-such-transformer: No such file or directory"):
@@ -188,12 +188,12 @@ def left(script: str) -> tuple[str, str]:
         ('rm "$1"; mkdir "$1"', "Is a directory"),
     ],
 )
-def test_what_is_no_file_any_more_is_not_read(script: str, found: str) -> None:
-    expected = f"{found} where the metadata was; expected name, NUL, value and NUL, in UTF-8"
+def test_a_pipe_or_link_in_place_of_the_metadata_is_not_read(script: str, found: str) -> None:
+    expected = f"{found} in place of the metadata; expected name, NUL, value and NUL, in UTF-8"
     assert left(script) == ("transformer-output", expected)
 
 
-def test_a_folder_in_the_place_of_the_metadata_leaves_nothing_open() -> None:
+def test_a_folder_in_place_of_the_metadata_leaves_no_open_file() -> None:
     before = len(os.listdir("/proc/self/fd"))
     left('rm "$1"; mkdir "$1"')
 

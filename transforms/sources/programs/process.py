@@ -1,7 +1,8 @@
-"""One run of a program: fed, bounded, ended with all that it started, and explained.
+"""Run a program with limits, and end all processes that it started.
 
-Its standard output and standard error are read at once, so that neither fills up and stops it. It
-leads a process group of its own, and none of that group is left when `run` returns or raises.
+Standard output and standard error are read at the same time, so that a full pipe cannot block the
+program. The program leads a process group, and no process of the group is left when `run` returns
+or raises.
 """
 
 import errno
@@ -15,29 +16,29 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import IO, cast
+from typing import IO
 
 import msgspec
 
 from schemas.errors import ProgramError, SourceError
-from transforms.sources.programs.programs_file import Programs
+from transforms.sources.programs.config import Programs
 from transforms.sources.programs.redact import Mask
 from transforms.sources.secrets import resolve, secrets_in
 
 TAIL_BYTES = 4 << 10
 _BLOCK_BYTES = 1 << 18
 _SIGNALS = {number.value: number.name for number in signal.Signals}
-_SLICE_SECONDS = 0.1
-"""How long it may take until a leash that was cut is noticed, or the end of a program whose output
-is held open by what it left behind."""
+_POLL_SECONDS = 0.1
+"""How often cancellation and the end of the program are checked while its output stays open."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run, and its bounds.
+    """A command and its limits.
 
-    `environment` is added to ours, its references resolved when the program is started. Between
-    being asked to end and being killed a program has `grace_seconds`; as long may its output stay
-    open and silent after it. The keys are the user's words for the bounds.
+    `environment` is added to the environment of feedferry; its references to secrets are resolved
+    when the program starts. `grace_seconds` is the time between SIGTERM and SIGKILL, and the
+    longest silence on an output that stays open after the program has ended. `timeout_key` and
+    `output_key` name the limits in messages.
     """
 
     command: tuple[str, ...]
@@ -51,40 +52,40 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program that exited with 0 left; `stdout` is empty if it was written elsewhere."""
+    """The output of a program that exited with 0; `stdout` is empty if it went to a file."""
 
     stdout: bytes
     stderr_tail: bytes
 
 
-class Leash:
-    """What runs on it ends when it is cut."""
+class CancelToken:
+    """Ends all programs that run with it; safe from any thread."""
 
     def __init__(self) -> None:
-        self._cut = threading.Event()
+        self._cancelled = threading.Event()
 
-    def cut(self) -> None:
-        """End all that runs, and all that would be started."""
-        self._cut.set()
+    def cancel(self) -> None:
+        """End running programs, and start no further ones."""
+        self._cancelled.set()
 
     def check(self) -> None:
-        """Raise ProgramError if it is cut."""
-        if self._cut.is_set():
-            raise ProgramError("program-cut", "ended by us; expected nobody to look at this")
+        """Raise ProgramError after `cancel`."""
+        if self._cancelled.is_set():
+            raise ProgramError("program-cut", "cancelled; expected its result to be discarded")
 
     def sleep(self, seconds: float) -> None:
-        """Wait, unless it is cut."""
-        self._cut.wait(seconds)
+        """Wait for `seconds`, or until `cancel`."""
+        self._cancelled.wait(seconds)
 
 
-def call_of(programs: Programs, command: tuple[str, ...], *, answers: int = 1) -> Call:
-    """Return the call of one of the programs, from which so many answers may come."""
+def call_of(programs: Programs, command: tuple[str, ...]) -> Call:
+    """Return the call of a command with the limits of its programs file."""
     return Call(
         command=command,
         folder=programs.folder,
         environment=programs.environment,
         timeout_seconds=programs.timeout_seconds,
-        max_output_bytes=programs.max_output_bytes * answers,
+        max_output_bytes=programs.max_output_bytes,
     )
 
 
@@ -94,20 +95,20 @@ def run(
     stdin: bytes = b"",
     output: IO[bytes] | None = None,
     hidden: tuple[str, ...] = (),
-    leash: Leash | None = None,
+    token: CancelToken | None = None,
 ) -> Output:
-    """Run a program to its end and return its output, or write that to `output` as it comes.
+    """Run a program to its end; return its output, or write it to `output` as it arrives.
 
-    Raise SourceError if it cannot be started, and ProgramError with one of the codes program-exit,
-    program-signal, program-timeout, program-endless and program-argument. The texts that are
-    `hidden`, and the secrets of its environment, are shown in none of them.
+    Raise SourceError if the program cannot be started, and ProgramError with the code
+    program-exit, program-signal, program-timeout, program-endless or program-argument. Messages
+    show neither the texts in `hidden` nor the secrets in the environment.
     """
-    leash = leash or Leash()
-    leash.check()
+    token = token or CancelToken()
+    token.check()
     mask = Mask((*hidden, *secrets_in(call.environment.values())))
     environment = {name: resolve(text) for name, text in call.environment.items()}
     with _started(call, environment, is_fed=bool(stdin)) as process:
-        pump = _Pump(call, process, output or io.BytesIO(), leash, mask)
+        pump = _Pump(call, process, output or io.BytesIO(), token, mask)
         try:
             pump.run(stdin)
             _check_exit(pump.wait())
@@ -118,35 +119,35 @@ def run(
 
 
 def stderr_text(tail: bytes) -> str:
-    """Return the end of a program's standard error as the end of a message."""
+    """Return the last part of a message: the end of standard error."""
     text = tail.decode("utf-8", "replace").strip()
     return f"; stderr ends {text!r}" if text else "; nothing on stderr"
 
 
 class _Pump:
-    """Moves what a program reads and writes, in the thread of its caller."""
+    """Feeds a program and collects its output, in the thread of the caller."""
 
     def __init__(
         self,
         call: Call,
         process: subprocess.Popen[bytes],
         output: IO[bytes],
-        leash: Leash,
+        token: CancelToken,
         mask: Mask,
     ) -> None:
         self._call = call
         self._process = process
         self._output = output
-        self._leash = leash
+        self._token = token
         self._mask = mask
-        self._most_kept = 2 * (TAIL_BYTES + mask.longest)  # what is masked is shorter
+        self._max_stderr = 2 * (TAIL_BYTES + mask.longest)  # masking shortens it
         self._count = 0
         self._stderr = b""
-        self._began = self._heard = time.monotonic()
+        self._start = self._last_output = time.monotonic()
         self._has_ended = False
 
     def run(self, stdin: bytes) -> None:
-        """Move all there is; raise ProgramError when a bound is passed."""
+        """Copy until all pipes are closed; raise ProgramError when a limit is exceeded."""
         with selectors.DefaultSelector() as selector:
             for stream in (self._process.stdout, self._process.stderr):
                 if stream is not None:
@@ -155,85 +156,87 @@ class _Pump:
                 os.set_blocking(self._process.stdin.fileno(), False)
                 selector.register(self._process.stdin, selectors.EVENT_WRITE, memoryview(stdin))
             while selector.get_map():
-                for key, _ in selector.select(self._patience()):
+                for key, _ in selector.select(self._select_seconds()):
                     self._move(key, selector)
                 self._check_silence()
 
     def wait(self) -> int:
-        """Return the exit code of a program that has said all it will."""
+        """Return the exit code of a program whose output is closed."""
         while self._process.returncode is None:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(self._patience())
+                self._process.wait(self._select_seconds())
         return self._process.returncode
 
     def stdout(self) -> bytes:
         return self._output.getvalue() if isinstance(self._output, io.BytesIO) else b""
 
     def tail(self) -> bytes:
-        """The end of standard error, without what is hidden, be it the end of a secret."""
-        is_cut = len(self._stderr) == self._most_kept
-        doubtful = self._mask.longest if is_cut else 0
-        return self._mask.bytes(self._stderr)[doubtful:][-TAIL_BYTES:]
+        """Return the end of standard error without secrets, including secrets that were cut."""
+        is_cut = len(self._stderr) == self._max_stderr
+        unsafe_bytes = self._mask.longest if is_cut else 0
+        return self._mask.bytes(self._stderr)[unsafe_bytes:][-TAIL_BYTES:]
 
-    def _patience(self) -> float:
-        self._leash.check()
+    def _select_seconds(self) -> float:
+        self._token.check()
         limit = self._call.timeout_seconds
         if limit is None:
-            return _SLICE_SECONDS
-        left = self._began + limit - time.monotonic()
-        if left <= 0:
-            found = f"still running after {limit:g} s"
-            expected = f"an end within that ({self._call.timeout_key})"
-            raise ProgramError("program-timeout", f"{found}; expected {expected}")
-        return min(left, _SLICE_SECONDS)
+            return _POLL_SECONDS
+        remaining = self._start + limit - time.monotonic()
+        if remaining <= 0:
+            raise ProgramError(
+                "program-timeout",
+                f"still running after {limit:g} s; expected an end within that time "
+                f"({self._call.timeout_key})",
+            )
+        return min(remaining, _POLL_SECONDS)
 
     def _move(self, key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
         if key.fileobj is self._process.stdin:
             self._feed(key, selector)
             return
         block = os.read(key.fd, _BLOCK_BYTES)
-        self._heard = time.monotonic()
+        self._last_output = time.monotonic()
         if not block:
             selector.unregister(key.fileobj)
         elif key.fileobj is self._process.stderr:
-            self._stderr = (self._stderr + block)[-self._most_kept :]
+            self._stderr = (self._stderr + block)[-self._max_stderr :]
         else:
             self._take(block)
 
     def _feed(self, key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
-        """Hand over what a pipe surely takes; a program need not read all it is given."""
-        left: memoryview = key.data
+        """Write as many bytes as a pipe takes without blocking; the program may ignore the rest."""
+        remaining: memoryview = key.data
         try:
-            left = left[os.write(key.fd, left[: select.PIPE_BUF]) :]
+            remaining = remaining[os.write(key.fd, remaining[: select.PIPE_BUF]) :]
         except BrokenPipeError:
-            left = left[:0]
-        if left:
-            selector.modify(key.fileobj, selectors.EVENT_WRITE, left)
-        else:
-            selector.unregister(key.fileobj)
-            cast(IO[bytes], key.fileobj).close()
+            remaining = remaining[:0]
+        if remaining:
+            selector.modify(key.fileobj, selectors.EVENT_WRITE, remaining)
+            return
+        selector.unregister(key.fileobj)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
     def _take(self, block: bytes) -> None:
         self._count += len(block)
-        most = self._call.max_output_bytes
-        if self._count > most:
-            expected = f"at most that ({self._call.output_key})"
-            reason = f"more than {most} bytes of output; expected {expected}"
-            raise ProgramError("program-endless", reason)
+        limit = self._call.max_output_bytes
+        if self._count > limit:
+            reason = f"more than {limit} bytes of output; expected at most that"
+            raise ProgramError("program-endless", f"{reason} ({self._call.output_key})")
         self._output.write(block)
 
     def _check_silence(self) -> None:
-        """A program may have ended, while one that it started keeps its output open."""
+        """Raise ProgramError if the program has ended and another process keeps its output open."""
         now = time.monotonic()
         if not self._has_ended and self._process.poll() is not None:
-            self._has_ended, self._heard = True, now
+            self._has_ended, self._last_output = True, now
         silence = self._call.grace_seconds
-        if self._has_ended and now - self._heard > silence:
+        if self._has_ended and now - self._last_output > silence:
             _check_exit(self._process.returncode)
             raise ProgramError(
                 "program-timeout",
-                f"ended, but a program that it left behind held its output open, {silence:g} s "
-                "without a byte; expected output that ends with it",
+                f"ended, but another process kept its output open for {silence:g} s without "
+                "writing; expected the output to end with the program",
             )
 
 
@@ -241,7 +244,7 @@ class _Pump:
 def _started(
     call: Call, environment: Mapping[str, str], *, is_fed: bool
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program; end it, and all of its group, with the block."""
+    """Start a program; end it and its process group at the end of the block."""
     process = _start(call, environment, is_fed=is_fed)
     try:
         yield process
@@ -264,12 +267,12 @@ def _start(call: Call, environment: Mapping[str, str], *, is_fed: bool) -> subpr
             env={**os.environ, **environment},
             start_new_session=True,
         )
-    except ValueError as exc:  # a NUL, or half of a surrogate pair
-        reason = f"an argument that no program can be given ({exc}); expected text without NUL"
+    except ValueError as exc:  # NUL or an unpaired surrogate
+        reason = f"an argument that cannot be passed ({exc}); expected text without NUL"
         raise ProgramError("program-argument", reason) from exc
     except OSError as exc:
         if exc.errno == errno.E2BIG:
-            reason = "arguments that are too long for any program; expected a shorter doc id"
+            reason = "arguments that are too long for the system; expected a shorter doc id"
             raise ProgramError("program-argument", reason) from exc
         raise _not_started(call, exc) from exc
 
@@ -285,7 +288,7 @@ def _not_started(call: Call, exc: OSError) -> SourceError:
 
 
 def _end(process: subprocess.Popen[bytes], grace_seconds: float) -> None:
-    """Ask the group to end if its leader has not; kill what is left of it."""
+    """Send SIGTERM to a running group, and SIGKILL after the grace time."""
     if process.poll() is None:
         _signal(process, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
@@ -304,4 +307,4 @@ def _check_exit(returncode: int) -> None:
         raise ProgramError("program-exit", f"exit code {returncode}; expected 0")
     if returncode < 0:
         name = _SIGNALS.get(-returncode, f"signal {-returncode}")
-        raise ProgramError("program-signal", f"killed by {name}; expected an end of its own")
+        raise ProgramError("program-signal", f"killed by {name}; expected it to exit by itself")

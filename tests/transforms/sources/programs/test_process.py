@@ -13,9 +13,9 @@ import pytest
 
 from schemas.errors import ConfigError, ProgramError, SourceError
 from support.listings import shell
-from transforms.sources.programs import subprocess_run
-from transforms.sources.programs.programs_file import Programs
-from transforms.sources.programs.subprocess_run import Call, Leash, call_of, run
+from transforms.sources.programs import process
+from transforms.sources.programs.config import Programs
+from transforms.sources.programs.process import Call, CancelToken, call_of, run
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ class Heard(BytesIO):
 def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
     """However slow the start of a program is, it says what it has to say in time."""
     output = Heard()
-    monkeypatch.setattr(subprocess_run, "time", output)
+    monkeypatch.setattr(process, "time", output)
     return output
 
 
@@ -68,61 +68,61 @@ def test_the_end_of_standard_error_is_returned() -> None:
     assert run(behave("warn", "a disk is full")).stderr_tail == b"a disk is full"
 
 
-def test_output_can_be_written_as_it_comes() -> None:
+def test_output_can_be_written_to_a_stream() -> None:
     written = BytesIO()
     run(behave("say", "a listing"), output=written)
 
     assert written.getvalue() == b"a listing"
 
 
-def test_a_program_reads_what_it_is_given_while_it_answers() -> None:
+def test_input_and_output_flow_at_the_same_time() -> None:
     question = bytes(range(256)) * 4096
 
     assert run(behave("echo"), stdin=question).stdout == question
 
 
-def test_a_program_that_is_given_nothing_finds_its_input_at_an_end() -> None:
+def test_without_input_standard_input_is_empty() -> None:
     assert run(behave("echo")).stdout == b""
 
 
-def test_a_program_need_not_read_what_it_is_given() -> None:
+def test_a_program_may_ignore_its_input() -> None:
     assert run(behave("deaf"), stdin=bytes(1 << 20)).stdout == b"heard"
 
 
-def test_much_on_both_outputs_stops_nobody() -> None:
+def test_large_output_on_both_streams_does_not_block() -> None:
     output = run(behave("chatter"))
 
     assert (len(output.stdout), len(output.stderr_tail)) == (300_000, 4096)
 
 
-def test_the_last_of_standard_error_is_what_is_kept() -> None:
+def test_the_end_of_standard_error_is_kept() -> None:
     assert run(behave("chatter")).stderr_tail.endswith(b"xthe end")
 
 
-def test_a_program_works_in_its_folder(tmp_path: Path) -> None:
+def test_a_program_runs_in_its_folder(tmp_path: Path) -> None:
     assert run(behave("where", folder=str(tmp_path))).stdout == f"{tmp_path}\n".encode()
 
 
-def test_a_program_has_the_variables_that_are_added() -> None:
+def test_a_program_has_the_added_variables() -> None:
     call = behave("variable", "KIND", environment={"KIND": "wiki"})
 
     assert run(call).stdout == b"wiki"
 
 
-def test_a_program_has_the_variables_that_we_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_inherits_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KIND", "wiki")
 
     assert run(behave("variable", "KIND")).stdout == b"wiki"
 
 
-def test_a_secret_is_looked_up_when_a_program_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_is_resolved_when_the_program_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     call = behave("variable", "TOKEN", environment={"TOKEN": "Bearer ${env:SECRET}"})
     monkeypatch.setenv("SECRET", "s3same")
 
     assert run(call).stdout == b"Bearer s3same"
 
 
-def test_a_secret_that_is_not_there_is_a_matter_of_configuration() -> None:
+def test_a_missing_secret_is_a_config_error() -> None:
     call = behave("variable", "TOKEN", environment={"TOKEN": "${env:NO_SUCH_SECRET}"})
 
     with pytest.raises(ConfigError) as caught:
@@ -141,20 +141,20 @@ def test_a_secret_of_the_environment_is_in_no_message(monkeypatch: pytest.Monkey
     assert trouble_of(call).reason == expected
 
 
-def test_what_is_hidden_is_in_no_message() -> None:
+def test_hidden_texts_are_in_no_message() -> None:
     call = behave("tell", "TOKEN", environment={"TOKEN": "pa55"})
 
     expected = "exit code 1; expected 0; stderr ends 'denied to ***'"
     assert trouble_of(call, hidden=("pa55", "")).reason == expected
 
 
-def test_what_is_hidden_is_not_in_the_output_about_a_good_end() -> None:
+def test_hidden_texts_are_not_in_standard_error_of_a_success() -> None:
     output = run(behave("warn", "it was pa55"), hidden=("pa55",))
 
     assert output.stderr_tail == b"it was ***"
 
 
-def test_nothing_is_left_of_a_secret_that_stands_where_standard_error_is_cut() -> None:
+def test_a_truncated_secret_in_standard_error_is_hidden() -> None:
     secret = "s3same" * 100
     script = 'yes "$S" | head -n 30 >&2'
     call = Call(command=("/bin/sh", "-c", script), environment={"S": secret})
@@ -162,64 +162,64 @@ def test_nothing_is_left_of_a_secret_that_stands_where_standard_error_is_cut() -
     assert b"same" not in run(call, hidden=(secret,)).stderr_tail
 
 
-def test_as_much_of_standard_error_is_left_beside_a_long_secret() -> None:
+def test_a_long_secret_does_not_shorten_standard_error() -> None:
     script = 'head -c 20000 /dev/zero >&2; printf %s "$S" >&2'
     call = Call(command=("/bin/sh", "-c", script), environment={"S": "x" * 5000})
 
     assert run(call, hidden=("x" * 5000,)).stderr_tail == bytes(4093) + b"***"
 
 
-def test_another_exit_code_than_0_is_told_with_the_end_of_standard_error() -> None:
+def test_a_non_zero_exit_code_is_an_error() -> None:
     exc = trouble_of(behave("exit", "3"))
 
     expected = ("program-exit", "exit code 3; expected 0; stderr ends 'no such disk'", b"half")
     assert (exc.code, exc.reason, exc.stdout) == expected
 
 
-def test_a_program_that_is_killed_is_told_by_the_signal() -> None:
+def test_a_killed_program_is_an_error_with_the_signal() -> None:
     exc = trouble_of(behave("die", "SEGV"))
 
     expected = (
         "program-signal",
-        "killed by SIGSEGV; expected an end of its own; nothing on stderr",
+        "killed by SIGSEGV; expected it to exit by itself; nothing on stderr",
         b"half",
     )
     assert (exc.code, exc.reason, exc.stdout) == expected
 
 
-def test_a_signal_without_a_name_is_told_by_its_number() -> None:
+def test_a_signal_without_a_name_has_its_number() -> None:
     exc = trouble_of(behave("die", str(int(signal.SIGRTMIN) + 3)))
 
     number = int(signal.SIGRTMIN) + 3
     assert exc.reason.startswith(f"killed by signal {number}; ")
 
 
-def test_a_program_that_takes_too_long_is_ended(heard: Heard) -> None:
+def test_a_program_is_ended_after_the_timeout(heard: Heard) -> None:
     exc = trouble_of(behave("hang"), output=heard)
 
     expected = (
         "program-timeout",
-        "still running after 60 s; expected an end within that (timeout); nothing on stderr",
+        "still running after 60 s; expected an end within that time (timeout); nothing on stderr",
         b"half",
     )
     assert (exc.code, exc.reason, exc.stdout) == expected
 
 
-def test_a_program_that_says_no_more_may_still_take_too_long() -> None:
+def test_a_silent_program_is_ended_after_the_timeout() -> None:
     assert trouble_of(behave("mute", "60", timeout_seconds=0.2)).code == "program-timeout"
 
 
-def test_a_program_that_says_no_more_is_waited_for() -> None:
+def test_a_program_with_closed_output_is_waited_for() -> None:
     assert run(behave("mute", "0.2")).stdout == b""
 
 
-def test_a_program_that_does_not_end_when_asked_is_killed() -> None:
+def test_a_program_that_ignores_sigterm_is_killed() -> None:
     call = behave("stubborn", timeout_seconds=0.2, grace_seconds=0.1)
 
     assert trouble_of(call).code == "program-timeout"
 
 
-def test_a_program_that_never_stops_writing_is_ended() -> None:
+def test_a_program_with_endless_output_is_ended() -> None:
     exc = trouble_of(behave("endless", max_output_bytes=100_000))
 
     expected = (
@@ -229,37 +229,37 @@ def test_a_program_that_never_stops_writing_is_ended() -> None:
     assert (exc.code, exc.reason) == ("program-endless", expected)
 
 
-def test_no_more_than_the_limit_of_an_endless_output_is_kept() -> None:
+def test_endless_output_is_kept_up_to_the_limit() -> None:
     assert len(trouble_of(behave("endless", max_output_bytes=100_000)).stdout) <= 100_000
 
 
-def test_output_of_just_the_limit_is_taken() -> None:
+def test_output_of_exactly_the_limit_is_accepted() -> None:
     assert run(behave("say", "four", max_output_bytes=4)).stdout == b"four"
 
 
-def test_what_a_program_started_ends_with_it(heard: Heard) -> None:
+def test_the_whole_process_group_ends_after_a_timeout(heard: Heard) -> None:
     exc = trouble_of(behave("family"), output=heard)
 
     assert [has_ended(int(pid)) for pid in exc.stdout.split()] == [True, True]
 
 
-def test_what_a_program_left_behind_ends_too() -> None:
+def test_background_processes_end_with_the_program() -> None:
     assert has_ended(int(run(behave("leave-quietly")).stdout))
 
 
-def test_output_that_is_held_open_by_what_was_left_behind_is_not_waited_for() -> None:
+def test_output_that_a_background_process_keeps_open_is_an_error() -> None:
     exc = trouble_of(behave("leave", "0", grace_seconds=0.2))
 
     expected = (
         "program-timeout",
-        "ended, but a program that it left behind held its output open, 0.2 s without a byte; "
-        "expected output that ends with it; nothing on stderr",
+        "ended, but another process kept its output open for 0.2 s without writing; expected the "
+        "output to end with the program; nothing on stderr",
         b"whole",
     )
     assert (exc.code, exc.reason, exc.stdout) == expected
 
 
-def test_an_exit_code_says_more_than_an_output_that_is_held_open() -> None:
+def test_an_exit_code_wins_over_output_that_stays_open() -> None:
     assert trouble_of(behave("leave", "3", grace_seconds=0.2)).code == "program-exit"
 
 
@@ -270,7 +270,7 @@ def test_no_zombie_is_left(heard: Heard) -> None:
         os.waitpid(leader, os.WNOHANG)
 
 
-def test_a_program_that_is_not_there_ends_the_run(tmp_path: Path) -> None:
+def test_a_missing_program_stops_the_run(tmp_path: Path) -> None:
     call = Call(command=("no-such-program",), folder=str(tmp_path))
 
     with pytest.raises(SourceError) as caught:
@@ -282,7 +282,7 @@ def test_a_program_that_is_not_there_ends_the_run(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_is_no_program_ends_the_run(tmp_path: Path) -> None:
+def test_a_file_that_is_not_executable_stops_the_run(tmp_path: Path) -> None:
     (tmp_path / "notes").write_bytes(b"")
 
     with pytest.raises(SourceError) as caught:
@@ -294,7 +294,7 @@ def test_a_file_that_is_no_program_ends_the_run(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_that_is_not_there_ends_the_run(tmp_path: Path) -> None:
+def test_a_missing_folder_stops_the_run(tmp_path: Path) -> None:
     folder = str(tmp_path / "none")
 
     with pytest.raises(SourceError) as caught:
@@ -305,49 +305,49 @@ def test_a_folder_that_is_not_there_ends_the_run(tmp_path: Path) -> None:
     )
 
 
-def test_an_argument_with_nul_concerns_this_call_only() -> None:
+def test_an_argument_with_nul_fails_only_this_call() -> None:
     exc = trouble_of(behave("say", "a\0b"))
 
     assert (exc.code, exc.reason) == (
         "program-argument",
-        "an argument that no program can be given (embedded null byte); expected text without NUL",
+        "an argument that cannot be passed (embedded null byte); expected text without NUL",
     )
 
 
-def test_an_argument_that_is_too_long_concerns_this_call_only() -> None:
+def test_a_long_argument_fails_only_this_call() -> None:
     exc = trouble_of(behave("say", "a" * (1 << 20)))
 
     assert (exc.code, exc.reason) == (
         "program-argument",
-        "arguments that are too long for any program; expected a shorter doc id",
+        "arguments that are too long for the system; expected a shorter doc id",
     )
 
 
-def test_a_leash_that_is_cut_ends_what_runs() -> None:
-    leash = Leash()
-    timer = threading.Timer(0.1, leash.cut)
+def test_cancelling_ends_a_running_program() -> None:
+    token = CancelToken()
+    timer = threading.Timer(0.1, token.cancel)
     timer.start()
-    exc = trouble_of(behave("hang"), leash=leash)
+    exc = trouble_of(behave("hang"), token=token)
     timer.join()
 
     assert exc.code == "program-cut"
 
 
-def test_nothing_is_started_on_a_leash_that_is_cut() -> None:
-    leash = Leash()
-    leash.cut()
+def test_a_cancelled_token_starts_no_program() -> None:
+    token = CancelToken()
+    token.cancel()
 
-    assert trouble_of(Call(command=("no-such-program",)), leash=leash).code == "program-cut"
-
-
-def test_nobody_sleeps_on_a_leash_that_is_cut() -> None:
-    leash = Leash()
-    leash.cut()
-
-    leash.sleep(3600)
+    assert trouble_of(Call(command=("no-such-program",)), token=token).code == "program-cut"
 
 
-def test_the_call_of_a_program_has_the_bounds_of_its_configuration() -> None:
+def test_a_cancelled_token_does_not_sleep() -> None:
+    token = CancelToken()
+    token.cancel()
+
+    token.sleep(3600)
+
+
+def test_a_call_has_the_limits_of_its_programs_file() -> None:
     programs = Programs(
         lister=("list",),
         folder="/srv",
@@ -356,10 +356,10 @@ def test_the_call_of_a_program_has_the_bounds_of_its_configuration() -> None:
         max_output_bytes=100,
     )
 
-    assert call_of(programs, ("get", "1"), answers=3) == Call(
+    assert call_of(programs, ("get", "1")) == Call(
         command=("get", "1"),
         folder="/srv",
         environment={"A": "b"},
         timeout_seconds=5,
-        max_output_bytes=300,
+        max_output_bytes=100,
     )

@@ -1,0 +1,33 @@
+"""The documents of a listing: retrieved, transformed, and with the ACLs of the authorizer."""
+
+from collections.abc import Generator, Iterable
+from contextlib import closing
+
+from transforms.formats.base import Found, ReadOptions
+from transforms.sources.programs.authorizer import authorize
+from transforms.sources.programs.config import Programs
+from transforms.sources.programs.redact import Mask
+from transforms.sources.programs.retriever import retrieve
+from transforms.sources.programs.retry import DEFAULT_BACKOFF, Backoff
+from transforms.sources.programs.transformer import transform
+
+
+def documents(
+    listed: Iterable[Found],
+    programs: Programs,
+    *,
+    options: ReadOptions = ReadOptions(),
+    backoff: Backoff = DEFAULT_BACKOFF,
+) -> Generator[Found, None, None]:
+    """Yield the results of all programs for a listing, in its order.
+
+    No reason and no notice shows a secret of the programs.
+    """
+    mask = Mask(programs.secrets())
+    with (
+        mask.errors(),
+        closing(retrieve(listed, programs, options=options, backoff=backoff)) as retrieved,
+        closing(transform(retrieved, programs, options=options, backoff=backoff)) as transformed,
+        closing(authorize(transformed, programs, options=options, backoff=backoff)) as authorized,
+    ):
+        yield from authorized if mask.is_empty else map(mask.result, authorized)

@@ -1,0 +1,146 @@
+"""The transformer: a program that rewrites the metadata of one document.
+
+Its last two arguments are names of files of the form `name NUL value NUL …`. The first file has
+the metadata. The second has the parameters `docid`, `url` and `mimetype`. If the program exits with
+0, the metadata is read from the first file again.
+
+**Spec:** GSA adaptor library, CommandLineTransform.
+"""
+
+import os
+import stat
+import tempfile
+from collections.abc import Generator, Iterable
+from contextlib import closing
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+
+from schemas.defect import record_error
+from schemas.errors import ProgramError, RecordError
+from schemas.record import Action, Meta, Record
+from transforms.formats.base import Found, ReadOptions
+from transforms.formats.command_stream.doc_ids import id_maker
+from transforms.sources.programs.config import Programs
+from transforms.sources.programs.ordered_pool import Job, map_ordered
+from transforms.sources.programs.process import CancelToken, call_of, run
+from transforms.sources.programs.rejects import reject_document
+from transforms.sources.programs.retry import DEFAULT_BACKOFF, Backoff, attempt
+
+STAGE = "transform"
+
+
+def transform(
+    records: Iterable[Found],
+    programs: Programs,
+    *,
+    options: ReadOptions = ReadOptions(),
+    backoff: Backoff = DEFAULT_BACKOFF,
+) -> Generator[Found, None, None]:
+    """Yield each added document with the metadata of the transformer, or its Reject, in order.
+
+    All other items are passed on, and all items if there is no transformer.
+    """
+    if not programs.transformer:
+        yield from records
+        return
+    transformer = _Transformer(programs, options, backoff)
+    items = (_job(item, transformer) for item in records)
+    with closing(map_ordered(items, parallel=programs.parallel or 1)) as results:
+        yield from results
+
+
+def _job(item: Found, transformer: "_Transformer") -> Job | Found:
+    if isinstance(item, Record) and item.action is Action.ADD:
+        return partial(transformer.transform, item)
+    return item
+
+
+class _Transformer:
+    """Calls the program and reads its output file."""
+
+    def __init__(self, programs: Programs, options: ReadOptions, backoff: Backoff) -> None:
+        self._programs = programs
+        self._backoff = backoff
+        self._id_of = id_maker(options.docids)
+
+    def transform(self, record: Record, token: CancelToken) -> list[Found]:
+        call = partial(self._metadata, record, token)
+        try:
+            metadata = attempt(call, programs=self._programs, backoff=self._backoff, token=token)
+        except ProgramError as exc:
+            code = exc.code.replace("program", "transformer")
+            return [reject_document(record, RecordError(code, exc.reason), stage=STAGE)]
+        except Exception as exc:
+            return [reject_document(record, record_error(exc), stage=STAGE)]
+        return [msgspec.structs.replace(record, metadata=metadata)]
+
+    def _metadata(self, record: Record, token: CancelToken) -> tuple[Meta, ...]:
+        params = {"docid": self._id_of(record.url), "url": record.url}
+        if record.mimetype is not None:
+            params["mimetype"] = record.mimetype
+        with tempfile.TemporaryDirectory(prefix="feedferry-") as folder:
+            metadata_path, params_path = Path(folder, "metadata"), Path(folder, "params")
+            metadata_path.write_bytes(_join((meta.name, _value(meta)) for meta in record.metadata))
+            params_path.write_bytes(_join((name, value.encode()) for name, value in params.items()))
+            command = (*self._programs.transformer, str(metadata_path), str(params_path))
+            run(call_of(self._programs, command), token=token)
+            return _split(_read(metadata_path, self._programs.max_output_bytes))
+
+
+def _value(meta: Meta) -> bytes:
+    return meta.value.encode() if meta.data is None else meta.data
+
+
+def _join(pairs: Iterable[tuple[str, bytes]]) -> bytes:
+    texts = list(chain.from_iterable((name.encode(), value) for name, value in pairs))
+    for text in texts:
+        if b"\0" in text:
+            reason = f"{text!r}; expected names, values and parameters without NUL"
+            raise RecordError("transformer-nul", reason)
+    return b"".join(text + b"\0" for text in texts)
+
+
+def _read(path: Path, max_bytes: int) -> bytes:
+    """Return the contents of a regular file; a pipe or a link in its place is refused."""
+    try:
+        with open(path, "rb", opener=_open_regular) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise _unreadable("no file in place of the metadata")
+            text = stream.read(max_bytes + 1)
+    except OSError as exc:
+        raise _unreadable(f"{exc.strerror} in place of the metadata") from exc
+    if len(text) > max_bytes:
+        raise _unreadable(f"more than {max_bytes} bytes of metadata (max_output_bytes)")
+    return text
+
+
+def _open_regular(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+
+
+def _split(text: bytes) -> tuple[Meta, ...]:
+    texts = text.split(b"\0")
+    if texts.pop() or len(texts) % 2:
+        raise _unreadable(f"metadata that ends {text[-40:]!r}")
+    return tuple(map(_meta, texts[::2], texts[1::2]))
+
+
+def _meta(name: bytes, value: bytes) -> Meta:
+    """Return a pair; a value that is not UTF-8 is kept as bytes, a name has to be UTF-8."""
+    try:
+        text = name.decode()
+    except UnicodeDecodeError as exc:
+        raise _unreadable(f"the name {name!r}") from exc
+    try:
+        return Meta(text, value.decode())
+    except UnicodeDecodeError:
+        return Meta(text, "", value)
+
+
+def _unreadable(found: str) -> RecordError:
+    return RecordError(
+        "transformer-output", f"{found}; expected name, NUL, value and NUL, in UTF-8"
+    )
