@@ -6,10 +6,10 @@ import msgspec
 
 from schemas import avro, avro_membership
 from schemas.defect import record_error
-from schemas.membership import Carried, Membership
+from schemas.membership import Membership, RecordOrMembership
 
 
-def carried_bytes(record: Carried) -> bytes:
+def carried_bytes(record: RecordOrMembership) -> bytes:
     """Return the record as an Avro datum; as JSON if Avro cannot hold it.
 
     The JSON has the fields of the native format. It is ASCII, so it holds every text, also one with

@@ -16,10 +16,6 @@ class Door(enum.Enum):
     DATA = "recvdata"
 
 
-FORMATS = {Door.FEED: "gsa-feed", Door.GROUPS: "gsa-groups", Door.DATA: "thunderstone"}
-"""What is read of a feed that came in there."""
-
-
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     """A feed that stands whole in a spool.
 

@@ -54,5 +54,7 @@ class Membership(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unk
         return Kind.MEMBERSHIP
 
 
-Carried = Record | Membership
-"""What a chunk is made of: documents, or groups."""
+RecordOrMembership = Record | Membership
+"""An item of a chunk: a document or a group."""
+
+Carried = RecordOrMembership  # the former name, until all callers have the new one

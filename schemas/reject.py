@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from schemas.errors import RecordError
-from schemas.membership import Carried
+from schemas.membership import RecordOrMembership
 from schemas.span import Span
 
 UNREADABLE = "unreadable"
@@ -26,13 +26,13 @@ TORN_END = "torn-end"
 HOLES = frozenset(
     {
         *(UNREADABLE, TORN_COMPRESSION, UNKNOWN_ENCODING, FILE_NAME, TORN_END),
-        *("bad-block", "bad-avro", "ambiguous-cdata", "ambiguous-comment", "ambiguous-instruction"),
-        *("content-too-large", "record-too-large", "block-too-large", "line-too-long"),
+        *("content-too-large", "record-too-large"),
     }
 )
-"""Codes of rejects that make a hole in a full feed.
+"""Codes of rejects that make a hole in a full feed, whatever its format.
 
 They stand for an unknown number of records, or for records that only a limit of this run refuses.
+A format adds codes of its own.
 """
 
 
@@ -98,7 +98,7 @@ def reject_bytes(
     )
 
 
-def reject_record(record: Carried, *, code: str, reason: str, stage: str) -> Reject:
+def reject_record(record: RecordOrMembership, *, code: str, reason: str, stage: str) -> Reject:
     """The reject of a record that was read but cannot go on; its bytes are added by the caller."""
     provenance = record.provenance
     return Reject(

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from pipelines.cli.format_list import FORMATS
+from pipelines.cli.format_list import SOURCES
 from support.pages import Example, examples, laid_out, read_page, run
 from support.runs import ROOT, keep_levels
+from transforms.formats import FORMATS
 from transforms.formats.command_stream.syntax import COMMAND_NAMES
 from transforms.sources.programs import config
 
@@ -94,7 +95,7 @@ def test_an_example_of_a_page_does_what_it_shows(
     assert (code in {0, 1}, out) == (True, example.printed or out), err
 
 
-@pytest.mark.parametrize("name", [format_.name for format_ in FORMATS])
+@pytest.mark.parametrize("name", [one.name for one in (*SOURCES, *FORMATS)])
 def test_a_format_has_a_page_with_an_example_that_the_index_names(name: str) -> None:
     assert f"]({name}.md)" in PAGES["index"]
     assert name in {page for page, _ in EXAMPLES}

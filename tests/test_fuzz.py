@@ -11,10 +11,10 @@ import pytest
 from fuzz.__main__ import Findings, cases, fuzz
 from fuzz.mutate import Mutator
 from fuzz.properties import Violation, check, shrunk
-from fuzz.targets import CORPUS, TARGETS, Target, corpus
+from fuzz.targets import CORPUS, TARGETS, corpus
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats import READERS, Found, ReadOptions
+from transforms.formats import Format, ReadOptions, ReadResult, registered
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +25,7 @@ DOCUMENTS = [(name, path) for name, target in TARGETS.items() for path in corpus
 
 USUAL = ReadOptions()
 
+BROKEN = TARGETS["native"]._replace(reader="broken")
 EVERY_READER = pytest.mark.parametrize("name", TARGETS)
 
 
@@ -72,14 +73,14 @@ def reject(offset: int, length: int, data: bytes = b"", code: str = "bad") -> Re
 class Broken:
     """A reader that yields what it is told, and fails where it is told to."""
 
-    def __init__(self, *found: Found, times: int = 1, exc: Exception | None = None) -> None:
+    def __init__(self, *found: ReadResult, times: int = 1, exc: Exception | None = None) -> None:
         self._found = found
         self._times = times
         self._exc = exc
 
     def __call__(
         self, stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = USUAL
-    ) -> Iterator[Found]:
+    ) -> Iterator[ReadResult]:
         for _ in range(self._times):
             yield from self._found
         if self._exc:
@@ -101,13 +102,14 @@ class Broken:
         (Broken(exc=RecursionError()), "raises RecursionError in "),
     ],
 )
-def test_a_broken_reader_is_found(
-    reader: Broken, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(READERS, "native", reader)
-    with pytest.raises(Violation) as raised:
-        check(TARGETS["native"], b"x y", seed=0)
+def test_a_broken_reader_is_found(reader: Broken, kind: str) -> None:
+    with registered(broken(reader)), pytest.raises(Violation) as raised:
+        check(BROKEN, b"x y", seed=0)
     assert raised.value.name == kind
+
+
+def broken(reader: Broken) -> Format:
+    return Format(name=BROKEN.reader, title="a reader with a defect", read=reader)
 
 
 class Endless(Broken):
@@ -115,25 +117,23 @@ class Endless(Broken):
 
     def __call__(
         self, stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = USUAL
-    ) -> Iterator[Found]:
+    ) -> Iterator[ReadResult]:
         while True:
             yield from ()
 
 
 def test_a_reader_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(READERS, "native", Endless())
     monkeypatch.setattr("fuzz.properties.CPU_SECONDS", 0.2)
-    with pytest.raises(Violation, match=r"^hang: "):
-        check(TARGETS["native"], b"x", seed=0)
+    with registered(broken(Endless())), pytest.raises(Violation, match=r"^hang: "):
+        check(BROKEN, b"x", seed=0)
 
 
-def test_a_finding_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(READERS, "native", Broken(exc=KeyError("k")))
+def test_a_finding_is_kept(tmp_path: Path) -> None:
     findings = Findings(tmp_path)
-    target: Target = TARGETS["native"]
 
-    assert fuzz(target, findings, seed=0, most=3, seconds=3600) == 3
+    with registered(broken(Broken(exc=KeyError("k")))):
+        assert fuzz(BROKEN, findings, seed=0, most=3, seconds=3600) == 3
 
-    assert findings.kinds == {"native raises KeyError in ": 3}
-    kept = sorted(path.suffix for path in (tmp_path / "native").iterdir())
+    assert findings.kinds == {"broken raises KeyError in ": 3}
+    kept = sorted(path.suffix for path in (tmp_path / "broken").iterdir())
     assert kept == ["", ".txt"]

@@ -124,14 +124,14 @@ Avro and native hold everything.
 
 from schemas.errors import ConfigError, LossRefusedError
 from schemas.loss import Loss
+from schemas.membership import Membership
 from schemas.record import Record
-from transforms.formats import KEEPS_EVERYTHING
-from transforms.formats.command_stream import adapt as command_stream
+from schemas.reject import Reject, reject_record
+from transforms.formats import all_formats, by_name
+from transforms.formats.adapt_held import holding
+from transforms.formats.adapt_rules import counted
 from transforms.formats.content_encoding import encoder
-from transforms.formats.gsa import adapt_feed
-from transforms.formats.gsa.adapt_groups import adapt_membership, refuse_documents
 from transforms.formats.target import Adapted, Adapter, Outcome, Target
-from transforms.formats.thunderstone import adapt as thunderstone
 
 __all__ = [
     "Adapted",
@@ -144,33 +144,38 @@ __all__ = [
     "check_loss",
 ]
 
-_STREAMS = ("authorizer-stream", "lister-stream", "retriever-stream")
+_hold_content = holding("content", "mimetype", "charset")
 
 
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to a target; it raises nothing of ours.
 
-    Raises ConfigError where no such format is known.
+    A format that states neither an adapter nor `keeps_everything` is taken for one that holds
+    contents and nothing else. Raise ConfigError if there is no such format, or if it is only read.
     """
-    if target.format in KEEPS_EVERYTHING:
-        return encoder(_hold, target)
-    if target.format == "gsa-feed":
-        return encoder(adapt_feed.adapter(target), target)
-    if target.format == "thunderstone":
-        return thunderstone.adapter(target)
-    if target.format in _STREAMS:
-        return command_stream.adapter(target)
-    if target.format == "gsa-groups":
-        return refuse_documents
-    raise ConfigError(
-        f"--to: {target.format!r}; expected 'authorizer-stream', 'avro', 'gsa-feed', 'gsa-groups',"
-        " 'lister-stream', 'native', 'retriever-stream' or 'thunderstone'"
-    )
+    format_ = by_name(target.format)
+    if format_.encoder is None:
+        raise ConfigError(f"--to {format_.name}: only read; expected a format that is written")
+    adapt = _keep if format_.keeps_everything else (format_.adapter or _hold_content)(target)
+    return encoder(adapt, target) if format_.has_content_encodings else adapt
 
 
 def adapt(record: Record, target: Target) -> Adapted:
     """Return what becomes of one record; for many, `adapter` is quicker."""
     return adapter(target)(record)
+
+
+def adapt_membership(membership: Membership, target: Target) -> Membership | Reject:
+    """Return the group as it is, or its reject if the target does not hold groups."""
+    if by_name(target.format).holds_memberships:
+        return membership
+    members = counted(len(membership.members), "member")
+    holding_groups = [one.name for one in all_formats() if one.holds_memberships and one.encoder]
+    reason = (
+        f"a group with {members}; expected a document, as {target.format} has no groups;"
+        f" {', '.join(holding_groups)} take them"
+    )
+    return reject_record(membership, code="membership", reason=reason, stage="adapt")
 
 
 def check_loss(loss: Loss, refused: frozenset[str], *, source: str) -> None:
@@ -182,5 +187,5 @@ def check_loss(loss: Loss, refused: frozenset[str], *, source: str) -> None:
         )
 
 
-def _hold(record: Record) -> Adapted:
+def _keep(record: Record) -> Adapted:
     return (record,), ()

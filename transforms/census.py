@@ -19,7 +19,7 @@ from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
-from transforms.formats import Found
+from transforms.formats import ReadResult
 from transforms.group_references import DEFAULT_NAMESPACE, GroupReferences, Groups
 from transforms.values import notices as value_notices
 
@@ -118,7 +118,7 @@ class Census(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.rejects or (self.groups.memberships and self.groups.undefined))
 
 
-def count(found: Iterable[Found]) -> Census:
+def count(found: Iterable[ReadResult]) -> Census:
     """Return the counts of all that is found; it is read once, one after the other."""
     counter = _Counter()
     for one in found:
@@ -152,7 +152,7 @@ class _Counter:
         self._groups = GroupReferences()
         self._urls = _Urls(MAX_URLS)
 
-    def take(self, one: Found) -> None:
+    def take(self, one: ReadResult) -> None:
         if isinstance(one, Record):
             self._take_record(one)
             for notice in value_notices(one):

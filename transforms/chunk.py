@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.feed import Feed, TargetFeed
-from schemas.membership import Carried
+from schemas.membership import RecordOrMembership
 from schemas.reject import Reject, reject_record
 from transforms.formats.base import Encoder
 
@@ -24,13 +24,13 @@ class Frame(NamedTuple):
     target_feed: TargetFeed | None
     feed: Feed | None
     data: bytes
-    records: list[Any]  # of Carried, all of one kind
+    records: list[Any]  # of RecordOrMembership, all of one kind
 
 
 class Refused(NamedTuple):
     """A record that is in no chunk, and why."""
 
-    record: Any  # Carried
+    record: Any  # RecordOrMembership
     reject: Reject
 
 
@@ -39,7 +39,7 @@ EncoderOf = Callable[[TargetFeed | None, int], tuple[Feed | None, Encoder]]
 
 
 def chunk(  # noqa: PLR0913 # its limits would make no struct of their own
-    records: Iterable[Carried],
+    records: Iterable[RecordOrMembership],
     *,
     target_feed_of: Callable[[Any], TargetFeed | None],
     encoder_of: EncoderOf,
@@ -95,18 +95,18 @@ class _Run:
         ends = len(self._encoder.prolog()) + len(self._encoder.epilog())
         self.room = self._framed_room = max_bytes - ends - self._encoder.frame_bytes
         self._pending: list[bytes] = []
-        self._records: list[Carried] = []
+        self._records: list[RecordOrMembership] = []
         self.count = 0
         self.is_begun = False
 
-    def encode(self, record: Carried) -> bytes | Refused:
+    def encode(self, record: RecordOrMembership) -> bytes | Refused:
         """Return the bytes of a record, or why the format cannot hold it."""
         try:
             return self._encoder.encode(record)
         except Exception as exc:
             return _refuse(record, record_error(exc))
 
-    def add(self, record: Carried, data: bytes) -> bool:
+    def add(self, record: RecordOrMembership, data: bytes) -> bool:
         """Take a record; return whether it is time to flush."""
         self._pending.append(data)
         self._records.append(record)
@@ -132,7 +132,7 @@ class _Run:
             yield Frame(self._number, self.target_feed, self._feed, self._encoder.epilog(), [])
 
 
-def _refuse(record: Carried, exc: RecordError) -> Refused:
+def _refuse(record: RecordOrMembership, exc: RecordError) -> Refused:
     return Refused(record, reject_record(record, code=exc.code, reason=exc.reason, stage="write"))
 
 

@@ -28,7 +28,7 @@ from schemas.errors import (
 from schemas.feed import FULL, INCREMENTAL, Feed, FeedHeader, TargetFeed
 from schemas.known import UNCHANGED
 from schemas.loss import REFUSED, Loss
-from schemas.membership import Carried, Membership
+from schemas.membership import Membership, RecordOrMembership
 from schemas.notice import Notice
 from schemas.record import Action, Arrival, Provenance, Record
 from schemas.reject import Filtered, Reject, reject_record
@@ -36,13 +36,11 @@ from schemas.span import Span
 from transforms.adapt import Adapted, Adapter, Target, adapt_membership, adapter, check_loss
 from transforms.chunk import Frame, chunk
 from transforms.formats import (
-    KEEPS_EVERYTHING,
-    LONE,
-    WRITERS,
     Encoder,
-    Found,
     ReadOptions,
+    ReadResult,
     WriteOptions,
+    by_name,
 )
 from transforms.full_feed_log import FullFeedLog
 from transforms.normalize import normalize
@@ -55,9 +53,6 @@ from transforms.values import notices as value_notices
 
 UNKNOWN = "UNKNOWN"
 """The action of what could not be understood."""
-
-HEADED = frozenset({"gsa-feed"})
-"""Formats whose chunks name their feed."""
 
 _UNLISTED = frozenset({UNCHANGED, "up-to-date"})  # there may be millions, and nothing to know
 _NOWHERE = Provenance(source="\0")  # that of no record
@@ -148,7 +143,8 @@ class _Passage:
         )
         self._counts = {name: Counter[str]() for name in COUNTERS}
         self._beat = _Beat(Path(settings.folder) / f"{span.name}.beat", folder / "beat")
-        self._is_headed = settings.target.format in HEADED
+        self._format = by_name(settings.target.format)
+        self._is_fed = self._format.has_feedtypes and self._format.holds_documents
         source = settings.sources.get(span.source)
         is_asked = source is not None and not isinstance(source, Spool)
         self._full_feeds = FullFeedLog(span, settings.target, is_asked=is_asked)
@@ -168,7 +164,7 @@ class _Passage:
         self._seen.write()
         return self._close()
 
-    def _adapt(self, found: Iterable[Found]) -> Iterator[Carried]:
+    def _adapt(self, found: Iterable[ReadResult]) -> Iterator[RecordOrMembership]:
         """Yield what the target takes of what is found; count, and set the rest aside."""
         read = self._counts["read"]
         for total, one in enumerate(found, start=1):
@@ -247,15 +243,14 @@ class _Passage:
         if outcomes > 1:
             self._counts["expanded"][record.action.value] += outcomes - 1
 
-    def _chunk(self, records: Iterable[Carried]) -> Iterator[Frame]:
-        is_lone = self._settings.target.format in LONE
+    def _chunk(self, records: Iterable[RecordOrMembership]) -> Iterator[Frame]:
         frames = chunk(
             records,
             target_feed_of=self._target_feed_of,
             encoder_of=self._encoder,
             max_bytes=self._settings.max_chunk_bytes,
-            reserved_bytes=_RESTATED_BYTES if self._is_headed else 0,
-            max_records=1 if is_lone else self._settings.max_chunk_records,
+            reserved_bytes=_RESTATED_BYTES if self._format.names_its_feed else 0,
+            max_records=1 if self._format.has_one_record else self._settings.max_chunk_records,
         )
         for frame in frames:
             if isinstance(frame, Frame):
@@ -302,9 +297,9 @@ class _Passage:
         check_loss(loss, self._settings.refused, source=self._span.source)
         add_loss(self._account.losses, loss)
 
-    def _target_feed_of(self, record: Carried) -> TargetFeed | None:
+    def _target_feed_of(self, record: RecordOrMembership) -> TargetFeed | None:
         """The feed of what was adapted last, for a format whose chunks name one, or of groups."""
-        return self._target_feed if self._is_headed or self._target_feed.memberships else None
+        return self._target_feed if self._is_fed or self._target_feed.memberships else None
 
     def _enter_feed(self, record: Record) -> None:
         """Turn to the feed that a record came in; those of one feed share their strings."""
@@ -331,7 +326,7 @@ class _Passage:
     def _target_groups(self, origin: Provenance) -> TargetFeed:
         """The feed of groups; other formats have none."""
         target = self._settings.target
-        if target.format != "gsa-groups":
+        if not self._format.holds_only_memberships:
             return TargetFeed(memberships=True)
         is_own = origin.feedtype == FULL and not target.feedtype
         feed = Feed(
@@ -349,13 +344,13 @@ class _Passage:
 
     def _make_adapter(self, feed: Feed | None, record: Record) -> Adapter:
         target = self._settings.target
-        if feed is None and self._is_headed:
+        if feed is None and self._is_fed:
             raise ConfigError(
                 f"{self._span.source}: no datasource in the source; expected --datasource NAME"
             )
-        if target.format in KEEPS_EVERYTHING and (target.datasource or target.feedtype):
+        if self._format.keeps_everything and (target.datasource or target.feedtype):
             return partial(_in_feed, target, adapter(target))
-        if record.provenance.feedtype == FULL and target.format == "thunderstone":
+        if record.provenance.feedtype == FULL and self._format.keeps_unlisted:
             detail = "full: the target keeps what the feed leaves out; delete that yourself"
             self._lose(Loss(field="feedtype", url=record.url, detail=detail))
         if feed is not None:
@@ -437,7 +432,7 @@ def _feed_of(origin: Provenance) -> tuple[str | None, ...]:
     return origin.source, origin.datasource, origin.feedtype
 
 
-def _refused(record: Carried, exc: Exception) -> Reject:
+def _refused(record: RecordOrMembership, exc: Exception) -> Reject:
     error = record_error(exc)
     return reject_record(record, code=error.code, reason=error.reason, stage="adapt")
 
@@ -446,4 +441,4 @@ def _encoder_of(settings: Settings, feed: Feed | None, *, memberships: bool = Fa
     writing = msgspec.structs.replace(settings.writing, memberships=memberships)
     if feed is not None:
         writing = msgspec.structs.replace(writing, feed=feed)
-    return WRITERS[settings.target.format](writing)
+    return by_name(settings.target.format).make_encoder(writing)

@@ -8,7 +8,7 @@ from schemas.feed import FULL, FullFeed
 from schemas.reject import HOLES, Filtered, Reject
 from schemas.span import Span
 from transforms.adapt import Target
-from transforms.formats import KEEPS_EVERYTHING, LONE
+from transforms.formats import find_format
 
 UP_TO_DATE = "up-to-date"
 """The code of a document that a program did not give, as it has not changed."""
@@ -35,6 +35,12 @@ class FullFeedLog:
         self._span = span
         self._target = target
         self._is_asked = is_asked
+        format_ = find_format((span.members or (span,))[0].format)
+        self._is_archived = format_ is not None and format_.keeps_everything
+        self._has_file_per_record = bool(span.members) or (
+            format_ is not None and format_.has_one_record
+        )
+        self._hole_codes = None if format_ is None else format_.hole_codes
         self._feeds: dict[tuple[str | None, str | None, bool], FullFeed] = {}
         self._rejects: Counter[str] = Counter()
         self._holes: Counter[str] = Counter()
@@ -50,7 +56,7 @@ class FullFeedLog:
             span=self._span.name,
             memberships=memberships,
             has_records=has_records,
-            is_archived=self._span.format in KEEPS_EVERYTHING,
+            is_archived=self._is_archived,
         )
         key = feed.datasource, feed.origin, memberships
         if has_records or key not in self._feeds:
@@ -58,10 +64,15 @@ class FullFeedLog:
 
     def reject(self, reject: Reject) -> None:
         """Note a reject under its source."""
-        source = "" if self._span.format in LONE or self._span.members else reject.source
+        source = "" if self._has_file_per_record else reject.source
         self._rejects[source] += 1
-        if self._is_asked or reject.code in HOLES:
+        if self._is_asked or self._is_hole(reject):
             self._holes[source] += 1
+
+    def _is_hole(self, reject: Reject) -> bool:
+        return reject.code in HOLES or (
+            reject.stage == "read" and (self._hole_codes is None or reject.code in self._hole_codes)
+        )
 
     def filter(self, filtered: Filtered) -> None:
         """Note a document that is there and was not given."""

@@ -14,14 +14,8 @@ from schemas.feed import FULL, Feed, FullFeed
 from schemas.loss import Loss
 from schemas.span import Span
 from transforms.convert import Settings
-from transforms.formats import KEEPS_EVERYTHING, WRITERS
+from transforms.formats import by_name
 from transforms.storage.atomic import write_chunk
-
-_FEEDS = frozenset({"gsa-feed", "gsa-groups"})
-"""Formats whose chunks are pushed with a feedtype."""
-
-_STATING = _FEEDS | KEEPS_EVERYTHING
-"""Formats that keep the feedtype of records."""
 
 _Key = tuple[str | None, str | None, bool, bool]
 
@@ -34,16 +28,17 @@ def settle_full_feeds(account: Account, settings: Settings) -> None:
     holes unless `settings.accept_holes`. A feed that is empty only because its records were
     rejected is a hole, and never gets a chunk.
     """
+    format_ = by_name(settings.target.format)
     for number, feed in enumerate(_full_feeds(account, settings)):
         is_written = _is_written(feed, account.chunks, settings)
         rejects, holes = (_of(feed, counts) for counts in (account.rejects_of, account.holes_of))
         if not is_written:
             holes = max(holes, rejects)
-        if holes and settings.target.format in _STATING and not settings.accept_holes:
+        if holes and format_.keeps_feedtypes and not settings.accept_holes:
             raise _with_holes(feed, holes)
         if is_written or holes:
             continue
-        if settings.target.format not in _FEEDS:
+        if not format_.has_feedtypes:
             _lose(feed, account, settings)
         elif settings.allow_empty_full:
             account.chunks.append(_chunk(feed, settings, number))
@@ -55,9 +50,10 @@ def settle_full_feeds(account: Account, settings: Settings) -> None:
 def _full_feeds(account: Account, settings: Settings) -> Iterable[FullFeed]:
     """Yield each full feed once; with --feedtype full there is one, whatever was read."""
     feeds: dict[_Key, FullFeed] = {}
-    is_groups = settings.target.format == "gsa-groups"
+    format_ = by_name(settings.target.format)
+    is_groups = format_.holds_only_memberships
     for feed in account.full_feeds:
-        if settings.target.format in _FEEDS and feed.memberships != is_groups:
+        if format_.has_feedtypes and feed.memberships != is_groups:
             continue  # the target has no place for it
         key = feed.datasource, feed.origin, feed.memberships, feed.is_archived
         if feed.has_records or key not in feeds:
@@ -76,7 +72,7 @@ def _full_feeds(account: Account, settings: Settings) -> Iterable[FullFeed]:
 
 
 def _is_written(feed: FullFeed, chunks: Iterable[Chunk], settings: Settings) -> bool:
-    if settings.target.format not in _FEEDS:
+    if not by_name(settings.target.format).has_feedtypes:
         return feed.has_records
     key = FULL, feed.datasource, feed.origin
     return any(
@@ -100,7 +96,7 @@ def _chunk(feed: FullFeed, settings: Settings, number: int) -> Chunk:
         raise ConfigError(f"{feed.source}: no datasource in the source; expected --datasource NAME")
     stated = Feed(datasource=feed.datasource or "", feedtype=FULL)
     writing = replace(settings.writing, feed=stated, memberships=feed.memberships)
-    encoder = WRITERS[settings.target.format](writing)
+    encoder = by_name(settings.target.format).make_encoder(writing)
     path = Path(settings.folder, f"{feed.span}-empty-{number}.{encoder.extension}")
     return replace(
         write_chunk(path, encoder.prolog() + encoder.epilog()),

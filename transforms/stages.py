@@ -22,7 +22,7 @@ from schemas.reject import reject_record
 from schemas.span import Span
 from transforms import convert as _convert
 from transforms.adapt import Adapter, Target, adapter, check_loss
-from transforms.formats import Found, ReadOptions
+from transforms.formats import ReadOptions, ReadResult
 from transforms.normalize import normalize
 from transforms.sinks.push.progress import PushProgress
 from transforms.sinks.push.pusher import PushPaths, push
@@ -94,7 +94,7 @@ class ReadRecords(beam.PTransform):
 
     options: ReadOptions
 
-    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[Found]:
+    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[ReadResult]:
         return pcoll | "ReadSpan" >> beam.FlatMap(_read, self.options)
 
 
@@ -109,7 +109,7 @@ class Retrieve(beam.PTransform):
     programs: Programs
     options: ReadOptions
 
-    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[Found]:
+    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[ReadResult]:
         return pcoll | "RetrieveSpan" >> beam.FlatMap(_retrieve, self.programs, self.options)
 
 
@@ -117,7 +117,7 @@ class Retrieve(beam.PTransform):
 class Normalize(beam.PTransform):
     """Takes what is found, gives its records as normal ones and the rest as it is."""
 
-    def expand(self, pcoll: beam.PCollection[Found]) -> beam.PCollection[Found]:
+    def expand(self, pcoll: beam.PCollection[ReadResult]) -> beam.PCollection[ReadResult]:
         return pcoll | "NormalizeRecord" >> beam.Map(_normalize)
 
 
@@ -133,7 +133,7 @@ class Adapt(beam.PTransform):
     target: Target
     refused: frozenset[str] = REFUSED
 
-    def expand(self, pcoll: beam.PCollection[Found]) -> beam.PCollection[Found | Loss]:
+    def expand(self, pcoll: beam.PCollection[ReadResult]) -> beam.PCollection[ReadResult | Loss]:
         return pcoll | "AdaptRecord" >> beam.FlatMap(_adapt, self.target, self.refused)
 
 
@@ -174,16 +174,16 @@ def _push(owned: tuple[str, Iterable[bytes]], settings: PushSettings, places: Pu
     return msgspec.json.encode(push(decoded, places, settings, stop=StopSignal(), watch=watch))
 
 
-def _read(span: bytes, options: ReadOptions) -> Iterator[Found]:
+def _read(span: bytes, options: ReadOptions) -> Iterator[ReadResult]:
     return Reading(_spans.decode(span), options=options).found()
 
 
-def _retrieve(span: bytes, programs: Programs, options: ReadOptions) -> Iterator[Found]:
+def _retrieve(span: bytes, programs: Programs, options: ReadOptions) -> Iterator[ReadResult]:
     with closing(documents(_read(span, options), programs, options=options)) as found:
         yield from found
 
 
-def _normalize(one: Found) -> Found:
+def _normalize(one: ReadResult) -> ReadResult:
     if not isinstance(one, Record):
         return one
     try:
@@ -193,7 +193,7 @@ def _normalize(one: Found) -> Found:
         return reject_record(one, code=error.code, reason=error.reason, stage="normalize")
 
 
-def _adapt(one: Found, target: Target, refused: frozenset[str]) -> Iterator[Found | Loss]:
+def _adapt(one: ReadResult, target: Target, refused: frozenset[str]) -> Iterator[ReadResult | Loss]:
     if not isinstance(one, Record):
         yield one
         return

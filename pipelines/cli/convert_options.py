@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import msgspec
 
-from pipelines.cli.format_list import FILES, FORMATS, STREAMS
+from pipelines.cli.format_list import COMMAND, FILES, parse_from, parse_to
 from pipelines.cli.value_parsers import (
     FieldMapping,
     RejectLimit,
@@ -32,6 +32,7 @@ from pipelines.cli.value_parsers import (
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import ConfigError
 from schemas.feed import FEEDTYPES, FULL, METADATA_AND_URL, check_datasource
+from transforms.formats import all_formats, by_name, find_format
 from transforms.formats.base import DIALECT_5_0, DIALECTS, MAX_TOKEN_BYTES, Docids, NotFound
 from transforms.formats.command_stream.doc_ids import check_docids
 from transforms.formats.target import CONTENT_ENCODINGS
@@ -59,7 +60,6 @@ TREE_FLAGS = {
 }
 """Options that only a tree of files has, each with its flag."""
 
-_XML = ("gsa-feed", "gsa-groups", "thunderstone")
 _SPOOL_FLAGS = {"history": "--history", "only": "--only"}
 _TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
 
@@ -188,8 +188,8 @@ def _check_losses(options: ConvertOptions) -> None:
 
 # Last, for it names what stands above. What is not here is taken as it is.
 _PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
-    "to_format": ("--to", choice(*(format_.name for format_ in FORMATS if format_.writes))),
-    "from_format": ("--from", choice(*(format_.name for format_ in FORMATS if format_.reads))),
+    "to_format": ("--to", parse_to),
+    "from_format": ("--from", parse_from),
     "encoding": ("--encoding", parse_encoding),
     "feedtype": ("--feedtype", choice(*FEEDTYPES)),
     "dialect": ("--dialect", choice(*DIALECTS)),
@@ -250,7 +250,9 @@ def _mapping_file(mapping: object) -> tuple[str, ...]:
 
 def _check_streams(options: ConvertOptions) -> None:
     docids(options)
-    if options.strict and options.from_format not in (None, "command", *STREAMS):
+    read = find_format(options.from_format)
+    is_stream = options.from_format == COMMAND or (read is not None and read.is_command_stream)
+    if options.strict and options.from_format is not None and not is_stream:
         raise ConfigError(
             f"--strict: not for --from {options.from_format}; expected a command stream, which is"
             " the one thing that has a deployed reader to be compared with"
@@ -258,10 +260,11 @@ def _check_streams(options: ConvertOptions) -> None:
 
 
 def _check_sources(options: ConvertOptions) -> None:
-    if options.encoding is not None and options.from_format not in (None, SPOOL, *_XML):
+    xml = [format_.name for format_ in all_formats() if format_.is_xml]
+    if options.encoding is not None and options.from_format not in (None, SPOOL, *xml):
         raise ConfigError(
             f"--encoding: not for --from {options.from_format}; expected a format in XML:"
-            f" {', '.join(_XML)}"
+            f" {', '.join(xml)}"
         )
     if options.mapping is not None and options.from_format != DATABASE:
         raise ConfigError(f"--mapping: not for this source; expected --from {DATABASE} beside it")
@@ -314,7 +317,7 @@ def _check_content_encoding(options: ConvertOptions) -> None:
     chosen = options.content_encoding
     if chosen == CONTENT_ENCODINGS[0]:
         return
-    if options.to_format not in ("gsa-feed", "avro", "native"):
+    if not by_name(options.to_format).has_content_encodings:
         raise ConfigError(
             f"--content-encoding {chosen}: not for --to {options.to_format}, which has one of its"
             " own; expected auto"
@@ -327,11 +330,13 @@ def _check_content_encoding(options: ConvertOptions) -> None:
 
 
 def _check_feed(options: ConvertOptions) -> None:
-    if options.to_format == "gsa-groups" and options.feedtype == METADATA_AND_URL:
+    target = by_name(options.to_format)
+    if target.holds_only_memberships and options.feedtype == METADATA_AND_URL:
         raise ConfigError(
-            f"--feedtype {METADATA_AND_URL}: not for --to gsa-groups; expected full or incremental"
+            f"--feedtype {METADATA_AND_URL}: not for --to {target.name};"
+            " expected full or incremental"
         )
-    if options.to_format not in ("thunderstone", *STREAMS):
+    if target.keeps_feedtypes:
         return
     for flag, stated in (("--datasource", options.datasource), ("--feedtype", options.feedtype)):
         if stated is not None:

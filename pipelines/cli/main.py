@@ -37,11 +37,10 @@ def feedferry() -> None:
 @feedferry.command()
 def formats() -> None:
     """List the formats, and whether they are read and written."""
-    from pipelines.cli.format_list import FORMATS
+    from pipelines.cli.format_list import format_lines
 
-    for row in FORMATS:
-        uses = "/".join(["read"] * row.reads + ["write"] * row.writes)
-        click.echo(f"{row.name:<19}{uses:<12}{row.line}")
+    for line in format_lines():
+        click.echo(line)
 
 
 @feedferry.command(cls=convert_flags.ConvertCommand, short_help="Convert feeds, files or rows.")

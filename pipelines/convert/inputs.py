@@ -26,7 +26,7 @@ from schemas.errors import (
 )
 from schemas.reject import FILE_NAME, UNKNOWN_ENCODING, UNREADABLE
 from schemas.span import FileSignature, Span
-from transforms.formats import LONE, READERS
+from transforms.formats import find_format
 from transforms.sources.files import open_span, sniff_format
 from transforms.sources.signature import sign_path
 from transforms.sources.spool import SPOOL
@@ -84,7 +84,8 @@ def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:
     grouped: list[Span] = []
     for _, run in itertools.groupby(spans, key=_kind):
         members = list(run)
-        if members[0].format in LONE:
+        format_ = find_format(members[0].format)
+        if format_ is not None and format_.has_one_record:
             grouped += map(_together, _runs(members, span_bytes))
         else:
             grouped += members
@@ -132,7 +133,7 @@ def _is_settled(span: Span) -> bool:
 
 
 def _in_format(span: Span, from_format: str | None) -> Span:
-    if from_format in READERS and "://" not in span.path:
+    if find_format(from_format) and "://" not in span.path:
         with open_span(span):  # raises where it cannot be opened
             pass
     return msgspec.structs.replace(span, format=from_format or sniff_format(span))

@@ -20,8 +20,8 @@ from schemas.account import Account, Chunk
 from schemas.errors import FatalError
 from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.span import Span
-from transforms.convert import HEADED, Settings
-from transforms.formats import WRITERS, Encoder
+from transforms.convert import Settings
+from transforms.formats import Encoder, by_name
 from transforms.full_feeds import settle_full_feeds
 from transforms.sinks.push.update_index import write_update
 from transforms.storage.atomic import HashedFile, whole_file, write_json
@@ -143,16 +143,17 @@ def _stage(chunk: Chunk, ordinal: int, staged: Path, settings: Settings, *, is_f
     feedtype = chunk.feedtype
     if chunk.requested_feedtype == FULL:
         feedtype = FULL if is_full else INCREMENTAL
-    is_appended = settings.target.format == "gsa-groups" and feedtype != chunk.requested_feedtype
+    format_ = by_name(settings.target.format)
+    is_appended = format_.holds_only_memberships and feedtype != chunk.requested_feedtype
     stated = msgspec.structs.replace(
         chunk,
         ordinal=ordinal,
         path=f"chunks/{name}",
-        format=settings.target.format,
+        format=format_.name,
         feedtype=feedtype,
         note=_APPENDED if is_appended else None,
     )
-    if feedtype == chunk.feedtype or settings.target.format not in HEADED:
+    if feedtype == chunk.feedtype or not format_.names_its_feed:
         _link(path, staged / name)
         return stated
     return _restate(path, staged / name, chunk, stated, settings)
@@ -173,12 +174,12 @@ def _restate(path: Path, to: Path, before: Chunk, after: Chunk, settings: Settin
 def _encoder(settings: Settings, chunk: Chunk) -> Encoder:
     feed = Feed(datasource=chunk.datasource or "", feedtype=chunk.feedtype or "")
     writing = msgspec.structs.replace(settings.writing, feed=feed)
-    return WRITERS[settings.target.format](writing)
+    return by_name(settings.target.format).make_encoder(writing)
 
 
 def _update_index(chunks: list[Chunk], work: Path, settings: Settings) -> Iterator[Chunk]:
     """The appliance updates its search indexes once, after all else: a document of its own."""
-    if settings.target.format == "thunderstone" and chunks:
+    if by_name(settings.target.format).has_index_updates and chunks:
         yield write_update(work / "update-index.xml", options=settings.writing)
 
 

@@ -48,6 +48,7 @@ from schemas.errors import (
 )
 from schemas.span import Span
 from transforms.convert import Settings
+from transforms.formats import by_name
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.files import is_compressed
@@ -220,7 +221,7 @@ def _store(account: bytes, path: str) -> None:
 def _check(account: Account, options: ConvertOptions) -> None:
     """Raise what stopped a span, or the threshold that the whole run is over."""
     check_account(account)
-    if options.to_format == "gsa-groups":
+    if by_name(options.to_format).holds_only_memberships:
         check_groups(account.chunks)
     rejects, records = sum(account.rejected.values()), sum(account.read.values())
     limit = options.max_rejects

@@ -31,6 +31,7 @@ from schemas.account import Account
 from schemas.errors import ConfigError
 from schemas.span import Span
 from transforms.convert import Settings
+from transforms.formats import LISTER_STREAM
 from transforms.sources.change_detection import compare
 from transforms.sources.database.mapping import DATABASE, Mapping
 from transforms.sources.deletion_guard import Counts, check_safety, counted
@@ -231,7 +232,7 @@ def _cut_programs(span: Span, settings: Settings) -> Iterator[Span]:
     if not path.exists() and isinstance(source, Programs):
         lister.list_documents(source, path, options=settings.reading)
     signature = sign_path(str(path))
-    listing = replace(span, path=str(path), format="lister-stream", signature=signature)
+    listing = replace(span, path=str(path), format=LISTER_STREAM.name, signature=signature)
     yield from cut_file(listing, span_bytes=LISTED_BYTES)
 
 

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.convert.trees import check_name
-from schemas.delivery import JOURNAL, Delivery, Door
+from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import ConfigError
 from schemas.feed import FULL, REPLACE
 from schemas.span import Span
+from transforms.formats import by_name
 from transforms.sources.spool import (
     SELECTION,
     SPOOL,
@@ -106,7 +107,7 @@ def _check_erased(selection: Selection, options: ConvertOptions) -> None:
     """Raise ConfigError where a full feed would erase those of another datasource."""
     if options.datasource is None or options.feedtype is not None:
         return
-    door = _DOORS.get(options.to_format)
+    door = by_name(options.to_format).door
     feeds = [one for one in selection.deliveries if one.door is door]
     names = sorted({name_of(one) for one in feeds})
     if len(names) > 1 and any(map(_is_full, feeds)):
@@ -119,6 +120,3 @@ def _check_erased(selection: Selection, options: ConvertOptions) -> None:
 
 def _is_full(delivery: Delivery) -> bool:
     return delivery.feedtype in (FULL, REPLACE)
-
-
-_DOORS = {"gsa-feed": Door.FEED, "gsa-groups": Door.GROUPS}

@@ -22,8 +22,8 @@ from schemas.errors import (
     SourceError,
     UnreadableError,
 )
-from schemas.feed import is_web
 from schemas.span import Span
+from transforms.formats import by_name
 from transforms.sources.files import open_span, sniff_format
 from transforms.sources.tree.tree import Oversize, Tree, TreeAcl
 
@@ -34,10 +34,8 @@ POSIX = "posix"
 POSIX_INHERITED = "posix-inherited"
 PUBLIC = "public"
 _GLOB_CHARS = frozenset("*?[")
-_MARKUP = frozenset({"gsa-feed", "gsa-groups", "thunderstone"})
 _BEFORE_MARKUP = b" \t\r\n\0\xef\xbb\xbf\xfe\xff"
 _HEAD_BYTES = 1 << 10
-_PLAIN = frozenset({"native", "groups-csv"})  # any JSON or CSV looks like them
 
 
 def is_tree(name: str) -> bool:
@@ -61,7 +59,7 @@ def is_tree(name: str) -> bool:
             continue
         if found is None:
             other = path
-        elif found not in _PLAIN:
+        elif not by_name(found).is_common_text:
             feed = path
         if feed and other:
             raise ConfigError(
@@ -112,8 +110,9 @@ def tree_of(span: Span, options: ConvertOptions) -> Tree:
         takes_hidden=options.hidden,
         follows_links=options.follow_links,
         opens_archives=options.open_archives,
-        is_crawled=options.to_format == "lister-stream"
-        or (options.to_format == "gsa-feed" and is_web(options.datasource, options.feedtype)),
+        is_crawled=by_name(options.to_format).is_fetched_by_target(
+            datasource=options.datasource, feedtype=options.feedtype
+        ),
         oversize=Oversize(options.oversize),
         states_paths=options.path_metadata,
         charset=options.charset,
@@ -167,7 +166,7 @@ def _format_of(path: Path) -> str | None:
     with open_span(span) as stream:
         head = stream.read(_HEAD_BYTES)
     is_markup = head.lstrip(_BEFORE_MARKUP).startswith(b"<")
-    return found if is_markup or found not in _MARKUP else None
+    return found if is_markup or not by_name(found).is_xml else None
 
 
 def check_name(name: str) -> None:

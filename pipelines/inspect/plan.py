@@ -25,7 +25,7 @@ from schemas.reject import Reject
 from schemas.span import Span
 from transforms.adapt import Adapter, adapter
 from transforms.convert import Settings
-from transforms.formats import WRITERS, Encoder
+from transforms.formats import Encoder, by_name
 from transforms.formats.canonical import jsonl
 from transforms.normalize import normalize
 from transforms.sources.database.mapping import DATABASE
@@ -190,7 +190,7 @@ def _target(settings: Settings) -> tuple[Adapter, Encoder]:
     feed = Feed(datasource=target.datasource or "default", feedtype=target.feedtype or INCREMENTAL)
     target = msgspec.structs.replace(target, datasource=feed.datasource, feedtype=feed.feedtype)
     writing = msgspec.structs.replace(settings.writing, feed=feed)
-    return adapter(target), WRITERS[target.format](writing)
+    return adapter(target), by_name(target.format).make_encoder(writing)
 
 
 def _sample_or_reason(record: Record, adapt: Adapter, encoder: Encoder) -> _Sample:

@@ -24,7 +24,7 @@ from schemas.record import Action, Record
 from schemas.reject import Reject, reject_record
 from schemas.span import Span
 from transforms.census import OTHERS, Census, Coded, FeedCount, count
-from transforms.formats import READERS, Found, Mode, ReadOptions
+from transforms.formats import NATIVE, Mode, ReadOptions, ReadResult, find_format
 from transforms.formats.canonical import jsonl
 from transforms.group_references import GroupCount, Groups
 from transforms.sources.span_reader import Reading
@@ -64,8 +64,8 @@ def parse(words: Mapping[str, object]) -> InspectOptions:
     Raise ConfigError at the first that cannot be used.
     """
     known = {name: word for name, word in words.items() if name != "head"}
-    told = shared.parse({**known, "output": "-", "to_format": "native"})
-    if told.from_format is not None and told.from_format not in (*READERS, SPOOL):
+    told = shared.parse({**known, "output": "-", "to_format": NATIVE.name})
+    if told.from_format not in (None, SPOOL) and find_format(told.from_format) is None:
         raise ConfigError(
             f"--from {told.from_format}: not for inspect, which starts no program; expected a"
             " format of files"
@@ -108,7 +108,7 @@ def run(options: InspectOptions) -> int:
     return _FOUND if census.has_findings else 0
 
 
-def show(found: Iterable[Found], head: int) -> int:
+def show(found: Iterable[ReadResult], head: int) -> int:
     """Print a line for each of the first records; say on stderr what is none."""
     shown = rejects = 0
     defects: Counter[str] = Counter()
@@ -161,12 +161,12 @@ def _reading(told: ConvertOptions) -> ReadOptions:
     )
 
 
-def _read(spans: Iterable[Span], reading: ReadOptions) -> Generator[Found, None, None]:
+def _read(spans: Iterable[Span], reading: ReadOptions) -> Generator[ReadResult, None, None]:
     for span in spans:
         yield from Reading(span, options=reading).found()
 
 
-def _line(one: Found) -> bytes | Reject:
+def _line(one: ReadResult) -> bytes | Reject:
     """The line of a record or membership, nothing for what is neither and no reject."""
     if isinstance(one, Reject):
         return one

@@ -29,6 +29,7 @@ from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
 from schemas.reject import UNKNOWN_ENCODING, UNREADABLE
 from schemas.span import Span
 from transforms.convert import Settings
+from transforms.formats import by_door, by_name
 from transforms.sinks.push.model import ERASING, ApplianceProtocol, ResponseMeaning
 from transforms.sinks.push.outcome import ACCEPTED, REFUSED, ChunkOutcome, PushAccount, count_of
 from transforms.sinks.push.pusher import Pusher, PushPaths
@@ -42,11 +43,11 @@ FORWARD = "forward"
 
 _TO = {
     ApplianceProtocol.FEEDERGATE: {
-        Door.FEED: "gsa-feed",
-        Door.GROUPS: "gsa-groups",
-        Door.DATA: "gsa-feed",
+        Door.FEED: Door.FEED,
+        Door.GROUPS: Door.GROUPS,
+        Door.DATA: Door.FEED,
     },
-    ApplianceProtocol.RECVDATA: {Door.FEED: "thunderstone", Door.DATA: "thunderstone"},
+    ApplianceProtocol.RECVDATA: {Door.FEED: Door.DATA, Door.DATA: Door.DATA},
 }
 _REPORT = "report.json"
 _DELIVERY = "delivery.json"
@@ -96,15 +97,15 @@ class Forwarder:
 
     def forward(self, delivery: Delivery, pusher: Pusher) -> Forwarded:
         """Return what became of a delivery; raise FeedferryError or OSError while that is open."""
-        to_format = _TO[self._settings.appliance.protocol].get(delivery.door)
-        if to_format is None:
+        to_door = _TO[self._settings.appliance.protocol].get(delivery.door)
+        if to_door is None:
             self._remark(f"{name(delivery)}: groups, which Thunderstone has no place for; left out")
             return Forwarded(ordinal=delivery.ordinal, state=State.LEFT_OUT, settled=0)
         try:
             self._check_index(delivery)
             if delivery.feedtype == CLEANUP:
                 return self._clean_up(delivery, pusher)
-            output = self._convert(delivery, to_format)
+            output = self._convert(delivery, by_door(to_door).name)
             return self._push(delivery, output, pusher)
         except SetAside as exc:
             self._tell(
@@ -238,7 +239,7 @@ class Forwarder:
             allow_empty_full=True,  # the client asked for it
             accept_holes=True,  # a feed without its end is set aside, see `_check`
         )
-        if delivery.door is Door.DATA and to_format == "gsa-feed":
+        if delivery.door is Door.DATA and by_name(to_format).door is Door.FEED:
             options = replace(options, datasource=_as_datasource(delivery.profile))
         return options
 

@@ -15,7 +15,7 @@ from schemas.acl import Scope
 from schemas.membership import Member, Membership
 from schemas.record import Action, Arrival, Content, Meta, Record
 from schemas.span import Span
-from transforms.formats import READERS, WRITERS, WriteOptions
+from transforms.formats import WriteOptions, by_name
 from transforms.formats.base import write_all
 from transforms.sources.files import open_span
 
@@ -51,7 +51,7 @@ def main() -> int:
 
 def _read(name: str, path: Path) -> Iterator[object]:
     with open_span(Span(source=str(path), path=str(path))) as stream:
-        yield from READERS[name](stream)
+        yield from by_name(name).read(stream)
 
 
 def _seconds(name: str, path: Path) -> float:
@@ -76,7 +76,7 @@ def _documents(name: str, path: Path) -> None:
         for number in range(_DOCUMENTS)
     )
     with path.open("wb") as stream:
-        write_all(WRITERS[name](WriteOptions()), records, stream)
+        write_all(by_name(name).make_encoder(WriteOptions()), records, stream)
 
 
 def _memberships(name: str, path: Path) -> None:
@@ -86,7 +86,7 @@ def _memberships(name: str, path: Path) -> None:
         for number in range(_GROUPS)
     )
     with path.open("wb") as stream:
-        write_all(WRITERS[name](WriteOptions(memberships=True)), groups, stream)
+        write_all(by_name(name).make_encoder(WriteOptions(memberships=True)), groups, stream)
 
 
 def _rows(_name: str, path: Path) -> None:

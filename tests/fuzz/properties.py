@@ -25,7 +25,7 @@ from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from transforms import adapt
 from transforms.adapt import adapter
-from transforms.formats import CUTTERS, READERS, WRITERS, Found, ReadOptions, WriteOptions
+from transforms.formats import ReadOptions, ReadResult, WriteOptions, by_name
 from transforms.formats.base import Encoder
 from transforms.normalize import normalize
 from transforms.sources.files import Stretch
@@ -50,7 +50,7 @@ class Violation(AssertionError):  # noqa: N818 - a property does not hold
 class Outcome(NamedTuple):
     """What was found until the end, or until an error; this by its text."""
 
-    found: list[Found]
+    found: list[ReadResult]
     error: str
 
 
@@ -133,8 +133,8 @@ def _outcome(
 ) -> Outcome:
     """Read a span, and check that the reader makes progress."""
     most = size * target.results_per_byte + _FREE_RESULTS
-    found: list[Found] = []
-    reader = READERS[target.reader]
+    found: list[ReadResult] = []
+    reader = by_name(target.reader).read
     try:
         results = reader(production_stream(stream, span.length), span=span, options=options)
         for number, one in enumerate(results, start=1):
@@ -190,7 +190,7 @@ def _check_spans(
     stream = production_stream(io.BytesIO(data))
     at = 0
     try:
-        for span in CUTTERS[target.reader](stream, source=SOURCE, span_bytes=size):
+        for span in by_name(target.reader).split(stream, source=SOURCE, span_bytes=size):
             if len(spans) > len(data) + 1:
                 raise Violation("cut without progress", repr(span))
             if span.offset != at or (span.length is not None and span.length <= 0):
@@ -205,7 +205,7 @@ def _check_spans(
         raise Violation("spans without an end", repr(spans[-1:]))
     if whole.error:
         return  # where a stream breaks off, its spans may say so in other words
-    found: list[Found] = []
+    found: list[ReadResult] = []
     for span in spans:
         part = _outcome(target, io.BytesIO(data[span.offset :]), len(data), span, options)
         if part.error:
@@ -217,21 +217,21 @@ def _check_spans(
         raise Violation("spans differ", f"{size}: {_difference(whole, outcome)}")
 
 
-def _are_notices(found: list[Found]) -> bool:
+def _are_notices(found: list[ReadResult]) -> bool:
     """Whether nothing but notices is left, which have no bytes of their own."""
     return all(isinstance(one, Notice) for one in found)
 
 
-def _records(found: list[Found]) -> list[Found]:
+def _records(found: list[ReadResult]) -> list[ReadResult]:
     return [one for one in found if not isinstance(one, Reject)]
 
 
-def _rejects(found: list[Found]) -> bool:
+def _rejects(found: list[ReadResult]) -> bool:
     """Whether there are rejects: where records are passed without a look, one can become two."""
     return any(isinstance(one, Reject) for one in found)
 
 
-def _without_span(one: Found) -> Found:
+def _without_span(one: ReadResult) -> ReadResult:
     if isinstance(one, Record | Membership):
         provenance = msgspec.structs.replace(one.provenance, span=0)
         return msgspec.structs.replace(one, provenance=provenance)
@@ -240,9 +240,9 @@ def _without_span(one: Found) -> Found:
     return msgspec.structs.replace(one, span=0)
 
 
-def _check_round_trip(target: Target, found: Iterable[Found], options: ReadOptions) -> None:
+def _check_round_trip(target: Target, found: Iterable[ReadResult], options: ReadOptions) -> None:
     """What was read is written again in its own format, and reads back as it was."""
-    if target.reader not in WRITERS:
+    if by_name(target.reader).encoder is None:
         return
     for one in found:
         if isinstance(one, Record | Membership):
@@ -278,7 +278,7 @@ def _encoder(target: Target, one: Record | Membership, options: ReadOptions) -> 
         zone=options.zone,
         memberships=isinstance(one, Membership),
     )
-    return WRITERS[target.reader](writing)
+    return by_name(target.reader).make_encoder(writing)
 
 
 def _check_read_back(
@@ -294,7 +294,7 @@ def _check_read_back(
         raise Violation("round trip differs", f"{detail} by {text!r}")
 
 
-def _without_place(one: Found) -> Found:
+def _without_place(one: ReadResult) -> ReadResult:
     if isinstance(one, Record | Membership):
         return msgspec.structs.replace(one, provenance=_NOWHERE)
     return one

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from schemas.membership import Membership
 from schemas.record import Record
-from transforms.formats import READERS, WRITERS, Docids, Mode, ReadOptions, WriteOptions
+from transforms.formats import FORMATS, Docids, Mode, ReadOptions, WriteOptions, by_name
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
@@ -169,7 +169,7 @@ TARGETS = {
         Target("native", "*/[ac]*.jsonl", _JSON, _OPTIONS),
     )
 }
-assert TARGETS.keys() == READERS.keys()
+assert TARGETS.keys() == {format_.name for format_ in FORMATS}
 
 
 def corpus(target: Target) -> list[Path]:
@@ -194,9 +194,9 @@ def _small(pattern: str) -> Iterator[Path]:
 
 def _container(lines: bytes) -> bytes:
     """The records or memberships of native lines, in a container."""
-    found = list(READERS["native"](io.BytesIO(lines)))
+    found = list(by_name("native").read(io.BytesIO(lines)))
     groups = [one for one in found if isinstance(one, Membership)]
     records = [one for one in found if isinstance(one, Record)]
-    encoder = WRITERS["avro"](WriteOptions(memberships=bool(groups)))
+    encoder = by_name("avro").make_encoder(WriteOptions(memberships=bool(groups)))
     frame = encoder.frame([encoder.encode(one) for one in groups or records])
     return encoder.prolog() + frame + encoder.epilog()

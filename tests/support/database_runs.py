@@ -13,7 +13,7 @@ from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from support.databases import Server
-from transforms.formats.base import Found
+from transforms.formats.base import ReadResult
 from transforms.sources.database.advance_state import MOST_REMEMBERED, advance_state
 from transforms.sources.database.mapping import DATABASE, ContentFrom, Mapping
 from transforms.sources.database.plan import PlanRequest, RowPlan, plan_rows
@@ -124,7 +124,7 @@ class Database:
             elif not isinstance(found, Filtered):
                 yield self._sent(found)
 
-    def _sent(self, found: Found) -> str:
+    def _sent(self, found: ReadResult) -> str:
         if isinstance(found, Reject):
             return found.code
         if not isinstance(found, Record):

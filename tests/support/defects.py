@@ -14,7 +14,7 @@ import pytest
 from schemas import avro
 from schemas.record import Action, Record
 from support.archives import HOST, document, gsa_feed, native, thunderstone
-from transforms.formats import WRITERS, WriteOptions
+from transforms.formats import WriteOptions, by_name
 
 MARK = "defective"
 URLS = (f"{HOST}/1", f"{HOST}/{MARK}", f"{HOST}/3")
@@ -78,7 +78,7 @@ def _xml_record(name: str) -> str:
 
 
 def _container() -> bytes:
-    encoder = WRITERS["avro"](WriteOptions())
+    encoder = by_name("avro").make_encoder(WriteOptions())
     frame = encoder.frame([avro.encode(_record(url)) for url in URLS])
     return encoder.prolog() + frame + encoder.epilog()
 

@@ -13,7 +13,7 @@ import pytest
 from schemas.account import Chunk
 from schemas.feed import Feed
 from schemas.record import Action, Content, Record
-from transforms.formats import WRITERS, WriteOptions
+from transforms.formats import WriteOptions, by_name
 from transforms.sinks.push.model import Appliance, ApplianceProtocol, ApplianceResponse, ChunkPart
 
 GSA = Appliance(protocol=ApplianceProtocol.FEEDERGATE, url="http://gsa.example.com:19900")
@@ -106,7 +106,7 @@ def items_of(root: Path, ordinal: int, names: Iterable[str]) -> Chunk:
 def _written(
     root: Path, ordinal: int, records: Sequence[Record], format_name: str, feed: Feed | None
 ) -> Chunk:
-    encoder = WRITERS[format_name](WriteOptions(feed=feed) if feed else WriteOptions())
+    encoder = by_name(format_name).make_encoder(WriteOptions(feed=feed) if feed else WriteOptions())
     text = encoder.prolog() + encoder.frame(list(map(encoder.encode, records))) + encoder.epilog()
     path = root / "chunks" / f"{ordinal:06d}.xml"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -89,6 +89,6 @@ def test_an_unknown_format_is_refused() -> None:
         adapter(Target(format="csv"))
 
     assert str(caught.value) == (
-        "--to: 'csv'; expected 'authorizer-stream', 'avro', 'gsa-feed', 'gsa-groups',"
-        " 'lister-stream', 'native', 'retriever-stream' or 'thunderstone'"
+        "'csv'; expected one of gsa-feed, thunderstone, lister-stream, retriever-stream,"
+        " authorizer-stream, gsa-groups, groups-csv, avro, native"
     )

@@ -15,7 +15,7 @@ from schemas.record import Action, Arrival, Authmethod, Content, Crawl, Extra, M
 from support import sights
 from support.sights import Sight
 from transforms.adapt import Target, adapter
-from transforms.formats import WRITERS, WriteOptions
+from transforms.formats import FORMATS, WriteOptions, by_name
 from transforms.normalize import normalize
 
 
@@ -131,7 +131,7 @@ def records() -> SearchStrategy[Record]:
 def written(record: Record, target: Target) -> tuple[list[bytes], bool]:
     """What is written of a record, each in a document of its own; whether a loss of acl is told."""
     feed = Feed(datasource=target.datasource or "docs", feedtype=target.feedtype or "incremental")
-    encoder = WRITERS[target.format](WriteOptions(feed=feed, dialect=target.dialect))
+    encoder = by_name(target.format).make_encoder(WriteOptions(feed=feed, dialect=target.dialect))
     outcomes, losses = adapter(target)(normalize(record))
     texts = []
     for outcome in outcomes:
@@ -161,7 +161,9 @@ def check(record: Record, name: str) -> bool:
 
 
 def test_every_format_that_is_written_is_checked() -> None:
-    assert {way.target.format for way in WAYS.values()} == set(WRITERS)
+    assert {way.target.format for way in WAYS.values()} == {
+        format_.name for format_ in FORMATS if format_.encoder
+    }
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])

@@ -16,7 +16,7 @@ from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Reject
 from support.gsa_records import Held, held
 from transforms.chunk import FRAME_BYTES, Frame, Refused, chunk
-from transforms.formats import READERS, WRITERS, Encoder, WriteOptions
+from transforms.formats import Encoder, WriteOptions, by_name
 from transforms.formats.base import write_all
 
 FULL = Feed(datasource="docs", feedtype="full")
@@ -405,7 +405,7 @@ EVERY_FORMAT = pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", "avr
 
 
 def contents(name: str, markup: bytes) -> list[bytes]:
-    found = READERS[name](io.BytesIO(markup))
+    found = by_name(name).read(io.BytesIO(markup))
     return [decode(one.content) for one in found if isinstance(one, Record) and one.content]
 
 
@@ -415,7 +415,7 @@ def least(name: str) -> int:
 
 
 def encoder(name: str) -> Encoder:
-    return WRITERS[name](WriteOptions(feed=FULL))
+    return by_name(name).make_encoder(WriteOptions(feed=FULL))
 
 
 @EVERY_FORMAT
@@ -452,9 +452,9 @@ def test_a_chunk_of_all_records_is_the_document_of_all_records(name: str) -> Non
 @settings(max_examples=40)
 @given(held(), st.integers(300, 2000))
 def test_any_feed_in_chunks_is_read_record_by_record(case: Held, max_bytes: int) -> None:
-    encoder = WRITERS["gsa-feed"](WriteOptions(feed=case.feed))
+    encoder = by_name("gsa-feed").make_encoder(WriteOptions(feed=case.feed))
     made = build(case.records, max_bytes=max_bytes, encoder=encoder)
-    found = [one for markup in made for one in READERS["gsa-feed"](io.BytesIO(markup))]
+    found = [one for markup in made for one in by_name("gsa-feed").read(io.BytesIO(markup))]
     read = [one.url if isinstance(one, Record) else one for one in found]
     refused = [id(one.record) for one in made.refused]
     assert read == [record.url for record in case.records if id(record) not in refused]

@@ -31,7 +31,7 @@ from support.archives import (
 )
 from transforms.adapt import Target
 from transforms.convert import Settings, convert
-from transforms.formats import READERS, ReadOptions, WriteOptions
+from transforms.formats import ReadOptions, WriteOptions, by_name
 from transforms.formats.canonical.jsonl import read as read_native
 
 MIXED = gsa_feed(*documents(1, 2), BROKEN, DELETED)
@@ -233,7 +233,7 @@ def test_content_for_an_archive_in_a_named_feed_is_encoded_as_asked(work: Path, 
     account = convert(span_of(work, gsa_feed(document(1))), stated)
 
     with (work / account.chunks[0].path).open("rb") as stream:
-        [record] = READERS[to](stream)
+        [record] = by_name(to).read(stream)
     assert isinstance(record, Record)
     assert (record.content, record.provenance.datasource) == (
         Content(b"cGxhbiAx", Encoding.BASE64),

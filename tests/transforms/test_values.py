@@ -13,7 +13,7 @@ from schemas.record import Action, Content, Crawl, Extra, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.adapt import Target, adapt
-from transforms.formats import READERS, WRITERS, ReadOptions, WriteOptions
+from transforms.formats import ReadOptions, WriteOptions, by_name
 from transforms.values import is_absolute, notices
 
 URL = "http://www.example.com/a"
@@ -32,7 +32,7 @@ def read_record(attributes: str) -> Record:
         "<content>text</content></record></group></gsafeed>"
     )
     stream = io.BytesIO(text.encode())
-    [record] = READERS["gsa-feed"](stream, span=Span(source="feed.xml"), options=ReadOptions())
+    [record] = by_name("gsa-feed").read(stream, span=Span(source="feed.xml"), options=ReadOptions())
     assert isinstance(record, Record)
     return record
 
@@ -118,7 +118,9 @@ def test_an_item_that_states_a_date_twice_has_no_doubtful_date() -> None:
         f"<Item><Type>I</Type><Url>{URL}</Url><Body>a</Body><Modified>soon</Modified></Item>"
         "</ThunderstoneReplication>"
     )
-    found = list(READERS["thunderstone"](io.BytesIO(text.encode()), span=Span(), options=_OPTIONS))
+    found = list(
+        by_name("thunderstone").read(io.BytesIO(text.encode()), span=Span(), options=_OPTIONS)
+    )
     first, second = (one for one in found if isinstance(one, Record))
 
     assert [notice.code for notice in notices(first)] == []
@@ -180,7 +182,7 @@ def test_what_is_written_is_valid_by_the_dtd_and_in_range(target: Target, dialec
     with files("schemas").joinpath(f"gsafeed-{dialect}.dtd").open("rb") as stream:
         dtd = etree.DTD(stream)
     feed = Feed(datasource="wiki", feedtype="incremental")
-    encoder = WRITERS["gsa-feed"](WriteOptions(feed=feed, dialect=target.dialect))
+    encoder = by_name("gsa-feed").make_encoder(WriteOptions(feed=feed, dialect=target.dialect))
     random_choice = random.Random(0)
     written = []
     for _ in range(1000):
@@ -217,7 +219,9 @@ def test_a_group_passes_its_doubtful_rank_on() -> None:
         f'<group pagerank="10"><record url="{URL}" mimetype="text/plain">'
         "<content>text</content></record></group></gsafeed>"
     )
-    [record] = READERS["gsa-feed"](io.BytesIO(text.encode()), span=Span(), options=ReadOptions())
+    [record] = by_name("gsa-feed").read(
+        io.BytesIO(text.encode()), span=Span(), options=ReadOptions()
+    )
     assert isinstance(record, Record)
     [loss] = adapt(record, CONTENT_FEED)[1]
     assert loss == Loss(

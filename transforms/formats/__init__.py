@@ -1,112 +1,132 @@
-"""The formats, by name. Outside Python a format's name is kebab-case."""
+"""The formats: one object each, in the order in which `feedferry formats` lists them.
+
+A format is added by one package with its `Format`, and its name here. `registered` adds formats for
+the time of a `with` block, as a test or a program that uses this package as a library does.
+"""
 
 import re
-from collections.abc import Callable
-from types import ModuleType
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from schemas.delivery import Door
+from schemas.errors import ConfigError
+from schemas.spelling import did_you_mean
 from transforms.formats.base import (
-    Cutter,
     Docids,
     Encoder,
+    Format,
     Found,
     Mode,
     NotFound,
     Reader,
     ReadOptions,
+    ReadResult,
+    Splitter,
     WriteOptions,
     write_all,
 )
-from transforms.formats.canonical import avro, jsonl
-from transforms.formats.command_stream import authorizer, lister, retriever
-from transforms.formats.command_stream.sniff import sniff_stream
-from transforms.formats.gsa import feed, groups, groups_csv
-from transforms.formats.thunderstone import dataload
+from transforms.formats.canonical.formats import AVRO, NATIVE
+from transforms.formats.command_stream.formats import (
+    AUTHORIZER_STREAM,
+    LISTER_STREAM,
+    RETRIEVER_STREAM,
+)
+from transforms.formats.gsa.formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS
+from transforms.formats.thunderstone.formats import THUNDERSTONE
 from transforms.formats.unknown_formats import look_of
 from transforms.formats.xml.encoding import detect
 
 __all__ = [
+    "AUTHORIZER_STREAM",
     "CUTTERS",
-    "KEEPS_EVERYTHING",
+    "FORMATS",
+    "GSA_FEED",
+    "LISTER_STREAM",
+    "NATIVE",
     "READERS",
+    "RETRIEVER_STREAM",
+    "THUNDERSTONE",
     "WRITERS",
-    "Cutter",
     "Docids",
     "Encoder",
+    "Format",
     "Found",
     "Mode",
     "NotFound",
     "ReadOptions",
+    "ReadResult",
     "Reader",
+    "Splitter",
     "WriteOptions",
+    "all_formats",
+    "by_door",
+    "by_name",
+    "find_format",
     "look_of",
+    "registered",
     "sniff",
     "write_all",
 ]
 
-READERS: dict[str, Reader] = {
-    "gsa-feed": feed.read_feed,
-    "thunderstone": dataload.read_feed,
-    "lister-stream": lister.read,
-    "retriever-stream": retriever.read,
-    "authorizer-stream": authorizer.read,
-    "gsa-groups": groups.read_feed,
-    "groups-csv": groups_csv.read,
-    "avro": avro.read,
-    "native": jsonl.read,
-}
-CUTTERS: dict[str, Cutter] = {
-    "gsa-feed": feed.cut,
-    "thunderstone": dataload.cut,
-    "lister-stream": lister.cut,
-    "retriever-stream": retriever.cut,
-    "authorizer-stream": authorizer.cut,
-    "gsa-groups": groups.cut,
-    "groups-csv": groups_csv.cut,
-    "avro": avro.cut,
-    "native": jsonl.cut,
-}
-WRITERS: dict[str, Callable[[WriteOptions], Encoder]] = {
-    "gsa-feed": feed.encoder,
-    "thunderstone": dataload.encoder,
-    "lister-stream": lister.encoder,
-    "retriever-stream": retriever.encoder,
-    "authorizer-stream": authorizer.encoder,
-    "gsa-groups": groups.encoder,
-    "avro": avro.encoder,
-    "native": jsonl.encoder,
-}
-
-_MODULES: dict[str, ModuleType] = {
-    "gsa-feed": feed,
-    "thunderstone": dataload,
-    "lister-stream": lister,
-    "retriever-stream": retriever,
-    "authorizer-stream": authorizer,
-    "gsa-groups": groups,
-    "groups-csv": groups_csv,
-    "avro": avro,
-    "native": jsonl,
-}
-
-KEEPS_EVERYTHING = frozenset(
-    name for name, module in _MODULES.items() if getattr(module, "KEEPS_EVERYTHING", False) is True
+FORMATS = (
+    GSA_FEED,
+    THUNDERSTONE,
+    LISTER_STREAM,
+    RETRIEVER_STREAM,
+    AUTHORIZER_STREAM,
+    GSA_GROUPS,
+    GROUPS_CSV,
+    AVRO,
+    NATIVE,
 )
-"""The formats whose module states `KEEPS_EVERYTHING = True`.
 
-A record is written to these without losing a field. A format that does not state this is treated
-as one that loses ACLs, so its records are always adapted.
-"""
+_by_name: dict[str, Format] = {format_.name: format_ for format_ in FORMATS}
 
-LONE = frozenset({"retriever-stream"})
-"""Formats of which a stream holds one record."""
+# The former tables, until every caller asks the objects.
+READERS = {format_.name: format_.read for format_ in FORMATS}
+CUTTERS = {format_.name: format_.split for format_ in FORMATS}
+WRITERS = {format_.name: format_.make_encoder for format_ in FORMATS if format_.encoder}
 
-_ROOTS = {
-    "gsafeed": "gsa-feed",
-    "ThunderstoneReplication": "thunderstone",
-    "xmlgroups": "gsa-groups",
-}
-_CSV_HEADER = re.compile(rb'(?:\xef\xbb\xbf)?"?group"?,"?member"?,"?scope"?[,\r\n]', re.IGNORECASE)
-_ROOT = re.compile(rf"<(?:\w+:)?({'|'.join(_ROOTS)})(?=[\s/>])")
+
+def all_formats() -> tuple[Format, ...]:
+    """Return the formats of FORMATS, then those that are registered."""
+    return tuple(_by_name.values())
+
+
+@contextmanager
+def registered(*formats: Format) -> Iterator[None]:
+    """Add formats in this process, for the time of a `with` block.
+
+    Raise ValueError for a name that a format has.
+    """
+    for format_ in formats:
+        if format_.name in _by_name:
+            raise ValueError(f"{format_.name!r} is a format; expected another name")
+        _by_name[format_.name] = format_
+    try:
+        yield
+    finally:
+        for format_ in formats:
+            del _by_name[format_.name]
+
+
+def find_format(name: str | None) -> Format | None:
+    """Return the format with a name, None for the name of a source or of no format."""
+    return None if name is None else _by_name.get(name)
+
+
+def by_name(name: str) -> Format:
+    """Return the format with a name; raise ConfigError if there is none."""
+    format_ = _by_name.get(name)
+    if format_ is None:
+        known = ", ".join(_by_name)
+        raise ConfigError(f"{name!r}; expected one of {known}{did_you_mean(name, _by_name)}")
+    return format_
+
+
+def by_door(door: Door) -> Format:
+    """Return the format of the feeds that an appliance takes at a door."""
+    return next(format_ for format_ in _by_name.values() if format_.door is door)
 
 
 def sniff(head: bytes, *, source: str = "", encoding: str = "") -> str | None:
@@ -115,15 +135,11 @@ def sniff(head: bytes, *, source: str = "", encoding: str = "") -> str | None:
     An XML document is read in `encoding` if it is given, whatever it declares.
     Raise EncodingError, which names the source, for a document in an unknown encoding.
     """
-    if head.startswith(avro.MAGIC):
-        return "avro"
-    if head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{"):
-        return "native"
-    stream = sniff_stream(head)
-    if stream:
-        return stream
-    if _CSV_HEADER.match(head):
-        return "groups-csv"
+    for format_ in _by_name.values():
+        if format_.matches(head):
+            return format_.name
     codec, mark = detect(head, source=source, encoding=encoding)
-    root = _ROOT.search(head[mark:].decode(codec, "replace"))
-    return _ROOTS[root[1]] if root else None
+    text = head[mark:].decode(codec, "replace")
+    roots = {format_.root: format_.name for format_ in _by_name.values() if format_.root}
+    root = re.search(rf"<(?:\w+:)?({'|'.join(map(re.escape, roots))})(?=[\s/>])", text)
+    return roots[root[1]] if root else None

@@ -1,17 +1,20 @@
-"""What a reader and a writer may be told, the same for every format."""
+"""The interface of a format: `Format`, and the options of readers and writers."""
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any, Protocol
 
 import msgspec
 
 from schemas.content import MAX_CONTENT_BYTES
-from schemas.feed import Feed, FeedHeader
-from schemas.membership import Carried
+from schemas.delivery import Door
+from schemas.errors import ConfigError
+from schemas.feed import Feed, FeedHeader, is_web
+from schemas.membership import RecordOrMembership
 from schemas.notice import Notice
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
+from transforms.formats.target import Adapter, Target
 
 DIALECT_5_0 = "5.0"
 DIALECTS = ("7.x", DIALECT_5_0)
@@ -22,8 +25,10 @@ MIN_TAGS = 10_000
 BYTES_A_TAG = 100
 """Bytes of the largest content for which a record may have one more tag."""
 
-Found = Carried | Reject | Filtered | Notice | FeedHeader
-"""What a reader may yield; most formats have records and rejects only."""
+ReadResult = RecordOrMembership | Reject | Filtered | Notice | FeedHeader
+"""An item that a reader yields; most formats have records and rejects only."""
+
+Found = ReadResult  # the former name, until all callers have the new one
 
 
 class Mode(enum.Enum):
@@ -100,13 +105,13 @@ class Reader(Protocol):
 
     def __call__(
         self, stream: IO[bytes], *, span: Span = ..., options: ReadOptions = ...
-    ) -> Iterator[Found]: ...
+    ) -> Iterator[ReadResult]: ...
 
 
-class Cutter(Protocol):
+class Splitter(Protocol):
     """Yields spans of about `span_bytes`, end to end, that read as the whole stream would.
 
-    A record that the reader does not take by its options is not looked into by the cutter either.
+    A record that the reader does not take by its options is not examined by the splitter either.
     """
 
     def __call__(
@@ -135,7 +140,124 @@ class Encoder(Protocol):
     def epilog(self) -> bytes: ...
 
 
-def write_all(encoder: Encoder, records: Iterable[Carried], stream: IO[bytes]) -> None:
+def _keep_whole(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
+    yield Span(source=source)
+
+
+def _matches_nothing(_head: bytes) -> bool:
+    return False
+
+
+class Format(msgspec.Struct, frozen=True, kw_only=True):
+    """A format of records: how it is recognised, read and written, and what it can hold.
+
+    Each format has one object, in `FORMATS`. The rest of the program asks the object and never
+    compares names. The defaults are the safe ones: a format that is written without an `adapter`,
+    and does not state `keeps_everything`, loses every field but the URL and the content, so that a
+    run with ACLs stops.
+    """
+
+    name: str
+    """The name on the command line and in manifests, in kebab-case."""
+
+    title: str
+    """One line for `feedferry formats`."""
+
+    read: Reader
+
+    split: Splitter = _keep_whole
+    """Without it, a file is one span."""
+
+    encoder: Callable[[WriteOptions], Encoder] | None = None
+    """Without it, the format is only read."""
+
+    adapter: Callable[[Target], Adapter] | None = None
+    """Returns the function that adapts records to the format."""
+
+    matches: Callable[[bytes], bool] = _matches_nothing
+    """Whether the first bytes of a stream begin a stream of this format."""
+
+    root: str = ""
+    """The root element of an XML format, without its namespace prefix."""
+
+    is_common_text: bool = False
+    """Whether documents that are no feeds often match: a folder of such files may be either."""
+
+    keeps_everything: bool = False
+    """Whether a record is written without losing a field; it is then not adapted."""
+
+    holds_documents: bool = True
+    holds_memberships: bool = False
+
+    lists_urls: bool = False
+    """Whether the format has URLs to be fetched, without contents."""
+
+    has_content_encodings: bool = False
+    """Whether the writer leaves the encoding of contents to the user."""
+
+    has_one_record: bool = False
+    """Whether a file holds one record."""
+
+    has_record_ends: bool = False
+    """Whether a record states its end, so that the last record before a fault is known whole."""
+
+    hole_codes: frozenset[str] | None = None
+    """Codes of its reader's rejects after which an unknown number of records may be missing.
+
+    A full feed with such a reject is not published unasked. Without a set, every reject is one.
+    """
+
+    is_command_stream: bool = False
+    """Whether records are named by document ids, and a deployed parser defines strict reading."""
+
+    has_feedtypes: bool = False
+    """Whether a chunk is pushed as a full or an incremental feed of a datasource."""
+
+    names_its_feed: bool = False
+    """Whether each chunk states its datasource and feedtype in its first bytes."""
+
+    has_web_feeds: bool = False
+    """Whether the datasource `web` and the feedtype metadata-and-url hold URLs to be fetched."""
+
+    keeps_unlisted: bool = False
+    """Whether the target keeps the documents that a full feed leaves out."""
+
+    has_index_updates: bool = False
+    """Whether the target updates its search indexes only when a document requests it."""
+
+    door: Door | None = None
+    """The door of an appliance that takes chunks of this format; None if no appliance does."""
+
+    content_type: str = "text/xml"
+    """The content type of a chunk in a multipart form."""
+
+    @property
+    def is_xml(self) -> bool:
+        return bool(self.root)
+
+    @property
+    def holds_only_memberships(self) -> bool:
+        return self.holds_memberships and not self.holds_documents
+
+    @property
+    def keeps_feedtypes(self) -> bool:
+        """Whether the feedtype of a feed survives, in the push or in the records."""
+        return self.has_feedtypes or self.keeps_everything
+
+    def is_fetched_by_target(self, *, datasource: str | None, feedtype: str | None) -> bool:
+        """Whether the target fetches the documents of such a feed itself."""
+        return self.lists_urls or (self.has_web_feeds and is_web(datasource, feedtype))
+
+    def make_encoder(self, options: WriteOptions) -> Encoder:
+        """Return an encoder; raise ConfigError if the format is only read."""
+        if self.encoder is None:
+            raise ConfigError(f"--to {self.name}: only read; expected a format that is written")
+        return self.encoder(options)
+
+
+def write_all(encoder: Encoder, records: Iterable[RecordOrMembership], stream: IO[bytes]) -> None:
     """Write one document of all `records`; the stream stays open."""
     stream.write(encoder.prolog())
     for record in records:

@@ -22,7 +22,7 @@ import zstandard
 from schemas.errors import ConfigError, FormatError, RecordError, SourceError, UnreadableError
 from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import FileSignature, Span
-from transforms.formats import CUTTERS, READERS, look_of, sniff
+from transforms.formats import all_formats, find_format, look_of, sniff
 from transforms.formats.base import ReadOptions
 from transforms.sources.signature import require_present, require_unchanged, sign_stream
 from transforms.sources.tree.remote.schemes import LISTED, open_remote, scheme_of
@@ -202,9 +202,10 @@ def sniff_format(span: Span) -> str:
     if found is None and fault is not None:
         raise UnreadableError(span.source, fault.code, fault.reason)
     if found is None:
+        names = ", ".join(format_.name for format_ in all_formats())
         raise ConfigError(
             f"INPUT: {span.source!r} looks like {look_of(head)}; expected one of the formats"
-            f" {', '.join(READERS)}; convert --from files takes any file as a document"
+            f" {names}; convert --from files takes any file as a document"
         )
     return found
 
@@ -219,14 +220,17 @@ def cut_file(
     """
     path = whole.path or whole.source
     is_part = whole.offset or whole.length is not None or whole.members
-    is_part = is_part or whole.format not in CUTTERS or bool(whole.encoding)
+    format_ = find_format(whole.format)
+    if format_ is None or whole.encoding:
+        yield whole
+        return
     if is_part or is_compressed(path) or _is_small(path, span_bytes):
         yield whole
         return
     with open_span(whole) as stream:
         signature = whole.signature or stream.signature
-        cut = CUTTERS[whole.format]
-        for span in cut(stream, source=whole.source, span_bytes=span_bytes, options=options):
+        split = format_.split(stream, source=whole.source, span_bytes=span_bytes, options=options)
+        for span in split:
             yield msgspec.structs.replace(
                 span,
                 path=whole.path,

@@ -13,8 +13,8 @@ from schemas.known import See
 from schemas.record import Record
 from schemas.reject import TORN_END, UNKNOWN_ENCODING, UNREADABLE, Reject
 from schemas.span import Span
-from transforms.formats import READERS
-from transforms.formats.base import Found, ReadOptions
+from transforms.formats import by_name
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.database.mapping import DATABASE, Mapping
 from transforms.sources.files import SpanStream, open_span
 from transforms.sources.listing import LISTING
@@ -35,11 +35,6 @@ from transforms.sources.tree.tree import Tree
 
 Source = Programs | Tree | Mapping | Spool
 """What tells how a source is read that is more than its bytes."""
-
-_DELIMITED = frozenset({"gsa-feed", "thunderstone", "gsa-groups", "avro", "native"})
-"""Formats whose records have an end of their own. Of others, a record that is the last before a
-fault may be a part of one.
-"""
 
 
 class Reading:
@@ -67,7 +62,7 @@ class Reading:
         """How many bytes were read so far."""
         return self._bytes + (self._stream.bytes_read if self._stream else 0)
 
-    def found(self) -> Generator[Found, None, None]:
+    def found(self) -> Generator[ReadResult, None, None]:
         """Yield what is found in the span; in its members one behind the other, if it has some."""
         for span in _parts(self._span):
             if span.format == SELECTION:
@@ -92,12 +87,13 @@ class Reading:
                 yield from _unopened(span, exc)
             self._bytes, self._stream = self.bytes_read, None
 
-    def _readable(self, span: Span, stream: SpanStream) -> Generator[Found, None, None]:
+    def _readable(self, span: Span, stream: SpanStream) -> Generator[ReadResult, None, None]:
         """Yield what is found as far as the file can be read, then a Reject of the rest."""
         try:
+            has_record_ends = by_name(span.format).has_record_ends
             with closing(self._read(span, stream)) as found:
                 for one in found:
-                    if stream.fault is None or _is_whole(one, span.format):
+                    if stream.fault is None or (has_record_ends and not _is_torn_end(one)):
                         yield one
                     del one  # a large record is not to be held while the next one is read
         except EncodingError as exc:
@@ -109,18 +105,18 @@ class Reading:
             offset = span.offset + stream.bytes_read
             yield _rejected(span, stream.fault.code, stream.fault.reason, offset=offset)
 
-    def _read(self, span: Span, stream: IO[bytes]) -> Generator[Found, None, None]:
-        found = READERS[span.format](stream, span=span, options=self._options)
+    def _read(self, span: Span, stream: IO[bytes]) -> Generator[ReadResult, None, None]:
+        found = by_name(span.format).read(stream, span=span, options=self._options)
         if isinstance(self._source, Programs):
             with closing(documents(found, self._source, options=self._options)) as found:
                 yield from found
         else:
             yield from found
 
-    def _asked(self, span: Span) -> Generator[Found, None, None]:
+    def _asked(self, span: Span) -> Generator[ReadResult, None, None]:
         return self._rows(span) if span.format == DATABASE else self._files(span)
 
-    def _rows(self, span: Span) -> Generator[Found, None, None]:
+    def _rows(self, span: Span) -> Generator[ReadResult, None, None]:
         from transforms.sources.database.read import read_rows
 
         mapping = cast(Mapping, self._source)
@@ -128,7 +124,9 @@ class Reading:
             return read_rows(span, mapping=mapping, options=self._options)
         return self._known_rows(span, mapping, Path(self._state))
 
-    def _known_rows(self, span: Span, mapping: Mapping, path: Path) -> Generator[Found, None, None]:
+    def _known_rows(
+        self, span: Span, mapping: Mapping, path: Path
+    ) -> Generator[ReadResult, None, None]:
         from transforms.sources.database.read import read_rows
         from transforms.storage.state import open_state
 
@@ -137,7 +135,7 @@ class Reading:
                 span, mapping=mapping, options=self._options, see=self._see, known=state.find
             )
 
-    def _files(self, span: Span) -> Generator[Found, None, None]:
+    def _files(self, span: Span) -> Generator[ReadResult, None, None]:
         from transforms.sources.tree.read import read_tree
 
         tree = self._source if isinstance(self._source, Tree) else Tree(root="")
@@ -145,11 +143,9 @@ class Reading:
             yield from read_tree(stream, span=span, tree=tree, options=self._options, see=self._see)
 
 
-def _is_whole(found: Found, format_: str) -> bool:
-    """Whether something that was read up to a fault can be trusted to be all of it."""
-    if isinstance(found, Reject) and found.code == TORN_END:
-        return False  # the reject of the fault says so
-    return format_ in _DELIMITED
+def _is_torn_end(found: ReadResult) -> bool:
+    """Whether it reports the end of the stream, which the reject of the fault explains."""
+    return isinstance(found, Reject) and found.code == TORN_END
 
 
 def _rejected(span: Span, code: str, reason: str, *, offset: int | None = None) -> Reject:
@@ -163,14 +159,14 @@ def _rejected(span: Span, code: str, reason: str, *, offset: int | None = None) 
     )
 
 
-def _unopened(span: Span, exc: UnreadableError) -> Iterable[Found]:
+def _unopened(span: Span, exc: UnreadableError) -> Iterable[ReadResult]:
     """Return the reject of a file, and the header of the feed that it was posted as."""
     if span.feed is not None:
         yield FeedHeader(
             source=span.source,
             datasource=span.feed.datasource or None,
             feedtype=span.feed.feedtype or None,
-            memberships=span.format == "gsa-groups",
+            memberships=by_name(span.format).holds_only_memberships,
         )
     yield _rejected(span, exc.code, exc.reason)
 

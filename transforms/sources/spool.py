@@ -15,11 +15,12 @@ from typing import IO
 import msgspec
 
 from schemas.account import NoticeCount
-from schemas.delivery import FORMATS, JOURNAL, Delivery, Door
+from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import CLEANUP, FULL, METADATA_AND_URL, REPLACE, Feed, is_web
 from schemas.notice import Notice
 from schemas.span import FileSignature, Span
+from transforms.formats import by_door
 from transforms.storage.atomic import whole_file
 
 SPOOL = "spool"
@@ -181,7 +182,7 @@ def spans_of(
             source=name,
             path=str(path),
             source_ordinal=ordinal,
-            format=FORMATS[delivery.door],
+            format=by_door(delivery.door).name,
             feed=_feed_of(delivery),
             signature=FileSignature(size=delivery.bytes),
         )

@@ -8,13 +8,13 @@ from pipelines.serve.rehearsal import documents, groups
 from pipelines.serve.rehearsal.documents import Change
 from pipelines.serve.rehearsal.views import Status
 from schemas.defect import record_error
-from schemas.delivery import FORMATS, Delivery, Door
+from schemas.delivery import Delivery, Door
 from schemas.feed import Feed
 from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats import READERS, Found
+from transforms.formats import ReadResult, by_door
 from transforms.formats.base import ReadOptions
 from transforms.sources.spool import is_whole
 
@@ -107,7 +107,7 @@ def _all_changes(
     file = (spool / delivery.path).open("rb", buffering=0)
     with io.BufferedReader(_Interruptible(file, stopping)) as stream:
         span = Span(source=delivery.path, feed=_feed_of(delivery))
-        found = READERS[FORMATS[delivery.door]](stream, span=span, options=options)
+        found = by_door(delivery.door).read(stream, span=span, options=options)
         is_read = False
         for change in _changes(found, delivery, tally):
             is_read = True
@@ -133,7 +133,7 @@ def _feed_of(delivery: Delivery) -> Feed | None:
     return Feed(datasource=delivery.datasource, feedtype=delivery.feedtype)
 
 
-def _changes(found: Iterable[Found], delivery: Delivery, tally: Tally) -> Iterator[Change]:
+def _changes(found: Iterable[ReadResult], delivery: Delivery, tally: Tally) -> Iterator[Change]:
     change = documents.changer(delivery)
     for one in found:
         if isinstance(one, Record):

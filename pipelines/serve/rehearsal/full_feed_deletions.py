@@ -16,10 +16,10 @@ from schemas.delivery import Delivery
 from schemas.errors import SourceError
 from schemas.feed import INCREMENTAL, Feed
 from schemas.record import Action, Record
-from transforms.formats import WRITERS, WriteOptions, write_all
+from transforms.formats import GSA_FEED, WriteOptions, write_all
 from transforms.storage.atomic import whole_file
 
-FORMAT = "gsa-feed"
+FORMAT = GSA_FEED.name
 """The format that deletions are written in."""
 
 _WAIT_SECONDS = 10.0
@@ -69,7 +69,7 @@ def write_deletions(
                 yield Record(url=url, action=Action.DELETE)
 
     with _connected(index) as connection, whole_file(path) as stream:
-        write_all(WRITERS[FORMAT](WriteOptions(feed=feed)), deletions(connection), stream)
+        write_all(GSA_FEED.make_encoder(WriteOptions(feed=feed)), deletions(connection), stream)
     return count
 
 

@@ -18,7 +18,7 @@ from schemas.defect import record_error
 from schemas.errors import FormatError, RecordError
 from schemas.record import Action, Record
 from schemas.reject import Reject
-from transforms.formats import READERS
+from transforms.formats import THUNDERSTONE
 from transforms.formats.base import ReadOptions
 from transforms.formats.thunderstone.item_reader import ACTIONS
 from transforms.formats.xml.serializer import element, holds
@@ -95,7 +95,7 @@ class _Answers:
 
     def read(self, stream: IO[bytes], options: ReadOptions) -> Iterator[bytes]:
         """Yield an ItemResult for each Item; stretches that hold none have none."""
-        for one in READERS["thunderstone"](stream, options=options):
+        for one in THUNDERSTONE.read(stream, options=options):
             if self._is_over():
                 raise Interrupted
             if isinstance(one, Record):

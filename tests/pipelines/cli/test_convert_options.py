@@ -13,7 +13,6 @@ from pipelines.cli.convert_options import (
     ReportFormat,
     parse,
 )
-from pipelines.cli.format_list import ASKED, FORMATS
 from pipelines.cli.main import main
 from pipelines.cli.value_parsers import (
     FieldMapping,
@@ -30,8 +29,6 @@ from pipelines.cli.value_parsers import (
 )
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import ConfigError
-from transforms.formats import READERS, WRITERS
-from transforms.sources.spool import SPOOL
 
 MINIMUM = {"inputs": ("a.xml",), "output": "out", "to_format": "avro"}
 
@@ -164,9 +161,8 @@ def test_a_format_that_is_not_known_is_refused_with_a_guess() -> None:
 
 def test_nothing_is_guessed_where_nothing_is_near() -> None:
     assert refusal({"from_format": "pdf"}) == (
-        "--from: 'pdf'; expected one of files, database, spool, gsa-feed, thunderstone,"
-        " lister-stream, retriever-stream, authorizer-stream, command, gsa-groups, groups-csv,"
-        " avro, native"
+        "--from: 'pdf'; expected one of files, database, spool, command, gsa-feed, thunderstone,"
+        " lister-stream, retriever-stream, authorizer-stream, gsa-groups, groups-csv, avro, native"
     )
 
 
@@ -412,12 +408,6 @@ def test_what_is_no_mimetype_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_mimetype(text)
     assert str(caught.value) == f"{text!r}; expected a MIME type such as text/html"
-
-
-def test_the_listed_formats_are_those_of_the_tables() -> None:
-    rows = [(row.name, row.reads, row.writes) for row in FORMATS]
-    table = [(name, name in READERS, name in WRITERS) for name in READERS | WRITERS]
-    assert sorted(rows) == sorted([*table, *((name, True, False) for name in (*ASKED, SPOOL))])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from schemas.feed import Feed
 from schemas.record import Action, Content, Encoding, Record
 from support.peaks import peak_of, run_measured
 from support.served import run, serving
-from transforms.formats import WRITERS, WriteOptions
+from transforms.formats import WriteOptions, by_name
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,9 @@ FREE_BYTES = 4_000_000_000
 
 
 def blocks() -> Iterator[bytes]:
-    encoder = WRITERS["gsa-feed"](WriteOptions(feed=Feed(datasource="a", feedtype="incremental")))
+    encoder = by_name("gsa-feed").make_encoder(
+        WriteOptions(feed=Feed(datasource="a", feedtype="incremental"))
+    )
     content = Content(data=b"A" * CONTENT_BYTES, encoding=Encoding.BASE64)
     yield encoder.prolog()
     for number in range(RECORDS):

@@ -14,7 +14,7 @@ from schemas.reject import Reject
 from schemas.span import Span
 from support.archives import gsa_feed
 from support.defects import FAULTS, MARK, break_at, put_in
-from transforms.formats import READERS, Docids, Found, Mode, ReadOptions
+from transforms.formats import FORMATS, Docids, Mode, ReadOptions, ReadResult, by_name
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 from transforms.formats.xml.raw_element import ElementContext, RawElement
@@ -26,15 +26,15 @@ NO_PAYLOAD = re.compile(rb"\0(?!)")
 BAD_BYTE = b"\x07" + b"A" * 600
 
 
-def read(name: str, document: bytes, *, options: ReadOptions = OPTIONS) -> list[Found]:
-    return list(READERS[name](io.BytesIO(document), span=Span(source="f"), options=options))
+def read(name: str, document: bytes, *, options: ReadOptions = OPTIONS) -> list[ReadResult]:
+    return list(by_name(name).read(io.BytesIO(document), span=Span(source="f"), options=options))
 
 
-def urls(found: list[Found]) -> list[str | None]:
+def urls(found: list[ReadResult]) -> list[str | None]:
     return [one.url for one in found if isinstance(one, Record | Membership)]
 
 
-def rejects(found: Sequence[Found]) -> list[Reject]:
+def rejects(found: Sequence[ReadResult]) -> list[Reject]:
     return [one for one in found if isinstance(one, Reject)]
 
 
@@ -46,14 +46,14 @@ WHOLE = {
 
 
 @pytest.fixture
-def faulty(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Found]:
+def faulty(name: str, monkeypatch: pytest.MonkeyPatch) -> list[ReadResult]:
     """What a reader finds of three records if it fails at the second."""
     put_in(monkeypatch, FAULTS[name])
     return read(name, FAULTS[name].document)
 
 
 def test_every_reader_is_tried() -> None:
-    assert FAULTS.keys() == READERS.keys()
+    assert FAULTS.keys() == {format_.name for format_ in FORMATS}
 
 
 @EVERY_READER
@@ -62,14 +62,14 @@ def test_without_a_fault_all_three_records_are_read(name: str) -> None:
 
 
 @EVERY_READER
-def test_a_defect_costs_one_record(name: str, faulty: list[Found]) -> None:
+def test_a_defect_costs_one_record(name: str, faulty: list[ReadResult]) -> None:
     whole = [one for one in WHOLE[name] if MARK not in (one.url or "")]
     assert [one for one in faulty if isinstance(one, Record | Membership)] == whole
 
 
 @EVERY_READER
 def test_the_reject_of_a_defect_has_the_type_and_the_original_bytes(
-    name: str, faulty: list[Found]
+    name: str, faulty: list[ReadResult]
 ) -> None:
     (reject,) = rejects(faulty)
     assert (reject.code, defect_type(reject)) == (DEFECT, "KeyError")
@@ -78,7 +78,7 @@ def test_the_reject_of_a_defect_has_the_type_and_the_original_bytes(
 
 @EVERY_READER
 def test_the_reject_of_a_defect_says_where_it_was_and_nothing_of_the_document(
-    name: str, faulty: list[Found]
+    name: str, faulty: list[ReadResult]
 ) -> None:
     (reject,) = rejects(faulty)
     assert "secret" not in reject.reason
@@ -86,7 +86,7 @@ def test_the_reject_of_a_defect_says_where_it_was_and_nothing_of_the_document(
 
 
 @EVERY_READER
-def test_the_place_of_a_defect_is_that_of_its_bytes(name: str, faulty: list[Found]) -> None:
+def test_the_place_of_a_defect_is_that_of_its_bytes(name: str, faulty: list[ReadResult]) -> None:
     (reject,) = rejects(faulty)
     document = FAULTS[name].document
     assert document[reject.offset : reject.offset + reject.length] == FAULTS[name].cost

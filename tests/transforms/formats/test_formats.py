@@ -9,7 +9,7 @@ from schemas.errors import FormatError
 from schemas.feed import Feed
 from schemas.record import Action, Record
 from support.streams import read_both_ways
-from transforms.formats import CUTTERS, READERS, WRITERS, WriteOptions, sniff
+from transforms.formats import FORMATS, WriteOptions, by_name, sniff
 from transforms.formats.base import Encoder, write_all
 from transforms.formats.xml.encoding import HEAD_BYTES
 
@@ -30,7 +30,7 @@ EVERY_FORMAT = pytest.mark.parametrize("name", ARCHIVED)
 
 
 def encoder(name: str) -> Encoder:
-    return WRITERS[name](WriteOptions(feed=Feed(datasource="d", feedtype="full")))
+    return by_name(name).make_encoder(WriteOptions(feed=Feed(datasource="d", feedtype="full")))
 
 
 def written(name: str, records: list[Record]) -> bytes:
@@ -83,19 +83,15 @@ def test_a_format_is_found_by_its_first_bytes(head: bytes, name: str | None) -> 
     assert sniff(head) == name
 
 
-@pytest.mark.parametrize("table", [READERS, CUTTERS])
-def test_every_format_has_its_place_in_the_tables_of_reading(table: dict[str, object]) -> None:
-    assert list(table) == READ
-
-
 def test_every_format_but_groups_as_csv_is_written() -> None:
-    assert list(WRITERS) == [name for name in READ if name != "groups-csv"]
+    assert [format_.name for format_ in FORMATS] == READ
+    assert [format_.name for format_ in FORMATS if not format_.encoder] == ["groups-csv"]
 
 
 @EVERY_FORMAT
 def test_what_a_format_writes_it_reads(name: str) -> None:
     record = Record(url="http://www.example.com/", action=Action.DELETE)
-    (found,) = read_both_ways(READERS[name], written(name, [record]))
+    (found,) = read_both_ways(by_name(name).read, written(name, [record]))
     assert isinstance(found, Record)
     assert (found.url, found.action) == ("http://www.example.com/", Action.DELETE)
 
@@ -104,7 +100,7 @@ def test_what_a_format_writes_it_reads(name: str) -> None:
 def test_a_cutter_names_the_source_of_its_spans(name: str) -> None:
     record = Record(url="http://www.example.com/", action=Action.DELETE)
     stream = io.BytesIO(written(name, [record]))
-    spans = list(CUTTERS[name](stream, source="a feed", span_bytes=1 << 20))
+    spans = list(by_name(name).split(stream, source="a feed", span_bytes=1 << 20))
     assert [(span.source, span.ordinal, span.offset, span.length) for span in spans] == [
         ("a feed", 0, 0, None)
     ]
@@ -130,4 +126,4 @@ def test_a_format_has_its_extension(name: str, extension: str) -> None:
 @pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", *STREAMS, "gsa-groups", "avro"])
 def test_an_empty_stream_is_refused(name: str) -> None:
     with pytest.raises(FormatError):
-        list(READERS[name](io.BytesIO(b"")))
+        list(by_name(name).read(io.BytesIO(b"")))

@@ -16,7 +16,7 @@ from schemas.feed import FeedHeader
 from schemas.reject import Reject
 from schemas.span import Span
 from support.streams import opened
-from transforms.formats import READERS, Found, Mode, NotFound, ReadOptions
+from transforms.formats import Mode, NotFound, ReadOptions, ReadResult, by_name
 from transforms.formats.canonical.jsonl import line
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -30,11 +30,11 @@ OPTIONS = ReadOptions(max_content_bytes=100_000, not_found=NotFound.DELETE)
 """Low, so that a decompression bomb can be a small file."""
 
 
-def read(path: Path, text: bytes, *, source: str = "") -> Iterator[Found]:
+def read(path: Path, text: bytes, *, source: str = "") -> Iterator[ReadResult]:
     """What is found in a file; one that is called `.strict` is read as strictly."""
     mode = Mode.STRICT if ".strict" in path.suffixes else Mode.LENIENT
     options = replace(OPTIONS, mode=mode)
-    reader = READERS[path.parent.name.replace("_", "-")]
+    reader = by_name(path.parent.name.replace("_", "-")).read
     for one in reader(opened(text), span=Span(source=source), options=options):
         if not isinstance(one, FeedHeader):  # a feed without records is a golden file without lines
             yield one
@@ -68,4 +68,4 @@ def test_a_golden_input_is_accounted_for_to_the_last_byte(path: Path) -> None:
     assert [
         reject for reject in rejects if text[reject.offset :][: reject.length] != reject.data
     ] == []
-    assert all(isinstance(one, Found) for one in ones)
+    assert all(isinstance(one, ReadResult) for one in ones)

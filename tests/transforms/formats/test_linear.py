@@ -13,7 +13,7 @@ from schemas.errors import FatalError
 from schemas.record import Action, Content, Record
 from schemas.varint import long
 from support.steps import CountedStream, Steps, count_in
-from transforms.formats import CUTTERS, READERS
+from transforms.formats import by_name
 from transforms.formats.canonical import avro
 from transforms.formats.canonical.avro_container import our_sync
 from transforms.formats.canonical.lookahead import Tape
@@ -163,8 +163,8 @@ def growths(
     """How many times the steps a reader and a cutter take for four times the bytes."""
     found = {}
     actions: dict[str, Callable[[Any], Any]] = {
-        "read": READERS[format],
-        "cut": lambda stream: CUTTERS[format](stream, source="", span_bytes=SPAN_BYTES),
+        "read": by_name(format).read,
+        "cut": lambda stream: by_name(format).split(stream, source="", span_bytes=SPAN_BYTES),
     }
     for name, action in actions.items():
         small, large = (steps_of(steps, action, make(size), most) for size in (SMALL, LARGE))

@@ -15,7 +15,7 @@ from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from support.steps import within_lines
-from transforms.formats import CUTTERS, READERS, Found, Mode, ReadOptions
+from transforms.formats import FORMATS, Mode, ReadOptions, ReadResult, by_name
 from transforms.formats.canonical import avro
 from transforms.formats.canonical.avro_container import our_sync
 from transforms.formats.gsa import feed
@@ -109,15 +109,15 @@ def made_stream(format: str) -> bytes:
     return b"".join(b'{"action":"ADD","url":"%b"}\n' % one.url.encode() for one in records)
 
 
-def read(format: str, text: bytes, mode: Mode = Mode.LENIENT) -> list[Found]:
+def read(format: str, text: bytes, mode: Mode = Mode.LENIENT) -> list[ReadResult]:
     """What a reader yields until it ends or refuses the stream."""
-    reader, options = READERS[format], ReadOptions(mode=mode)
+    reader, options = by_name(format).read, ReadOptions(mode=mode)
     return taken(text, lambda: reader(io.BytesIO(text), options=options))
 
 
 def cut(format: str, text: bytes, span_bytes: int) -> list[Span]:
     """The spans that a cutter yields until it ends or refuses the stream."""
-    cutter = CUTTERS[format]
+    cutter = by_name(format).split
     return taken(text, lambda: cutter(io.BytesIO(text), source="s", span_bytes=span_bytes))
 
 
@@ -133,7 +133,7 @@ def taken(text: bytes, begin: Callable[[], Iterator[One]]) -> list[One]:
     return found
 
 
-@pytest.mark.parametrize("format", READERS)
+@pytest.mark.parametrize("format", [format_.name for format_ in FORMATS])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_reader_yields_no_more_than_its_input_can_hold(format: str, data: st.DataObject) -> None:
@@ -142,7 +142,7 @@ def test_a_reader_yields_no_more_than_its_input_can_hold(format: str, data: st.D
     assert len(read(format, text, mode)) <= 3 * len(text) + 3
 
 
-@pytest.mark.parametrize("format", CUTTERS)
+@pytest.mark.parametrize("format", [format_.name for format_ in FORMATS])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_each_span_of_a_cutter_begins_behind_the_one_before(

@@ -20,7 +20,7 @@ from support.gsa_records import Held, held
 from support.membership_strategies import held_memberships
 from support.slow_streams import slow
 from support.strategies import records
-from transforms.formats import READERS, WRITERS, Encoder, WriteOptions
+from transforms.formats import Encoder, WriteOptions, by_name
 from transforms.formats.splitter import FORMATS, FeedPart, RecordOffsets, name_in
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -62,7 +62,7 @@ def part(markup: bytes, first: int, count: int, format: str = "gsa-feed") -> byt
 
 def read(markup: bytes, format: str) -> list[Record | Membership]:
     """The records of a document, without their places."""
-    found = READERS[format](io.BytesIO(markup))
+    found = by_name(format).read(io.BytesIO(markup))
     return [
         replace(one, provenance=replace(one.provenance, line=0, offset=0))
         for one in found
@@ -127,7 +127,7 @@ def borders() -> SearchStrategy[set[int]]:
 @settings(max_examples=60)
 @given(held(most=6), borders())
 def test_the_parts_of_a_feed_hold_its_records(case: Held, cuts: set[int]) -> None:
-    markup = written(WRITERS["gsa-feed"](WriteOptions(feed=case.feed)), case.records)
+    markup = written(by_name("gsa-feed").make_encoder(WriteOptions(feed=case.feed)), case.records)
     assert read_in_parts(markup, "gsa-feed", cuts) == read(markup, "gsa-feed")
 
 
@@ -136,7 +136,7 @@ def test_the_parts_of_a_feed_hold_its_records(case: Held, cuts: set[int]) -> Non
 def test_the_parts_of_a_groups_feed_hold_its_memberships(
     found: list[Membership], cuts: set[int]
 ) -> None:
-    markup = written(WRITERS["gsa-groups"](WriteOptions()), found)
+    markup = written(by_name("gsa-groups").make_encoder(WriteOptions()), found)
     assert read_in_parts(markup, "gsa-groups", cuts) == read(markup, "gsa-groups")
 
 
@@ -145,7 +145,7 @@ def test_the_parts_of_a_groups_feed_hold_its_memberships(
 def test_the_parts_of_thunderstone_data_hold_its_records(
     found: list[Record], cuts: set[int]
 ) -> None:
-    markup = written(WRITERS["thunderstone"](WriteOptions()), found)
+    markup = written(by_name("thunderstone").make_encoder(WriteOptions()), found)
     assert read_in_parts(markup, "thunderstone", cuts) == read(markup, "thunderstone")
 
 
@@ -179,7 +179,8 @@ def test_the_parts_of_two_feeds_in_one_stream_hold_the_records_of_both(
 def test_a_part_of_a_feed_that_is_well_formed_reads_without_rejects(feed: MadeFeed) -> None:
     found = look(feed.markup)
     pieces = [document(feed.markup, found.part(number, 1)) for number in range(len(found))]
-    assert [len(list(READERS["gsa-feed"](io.BytesIO(one)))) for one in pieces] == [1] * len(found)
+    read = by_name("gsa-feed").read
+    assert [len(list(read(io.BytesIO(one)))) for one in pieces] == [1] * len(found)
 
 
 @pytest.mark.parametrize("path", INPUTS, ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -13,7 +13,7 @@ from schemas.errors import SourceError
 from schemas.record import Record
 from schemas.span import FileSignature, Span
 from support.archives import documents, gsa_feed, put
-from transforms.formats import Found
+from transforms.formats import ReadResult
 from transforms.sources.files import cut_file, open_span
 from transforms.sources.signature import sign_path
 from transforms.sources.span_reader import Reading
@@ -72,7 +72,7 @@ CHANGES = (shrink, grow, touch, replace)
 by_change = pytest.mark.parametrize("change", CHANGES, ids=[change.__name__ for change in CHANGES])
 
 
-def found(span: Span) -> Iterator[Found]:
+def found(span: Span) -> Iterator[ReadResult]:
     return Reading(span).found()
 
 

@@ -12,7 +12,7 @@ from support.archives import HOST, document, gsa_feed
 from support.database_runs import Database
 from support.listings import shell
 from support.spools import HandSpool, delivered
-from transforms.formats.base import Found
+from transforms.formats.base import ReadResult
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.database.ranges import KeyRange, encode_range
 from transforms.sources.listing import Listed, cut_listing, write_listing
@@ -49,7 +49,7 @@ def listing(folder: Path, *names: str) -> Span:
     return part
 
 
-def urls(found: list[Found]) -> list[str]:
+def urls(found: list[ReadResult]) -> list[str]:
     return [one.url for one in found if isinstance(one, Record)]
 
 

@@ -45,9 +45,6 @@ from transforms.formats.canonical.avro_container import (
 from transforms.formats.canonical.avro_container import MAGIC as CONTAINER_MAGIC
 from transforms.formats.canonical.lookahead import Tape
 
-KEEPS_EVERYTHING = True
-"""Every field of a record is written, ACLs and crawl hints too."""
-
 MAGIC = CONTAINER_MAGIC
 KEPT_BYTES = 1 << 20
 """Most bytes of a damaged block that its reject keeps."""

@@ -25,12 +25,9 @@ from schemas.membership import Membership
 from schemas.record import Provenance, Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
-from transforms.formats.base import MORE_BYTES, Found, ReadOptions, WriteOptions, write_all
+from transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.canonical.admission import admit
 from transforms.formats.dates import parse_date
-
-KEEPS_EVERYTHING = True
-"""Every field of a record is written, ACLs and crawl hints too."""
 
 KEPT_BYTES = 1 << 20
 """Most bytes of a line that its reject keeps."""
@@ -94,7 +91,7 @@ def write(
     write_all(encoder(options), records, stream)
 
 
-def line(found: Found) -> bytes:
+def line(found: ReadResult) -> bytes:
     """Return one line, its end included; raise RecordError for what JSON cannot hold."""
     try:
         return msgspec.json.encode(_stated(found), order="sorted") + b"\n"

@@ -21,7 +21,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Extra, Provenance, Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
-from transforms.formats.base import Found, Mode, ReadOptions, WriteOptions, write_all
+from transforms.formats.base import Mode, ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.command_stream.commands import (
     OVERLAP,
     Command,
@@ -53,7 +53,7 @@ _SECRET = "password"  # the name of the command that holds one
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Found]:
+) -> Iterator[ReadResult]:
     """Yield a record for each id at the end of the stream; answers take some hundred bytes each."""
     return _AnswerReader(stream, span, options).results()
 
@@ -102,7 +102,7 @@ class _AnswerReader:
         """The user with its groups, and its number; None until the first id asked for it."""
         self._groups = 0
 
-    def results(self) -> Iterator[Found]:
+    def results(self) -> Iterator[ReadResult]:
         yield from read_header(self._tokens)
         for command in CommandReader(self._tokens):
             yield from self._take(command)

@@ -14,7 +14,7 @@ from typing import IO
 from schemas.defect import record_error
 from schemas.record import Record
 from schemas.span import Span
-from transforms.formats.base import Found, ReadOptions, WriteOptions, write_all
+from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.command_stream.document import LISTER
 from transforms.formats.command_stream.lister_fast_reader import FastListingParser
 from transforms.formats.command_stream.lister_split import cut_listing, delimiter_of, in_list
@@ -27,7 +27,7 @@ _ID = b"id="
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Found]:
+) -> Iterator[ReadResult]:
     """Yield a record for each id, in stream order, in constant memory.
 
     Raises UnavailableError if the stream says that the repository is unavailable.
@@ -63,7 +63,7 @@ class _ListingReader:
         self._span = span
         self._slow_until = 0
 
-    def results(self) -> Iterator[Found]:
+    def results(self) -> Iterator[ReadResult]:
         yield from self._open()
         tokens, reader = self._tokens, self._reader
         is_fast = tokens.is_single and not tokens.crlf
@@ -78,7 +78,7 @@ class _ListingReader:
             yield from reader.take(command)
         yield from reader.finish(tokens.offset)
 
-    def _open(self) -> Iterator[Found]:
+    def _open(self) -> Iterator[ReadResult]:
         """Read the header, or take the delimiter from the span's context."""
         context = self._span.context
         if not context:
@@ -87,7 +87,7 @@ class _ListingReader:
         self._reader.commands.in_list = in_list(context)
         self._tokens.separate(delimiter_of(context))
 
-    def _blocks(self, parser: FastListingParser) -> Iterator[Iterable[Found]]:
+    def _blocks(self, parser: FastListingParser) -> Iterator[Iterable[ReadResult]]:
         """Yield the records of each block that has the usual shape, and the record before it."""
         while block := self._block():
             offset = self._tokens.offset

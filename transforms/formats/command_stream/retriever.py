@@ -17,7 +17,7 @@ from schemas.errors import UnavailableError
 from schemas.notice import Notice
 from schemas.record import Record
 from schemas.span import Span
-from transforms.formats.base import Found, Mode, ReadOptions, WriteOptions, write_all
+from transforms.formats.base import Mode, ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.command_stream.document import RETRIEVER
 from transforms.formats.command_stream.reader import DocumentOutcome, DocumentReader, StreamKind
 from transforms.formats.command_stream.writer import RetrieverEncoder
@@ -27,7 +27,7 @@ _KIND = StreamKind(name="retriever", commands=RETRIEVER, is_listed=False)
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Found]:
+) -> Iterator[ReadResult]:
     """Yield the outcome of the document; `Mode.LENIENT` reads streams of several documents.
 
     An unavailable repository is a Reject, in `Mode.STRICT` an UnavailableError.

@@ -32,7 +32,7 @@ from schemas.errors import RecordError
 from schemas.record import Action, Content, Crawl, Encoding, Extra, Meta, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats.base import DIALECT_5_0, Found, ReadOptions, WriteOptions, write_all
+from transforms.formats.base import DIALECT_5_0, ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.dates import rfc1123
 from transforms.formats.gsa.acl_parent import join_parent
 from transforms.formats.gsa.legacy_acl import metadata_of
@@ -77,7 +77,7 @@ def read(
 
 def read_feed(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Found]:
+) -> Iterator[ReadResult]:
     """Yield what `read` does, the FeedHeader of each feed without records, and notices."""
     builder = FeedRecordBuilder(span, options)
     units = _begin(stream, builder, span, options)

@@ -30,7 +30,7 @@ from schemas.errors import RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Record
 from schemas.span import Span
-from transforms.formats.base import Found, ReadOptions, WriteOptions, write_all
+from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.gsa.acl import BLANKS
 from transforms.formats.gsa.membership_reader import (
     MembershipBuilder,
@@ -60,14 +60,14 @@ _SENSITIVITY_NAMES = {
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Found]:
+) -> Iterator[ReadResult]:
     """Yield the memberships of a feed in its order, and a Reject for each that is refused."""
     return map(name_reject, _begin(stream, span, options).read())
 
 
 def read_feed(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Found]:
+) -> Iterator[ReadResult]:
     """Yield what `read` does, the FeedHeader of each feed without memberships, and notices."""
     units = _begin(stream, span, options)
     yield from map(name_reject, units.read())

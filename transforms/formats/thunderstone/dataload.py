@@ -34,7 +34,7 @@ from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Field, History, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats.base import Encoder, Found, ReadOptions, WriteOptions, write_all
+from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.dates import local_date
 from transforms.formats.thunderstone.extras import extra_markup, parse_only, start_item
 from transforms.formats.thunderstone.item_reader import ACTIONS, FIELD_NAME, parse_item
@@ -86,7 +86,7 @@ def read(
 
 def read_feed(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Found]:
+) -> Iterator[ReadResult]:
     """Yield what `read` does, and notices."""
     units = _begin(stream, span, options)
     yield from units.read()

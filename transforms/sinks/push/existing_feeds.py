@@ -19,7 +19,7 @@ from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, check_datasource
 from schemas.membership import Kind
 from schemas.record import Action
-from transforms.formats import look_of, sniff
+from transforms.formats import Format, by_name, look_of, sniff
 from transforms.formats.splitter import FORMATS, RecordOffsets
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.storage.atomic import whole_file
@@ -98,7 +98,7 @@ class _Looked(NamedTuple):
 
     path: Path
     plain: Path
-    format: str
+    format: Format
     offsets: RecordOffsets
     bytes: int
     sha256: str
@@ -135,7 +135,7 @@ def _look(path: Path, plain: Path) -> _Looked:
             found = RecordOffsets(io.BufferedReader(digested), format, source=str(path))
     except OSError as exc:
         raise SourceError(f"{path}: {exc.strerror}; expected a file that can be read") from exc
-    return _Looked(path, plain, format, found, digested.bytes, digested.digest.hexdigest())
+    return _Looked(path, plain, by_name(format), found, digested.bytes, digested.digest.hexdigest())
 
 
 def _format(path: Path, head: bytes) -> str:
@@ -165,7 +165,7 @@ def _chunk(looked: _Looked, ordinal: int, stated: _Stated) -> Chunk:
         last_url=found.last_url,
         source=str(looked.path),
         span=0,
-        format=looked.format,
+        format=looked.format.name,
         datasource=_datasource(looked, stated),
         feedtype=feedtype,
         requested_feedtype=feedtype,
@@ -174,23 +174,23 @@ def _chunk(looked: _Looked, ordinal: int, stated: _Stated) -> Chunk:
 
 def _counts(looked: _Looked) -> dict[str, int]:
     count, updates = len(looked.offsets), looked.offsets.updates
-    name = Kind.MEMBERSHIP.value if looked.format == "gsa-groups" else RECORDS
+    name = Kind.MEMBERSHIP.value if looked.format.holds_only_memberships else RECORDS
     counts = {Action.UPDATE_INDEX.value: updates, name: count - updates}
     return {action: number for action, number in counts.items() if number}
 
 
 def _datasource(looked: _Looked, stated: _Stated) -> str | None:
     """Return the datasource that a feed is sent with, the groupsource of groups."""
-    if looked.format == "thunderstone":
+    if not looked.format.has_feedtypes:
         return None
     return stated.datasource or looked.offsets.datasource
 
 
 def _feedtype(looked: _Looked, stated: _Stated) -> str | None:
     """Return the feedtype; groups that say none are added, for a full feed erases all others."""
-    if looked.format == "thunderstone":
+    if not looked.format.has_feedtypes:
         return None
-    default = INCREMENTAL if looked.format == "gsa-groups" else looked.offsets.feedtype
+    default = INCREMENTAL if looked.format.holds_only_memberships else looked.offsets.feedtype
     return stated.feedtype or default
 
 
@@ -200,14 +200,14 @@ def _faults(looked: _Looked, stated: _Stated) -> Iterator[str]:
         yield f"{path}: {found.documents} feeds behind one another; expected one: convert it first"
     if found.is_torn:
         yield f"{path}: the end of the file; expected its last end tag: records may be missing"
-    if looked.format != "thunderstone":
+    if looked.format.has_feedtypes:
         yield from _unnamed(looked, stated)
         yield from _untyped(looked, stated)
 
 
 def _unnamed(looked: _Looked, stated: _Stated) -> Iterator[str]:
     name = _datasource(looked, stated)
-    what = "groupsource" if looked.format == "gsa-groups" else "datasource"
+    what = "groupsource" if looked.format.holds_only_memberships else "datasource"
     if name is None:
         yield f"{looked.path}: no {what}; expected one: give it by --datasource"
         return
@@ -219,7 +219,7 @@ def _unnamed(looked: _Looked, stated: _Stated) -> Iterator[str]:
 
 def _untyped(looked: _Looked, stated: _Stated) -> Iterator[str]:
     feedtype = _feedtype(looked, stated)
-    expected = FEEDTYPES[:2] if looked.format == "gsa-groups" else FEEDTYPES
+    expected = FEEDTYPES[:2] if looked.format.holds_only_memberships else FEEDTYPES
     if feedtype not in expected:
         found = "no feedtype" if feedtype is None else f"feedtype {feedtype!r}"
         names = f"{', '.join(expected[:-1])} or {expected[-1]}"

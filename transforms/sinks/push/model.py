@@ -9,8 +9,10 @@ from typing import IO
 import msgspec
 
 from schemas.account import Chunk
+from schemas.delivery import Door
 from schemas.feed import CLEANUP, FULL, REPLACE
 from schemas.receipt import Refusal
+from transforms.formats import find_format
 
 REQUEST_BYTES_LIMIT = 1_000_000_000
 """An appliance refuses a feed of this many bytes as they go over the wire."""
@@ -93,6 +95,12 @@ class ChunkPart(msgspec.Struct, frozen=True, kw_only=True):
             yield block
         if self.tail:
             yield self.tail
+
+
+def is_groups(chunk: Chunk) -> bool:
+    """Whether a chunk is a groups feed."""
+    format_ = find_format(chunk.format)
+    return format_ is not None and format_.door is Door.GROUPS
 
 
 class ApplianceResponse(msgspec.Struct, frozen=True, kw_only=True):

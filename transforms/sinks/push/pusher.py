@@ -30,12 +30,14 @@ from schemas.errors import (
 )
 from schemas.feed import FULL
 from schemas.record import Action
+from transforms.formats import THUNDERSTONE
 from transforms.sinks.push.chunk_sender import ChunkSender, Drained
 from transforms.sinks.push.model import (
     ERASING,
     ApplianceProtocol,
     ApplianceResponse,
     ResponseMeaning,
+    is_groups,
 )
 from transforms.sinks.push.outcome import (
     PARTLY,
@@ -63,7 +65,6 @@ DRAINED = "stopped behind the chunk that was under way; push again to go on"
 UPDATE = "update-index.xml"
 """The document that has search indexes updated, where no run has made one."""
 
-GROUPS = "gsa-groups"
 _LOOK_SECONDS = 0.2
 
 
@@ -235,7 +236,7 @@ def restated(chunks: Sequence[Chunk], mode: GroupsMode) -> list[Chunk]:
     found = []
     for chunk in sorted(chunks, key=lambda chunk: chunk.ordinal):  # Beam brings them in any order
         is_first = chunk.feedtype == FULL or chunk.datasource not in seen
-        begins = chunk.format == GROUPS and is_first
+        begins = is_groups(chunk) and is_first
         seen |= {chunk.datasource} if begins else set()
         found.append(replace(chunk, feedtype=mode.value) if begins else chunk)
     if not seen:
@@ -281,7 +282,7 @@ def planned(chunks: Sequence[Chunk], folder: Path, settings: PushSettings) -> li
                 last_url="",
                 source="",
                 span=0,
-                format="thunderstone",
+                format=THUNDERSTONE.name,
             )
         )
     return unsettled(ordered, folder, replay=settings.replay)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.record import Action, Record
-from transforms.formats import WRITERS, WriteOptions
+from transforms.formats import THUNDERSTONE, WriteOptions
 from transforms.storage.atomic import write_chunk
 
 _PLAIN = WriteOptions()
@@ -32,7 +32,7 @@ def is_added_update(chunk: Chunk) -> bool:
 
 def update_document(options: WriteOptions = _PLAIN) -> bytes:
     """Return the document that requests an update of the search indexes."""
-    encoder = WRITERS["thunderstone"](options)
+    encoder = THUNDERSTONE.make_encoder(options)
     update = encoder.encode(Record(url="", action=_UPDATE))
     return encoder.prolog() + encoder.frame([update]) + encoder.epilog()
 
@@ -40,4 +40,4 @@ def update_document(options: WriteOptions = _PLAIN) -> bytes:
 def write_update(path: Path, *, options: WriteOptions = _PLAIN) -> Chunk:
     """Write that document; return its chunk, which has no ordinal yet."""
     chunk = write_chunk(path, update_document(options))
-    return replace(chunk, records={_UPDATE.value: 1}, format="thunderstone")
+    return replace(chunk, records={_UPDATE.value: 1}, format=THUNDERSTONE.name)

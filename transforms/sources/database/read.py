@@ -20,7 +20,7 @@ from schemas.known import UNCHANGED, Known, See, Seen
 from schemas.record import Action, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.formats.base import Found, ReadOptions
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.database.column_index import Row, reject_row
 from transforms.sources.database.column_index import Rows as Named
 from transforms.sources.database.errors import TornValueError
@@ -53,7 +53,7 @@ def read_rows(
     options: ReadOptions = ReadOptions(),
     see: See | None = None,
     known: Recall | None = None,
-) -> Generator[Found, None, None]:
+) -> Generator[ReadResult, None, None]:
     """Yield what is made of the rows in the range and scope that the context of a span says.
 
     `see` is told of each row before its outcome is yielded: of one that says `delete` as gone, of

@@ -26,8 +26,8 @@ from schemas.notice import Notice
 from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats import READERS
-from transforms.formats.base import Found, Reader, ReadOptions
+from transforms.formats import AUTHORIZER_STREAM
+from transforms.formats.base import Reader, ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.formats.command_stream.syntax import STATUS, USERNAME
 from transforms.formats.command_stream.writer import request
@@ -48,13 +48,13 @@ _MAX_PASSED_ON = 1000
 
 
 def authorize(
-    records: Iterable[Found],
+    records: Iterable[ReadResult],
     programs: Programs,
     *,
     options: ReadOptions = ReadOptions(),
     read: Reader | None = None,
     backoff: Backoff = DEFAULT_BACKOFF,
-) -> Generator[Found, None, None]:
+) -> Generator[ReadResult, None, None]:
     """Yield each added document without an ACL with the ACL of the decisions, in order.
 
     PERMIT and DENY become principals. Any other answer, or a missing one, is a Notice before the
@@ -64,7 +64,7 @@ def authorize(
     if not programs.authorizer:
         yield from records
         return
-    authorizer = _Authorizer(programs, options, read or READERS["authorizer-stream"], backoff)
+    authorizer = _Authorizer(programs, options, read or AUTHORIZER_STREAM.read, backoff)
     parallel = programs.parallel or 1
     batches = _batches(
         records,
@@ -77,10 +77,10 @@ def authorize(
 
 
 def _batches(
-    records: Iterable[Found], *, max_documents: int, max_bytes: int
-) -> Iterator[list[Found]]:
+    records: Iterable[ReadResult], *, max_documents: int, max_bytes: int
+) -> Iterator[list[ReadResult]]:
     """Yield batches with at most `max_documents` documents to decide, and about `max_bytes`."""
-    batch: list[Found] = []
+    batch: list[ReadResult] = []
     undecided = size = 0
     for item in records:
         batch.append(item)
@@ -94,11 +94,11 @@ def _batches(
         yield batch
 
 
-def _needs_acl(item: Found) -> TypeGuard[Record]:
+def _needs_acl(item: ReadResult) -> TypeGuard[Record]:
     return isinstance(item, Record) and item.action is Action.ADD and item.acl is None
 
 
-def _content_bytes(item: Found) -> int:
+def _content_bytes(item: ReadResult) -> int:
     if not isinstance(item, Record) or item.content is None:
         return 0
     return len(item.content.data)
@@ -124,7 +124,7 @@ class _Authorizer:
         self._backoff = backoff
         self._id_of = id_maker(options.docids)
 
-    def decide(self, batch: list[Found], token: CancelToken) -> list[Found]:
+    def decide(self, batch: list[ReadResult], token: CancelToken) -> list[ReadResult]:
         """Return the batch with ACLs, after the notices about the answers of the program."""
         urls = [item.url for item in batch if _needs_acl(item)]
         ids, errors = self._ids(urls)
@@ -133,7 +133,7 @@ class _Authorizer:
             decisions = self._ask_for_all(list(ids.values()), token)
         except Exception as exc:
             errors |= dict.fromkeys(ids, record_error(exc))
-        results: list[Found] = [notice for answer in decisions for notice in answer.notices]
+        results: list[ReadResult] = [notice for answer in decisions for notice in answer.notices]
         for item in batch:
             if not _needs_acl(item):
                 results.append(item)
@@ -229,10 +229,10 @@ def _status(record: Record) -> str:
     return next((extra.value for extra in record.extras if extra.place == STATUS), "")
 
 
-def _with_acl(record: Record, doc_id: str, decisions: list[_Decisions]) -> list[Found]:
+def _with_acl(record: Record, doc_id: str, decisions: list[_Decisions]) -> list[ReadResult]:
     """Return a document with its ACL, after a notice for each user without a decision."""
     try:
-        notices: list[Found] = []
+        notices: list[ReadResult] = []
         principals: list[Principal] = []
         for user, statuses, _ in decisions:
             status = statuses.get(doc_id, "")

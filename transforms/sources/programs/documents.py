@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable
 from contextlib import closing
 
-from transforms.formats.base import Found, ReadOptions
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.programs.authorizer import authorize
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.redact import Mask
@@ -13,12 +13,12 @@ from transforms.sources.programs.transformer import transform
 
 
 def documents(
-    listed: Iterable[Found],
+    listed: Iterable[ReadResult],
     programs: Programs,
     *,
     options: ReadOptions = ReadOptions(),
     backoff: Backoff = DEFAULT_BACKOFF,
-) -> Generator[Found, None, None]:
+) -> Generator[ReadResult, None, None]:
     """Yield the results of all programs for a listing, in its order.
 
     No reason and no notice shows a secret of the programs.

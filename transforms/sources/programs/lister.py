@@ -16,7 +16,7 @@ import msgspec
 
 from schemas.errors import FatalError, ProgramError, SourceError
 from schemas.span import Span
-from transforms.formats import READERS
+from transforms.formats import LISTER_STREAM
 from transforms.formats.base import Reader, ReadOptions
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.process import call_of, run
@@ -41,7 +41,7 @@ def list_documents(
         with mask.errors():
             with partial_path.open("wb") as stream:
                 _run(programs, stream)
-            _read_all(programs, partial_path, read or READERS["lister-stream"], options)
+            _read_all(programs, partial_path, read or LISTER_STREAM.read, options)
         os.replace(partial_path, path)
     except OSError as exc:
         raise FatalError(f"{path}: {exc.strerror}; expected to write there") from exc

@@ -4,24 +4,26 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from transforms.formats.base import Found
+from transforms.formats.base import ReadResult
 from transforms.sources.programs.process import CancelToken
 
-Job = Callable[[CancelToken], list[Found]]
+Job = Callable[[CancelToken], list[ReadResult]]
 """Work that runs programs, and ends them when the token is cancelled."""
 
 _MAX_PENDING = 1000
 """Most results, of jobs or passed on, that wait for the job before them."""
 
 
-def map_ordered(items: Iterable[Job | Found], *, parallel: int) -> Generator[Found, None, None]:
+def map_ordered(
+    items: Iterable[Job | ReadResult], *, parallel: int
+) -> Generator[ReadResult, None, None]:
     """Run up to `parallel` jobs at once; yield their results and all other items in input order.
 
     At most twice as many jobs are started before the first result is taken. If a job raises, or
     the caller closes the generator, all running programs are ended first.
     """
     token = CancelToken()
-    pending: deque[Future[list[Found]] | Found] = deque()
+    pending: deque[Future[list[ReadResult]] | ReadResult] = deque()
     jobs = 0
     with ThreadPoolExecutor(parallel, thread_name_prefix="program") as pool:
         try:
@@ -40,9 +42,9 @@ def map_ordered(items: Iterable[Job | Found], *, parallel: int) -> Generator[Fou
             pool.shutdown(cancel_futures=True)
 
 
-def _is_ready(item: Future[list[Found]] | Found) -> bool:
+def _is_ready(item: Future[list[ReadResult]] | ReadResult) -> bool:
     return not isinstance(item, Future) or item.done()
 
 
-def _results(item: Future[list[Found]] | Found) -> list[Found]:
+def _results(item: Future[list[ReadResult]] | ReadResult) -> list[ReadResult]:
     return item.result() if isinstance(item, Future) else [item]

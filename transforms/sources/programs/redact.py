@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from schemas.errors import FatalError
 from schemas.notice import Notice
 from schemas.reject import Reject
-from transforms.formats.base import Found
+from transforms.formats.base import ReadResult
 
 _STARS = "***"
 _MIN_PART = 4
@@ -54,7 +54,7 @@ class Mask:
             message = message.replace(spelling, _STARS)
         return "".join(map(self._hide_parts, _QUOTES.split(message)))
 
-    def result(self, result: Found) -> Found:
+    def result(self, result: ReadResult) -> ReadResult:
         """Return a result with masked reasons and details; the bytes of rejects are kept."""
         if isinstance(result, Reject):
             return replace(result, reason=self.text(result.reason))

@@ -23,8 +23,8 @@ from schemas.notice import Notice
 from schemas.record import Action, Crawl, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.formats import READERS
-from transforms.formats.base import Found, Reader, ReadOptions
+from transforms.formats import RETRIEVER_STREAM
+from transforms.formats.base import Reader, ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.ordered_pool import map_ordered
@@ -39,13 +39,13 @@ _Struct = TypeVar("_Struct", Record, Crawl)
 
 
 def retrieve(
-    listed: Iterable[Found],
+    listed: Iterable[ReadResult],
     programs: Programs,
     *,
     options: ReadOptions = ReadOptions(),
     read: Reader | None = None,
     backoff: Backoff = DEFAULT_BACKOFF,
-) -> Generator[Found, None, None]:
+) -> Generator[ReadResult, None, None]:
     """Yield one Record, Filtered or Reject for each listed ADD, after its notices, in order.
 
     All other items are passed on, and all items if there is no retriever. Raise SourceError if
@@ -54,7 +54,7 @@ def retrieve(
     if not programs.retriever:
         yield from listed
         return
-    retriever = _Retriever(programs, options, read or READERS["retriever-stream"], backoff)
+    retriever = _Retriever(programs, options, read or RETRIEVER_STREAM.read, backoff)
     items = (
         partial(retriever.get, item)
         if isinstance(item, Record) and item.action is Action.ADD
@@ -106,7 +106,7 @@ class _Retriever:
         self._backoff = backoff
         self._id_of = id_maker(options.docids)
 
-    def get(self, listed: Record, token: CancelToken) -> list[Found]:
+    def get(self, listed: Record, token: CancelToken) -> list[ReadResult]:
         """Return notices and one Record, Filtered or Reject."""
         call = partial(self._call, listed, token)
         try:
@@ -114,16 +114,16 @@ class _Retriever:
         except Exception as exc:
             return [reject_output(listed, record_error(exc), stage=STAGE)]
 
-    def _call(self, listed: Record, token: CancelToken) -> list[Found]:
+    def _call(self, listed: Record, token: CancelToken) -> list[ReadResult]:
         command = (*self._programs.retriever, self._id_of(listed.url), _millis(listed.visited))
         output = run(call_of(self._programs, command), token=token)
         with program_errors(output.stdout, output.stderr_tail):
             return self._parse(listed, output.stdout)
 
-    def _parse(self, listed: Record, stream: bytes) -> list[Found]:
+    def _parse(self, listed: Record, stream: bytes) -> list[ReadResult]:
         span = Span(source=listed.url, ordinal=listed.provenance.span)
         results = list(self._read(BytesIO(stream), span=span, options=self._options))
-        notices: list[Found] = [result for result in results if isinstance(result, Notice)]
+        notices: list[ReadResult] = [result for result in results if isinstance(result, Notice)]
         document = _single_document(results)
         expected_id, actual_id = self._id_of(listed.url), self._id_of(document.url)
         if expected_id != actual_id:
@@ -139,7 +139,7 @@ def _millis(visited: datetime | None) -> str:
     return "0" if visited is None else str((visited - _EPOCH) // _MILLISECOND)
 
 
-def _single_document(results: list[Found]) -> Record | Filtered:
+def _single_document(results: list[ReadResult]) -> Record | Filtered:
     """Return the one document of a retriever stream; raise RecordError for any other number."""
     for result in results:
         if isinstance(result, Reject):

@@ -21,7 +21,7 @@ import msgspec
 from schemas.defect import record_error
 from schemas.errors import ProgramError, RecordError
 from schemas.record import Action, Meta, Record
-from transforms.formats.base import Found, ReadOptions
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.ordered_pool import Job, map_ordered
@@ -33,12 +33,12 @@ STAGE = "transform"
 
 
 def transform(
-    records: Iterable[Found],
+    records: Iterable[ReadResult],
     programs: Programs,
     *,
     options: ReadOptions = ReadOptions(),
     backoff: Backoff = DEFAULT_BACKOFF,
-) -> Generator[Found, None, None]:
+) -> Generator[ReadResult, None, None]:
     """Yield each added document with the metadata of the transformer, or its Reject, in order.
 
     All other items are passed on, and all items if there is no transformer.
@@ -52,7 +52,7 @@ def transform(
         yield from results
 
 
-def _job(item: Found, transformer: "_Transformer") -> Job | Found:
+def _job(item: ReadResult, transformer: "_Transformer") -> Job | ReadResult:
     if isinstance(item, Record) and item.action is Action.ADD:
         return partial(transformer.transform, item)
     return item
@@ -66,7 +66,7 @@ class _Transformer:
         self._backoff = backoff
         self._id_of = id_maker(options.docids)
 
-    def transform(self, record: Record, token: CancelToken) -> list[Found]:
+    def transform(self, record: Record, token: CancelToken) -> list[ReadResult]:
         call = partial(self._metadata, record, token)
         try:
             metadata = attempt(call, programs=self._programs, backoff=self._backoff, token=token)

@@ -10,7 +10,7 @@ import msgspec
 from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.known import Known
-from transforms.formats.base import Found
+from transforms.formats.base import ReadResult
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.tree.archive_limits import USUAL, Bounds
 from transforms.sources.tree.archives import Member, is_archive, open_archive
@@ -42,7 +42,7 @@ class Members:
 
     def found(
         self, archive: Listed, mimetype: str | None = None, stream: IO[bytes] | None = None
-    ) -> Iterator[Found]:
+    ) -> Iterator[ReadResult]:
         """Yield what is found in an archive; `stream` is what it holds, if it is open already.
 
         Deletions are told only where it was read to its end. It is remembered as soon as a member
@@ -67,7 +67,9 @@ class Members:
         yield from self._gone(opened)
         self._remember(opened)
 
-    def _read(self, opened: "_Opened", stream: IO[bytes], mimetype: str | None) -> Iterator[Found]:
+    def _read(
+        self, opened: "_Opened", stream: IO[bytes], mimetype: str | None
+    ) -> Iterator[ReadResult]:
         archive = opened.archive
         name = archive.key.rpartition("/")[2]
         before = state_of(stream)
@@ -78,7 +80,7 @@ class Members:
         if before is not None and state_of(stream) != before:
             raise changed(archive.key)
 
-    def _member(self, opened: "_Opened", member: Member) -> list[Found]:
+    def _member(self, opened: "_Opened", member: Member) -> list[ReadResult]:
         listed = self._listed(opened, member)
         if listed.kind is Kind.FILTERED:
             return [self._documents.filtered(listed, listed.code)]
@@ -94,7 +96,7 @@ class Members:
             opened.has_rejects = True
             return [rejected]
 
-    def _document(self, opened: "_Opened", listed: Listed, member: Member) -> list[Found]:
+    def _document(self, opened: "_Opened", listed: Listed, member: Member) -> list[ReadResult]:
         parent = opened.archive.key
         state = State(member.size, listed.modified_ns)
         if self._is_metadata and member.size > self._hold.max_bytes:
@@ -130,12 +132,12 @@ class Members:
             known=opened.known.get(key),
         )
 
-    def _gone(self, opened: "_Opened") -> Iterator[Found]:
+    def _gone(self, opened: "_Opened") -> Iterator[ReadResult]:
         for known in opened.archive.members:
             if known.key not in opened.present:
                 yield from self._documents.deleted(known)
 
-    def _torn(self, opened: "_Opened") -> Iterator[Found]:
+    def _torn(self, opened: "_Opened") -> Iterator[ReadResult]:
         """What came before the damage stands, and what was a document here does not."""
         if not opened.present:
             return

@@ -13,7 +13,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.formats.base import Found
+from transforms.formats.base import ReadResult
 from transforms.mimetype_table import type_of_name
 from transforms.sources.listing import Listed
 from transforms.sources.tree.describe import Describe
@@ -50,7 +50,7 @@ class Documents:
             action=_ADD,
         )
 
-    def deleted(self, known: Known) -> list[Found]:
+    def deleted(self, known: Known) -> list[ReadResult]:
         """What is gone; nothing but the state has to know it of what has no url."""
         self._tell(known, is_gone=True)
         if not known.url:
@@ -70,7 +70,7 @@ class Documents:
 
     def read(
         self, listed: Listed, whole: Whole, detected: Detected, parent: str | None = None
-    ) -> list[Found]:
+    ) -> list[ReadResult]:
         """What becomes of a file that was read; `parent` is the key of the archive it is in."""
         known = self._known(listed, State(len(whole.content), whole.modified_ns))
         if self._see or listed.known:
@@ -91,7 +91,7 @@ class Documents:
         )
         return [*self._noticed(listed, detected), *self._finished(listed, record, known)]
 
-    def unread(self, listed: Listed, state: State, parent: str | None = None) -> list[Found]:
+    def unread(self, listed: Listed, state: State, parent: str | None = None) -> list[ReadResult]:
         """What becomes of a file whose content is fetched by others, or is too large."""
         record = Record(
             url=listed.url,
@@ -110,7 +110,7 @@ class Documents:
         self._tell(self._known(listed, State(listed.size, listed.modified_ns)))
         return msgspec.structs.replace(record, provenance=self._provenance())
 
-    def _finished(self, listed: Listed, record: Record, known: Known) -> list[Found]:
+    def _finished(self, listed: Listed, record: Record, known: Known) -> list[ReadResult]:
         try:
             described = self._describe(listed, record)
         except Exception as exc:
@@ -121,7 +121,7 @@ class Documents:
         detail = f"{listed.key!r}: not for others to read; sent as secure, as it has no ACL"
         return [self._notice("not-public", f"{detail}: --acl posix makes one"), described]
 
-    def _noticed(self, listed: Listed, detected: Detected) -> list[Found]:
+    def _noticed(self, listed: Listed, detected: Detected) -> list[ReadResult]:
         if detected.notice is None:
             return []
         detail = f"{listed.key!r}: {detected.named} by its name; sent as {detected.mimetype},"

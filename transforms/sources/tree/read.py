@@ -15,7 +15,7 @@ from schemas.known import Known, See
 from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats.base import Found, ReadOptions
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.listing import Kind, Listed, read_listing
 from transforms.sources.tree.archive_members import Members
 from transforms.sources.tree.archives import is_archive, is_openable
@@ -46,7 +46,7 @@ def read_tree(  # noqa: PLR0913 # what all readers are told, and three doors to 
     see: See | None = None,
     open_file: Opener | None = None,
     pause: Pause = USUAL_PAUSE,
-) -> Generator[Found, None, None]:
+) -> Generator[ReadResult, None, None]:
     """Yield what becomes of each line of a part of a listing, in its order.
 
     That is one Record, Filtered or Reject for each, and notices before it; of an archive that is
@@ -81,13 +81,13 @@ class _Reader:
         self._members = Members(documents, tree, hold)
         self._acl_of: AclOf | None = None
 
-    def found(self, listed: Listed) -> Iterator[Found]:
+    def found(self, listed: Listed) -> Iterator[ReadResult]:
         try:
             yield from self._found(listed)
         except Exception as exc:
             yield self._documents.rejected(listed, record_error(exc))
 
-    def _found(self, listed: Listed) -> Iterator[Found]:
+    def _found(self, listed: Listed) -> Iterator[ReadResult]:
         match listed.kind:
             case Kind.FILE:
                 yield from self._file(listed)
@@ -101,7 +101,7 @@ class _Reader:
             case Kind.REJECTED:
                 yield self._documents.rejected(listed, RecordError(listed.code, listed.reason))
 
-    def _file(self, listed: Listed) -> Iterator[Found]:
+    def _file(self, listed: Listed) -> Iterator[ReadResult]:
         if is_archive(listed.key):
             yield from self._archive(listed)
         elif self._tree.is_crawled:
@@ -112,7 +112,7 @@ class _Reader:
 
     def _archive(
         self, listed: Listed, mimetype: str | None = None, content: bytes | None = None
-    ) -> Iterator[Found]:
+    ) -> Iterator[ReadResult]:
         tree = self._tree
         if tree.is_crawled or not tree.opens_archives or not is_openable(listed.key, mimetype):
             yield self._documents.filtered(listed, "archive")
@@ -123,7 +123,7 @@ class _Reader:
         stream = None if content is None else BytesIO(content)
         yield from self._members.found(listed, mimetype, stream)
 
-    def _read(self, listed: Listed) -> Iterator[Found]:
+    def _read(self, listed: Listed) -> Iterator[ReadResult]:
         try:
             whole = read_whole(listed, self._hold)
         except LeftOutError as exc:
@@ -139,7 +139,7 @@ class _Reader:
             else:
                 yield from self._instead(listed, self._documents.read(listed, whole, detected))
 
-    def _instead(self, listed: Listed, found: list[Found]) -> Iterator[Found]:
+    def _instead(self, listed: Listed, found: list[ReadResult]) -> Iterator[ReadResult]:
         """Yield a document, and deletions of the members of an archive that stood in its place."""
         yield from found
         if not any(isinstance(one, Reject) for one in found):
@@ -147,12 +147,12 @@ class _Reader:
                 if known.key != listed.key:
                     yield from self._documents.deleted(known)
 
-    def _too_large(self, listed: Listed, exc: TooLargeError) -> list[Found]:
+    def _too_large(self, listed: Listed, exc: TooLargeError) -> list[ReadResult]:
         if self._tree.oversize is Oversize.METADATA:
             return self._documents.unread(listed, exc.state)
         return [self._documents.rejected(listed, exc.reason)]
 
-    def _folder(self, listed: Listed) -> Found:
+    def _folder(self, listed: Listed) -> ReadResult:
         try:
             if self._acl_of is None:
                 self._acl_of = folder_acl(self._tree)

@@ -11,7 +11,7 @@ from schemas.errors import SourceError
 from schemas.record import Action, Record
 from schemas.span import Span
 from support.rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
-from transforms.formats import READERS
+from transforms.formats import by_name
 
 
 def full(held: Rehearsal, *names: str, datasource: str = "sample") -> Delivery:
@@ -27,7 +27,7 @@ def deletions(held: Rehearsal, delivery: Delivery, *, settled: int = 99) -> list
     path = held.spool / "left-out.xml"
     count = write_deletions(held.index.path, delivery, path, is_settled=settled.__ge__)
     with path.open("rb") as stream:
-        found = list(READERS[FORMAT](stream, span=Span(source="left-out.xml")))
+        found = list(by_name(FORMAT).read(stream, span=Span(source="left-out.xml")))
     records = [one for one in found if isinstance(one, Record)]
     assert (len(records), {one.action for one in records} - {Action.DELETE}) == (count, set())
     return [one.url.removeprefix(HOST) for one in records]

@@ -29,7 +29,7 @@ from schemas.span import Span
 from support.membership_strategies import memberships
 from support.strategies import provenances, records
 from support.streams import read_both_ways
-from transforms.formats.base import Found, ReadOptions, WriteOptions
+from transforms.formats.base import ReadOptions, ReadResult, WriteOptions
 from transforms.formats.canonical import jsonl
 
 MEBIBYTE = 1 << 20
@@ -475,7 +475,7 @@ def test_a_membership_without_a_provenance_gets_its_place() -> None:
         ),
     ],
 )
-def test_whatever_a_reader_yields_is_a_line(found: Found, line: bytes) -> None:
+def test_whatever_a_reader_yields_is_a_line(found: ReadResult, line: bytes) -> None:
     assert jsonl.line(found) == line
 
 

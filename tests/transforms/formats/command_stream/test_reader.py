@@ -16,7 +16,7 @@ from schemas.record import Content, Record
 from schemas.reject import Reject
 from support.slow_streams import slow
 from support.streams import opened
-from transforms.formats import READERS, Found
+from transforms.formats import ReadResult, by_name
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream.tokenizer import KEPT_BYTES
 
@@ -70,14 +70,14 @@ def read(kind: str, data: bytes, mode: Mode = Mode.LENIENT) -> list[Any]:
     """What is found, with the error that ends it; any other exception fails the test."""
     found: list[Any] = []
     try:
-        found += READERS[kind](opened(data), options=ReadOptions(mode=mode))
+        found += by_name(kind).read(opened(data), options=ReadOptions(mode=mode))
     except (FormatError, UnavailableError) as exc:
         found.append(str(exc))
     return found
 
 
 def is_known(one: Any) -> bool:
-    return isinstance(one, Found | str)
+    return isinstance(one, ReadResult | str)
 
 
 @KINDS
@@ -121,7 +121,7 @@ def test_few_bytes_at_a_time_are_read_alike(
     def found(stream: IO[bytes]) -> list[Any]:
         ones: list[Any] = []
         try:
-            ones += READERS[kind](stream, options=ReadOptions(mode=mode))
+            ones += by_name(kind).read(stream, options=ReadOptions(mode=mode))
         except (FormatError, UnavailableError) as exc:
             ones.append(str(exc))
         return ones
@@ -174,7 +174,7 @@ def test_many_commands_of_one_document_are_read() -> None:
 def test_content_of_the_limit_is_taken(mode: Mode) -> None:
     options = ReadOptions(mode=mode, max_content_bytes=MILLION)
     stream = endless(HEADER + b"id=a\ncontent\n", MILLION)
-    (record,) = READERS["retriever-stream"](stream, options=options)
+    (record,) = by_name("retriever-stream").read(stream, options=options)
     assert isinstance(record, Record)
     assert record.content == Content(b"x" * MILLION)
 
@@ -182,7 +182,7 @@ def test_content_of_the_limit_is_taken(mode: Mode) -> None:
 @MODES
 def test_content_that_is_too_large_is_set_aside(mode: Mode) -> None:
     options = ReadOptions(mode=mode, max_content_bytes=10)
-    (reject,) = READERS["retriever-stream"](
+    (reject,) = by_name("retriever-stream").read(
         endless(HEADER + b"id=a\ncontent\n", 11), options=options
     )
     assert reject == Reject(
@@ -201,7 +201,7 @@ def test_content_without_end_takes_no_memory() -> None:
     options = ReadOptions(max_content_bytes=MILLION)
     stream = endless(HEADER + b"id=a\ncontent\n", 200 * MILLION)
     tracemalloc.start()
-    (reject,) = READERS["retriever-stream"](stream, options=options)
+    (reject,) = by_name("retriever-stream").read(stream, options=options)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert isinstance(reject, Reject)
@@ -212,7 +212,7 @@ def test_content_without_end_takes_no_memory() -> None:
 def test_a_token_without_end_is_an_error(kind: str) -> None:
     options = ReadOptions(max_token_bytes=MILLION)
     with pytest.raises(FormatError) as caught:
-        list(READERS[kind](endless(HEADER + b"id=", 200 * MILLION), options=options))
+        list(by_name(kind).read(endless(HEADER + b"id=", 200 * MILLION), options=options))
     assert str(caught.value) == (
         " (byte 31): a token of more than 1000000 bytes; expected the delimiter b'\\n' before;"
         " raise --max-token-bytes"
@@ -222,7 +222,7 @@ def test_a_token_without_end_is_an_error(kind: str) -> None:
 def test_a_document_without_end_is_read_in_constant_memory_but_for_what_it_says() -> None:
     data = HEADER + b"id=a\n" + b"lock=true\n" * (MILLION // 5) + b"lock=x\nsecure\nmeta-value=\n"
     tracemalloc.start()
-    *_, reject = READERS["retriever-stream"](io.BytesIO(data))
+    *_, reject = by_name("retriever-stream").read(io.BytesIO(data))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert isinstance(reject, Reject)
@@ -236,7 +236,7 @@ def test_a_document_without_end_is_read_in_constant_memory_but_for_what_it_says(
 def test_a_listing_of_many_ids_is_read_in_constant_memory() -> None:
     data = HEADER + b"id=a\nlast-modified=5\nlock\n" * (MILLION // 10)
     tracemalloc.start()
-    count = sum(1 for _ in READERS["lister-stream"](io.BytesIO(data)))
+    count = sum(1 for _ in by_name("lister-stream").read(io.BytesIO(data)))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (count, peak < 12 * MILLION) == (MILLION // 10, True)

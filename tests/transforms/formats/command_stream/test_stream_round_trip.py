@@ -22,7 +22,7 @@ from support.stream_strategies import (
     questions,
 )
 from support.streams import read_both_ways
-from transforms.formats import READERS, WRITERS
+from transforms.formats import by_name
 from transforms.formats.base import Docids, Mode, ReadOptions, WriteOptions
 
 SAME = Docids()
@@ -34,7 +34,7 @@ GIVEN = settings(suppress_health_check=[HealthCheck.filter_too_much])
 
 def write(format_name: str, records: list[Record], options: WriteOptions) -> bytes:
     """The stream of all records in one frame, so that lists are made."""
-    encoder = WRITERS[format_name](options)
+    encoder = by_name(format_name).make_encoder(options)
     encoded = [encoder.encode(record) for record in records]
     return encoder.prolog() + encoder.frame(encoded) + encoder.epilog()
 
@@ -49,7 +49,7 @@ def write_if_possible(format_name: str, records: list[Record], delimiter: str) -
 
 def read(format_name: str, data: bytes, mode: Mode, docids: Docids = SAME) -> list[Any]:
     options = ReadOptions(mode=mode, docids=docids)
-    found = read_both_ways(partial(READERS[format_name], options=options), data)
+    found = read_both_ways(partial(by_name(format_name).read, options=options), data)
     return [without_place(one) for one in found if not isinstance(one, Notice)]
 
 
@@ -58,7 +58,7 @@ def without_place(one: Any) -> Any:
 
 
 def notices(format_name: str, data: bytes) -> list[str]:
-    found = READERS[format_name](io.BytesIO(data))
+    found = by_name(format_name).read(io.BytesIO(data))
     return [one.code for one in found if isinstance(one, Notice) and "unknown" not in one.code]
 
 

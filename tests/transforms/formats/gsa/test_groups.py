@@ -19,7 +19,7 @@ from schemas.reject import Reject
 from schemas.span import Span
 from support.membership_strategies import held_memberships, memberships
 from support.streams import read_both_ways
-from transforms.formats.base import Found, WriteOptions
+from transforms.formats.base import ReadResult, WriteOptions
 from transforms.formats.gsa import groups as gsa_groups
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "gsa_groups"
@@ -51,11 +51,11 @@ def written(*found: Membership) -> bytes:
     return stream.getvalue()
 
 
-def read(markup: bytes) -> list[Found]:
+def read(markup: bytes) -> list[ReadResult]:
     return read_both_ways(gsa_groups.read, markup)
 
 
-def placeless(found: list[Found]) -> list[Found]:
+def placeless(found: list[ReadResult]) -> list[ReadResult]:
     return [
         msgspec.structs.replace(one, provenance=Provenance())
         if isinstance(one, Membership)
@@ -64,7 +64,7 @@ def placeless(found: list[Found]) -> list[Found]:
     ]
 
 
-def groups(found: list[Found]) -> list[str]:
+def groups(found: list[ReadResult]) -> list[str]:
     return [one.group.name for one in found if isinstance(one, Membership)]
 
 
@@ -75,7 +75,7 @@ def groups_if_any(markup: bytes) -> list[str]:
         return []
 
 
-def between(stretch: bytes) -> list[Found]:
+def between(stretch: bytes) -> list[ReadResult]:
     return read(PROLOG + FIRST + stretch + LAST + b"</xmlgroups>\n")
 
 

@@ -13,7 +13,7 @@ from schemas.record import Action, Arrival, Content, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from support.databases import Server, Sqlite
-from transforms.formats.base import Found, ReadOptions
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.database.filters import Scope as RowScope
 from transforms.sources.database.filters import encode_share
 from transforms.sources.database.mapping import (
@@ -70,11 +70,11 @@ def span(context: bytes = WHOLE) -> Span:
     return Span(source="people", ordinal=4, format=DATABASE, context=context)
 
 
-def read(mapping: Mapping, context: bytes = WHOLE) -> list[Found]:
+def read(mapping: Mapping, context: bytes = WHOLE) -> list[ReadResult]:
     return list(read_rows(span(context), mapping=mapping))
 
 
-def urls(found: Iterable[Found]) -> list[str | None]:
+def urls(found: Iterable[ReadResult]) -> list[str | None]:
     return [one.url for one in found if isinstance(one, Record | Reject | Filtered)]
 
 
@@ -261,7 +261,9 @@ def test_it_is_told_before_an_outcome_is_yielded(sqlite_server: Sqlite) -> None:
     found.close()
 
 
-def read_again(mapping: Mapping, known: Sequence[Known], context: bytes = WHOLE) -> list[Found]:
+def read_again(
+    mapping: Mapping, known: Sequence[Known], context: bytes = WHOLE
+) -> list[ReadResult]:
     by_key = {one.key: one for one in known}
     return list(read_rows(span(context), mapping=mapping, known=by_key.get))
 

@@ -13,7 +13,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Content, Record
 from schemas.reject import Reject
 from support.listings import listed, python, stream
-from transforms.formats.base import Found
+from transforms.formats.base import ReadResult
 from transforms.sources.programs.authorizer import MAX_BATCH_BYTES, authorize
 from transforms.sources.programs.config import Programs, User
 
@@ -35,15 +35,15 @@ def authorizer(folder: Path, trouble: str, *users: User, **bounds: Any) -> Progr
     )
 
 
-def acls(found: list[Found]) -> list[Acl | None]:
+def acls(found: list[ReadResult]) -> list[Acl | None]:
     return [one.acl for one in found if isinstance(one, Record)]
 
 
-def notices(found: list[Found]) -> list[Notice]:
+def notices(found: list[ReadResult]) -> list[Notice]:
     return [one for one in found if isinstance(one, Notice)]
 
 
-def rejects(found: list[Found]) -> list[Reject]:
+def rejects(found: list[ReadResult]) -> list[Reject]:
     return [one for one in found if isinstance(one, Reject)]
 
 

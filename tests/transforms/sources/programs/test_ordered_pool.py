@@ -8,7 +8,7 @@ import pytest
 
 from schemas.errors import FormatError, SourceError
 from support.listings import listed
-from transforms.formats.base import Found
+from transforms.formats.base import ReadResult
 from transforms.sources.programs.ordered_pool import Job, map_ordered
 from transforms.sources.programs.process import CancelToken
 
@@ -16,28 +16,30 @@ ONE, TWO, THREE = listed("1"), listed("2"), listed("3")
 PATIENCE_SECONDS = 60
 
 
-def give(found: Found, token: CancelToken) -> list[Found]:
+def give(found: ReadResult, token: CancelToken) -> list[ReadResult]:
     return [found]
 
 
-def give_after(event: threading.Event, found: Found, token: CancelToken) -> list[Found]:
+def give_after(event: threading.Event, found: ReadResult, token: CancelToken) -> list[ReadResult]:
     assert event.wait(PATIENCE_SECONDS)
     return [found]
 
 
-def give_and_set(event: threading.Event, found: Found, token: CancelToken) -> list[Found]:
+def give_and_set(event: threading.Event, found: ReadResult, token: CancelToken) -> list[ReadResult]:
     event.set()
     return [found]
 
 
-def wait_for_the_end(started: threading.Event, ended: list[str], token: CancelToken) -> list[Found]:
+def wait_for_the_end(
+    started: threading.Event, ended: list[str], token: CancelToken
+) -> list[ReadResult]:
     started.set()
     token.sleep(PATIENCE_SECONDS)
     ended.append("ended")
     return []
 
 
-def fail(token: CancelToken) -> list[Found]:
+def fail(token: CancelToken) -> list[ReadResult]:
     raise SourceError("no program")
 
 
@@ -53,13 +55,13 @@ def test_results_keep_the_order_of_the_jobs() -> None:
 
 
 def test_other_items_keep_their_place() -> None:
-    jobs: list[Job | Found] = [partial(give, ONE), TWO, partial(give, THREE)]
+    jobs: list[Job | ReadResult] = [partial(give, ONE), TWO, partial(give, THREE)]
 
     assert list(map_ordered(jobs, parallel=2)) == [ONE, TWO, THREE]
 
 
 def test_an_item_is_passed_on_before_the_next_one_is_read() -> None:
-    def jobs() -> Iterator[Job | Found]:
+    def jobs() -> Iterator[Job | ReadResult]:
         yield ONE
         raise FormatError("not to be asked for yet")
 
@@ -70,7 +72,7 @@ def test_at_most_twice_as_many_jobs_are_taken_as_run() -> None:
     event = threading.Event()
     taken: list[int] = []
 
-    def jobs() -> Iterator[Job | Found]:
+    def jobs() -> Iterator[Job | ReadResult]:
         for number in range(10):
             taken.append(number)
             if number == 3:
@@ -88,7 +90,7 @@ def test_a_limited_number_of_items_wait_for_a_job() -> None:
     event = threading.Event()
     taken: list[int] = []
 
-    def jobs() -> Iterator[Job | Found]:
+    def jobs() -> Iterator[Job | ReadResult]:
         yield partial(give_after, event, ONE)
         for number in range(5000):
             taken.append(number)
@@ -104,7 +106,7 @@ def test_a_limited_number_of_items_wait_for_a_job() -> None:
 
 
 def test_an_error_of_a_job_is_raised() -> None:
-    jobs: list[Job | Found] = [partial(give, ONE), fail, partial(give, TWO)]
+    jobs: list[Job | ReadResult] = [partial(give, ONE), fail, partial(give, TWO)]
     outcomes = map_ordered(jobs, parallel=1)
 
     assert next(outcomes) == ONE
@@ -126,7 +128,7 @@ def test_closing_the_generator_cancels_running_jobs() -> None:
 def test_an_error_of_the_input_cancels_running_jobs() -> None:
     started, ended = threading.Event(), list[str]()
 
-    def jobs() -> Iterator[Job | Found]:
+    def jobs() -> Iterator[Job | ReadResult]:
         yield partial(wait_for_the_end, started, ended)
         assert started.wait(PATIENCE_SECONDS)
         raise FormatError("a torn end")

@@ -26,7 +26,7 @@ from schemas.record import (
 )
 from schemas.reject import Filtered, Reject
 from support.listings import FOLDER, HEADER, listed, shell, stream
-from transforms.formats.base import Docids, Found, Mode, NotFound, ReadOptions
+from transforms.formats.base import Docids, Mode, NotFound, ReadOptions, ReadResult
 from transforms.sources.programs.config import Programs, User
 from transforms.sources.programs.documents import documents
 from transforms.sources.programs.lister import list_documents
@@ -51,12 +51,12 @@ def retriever(trouble: str, **bounds: Any) -> Programs:  # the fields of Program
 
 
 def outcomes(
-    programs: Programs, *found: Found, options: ReadOptions = ReadOptions()
-) -> list[Found]:
+    programs: Programs, *found: ReadResult, options: ReadOptions = ReadOptions()
+) -> list[ReadResult]:
     return list(retrieve(found, programs, options=options, backoff=AT_ONCE))
 
 
-def outcome(programs: Programs, options: ReadOptions = ReadOptions()) -> Found:
+def outcome(programs: Programs, options: ReadOptions = ReadOptions()) -> ReadResult:
     """What becomes of document a, notices aside."""
     (found,) = (
         one for one in outcomes(programs, A, options=options) if not isinstance(one, Notice)
@@ -82,7 +82,7 @@ def retrieved(record: Record, *, content: str = "") -> Record:
     )
 
 
-def codes(found: list[Found]) -> list[str]:
+def codes(found: list[ReadResult]) -> list[str]:
     return [one.code if isinstance(one, Reject) else "good" for one in found]
 
 
@@ -363,7 +363,7 @@ def test_closing_the_generator_ends_all_programs() -> None:
 
 
 def test_an_error_of_the_listing_is_raised() -> None:
-    def torn() -> Iterator[Found]:
+    def torn() -> Iterator[ReadResult]:
         yield A
         raise FormatError("a torn end")
 
@@ -514,7 +514,7 @@ def test_notices_of_the_listing_show_no_secret() -> None:
 
 @pytest.mark.usefixtures("secrets")
 def test_errors_of_the_listing_show_no_secret() -> None:
-    def torn() -> Iterator[Found]:
+    def torn() -> Iterator[ReadResult]:
         yield listed("gone", action=Action.DELETE)
         raise FormatError("'s3same'; expected an id")
 

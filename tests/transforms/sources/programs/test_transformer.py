@@ -12,7 +12,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Content, Meta, Record
 from schemas.reject import Reject
 from support.listings import listed, shell
-from transforms.formats.base import Found
+from transforms.formats.base import ReadResult
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.transformer import transform
 
@@ -30,7 +30,7 @@ def transformer(trouble: str, **bounds: Any) -> Programs:  # the fields of Progr
     return Programs(lister=("list",), transformer=shell("transformer.sh", trouble), **kept)
 
 
-def outcome(trouble: str, record: Record = DOCUMENT, **bounds: Any) -> Found:
+def outcome(trouble: str, record: Record = DOCUMENT, **bounds: Any) -> ReadResult:
     (found,) = transform([record], transformer(trouble, **bounds))
     return found
 

@@ -20,7 +20,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.formats.base import Found, ReadOptions
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.tree.read import opener_of, read_tree
 from transforms.sources.tree.remote.schemes import open_remote
@@ -57,20 +57,20 @@ def tree(**more: Any) -> Tree:  # the fields of Tree
     return msgspec.structs.replace(Tree(root="/srv", base_url=BASE), **more)
 
 
-def run(*lines: Listed, rules: Tree | None = None, **more: Any) -> list[Found]:
+def run(*lines: Listed, rules: Tree | None = None, **more: Any) -> list[ReadResult]:
     """What is found of some lines; `more` is told to `read_tree`."""
     listing = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
     told = {"pause": lambda: None, "span": SPAN, **more}
     return list(read_tree(io.BytesIO(listing), tree=rules or tree(), **told))
 
 
-def run_seen(*lines: Listed, rules: Tree | None = None) -> tuple[list[Found], list[Seen]]:
+def run_seen(*lines: Listed, rules: Tree | None = None) -> tuple[list[ReadResult], list[Seen]]:
     """What is found, and what a state is told of it."""
     seen: list[Seen] = []
     return run(*lines, rules=rules, see=seen.append), seen
 
 
-def one(*lines: Listed, rules: Tree | None = None, **more: Any) -> Found:
+def one(*lines: Listed, rules: Tree | None = None, **more: Any) -> ReadResult:
     (found,) = run(*lines, rules=rules, **more)
     return found
 
@@ -88,11 +88,11 @@ def reject(*lines: Listed, rules: Tree | None = None, **more: Any) -> tuple[str,
     return found.code, found.reason
 
 
-def codes(found: list[Found]) -> list[str]:
+def codes(found: list[ReadResult]) -> list[str]:
     return [getattr(each, "code", "good") for each in found]
 
 
-def urls(found: list[Found]) -> list[str]:
+def urls(found: list[ReadResult]) -> list[str]:
     return [each.url.removeprefix(BASE) for each in found if isinstance(each, Record)]
 
 
@@ -755,7 +755,7 @@ def sent(key: str) -> Known:
     return Known(key=key, url=BASE + key)
 
 
-def actions(found: list[Found]) -> list[tuple[str, str]]:
+def actions(found: list[ReadResult]) -> list[tuple[str, str]]:
     """What a target is told, and what is left out."""
     return [
         (one.action.value, one.url.removeprefix(BASE))

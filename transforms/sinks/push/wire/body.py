@@ -58,7 +58,9 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
             yield self.after
 
 
-def multipart(fields: Iterable[Field], part: ChunkPart | None = None) -> Body:
+def multipart(
+    fields: Iterable[Field], part: ChunkPart | None = None, *, content_type: str = "text/xml"
+) -> Body:
     """Return a form of fields and, as the last of them, the document as `data`."""
     fields = tuple(fields)
     boundary = _boundary(fields, part)
@@ -67,7 +69,7 @@ def multipart(fields: Iterable[Field], part: ChunkPart | None = None) -> Body:
     )
     after = f"--{boundary}--\r\n"
     if part is not None:
-        before += _header(boundary, "data", "text/xml")
+        before += _header(boundary, "data", content_type)
         after = "\r\n" + after
     return Body(
         content_type=f"multipart/form-data; boundary={boundary}",

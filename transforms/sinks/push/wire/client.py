@@ -17,6 +17,7 @@ import httpx2
 from msgspec.structs import replace
 
 from schemas.account import Chunk
+from schemas.delivery import Door
 from schemas.errors import ConfigError, SourceError
 from schemas.feed import (
     CLEANUP,
@@ -27,12 +28,14 @@ from schemas.feed import (
     REPLACE,
     check_datasource,
 )
+from transforms.formats import all_formats, by_door, find_format
 from transforms.sinks.push.model import (
     Appliance,
     ApplianceProtocol,
     ApplianceResponse,
     ChunkPart,
     ResponseMeaning,
+    is_groups,
 )
 from transforms.sinks.push.wire import gsa_responses
 from transforms.sinks.push.wire.address import BACKLOG_PATH, FEED_PATH, GROUPS_PATH, trust
@@ -49,11 +52,10 @@ GZIP_BYTES_LIMIT = 1 << 20
 compressed", as the adaptor library has it."""
 
 NAME_LETTERS_LIMIT = 250
-_FORMATS = {
-    ApplianceProtocol.FEEDERGATE: ("gsa-feed", "gsa-groups"),
-    ApplianceProtocol.RECVDATA: ("thunderstone",),
+_DOORS = {
+    ApplianceProtocol.FEEDERGATE: (Door.FEED, Door.GROUPS),
+    ApplianceProtocol.RECVDATA: (Door.DATA,),
 }
-_GROUPS = "gsa-groups"
 _GROUPS_FEEDTYPES = (FULL, INCREMENTAL, REPLACE, CLEANUP)
 _WEB_FEEDTYPES = (METADATA_AND_URL, INCREMENTAL)
 _HEADERS = {
@@ -66,7 +68,8 @@ _HEADERS = {
 
 def check(chunk: Chunk, appliance: Appliance, *, feedtype: str | None = None) -> None:
     """Raise ConfigError if the appliance cannot take the chunk, or not under its names."""
-    formats = _FORMATS[appliance.protocol]
+    doors = _DOORS[appliance.protocol]
+    formats = [format_.name for format_ in all_formats() if format_.door in doors]
     if chunk.format is not None and chunk.format not in formats:
         raise ConfigError(
             f"{chunk.path}: {chunk.format}; expected {' or '.join(formats)} for {appliance.url}"
@@ -253,10 +256,10 @@ def _request(part: ChunkPart, appliance: Appliance, feedtype: str | None) -> tup
         return "", urlencoded([("profile", appliance.profile)], part)
     source = part.chunk.datasource or ""
     feedtype = feedtype or part.chunk.feedtype
-    if part.chunk.format != _GROUPS:
-        return FEED_PATH, multipart(
-            [("datasource", source), ("feedtype", feedtype or METADATA_AND_URL)], part
-        )
+    if not is_groups(part.chunk):
+        fields = [("datasource", source), ("feedtype", feedtype or METADATA_AND_URL)]
+        format_ = find_format(part.chunk.format) or by_door(Door.FEED)
+        return FEED_PATH, multipart(fields, part, content_type=format_.content_type)
     if feedtype == REPLACE:
         return GROUPS_PATH, multipart([(REPLACE, source)], part)
     if feedtype == CLEANUP:
@@ -266,12 +269,12 @@ def _request(part: ChunkPart, appliance: Appliance, feedtype: str | None) -> tup
 
 
 def _check_names(chunk: Chunk, feedtype: str | None) -> None:
-    is_groups = chunk.format == _GROUPS
-    _check_name(chunk.path, "groupsource" if is_groups else "datasource", chunk.datasource)
-    is_web = chunk.datasource == "web" and not is_groups
+    has_groups = is_groups(chunk)
+    _check_name(chunk.path, "groupsource" if has_groups else "datasource", chunk.datasource)
+    is_web = chunk.datasource == "web" and not has_groups
     if is_web and feedtype is None:
         return
-    feedtypes = _GROUPS_FEEDTYPES if is_groups else _WEB_FEEDTYPES if is_web else FEEDTYPES
+    feedtypes = _GROUPS_FEEDTYPES if has_groups else _WEB_FEEDTYPES if is_web else FEEDTYPES
     if feedtype not in feedtypes:
         found = "no feedtype" if feedtype is None else f"feedtype={feedtype!r}"
         of_web = " for the datasource web" if is_web else ""

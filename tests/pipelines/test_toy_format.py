@@ -1,0 +1,158 @@
+"""A format that is added from outside: no other module knows it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import ClassVar
+
+import pytest
+
+from pipelines.cli.main import main
+from support.runs import chunks, column, convert, report
+from support.toy_format import TOY
+from transforms.formats import by_name, registered, sniff
+
+pytestmark = pytest.mark.slow
+
+DOCUMENTS = (
+    b"url: http://intranet.example.com/harbour\n"
+    b"title: The harbour\n"
+    b"text: Ships call on Mondays.\n"
+    b"\n"
+    b"url: http://intranet.example.com/quay\n"
+    b"action: delete\n"
+    b"\n"
+)
+FEED = (
+    b"<gsafeed><header><datasource>harbour</datasource><feedtype>incremental</feedtype></header>"
+    b'<group><record url="http://intranet.example.com/harbour" mimetype="text/plain">'
+    b"<metadata><meta name='berth' content='4'/></metadata>"
+    b"%s<content>Ships call on Mondays.</content></record></group></gsafeed>"
+)
+TO_TOY = ("--to", "toy", "--datasource", "harbour")
+ACL = b'<acl><principal scope="user" access="permit">joe</principal></acl>'
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    with registered(TOY):
+        yield
+
+
+class _Appliance(BaseHTTPRequestHandler):
+    """Accepts every feed; reports an empty backlog."""
+
+    bodies: ClassVar[list[bytes]] = []
+
+    def do_GET(self) -> None:
+        self._reply(b"0")
+
+    def do_POST(self) -> None:
+        self.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self._reply(b"Success")
+
+    def _reply(self, text: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def appliance() -> Iterator[str]:
+    _Appliance.bodies.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Appliance) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_the_format_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["formats"])
+    line = "toy                read/write  blocks of name: value lines\n"
+    assert line in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["avro", "native"])
+def test_documents_of_the_format_pass_through_another_format(tmp_path: Path, name: str) -> None:
+    source, other, again = tmp_path / "in.txt", tmp_path / "other", tmp_path / "again"
+    source.write_bytes(DOCUMENTS)
+
+    assert sniff(DOCUMENTS) == "toy"
+    assert convert(str(source), "-o", str(other), "--to", name) == 0
+    assert convert(str(other / "chunks"), "-o", str(again), *TO_TOY) == 0
+
+    assert chunks(again) == [DOCUMENTS]
+    assert column(again, "format") == ["toy"]
+
+
+def test_a_large_file_is_converted_in_spans(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.txt", tmp_path / "out"
+    source.write_bytes(DOCUMENTS * 100)
+
+    assert convert(str(source), "-o", str(out), *TO_TOY, "--span-bytes", "4KiB") == 0
+
+    assert b"".join(chunks(out)) == DOCUMENTS * 100
+    assert len(chunks(out)) > 1
+
+
+def test_documents_of_the_format_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "in.txt"
+    source.write_bytes(DOCUMENTS + b"no pair\n")
+
+    assert main(["inspect", str(source)]) == 1
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.split() == ["ADD", "DELETE", "total"]
+    assert lines[0].split() == ["-", "1", "1", "2"]
+    assert any(line.startswith("reject     bad-block: 1") for line in lines)
+
+
+def test_an_acl_that_the_format_does_not_hold_stops_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "in.xml", tmp_path / "out"
+    source.write_bytes(FEED % ACL)
+
+    assert convert(str(source), "-o", str(out), "--to", "toy") == 3
+    assert "acl: 1 principal; --accept-loss acl goes on without it" in capsys.readouterr().err
+
+
+def test_every_other_field_is_a_loss(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.xml", tmp_path / "out"
+    source.write_bytes(FEED % ACL)
+
+    assert convert(str(source), "-o", str(out), "--to", "toy", "--accept-loss", "acl") == 0
+    assert sorted(report(out)["account"]["losses"]) == ["acl", "metadata"]
+
+
+def test_chunks_of_the_format_are_pushed(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.txt", tmp_path / "out"
+    source.write_bytes(DOCUMENTS)
+    convert(str(source), "-o", str(out), *TO_TOY)
+
+    with appliance() as url:
+        assert main(["push", str(out), "--to", url, "-q", "--progress", "none"]) == 0
+
+    (body,) = _Appliance.bodies
+    assert b'name="datasource"\r\nContent-Type: text/plain\r\n\r\nharbour\r\n' in body
+    assert b'name="data"\r\nContent-Type: text/plain\r\n\r\n' + DOCUMENTS + b"\r\n" in body
+
+
+def test_a_name_is_registered_once_and_for_the_block_only() -> None:
+    with (
+        pytest.raises(ValueError, match="'toy' is a format; expected another name"),
+        registered(TOY),
+    ):
+        pass
+    assert by_name("toy") is TOY

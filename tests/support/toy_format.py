@@ -1,0 +1,131 @@
+"""A complete format in one module: the worked example of how a format is added.
+
+A document is a block of `name: value` lines, and a blank line ends it::
+
+    url: http://intranet.example.com/harbour
+    title: The harbour
+    text: Ships call on Mondays.
+
+    url: http://intranet.example.com/quay
+    action: delete
+
+**Keeps:** the URL, the title, the text of a document, and deletions.
+
+**Drops:** everything else, each field as a loss under its name.
+"""
+
+from collections.abc import Iterator
+from typing import IO
+
+from schemas.delivery import Door
+from schemas.errors import RecordError
+from schemas.record import Action, Content, Provenance, Record
+from schemas.reject import Place, Reject, reject_bytes
+from schemas.span import Span
+from transforms.formats import Format, ReadOptions, ReadResult, WriteOptions
+from transforms.formats.adapt_held import holding
+
+
+def read(
+    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
+) -> Iterator[ReadResult]:
+    """Yield a Record for each block, and a Reject for a block that is none."""
+    offset, block = span.offset, b""
+    for line in stream:
+        block += line
+        if not line.strip():
+            yield from _read_block(block, offset, span)
+            offset, block = offset + len(block), b""
+    yield from _read_block(block, offset, span)
+
+
+def split(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
+    """Yield spans of about `span_bytes` that end with a blank line."""
+    ordinal = begin = end = 0
+    is_after_block = False
+    for line in stream:
+        if is_after_block and end - begin >= span_bytes:
+            yield Span(source=source, ordinal=ordinal, offset=begin, length=end - begin)
+            ordinal, begin = ordinal + 1, end
+        end += len(line)
+        is_after_block = not line.strip()
+    yield Span(source=source, ordinal=ordinal, offset=begin)
+
+
+class ToyEncoder:
+    """Writes blocks; there is nothing around them."""
+
+    extension = "toy"
+    frame_bytes = 0
+
+    def prolog(self) -> bytes:
+        return b""
+
+    def encode(self, record: Record) -> bytes:
+        lines = [f"url: {record.url}"]
+        if record.action is Action.DELETE:
+            lines.append("action: delete")
+        if record.title is not None:
+            lines.append(f"title: {record.title}")
+        if record.content is not None:
+            lines.append(f"text: {_text_of(record.content)}")
+        if any("\n" in line for line in lines):
+            raise RecordError("line-break", "a line break in a value; expected values of one line")
+        return "\n".join(lines).encode() + b"\n\n"
+
+    def frame(self, records: list[bytes]) -> bytes:
+        return b"".join(records)
+
+    def epilog(self) -> bytes:
+        return b""
+
+
+def encoder(_options: WriteOptions) -> ToyEncoder:
+    return ToyEncoder()
+
+
+def matches(head: bytes) -> bool:
+    return head.startswith(b"url: ")
+
+
+TOY = Format(
+    name="toy",
+    title="blocks of name: value lines",
+    matches=matches,
+    read=read,
+    split=split,
+    encoder=encoder,
+    adapter=holding("title", "content", "mimetype"),
+    door=Door.FEED,
+    content_type="text/plain",
+    has_feedtypes=True,
+)
+
+
+def _read_block(block: bytes, offset: int, span: Span) -> Iterator[Record | Reject]:
+    if not block.strip():
+        return
+    try:
+        lines = block.decode().strip().splitlines()
+        values = dict(line.split(": ", 1) for line in lines)
+        content = Content(values["text"].encode()) if "text" in values else None
+        yield Record(
+            url=values["url"],
+            action=Action.DELETE if values.get("action") == "delete" else Action.ADD,
+            title=values.get("title"),
+            content=content,
+            mimetype="text/plain" if content else None,
+            provenance=Provenance(source=span.source, span=span.ordinal, offset=offset),
+        )
+    except (ValueError, KeyError):
+        error = RecordError("bad-block", f"{block[:40]!r}; expected name: value lines with a url")
+        yield reject_bytes(error, span=span, place=Place(offset, len(block)), data=block)
+
+
+def _text_of(content: Content) -> str:
+    try:
+        return content.data.decode()
+    except UnicodeDecodeError as exc:
+        raise RecordError("not-text", f"{exc.reason}; expected a text in UTF-8") from exc

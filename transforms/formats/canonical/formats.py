@@ -1,0 +1,44 @@
+"""Canonical records without loss: an Avro container, and JSON lines."""
+
+from transforms.formats.base import Format
+from transforms.formats.canonical import avro, jsonl
+
+_BLANKS = b" \t\r\n\xef\xbb\xbf"
+
+
+def _is_avro(head: bytes) -> bool:
+    return head.startswith(avro.MAGIC)
+
+
+def _is_json(head: bytes) -> bool:
+    return head.lstrip(_BLANKS).startswith(b"{")
+
+
+AVRO = Format(
+    name="avro",
+    title="canonical records in an Avro container: lossless, for archives",
+    matches=_is_avro,
+    read=avro.read,
+    split=avro.cut,
+    encoder=avro.encoder,
+    keeps_everything=True,
+    holds_memberships=True,
+    has_content_encodings=True,
+    has_record_ends=True,
+    hole_codes=frozenset({"bad-avro", "bad-block", "block-too-large"}),
+)
+
+NATIVE = Format(
+    name="native",
+    title="canonical records as JSON lines: lossless, for eyes and diffs",
+    matches=_is_json,
+    is_common_text=True,
+    read=jsonl.read,
+    split=jsonl.cut,
+    encoder=jsonl.encoder,
+    keeps_everything=True,
+    holds_memberships=True,
+    has_content_encodings=True,
+    has_record_ends=True,
+    hole_codes=frozenset({"line-too-long"}),
+)

@@ -1,0 +1,60 @@
+"""The feeds of a Google Search Appliance: documents, groups of users, and groups as CSV."""
+
+import re
+
+from schemas.delivery import Door
+from transforms.formats.base import Format
+from transforms.formats.gsa import adapt_feed, adapt_groups, feed, groups, groups_csv
+from transforms.formats.xml import AMBIGUOUS_CODES
+
+GSA_FEED = Format(
+    name="gsa-feed",
+    title="Google Search Appliance feeds, protocol 7.x and 5.0 (XML)",
+    root="gsafeed",
+    read=feed.read_feed,
+    split=feed.cut,
+    encoder=feed.encoder,
+    adapter=adapt_feed.adapter,
+    door=Door.FEED,
+    has_content_encodings=True,
+    has_record_ends=True,
+    hole_codes=AMBIGUOUS_CODES,
+    has_feedtypes=True,
+    names_its_feed=True,
+    has_web_feeds=True,
+)
+
+GSA_GROUPS = Format(
+    name="gsa-groups",
+    title="Google Search Appliance groups feeds (XML)",
+    root="xmlgroups",
+    read=groups.read_feed,
+    split=groups.cut,
+    encoder=groups.encoder,
+    adapter=adapt_groups.adapter,
+    door=Door.GROUPS,
+    holds_documents=False,
+    holds_memberships=True,
+    has_record_ends=True,
+    hole_codes=AMBIGUOUS_CODES,
+    has_feedtypes=True,
+)
+
+_CSV_HEADER = re.compile(rb'(?:\xef\xbb\xbf)?"?group"?,"?member"?,"?scope"?[,\r\n]', re.IGNORECASE)
+
+
+def _is_groups_csv(head: bytes) -> bool:
+    return _CSV_HEADER.match(head) is not None
+
+
+GROUPS_CSV = Format(
+    name="groups-csv",
+    title="groups as CSV: group,member,scope[,namespace]",
+    matches=_is_groups_csv,
+    is_common_text=True,
+    read=groups_csv.read,
+    split=groups_csv.cut,
+    holds_documents=False,
+    holds_memberships=True,
+    hole_codes=frozenset({"line-too-long"}),
+)

@@ -1,0 +1,21 @@
+"""The dataload XML of a Thunderstone Search Appliance."""
+
+from schemas.delivery import Door
+from transforms.formats.base import Format
+from transforms.formats.thunderstone import adapt, dataload
+from transforms.formats.xml import AMBIGUOUS_CODES
+
+THUNDERSTONE = Format(
+    name="thunderstone",
+    title="Thunderstone Search Appliance dataload (XML)",
+    root="ThunderstoneReplication",
+    read=dataload.read_feed,
+    split=dataload.cut,
+    encoder=dataload.encoder,
+    adapter=adapt.adapter,
+    door=Door.DATA,
+    has_record_ends=True,
+    hole_codes=AMBIGUOUS_CODES,
+    keeps_unlisted=True,
+    has_index_updates=True,
+)
