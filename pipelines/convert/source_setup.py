@@ -24,7 +24,6 @@ from pipelines.cli.convert_options import (
 )
 from pipelines.cli.format_list import COMMAND, FILES
 from pipelines.cli.locks import state_lock
-from pipelines.convert.remote_trees import list_tree
 from pipelines.convert.spools import cut_spool, load_spool
 from pipelines.convert.trees import tree_of
 from schemas.account import Account
@@ -47,6 +46,7 @@ from transforms.sources.tree.acl_table import load_acl_table
 from transforms.sources.tree.patterns import check_patterns, judge
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import check_urls
+from transforms.sources.tree.walk import list_tree
 from transforms.storage.atomic import whole_file
 from transforms.storage.state import Stamp, check_state, move, open_state
 

@@ -17,12 +17,17 @@ from typing import Any, TypeVar
 import asyncssh
 import boto3  # type: ignore[import-untyped]  # it has no types of its own
 import pytest
+from fsspec.implementations.http import (  # type: ignore[import-untyped]  # it has no types
+    HTTPFileSystem,
+)
 from moto.backends import get_backend
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.server import ThreadedMotoServer
+from s3fs import S3FileSystem  # type: ignore[import-untyped]  # the same
 
-from transforms.sources.tree.remote import s3, ssh, web
-from transforms.sources.tree.remote.schemes import open_remote
+from transforms.sources.tree.remote.sftp import PASSWORD as PASSWORD_VARIABLE
+from transforms.sources.tree.remote.sftp import StrictSftp
+from transforms.sources.tree.remote.stream import open_remote
 
 USER = "feeder"
 PASSWORD = "s3same/0pen@up"
@@ -42,7 +47,7 @@ def put_all(folder: Path, *names: str) -> None:
         path.write_bytes(os.fsencode(name))
 
 
-def trouble_of(path: str) -> OSError:
+def error_of(path: str) -> OSError:
     """Return what is raised by reading a file that cannot be read to its end."""
     try:
         with open_remote(path) as stream:
@@ -88,12 +93,11 @@ def s3_at(endpoint: str) -> Iterator[Any]:  # the same
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.setenv("AWS_MAX_ATTEMPTS", "1")
         patch.delenv("AWS_PROFILE", raising=False)
-        s3.client.cache_clear()
+        S3FileSystem.clear_instance_cache()
         client = boto3.session.Session().client("s3")
         yield client
         client.close()
-        s3.client().close()
-    s3.client.cache_clear()
+    S3FileSystem.clear_instance_cache()
 
 
 class SftpServer:
@@ -229,9 +233,9 @@ def sftp_server(folder: Path, home: Path) -> Iterator[SftpServer]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(home))
         patch.delenv("SSH_AUTH_SOCK", raising=False)
-        patch.delenv(ssh.PASSWORD, raising=False)
+        patch.delenv(PASSWORD_VARIABLE, raising=False)
         yield server
-        ssh.close_sessions()
+        StrictSftp.clear_instance_cache()
     server.close()
 
 
@@ -281,12 +285,10 @@ def web_server(folder: Path, answer: Answer | None = None) -> Iterator[WebServer
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         patch.setenv("NO_PROXY", "*")
-        web.session.cache_clear()
         yield server
-        web.session().close()
+        HTTPFileSystem.clear_instance_cache()
         server.shutdown()
         thread.join()
-    web.session.cache_clear()
 
 
 def page(text: str, kind: str = "text/html; charset=utf-8") -> Answer:
@@ -320,4 +322,5 @@ def send(
     handler.send_header("Content-Length", str(len(body) if length < 0 else length))
     handler.send_header("Connection", "close")
     handler.end_headers()
-    handler.wfile.write(body)
+    if handler.command != "HEAD":
+        handler.wfile.write(body)

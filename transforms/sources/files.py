@@ -25,7 +25,8 @@ from schemas.span import FileSignature, Span
 from transforms.formats import all_formats, find_format, look_of, sniff
 from transforms.formats.base import ReadOptions
 from transforms.sources.signature import require_present, require_unchanged, sign_stream
-from transforms.sources.tree.remote.schemes import LISTED, open_remote, scheme_of
+from transforms.sources.tree.remote.filesystems import REMOTE_SCHEMES, scheme_of
+from transforms.sources.tree.remote.stream import open_remote
 
 SNIFFED_BYTES = 64 << 10
 BUFFER_BYTES = 1 << 17
@@ -299,7 +300,7 @@ _DECOMPRESSORS = {".gz": _gunzip, ".bz2": _bunzip, ".xz": _unxz, ".zst": _unzstd
 
 def _open(path: str) -> IO[bytes]:
     """Open a file; smart-open, which loads the libraries of all clouds, only where it must."""
-    if scheme_of(path) in LISTED:
+    if scheme_of(path) in REMOTE_SCHEMES:
         return open_remote(path)
     if "://" in path:
         smart_open = importlib.import_module("smart_open")

@@ -25,7 +25,7 @@ from transforms.sources.tree.file_content import (
 )
 from transforms.sources.tree.file_record import Documents
 from transforms.sources.tree.tree import Oversize, Tree
-from transforms.sources.tree.walk import listed_file
+from transforms.sources.tree.urls import listed_file
 
 
 class Members:

@@ -36,7 +36,7 @@ from schemas.errors import RecordError
 from transforms import mimetype_table as names
 from transforms.mimetype_table import type_of_name
 from transforms.sources.tree.archive_limits import USUAL, Bounded, Bounds, Budget, Guarded
-from transforms.sources.tree.sorted_names import is_unicode
+from transforms.sources.tree.urls import is_unicode
 
 NO_FILE = "no-file"
 

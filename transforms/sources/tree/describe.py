@@ -10,11 +10,11 @@ from schemas.acl import Acl
 from schemas.record import Crawl, Record
 from transforms.sources.listing import Listed
 from transforms.sources.tree.acl_table import load_acl_table
-from transforms.sources.tree.fingerprint import SHUT
 from transforms.sources.tree.posix_acl import PosixAcls
 from transforms.sources.tree.sidecars import read_sidecars
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import display_url_of, folder_url_of, path_metadata
+from transforms.sources.tree.walk import NOT_PUBLIC
 
 Describe = Callable[[Listed, Record], Record]
 """Adds to a record what describes its file; raises RecordError where that cannot be told."""
@@ -51,7 +51,7 @@ def describer(tree: Tree, open_file: Callable[[str], IO[bytes]]) -> Describe:
 
 def is_marked_shut(listed: Listed) -> bool:
     """Whether others may not read a file of which no ACL tells who may."""
-    return SHUT in listed.fingerprint.split()
+    return NOT_PUBLIC in listed.fingerprint.split()
 
 
 def folder_acl(tree: Tree) -> Callable[[Listed], Acl]:

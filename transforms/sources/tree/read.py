@@ -33,7 +33,8 @@ from transforms.sources.tree.file_content import (
     read_whole,
 )
 from transforms.sources.tree.file_record import Documents
-from transforms.sources.tree.remote.schemes import open_remote, scheme_of
+from transforms.sources.tree.remote.filesystems import scheme_of
+from transforms.sources.tree.remote.stream import open_remote
 from transforms.sources.tree.tree import Oversize, Tree
 
 

@@ -12,12 +12,18 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from schemas.errors import ConfigError
 from schemas.record import Meta
+from transforms.sources.listing import Kind, Listed
+from transforms.sources.tree.patterns import judge
 from transforms.sources.tree.tree import Tree
+
+ListFile = Callable[[str, str, int | None, int | None, tuple[str, ...]], Listed]
+"""Makes the line of a file from key, path, size, time of change, and the paths of its sidecars."""
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _KNOWN_FIELDS = "{path}, {id}, {name}, {stem} or {extension}"
 _WHOLE = re.compile(r"\{(?:path|id)\}")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]|%(?![0-9A-Fa-f]{2})")
+_SEGMENTS = frozenset({".", ".."})
 _EXAMPLE_BASE = "https://docs.example.com/"
 _EXAMPLE_TEMPLATE = "https://docs.example.com/{path}"
 
@@ -77,6 +83,38 @@ def path_metadata(key: str) -> tuple[Meta, ...]:
     pairs = [("path", key), ("name", name), ("extension", extension)]
     pairs += [("folder", folder) for folder in folders]
     return tuple(Meta(name, value) for name, value in pairs if value)
+
+
+def listed_file(tree: Tree) -> ListFile:
+    """Return the function that makes the line of a file: FILE, or FILTERED with its code.
+
+    A name that cannot be part of a URL is REJECTED.
+    """
+    make_url, code_of = url_of(tree), judge(tree)
+
+    def line_of(
+        key: str, path: str, size: int | None, modified_ns: int | None, sidecars: tuple[str, ...]
+    ) -> Listed:
+        if not _SEGMENTS.isdisjoint(key.split("/")):
+            reason = f"{key!r}; expected no '.' and no '..' in a path"
+            return Listed(key=key, kind=Kind.REJECTED, path=path, code="file-name", reason=reason)
+        url = make_url(key)
+        if code := code_of(key, size):
+            return Listed(key=key, kind=Kind.FILTERED, path=path, url=url, code=code)
+        return Listed(
+            key=key, path=path, url=url, size=size or 0, modified_ns=modified_ns, sidecars=sidecars
+        )
+
+    return line_of
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a name from the file system was UTF-8; other bytes become surrogates in Python."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _under_base(base_url: str, key: str) -> str:

@@ -1,46 +1,44 @@
-"""A local tree as lines of a listing, in the order of the UTF-8 bytes of their keys.
+"""A local tree as the lines of a listing, in the order of the UTF-8 bytes of their keys.
 
-What cannot be read, or is not to be, is a line as well: nothing stops a walk but a root that is not
-there or cannot be listed. A folder is read to its end before anything of it is told, so that one
-that cannot be is REJECTED as a whole and nothing in it looks as if it were gone. Sidecars are used
-with the files that they describe, whatever the patterns say of their names.
+Files that are left out or cannot be read are lines as well: only a root that does not exist or
+cannot be listed stops a walk. A folder is read to its end before its first line is made, so a
+folder that cannot be read is REJECTED as a whole, and no file in it seems to be deleted. Sidecars
+belong to the files that they describe, whatever the patterns say of their names.
 
-`fingerprint` is a text of everything but the file that decides over a record: size and time of
-each sidecar; with ACLs of POSIX, mode, owners and change time of the file, and a digest of the
-permissions of the folders above it, where they decide over it.
+The fingerprint of a file is one text of everything but its content that decides its record: size
+and time of each sidecar; with POSIX ACLs also mode, owners and change time of the file, and a
+digest of the permissions of the folders above it where they matter.
 """
 
+import enum
 import errno
+import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from schemas.errors import ConfigError, SourceError
 from transforms.sources.listing import Kind, Listed
-from transforms.sources.tree.fingerprint import (
-    SHUT,
-    Sidecar,
-    around_file,
-    around_folder,
-    asks_others,
-    decides_by_posix,
-    digest,
-    is_shut,
-    sidecars_of,
-)
-from transforms.sources.tree.patterns import described_by, judge
-from transforms.sources.tree.sorted_names import Is, Name, Names, read_names
+from transforms.sources.tree.external_sort import ExternalSort, SortCodec
+from transforms.sources.tree.patterns import SIDECARS, described_by, judge
+from transforms.sources.tree.remote.filesystems import scheme_of
+from transforms.sources.tree.remote.listing import list_remote
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import folder_url_of, url_of
+from transforms.sources.tree.urls import folder_url_of, is_unicode, listed_file, url_of
 
-ListFile = Callable[[str, str, int | None, int | None, tuple[str, ...]], Listed]
-"""Makes a line of a file: of its key, path, size, time of change, and the paths of its sidecars."""
+RUN_NAMES = 20_000
+"""Names of one folder that are sorted in memory; more are sorted on disk."""
 
-_SEGMENTS = frozenset({".", ".."})
-_KINDS = {
+NOT_PUBLIC = "shut"
+"""Marks the fingerprint of a file that others may not read, in a tree without ACLs."""
+
+_ACL_ATTRIBUTE = "system.posix_acl_access"
+_FILE_TYPES = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFBLK: "a device",
@@ -50,197 +48,248 @@ _KINDS = {
 _LISTABLE = "expected a folder that can be listed"
 
 
-def listed_file(tree: Tree) -> ListFile:
-    """Return the function that makes the line of a file: FILE, or FILTERED with its code.
+class EntryType(enum.Enum):
+    """What a name in a folder belongs to; a FILE may be a pipe or a device, too."""
 
-    A name that cannot stand in a url is REJECTED.
+    FILE = "f"
+    FOLDER = "d"
+    LINK = "l"
+    NOT_UTF8 = "u"
+
+
+class FolderEntry(NamedTuple):
+    r"""A name as a part of a key: a folder ends in `/`; bytes that are not UTF-8 become `\xff`."""
+
+    name: str
+    type: str  # the value of an EntryType, whose members have no order
+
+
+class FolderEntries(Iterator[FolderEntry]):
+    """The entries of a folder in the order of the UTF-8 bytes of their names; to be closed.
+
+    With `follows_links` a link to a folder is a FOLDER, and any other link a FILE. OSError is
+    raised if the folder cannot be read to its end.
     """
-    make_url, code_of = url_of(tree), judge(tree)
 
-    def line_of(
-        key: str, path: str, size: int | None, modified_ns: int | None, sidecars: tuple[str, ...]
-    ) -> Listed:
-        if not _SEGMENTS.isdisjoint(key.split("/")):
-            reason = f"{key!r}; expected no '.' and no '..' in a path"
-            return Listed(key=key, kind=Kind.REJECTED, path=path, code="file-name", reason=reason)
-        url = make_url(key)
-        if code := code_of(key, size):
-            return Listed(key=key, kind=Kind.FILTERED, path=path, url=url, code=code)
-        return Listed(
-            key=key, path=path, url=url, size=size or 0, modified_ns=modified_ns, sidecars=sidecars
-        )
+    def __init__(self, path: str, *, follows_links: bool, run_names: int) -> None:
+        self.has_sidecars = False
+        with os.scandir(path) as entries:
+            named = (self._note(_entry_of(entry, follows_links)) for entry in entries)
+            self._sorted = ExternalSort(named, _CODEC, run_length=run_names)
 
-    return line_of
+    def __next__(self) -> FolderEntry:
+        return next(self._sorted)
+
+    def close(self) -> None:
+        self._sorted.close()
+
+    def _note(self, entry: FolderEntry) -> FolderEntry:
+        self.has_sidecars = self.has_sidecars or described_by(entry.name) is not None
+        return entry
 
 
-def walk(tree: Tree) -> Iterator[Listed]:
-    """Yield what stands in a tree: all of it, or only the files that are named.
+class SidecarFile(NamedTuple):
+    """A file that describes another file, with its size and time as a text."""
 
-    Some thousand names of each folder on the way are held in memory, and no more. Raise ConfigError
-    where the root is no folder, SourceError where it cannot be listed.
+    path: str
+    mark: str
+
+
+def list_tree(tree: Tree) -> Iterator[Listed]:
+    """Yield the lines of a local or remote tree, in the order of the UTF-8 bytes of its keys.
+
+    Raise SourceError if its root cannot be listed, ConfigError if no such tree can be listed.
     """
-    walker = _Walker(tree)
+    return list_remote(tree) if scheme_of(tree.root) else walk(tree)
+
+
+def walk(tree: Tree, *, run_names: int = RUN_NAMES) -> Iterator[Listed]:
+    """Yield the lines of a local tree: all of them, or only those of the files in `tree.only`.
+
+    Of each open folder at most `run_names` names are in memory. Raise ConfigError if the root is no
+    folder, SourceError if it cannot be listed.
+    """
+    walker = _Walker(tree, run_names)
     yield from walker.named(tree.only) if tree.only else walker.all()
 
 
-class _Folder(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder that is open; `mark` is who may search it, `guard` the same of all above it too."""
+def sidecars_of(path: str, *, follows_links: bool) -> list[SidecarFile]:
+    """Return the sidecars of a file, including those that cannot be read.
+
+    A link that is not followed, or is broken, counts: it may lead to the ACL of the file, and
+    without that ACL the file would be public.
+    """
+    sidecars = []
+    for suffix in SIDECARS:
+        try:
+            status = _status_of(path + suffix, follows_links=follows_links)
+        except OSError:
+            continue
+        if not stat.S_ISDIR(status.st_mode):
+            mark = f"{suffix}={status.st_size}:{status.st_mtime_ns}"
+            sidecars.append(SidecarFile(path + suffix, mark))
+    return sidecars
+
+
+class _OpenFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder on the way; `access` says who may search it, `path_access` also all above it."""
 
     key: str
-    names: Names
+    entries: FolderEntries
     identity: tuple[int, int] | None
-    mark: str
-    guard: str
+    access: str
+    path_access: str
 
 
 class _Walker:
-    """Knows the rules of one tree."""
-
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, run_names: int) -> None:
         self._root = _root_of(tree)
+        self._run_names = run_names
         self._follows_links = tree.follows_links
         self._line_of = listed_file(tree)
         self._code_of = judge(tree)
         self._url_of = url_of(tree)
         self._folder_url_of = folder_url_of(tree)
-        self._is_posix = decides_by_posix(tree)
-        self._asks_others = asks_others(tree)
+        self._has_posix_acls = tree.acl is not None and tree.acl.table is None
+        self._marks_not_public = tree.acl is None and not tree.is_public
         self._is_inherited = tree.acl is not None and tree.acl.is_inherited
 
     def all(self) -> Iterator[Listed]:
-        """Yield all lines; of the folders that are open, the last is the one that is read."""
+        """Yield all lines, depth first."""
         folders = [self._open_root()]
         try:
-            yield from self._folder_lines(folders[0].key, folders[0].mark)
+            yield from self._folder_lines(folders[0].key, folders[0].access)
             while folders:
-                name = next(folders[-1].names, None)
-                if name is None:
-                    folders.pop().names.close()
+                entry = next(folders[-1].entries, None)
+                if entry is None:
+                    folders.pop().entries.close()
                     continue
-                found = self._found(name, folders)
-                if isinstance(found, Listed):
-                    yield found
+                line = self._visit(entry, folders)
+                if isinstance(line, Listed):
+                    yield line
                 else:
-                    folders.append(found)
-                    yield from self._folder_lines(found.key, found.mark)
+                    folders.append(line)
+                    yield from self._folder_lines(line.key, line.access)
         finally:
             for folder in folders:
-                folder.names.close()
+                folder.entries.close()
 
     def named(self, only: tuple[str, ...]) -> Iterator[Listed]:
-        """Yield the lines of files that are named, and of the folders above them."""
+        """Yield the lines of some files, and of the folders above them."""
         self._status_of_root()
         folders = {folder for key in only for folder in _folders_above(key)}
         for key in sorted({*only, *folders}):
             if key in folders:
-                yield from self._folder_lines(key, self._mark(key))
+                yield from self._folder_lines(key, self._access(key))
             elif described_by(key) in only:
                 yield self._line(key, Kind.FILTERED, "sidecar", "")
             else:
-                guard = ""
+                path_access = ""
                 for folder in _folders_above(key):
-                    guard = self._guard(guard, self._mark(folder))
-                yield self._file(key, self._sidecars(key), guard)
+                    path_access = self._joined_access(path_access, self._access(folder))
+                yield self._file(key, self._sidecars(key), path_access)
 
-    def _open_root(self) -> _Folder:
+    def _open_root(self) -> _OpenFolder:
         status = self._status_of_root()
         try:
-            return self._opened("", status, above="")
+            return self._open("", status, access_above="")
         except OSError as exc:
-            raise SourceError(f"{self._path('')}: {_words(exc)}; {_LISTABLE}") from exc
+            raise SourceError(f"{self._path('')}: {_text_of(exc)}; {_LISTABLE}") from exc
 
     def _status_of_root(self) -> os.stat_result:
         path = self._path("")
         try:
             status = os.stat(path)
         except OSError as exc:
-            raise ConfigError(f"INPUT: {path!r}: {_words(exc)}; {_LISTABLE}") from exc
+            raise ConfigError(f"INPUT: {path!r}: {_text_of(exc)}; {_LISTABLE}") from exc
         if not stat.S_ISDIR(status.st_mode):
-            raise ConfigError(f"INPUT: {path!r} is no folder; {_LISTABLE}")
+            raise ConfigError(f"INPUT: {path!r} is not a folder; {_LISTABLE}")
         return status
 
-    def _found(self, name: Name, folders: list[_Folder]) -> _Folder | Listed:
+    def _visit(self, entry: FolderEntry, folders: list[_OpenFolder]) -> _OpenFolder | Listed:
+        """Return the line of an entry, or the folder that it is, opened."""
         folder = folders[-1]
-        key = folder.key + name.text
-        match Is(name.kind):
-            case Is.UNNAMED:
-                return self._unnamed(key)
-            case Is.LINK:
+        key = folder.key + entry.name
+        match EntryType(entry.type):
+            case EntryType.NOT_UTF8:
+                return self._not_utf8(key)
+            case EntryType.LINK:
                 return self._filtered(key, "symlink")
-            case Is.FOLDER:
+            case EntryType.FOLDER:
                 return self._enter(key, folders)
-        if not folder.names.has_sidecars:
-            return self._file(key, [], folder.guard)
+        if not folder.entries.has_sidecars:
+            return self._file(key, [], folder.path_access)
         if self._is_sidecar(key):
             return self._line(key, Kind.FILTERED, "sidecar", "")
-        return self._file(key, self._sidecars(key), folder.guard)
+        return self._file(key, self._sidecars(key), folder.path_access)
 
-    def _unnamed(self, key: str) -> Listed:
-        """Return the line of what has a name that can stand in no url, and no listing."""
+    def _not_utf8(self, key: str) -> Listed:
         if self._code_of(key, None):
             return self._filtered(key, "")
         reason = f"{key}: a name that is not UTF-8; expected one that is, so rename it"
         return Listed(key=key, kind=Kind.REJECTED, code="file-name", reason=reason)
 
-    def _enter(self, key: str, folders: list[_Folder]) -> _Folder | Listed:
+    def _enter(self, key: str, folders: list[_OpenFolder]) -> _OpenFolder | Listed:
         if self._code_of(key, None):
             return self._filtered(key, "")
-        path = self._path(key)
         try:
-            status = os.stat(path)
-            identity = _identity(status)
+            status = os.stat(self._path(key))
+            identity = _identity_of(status)
             if identity and identity in (folder.identity for folder in folders):
                 return self._filtered(key, "symlink-loop")
-            return self._opened(key, status, above=folders[-1].guard)
+            return self._open(key, status, access_above=folders[-1].path_access)
         except OSError as exc:
-            return self._rejected(key, "unlistable-folder", f"{_words(exc)}; {_LISTABLE}")
+            return self._rejected(key, "unlistable-folder", f"{_text_of(exc)}; {_LISTABLE}")
 
-    def _opened(self, key: str, status: os.stat_result, *, above: str) -> _Folder:
-        mark = self._mark_of(status, self._path(key))
-        return _Folder(
+    def _open(self, key: str, status: os.stat_result, *, access_above: str) -> _OpenFolder:
+        path = self._path(key)
+        access = self._folder_access(status, path)
+        return _OpenFolder(
             key=key,
-            names=read_names(self._path(key), follows_links=self._follows_links),
-            identity=_identity(status),
-            mark=mark,
-            guard=self._guard(above, mark),
+            entries=FolderEntries(
+                path, follows_links=self._follows_links, run_names=self._run_names
+            ),
+            identity=_identity_of(status),
+            access=access,
+            path_access=self._joined_access(access_above, access),
         )
 
-    def _file(self, key: str, sidecars: list[Sidecar], guard: str) -> Listed:
+    def _file(self, key: str, sidecars: list[SidecarFile], path_access: str) -> Listed:
         path = self._path(key)
         try:
             status = os.stat(path, follow_symlinks=self._follows_links)
         except OSError as exc:
             return self._without_status(key, exc)
-        kind = stat.S_IFMT(status.st_mode)
-        if kind == stat.S_IFLNK:  # it became one
+        file_type = stat.S_IFMT(status.st_mode)
+        if file_type == stat.S_IFLNK:  # it became a link
             return self._filtered(key, "symlink")
-        if kind != stat.S_IFREG:
-            return self._filtered(key, "no-file", _KINDS.get(kind, ""))
+        if file_type != stat.S_IFREG:
+            return self._filtered(key, "no-file", _FILE_TYPES.get(file_type, ""))
         paths = tuple(sidecar.path for sidecar in sidecars)
-        listed = self._line_of(key, path, status.st_size, status.st_mtime_ns, paths)
+        line = self._line_of(key, path, status.st_size, status.st_mtime_ns, paths)
         marks = [sidecar.mark for sidecar in sidecars]
-        if self._is_posix:
-            marks.append(around_file(status, guard))
-        elif self._asks_others and (guard or is_shut(status)):
-            marks.append(SHUT)
-        if listed.kind is not Kind.FILE or not marks:
-            return listed
-        return msgspec.structs.replace(listed, fingerprint=" ".join(marks))
+        if self._has_posix_acls:  # any change of a POSIX ACL changes the ctime
+            owners = f"{status.st_mode:o}:{status.st_uid}:{status.st_gid}:{status.st_ctime_ns}"
+            marks.append(f"{owners} {path_access}" if path_access else owners)
+        elif self._marks_not_public and (path_access or _is_closed_to_others(status)):
+            marks.append(NOT_PUBLIC)
+        if line.kind is not Kind.FILE or not marks:
+            return line
+        return msgspec.structs.replace(line, fingerprint=" ".join(marks))
 
     def _without_status(self, key: str, exc: OSError) -> Listed:
-        """Return the line of a file that may not be there, if its name alone does not decide."""
         if self._code_of(key, None):
             return self._filtered(key, "")
         if exc.errno == errno.ELOOP:
             return self._filtered(key, "symlink-loop")
         if exc.errno not in (errno.ENOENT, errno.ENOTDIR):
-            reason = f"{_words(exc)}; expected a file that can be read"
+            reason = f"{_text_of(exc)}; expected a file that can be read"
             return self._rejected(key, "unreadable", reason)
         try:
             target = os.readlink(self._path(key))
         except OSError:
             return self._filtered(key, "vanished")
-        reason = f"a link to {target!r}, which is not there; expected a file or a folder"
+        reason = f"a link to {target!r}, which does not exist; expected a file or a folder"
         return self._rejected(key, "broken-link", reason)
 
     def _is_sidecar(self, key: str) -> bool:
@@ -253,35 +302,44 @@ class _Walker:
             return False
         return not stat.S_ISDIR(status.st_mode)
 
-    def _sidecars(self, key: str) -> list[Sidecar]:
+    def _sidecars(self, key: str) -> list[SidecarFile]:
         return sidecars_of(self._path(key), follows_links=self._follows_links)
 
-    def _mark(self, folder: str) -> str:
+    def _access(self, folder: str) -> str:
         path = self._path(folder)
         try:
-            return self._mark_of(os.stat(path), path)
-        except OSError as exc:  # then the file is not there either
-            return _words(exc)
+            return self._folder_access(os.stat(path), path)
+        except OSError as exc:  # then the file does not exist either
+            return _text_of(exc)
 
-    def _mark_of(self, status: os.stat_result, path: str) -> str:
-        """Return who may search a folder, as far as its files are to know it."""
-        if self._is_posix:
-            return around_folder(status, path)
-        return SHUT if self._asks_others and is_shut(status) else ""
+    def _folder_access(self, status: os.stat_result, path: str) -> str:
+        """Return who may search a folder, as far as the fingerprints of its files need it.
 
-    def _guard(self, above: str, mark: str) -> str:
-        """Return who may search a folder and all above it, where no line of theirs tells it."""
-        if self._asks_others:
-            return above or mark
-        return digest((above, mark)) if self._is_posix and not self._is_inherited else ""
+        The times of a folder are left out: they change with its files.
+        """
+        if self._has_posix_acls:
+            acl = _posix_acl(path).hex()
+            return f"{status.st_mode:o}:{status.st_uid}:{status.st_gid}:{acl}"
+        return NOT_PUBLIC if self._marks_not_public and _is_closed_to_others(status) else ""
 
-    def _folder_lines(self, key: str, mark: str) -> Iterator[Listed]:
+    def _joined_access(self, above: str, access: str) -> str:
+        """Return who may search a folder and all folders above it.
+
+        With inherited ACLs that is in the lines of the folders.
+        """
+        if self._marks_not_public:
+            return above or access
+        if not self._has_posix_acls or self._is_inherited:
+            return ""
+        return hashlib.sha256(f"{above}\n{access}".encode()).hexdigest()[:16]
+
+    def _folder_lines(self, key: str, access: str) -> Iterator[Listed]:
         if self._is_inherited:
-            url = self._folder_url_of(key)
-            yield Listed(key=key, kind=Kind.FOLDER, path=self._path(key), url=url, fingerprint=mark)
+            url, path = self._folder_url_of(key), self._path(key)
+            yield Listed(key=key, kind=Kind.FOLDER, path=path, url=url, fingerprint=access)
 
     def _filtered(self, key: str, code: str, reason: str = "") -> Listed:
-        """Return a line for a rule about names, and if there is none, with this code."""
+        """Return a line with the code of a rule about names, or with this code if none applies."""
         by_name = self._code_of(key, None)
         return self._line(key, Kind.FILTERED, by_name or code, "" if by_name else reason)
 
@@ -297,29 +355,74 @@ class _Walker:
 
 
 def _root_of(tree: Tree) -> str:
-    """Return the path of the root, absolute, without a `/` behind it; that of `/` is empty."""
+    """Return the absolute path of the root without a final `/`; that of `/` is empty."""
     root = str(Path(tree.root).absolute()).rstrip("/")
-    try:
-        root.encode()
-    except UnicodeEncodeError as exc:
-        raise ConfigError(
-            f"INPUT: {root!r}: a path that is not UTF-8; expected one that is"
-        ) from exc
+    if not is_unicode(root):
+        raise ConfigError(f"INPUT: {root!r}: a path that is not UTF-8; expected one that is")
     return root
 
 
+def _entry_of(entry: "os.DirEntry[str]", follows_links: bool) -> FolderEntry:
+    try:
+        slash = "/" if entry.is_dir(follow_symlinks=follows_links) else ""
+    except OSError:  # a link to itself, or to a place that cannot be looked into
+        slash = ""
+    name = entry.name
+    if not name.isascii() and not is_unicode(name):
+        shown = os.fsencode(name).decode("utf-8", "backslashreplace")
+        return FolderEntry(shown + slash, EntryType.NOT_UTF8.value)
+    if slash:
+        return FolderEntry(name + slash, EntryType.FOLDER.value)
+    is_link = not follows_links and entry.is_symlink()
+    return FolderEntry(name, (EntryType.LINK if is_link else EntryType.FILE).value)
+
+
+def _decode_entry(encoded: bytes) -> FolderEntry:
+    text = encoded.decode()
+    return FolderEntry(text[1:], text[0])
+
+
+_CODEC = SortCodec[FolderEntry](
+    key=lambda entry: entry,
+    encode=lambda entry: f"{entry.type}{entry.name}".encode(),
+    decode=_decode_entry,
+)
+
+
 def _folders_above(key: str) -> Iterator[str]:
-    """Yield the keys of the folders that a file stands in, beginning with that of the root."""
+    """Yield the keys of the folders above a file, from that of the root down."""
     yield ""
     for place, char in enumerate(key):
         if char == "/":
             yield key[: place + 1]
 
 
-def _identity(status: os.stat_result) -> tuple[int, int] | None:
-    """Return what no other folder has; some file systems tell no inodes."""
+def _identity_of(status: os.stat_result) -> tuple[int, int] | None:
+    """Return what no other folder has, None on file systems without inode numbers."""
     return (status.st_dev, status.st_ino) if status.st_ino else None
 
 
-def _words(exc: OSError) -> str:
+def _is_closed_to_others(status: os.stat_result) -> bool:
+    """Whether others may not read a file, or not search a folder."""
+    is_folder = stat.S_ISDIR(status.st_mode)
+    return not status.st_mode & (stat.S_IXOTH if is_folder else stat.S_IROTH)
+
+
+def _status_of(path: str, *, follows_links: bool) -> os.stat_result:
+    try:
+        return os.stat(path, follow_symlinks=follows_links)
+    except OSError:
+        return os.lstat(path)
+
+
+def _posix_acl(path: str) -> bytes:
+    if sys.platform != "linux":
+        return b""
+    try:
+        return os.getxattr(path, _ACL_ATTRIBUTE)
+    except OSError:  # no ACL, or a file system without ACLs
+        return b""
+
+
+def _text_of(exc: OSError) -> str:
     return exc.strerror or type(exc).__name__

@@ -23,7 +23,7 @@ from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.tree.read import opener_of, read_tree
-from transforms.sources.tree.remote.schemes import open_remote
+from transforms.sources.tree.remote.stream import open_remote
 from transforms.sources.tree.tree import Oversize, Tree, TreeAcl
 
 BASE = "https://docs.example.com/"

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +14,9 @@ from hypothesis import strategies as st
 from schemas.errors import ConfigError, SourceError
 from support.archives import put
 from transforms.sources.listing import Kind, Listed, read_listing, write_listing
-from transforms.sources.tree import sorted_names
 from transforms.sources.tree.tree import Tree, TreeAcl
-from transforms.sources.tree.walk import listed_file, walk
+from transforms.sources.tree.urls import listed_file
+from transforms.sources.tree.walk import sidecars_of, walk
 
 BASE = "https://docs.example.com/"
 LATIN_1 = b"/caf\xe9.txt"
@@ -69,10 +68,6 @@ def denied() -> OSError:
     return PermissionError(13, "Permission denied")
 
 
-def bytes_of(key: str) -> bytes:
-    return key.encode()
-
-
 def test_a_file_is_listed_with_all_that_is_known_of_it(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     put(tmp_path / "a b/plan.pdf", b"%PDF")
@@ -101,10 +96,10 @@ def test_keys_are_in_the_order_of_their_bytes(tmp_path: Path) -> None:
     st.integers(1, 3),
 )
 def test_the_order_is_that_of_all_keys_sorted(names: list[str], run_names: int) -> None:
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(sorted_names.read_names, "__kwdefaults__", {"run_names": run_names})
+    with tempfile.TemporaryDirectory() as folder:
         made = make(Path(folder), names)
-        assert keys(Path(folder), takes_hidden=True) == sorted(made, key=bytes_of)
+        walked = walk(tree(Path(folder), takes_hidden=True), run_names=run_names)
+        assert [line.key for line in walked] == sorted(made, key=str.encode)
 
 
 def make(root: Path, names: list[str]) -> set[str]:
@@ -180,11 +175,6 @@ def test_folders_that_are_left_out_are_not_entered(tmp_path: Path) -> None:
     ]
 
 
-def test_the_url_of_a_folder_that_is_left_out_ends_in_a_slash(tmp_path: Path) -> None:
-    files(tmp_path, "a b/c/x")
-    assert only(tmp_path, exclude=("c/",)).url == "https://docs.example.com/a%20b/c/"
-
-
 def test_links_are_not_followed_unless_somebody_says_so(tmp_path: Path) -> None:
     files(tmp_path, "a/x", "b")
     (tmp_path / "to a").symlink_to("a")
@@ -241,7 +231,7 @@ def test_a_link_to_nothing_is_rejected_if_links_are_followed(tmp_path: Path) -> 
         path=f"{tmp_path}/a.pdf",
         url="https://docs.example.com/a.pdf",
         code="broken-link",
-        reason="a link to 'gone/b.pdf', which is not there; expected a file or a folder",
+        reason="a link to 'gone/b.pdf', which does not exist; expected a file or a folder",
     )
 
 
@@ -410,7 +400,7 @@ def test_a_root_that_is_a_file_stops_the_walk(tmp_path: Path) -> None:
         lines(tmp_path / "docs")
 
     assert str(caught.value) == (
-        f"INPUT: '{tmp_path}/docs' is no folder; expected a folder that can be listed"
+        f"INPUT: '{tmp_path}/docs' is not a folder; expected a folder that can be listed"
     )
 
 
@@ -435,13 +425,10 @@ def test_a_root_whose_path_is_not_utf_8_stops_the_walk(tmp_path: Path) -> None:
     )
 
 
-def test_a_walk_that_is_given_up_leaves_nothing_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_walk_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
     files(tmp_path, "a/x", "b", "c")
-    monkeypatch.setattr(sorted_names.read_names, "__kwdefaults__", {"run_names": 1})
     before = len(os.listdir("/dev/fd"))
-    walked = iter(walk(tree(tmp_path)))
+    walked = iter(walk(tree(tmp_path), run_names=1))
     next(walked)
     del walked
     assert len(os.listdir("/dev/fd")) == before
@@ -469,11 +456,6 @@ def test_size_and_time_of_sidecars_are_around_their_file(tmp_path: Path) -> None
     assert lines(tmp_path, is_public=True)[0].fingerprint == ".meta.json=1:3 .meta.yaml=1:4"
 
 
-def test_a_sidecar_of_nothing_is_a_file_like_any(tmp_path: Path) -> None:
-    files(tmp_path, "x.pdf.meta.json")
-    assert outcomes(tmp_path) == [("x.pdf.meta.json", "FILE")]
-
-
 def test_a_sidecar_of_a_folder_is_a_file_like_any(tmp_path: Path) -> None:
     files(tmp_path, "x/y", "x.meta.json")
     assert outcomes(tmp_path) == [("x.meta.json", "FILE"), ("x/y", "FILE")]
@@ -497,11 +479,6 @@ def test_a_sidecar_of_what_is_left_out_is_no_document(tmp_path: Path) -> None:
 def test_files_that_are_named_are_the_only_ones(tmp_path: Path) -> None:
     files(tmp_path, "a", "b", "c/d", "c/e")
     assert keys(tmp_path, only=("c/d", "a")) == ["a", "c/d"]
-
-
-def test_files_that_are_named_have_their_sidecars(tmp_path: Path) -> None:
-    files(tmp_path, "x.pdf", "x.pdf.meta.json")
-    assert only(tmp_path, only=("x.pdf",)).sidecars == (f"{tmp_path}/x.pdf.meta.json",)
 
 
 def test_a_sidecar_that_is_named_with_its_file_is_no_document(tmp_path: Path) -> None:
@@ -552,11 +529,6 @@ def test_a_folder_is_listed_with_its_url_and_who_may_search_it(tmp_path: Path) -
         url="https://docs.example.com/a%20b/",
         fingerprint=f"40750:{owners}:",
     )
-
-
-def test_the_root_is_listed_as_a_folder_without_a_name(tmp_path: Path) -> None:
-    line = only(tmp_path, acl=TreeAcl(is_inherited=True))
-    assert (line.key, line.path, line.url) == ("", str(tmp_path), BASE)
 
 
 def test_the_folders_of_files_that_are_named_are_listed(tmp_path: Path) -> None:
@@ -662,12 +634,6 @@ def test_a_file_elsewhere_is_listed_by_the_same_rules() -> None:
     )
 
 
-def test_a_file_of_unknown_size_and_time_is_listed() -> None:
-    line_of = listed_file(Tree(root="http://files.example.com", base_url=BASE))
-    line = line_of("a", "http://files.example.com/a", None, None, ())
-    assert (line.kind, line.size, line.modified_ns) == (Kind.FILE, 0, None)
-
-
 @pytest.mark.parametrize(
     ("key", "size", "code"),
     [("a/.git/config", 1, "hidden"), ("old/a/b", 1, "excluded"), ("a", 0, "empty")],
@@ -691,7 +657,25 @@ def test_a_path_that_clients_would_shorten_is_rejected(key: str) -> None:
     )
 
 
-def test_a_tree_without_urls_has_keys_for_them(tmp_path: Path) -> None:
-    files(tmp_path, "a b")
-    (line,) = walk(msgspec.structs.replace(tree(tmp_path), base_url=None))
-    assert line.url == "a b"
+@pytest.mark.parametrize("follows_links", [False, True])
+@pytest.mark.parametrize("target", ["elsewhere", "nowhere"])
+def test_a_link_describes_a_file_even_if_it_cannot_be_read(
+    tmp_path: Path, follows_links: bool, target: str
+) -> None:
+    put(tmp_path / "elsewhere", b"{}")
+    (tmp_path / "x.pdf.meta.json").symlink_to(target)
+    assert len(sidecars_of(str(tmp_path / "x.pdf"), follows_links=follows_links)) == 1
+
+
+def test_a_link_that_is_followed_to_a_folder_describes_no_file(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "x.pdf.meta.json").symlink_to("folder")
+    assert sidecars_of(str(tmp_path / "x.pdf"), follows_links=True) == []
+
+
+def test_the_fingerprint_of_a_folder_contains_its_posix_acl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o750)
+    monkeypatch.setattr(os, "getxattr", lambda _path, _name: b"\x02\x00")
+    assert only(tmp_path, acl=TreeAcl(is_inherited=True)).fingerprint.endswith(":0200")

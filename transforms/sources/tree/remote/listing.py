@@ -1,43 +1,53 @@
-"""What stands in a remote tree as lines of a listing: in order, sidecars with their files.
+"""Remote trees as the lines of a listing, in the order of their keys, sidecars with their files.
 
-All of it streams. A file waits until none of its sidecars can follow any more: that is a matter of
-a few keys, as theirs begin with its own.
+Memory is bounded: folders are sorted on disk, and a file waits only until no sidecar of it can
+follow. Buckets of S3 are listed page by page. Of other object stores and of web servers, the
+entries of one folder are in memory.
 """
 
-import heapq
-import tempfile
+import html
+import re
+import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
-from itertools import chain, islice
-from typing import IO
+from operator import attrgetter
+from typing import Any
+from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 
-from schemas.errors import SourceError
+from schemas.errors import ConfigError, SourceError
 from transforms.sources.listing import Kind, Listed
+from transforms.sources.tree.external_sort import ExternalSort, SortCodec
 from transforms.sources.tree.patterns import SIDECARS, described_by, judge
+from transforms.sources.tree.remote.filesystems import (
+    check_remote,
+    connect,
+    error_text,
+    scheme_of,
+    translate_errors,
+)
+from transforms.sources.tree.remote.stream import modified_ns_of, size_of, version_in
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.walk import listed_file
+from transforms.sources.tree.urls import listed_file
 
-RUN_LENGTH = 100_000
-"""So many files are sorted in memory; beyond that they wait in a temporary file."""
+MAX_DEPTH = 100
+"""Folders nested deeper than this are taken for a loop."""
 
-MOST_WAITING = 10_000
-"""Beyond so many, the server is asked for the sidecars of the file that all of them wait for."""
+MAX_WAITING = 100_000
+"""Files that may wait for the sidecars of one file before them."""
 
-MOST_FOLDERS = 100
-"""So many folders stand in each other at most; beyond that they stand in themselves."""
-
-_BLOCK_BYTES = 1 << 16
 _LAST_SIDECAR = max(SIDECARS)
+_SAFE = "/!$&'()*+,;=:@"
+_OTHER_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
+_LISTABLE = "expected a folder that can be listed"
 
 
-class Remote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file as its server tells it, or what else stands there.
+class RemoteEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file, a folder, or anything else in a remote tree; the key of a folder ends in `/`.
 
-    A size or time of `None` is not known. A changed `fingerprint` means
-    that the file has changed.
+    `path` is its URI. A size or time of `None` is not known. `fingerprint` is what a server calls
+    the version of a file.
     """
 
     key: str
@@ -50,220 +60,318 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
 
 
-Find = Callable[[str], Remote | None]
-"""Asks a server for one file by its key; `None` if it is not there."""
+ListFolder = Callable[[RemoteEntry], Iterator[RemoteEntry]]
+"""Lists the entries of one folder, in any order; raises what its library raises."""
+
+_CODEC = SortCodec(
+    key=attrgetter("key"),
+    encode=msgspec.json.Encoder().encode,
+    decode=msgspec.json.Decoder(RemoteEntry).decode,
+)
 
 
-Descend = Callable[[Remote], Iterator[Remote]]
-"""Lists a folder, in order; raises OSError where that cannot be done."""
+def list_remote(tree: Tree) -> Iterator[Listed]:
+    """Yield the lines of a remote tree, in the order of the UTF-8 bytes of its keys.
+
+    Files that are left out or cannot be read are lines as well. Raise SourceError if the root
+    cannot be listed, ConfigError at once if the options do not suit a remote tree.
+    """
+    check_remote(tree.root)
+    if tree.acl is not None and tree.acl.table is None:
+        raise ConfigError(
+            f"{tree.root}: remote files have no POSIX owners; expected a table of ACLs"
+        )
+    if scheme_of(tree.root) == "s3":
+        return list_entries(tree, _bucket(tree))
+    return list_entries(tree, walk_folders(tree, _folder_lister(tree)))
 
 
-class _Waiting(msgspec.Struct):
-    remote: Remote
-    sidecars: list[Remote]
+def list_entries(tree: Tree, entries: Iterable[RemoteEntry]) -> Iterator[Listed]:
+    """Yield the lines of entries, which are in order; raise SourceError if they are not."""
+    line_of = listed_file(tree)
+    only = frozenset(tree.only)
+    for waiting in _with_sidecars(tree, _check_names(tree, entries)):
+        entry = waiting.entry
+        if only and entry.key not in only:
+            continue
+        if waiting.is_sidecar:
+            yield _plain_line(entry, Kind.FILTERED, "sidecar")
+        elif entry.kind is not Kind.FILE:
+            yield _plain_line(entry, entry.kind, entry.code, entry.reason)
+        else:
+            paths = tuple(sidecar.path for sidecar in waiting.sidecars)
+            line = line_of(entry.key, entry.path, entry.size, entry.modified_ns, paths)
+            marks = (
+                f"{sidecar.key} {sidecar.size} {sidecar.modified_ns} {sidecar.fingerprint}".rstrip()
+                for sidecar in waiting.sidecars
+            )
+            fingerprint = "\n".join(filter(None, (line.fingerprint, entry.fingerprint, *marks)))
+            yield msgspec.structs.replace(line, fingerprint=fingerprint)
+
+
+def walk_folders(tree: Tree, list_folder: ListFolder) -> Iterator[RemoteEntry]:
+    """Yield all entries below the root but its folders; folders that a rule excludes stay closed.
+
+    Raise SourceError if the root cannot be listed.
+    """
+    code_of = judge(tree)
+    try:
+        folders = [_sorted_folder(list_folder, RemoteEntry(key="", path=tree.root))]
+    except OSError as exc:
+        raise SourceError(f"{tree.root}: {error_text(exc)}; {_LISTABLE}") from exc
+    try:
+        while folders:
+            entry = next(folders[-1], None)
+            if entry is None:
+                folders.pop().close()
+            elif entry.kind is not Kind.FOLDER:
+                yield entry
+            elif code := code_of(entry.key, None):
+                yield _filtered(entry.key, entry.path, code)
+            elif len(folders) == MAX_DEPTH:
+                reason = f"{MAX_DEPTH} folders above it; expected fewer"
+                yield _rejected(entry.key, entry.path, "unlistable-folder", reason)
+            else:
+                try:
+                    folders.append(_sorted_folder(list_folder, entry))
+                except OSError as exc:
+                    reason = f"{error_text(exc)}; {_LISTABLE}"
+                    yield _rejected(entry.key, entry.path, "unlistable-folder", reason)
+    finally:
+        for folder in folders:
+            folder.close()
+
+
+def _sorted_folder(list_folder: ListFolder, folder: RemoteEntry) -> ExternalSort[RemoteEntry]:
+    with translate_errors(folder.path):
+        return ExternalSort(list_folder(folder), _CODEC)
+
+
+def _filtered(key: str, path: str, code: str, reason: str = "") -> RemoteEntry:
+    return RemoteEntry(key=key, path=path, kind=Kind.FILTERED, code=code, reason=reason)
+
+
+def _rejected(key: str, path: str, code: str, reason: str) -> RemoteEntry:
+    return RemoteEntry(key=key, path=path, kind=Kind.REJECTED, code=code, reason=reason)
+
+
+def _check_names(tree: Tree, entries: Iterable[RemoteEntry]) -> Iterator[RemoteEntry]:
+    """Yield each entry once; a file whose name cannot be part of a URL becomes REJECTED."""
+    last = ""
+    for entry in entries:
+        if entry.key < last:
+            raise SourceError(
+                f"{tree.root}: {entry.key!r} is listed after {last!r}; expected names in order"
+            )
+        if entry.key == last:  # the root as an object of its own, or two links to one file
+            continue
+        last = entry.key
+        yield _check_name(entry) if entry.kind is Kind.FILE else entry
+
+
+def _check_name(entry: RemoteEntry) -> RemoteEntry:
+    if entry.key.endswith("/"):
+        return _filtered(entry.key, entry.path, "no-file", "an object that represents a folder")
+    if not {"", ".", ".."}.isdisjoint(entry.key.split("/")):
+        reason = f"{entry.key!r}; expected no '//', '.' or '..' in the name of a file"
+        return _rejected(entry.key, entry.path, "file-name", reason)
+    return entry
+
+
+class _WaitingEntry(msgspec.Struct):
+    entry: RemoteEntry
+    sidecars: list[RemoteEntry]
     is_sidecar: bool = False
 
 
-_encoder = msgspec.json.Encoder()
-_lines = msgspec.json.Decoder(Remote)
+def _with_sidecars(tree: Tree, entries: Iterable[RemoteEntry]) -> Iterator[_WaitingEntry]:
+    """Yield all entries in their order, each file after its sidecars are known.
 
-
-def list_files(tree: Tree, found: Iterable[Remote], *, find: Find) -> Iterator[Listed]:
-    """Yield the lines of what was found, which is in order; raise SourceError where it is not."""
-    by_rules = listed_file(tree)
-    only = frozenset(tree.only)
-    for waiting in _paired(_checked(tree, found), find):
-        remote = waiting.remote
-        if only and remote.key not in only:
-            continue
-        if waiting.is_sidecar:
-            yield _plain(remote, Kind.FILTERED, "sidecar")
-        elif remote.kind is not Kind.FILE:
-            yield _plain(remote, remote.kind, remote.code, remote.reason)
-        else:
-            paths = tuple(sidecar.path for sidecar in waiting.sidecars)
-            listed = by_rules(remote.key, remote.path, remote.size, remote.modified_ns, paths)
-            yield _with_around(listed, remote, waiting.sidecars)
-
-
-def in_order(found: Iterable[Remote], *, run_length: int = RUN_LENGTH) -> Iterator[Remote]:
-    """Return all of it in the order of the UTF-8 bytes of its keys, which is that of the keys.
-
-    It is taken at once; what is beyond a run waits in a temporary file.
+    The key of a sidecar begins with the key of its file, so only few entries come in between.
     """
-    runs = _sorted_runs(found, run_length)
-    first, second = next(runs, []), next(runs, None)
-    if second is None:
-        return iter(first)
-    with ExitStack() as opened:
-        stream = opened.enter_context(tempfile.TemporaryFile())
-        places = [_spill(stream, run) for run in chain((first, second), runs)]
-        return _merged(stream, places, opened.pop_all())
-
-
-def walk_folders(tree: Tree, top: Iterator[Remote], descend: Descend) -> Iterator[Remote]:
-    """Yield what stands below a folder and those below it, but not the folders themselves."""
-    code_of = judge(tree)
-    folders = [top]
-    while folders:
-        child = next(folders[-1], None)
-        if child is None:
-            folders.pop()
-        elif child.kind is not Kind.FOLDER:
-            yield child
-        elif code := code_of(child.key, None):
-            yield filtered(child.key, child.path, code)
-        elif len(folders) == MOST_FOLDERS:
-            yield _unlistable(child, f"{MOST_FOLDERS} folders above it; expected fewer")
-        else:
-            try:
-                folders.append(descend(child))
-            except OSError as exc:
-                reason = f"{words_of(exc)}; expected a folder that can be listed"
-                yield _unlistable(child, reason)
-
-
-def words_of(exc: OSError) -> str:
-    """Return what went wrong, without number and path."""
-    return exc.strerror or str(exc) or type(exc).__name__
-
-
-def folder(key: str, path: str) -> Remote:
-    """A folder; its key ends in `/`, so that it stands where its files do."""
-    return Remote(key=key, path=path, kind=Kind.FOLDER)
-
-
-def filtered(key: str, path: str, code: str, reason: str = "") -> Remote:
-    return Remote(key=key, path=path, kind=Kind.FILTERED, code=code, reason=reason)
-
-
-def rejected(key: str, path: str, code: str, reason: str) -> Remote:
-    return Remote(key=key, path=path, kind=Kind.REJECTED, code=code, reason=reason)
-
-
-def _checked(tree: Tree, found: Iterable[Remote]) -> Iterator[Remote]:
-    """Yield what has a name that can stand in a url."""
-    last = ""
-    for remote in found:
-        if remote.key < last:
-            raise SourceError(
-                f"{tree.root}: {remote.key!r} behind {last!r}; expected names in their order"
-            )
-        last = remote.key
-        if not remote.key:  # the root, as an object of its own
-            continue
-        yield _with_name(remote) if remote.kind is Kind.FILE else remote
-
-
-def _with_name(remote: Remote) -> Remote:
-    if remote.key.endswith("/"):
-        return filtered(remote.key, remote.path, "no-file", "an object that stands for a folder")
-    if not {"", ".", ".."}.isdisjoint(remote.key.split("/")):
-        reason = f"{remote.key!r}; expected no '//', '.' or '..' in the name of a file"
-        return rejected(remote.key, remote.path, "file-name", reason)
-    return remote
-
-
-def _paired(found: Iterable[Remote], find: Find) -> Iterator[_Waiting]:
-    """Yield all in their order, each file when its sidecars are known."""
-    queue: deque[_Waiting] = deque()
-    owners: dict[str, _Waiting] = {}
-    for remote in found:
-        _forget(owners, remote.key)
-        waiting = _Waiting(remote, [])
+    queue: deque[_WaitingEntry] = deque()
+    owners: dict[str, _WaitingEntry] = {}
+    for entry in entries:
+        while owners and entry.key > next(reversed(owners)) + _LAST_SIDECAR:
+            owners.popitem()
+        waiting = _WaitingEntry(entry, [])
         queue.append(waiting)
-        owner = _owner(remote, owners)
-        if owner is not None:
-            owner.sidecars.append(remote)
-            waiting.is_sidecar = True
-        elif remote.kind is Kind.FILE:
-            owners[remote.key] = waiting
-        yield from _settled(queue, remote.key, find)
+        if entry.kind is Kind.FILE:
+            owner = owners.get(described_by(entry.key) or "")
+            if owner is None:
+                owners[entry.key] = waiting
+            else:
+                owner.sidecars.append(entry)
+                waiting.is_sidecar = True
+        while queue and not _awaits_sidecars(queue[0], entry.key):
+            yield queue.popleft()
+        if len(queue) > MAX_WAITING:
+            raise SourceError(
+                f"{tree.root}: more than {MAX_WAITING} names begin with {queue[0].entry.key!r} and"
+                " come before its sidecars; expected another name for that file"
+            )
     yield from queue
 
 
-def _forget(owners: dict[str, _Waiting], key: str) -> None:
-    """Keep only the files of which a sidecar may still come: the key of each begins the next's."""
-    while owners and key > next(reversed(owners)) + _LAST_SIDECAR:
-        owners.popitem()
+def _awaits_sidecars(waiting: _WaitingEntry, key: str) -> bool:
+    is_owner = waiting.entry.kind is Kind.FILE and not waiting.is_sidecar
+    return is_owner and key <= waiting.entry.key + _LAST_SIDECAR
 
 
-def _owner(remote: Remote, owners: dict[str, _Waiting]) -> _Waiting | None:
-    if remote.kind is not Kind.FILE:
-        return None
-    described = described_by(remote.key)
-    return None if described is None else owners.get(described)
-
-
-def _settled(queue: deque[_Waiting], key: str, find: Find) -> Iterator[_Waiting]:
-    while queue and not _waits(queue[0], key):
-        yield queue.popleft()
-    if len(queue) > MOST_WAITING:
-        first = queue.popleft()
-        beside = (find(first.remote.key + sidecar) for sidecar in sorted(SIDECARS))
-        first.sidecars = [sidecar for sidecar in beside if sidecar is not None]
-        yield first
-
-
-def _waits(waiting: _Waiting, key: str) -> bool:
-    is_owner = waiting.remote.kind is Kind.FILE and not waiting.is_sidecar
-    return is_owner and key <= waiting.remote.key + _LAST_SIDECAR
-
-
-def _plain(remote: Remote, kind: Kind, code: str, reason: str = "") -> Listed:
+def _plain_line(entry: RemoteEntry, kind: Kind, code: str, reason: str = "") -> Listed:
     return Listed(
-        key=remote.key,
+        key=entry.key,
         kind=kind,
-        path=remote.path,
-        size=remote.size or 0,
-        modified_ns=remote.modified_ns,
+        path=entry.path,
+        size=entry.size or 0,
+        modified_ns=entry.modified_ns,
         code=code,
         reason=reason,
     )
 
 
-def _with_around(listed: Listed, remote: Remote, sidecars: list[Remote]) -> Listed:
-    """Add what tells that the file or one of its sidecars has changed."""
-    marks = (
-        f"{one.key} {one.size} {one.modified_ns} {one.fingerprint}".rstrip() for one in sidecars
+def _bucket(tree: Tree) -> Iterator[RemoteEntry]:
+    """Yield the objects below a prefix of S3 in the order of their keys, page by page."""
+    bucket, _, prefix = tree.root.partition("://")[2].partition("/")
+    prefix = f"{prefix}/" if prefix else ""
+    query = {"Bucket": bucket, "Prefix": prefix}
+    is_empty = True
+    while query:
+        try:
+            with translate_errors(tree.root):
+                page = connect(tree.root)[0].call_s3("list_objects_v2", **query)
+        except OSError as exc:
+            expected = "expected a bucket that can be listed"
+            raise SourceError(f"{tree.root}: {error_text(exc)}; {expected}") from exc
+        for found in page.get("Contents", ()):
+            is_empty = False
+            yield _file_of(
+                found["Key"].removeprefix(prefix),
+                f"s3://{bucket}/{found['Key']}",
+                found | {"size": found["Size"]},
+            )
+        token = page.get("NextContinuationToken")
+        query = query | {"ContinuationToken": token} if token else {}
+    if is_empty:
+        raise SourceError(f"{tree.root}: no object; expected at least one with this prefix")
+
+
+def _file_of(key: str, path: str, info: dict[str, Any]) -> RemoteEntry:
+    return RemoteEntry(
+        key=key,
+        path=path,
+        size=size_of(info),
+        modified_ns=modified_ns_of(info),
+        fingerprint=version_in(info),
     )
-    fingerprint = "\n".join(filter(None, (listed.fingerprint, remote.fingerprint, *marks)))
-    return msgspec.structs.replace(listed, fingerprint=fingerprint) if fingerprint else listed
 
 
-def _unlistable(remote: Remote, reason: str) -> Remote:
-    return rejected(remote.key, remote.path, "unlistable-folder", reason)
+def _folder_lister(tree: Tree) -> ListFolder:
+    match scheme_of(tree.root):
+        case "sftp" | "ssh":
+            return lambda folder: _sftp_folder(tree, folder)
+        case "http" | "https":
+            return lambda folder: _web_folder(tree, folder)
+        case _:
+            return lambda folder: object_folder(folder, *connect(folder.path))
 
 
-def _key(remote: Remote) -> str:
-    return remote.key
+def object_folder(folder: RemoteEntry, filesystem: Any, path: str) -> Iterator[RemoteEntry]:
+    """List a folder of a file system of fsspec whose names are not encoded in URIs."""
+    for info in filesystem.ls(path, detail=True):
+        name = info["name"].rstrip("/").rpartition("/")[2]
+        uri = f"{folder.path}/{name}"
+        if info["name"].strip("/") == path.strip("/"):  # the folder itself, as an object
+            continue
+        if info["type"] == "directory":
+            yield RemoteEntry(key=f"{folder.key}{name}/", path=uri, kind=Kind.FOLDER)
+        else:
+            yield _file_of(folder.key + name, uri, info)
 
 
-def _sorted_runs(found: Iterable[Remote], run_length: int) -> Iterator[list[Remote]]:
-    rest = iter(found)
-    while run := list(islice(rest, run_length)):
-        run.sort(key=_key)
-        yield run
+def _web_folder(tree: Tree, folder: RemoteEntry) -> Iterator[RemoteEntry]:
+    """List what the links of a page lead to, right below the folder of the page.
+
+    Pages show rounded sizes, so the server is asked for each file that no rule leaves out.
+    """
+    code_of = judge(tree)
+    filesystem, page = connect(f"{folder.path}/", lists_pages=True)
+    links = [html.unescape(info["name"]) for info in filesystem.ls(page, detail=True)]
+    entries = (_linked_entry(folder, link.removeprefix(page)) for link in links)
+    found = [entry for entry in entries if entry is not None]
+    if not found and not folder.key:
+        raise OSError(f"{page} has no link to a file or folder in it")
+    for entry in found:
+        if entry.kind is Kind.FILE and code_of(entry.key, None) is None:
+            yield _look_up(entry)
+        else:
+            yield entry
 
 
-def _merged(
-    stream: IO[bytes], places: Iterable[tuple[int, int]], opened: ExitStack
-) -> Iterator[Remote]:
-    with opened:
-        yield from heapq.merge(*(_unspill(stream, *place) for place in places), key=_key)
+def _linked_entry(folder: RemoteEntry, quoted: str) -> RemoteEntry | None:
+    name = quoted.removesuffix("/")
+    if not name or not {"?", "#", "/"}.isdisjoint(name) or _OTHER_SCHEME.match(name):
+        return None
+    raw = unquote_to_bytes(name)
+    text = raw.decode(errors="backslashreplace")
+    uri = f"{folder.path}/{name}"
+    if raw in (b".", b".."):
+        return None
+    if b"/" in raw or raw != text.encode():
+        reason = f"{raw!r}; expected a name in UTF-8, without '/'"
+        return _rejected(folder.key + text, uri, "file-name", reason)
+    if quoted.endswith("/"):
+        return RemoteEntry(key=f"{folder.key}{text}/", path=uri, kind=Kind.FOLDER)
+    return RemoteEntry(key=folder.key + text, path=uri)
 
 
-def _spill(stream: IO[bytes], run: list[Remote]) -> tuple[int, int]:
-    begin = stream.tell()
-    stream.writelines(_encoder.encode(remote) + b"\n" for remote in run)
-    return begin, stream.tell()
+def _look_up(entry: RemoteEntry) -> RemoteEntry:
+    """Add size, time and version of a file; if the server gives none, its reader finds out why."""
+    try:
+        with translate_errors(entry.path):
+            filesystem, path = connect(entry.path)
+            return _file_of(entry.key, entry.path, filesystem.info(path))
+    except OSError:
+        return entry
 
 
-def _unspill(stream: IO[bytes], begin: int, end: int) -> Iterator[Remote]:
-    rest = b""
-    while begin < end:
-        stream.seek(begin)
-        block = stream.read(min(_BLOCK_BYTES, end - begin))
-        begin += len(block)
-        *lines, rest = (rest + block).split(b"\n")
-        yield from map(_lines.decode, lines)
+def _sftp_folder(tree: Tree, folder: RemoteEntry) -> Iterator[RemoteEntry]:
+    """List a folder of a server; in memory if links are followed, as each is another request."""
+    sftp, path = connect(folder.path)
+    try:
+        found = sftp.iter_folder(path)
+        for attributes in list(found) if tree.follows_links else found:
+            yield _sftp_entry(tree, sftp, folder.key + attributes.filename, attributes)
+    except UnicodeDecodeError as exc:
+        raise OSError(f"the name {exc.object!r} in it is not UTF-8, so rename it") from exc
+
+
+def _sftp_entry(tree: Tree, sftp: Any, key: str, attributes: Any) -> RemoteEntry:
+    mode = attributes.st_mode or stat.S_IFREG
+    quoted = quote(key, safe=_SAFE).replace("~", "%7E")  # a ~ would be the home folder
+    uri = f"{tree.root}/{quoted}"
+    if stat.S_ISLNK(mode):
+        if not tree.follows_links:
+            return _filtered(key, uri, "symlink")
+        path = connect(uri)[1]
+        try:
+            attributes = sftp.ftp.stat(path)
+        except FileNotFoundError:
+            reason = "a link to a file that does not exist; expected a file"
+            return _rejected(key, uri, "broken-link", reason)
+        mode = attributes.st_mode
+        if stat.S_ISDIR(mode) and _is_loop(sftp, path):
+            return _filtered(key, uri, "symlink-loop")
+    if stat.S_ISDIR(mode):
+        return RemoteEntry(key=f"{key}/", path=uri, kind=Kind.FOLDER)
+    if not stat.S_ISREG(mode):
+        return _filtered(key, uri, "no-file")
+    modified_ns = None if attributes.st_mtime is None else attributes.st_mtime * 1_000_000_000
+    return RemoteEntry(key=key, path=uri, size=attributes.st_size, modified_ns=modified_ns)
+
+
+def _is_loop(sftp: Any, path: str) -> bool:
+    """Whether a link leads to one of the folders above it."""
+    target = sftp.ftp.normalize(path)
+    here = sftp.ftp.normalize(path.rpartition("/")[0] or "/")
+    return target == "/" or f"{here}/".startswith(f"{target}/")

@@ -1,78 +1,96 @@
-"""A remote file as a stream: one that ends before its promised length raises, and is never short.
+"""Remote files as streams that are either read to their end or raise an error.
 
-A connection that dies is opened again once, if it can be told that the file is still the same.
+A stream never ends early without an error, and never joins bytes of two versions of a file. A
+connection that ends is opened again once.
 """
 
 import errno
 import io
-import os
-from collections.abc import Callable
-from typing import IO, NamedTuple, Protocol, cast
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import IO, Any
 
+from schemas.errors import SourceError
 from schemas.span import FileSignature
+from transforms.sources.tree.remote.filesystems import (
+    RemoteReader,
+    connect,
+    error_text,
+    scheme_of,
+    translate_errors,
+)
 
 BUFFER_BYTES = 1 << 20
+REQUEST_BYTES = 4 << 20
+"""Bytes of one range request; a larger file needs several."""
+
+_TIMES = ("LastModified", "mtime", "last_modified", "updated", "Last-Modified")
+_VERSIONS = ("ETag", "etag", "generation")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Readable(Protocol):
-    """What a library gives of a file, from some place in it on."""
+def open_remote(path: str) -> IO[bytes]:
+    """Open a remote file; the stream can be sought.
 
-    def read(self, size: int, /) -> bytes: ...
-
-    def close(self) -> object: ...
-
-
-class Body(NamedTuple):
-    """A file from an offset on, the `size` of all of it, and which of its versions this is.
-
-    A size of `None` was not promised; an empty version cannot be told from another.
+    Raise FileNotFoundError if there is no such file, another OSError if it cannot be opened, and
+    SourceError if there is no connection to its server.
     """
-
-    stream: Readable
-    size: int | None
-    version: str
-
-
-Fetch = Callable[[int], Body]
-"""Opens a file at an offset; raises OSError, FileNotFoundError and PermissionError among them."""
-
-
-def open_stream(path: str, fetch: Fetch, *, died: tuple[type[Exception], ...]) -> IO[bytes]:
-    """Return the file as a stream that can be sought; `died` is what its library raises."""
-    return cast(IO[bytes], io.BufferedReader(_RemoteStream(path, fetch, died), BUFFER_BYTES))
+    return io.BufferedReader(_RemoteStream(path), BUFFER_BYTES)
 
 
 def version_of(stream: IO[bytes]) -> FileSignature | None:
-    """Return the signature of a stream that `open_stream` gave, None of any other."""
+    """Return the present signature of a file that `open_remote` opened, None for other streams."""
     raw = getattr(stream, "raw", None)
-    return raw.signature if isinstance(raw, _RemoteStream) else None
+    return raw.signature() if isinstance(raw, _RemoteStream) else None
 
 
-def gone(path: str) -> FileNotFoundError:
-    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+def size_of(info: Mapping[str, Any]) -> int | None:
+    """Return the size in an info of fsspec, if it is known."""
+    size = info.get("size")
+    return size if isinstance(size, int) else None
 
 
-def refused(path: str, reason: str = "") -> PermissionError:
-    return PermissionError(errno.EACCES, reason or os.strerror(errno.EACCES), path)
+def modified_ns_of(info: Mapping[str, Any]) -> int | None:
+    """Return the time of the last change in an info of fsspec, if it is known."""
+    value = next((info[name] for name in _TIMES if info.get(name)), None)
+    if isinstance(value, str):
+        try:
+            value = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+    if not isinstance(value, datetime):
+        return None
+    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
-def broken(path: str, reason: str) -> OSError:
-    return OSError(errno.EIO, reason, path)
+def version_in(info: Mapping[str, Any]) -> str:
+    """Return what a server calls the version of a file; empty if it does not name versions."""
+    value = next((info[name] for name in _VERSIONS if info.get(name)), "")
+    return str(value).strip('"')
 
 
 class _RemoteStream(io.RawIOBase):
-    def __init__(self, path: str, fetch: Fetch, died: tuple[type[Exception], ...]) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
-        self._fetch = fetch
-        self._died = died
-        self._at = 0
+        self._position = 0
+        self._received = 0
         self._reopened = False
-        self._body: Readable | None
-        self._body, self._size, self._version = fetch(0)
+        self._file: RemoteReader | None = None
+        self._signature = self._look()
+        self._file = self._open()
 
-    @property
     def signature(self) -> FileSignature:
-        return FileSignature(size=self._size, version=self._version)
+        """Return the signature of the file as it is now; raise SourceError if it is removed."""
+        if not self._received and not self._position:
+            return self._signature
+        try:
+            return self._look()
+        except OSError as exc:
+            raise SourceError(
+                f"{self._path}: {error_text(exc)} after it was opened; expected it to stay as it is"
+            ) from exc
 
     def readable(self) -> bool:
         return True
@@ -81,24 +99,23 @@ class _RemoteStream(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_END and self._size is None:
-            raise io.UnsupportedOperation("the end of a file of unknown size")
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size or 0}[whence]
-        if base + offset != self._at:
+        size = self._signature.size
+        if whence == io.SEEK_END and size is None:
+            raise io.UnsupportedOperation("seek from the end of a file of unknown size")
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: size or 0}[whence]
+        if base + offset != self._position:
             self._drop()
-            self._at = max(0, base + offset)
-        return self._at
+            self._position = max(0, base + offset)
+        return self._position
 
-    def readall(self) -> bytes:
-        return b"".join(iter(lambda: self.read(BUFFER_BYTES) or b"", b""))
-
-    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # it is given one of these
-        block = self._next(len(buffer))
+    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
+        block = self._next_block(len(buffer))
         buffer[: len(block)] = block
-        self._at += len(block)
+        self._position += len(block)
+        self._received += len(block)
         return len(block)
 
     def close(self) -> None:
@@ -106,42 +123,69 @@ class _RemoteStream(io.RawIOBase):
             self._drop()
         super().close()
 
-    def _next(self, size: int) -> bytes:
-        if self._size is not None:
-            size = min(size, self._size - self._at)
-        while size > 0:
-            body = self._opened()
+    def _next_block(self, max_bytes: int) -> bytes:
+        size = self._signature.size
+        if size is not None:
+            max_bytes = min(max_bytes, size - self._position)
+        while max_bytes > 0:
             try:
-                block = body.read(size)
-            except self._died as exc:
-                self._reopen(exc)
+                with translate_errors(self._path):
+                    file = self._file = self._file or self._open()
+                    block = file.read(max_bytes)
+            except OSError as exc:
+                self._prepare_retry(exc)
                 continue
-            if block or self._size is None:
+            if block or size is None:
                 return block
-            self._reopen(None)
+            self._prepare_retry(None)
+        if self._received > REQUEST_BYTES and self._look() != self._signature:
+            raise self._error("changed while it was read")
         return b""
 
-    def _opened(self) -> Readable:
-        if self._body is None:
-            body = self._fetch(self._at)
-            if body.version != self._version:
-                body.stream.close()
-                raise broken(self._path, "changed while it was read")
-            self._body = body.stream
-        return self._body
+    def _look(self) -> FileSignature:
+        with translate_errors(self._path):
+            filesystem, path = connect(self._path)
+            info = filesystem.info(path)
+        if info.get("type") == "directory":
+            raise IsADirectoryError(errno.EISDIR, "Is a directory", self._path)
+        modified_ns = modified_ns_of(info)
+        version = f"{version_in(info)} {modified_ns or ''}".strip()
+        return FileSignature(size=size_of(info), version=version)
 
-    def _reopen(self, cause: Exception | None) -> None:
-        """Let the next read open the file again, where it is; raise OSError if that was done."""
+    def _open(self) -> RemoteReader:
+        options: dict[str, object] = {"block_size": REQUEST_BYTES}
+        scheme = scheme_of(self._path)
+        if scheme in ("sftp", "ssh"):
+            options["offset"] = self._position
+        elif scheme in ("http", "https"):
+            options["size"] = self._signature.size
+            if not self._position:
+                options["block_size"] = 0  # one request, so no byte ranges are needed
+        with translate_errors(self._path):
+            filesystem, path = connect(self._path)
+            file: RemoteReader = filesystem.open(path, "rb", **options)
+            if self._position:
+                file.seek(self._position)
+        return file
+
+    def _prepare_retry(self, cause: OSError | None) -> None:
+        """Let the next read open the file again; raise OSError if that was done before."""
         self._drop()
-        if self._reopened or not self._version:
-            raise self._short() from cause
+        if isinstance(cause, FileNotFoundError | PermissionError):
+            raise cause
+        if self._reopened or not self._signature.version:
+            size = self._signature.size
+            shown = "unknown" if size is None else size
+            ended = f"the connection ended after {self._position} of {shown} bytes"
+            raise self._error(ended) from cause
         self._reopened = True
+        if self._look() != self._signature:
+            raise self._error("changed while it was read") from cause
 
     def _drop(self) -> None:
-        if self._body is not None:
-            self._body.close()
-        self._body = None
+        if self._file is not None:
+            self._file.close()
+        self._file = None
 
-    def _short(self) -> OSError:
-        size = "unknown" if self._size is None else self._size
-        return broken(self._path, f"the connection ended after {self._at} of {size} bytes")
+    def _error(self, reason: str) -> OSError:
+        return OSError(errno.EIO, reason, self._path)

@@ -1,48 +1,46 @@
-"""Remote files as lines of a listing, without a server."""
+"""Entries of remote trees as lines of a listing, without a server."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
+from fsspec.implementations.memory import (  # type: ignore[import-untyped]  # it has no types
+    MemoryFileSystem,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import SourceError
 from transforms.sources.listing import Kind, Listed
+from transforms.sources.tree.external_sort import ExternalSort
 from transforms.sources.tree.remote import listing
 from transforms.sources.tree.remote.listing import (
-    Remote,
-    filtered,
-    in_order,
-    list_files,
-    rejected,
+    RemoteEntry,
+    list_entries,
+    object_folder,
     walk_folders,
-    words_of,
 )
+from transforms.sources.tree.remote.stream import modified_ns_of, version_in
 from transforms.sources.tree.tree import Tree
 
 TREE = Tree(root="s3://bucket", base_url="https://docs.example.com/")
 
 
-def file(key: str, *, size: int | None = 5, fingerprint: str = "") -> Remote:
-    return Remote(
-        key=key, path=f"s3://bucket/{key}", size=size, modified_ns=7, fingerprint=fingerprint
-    )
+def file(key: str, *, size: int | None = 5, fingerprint: str = "") -> RemoteEntry:
+    path = f"s3://bucket/{key}"
+    return RemoteEntry(key=key, path=path, size=size, modified_ns=7, fingerprint=fingerprint)
 
 
-def folder(key: str) -> Remote:
-    return Remote(key=key, path=f"s3://bucket/{key[:-1]}", kind=Kind.FOLDER)
+def folder(key: str) -> RemoteEntry:
+    return RemoteEntry(key=key, path=f"s3://bucket/{key[:-1]}", kind=Kind.FOLDER)
 
 
-def find_nothing(_key: str) -> Remote | None:
-    return None
+def listed(*entries: RemoteEntry, tree: Tree = TREE) -> list[Listed]:
+    return list(list_entries(tree, entries))
 
 
-def listed(*found: Remote, tree: Tree = TREE) -> list[Listed]:
-    return list(list_files(tree, found, find=find_nothing))
-
-
-def codes(*found: Remote, tree: Tree = TREE) -> list[tuple[str, str]]:
-    return [(line.key, line.code) for line in listed(*found, tree=tree)]
+def codes(*keys: str, tree: Tree = TREE) -> list[tuple[str, str]]:
+    return [(line.key, line.code) for line in listed(*map(file, keys), tree=tree)]
 
 
 def test_a_file_is_a_line_of_a_listing() -> None:
@@ -58,14 +56,11 @@ def test_a_file_is_a_line_of_a_listing() -> None:
     ]
 
 
-def test_a_file_of_unknown_size_is_not_taken_for_an_empty_one() -> None:
-    assert codes(file("a", size=None)) == [("a", "")]
-
-
-def test_the_rules_of_the_tree_are_kept() -> None:
+def test_the_rules_of_the_tree_apply_and_an_unknown_size_is_not_empty() -> None:
     tree = Tree(root="s3://bucket", base_url="https://docs.example.com/", exclude=("*.log",))
+    entries = (file(".a"), file("a.log"), file("b", size=0), file("c", size=None))
 
-    assert codes(file(".a"), file("a.log"), file("b", size=0), file("c"), tree=tree) == [
+    assert [(line.key, line.code) for line in listed(*entries, tree=tree)] == [
         (".a", "hidden"),
         ("a.log", "excluded"),
         ("b", "empty"),
@@ -73,180 +68,178 @@ def test_the_rules_of_the_tree_are_kept() -> None:
     ]
 
 
-def test_an_object_that_stands_for_a_folder_is_no_file() -> None:
-    (line,) = listed(file("a/", size=0))
+def test_an_object_that_represents_a_folder_is_left_out() -> None:
+    (line,) = listed(file("", size=0), file("a/", size=0))
 
-    assert (line.kind, line.code) == (Kind.FILTERED, "no-file")
-    assert line.reason == "an object that stands for a folder"
-
-
-def test_the_root_itself_is_not_below_the_root() -> None:
-    assert listed(file("", size=0)) == []
+    assert (line.key, line.kind, line.code) == ("a/", Kind.FILTERED, "no-file")
+    assert line.reason == "an object that represents a folder"
 
 
-@pytest.mark.parametrize("key", ["a//b", "/a", "../a", "a/../b", "a/./b", ".."])
-def test_a_name_that_no_url_can_have_is_rejected(key: str) -> None:
+@pytest.mark.parametrize("key", ["a//b", "/a", "a/../b", "a/./b", ".."])
+def test_a_name_that_cannot_be_in_a_url_is_rejected(key: str) -> None:
     (line,) = listed(file(key))
 
     assert (line.key, line.kind, line.code) == (key, Kind.REJECTED, "file-name")
     assert line.reason == f"{key!r}; expected no '//', '.' or '..' in the name of a file"
 
 
-def test_what_a_server_says_of_something_else_is_passed_on() -> None:
-    found = rejected("a/", "sftp://host/a", "unlistable-folder", "Permission denied; expected more")
-
-    assert listed(found, filtered("b", "sftp://host/b", "symlink")) == [
-        Listed(
-            key="a/",
-            kind=Kind.REJECTED,
-            path="sftp://host/a",
-            code="unlistable-folder",
-            reason="Permission denied; expected more",
-        ),
-        Listed(key="b", kind=Kind.FILTERED, path="sftp://host/b", code="symlink"),
-    ]
-
-
-def test_only_the_files_that_are_named_are_listed() -> None:
+def test_only_the_named_files_are_listed() -> None:
     tree = Tree(root="s3://bucket", base_url="https://docs.example.com/", only=("b",))
 
-    assert codes(file("a"), file("b"), file("c"), tree=tree) == [("b", "")]
+    assert codes("a", "b", "c", tree=tree) == [("b", "")]
 
 
-def test_names_out_of_order_are_told() -> None:
+def test_names_out_of_order_end_the_listing() -> None:
     with pytest.raises(SourceError) as caught:
-        listed(file("b"), file("a"))
+        codes("b", "a")
 
-    assert str(caught.value) == "s3://bucket: 'a' behind 'b'; expected names in their order"
+    assert str(caught.value) == "s3://bucket: 'a' is listed after 'b'; expected names in order"
 
 
-def test_the_sidecars_of_a_file_are_with_it() -> None:
+def test_sidecars_are_listed_with_their_file() -> None:
     names = ("a.pdf", "a.pdf.meta.json", "a.pdf.meta.yaml", "a.pdf.metadata.xml")
     first, *others = listed(*map(file, names))
 
     assert first.sidecars == tuple(f"s3://bucket/{name}" for name in names[1:])
-    assert [(one.kind, one.code) for one in others] == [(Kind.FILTERED, "sidecar")] * 3
+    assert [(line.kind, line.code) for line in others] == [(Kind.FILTERED, "sidecar")] * 3
 
 
-def test_a_sidecar_is_found_behind_other_files() -> None:
-    lines = listed(file("a"), file("a b"), file("a-1"), file("a.doc"), file("a.meta.json"))
+def test_a_sidecar_is_found_after_other_files_and_all_stay_in_order() -> None:
+    names = ["a", "a b", "a-1", "a.doc", "a.meta.json", "a.pdf", "a/b", "b"]
+    lines = listed(*map(file, names))
 
+    assert [line.key for line in lines] == names
     assert [line.key for line in lines if line.sidecars] == ["a"]
 
 
-def test_files_stay_in_order_while_one_waits_for_its_sidecars() -> None:
-    names = ["a", "a b", "a-1", "a.meta.json", "a.pdf", "a/b", "b"]
-
-    assert [line.key for line in listed(*map(file, names))] == names
-
-
-def test_a_file_is_what_its_sidecars_are() -> None:
-    (line, _) = listed(file("a", fingerprint="e1"), file("a.meta.json", size=9, fingerprint="e2"))
+def test_the_fingerprint_of_a_file_contains_its_sidecars() -> None:
+    first = file("a", fingerprint="e1")
+    sidecar = file("a.meta.json", size=9, fingerprint="e2")
+    (line, _) = listed(first, sidecar)
 
     assert line.fingerprint == "e1\na.meta.json 9 7 e2"
 
 
-def test_a_sidecar_of_nothing_is_a_file() -> None:
-    assert codes(file("a.pdf.meta.json"), file("b")) == [("a.pdf.meta.json", ""), ("b", "")]
-
-
-def test_a_sidecar_has_no_sidecar() -> None:
-    names = ("a", "a.meta.json", "a.meta.json.meta.json")
-
-    assert codes(*map(file, names)) == [
+def test_a_sidecar_describes_a_file_in_its_own_folder_only() -> None:
+    assert codes("a", "a.meta.json", "a.meta.json.meta.json", "b.meta.json", "c/a.meta.json") == [
         ("a", ""),
         ("a.meta.json", "sidecar"),
         ("a.meta.json.meta.json", ""),
+        ("b.meta.json", ""),
+        ("c/a.meta.json", ""),
     ]
 
 
-def test_a_sidecar_of_another_folder_is_none() -> None:
-    assert codes(file("a/x"), file("b/x.meta.json")) == [("a/x", ""), ("b/x.meta.json", "")]
-
-
-def test_files_that_would_wait_for_too_long_are_asked_for_their_sidecars(
+def test_too_many_files_between_a_file_and_its_sidecars_end_the_listing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listing, "MOST_WAITING", 2)
-    asked: list[str] = []
+    monkeypatch.setattr(listing, "MAX_WAITING", 2)
 
-    def find(key: str) -> Remote | None:
-        asked.append(key)
-        return file(key) if key == "a.metadata.xml" else None
+    with pytest.raises(SourceError) as caught:
+        codes("a", "a 1", "a 2", "a.metadata.xml")
 
-    names = ("a", "a 1", "a 2", "a.metadata.xml")
-    lines = list(list_files(TREE, map(file, names), find=find))
-
-    assert asked == ["a.meta.json", "a.meta.yaml", "a.meta.yml", "a.metadata.xml"]
-    assert lines[0].sidecars == ("s3://bucket/a.metadata.xml",)
-    assert (lines[-1].key, lines[-1].code) == ("a.metadata.xml", "sidecar")
+    assert str(caught.value) == (
+        "s3://bucket: more than 2 names begin with 'a' and come before its sidecars; "
+        "expected another name for that file"
+    )
 
 
-@given(st.lists(st.text(max_size=4), max_size=30, unique=True))
-def test_files_come_in_the_order_of_the_bytes_of_their_keys(keys: list[str]) -> None:
+@given(st.lists(st.text(max_size=4), max_size=30, unique=True), st.integers(1, 8))
+def test_entries_are_sorted_by_the_bytes_of_their_keys(keys: list[str], run_length: int) -> None:
     keys = [key for key in keys if key.isprintable()]
-    ordered = [remote.key for remote in in_order(map(file, keys), run_length=4)]
+    entries = ExternalSort(map(file, keys), listing._CODEC, run_length=run_length)
+    ordered = [entry.key for entry in entries]
+    entries.close()
 
     assert ordered == sorted(keys, key=str.encode)
 
 
-def test_what_is_sorted_in_a_file_comes_back_as_it_was() -> None:
-    found = [
-        file("b", size=None, fingerprint='a "quoted"\ntext'),
-        folder("a/"),
-        rejected("c", "s3://bucket/c", "file-name", "ö"),
-    ]
+def walked(below: dict[str, list[str]]) -> list[RemoteEntry]:
+    def list_folder(above: RemoteEntry) -> Iterator[RemoteEntry]:
+        if above.key not in below:
+            raise PermissionError(13, "Permission denied")
+        for key in below[above.key]:
+            yield folder(key) if key.endswith("/") else file(key)
 
-    assert list(in_order(found, run_length=1)) == [found[1], found[0], found[2]]
-
-
-def test_folders_are_entered_where_they_stand() -> None:
-    below = {"b/": ["b/1", "b/c/", "b/d"], "b/c/": ["b/c/2"]}
-
-    def descend(found: Remote) -> Iterator[Remote]:
-        return iter([folder(key) if key.endswith("/") else file(key) for key in below[found.key]])
-
-    top = iter([file("a"), folder("b/"), file("c")])
-    walked = [remote.key for remote in walk_folders(TREE, top, descend)]
-    assert walked == ["a", "b/1", "b/c/2", "b/d", "c"]
+    return list(walk_folders(TREE, list_folder))
 
 
-def test_a_folder_that_cannot_be_listed_stops_nothing() -> None:
-    def descend(_found: Remote) -> Iterator[Remote]:
-        raise PermissionError(13, "Permission denied")
+def test_folders_are_entered_in_the_order_of_keys() -> None:
+    below = {"": ["c", "b/", "b.x", "a"], "b/": ["b/d", "b/c/", "b/1"], "b/c/": ["b/c/2"]}
 
-    first, second = walk_folders(TREE, iter([folder("a/"), file("b")]), descend)
+    assert [entry.key for entry in walked(below)] == ["a", "b.x", "b/1", "b/c/2", "b/d", "c"]
+
+
+def test_a_folder_that_cannot_be_listed_is_rejected_alone() -> None:
+    first, second = walked({"": ["a/", "b"]})
 
     assert (first.key, first.code, second.key) == ("a/", "unlistable-folder", "b")
     assert first.reason == "Permission denied; expected a folder that can be listed"
 
 
-def test_a_folder_that_is_left_out_is_not_entered() -> None:
-    def descend(_found: Remote) -> Iterator[Remote]:
-        raise AssertionError("entered")
+def test_a_root_that_cannot_be_listed_ends_the_run() -> None:
+    with pytest.raises(SourceError) as caught:
+        walked({})
 
-    (line,) = walk_folders(TREE, iter([folder(".git/")]), descend)
+    assert str(caught.value) == (
+        "s3://bucket: Permission denied; expected a folder that can be listed"
+    )
 
-    assert (line.key, line.kind, line.code) == (".git/", Kind.FILTERED, "hidden")
+
+def test_a_folder_that_a_rule_leaves_out_is_not_entered() -> None:
+    (entry,) = walked({"": [".git/"]})
+
+    assert (entry.key, entry.kind, entry.code) == (".git/", Kind.FILTERED, "hidden")
 
 
-def test_folders_without_end_come_to_an_end() -> None:
-    def descend(found: Remote) -> Iterator[Remote]:
-        return iter([folder(f"{found.key}a/")])
+def test_folders_nested_without_end_are_rejected() -> None:
+    def list_folder(above: RemoteEntry) -> Iterator[RemoteEntry]:
+        return iter([folder(f"{above.key}a/")])
 
-    (line,) = walk_folders(TREE, iter([folder("a/")]), descend)
+    (entry,) = walk_folders(TREE, list_folder)
 
-    assert (line.key, line.code) == ("a/" * 100, "unlistable-folder")
-    assert line.reason == "100 folders above it; expected fewer"
+    assert (entry.key, entry.code) == ("a/" * 100, "unlistable-folder")
+    assert entry.reason == "100 folders above it; expected fewer"
+
+
+def test_a_file_system_of_fsspec_is_listed_by_folders() -> None:
+    memory = MemoryFileSystem(skip_instance_cache=True)
+    memory.store = {}
+    for name in ("b.txt", "a/c.txt", "a.txt"):
+        memory.pipe(f"/bucket/tree/{name}", b"text")
+    tree = Tree(root="gs://bucket/tree", base_url="https://docs.example.com/")
+    entries = walk_folders(
+        tree, lambda above: object_folder(above, memory, above.path.removeprefix("gs:/"))
+    )
+
+    assert [(entry.key, entry.path, entry.size) for entry in entries] == [
+        ("a.txt", "gs://bucket/tree/a.txt", 4),
+        ("a/c.txt", "gs://bucket/tree/a/c.txt", 4),
+        ("b.txt", "gs://bucket/tree/b.txt", 4),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("trouble", "words"),
+    ("info", "expected"),
     [
-        (OSError(5, "it is full", "sftp://host/a"), "it is full"),
-        (OSError("it is full"), "it is full"),
-        (TimeoutError(), "TimeoutError"),
+        ({"LastModified": datetime(2026, 1, 2, tzinfo=UTC)}, 1_767_312_000_000_000_000),
+        ({"last_modified": datetime(2026, 1, 2, 0, 0, 0, 5)}, 1_767_312_000_000_005_000),
+        ({"Last-Modified": "Fri, 02 Jan 2026 00:00:00 GMT"}, 1_767_312_000_000_000_000),
+        ({"Last-Modified": "yesterday"}, None),
+        ({}, None),
     ],
 )
-def test_a_trouble_is_told_in_words(trouble: OSError, words: str) -> None:
-    assert words_of(trouble) == words
+def test_every_file_system_names_the_time_of_change_in_its_own_way(
+    info: dict[str, object], expected: int | None
+) -> None:
+    assert modified_ns_of(info) == expected
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [({"ETag": '"e1"'}, "e1"), ({"etag": "e2"}, "e2"), ({"generation": 17}, "17"), ({}, "")],
+)
+def test_every_file_system_names_the_version_in_its_own_way(
+    info: dict[str, object], expected: str
+) -> None:
+    assert version_in(info) == expected

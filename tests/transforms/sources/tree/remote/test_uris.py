@@ -1,0 +1,158 @@
+"""URIs of remote files and trees: which are accepted, and what a refusal shows."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from schemas.errors import ConfigError
+from transforms.sources.tree.remote import filesystems
+from transforms.sources.tree.remote.filesystems import check_remote, scheme_of, translate_errors
+from transforms.sources.tree.remote.listing import list_remote
+from transforms.sources.tree.remote.stream import open_remote
+from transforms.sources.tree.tree import Tree, TreeAcl
+
+SECRET = "s3same"
+HIDDEN = ": not shown, because it may contain a secret; expected "
+BY_S3 = "s3://BUCKET/PREFIX, and credentials as for the AWS CLI"
+BY_SFTP = "sftp://USER@HOST:PORT/PATH, and a password only in FEEDFERRY_SFTP_PASSWORD"
+BY_HTTP = "http://HOST:PORT/PATH, and user and password in ~/.netrc"
+
+
+def refusal(call: Callable[[str], object], uri: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        call(uri)
+    return str(caught.value)
+
+
+def list_all(root: str) -> list[object]:
+    return list(list_remote(Tree(root=root)))
+
+
+@pytest.mark.parametrize(
+    ("uri", "scheme"),
+    [
+        ("s3://bucket/a", "s3"),
+        ("SFTP://host/a", "sftp"),
+        ("/srv/a", ""),
+        ("C:/a", ""),
+        ("s3://bucket/a\nb", "s3"),
+    ],
+)
+def test_a_uri_has_a_scheme(uri: str, scheme: str) -> None:
+    assert scheme_of(uri) == scheme
+
+
+@pytest.mark.parametrize(
+    "root",
+    [
+        "s3://bucket",
+        "s3://bucket/mail@example.com/a:b?c#d",
+        "sftp://user@host/a@b:c",
+        "sftp://user@host:2222/~/a?b#c",
+        "sftp://[::1]:22/a",
+        "https://host:8443/a%20b",
+    ],
+)
+def test_a_uri_without_a_secret_is_accepted(root: str) -> None:
+    check_remote(root)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        (f"s3://key:{SECRET}@bucket/a", f"s3://…{HIDDEN}{BY_S3}"),
+        (f"s3://key:{SECRET}/more@bucket/a", f"s3://…{HIDDEN}{BY_S3}"),
+        (f"sftp://user:{SECRET}@host/a", f"sftp://…{HIDDEN}{BY_SFTP}"),
+        (f"sftp://user:{SECRET}/more@host/a", f"sftp://…{HIDDEN}{BY_SFTP}"),
+        (f"sftp://user:{SECRET}@more@host/a", f"sftp://…{HIDDEN}{BY_SFTP}"),
+        (f"ssh://user:{SECRET}@host/a", f"ssh://…{HIDDEN}{BY_SFTP}"),
+        (f"https://{SECRET}@host/a", f"https://…{HIDDEN}{BY_HTTP}"),
+        ("s3:///a", f"s3://…{HIDDEN}{BY_S3}"),
+    ],
+)
+@pytest.mark.parametrize("call", [check_remote, list_all, open_remote])
+def test_a_uri_with_a_secret_is_refused_and_not_shown(
+    call: Callable[[str], object], uri: str, expected: str
+) -> None:
+    assert refusal(call, uri) == expected
+
+
+@pytest.mark.parametrize("end", [f"?token={SECRET}", f"#{SECRET}", f"/a?{SECRET}"])
+def test_a_root_with_a_query_is_refused_and_the_query_not_shown(end: str) -> None:
+    shown = "http://host/a" if end.startswith("/a") else "http://host"
+
+    assert refusal(check_remote, f"http://host{end}") == (
+        f"{shown}: has a query or a fragment; expected the URI of a folder"
+    )
+
+
+def test_an_unknown_scheme_is_refused() -> None:
+    assert refusal(check_remote, "gopher://host/a") == (
+        "unknown scheme 'gopher'; expected one of s3, gs, az, sftp, ssh, http, https"
+    )
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    [
+        ("gs://bucket/a", "gs: gcsfs is not installed; expected it: pip install 'feedferry[gcs]'"),
+        ("az://box/a", "az: adlfs is not installed; expected it: pip install 'feedferry[azure]'"),
+        ("s3://bucket/a", "s3: s3fs is not installed; expected it: pip install 'feedferry[s3]'"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    root: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filesystems, "find_spec", lambda _: None)
+
+    assert refusal(check_remote, root) == expected
+
+
+def test_posix_acls_are_refused_for_a_remote_tree() -> None:
+    tree = Tree(root="s3://bucket/a", acl=TreeAcl())
+
+    with pytest.raises(ConfigError) as caught:
+        list_remote(tree)
+
+    assert str(caught.value) == (
+        "s3://bucket/a: remote files have no POSIX owners; expected a table of ACLs"
+    )
+
+
+class LibraryError(Exception):
+    """An error of a library that is no OSError."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (LibraryError("no credentials"), OSError, "no credentials"),
+        (TimeoutError(), OSError, "TimeoutError"),
+        (OSError(28, "disk full"), OSError, "disk full"),
+        (PermissionError("Access Denied"), PermissionError, "Access Denied"),
+        (FileNotFoundError("az://a"), FileNotFoundError, "No such file or directory"),
+    ],
+)
+def test_every_error_of_a_library_becomes_an_oserror(
+    error: Exception, kind: type[OSError], text: str
+) -> None:
+    with pytest.raises(kind, match=text) as caught, translate_errors("az://a"):
+        raise error
+
+    assert type(caught.value) is kind
+    assert caught.value.filename == "az://a"
+
+
+@pytest.mark.slow
+def test_libraries_are_loaded_at_the_first_uri_of_their_scheme() -> None:
+    names = ("aiohttp", "boto3", "fsspec", "paramiko", "s3fs", "smart_open")
+    code = (
+        "import sys, transforms.sources.files, transforms.sources.tree.read, "
+        "transforms.sources.tree.walk; "
+        f"print([name for name in {names} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert done.stdout == "[]\n"
