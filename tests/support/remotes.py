@@ -17,13 +17,11 @@ from typing import Any, TypeVar
 import asyncssh
 import boto3  # type: ignore[import-untyped]  # it has no types of its own
 import pytest
-from fsspec.implementations.http import (  # type: ignore[import-untyped]  # it has no types
-    HTTPFileSystem,
-)
+from fsspec.implementations.http import HTTPFileSystem
 from moto.backends import get_backend
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.server import ThreadedMotoServer
-from s3fs import S3FileSystem  # type: ignore[import-untyped]  # the same
+from s3fs import S3FileSystem
 
 from transforms.sources.tree.remote.sftp import PASSWORD as PASSWORD_VARIABLE
 from transforms.sources.tree.remote.sftp import StrictSftp

@@ -13,9 +13,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import paramiko  # type: ignore[import-untyped]  # it has no types of its own
-from fsspec.implementations.sftp import (  # type: ignore[import-untyped]  # the same
-    SFTPFileSystem,
-)
+from fsspec.implementations.sftp import SFTPFileSystem
 from paramiko.hostkeys import InvalidHostKey  # type: ignore[import-untyped]  # the same
 
 from schemas.errors import SourceError

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
-from fsspec.implementations.memory import (  # type: ignore[import-untyped]  # it has no types
-    MemoryFileSystem,
-)
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
