@@ -1,25 +1,27 @@
-"""Reads and writes Thunderstone dataload XML: an Item for each record, with an action of its own.
+"""Read and write Thunderstone dataload XML: an Item for each record, with its own action.
 
-**Spec:** Thunderstone dataload API, "Specifying all fields manually" to "Other Details"; the
+**Spec:** Thunderstone dataload API, "Specifying all fields manually" to "Other Details". The
 namespace of additional fields and their sets of values: Parametric Search Appliance manual,
 "Submitting Content", "Combining the two".
 
 **Keeps:**
 
-- Meta as metadata: `name: value` on a line is a pair, another line a value without a name; blank
-  lines say nothing. The line syntax is ours, the manual only says "separated by newlines".
-- Category as it stands, one category per element; several elements are several categories.
-- A child of Item in a namespace, that has the shape of an additional field, is a field. One in
-  another namespace than the documented one keeps it.
-- What no field understands (`rid`, numbers and dates in other forms, a second Title, Refs of
-  another url) as Extras, written again behind the fields; prefixes that only a value uses go.
-- An empty Title, Description, Keywords, Body, MimeType or Charset is empty text, and empty Refs
-  and Errors are none, not unstated. Any other empty element says nothing, but clears in an update,
-  where it is an Extra. An empty RawData beside a Body says nothing; without, the document is empty.
-- Text that XML cannot hold, in base64 of the Charset that the Item declares, else of UTF-8.
+- Meta as metadata: a line `name: value` is a pair, another line is a value without a name, and a
+  blank line is skipped. The line syntax is ours; the manual only says "separated by newlines".
+- Each Category element as one category, unchanged.
+- A child of Item in a namespace that has the shape of an additional field, as a field. A namespace
+  other than the documented one is kept.
+- Elements that no field understands as extras: `rid`, numbers and dates in other forms, a second
+  Title, Refs of another URL. They are written after the fields, without prefixes that only a value
+  uses.
+- An empty Title, Description, Keywords, Body, MimeType or Charset as empty text, and empty Refs and
+  Errors as empty lists. Any other empty element is skipped; in an update it clears a field of the
+  appliance, so it is an extra. An empty RawData next to a Body is skipped; without a Body it is
+  an empty document.
+- Text that XML cannot hold, in base64 of the Charset of the Item, or of UTF-8 without one.
 
 **Drops:** acl, overwrite_acls, crawl, provenance; fractions of seconds; the order of elements;
-comments; extras of other formats; an empty content beside a body. A time in the hour that a zone
+comments; extras of other formats; an empty content next to a body. A time in the hour that a zone
 repeats reads back as the first of the two.
 """
 
@@ -32,26 +34,29 @@ from typing import IO
 from schemas.content import to_base64
 from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Field, History, Provenance, Record
-from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.dates import local_date
-from transforms.formats.thunderstone.extras import extra_markup, parse_only, start_item
-from transforms.formats.thunderstone.item_reader import ACTIONS, FIELD_NAME, parse_item
-from transforms.formats.thunderstone.text import (
+from transforms.formats.thunderstone.elements import (
     BASE64,
     CHARSET,
     DATATYPES,
+    ERRORS,
     PARAMETRIC,
+    REFS,
     enclose,
+    extra_markup,
     metadata_text,
+    nested_element,
+    parse_single,
     ratio_text,
     seconds_text,
+    start_item,
     tags,
     text_element,
     url_element,
 )
-from transforms.formats.thunderstone.thunderstone_nested import ERRORS, REFS, nested_element
+from transforms.formats.thunderstone.item_reader import ACTIONS, FIELD_NAME, parse_item
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import (
     ElementReader,
@@ -72,63 +77,50 @@ _ROOT = tags(ELEMENT_NAMES.root, attributes([("xmlns:dt", DATATYPES), ("xmlns:u"
 _TYPES = {action: stated.encode() for stated, action in ACTIONS.items()}
 _END_ITEM = tags("Item")[1] + b"\n"
 _NO_HISTORY = History()
-_WHOLE = Span()
-_AS_IS = ReadOptions()
-_PLAIN = WriteOptions()
 
 
 def read(
-    stream: IO[bytes], *, span: Span = _WHOLE, options: ReadOptions = _AS_IS
-) -> Iterator[Record | Reject]:
-    """Yield a record for each Item, and a Reject for what is none, in stream order."""
-    return _begin(stream, span, options).read()
-
-
-def read_feed(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[ReadResult]:
-    """Yield what `read` does, and notices."""
-    units = _begin(stream, span, options)
-    yield from units.read()
-    yield from units.notices()
+    """Yield a record for each Item and a Reject for other markup, in stream order; then notices."""
 
-
-def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> ElementReader[Record]:
     def build(parsed: ParsedElement) -> Record:
-        unit = parsed.raw
-        provenance = Provenance(
-            source=span.source, span=span.ordinal, line=unit.line, offset=unit.offset
-        )
+        line, offset = parsed.raw.line, parsed.raw.offset
+        provenance = Provenance(source=span.source, span=span.ordinal, line=line, offset=offset)
         return parse_item(
             parsed.element, options=options, provenance=provenance, content=parsed.payload
         )
 
     grammar = Grammar(ELEMENT_NAMES, _PAYLOAD, "RawData", build)
-    return ElementReader(stream, grammar, span=span, options=options)
+    reader = ElementReader(stream, grammar, span=span, options=options)
+    yield from reader.read()
+    yield from reader.notices()
 
 
 def cut(
-    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = _AS_IS
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
 ) -> Iterator[Span]:
-    """Yield spans of at least `span_bytes`, but for the last, that begin at an Item."""
+    """Yield spans of at least `span_bytes`, except the last; each begins at an Item."""
     return cut_spans(stream, ELEMENT_NAMES, source=source, span_bytes=span_bytes, options=options)
 
 
-def write(records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = _PLAIN) -> None:
-    """Write one document; raise RecordError at a record that the format cannot hold."""
+def write(
+    records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
+) -> None:
+    """Write one document; raise RecordError for a record that the format cannot hold."""
     write_all(encoder(options), records, stream)
 
 
-def encoder(options: WriteOptions) -> Encoder:
+def encoder(options: WriteOptions = WriteOptions()) -> Encoder:
     """Return the encoder of Items."""
     return ThunderstoneEncoder(options)
 
 
 class ThunderstoneEncoder:
-    """Encodes records as Items; text that is base64 already is copied.
+    """Encodes records as Items; base64 is copied.
 
-    A record to update the search indexes is an Item with a Type; the manual has them come last,
-    after a batch.
+    A record to update the search indexes is an Item with only a Type. The manual has it come last
+    in a batch.
     """
 
     extension = "xml"
@@ -147,18 +139,18 @@ class ThunderstoneEncoder:
         return b"".join(records)
 
     def encode(self, record: Record) -> bytes:
-        """Return the Item of a record; raise RecordError where the format cannot hold it."""
+        """Return the Item of a record; raise RecordError if the format cannot hold it."""
         markup = [start_item(record.extras), enclose("Type", _TYPES[record.action])]
         if record.action is not Action.UPDATE_INDEX:
             _check(record)
             charset = record.charset or CHARSET
-            markup += self._core(record, charset)
+            markup += self._elements(record, charset)
             markup += (_field(field, charset) for field in record.fields)
         markup += map(extra_markup, record.extras)
         markup.append(_END_ITEM)
         return b"".join(markup)
 
-    def _core(self, record: Record, charset: str) -> Iterator[bytes]:
+    def _elements(self, record: Record, charset: str) -> Iterator[bytes]:
         for name, text in self._texts(record):
             if name == "Url":
                 yield url_element(name, record.url, charset)
@@ -186,7 +178,7 @@ class ThunderstoneEncoder:
         yield "Keywords", record.keywords
         yield "Description", record.description
         yield "Meta", metadata_text(record.metadata) if record.metadata else None
-        yield from (("Category", _category(category)) for category in record.categories)
+        yield from (("Category", category) for category in record.categories)
         yield "Modified", self._date(record.modified)
         yield "NextCheck", self._date(record.next_check)
         yield "Views", _integer(history.views)
@@ -207,12 +199,9 @@ def _check(record: Record) -> None:
     if record.arrival is Arrival.CRAWLED:
         reason = "a url to be crawled; expected content: Thunderstone data cannot ask for a fetch"
         raise RecordError("crawled", reason)
-
-
-def _category(category: str) -> str:
-    if not category.strip():
-        raise RecordError("bad-category", f"category {category!r}; expected a name")
-    return category
+    for category in record.categories:
+        if not category.strip():
+            raise RecordError("bad-category", f"category {category!r}; expected a name")
 
 
 def _integer(number: int | None) -> str | None:
@@ -233,24 +222,20 @@ def _field(field: Field, charset: str) -> bytes:
         raise RecordError("bad-field", reason)
     if not field.values:
         raise RecordError("bad-field", f"field {field.name!r} without values; expected one or more")
-    if field.namespace is None:
-        return _field_element(f"u:{field.name}", field, charset)
-    return _field_element(f"f:{field.name}", field, charset, _namespace(field))
-
-
-def _namespace(field: Field) -> str:
-    """Return the declaration of a field's namespace; raise RecordError where XML has no such."""
-    uri = field.namespace or ""
-    if uri != DATATYPES and holds(uri):
-        declared = attributes([("xmlns:f", uri)])
-        if parse_only(element("f:f", "", declared)) is not None:
-            return declared
-    reason = f"field {field.name!r} in the namespace {uri!r}; expected another uri"
-    raise RecordError("bad-field", reason)
-
-
-def _field_element(name: str, field: Field, charset: str, attrs: str = "") -> bytes:
+    name, attrs = f"u:{field.name}", ""
+    if field.namespace is not None:
+        name, attrs = f"f:{field.name}", _declare_namespace(field, field.namespace)
     if not field.many and len(field.values) == 1:
         return text_element(name, field.values[0], charset, attrs)
     values = (text_element("value", value, charset) for value in field.values)
     return enclose(name, b"".join(values), attrs)
+
+
+def _declare_namespace(field: Field, uri: str) -> str:
+    """Return the declaration of the prefix `f`; raise RecordError if XML does not allow the URI."""
+    if uri != DATATYPES and holds(uri):
+        declaration = attributes([("xmlns:f", uri)])
+        if parse_single(element("f:f", "", declaration)) is not None:
+            return declaration
+    reason = f"field {field.name!r} in the namespace {uri!r}; expected another uri"
+    raise RecordError("bad-field", reason)
