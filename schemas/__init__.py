@@ -1,11 +1,11 @@
-"""What flows: the public names of this floor, in one list."""
+"""The values that travel between the stages of a run."""
 
 from schemas.account import Account, Chunk, LossCount
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.delivery import Delivery, Door
 from schemas.feed import Feed
 from schemas.loss import Loss
-from schemas.membership import Kind, Member, Membership
+from schemas.membership import Member, Membership, MembershipAction
 from schemas.notice import Notice
 from schemas.receipt import AttemptState, Receipt, Refusal
 from schemas.record import (
@@ -48,11 +48,11 @@ __all__ = [
     "Filtered",
     "History",
     "Inheritance",
-    "Kind",
     "Loss",
     "LossCount",
     "Member",
     "Membership",
+    "MembershipAction",
     "Meta",
     "Notice",
     "Principal",

@@ -1,4 +1,4 @@
-"""The account of a run: every record that was read, and what became of it."""
+"""The account of a run: counts of records, losses and notices, and the files written."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ COUNTERS = (
 _BY_SOURCE = ("rejects_of", "holes_of")
 
 SAMPLES = 5
-"""How many losses of a field are shown with their urls."""
+"""Losses of a field that are kept as examples."""
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,10 +55,10 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpanFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that the conversion of a span has left in the folder of an unfinished run.
+    """A file that the conversion of a span wrote to the folder of an unfinished run.
 
-    `path` is relative to that folder. `modified_ns` is when its writer closed it: a file that has
-    this time and this size still was not written to since.
+    `path` is relative to that folder. `modified_ns` is the time at which the writer closed the
+    file. A file with the same time and size has not changed since.
     """
 
     path: str
@@ -68,14 +68,14 @@ class SpanFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LossCount(msgspec.Struct, frozen=True):
-    """How often a field was lost, and the first few of these losses."""
+    """The number of losses of a field, and the first few of them."""
 
     count: int = 0
     samples: tuple[Loss, ...] = ()
 
 
 class NoticeCount(msgspec.Struct, frozen=True):
-    """How often a code was noted, and the first time that it was."""
+    """The number of notices with a code, and the first of them."""
 
     count: int
     first: Notice
@@ -84,15 +84,14 @@ class NoticeCount(msgspec.Struct, frozen=True):
 class Account(msgspec.Struct, kw_only=True):
     """Counts of records per action, of one span or of many; `merge` adds them up.
 
-    `expanded` counts what one record became beyond itself (a deletion by pattern). `defects` counts
-    the rejects that defects of feedferry caused, by the type of the exception. `files` are all
-    files of the spans: chunks, rejects and lists. `stopped` says why a span was not finished, with
-    the exit code that it asks for.
+    `expanded` counts the additional records of a record that became several, such as a deletion by
+    pattern. `defects` counts rejects caused by defects of feedferry, by exception type. `files` are
+    all files of the spans: chunks, rejects and lists. `stopped` is the reason why a span is not
+    finished; `exit_code` is then the exit code of the run.
 
-    `full_feeds` are the full feeds that were read. `rejects_of` counts the rejects of each source,
-    `holes_of` the documents and stretches among them that are known to be missing because they
-    could not be read, and documents that a program did not give. The source is "" where a run has
-    a file for each document.
+    `full_feeds` are the full feeds read. `rejects_of` counts rejects by source, `holes_of`
+    the documents that are known to be missing: unreadable parts of an input, and documents
+    that a program did not return. The source is "" in a run with one file per document.
     """
 
     read: dict[str, int] = {}
@@ -125,8 +124,8 @@ def merge(accounts: Iterable[Account]) -> Account:
         for name, counter in counts.items():
             counter.update(getattr(account, name))
         _merge_losses(total.losses, account.losses)
-        for noted in account.notices.values():
-            _add_notices(total.notices, noted)
+        for notice_count in account.notices.values():
+            _add_notices(total.notices, notice_count)
         for name, counter in sources.items():
             counter.update(getattr(account, name))
         total.full_feeds += account.full_feeds
@@ -145,7 +144,7 @@ def merge(accounts: Iterable[Account]) -> Account:
 
 
 def add_loss(losses: dict[str, LossCount], loss: Loss) -> None:
-    """Count one loss; it becomes a sample if there are few."""
+    """Count one loss; the first few losses of a field become samples."""
     known = losses.get(loss.field, _NONE)
     samples = known.samples if len(known.samples) >= SAMPLES else (*known.samples, loss)
     losses[loss.field] = LossCount(known.count + 1, samples)
@@ -158,20 +157,20 @@ def add_notice(notices: dict[str, NoticeCount], notice: Notice) -> None:
 
 
 def check_balance(account: Account) -> None:
-    """Raise BalanceError unless all that was read was written, rejected or filtered."""
-    came = Counter(account.read) + Counter(account.expanded)
-    went = Counter(account.written) + Counter(account.rejected) + Counter(account.filtered)
-    if came.total() != went.total():
+    """Raise BalanceError unless every record read was written, rejected or filtered."""
+    read = Counter(account.read) + Counter(account.expanded)
+    accounted = Counter(account.written) + Counter(account.rejected) + Counter(account.filtered)
+    if read.total() != accounted.total():
         raise BalanceError(
-            f"{came.total()} records read, but {went.total()} written, rejected and filtered: "
+            f"{read.total()} records read, but {accounted.total()} written, rejected and filtered: "
             "a defect of feedferry; nothing of this run is published"
         )
 
 
 def place_of(chunk: Chunk) -> tuple[str, int, str]:
-    """Return what chunks are sorted by: their span, then their number.
+    """Return the sort key of a chunk: its span, then its number.
 
-    A number may have more digits than those that it is padded to.
+    Numbers are compared as integers, because a number may have more digits than its padding.
     """
     _, _, name = chunk.path.rpartition("/")
     span, _, end = name.rpartition("-")
@@ -186,10 +185,10 @@ def _span_of(feed: FullFeed) -> tuple[str, str]:
     return feed.span, feed.datasource or ""
 
 
-def _add_notices(total: dict[str, NoticeCount], noted: NoticeCount) -> None:
-    known = total.get(noted.first.code, NoticeCount(0, noted.first))
-    first = min(known.first, noted.first, key=lambda note: (note.source, note.span, note.offset))
-    total[first.code] = NoticeCount(known.count + noted.count, first)
+def _add_notices(total: dict[str, NoticeCount], added: NoticeCount) -> None:
+    known = total.get(added.first.code, NoticeCount(0, added.first))
+    first = min(known.first, added.first, key=lambda note: (note.source, note.span, note.offset))
+    total[first.code] = NoticeCount(known.count + added.count, first)
 
 
 def _merge_losses(total: dict[str, LossCount], losses: dict[str, LossCount]) -> None:

@@ -1,4 +1,4 @@
-"""Who may see a document: an ACL, its principals and where it inherits from.
+"""Access control lists of documents: principals and inheritance.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Per-URL ACLs and ACL Inheritance".
 """
@@ -9,21 +9,21 @@ import msgspec
 
 
 class Scope(enum.Enum):
-    """What a principal is."""
+    """The kind of a principal."""
 
     USER = "USER"
     GROUP = "GROUP"
 
 
 class Access(enum.Enum):
-    """What a principal may do."""
+    """The access that an entry grants or denies."""
 
     PERMIT = "PERMIT"
     DENY = "DENY"
 
 
 class Inheritance(enum.Enum):
-    """How the decision of this ACL and that of the one it inherits to are combined."""
+    """The rule that combines the decision of an ACL with the decision of its child."""
 
     PARENT_OVERRIDES = "PARENT_OVERRIDES"
     CHILD_OVERRIDES = "CHILD_OVERRIDES"
@@ -32,7 +32,7 @@ class Inheritance(enum.Enum):
 
 
 class Principal(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A user or group in a namespace; `None` where its source does not say."""
+    """A user or group in a namespace; `None` if the source does not state the value."""
 
     name: str
     scope: Scope
@@ -43,10 +43,10 @@ class Principal(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unkn
 
 
 class Acl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The principals of one url, in source order.
+    """The principals of one URL, in source order.
 
-    `alone` marks an ACL that travels without a document: the url of a folder, or the new ACL of
-    a document that was sent before.
+    `alone` marks an ACL without a document: the ACL of a folder, or a new ACL of a document that
+    was sent before.
     """
 
     inheritance: Inheritance | None = None

@@ -2,7 +2,7 @@
 
 **Spec:** Apache Avro 1.12, "Binary Encoding" and "Schema Resolution".
 
-Written by hand, as records are: of a group with millions of members, no dict is made of each.
+Encoded without fastavro, as records are, because a group may have millions of members.
 """
 
 import io
@@ -27,7 +27,7 @@ _SCOPE = symbols(Scope)
 
 
 def encode(membership: Membership) -> bytes:
-    """Return one schemaless datum; raise RecordError for what Avro cannot hold."""
+    """Return one schemaless datum; raise RecordError for a value that Avro cannot hold."""
     try:
         parts = [
             _member(membership.group),
@@ -42,7 +42,7 @@ def encode(membership: Membership) -> bytes:
 
 
 def decode(datum: bytes) -> Membership:
-    """Return the membership of one datum; raise RecordError unless it is one and no more."""
+    """Return the membership of one datum; raise RecordError for any other bytes."""
     stream = io.BytesIO(datum)
     membership = decode_next(stream)
     check_end(stream, "membership")
@@ -50,7 +50,7 @@ def decode(datum: bytes) -> Membership:
 
 
 def decode_next(stream: IO[bytes], *, written: Any = None) -> Membership:
-    """Return the membership of the datum that is next in `stream`; see `avro.decode_next`."""
+    """Return the membership of the next datum in `stream`; see `avro.decode_next`."""
     return convert(read_datum(stream, "membership", written), Membership)
 
 

@@ -1,4 +1,4 @@
-"""Parts that the Avro datums of records and of memberships share, each as its bytes.
+"""Encoders of the values that records and memberships have in common.
 
 **Spec:** Apache Avro 1.12, "Binary Encoding".
 """
@@ -24,14 +24,14 @@ STATED_FLAG = {None: NULL, False: VALUE + b"\x00", True: VALUE + b"\x01"}
 _Part = TypeVar("_Part")
 
 
-def symbols(kind: type[enum.Enum]) -> dict[str, bytes]:
+def symbols(enum_type: type[enum.Enum]) -> dict[str, bytes]:
     """Return the bytes of each value of an enum."""
-    return {symbol.value: long(ordinal) for ordinal, symbol in enumerate(kind)}
+    return {symbol.value: long(ordinal) for ordinal, symbol in enumerate(enum_type)}
 
 
-def stated_symbols(kind: type[enum.Enum]) -> dict[str, bytes]:
+def stated_symbols(enum_type: type[enum.Enum]) -> dict[str, bytes]:
     """Return the bytes of each value of an enum that may be null."""
-    return {value: VALUE + ordinal for value, ordinal in symbols(kind).items()}
+    return {value: VALUE + ordinal for value, ordinal in symbols(enum_type).items()}
 
 
 def text_part(text: str) -> bytes:
@@ -43,14 +43,14 @@ def optional_text(text: str | None) -> bytes:
     return NULL if text is None else VALUE + text_part(text)
 
 
-def array(encode_one: Callable[[_Part], bytes], parts: tuple[_Part, ...]) -> bytes:
+def array(encode_item: Callable[[_Part], bytes], parts: tuple[_Part, ...]) -> bytes:
     if not parts:
         return END
-    return long(len(parts)) + b"".join(map(encode_one, parts)) + END
+    return long(len(parts)) + b"".join(map(encode_item, parts)) + END
 
 
 def bounded(field: str, number: int, bounds: tuple[int, int]) -> bytes:
-    """Return a long, or an int; raise RecordError for one that is out of its bounds."""
+    """Return the bytes of an int or a long; raise RecordError if it is out of bounds."""
     lowest, highest = bounds
     if not lowest <= number <= highest:
         raise RecordError("out-of-range", f"{field}={number}; expected {lowest} to {highest}")
@@ -62,7 +62,7 @@ def extra_part(extra: Extra) -> bytes:
 
 
 def put_provenance(parts: list[bytes], provenance: Provenance) -> None:
-    """Append what a provenance is as bytes."""
+    """Append the bytes of a provenance."""
     parts += (
         _origin(provenance.source, provenance.span),
         bounded("provenance.line", provenance.line, LONG),
@@ -72,7 +72,7 @@ def put_provenance(parts: list[bytes], provenance: Provenance) -> None:
 
 
 def not_unicode(exc: UnicodeEncodeError) -> RecordError:
-    """Return what is to be said of a text with half a character in it."""
+    """Return the error for a text with a lone surrogate."""
     code = f"U+{ord(exc.object[exc.start]):04X}"
     return RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text")
 

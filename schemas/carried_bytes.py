@@ -1,4 +1,4 @@
-"""The bytes that a reject keeps of a record that was read."""
+"""The bytes of a record in its reject."""
 
 import json
 
@@ -10,10 +10,10 @@ from schemas.membership import Membership, RecordOrMembership
 
 
 def carried_bytes(record: RecordOrMembership) -> bytes:
-    """Return the record as an Avro datum; as JSON if Avro cannot hold it.
+    """Return the record as an Avro datum, or as JSON if Avro cannot hold it.
 
-    The JSON has the fields of the native format. It is ASCII, so it holds every text, also one with
-    a lone surrogate.
+    The JSON has the fields of the native format. It is ASCII and can therefore hold lone
+    surrogates.
     """
     try:
         if isinstance(record, Membership):

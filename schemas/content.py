@@ -1,4 +1,4 @@
-"""Content in and out of its encodings: base64, and zlib in base64.
+"""Encode and decode content: base64, and zlib in base64.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Providing Content in the Feed", "Content
 Compression".
@@ -13,20 +13,20 @@ from schemas.errors import RecordError
 from schemas.record import Content, Encoding
 
 MAX_CONTENT_BYTES = 20 * 1024 * 1024
-"""Most bytes that one document may have when it is decoded, unless its reader is told otherwise."""
+"""Default limit for a decoded document, in bytes."""
 CHECKED = 1 << 40
-"""The limit for a document whose reader has checked its size."""
+"""Limit for a document whose size was checked by its reader."""
 
-_ZLIB_LEVEL = 2  # of ISA-L's 0 to 3: a third one costs twice the time for a few percent
+_ZLIB_LEVEL = 2  # ISA-L has levels 0 to 3; level 3 takes twice the time for a few percent
 _CACHED_BYTES = 1 << 20
-"""Most bytes of a zlib stream whose content is remembered; a larger one is inflated again."""
+"""Largest zlib stream whose content is cached, in bytes."""
 _WHITE_SPACE = b" \t\r\n"
 
 
 def clean_base64(text: bytes) -> bytes:
-    """Return base64 text padded and without white space; raise RecordError where it is neither.
+    """Return base64 text with padding and without white space; raise RecordError if it is not one.
 
-    The guide's own examples lack padding or have the wrong one, and some clients wrap lines.
+    Examples of the guide have missing or wrong padding, and some clients wrap lines.
     """
     if _is_base64(text):
         return text
@@ -38,7 +38,7 @@ def clean_base64(text: bytes) -> bytes:
 
 
 def decode(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> bytes:
-    """Return the document's own bytes; raise RecordError beyond `max_bytes`, or if torn."""
+    """Return the decoded bytes; raise RecordError above `max_bytes` or for a truncated stream."""
     if content.encoding is Encoding.NONE:
         return _within(content.data, max_bytes)
     if content.encoding is Encoding.BASE64:
@@ -48,7 +48,7 @@ def decode(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> bytes:
 
 
 def check(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> None:
-    """Raise RecordError unless `decode` would return; costs no copy but for a zlib stream."""
+    """Raise RecordError if `decode` would; only a zlib stream is copied."""
     if content.encoding is Encoding.NONE:
         _within(content.data, max_bytes)
     elif content.encoding is Encoding.BASE64:
@@ -58,16 +58,16 @@ def check(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> None:
 
 
 def to_base64(content: Content) -> bytes:
-    """Return the document as base64 text; one that came so is not touched."""
+    """Return the document as base64 text; base64 content is returned unchanged."""
     if content.encoding is Encoding.BASE64:
         return content.data
     return pybase64.b64encode(decode(content, max_bytes=CHECKED))
 
 
 def compress(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> Content:
-    """Return the content as zlib in base64 where that is shorter than the document itself.
+    """Return the content as zlib in base64 if that is shorter than the document, else unchanged.
 
-    Anywhere else it stays as it is. Raises RecordError as `decode` does.
+    Raise RecordError as `decode` does.
     """
     if content.encoding is Encoding.ZLIB_BASE64:
         return content
@@ -79,7 +79,7 @@ def compress(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> Content
 def _is_base64(text: bytes) -> bool:
     try:
         pybase64.b64decode(text, validate=True)
-    except ValueError:  # binascii.Error is one
+    except ValueError:  # includes binascii.Error
         return False
     return True
 
@@ -105,7 +105,7 @@ def _inflate_again(text: bytes, max_bytes: int) -> bytes:
     stream = isal_zlib.decompressobj()
     try:
         data: bytes = stream.decompress(pybase64.b64decode(text), max_bytes + 1)
-    except isal_zlib.error as exc:  # type: ignore[misc]  # its stub does not say that it is one
+    except isal_zlib.error as exc:  # type: ignore[misc]  # the stub does not declare an exception
         raise RecordError("bad-zlib", f"{exc}; expected a zlib stream") from exc
     if len(data) > max_bytes:
         raise _too_large("a zlib stream that inflates to more", max_bytes)
@@ -115,9 +115,9 @@ def _inflate_again(text: bytes, max_bytes: int) -> bytes:
 
 
 _inflate_once = lru_cache(maxsize=1)(_inflate_again)
-"""A record is checked when it is read, and decoded when it is written."""
+"""Cached, because a record is checked when it is read and decoded when it is written."""
 
 
-def _too_large(found: str, max_bytes: int) -> RecordError:
-    cure = "raise --max-content-bytes to read it"
-    return RecordError("content-too-large", f"{found}; expected at most {max_bytes} bytes; {cure}")
+def _too_large(size: str, max_bytes: int) -> RecordError:
+    reason = f"{size}; expected at most {max_bytes} bytes; raise --max-content-bytes to read it"
+    return RecordError("content-too-large", reason)

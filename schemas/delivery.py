@@ -1,15 +1,15 @@
-"""A feed as a client delivered it to a receiver: a line of the journal of its spool."""
+"""A feed that a client sent to the receiver: one line of the journal of the spool."""
 
 import enum
 
 import msgspec
 
 JOURNAL = "deliveries.jsonl"
-"""The journal of a spool: a line for each delivery, in the order of their arrival."""
+"""File name of the journal of a spool: one line per delivery, in the order of arrival."""
 
 
 class Door(enum.Enum):
-    """Where a feed came in: the last part of the path that it was posted to."""
+    """The endpoint that received a feed: the last part of its path."""
 
     FEED = "xmlfeed"
     GROUPS = "xmlgroups"
@@ -17,15 +17,15 @@ class Door(enum.Enum):
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """A feed that stands whole in a spool.
+    """A feed that is complete in a spool.
 
-    `path` is that of its file, relative to the spool; `None` for a cleanup, which has no feed.
-    `datasource` is the datasource or groupsource that was posted with it and `feedtype` what was
-    posted as such: for groups also `cleanup` and `replace`. They win over those in the feed's own
-    header: "Only the data source and feed type provided as POST input parameters are used" (Feeds
-    Protocol Developer's Guide 7.x). `profile` is that of Thunderstone data. `at` is the time of
-    arrival in RFC 3339, `client` the address that it came from, `user_agent` what that says it is.
-    `refused` are urls that a rehearsal appliance has refused of it, and so does not hold.
+    `path` is relative to the spool; `None` for a cleanup, which has no feed. `datasource` is the
+    posted datasource or groupsource, `feedtype` the posted feedtype; for groups also `cleanup` and
+    `replace`. Both override the header of the feed: "Only the data source and feed type provided
+    as POST input parameters are used" (Feeds Protocol Developer's Guide 7.x). `profile` is the
+    profile of Thunderstone data. `at` is the time of arrival in RFC 3339, `client` the address and
+    `user_agent` the User-Agent of the client. `refused` are the URLs of records that a rehearsal
+    appliance refused.
     """
 
     ordinal: int

@@ -1,73 +1,73 @@
-"""What can go wrong, as one tree ordered by what the caller does next.
+"""The exceptions of feedferry, ordered by exit code and by the reaction of the caller.
 
 ::
 
     FeedferryError
-    ├── ConfigError        correct the command line; nothing was touched (exit code 2)
+    ├── ConfigError        correct the command line; nothing was written (exit code 2)
     │   └── FileNameError         the name of a file is not UTF-8
-    ├── StoppedError       look at the report; a threshold that was asked for is reached (3)
-    │   ├── LossRefusedError      the target cannot hold a field and nobody accepted that
-    │   └── TooManyRejectsError   more records were set aside than was allowed
-    ├── FatalError         mend the input or the target, then start again: the run resumes (4)
-    │   ├── FormatError    the input is not what it is said to be, and no record can be found in it
-    │   │   └── EncodingError     it declares an encoding that does not exist
+    ├── StoppedError       read the report; a configured limit was reached (3)
+    │   ├── LossRefusedError      the target cannot hold a field, and the loss was not accepted
+    │   └── TooManyRejectsError   more records were rejected than allowed
+    ├── FatalError         fix the input or the target, then start again to resume (4)
+    │   ├── FormatError    the input is not in its format, and contains no readable record
+    │   │   └── EncodingError     the input declares an encoding that does not exist
     │   ├── SourceError    the input cannot be opened or read
     │   │   ├── UnreadableError   one file cannot be opened or read; others can
-    │   │   └── UnavailableError  a program says that its repository is unavailable, for now
-    │   └── TargetError    the appliance takes nothing, or not this
+    │   │   └── UnavailableError  a program reports that its repository is unavailable
+    │   └── TargetError    the appliance is unreachable or refuses the feed
     ├── BusyError          start again later: a backlog, a lock, a deadline (75)
-    ├── RecordError        set this one record aside as a Reject, and go on
-    │   └── ProgramError   a program that was to give it cannot be relied on
-    ├── ProgressError      a defect of feedferry: a reader does not advance in its input (5)
+    ├── RecordError        reject this record and continue
+    │   └── ProgramError   the program for the record failed
+    ├── ProgressError      a defect of feedferry: a reader does not advance (5)
     └── BalanceError       a defect of feedferry: the account of a run does not balance (5)
 
-A single bad record ends nothing: what reads or adapts it catches the `RecordError` and yields a
+A bad record does not end a run. The reader or adapter catches the `RecordError` and yields a
 `Reject`.
 """
 
 
 class FeedferryError(Exception):
-    """Base of everything that feedferry raises on purpose; the message is for its user."""
+    """Base of all expected errors; the message is for the user."""
 
     exit_code = 5
 
 
 class ConfigError(FeedferryError):
-    """An option or argument cannot be used; raised before anything is read or written."""
+    """An option or argument is wrong; raised before input is read or output is written."""
 
     exit_code = 2
 
 
 class FileNameError(ConfigError):
-    """The name of a file is not UTF-8, so that no report could name it."""
+    """The name of a file is not UTF-8, so no report can contain it."""
 
 
 class StoppedError(FeedferryError):
-    """The run ended at a threshold; what it made is not published."""
+    """The run reached a limit; its output is not published."""
 
     exit_code = 3
 
 
 class LossRefusedError(StoppedError):
-    """A record has a field that the target cannot hold, and the user did not accept its loss."""
+    """A record has a field that the target cannot hold, and the loss was not accepted."""
 
 
 class TooManyRejectsError(StoppedError):
-    """More records were set aside than `--max-rejects` allows."""
+    """More records were rejected than `--max-rejects` allows."""
 
 
 class FatalError(FeedferryError):
-    """The source or the target gave up; the run can be started again and resumes."""
+    """The source or the target failed; the run can be started again and resumes."""
 
     exit_code = 4
 
 
 class FormatError(FatalError):
-    """A stream is not in the format that it is read as; says where, what was found and expected."""
+    """A stream is not in the expected format; the message has the place and the expectation."""
 
 
 class EncodingError(FormatError):
-    """A document declares an encoding that does not exist; costs that document only."""
+    """A document declares an encoding that does not exist; only that document is rejected."""
 
 
 class SourceError(FatalError):
@@ -84,21 +84,21 @@ class UnreadableError(SourceError):
 
 
 class UnavailableError(SourceError):
-    """A command stream says `repository-unavailable`; what it would list or give is not known."""
+    """A command stream contains `repository-unavailable`, so its documents are not known."""
 
 
 class TargetError(FatalError):
-    """An appliance cannot be reached, or refuses what is pushed; says what it answered."""
+    """An appliance is unreachable or refuses a feed; the message has its response."""
 
 
 class BusyError(FeedferryError):
-    """Nothing is wrong, but now is not the time; what was pushed stays so, and the rest waits."""
+    """The command has to wait for another run, a backlog or a time; start it again later."""
 
     exit_code = 75
 
 
 class RecordError(FeedferryError):
-    """One record cannot be understood or carried; its reader or adapter makes a `Reject` of it."""
+    """One record cannot be read or converted; its reader or adapter yields a `Reject`."""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -107,7 +107,7 @@ class RecordError(FeedferryError):
 
 
 class ProgramError(RecordError):
-    """A run of a program that cannot be relied on; `stdout` is what came of it."""
+    """A call of a program failed; `stdout` is its output."""
 
     def __init__(self, code: str, reason: str, stdout: bytes = b"") -> None:
         super().__init__(code, reason)
@@ -115,8 +115,8 @@ class ProgramError(RecordError):
 
 
 class ProgressError(FeedferryError):
-    """A reader took a step that consumed no byte, so it would never end: a defect of feedferry."""
+    """A reader made a step without consuming a byte and would never end: a defect of feedferry."""
 
 
 class BalanceError(FeedferryError):
-    """Records read are not records written, rejected and filtered: never to be seen by a user."""
+    """Records read are not records written, rejected and filtered: a defect of feedferry."""

@@ -1,4 +1,4 @@
-"""A feed: the datasource whose records it carries, and how the target takes them.
+"""Feeds: datasource, feedtype and headers.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Choosing a Name for the Feed Data Source" and
 "Choosing the Feed Type".
@@ -14,10 +14,10 @@ FULL = "full"
 INCREMENTAL = "incremental"
 METADATA_AND_URL = "metadata-and-url"
 REPLACE = "replace"
-"""The feedtype of groups that take the place of those of their source, and of no other."""
+"""The feedtype of groups that replace the groups of their groupsource only."""
 
 CLEANUP = "cleanup"
-"""That of what removes all groups of a source, and brings none."""
+"""The feedtype of a request that removes all groups of a groupsource."""
 
 FEEDTYPES = (FULL, INCREMENTAL, METADATA_AND_URL)
 _DATASOURCE = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*", re.ASCII)
@@ -33,7 +33,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
 class TargetFeed(msgspec.Struct, frozen=True, kw_only=True):
     """The feed that records belong to; full feeds of one datasource differ in their `origin`.
 
-    `memberships` tells that it is a groups feed: its datasource is a groupsource.
+    `memberships` marks a groups feed, whose datasource is a groupsource.
     """
 
     feed: Feed | None = None
@@ -42,11 +42,10 @@ class TargetFeed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """A feed of which a reader found no record: what its header says of it.
+    """The header of a feed without records.
 
-    Readers yield one after the end of such a feed. Without it, nothing would tell an empty full
-    feed, which deletes every document of its datasource, from no feed at all. `memberships` says
-    that it is a groups feed.
+    A reader yields it after the end of the feed. It distinguishes an empty full feed, which deletes
+    every document of its datasource, from no feed. `memberships` marks a groups feed.
     """
 
     source: str
@@ -56,12 +55,12 @@ class FeedHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FullFeed(msgspec.Struct, frozen=True, kw_only=True):
-    """A full feed that a span read or a part of it; it deletes what it leaves out.
+    """A full feed, or a part of it, that was read in a span.
 
-    `datasource` and `origin` name the feed as in a Chunk. `source` is the input in which it was
-    found, `span` the name of the span. `has_records` tells whether a record of it was read,
-    `is_archived` whether from an archive. The origin is then a feed that was read before, and does
-    not name the file.
+    The target deletes all documents that the feed does not contain. `datasource` and `origin` name
+    the feed as in a Chunk. `source` is the input and `span` the name of the span. `has_records` is
+    true if a record of the feed was read. `is_archived` is true if it was read from an archive; its
+    origin is then the feed of an earlier run and not the name of the file.
     """
 
     datasource: str | None
@@ -74,17 +73,14 @@ class FullFeed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_web(datasource: str | None, feedtype: str | None) -> bool:
-    """Whether the appliance fetches the documents of such a feed itself."""
+    """Return whether the appliance crawls the documents of such a feed itself."""
     return datasource == "web" or feedtype == METADATA_AND_URL
 
 
-def check_datasource(name: str, *, said_as: str = "--datasource:") -> str:
-    """Return `name`; raise ConfigError unless an appliance takes it as a datasource.
-
-    `said_as` is what stands before the name in that message.
-    """
+def check_datasource(name: str, *, label: str = "--datasource:") -> str:
+    """Return `name`; raise ConfigError, with `label` before it, if no appliance accepts it."""
     if not _DATASOURCE.fullmatch(name):
         raise ConfigError(
-            f"{said_as} {name!r}; expected a letter or _, then letters, digits, _ and -"
+            f"{label} {name!r}; expected a letter or _, then letters, digits, _ and -"
         )
     return name

@@ -1,20 +1,20 @@
-"""What a state remembers of a document that was sent: enough to tell whether it has changed."""
+"""Documents in the state of a source, for the detection of changes."""
 
 from collections.abc import Callable
 
 import msgspec
 
 UNCHANGED = "unchanged"
-"""The code of what is filtered because it is as it was when it was sent last."""
+"""The code of documents that are filtered because they have not changed since the last run."""
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A document as it was when it was sent last.
+    """A document as it was sent last.
 
-    `key` names it in its source: the path below the root of a tree, the key of a row as JSON.
-    `modified_ns` counts nanoseconds since 1970. `fingerprint` is one text of the other
-    inputs of its record: sidecars, permissions, the timestamp of a row. `digest` is the SHA-256 of
-    what it was made of, in hexadecimal. `parent` is the key of the archive that it is a member of.
+    `key` is unique in the source: the path below the root of a tree, or the key of a row as JSON.
+    `modified_ns` is in nanoseconds since 1970. `fingerprint` combines the other inputs of the
+    record, such as sidecars, permissions or the timestamp of a row. `digest` is the SHA-256 of the
+    contents in hexadecimal. `parent` is the key of the archive that contains the document.
     """
 
     key: str
@@ -27,11 +27,11 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run learned of a document, for the state: how it is now, or that it is gone."""
+    """The present state of a document, or its deletion."""
 
     known: Known
     is_gone: bool = False
 
 
 See = Callable[[Seen], None]
-"""Told of each document just before its outcome is yielded, so that a state can remember it."""
+"""Called for each document before its result is yielded, so that the state can store it."""

@@ -1,10 +1,10 @@
-"""What a target cannot hold of a record that it otherwise takes."""
+"""Fields of a record that a target cannot hold."""
 
 import msgspec
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """A field that is left out, or changed, on the way to a target.
+    """A field that is left out or changed for a target.
 
     `field` is the name that `--accept-loss` and `--fail-on-loss` take.
     """

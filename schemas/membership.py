@@ -1,4 +1,4 @@
-"""A group and its members, as groups feeds carry them.
+"""Groups and their members, as in groups feeds.
 
 `membership.avsc` is the source of truth; the structs here have the same fields in the same order.
 `None` means "not stated", never a default.
@@ -14,14 +14,14 @@ from schemas.acl import Scope
 from schemas.record import Extra, Provenance, Record
 
 
-class Kind(enum.Enum):
-    """What an account counts memberships by, where records have their action."""
+class MembershipAction(enum.Enum):
+    """The key of memberships in an account, in place of an action."""
 
     MEMBERSHIP = "MEMBERSHIP"
 
 
 class Member(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A user or group in a namespace; `None` where its source does not say."""
+    """A user or group in a namespace; `None` if the source does not state the value."""
 
     name: str
     scope: Scope
@@ -31,10 +31,9 @@ class Member(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown
 
 
 class Membership(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One group, with its members in source order; a group may have none.
+    """A group with its members in source order; a group may have no members.
 
-    `origin` is the appliance's word for where it has a group from, in a database that was
-    downloaded from it (`source` in groups feeds).
+    `origin` is the origin of a group that was exported by an appliance (`source` in groups feeds).
     """
 
     group: Member
@@ -45,13 +44,13 @@ class Membership(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unk
 
     @property
     def url(self) -> str:
-        """What reports call it by: the name of the group."""
+        """The name of the group, which reports show in place of a URL."""
         return self.group.name
 
     @property
-    def action(self) -> Kind:
-        """What an account counts it by."""
-        return Kind.MEMBERSHIP
+    def action(self) -> MembershipAction:
+        """The key of the membership in an account."""
+        return MembershipAction.MEMBERSHIP
 
 
 RecordOrMembership = Record | Membership

@@ -1,13 +1,13 @@
-"""What a reader mended, or went on without, and nobody should have to find out by accident."""
+"""Repairs and oddities of the input that cost no record."""
 
 import msgspec
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """Something in a stream that is not as it should be, and cost no record.
+    """A repaired or unusual part of a stream.
 
-    `code` is what it is counted by: one of few, so that a stream cannot make many. `offset` counts
-    bytes from where the source begins; `detail` reads *what was found; what was made of it*.
+    Notices are counted by `code`; there is a small number of codes, so that a stream cannot create
+    many. `offset` is in bytes from the start of the source. `detail` reads *finding; result*.
     """
 
     code: str
@@ -18,5 +18,5 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> str:
-        """The notice as one line: *where: what was found; what was made of it*."""
+        """The notice as one line: *where: finding; result*."""
         return f"{self.source} (byte {self.offset}): {self.detail}"

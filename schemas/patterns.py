@@ -1,17 +1,17 @@
-"""Patterns of urls, as a deletion names them: `*` is any text, `?` any one character.
+"""URL patterns of deletions: `*` matches any text, `?` any character.
 
-**Spec:** Thunderstone dataload API, which has `/dir/*` as its only example; the appliance's page to
-list and edit urls has both wildcards, and denies a deletion for a blank or `*` pattern.
+**Spec:** Thunderstone dataload API, whose only example is `/dir/*`. The page of the appliance
+that lists URLs has both wildcards and refuses a deletion for a blank or `*` pattern.
 """
 
 import re
 
-# Nothing of a path before the first wildcard, nor after the last: a host, some, or all.
+# No part of a path before the first or after the last wildcard: one, several or all hosts.
 _WIDE = re.compile(r"(?:[^/]*//)?[^/]*(?:/[*?]*)*")
 
 
 def is_wide(pattern: str) -> bool:
-    """Whether a pattern is blank, or covers the whole of a host."""
+    """Return whether a pattern is blank or matches a whole host."""
     pattern = pattern.strip()
     if not pattern:
         return True

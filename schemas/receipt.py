@@ -1,4 +1,4 @@
-"""What a push returned: one receipt for each attempt to send a chunk, or a part of one."""
+"""Receipts of a push: one for each attempt to send a chunk or a part of a chunk."""
 
 import enum
 
@@ -6,10 +6,10 @@ import msgspec
 
 
 class AttemptState(enum.Enum):
-    """What is known of an attempt.
+    """The state of an attempt.
 
-    SENDING is written before the first byte goes out: a push that ends behind it has not seen the
-    answer. FAILED may be tried again; REFUSED will not be, as it stands.
+    SENDING is stored before the first byte is sent; without a later state, the response is not
+    known. A FAILED attempt may be repeated, a REFUSED one is not.
     """
 
     SENDING = "sending"
@@ -20,19 +20,19 @@ class AttemptState(enum.Enum):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A record that the appliance did not take: its place in its chunk, from 0, and the words."""
+    """A refused record: its index in the chunk, from 0, and the text of the appliance."""
 
     record: int
     words: str
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt to send records `first` to `first + count` of a chunk; a `count` of 0: all.
+    """One attempt to send the records `first` to `first + count` of a chunk; `count=0` means all.
 
-    `chunk` is the ordinal of the chunk, `sha256` that of its file. `feedtype` is how it was sent,
-    `bytes` what went over the wire, `status` that of HTTP. `reply` is the beginning of what the
-    appliance said, `at` when, in RFC 3339. `refused` are records of an accepted chunk that the
-    appliance did not take. A SPLIT chunk was refused as a whole, and is sent in two halves.
+    `chunk` is the ordinal of the chunk and `sha256` the digest of its file. `feedtype` is the
+    feedtype of the request, `bytes` its size, `status` the HTTP status. `reply` is the beginning of
+    the response, `at` its time in RFC 3339. `refused` are refused records of an accepted chunk. A
+    SPLIT chunk was refused as a whole and is sent in two halves.
     """
 
     chunk: int

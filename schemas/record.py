@@ -1,4 +1,4 @@
-"""The canonical record: one document, or its deletion, in no format's terms.
+"""The canonical record: a document, its update or its deletion, independent of formats.
 
 `record.avsc` is the source of truth; the structs here have the same fields in the same order.
 `None` and the empty tuple mean "not stated", never a default.
@@ -13,7 +13,7 @@ from schemas.acl import Acl
 
 
 class Action(enum.Enum):
-    """What becomes of the document at the target."""
+    """The change of the document at the target."""
 
     ADD = "ADD"
     UPDATE = "UPDATE"
@@ -23,14 +23,14 @@ class Action(enum.Enum):
 
 
 class Arrival(enum.Enum):
-    """How the content reaches the appliance: with the record, or fetched by its crawler."""
+    """The way of the content to the appliance: with the record, or by the crawler."""
 
     PUSHED = "PUSHED"
     CRAWLED = "CRAWLED"
 
 
 class Encoding(enum.Enum):
-    """What the bytes of a content are wrapped in."""
+    """The encoding of the bytes of a content."""
 
     NONE = "NONE"
     BASE64 = "BASE64"
@@ -38,7 +38,7 @@ class Encoding(enum.Enum):
 
 
 class Authmethod(enum.Enum):
-    """How a crawler logs in to fetch the document."""
+    """The authentication method of the crawler for the document."""
 
     NONE = "NONE"
     HTTPBASIC = "HTTPBASIC"
@@ -48,21 +48,21 @@ class Authmethod(enum.Enum):
 
 
 class Scoring(enum.Enum):
-    """What a document is ranked by."""
+    """The basis of the ranking of a document."""
 
     CONTENT = "CONTENT"
     WEB = "WEB"
 
 
 class Content(msgspec.Struct, gc=False, frozen=True, forbid_unknown_fields=True):
-    """The bytes of a document as they came, still in `encoding`; see `schemas.content`."""
+    """The bytes of a document in `encoding`, as they were read; see `schemas.content`."""
 
     data: bytes
     encoding: Encoding = Encoding.NONE
 
 
 class Meta(msgspec.Struct, gc=False, frozen=True, forbid_unknown_fields=True):
-    """A metadata pair; `data` holds a value that is not text, and `value` is empty then."""
+    """A metadata pair; a value that is not text is in `data`, and `value` is empty."""
 
     name: str
     value: str
@@ -70,7 +70,7 @@ class Meta(msgspec.Struct, gc=False, frozen=True, forbid_unknown_fields=True):
 
 
 class Field(msgspec.Struct, gc=False, frozen=True, forbid_unknown_fields=True):
-    """A field that the target's profile defines; `many` tells a set of one from a single value."""
+    """A field of the profile of the target; `many` marks a set, also a set of one value."""
 
     name: str
     values: tuple[str, ...]
@@ -79,14 +79,14 @@ class Field(msgspec.Struct, gc=False, frozen=True, forbid_unknown_fields=True):
 
 
 class Anchor(msgspec.Struct, gc=False, frozen=True, forbid_unknown_fields=True):
-    """A link that points at the document, and its text, if the source states one."""
+    """A link to the document, with its text if the source states one."""
 
     uri: str
     text: str | None
 
 
 class Crawl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Hints for crawling, ranking and showing."""
+    """Hints for crawling, ranking and display."""
 
     lock: bool | None = None
     crawl_immediately: bool | None = None
@@ -104,7 +104,7 @@ class Crawl(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_
 
 
 class History(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an appliance remembers of a document."""
+    """Statistics of an appliance about a document."""
 
     download_seconds: float | None = None
     depth: int | None = None
@@ -117,7 +117,7 @@ class History(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknow
 
 
 class Provenance(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a record was read, and the feed that it came in."""
+    """The place where a record was read, and its feed."""
 
     source: str = ""
     span: int = 0
@@ -128,14 +128,14 @@ class Provenance(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unk
 
 
 class Extra(msgspec.Struct, gc=False, frozen=True, forbid_unknown_fields=True):
-    """Something no field holds: its place (`record/@x`, `Item/rid`) and its text or markup."""
+    """Input that no field holds: its place (`record/@x`, `Item/rid`) and its text or markup."""
 
     place: str
     value: str
 
 
 class Record(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One document, its partial update or its deletion."""
+    """A document, its partial update or its deletion."""
 
     url: str
     action: Action

@@ -1,4 +1,4 @@
-"""What was set aside, and why."""
+"""Rejected and filtered records."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ TORN_COMPRESSION = "torn-compression"
 """The code of compressed data that cannot be decompressed."""
 
 UNKNOWN_ENCODING = "unknown-encoding"
-"""The code of a file that declares an encoding which does not exist."""
+"""The code of a file that declares an unknown encoding."""
 
 FILE_NAME = "file-name"
 """The code of a file whose name is not UTF-8."""
@@ -29,18 +29,17 @@ HOLES = frozenset(
         *("content-too-large", "record-too-large"),
     }
 )
-"""Codes of rejects that make a hole in a full feed, whatever its format.
+"""Codes of rejects that are holes in a full feed of any format; a format adds codes of its own.
 
-They stand for an unknown number of records, or for records that only a limit of this run refuses.
-A format adds codes of its own.
+Each is an unknown number of records, or a record that only a limit of this run refuses.
 """
 
 
 class Reject(msgspec.Struct, frozen=True, kw_only=True):
-    """A record, or a stretch of a stream, that goes no further.
+    """A record or a part of a stream that is not converted.
 
-    `data` holds its original bytes, so that it can be mended and read again; `truncated` says
-    that there were more than could be kept. `reason` reads *what was found; expected what*.
+    `data` has its original bytes, so that it can be corrected and read again; `truncated` is true
+    if `data` is not complete. `reason` has the form *finding; expected …*.
     """
 
     code: str
@@ -58,13 +57,13 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> str:
-        """The reject as one line: *where: what was found; expected what*."""
+        """The reject as one line: *where: finding; expected …*."""
         line = f":{self.line}" if self.line else ""  # not all formats have lines
         return f"{self.source}{line} (byte {self.offset}): {self.reason}"
 
 
 class Filtered(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that the target does not need, by a rule that has this code."""
+    """A record that the target does not need; `code` names the rule."""
 
     code: str
     url: str
@@ -72,7 +71,7 @@ class Filtered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(NamedTuple):
-    """Where a stretch of a source begins, in bytes and lines, and how many bytes it has."""
+    """A part of a source: its offset and length in bytes, and its first line."""
 
     offset: int
     length: int
@@ -82,7 +81,7 @@ class Place(NamedTuple):
 def reject_bytes(
     exc: RecordError, *, span: Span, place: Place, data: bytes, url: str | None = None
 ) -> Reject:
-    """The reject of a stretch that was not understood; `data` may be the first bytes of it."""
+    """Return the reject of unreadable bytes; `data` may be the first of them."""
     return Reject(
         code=exc.code,
         reason=exc.reason,
@@ -99,7 +98,7 @@ def reject_bytes(
 
 
 def reject_record(record: RecordOrMembership, *, code: str, reason: str, stage: str) -> Reject:
-    """The reject of a record that was read but cannot go on; its bytes are added by the caller."""
+    """Return the reject of a record that was read; the caller adds its bytes."""
     provenance = record.provenance
     return Reject(
         code=code,

@@ -8,7 +8,7 @@ _USUAL = 100_000
 
 
 class FileSignature(msgspec.Struct, frozen=True, kw_only=True):
-    """What tells one version of a file from another; what is not known of it is None or empty.
+    """Properties that distinguish versions of a file; unknown ones are None or empty.
 
     `modified_ns` is when it was changed last, `version` what a server calls the version. `sha256`
     is known only of what was copied for the run.

@@ -1,11 +1,13 @@
-"""What a word that is not known may have been meant for."""
+"""Suggestions for unknown names."""
 
 import difflib
 from collections.abc import Iterable
 
 
 def did_you_mean(word: object, names: Iterable[str]) -> str:
-    """Return what to ask behind a message, nothing if no name is close; case and _ count for none.
+    """Return a question to append to a message, or "" if no name is similar.
+
+    Case is ignored, and `_` is the same as `-`.
 
     >>> did_you_mean("Gsa_fed", ["gsa-feed", "avro"])
     "; did you mean 'gsa-feed'?"

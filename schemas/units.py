@@ -1,10 +1,10 @@
-"""Units in which sizes and durations are written, in small letters."""
+"""Units of sizes and durations, in lower case."""
 
 BYTES = {"b": 1}
-"""How many bytes a unit of size has: those of 1000 and those of 1024, as `kb` and `kib`."""
+"""Bytes of each unit of size: `kb` is 1000 bytes, `kib` 1024."""
 
 BYTES |= {f"{unit}b": 1000**power for power, unit in enumerate("kmgt", start=1)}
 BYTES |= {f"{unit}ib": 1024**power for power, unit in enumerate("kmgt", start=1)}
 
 SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-"""How many seconds a unit of time has, the longest first."""
+"""Seconds of each unit of time, in descending order."""

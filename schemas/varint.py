@@ -1,8 +1,8 @@
-"""Avro's numbers: zigzag, and seven bits to a byte, the lowest first.
+"""Avro numbers: zigzag, seven bits per byte, lowest bits first.
 
 **Spec:** Apache Avro 1.12, "Binary Encoding", "Primitive Types".
 
-Looked up 14 bits at a time; a loop over the bytes takes twice as long.
+Tables have 14 bits per entry; a loop over the bytes takes twice as long.
 """
 
 
@@ -15,10 +15,10 @@ def _one_or_two_bytes(low: int) -> bytes:
 
 
 _LOW = tuple(_two_bytes(low) for low in range(1 << 14))
-"""The lowest 14 bits of more."""
+"""Encodings of the lowest 14 bits of a longer number."""
 _LAST = tuple(_one_or_two_bytes(low) for low in range(1 << 14))
 LENGTHS = _LAST[::2]
-"""The longs from 0, for who has no time for a call."""
+"""Encodings of the longs from 0, for callers that avoid a function call."""
 SHORT = len(LENGTHS)
 
 
@@ -28,7 +28,7 @@ def long(number: int) -> bytes:
 
 
 def length(data: bytes) -> bytes:
-    """Return what stands before `data`."""
+    """Return the length prefix of `data`."""
     size = len(data)
     return LENGTHS[size] if size < SHORT else long(size)
 

@@ -19,7 +19,7 @@ from pipelines.convert.inputs import list_spans
 from schemas.defect import defect_type, record_error
 from schemas.errors import ConfigError
 from schemas.feed import FULL
-from schemas.membership import Kind, Membership
+from schemas.membership import Membership, MembershipAction
 from schemas.record import Action, Record
 from schemas.reject import Reject, reject_record
 from schemas.span import Span
@@ -36,7 +36,7 @@ MAX_NAMES = 10
 MAX_GROUPS = 20
 """Most groups without a definition that are shown."""
 
-_ACTIONS = (*(action.value for action in Action), Kind.MEMBERSHIP.value)
+_ACTIONS = (*(action.value for action in Action), MembershipAction.MEMBERSHIP.value)
 _EMPTY: dict[str | None, str] = {
     FULL: "a full feed without records, which deletes all of its datasource"
 }

@@ -309,7 +309,7 @@ def _attempts(output: Path) -> int:
 
 def _as_datasource(profile: str) -> str:
     try:
-        return check_datasource(profile, said_as="the profile as a datasource:")
+        return check_datasource(profile, label="the profile as a datasource:")
     except ConfigError as exc:
         raise SetAside(str(exc)) from exc
 

@@ -206,20 +206,20 @@ def test_a_number_that_avro_cannot_hold_is_named(fields: dict[str, Any], reason:
 @pytest.mark.parametrize(
     ("datum", "reason"),
     [
-        (b"", "bytes that are none (EOFError); expected one Avro datum of a record"),
-        (DATUM[:-1], "bytes that are none (EOFError); expected one Avro datum of a record"),
-        (DATUM + b"ab", "2 bytes behind one; expected one Avro datum of a record"),
+        (b"", "unreadable bytes (EOFError); expected one Avro datum of a record"),
+        (DATUM[:-1], "unreadable bytes (EOFError); expected one Avro datum of a record"),
+        (DATUM + b"ab", "2 bytes after the datum; expected one Avro datum of a record"),
         (
             b"\x02\xff" + DATUM[2:],
-            "bytes that are none (UnicodeDecodeError); expected one Avro datum of a record",
+            "unreadable bytes (UnicodeDecodeError); expected one Avro datum of a record",
         ),
         (
             b"\x02u\x7e" + DATUM[3:],
-            "bytes that are none (IndexError); expected one Avro datum of a record",
+            "unreadable bytes (IndexError); expected one Avro datum of a record",
         ),
         (
             b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01",
-            "bytes that are none (EOFError); expected one Avro datum of a record",
+            "unreadable bytes (EOFError); expected one Avro datum of a record",
         ),
     ],
     ids=["empty", "torn", "longer", "not-utf-8", "no-such-action", "hostile-length"],
@@ -268,7 +268,7 @@ def test_a_datum_of_a_schema_that_cannot_be_resolved_is_a_record_error() -> None
         avro.decode_next(io.BytesIO(b"\x02"), written=written)
     assert (caught.value.code, caught.value.reason) == (
         "other-schema",
-        "Schema mismatch: long is not string; expected what Avro resolves into a record",
+        "Schema mismatch: long is not string; expected a schema that Avro resolves into a record",
     )
 
 
@@ -318,16 +318,14 @@ def test_a_reject_is_read_back_as_it_was(found: Reject) -> None:
 def test_bytes_that_are_no_reject_are_a_record_error() -> None:
     with pytest.raises(RecordError) as caught:
         avro.decode_reject(b"\x02")
-    assert (
-        caught.value.reason == "bytes that are none (EOFError); expected one Avro datum of a reject"
-    )
+    assert caught.value.reason == "unreadable bytes (EOFError); expected one Avro datum of a reject"
 
 
 def test_bytes_behind_a_reject_are_a_record_error() -> None:
     datum = avro.encode_reject(Reject(code="a", reason="b", stage="read"))
     with pytest.raises(RecordError) as caught:
         avro.decode_reject(datum + b"x")
-    assert caught.value.reason == "1 bytes behind one; expected one Avro datum of a reject"
+    assert caught.value.reason == "1 bytes after the datum; expected one Avro datum of a reject"
 
 
 # Schemas

@@ -78,14 +78,14 @@ def test_datums_are_read_one_after_the_other() -> None:
 def test_bytes_behind_a_datum_are_a_record_error() -> None:
     assert reason_of(DATUM + b"x") == (
         "bad-avro",
-        "1 bytes behind one; expected one Avro datum of a membership",
+        "1 bytes after the datum; expected one Avro datum of a membership",
     )
 
 
 def test_a_torn_datum_is_a_record_error() -> None:
     assert reason_of(DATUM[:-1]) == (
         "bad-avro",
-        "bytes that are none (EOFError); expected one Avro datum of a membership",
+        "unreadable bytes (EOFError); expected one Avro datum of a membership",
     )
 
 

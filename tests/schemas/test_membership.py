@@ -1,7 +1,7 @@
 """Memberships, and what reports and accounts call them by."""
 
 from schemas.acl import Scope
-from schemas.membership import Kind, Member, Membership
+from schemas.membership import Member, Membership, MembershipAction
 
 STAFF = Membership(group=Member(name="staff", scope=Scope.GROUP, namespace="ad"))
 
@@ -11,7 +11,7 @@ def test_a_report_calls_a_membership_by_the_name_of_its_group() -> None:
 
 
 def test_an_account_counts_all_memberships_as_one_kind() -> None:
-    assert STAFF.action is Kind.MEMBERSHIP
+    assert STAFF.action is MembershipAction.MEMBERSHIP
 
 
 def test_a_group_may_have_no_members() -> None:

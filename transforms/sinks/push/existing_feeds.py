@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, check_datasource
-from schemas.membership import Kind
+from schemas.membership import MembershipAction
 from schemas.record import Action
 from transforms.formats import Format, by_name, look_of, sniff
 from transforms.formats.splitter import FORMATS, RecordOffsets
@@ -174,7 +174,7 @@ def _chunk(looked: _Looked, ordinal: int, stated: _Stated) -> Chunk:
 
 def _counts(looked: _Looked) -> dict[str, int]:
     count, updates = len(looked.offsets), looked.offsets.updates
-    name = Kind.MEMBERSHIP.value if looked.format.holds_only_memberships else RECORDS
+    name = MembershipAction.MEMBERSHIP.value if looked.format.holds_only_memberships else RECORDS
     counts = {Action.UPDATE_INDEX.value: updates, name: count - updates}
     return {action: number for action, number in counts.items() if number}
 
@@ -212,7 +212,7 @@ def _unnamed(looked: _Looked, stated: _Stated) -> Iterator[str]:
         yield f"{looked.path}: no {what}; expected one: give it by --datasource"
         return
     try:
-        check_datasource(name, said_as=f"{looked.path}: {what}")
+        check_datasource(name, label=f"{looked.path}: {what}")
     except ConfigError as exc:
         yield f"{exc}: give another by --datasource"
 

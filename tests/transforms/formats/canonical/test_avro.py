@@ -234,7 +234,7 @@ def test_the_reject_of_a_damaged_record_says_where_and_what() -> None:
     span = Span(source="a.avro", ordinal=1, offset=STARTS[1], context=HEADER)
     assert list(avro.read(stream, span=span))[1] == Reject(
         code="bad-avro",
-        reason="bytes that are none (EOFError); expected one Avro datum of a record",
+        reason="unreadable bytes (EOFError); expected one Avro datum of a record",
         stage="read",
         source="a.avro",
         span=1,
@@ -438,7 +438,8 @@ def test_a_container_with_a_schema_that_avro_cannot_resolve_is_a_format_error() 
     with pytest.raises(FormatError) as caught:
         list(avro.read(stream, span=Span(source="a.avro")))
     assert str(caught.value) == (
-        "a.avro: Schema mismatch: long is not string; expected what Avro resolves into a record"
+        "a.avro: Schema mismatch: long is not string; expected a schema that Avro resolves into a "
+        "record"
     )
 
 

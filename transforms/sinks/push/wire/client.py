@@ -284,7 +284,7 @@ def _check_names(chunk: Chunk, feedtype: str | None) -> None:
 def _check_name(where: str, field: str, name: str | None) -> None:
     if name is None:
         raise ConfigError(f"{where}: no {field}; expected a name, such as by --datasource")
-    check_datasource(name, said_as=f"{where}: {field}")
+    check_datasource(name, label=f"{where}: {field}")
     if len(name) > NAME_LETTERS_LIMIT:
         raise ConfigError(
             f"{where}: {field} {name[:20]!r}… has {len(name)} letters; "
