@@ -1,17 +1,17 @@
-"""A span: a share of the input that one worker reads from beginning to end."""
+"""A span: a part of the input that one worker reads from its beginning to its end."""
 
 import msgspec
 
 from schemas.feed import Feed
 
-_USUAL = 100_000
+_FIVE_DIGITS = 100_000
 
 
 class FileSignature(msgspec.Struct, frozen=True, kw_only=True):
     """Properties that distinguish versions of a file; unknown ones are None or empty.
 
-    `modified_ns` is when it was changed last, `version` what a server calls the version. `sha256`
-    is known only of what was copied for the run.
+    `version` is the version that a server names. `sha256` is known only for files that were copied
+    for the run.
     """
 
     size: int | None = None
@@ -20,17 +20,35 @@ class FileSignature(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str = ""
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """A file, or a range of bytes of a big one that begins and ends between two records.
+class NamedFiles(msgspec.Struct, frozen=True, tag="files"):
+    """The files of a tree that are read, by their keys; other files are not."""
 
-    `offset` and `length` count decompressed bytes; a `length` of `None` means to the end.
-    `ordinal` counts the spans of one source from 0, `line` the lines from 1. `context` is what
-    the reader of the format must know of the bytes before the span; only its `cut` makes one.
-    `format` is the name of that format, `source_ordinal` the place of the source in the input.
-    `source` is its name for its user, `path` where it is opened, if that is not the same. A span
-    of several small files has them as `members`, and no bytes of its own. `feed` is what the feed
-    was posted as, which goes before what it says of itself; so does an `encoding`, for XML.
-    `signature` is that of the file when the run began, or when the file was cut.
+    keys: tuple[str, ...]
+
+
+class UnreadableFile(msgspec.Struct, frozen=True, tag="unreadable"):
+    """A file that could not be opened when the inputs were listed: it becomes a reject."""
+
+    code: str
+    reason: str
+
+
+Position = NamedFiles | UnreadableFile
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """A file, or a byte range of a large file that begins and ends between two records.
+
+    `source` is the name that messages show, `path` the place to open, if it differs. `format` is
+    the name of a format, or of the kind of span that a source reads. `source_ordinal` numbers the
+    sources of a run, `ordinal` the spans of a source, both from 0. `offset` and `length` count
+    decompressed bytes; without a `length`, the span ends with the file. `line` counts from 1.
+
+    `context` holds the state of a reader at `offset`; only the splitter of the format makes one.
+    `position` is the part of a source that the span has, where bytes do not describe it. A span of
+    several small files has them as `members`, and no bytes of its own. `feed` is the feed that the
+    file was posted as, `encoding` the encoding of XML that the user stated; both override the file.
+    `signature` is that of the file when the run began, or when the file was split.
     """
 
     source: str = ""
@@ -42,6 +60,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     length: int | None = None
     line: int = 1
     context: bytes = b""
+    position: Position | None = None
     members: tuple["Span", ...] = ()
     feed: Feed | None = None
     encoding: str = ""
@@ -49,10 +68,10 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What files made of the span are called: sorted, they stand in input order."""
-        return f"{_sorted(self.source_ordinal)}-{_sorted(self.ordinal)}"
+        """The name of the span's files; these names sort in the order of the input."""
+        return f"{_sortable(self.source_ordinal)}-{_sortable(self.ordinal)}"
 
 
-def _sorted(ordinal: int) -> str:
-    """A number that sorts as text; what is more than five digits comes behind all that is not."""
-    return f"{ordinal:05d}" if ordinal < _USUAL else f"z{ordinal:012d}"
+def _sortable(ordinal: int) -> str:
+    """Return text that sorts like the number; more than five digits sort after all others."""
+    return f"{ordinal:05d}" if ordinal < _FIVE_DIGITS else f"z{ordinal:012d}"

@@ -2,10 +2,12 @@
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+ROOT = Path(__file__).parents[1]
 settings.register_profile("local", deadline=None)  # a busy machine is not a failing test
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a script may have it ignored above us
@@ -15,3 +17,11 @@ settings.load_profile("ci" if "CI" in os.environ else "local")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`pytest --accept` takes what is made now as what is expected; read the diff."""
     parser.addoption("--accept", action="store_true", help="rewrite the golden files")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run in a new folder, so that names in messages and manifests are short."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # worker processes find us from anywhere
+    return tmp_path

@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from pipelines.cli.format_list import SOURCES
 from support.pages import Example, examples, laid_out, read_page, run
 from support.runs import ROOT, keep_levels
 from transforms.formats import FORMATS
 from transforms.formats.command_stream.syntax import COMMAND_NAMES
+from transforms.sources import SOURCES
 from transforms.sources.programs import config
 
 FOLDER = "docs/formats"
 PAGES = {path.stem: read_page(f"{FOLDER}/{path.name}") for path in (ROOT / FOLDER).glob("*.md")}
+NAMES = [*(source.name for source in SOURCES), *(format_.name for format_ in FORMATS)]
 EXAMPLES = [(name, one) for name in sorted(PAGES) for one in examples(PAGES[name])]
 STREAMS = (
     *("command-streams", "lister-stream", "retriever-stream", "authorizer-stream", "command"),
@@ -95,7 +96,7 @@ def test_an_example_of_a_page_does_what_it_shows(
     assert (code in {0, 1}, out) == (True, example.printed or out), err
 
 
-@pytest.mark.parametrize("name", [one.name for one in (*SOURCES, *FORMATS)])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_format_has_a_page_with_an_example_that_the_index_names(name: str) -> None:
     assert f"]({name}.md)" in PAGES["index"]
     assert name in {page for page, _ in EXAMPLES}

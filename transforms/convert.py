@@ -44,9 +44,9 @@ from transforms.formats import (
 )
 from transforms.full_feed_log import FullFeedLog
 from transforms.normalize import normalize
+from transforms.sources import SourceConfig, source_of
 from transforms.sources.seen import SEEN, SeenFile
-from transforms.sources.span_reader import Reading, Source
-from transforms.sources.spool import Spool
+from transforms.sources.span_reader import SpanReader
 from transforms.storage.atomic import ChunkFiles, LineFile, RejectFile, Written
 from transforms.storage.attempts import Accounts, Attempt
 from transforms.values import notices as value_notices
@@ -82,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_chunk_records: int | None = None
     refused: frozenset[str] = REFUSED
     max_rejects: int | None = None
-    sources: dict[str, Source] = {}
+    sources: dict[str, SourceConfig] = {}
     state: str | None = None
     beat: bool = False
     allow_empty_full: bool = False
@@ -133,10 +133,12 @@ class _Passage:
         self._uncrawled = LineFile(folder / f"{span.name}.urls.txt")
         self._filtered = LineFile(folder / f"{span.name}.filtered.jsonl")
         self._files = ChunkFiles(folder, span, _encoder_of(settings, None).extension)
-        self._seen = SeenFile(folder / f"{span.name}{SEEN}", span)
-        self._reading = Reading(
+        self._seen = SeenFile(
+            folder / f"{span.name}{SEEN}", keeps_rejected=source_of(span).keeps_rejected
+        )
+        self._reader = SpanReader(
             span,
-            source=settings.sources.get(span.source),
+            config=settings.sources.get(span.source),
             options=settings.reading,
             see=None if settings.state is None else self._seen.add,
             state=settings.state,
@@ -145,16 +147,15 @@ class _Passage:
         self._beat = _Beat(Path(settings.folder) / f"{span.name}.beat", folder / "beat")
         self._format = by_name(settings.target.format)
         self._is_fed = self._format.has_feedtypes and self._format.holds_documents
-        source = settings.sources.get(span.source)
-        is_asked = source is not None and not isinstance(source, Spool)
-        self._full_feeds = FullFeedLog(span, settings.target, is_asked=is_asked)
+        lists_documents = source_of(span).lists_documents
+        self._full_feeds = FullFeedLog(span, settings.target, lists_documents=lists_documents)
         self._origin = self._group_origin = _NOWHERE
         self._target_feed = TargetFeed()
 
     def run(self) -> Account:
         whole = False
         try:
-            with closing(self._reading.found()) as found:
+            with closing(self._reader.results()) as found:
                 self._files.write(self._chunk(self._adapt(found)))
             self._tell(self._counts["read"].total())
             whole = True
@@ -262,7 +263,7 @@ class _Passage:
 
     def _tell(self, total: int) -> None:
         if self._settings.beat:
-            self._beat.write(self._reading.bytes_read, total, self._rejects.count)
+            self._beat.write(self._reader.bytes_read, total, self._rejects.count)
 
     def _set_aside(self, outcome: Reject | Filtered, record: Record) -> None:
         if isinstance(outcome, Reject):
@@ -374,7 +375,7 @@ class _Passage:
 
     def _close(self) -> Account:
         account = self._account
-        account.bytes_read = self._reading.bytes_read
+        account.bytes_read = self._reader.bytes_read
         for finished in self._files.finished:
             self._counts["written"].update(finished.records)
         for name, counter in self._counts.items():

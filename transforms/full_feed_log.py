@@ -28,13 +28,13 @@ class Origin(Protocol):
 class FullFeedLog:
     """Collects the full feeds of one span, its rejects and its holes.
 
-    `is_asked` says that the source lists its documents, so that each reject is a hole.
+    `lists_documents` says that the source lists its documents, so that each reject is a hole.
     """
 
-    def __init__(self, span: Span, target: Target, *, is_asked: bool) -> None:
+    def __init__(self, span: Span, target: Target, *, lists_documents: bool) -> None:
         self._span = span
         self._target = target
-        self._is_asked = is_asked
+        self._lists_documents = lists_documents
         format_ = find_format((span.members or (span,))[0].format)
         self._is_archived = format_ is not None and format_.keeps_everything
         self._has_file_per_record = bool(span.members) or (
@@ -66,7 +66,7 @@ class FullFeedLog:
         """Note a reject under its source."""
         source = "" if self._has_file_per_record else reject.source
         self._rejects[source] += 1
-        if self._is_asked or self._is_hole(reject):
+        if self._lists_documents or self._is_hole(reject):
             self._holes[source] += 1
 
     def _is_hole(self, reject: Reject) -> bool:

@@ -31,7 +31,7 @@ from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sources import files as _files
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.documents import documents
-from transforms.sources.span_reader import Reading
+from transforms.sources.span_reader import SpanReader
 
 _log = logging.getLogger(__name__)
 _chunks = msgspec.json.Decoder(Chunk)
@@ -175,7 +175,7 @@ def _push(owned: tuple[str, Iterable[bytes]], settings: PushSettings, places: Pu
 
 
 def _read(span: bytes, options: ReadOptions) -> Iterator[ReadResult]:
-    return Reading(_spans.decode(span), options=options).found()
+    return SpanReader(_spans.decode(span), options=options).results()
 
 
 def _retrieve(span: bytes, programs: Programs, options: ReadOptions) -> Iterator[ReadResult]:

@@ -7,10 +7,11 @@ import enum
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 
-from pipelines.cli.format_list import COMMAND, FILES, parse_from, parse_to
+from pipelines.cli.format_list import parse_from, parse_to
 from pipelines.cli.value_parsers import (
     FieldMapping,
     RejectLimit,
@@ -36,31 +37,13 @@ from transforms.formats import all_formats, by_name, find_format
 from transforms.formats.base import DIALECT_5_0, DIALECTS, MAX_TOKEN_BYTES, Docids, NotFound
 from transforms.formats.command_stream.doc_ids import check_docids
 from transforms.formats.target import CONTENT_ENCODINGS
-from transforms.sources.database.mapping import DATABASE
-from transforms.sources.deletion_guard import Safety
-from transforms.sources.spool import SPOOL, History
+from transforms.sources import PROGRAMS, ROWS, SPOOLS, TREE, Source, find_source
+from transforms.sources.spool import History
 from transforms.sources.tree.tree import Oversize
 
 MAX_DELETE_PERCENT = Decimal(20)
 """Of the documents that are known, so many may be deleted by a run that is not told otherwise."""
 
-TREE_FLAGS = {
-    "include": "--include",
-    "exclude": "--exclude",
-    "hidden": "--hidden",
-    "follow_links": "--follow-links",
-    "open_archives": "--open-archives",
-    "oversize": "--oversize",
-    "path_metadata": "--path-metadata",
-    "charset": "--charset",
-    "display_url": "--display-url",
-    "acl": "--acl",
-    "acl_namespace": "--acl-namespace",
-    "acl_everyone": "--acl-everyone",
-}
-"""Options that only a tree of files has, each with its flag."""
-
-_SPOOL_FLAGS = {"history": "--history", "only": "--only"}
 _TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
 
 
@@ -158,7 +141,7 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
     A word that is `None` was not given. Raise ConfigError at the first that cannot be used.
     """
     given = {name: word for name, word in words.items() if word is not None}
-    if given.get("from_format") == DATABASE and not given.get("inputs"):
+    if given.get("from_format") == ROWS.name and not given.get("inputs"):
         given["inputs"] = _mapping_file(given.get("mapping"))
     if not given.get("inputs"):
         raise ConfigError("INPUT: none given; expected files, folders, globs, uris or -")
@@ -228,18 +211,14 @@ def docids(options: ConvertOptions) -> Docids:
     Urls of files and rows are made by rules of their own.
     """
     template = options.url_template
-    if options.from_format in (FILES, DATABASE) or (template and _TREE_TEMPLATE.search(template)):
+    source = find_source(options.from_format)
+    if (source is not None and source.makes_urls) or (template and _TREE_TEMPLATE.search(template)):
         return Docids()
     flag = "--url-template" if options.base_url is None else "--base-url"
     try:
         return check_docids(Docids(base_url=options.base_url, template=template))
     except ConfigError as exc:
         raise ConfigError(f"{flag}: {exc}") from exc
-
-
-def safety_of(options: ConvertOptions) -> Safety:
-    """Return how much of a source may be gone before a run stops."""
-    return Safety(min_records=options.min_records, max_delete_percent=options.max_delete_percent)
 
 
 def _mapping_file(mapping: object) -> tuple[str, ...]:
@@ -251,7 +230,9 @@ def _mapping_file(mapping: object) -> tuple[str, ...]:
 def _check_streams(options: ConvertOptions) -> None:
     docids(options)
     read = find_format(options.from_format)
-    is_stream = options.from_format == COMMAND or (read is not None and read.is_command_stream)
+    is_stream = options.from_format == PROGRAMS.name or (
+        read is not None and read.is_command_stream
+    )
     if options.strict and options.from_format is not None and not is_stream:
         raise ConfigError(
             f"--strict: not for --from {options.from_format}; expected a command stream, which is"
@@ -261,36 +242,28 @@ def _check_streams(options: ConvertOptions) -> None:
 
 def _check_sources(options: ConvertOptions) -> None:
     xml = [format_.name for format_ in all_formats() if format_.is_xml]
-    if options.encoding is not None and options.from_format not in (None, SPOOL, *xml):
+    if options.encoding is not None and options.from_format not in (None, SPOOLS.name, *xml):
         raise ConfigError(
             f"--encoding: not for --from {options.from_format}; expected a format in XML:"
             f" {', '.join(xml)}"
         )
-    if options.mapping is not None and options.from_format != DATABASE:
-        raise ConfigError(f"--mapping: not for this source; expected --from {DATABASE} beside it")
-    if options.from_format not in (None, FILES):
-        refuse_tree_flags(options)
-    if options.from_format not in (None, SPOOL):
-        refuse_spool_flags(options)
+    if options.mapping is not None and options.from_format != ROWS.name:
+        raise ConfigError(f"--mapping: not for this source; expected --from {ROWS.name} with it")
+    for source in (TREE, SPOOLS):
+        if options.from_format not in (None, source.name):
+            refuse_flags(options, source)
     _check_acl(options)
     _check_state(options)
 
 
-def refuse_tree_flags(options: ConvertOptions) -> None:
-    """Raise ConfigError for a flag that only a tree of files has."""
-    _refuse(options, TREE_FLAGS, f"a tree (--from {FILES})")
-
-
-def refuse_spool_flags(options: ConvertOptions) -> None:
-    """Raise ConfigError for a flag that only a spool has."""
-    _refuse(options, _SPOOL_FLAGS, f"a spool (--from {SPOOL})")
-
-
-def _refuse(options: ConvertOptions, flags: Mapping[str, str], expected: str) -> None:
+def refuse_flags(options: ConvertOptions, source: Source[Any]) -> None:
+    """Raise ConfigError for a flag that only this source has."""
     usual = ConvertOptions(inputs=(), output="", to_format="")
-    for name, flag in flags.items():
+    for name, flag in source.flags.items():
         if getattr(options, name) != getattr(usual, name):
-            raise ConfigError(f"{flag}: not for this source; expected {expected}")
+            raise ConfigError(
+                f"{flag}: not for this source; expected {source.noun} (--from {source.name})"
+            )
 
 
 def _check_acl(options: ConvertOptions) -> None:

@@ -1,36 +1,10 @@
 """The names that --from and --to take: sources, then formats."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from pipelines.cli.value_parsers import one_of
 from transforms.formats import all_formats
-from transforms.sources.database.mapping import DATABASE
-from transforms.sources.spool import SPOOL
-
-COMMAND = "command"
-"""The format of a source whose file names programs."""
-
-FILES = "files"
-"""The format of a source that is a tree of documents."""
-
-ASKED = (COMMAND, FILES, DATABASE)
-"""Formats of sources that are asked what there is before anything is read."""
-
-
-class SourceTitle(NamedTuple):
-    """A source, as `feedferry formats` lists it."""
-
-    name: str
-    title: str
-
-
-SOURCES = (
-    SourceTitle(FILES, "files of any kind: a folder or a uri, each a document"),
-    SourceTitle(DATABASE, "rows of a database, each a document (a YAML file)"),
-    SourceTitle(SPOOL, "what feedferry serve has taken: a folder of feeds"),
-    SourceTitle(COMMAND, "GSA adaptor programs that speak command streams (a YAML file)"),
-)
+from transforms.sources import SOURCES
 
 
 def format_lines() -> Iterator[str]:
@@ -44,10 +18,10 @@ def format_lines() -> Iterator[str]:
 
 def parse_from(text: str) -> str:
     """Return the name of a source or a format."""
-    formats = (format_.name for format_ in all_formats())
-    return one_of(text, (*(source.name for source in SOURCES), *formats))
+    sources = [source.name for source in SOURCES]
+    return one_of(text, [*sources, *(format_.name for format_ in all_formats())])
 
 
 def parse_to(text: str) -> str:
     """Return the name of a format that is written."""
-    return one_of(text, (format_.name for format_ in all_formats() if format_.encoder))
+    return one_of(text, [format_.name for format_ in all_formats() if format_.encoder])

@@ -7,15 +7,13 @@ import itertools
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from apache_beam.io.filesystems import FileSystems
 
-from pipelines.cli.format_list import FILES
-from pipelines.convert.spools import is_spool, spool_span
-from pipelines.convert.trees import check_name, is_tree, list_roots, root_span
 from schemas.errors import (
     ConfigError,
     EncodingError,
@@ -25,11 +23,11 @@ from schemas.errors import (
     UnreadableError,
 )
 from schemas.reject import FILE_NAME, UNKNOWN_ENCODING, UNREADABLE
-from schemas.span import FileSignature, Span
+from schemas.span import FileSignature, Span, UnreadableFile
 from transforms.formats import find_format
+from transforms.sources import SOURCES, Source, check_input_name, find_source, source_of
 from transforms.sources.files import open_span, sniff_format
 from transforms.sources.signature import sign_path
-from transforms.sources.spool import SPOOL
 from transforms.storage.atomic import PARTIAL, HashedFile, unwritable
 
 MAX_MEMBERS = 1000
@@ -50,27 +48,25 @@ def list_spans(
     found; SourceError where it cannot be listed. A file that cannot be read is a span that is
     rejected; where no file can be read, raises what is wrong with the first.
     """
-    if from_format == FILES:
-        return list_roots(inputs)
+    named = find_source(from_format)
+    if named is not None and named.is_folder:
+        return _with_encoding(named.list_inputs(inputs, first=0), encoding)
     spans: list[Span] = []
     faults: list[FeedferryError] = []
     for name in inputs:
-        if from_format == SPOOL or (from_format is None and is_spool(name)):
-            span = spool_span(name, ordinal=len(spans))
-            spans.append(msgspec.structs.replace(span, encoding=encoding))
+        source = _matching(name) if from_format is None else None
+        if source is not None:
+            spans += _with_encoding(source.list_inputs((name,), first=len(spans)), encoding)
             continue
-        if from_format is None and is_tree(name):
-            spans.append(root_span(name, ordinal=len(spans)))
-            continue
-        for source in _expand(name):
+        for path in _expand(name):
             try:
-                check_name(source)
-                span = _file_span(source, spool, ordinal=len(spans))
+                check_input_name(path)
+                span = _file_span(path, spool, ordinal=len(spans))
                 span = msgspec.structs.replace(span, encoding=encoding)
                 spans.append(_in_format(span, from_format))
             except (FileNameError, UnreadableError, EncodingError) as exc:
                 faults.append(exc)
-                spans.append(_unreadable(source, exc, ordinal=len(spans)))
+                spans.append(_unreadable(path, exc, ordinal=len(spans)))
     if faults and len(faults) == len(spans):
         raise faults[0]
     return spans
@@ -90,6 +86,18 @@ def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:
         else:
             grouped += members
     return grouped
+
+
+def _matching(name: str) -> Source[Any] | None:
+    """Return the source that an input is, None for files of records.
+
+    The tree comes first in SOURCES and last here: a spool is a folder too.
+    """
+    return next((source for source in reversed(SOURCES) if source.matches(name)), None)
+
+
+def _with_encoding(spans: Iterable[Span], encoding: str) -> list[Span]:
+    return [msgspec.structs.replace(span, encoding=encoding) for span in spans]
 
 
 def _file_span(source: str, spool: Path, *, ordinal: int) -> Span:
@@ -129,7 +137,7 @@ def _status(span: Span) -> os.stat_result | None:
 
 def _is_settled(span: Span) -> bool:
     """Whether it is here, and may not change while it is read: a spool grows, and is the same."""
-    return "://" not in span.path and span.format not in (SPOOL, UNREADABLE)
+    return not ("://" in span.path or source_of(span).may_grow or _is_unreadable(span))
 
 
 def _in_format(span: Span, from_format: str | None) -> Span:
@@ -143,13 +151,16 @@ def _unreadable(source: str, exc: FeedferryError, *, ordinal: int) -> Span:
     """Return the span of a file that is rejected."""
     name = source.encode("utf-8", "backslashreplace").decode()
     if isinstance(exc, UnreadableError):
-        said = exc.code, exc.reason
+        position = UnreadableFile(exc.code, exc.reason)
     else:
         code = UNKNOWN_ENCODING if isinstance(exc, EncodingError) else FILE_NAME
-        said = code, str(exc).removeprefix(f"{source}:1: ").removeprefix("INPUT: ")
-    return Span(
-        source=name, source_ordinal=ordinal, format=UNREADABLE, context=msgspec.json.encode(said)
-    )
+        reason = str(exc).removeprefix(f"{source}:1: ").removeprefix("INPUT: ")
+        position = UnreadableFile(code, reason)
+    return Span(source=name, source_ordinal=ordinal, format=UNREADABLE, position=position)
+
+
+def _is_unreadable(span: Span) -> bool:
+    return isinstance(span.position, UnreadableFile)
 
 
 def _kind(span: Span) -> str:

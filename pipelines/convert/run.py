@@ -50,10 +50,8 @@ from schemas.span import Span
 from transforms.convert import Settings
 from transforms.formats import by_name
 from transforms.sinks.push.outcome import PushAccount
-from transforms.sources.database.mapping import DATABASE
+from transforms.sources import SourceConfig, source_of
 from transforms.sources.files import is_compressed
-from transforms.sources.listing import LISTING
-from transforms.sources.span_reader import Source
 from transforms.stages import Convert, CutFile, Merge
 from transforms.storage.atomic import write_by_several
 
@@ -125,7 +123,7 @@ def _run(
     FileSystems.set_options(pipeline_options(options))
     try:
         listed = [part for span in spans for part in cut_source(span, settings, options)]
-        refuse_shared_urls(spans, settings)
+        refuse_shared_urls(spans, settings, options)
     finally:
         seal(work)
     with _reporter(options, settings, listed):
@@ -143,7 +141,7 @@ def _run(
         report = msgspec.structs.replace(report, exit_code=pushed.exit_code or report.exit_code)
         if pushed.stopped is not None:
             return report
-    remember(spans, settings, account)
+    remember(spans, settings, options, account)
     _clear(work)
     return report
 
@@ -294,7 +292,7 @@ def _fingerprint(
     options: ConvertOptions,
     known_urls: tuple[str, ...],
     spans: list[Span],
-    sources: dict[str, Source],
+    sources: dict[str, SourceConfig],
 ) -> str:
     """What decides over the bytes that are written: the inputs, and every option but how to run."""
     usual = ConvertOptions(inputs=(), output="", to_format="")
@@ -304,7 +302,11 @@ def _fingerprint(
     states = [
         (span.source, span.format, size_of(span), changed(span), span.signature) for span in spans
     ]
-    rules = {name: rules_of(source) for name, source in sources.items()}
+    rules = {
+        span.source: rules_of(span, sources[span.source])
+        for span in spans
+        if span.source in sources
+    }
     text = msgspec.json.encode((kept, known_urls, states, rules), order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
 
@@ -319,7 +321,7 @@ def _reporter(options: ConvertOptions, settings: Settings, spans: list[Span]) ->
 
 def _is_unsized(span: Span) -> bool:
     """Whether the bytes that are read of it are not those of its file."""
-    return span.format in (LISTING, DATABASE) or is_compressed(span.path)
+    return source_of(span).counts_contents or is_compressed(span.path)
 
 
 def _snapshot(folder: Path, total: int | None) -> Snapshot:

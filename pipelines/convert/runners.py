@@ -4,9 +4,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.format_list import COMMAND
 from pipelines.convert.local_runner import LocalRunner
 from schemas.errors import ConfigError
+from transforms.sources import find_source
 
 
 def runner_of(options: ConvertOptions) -> PipelineRunner:
@@ -26,8 +26,8 @@ def runner_of(options: ConvertOptions) -> PipelineRunner:
 def pipeline_options(options: ConvertOptions) -> PipelineOptions:
     """Return what Beam is told: how many workers, and what stood behind `--`."""
     flags = ["--default_sdk_harness_log_level=ERROR", *options.beam_flags]
-    # Programs run side by side in threads; a worker process for each would only cost memory.
-    if options.jobs > 1 and options.from_format != COMMAND:
+    source = find_source(options.from_format)
+    if options.jobs > 1 and not (source is not None and source.reads_in_threads):
         flags += [
             "--direct_running_mode=multi_processing",
             f"--direct_num_workers={options.jobs}",

@@ -9,14 +9,14 @@ from schemas.loss import REFUSED
 from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import Mode, NotFound, ReadOptions, WriteOptions
-from transforms.sources.span_reader import Source
+from transforms.sources import SourceConfig
 
 
 def settings_of(
     options: ConvertOptions,
     known_urls: tuple[str, ...],
     folder: Path,
-    sources: dict[str, Source],
+    sources: dict[str, SourceConfig],
 ) -> Settings:
     """Return what every span of a run is told."""
     target = Target(

@@ -13,7 +13,6 @@ import click
 import msgspec
 
 from pipelines.cli.convert_options import ConvertOptions, ReportFormat
-from pipelines.cli.format_list import FILES
 from pipelines.convert.inputs import list_spans
 from pipelines.convert.settings import settings_of
 from pipelines.convert.source_setup import cut_source, load_sources, refuse_shared_urls
@@ -28,10 +27,8 @@ from transforms.convert import Settings
 from transforms.formats import Encoder, by_name
 from transforms.formats.canonical import jsonl
 from transforms.normalize import normalize
-from transforms.sources.database.mapping import DATABASE
-from transforms.sources.files import open_span
-from transforms.sources.listing import LISTING, Kind, read_listing
-from transforms.sources.span_reader import Reading
+from transforms.sources import SpanTally, source_of
+from transforms.sources.span_reader import SpanReader
 
 VERSION = 1
 SAMPLES = 5
@@ -68,7 +65,7 @@ def run(options: ConvertOptions) -> int:
         _check(spans)
         settings = settings_of(options, (), Path(folder), load_sources(spans, options))
         plans = [_plan(span, settings, options) for span in spans]
-        refuse_shared_urls(spans, settings)
+        refuse_shared_urls(spans, settings, options)
     if options.report_format is ReportFormat.JSON:
         values = [msgspec.to_builtins(one) for one in plans]
         told = {"version": VERSION, "sources": values}
@@ -90,15 +87,6 @@ def _check_empty(plans: list[Plan], options: ConvertOptions) -> None:
         )
 
 
-class _Tally(NamedTuple):
-    """What stands in one span."""
-
-    documents: int
-    bytes: int | None
-    deleted: int
-    codes: Counter[str]
-
-
 class _Sample(NamedTuple):
     """A document as it would be written, or why it would not be."""
 
@@ -109,7 +97,7 @@ class _Sample(NamedTuple):
 
 def _check(spans: list[Span]) -> None:
     for span in spans:
-        if span.format not in (FILES, DATABASE):
+        if not source_of(span).has_state:
             raise ConfigError(
                 f"INPUT: {span.source!r} is read as {span.format}; expected a tree of files or a"
                 " database; feedferry inspect says what is in a feed"
@@ -118,10 +106,13 @@ def _check(spans: list[Span]) -> None:
 
 def _plan(span: Span, settings: Settings, options: ConvertOptions) -> Plan:
     parts = list(cut_source(span, settings, options))
-    tallies = [_tally(part) for part in parts]
+    tallies = [source_of(part).tally(part) for part in parts]
     samples = list(_samples(parts, tallies, settings))
     documents = sum(tally.documents for tally in tallies)
     sized = [tally.bytes for tally in tallies if tally.bytes is not None]
+    codes: Counter[str] = Counter()
+    for tally in tallies:
+        codes.update(tally.codes)
     written = [_estimate(tally, samples) for tally in tallies]
     most = options.max_chunk_records or max(documents, 1)
     return Plan(
@@ -129,7 +120,7 @@ def _plan(span: Span, settings: Settings, options: ConvertOptions) -> Plan:
         documents=documents,
         bytes=sum(sized) if len(sized) == len(tallies) else None,
         deleted=sum(tally.deleted for tally in tallies),
-        codes=dict(sorted(sum((tally.codes for tally in tallies), Counter()).items())),
+        codes=dict(sorted(codes.items())),
         spans=len(parts),
         written=sum(written),
         chunks=sum(
@@ -140,26 +131,7 @@ def _plan(span: Span, settings: Settings, options: ConvertOptions) -> Plan:
     )
 
 
-def _tally(part: Span) -> _Tally:
-    if part.format != LISTING:
-        from pipelines.convert.databases import rows_in
-
-        return _Tally(rows_in(part), None, 0, Counter())
-    documents = size = deleted = 0
-    codes: Counter[str] = Counter()
-    with open_span(part) as stream:
-        for _, listed in read_listing(stream):
-            if listed.code:
-                codes[listed.code] += 1
-            elif listed.kind is Kind.GONE:
-                deleted += bool(listed.url)
-            else:
-                documents += 1
-                size += listed.size
-    return _Tally(documents, size, deleted, codes)
-
-
-def _estimate(tally: _Tally, samples: list[_Sample]) -> int:
+def _estimate(tally: SpanTally, samples: list[_Sample]) -> int:
     """Bytes that a span becomes, if its documents are like the samples."""
     written = sum(sample.written_bytes for sample in samples)
     read = sum(sample.read_bytes for sample in samples)
@@ -168,7 +140,7 @@ def _estimate(tally: _Tally, samples: list[_Sample]) -> int:
     return tally.documents * written // max(len(samples), 1)
 
 
-def _samples(parts: list[Span], tallies: list[_Tally], settings: Settings) -> Iterator[_Sample]:
+def _samples(parts: list[Span], tallies: list[SpanTally], settings: Settings) -> Iterator[_Sample]:
     """Yield a few documents, as far from each other as they can be had."""
     adapt, encoder = _target(settings)
     full = [pair for pair in zip(parts, tallies, strict=True) if pair[1].documents]
@@ -178,7 +150,7 @@ def _samples(parts: list[Span], tallies: list[_Tally], settings: Settings) -> It
     ).items():
         step = max(documents // count, 1)
         source = settings.sources[part.source]
-        with closing(Reading(part, source=source, options=settings.reading).found()) as found:
+        with closing(SpanReader(part, config=source, options=settings.reading).results()) as found:
             records = (one for one in found if isinstance(one, Record))
             for record in islice(records, 0, step * count, step):
                 yield _sample_or_reason(record, adapt, encoder)

@@ -24,11 +24,11 @@ from schemas.record import Action, Record
 from schemas.reject import Reject, reject_record
 from schemas.span import Span
 from transforms.census import OTHERS, Census, Coded, FeedCount, count
-from transforms.formats import NATIVE, Mode, ReadOptions, ReadResult, find_format
+from transforms.formats import NATIVE, Mode, ReadOptions, ReadResult
 from transforms.formats.canonical import jsonl
 from transforms.group_references import GroupCount, Groups
-from transforms.sources.span_reader import Reading
-from transforms.sources.spool import SPOOL
+from transforms.sources import find_source
+from transforms.sources.span_reader import SpanReader
 
 VERSION = 1
 MAX_NAMES = 10
@@ -65,7 +65,8 @@ def parse(words: Mapping[str, object]) -> InspectOptions:
     """
     known = {name: word for name, word in words.items() if name != "head"}
     told = shared.parse({**known, "output": "-", "to_format": NATIVE.name})
-    if told.from_format not in (None, SPOOL) and find_format(told.from_format) is None:
+    source = find_source(told.from_format)
+    if source is not None and not source.is_inspected:
         raise ConfigError(
             f"--from {told.from_format}: not for inspect, which starts no program; expected a"
             " format of files"
@@ -163,7 +164,7 @@ def _reading(told: ConvertOptions) -> ReadOptions:
 
 def _read(spans: Iterable[Span], reading: ReadOptions) -> Generator[ReadResult, None, None]:
     for span in spans:
-        yield from Reading(span, options=reading).found()
+        yield from SpanReader(span, options=reading).results()
 
 
 def _line(one: ReadResult) -> bytes | Reject:

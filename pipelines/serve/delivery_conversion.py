@@ -18,7 +18,7 @@ from schemas.errors import FatalError, FeedferryError, FormatError
 from schemas.span import Span
 from transforms.convert import Settings, convert
 from transforms.sources.files import cut_file
-from transforms.sources.span_reader import Reading
+from transforms.sources.span_reader import SpanReader
 
 Convert = Callable[[list[Span], Settings, int], Account]
 """Converts the spans of a delivery, none larger than a number of bytes."""
@@ -91,7 +91,7 @@ def _is_unreadable(span: Span, settings: Settings) -> bool:
     """Whether it is the feed that is at fault, and not the disk that it is on or goes to."""
     with suppress(FeedferryError, OSError):
         try:
-            for _ in Reading(span, options=settings.reading).found():
+            for _ in SpanReader(span, options=settings.reading).results():
                 pass
         except FormatError:
             return True

@@ -91,7 +91,7 @@ def test_a_database_needs_a_mapping() -> None:
 
 def test_a_mapping_is_of_a_database() -> None:
     assert refusal({"mapping": "p.yaml"}) == (
-        "--mapping: not for this source; expected --from database beside it"
+        "--mapping: not for this source; expected --from database with it"
     )
 
 

@@ -21,7 +21,7 @@ from transforms.sources.database.table_query import connect, open_rows
 from transforms.sources.database.watermark import encode_mark
 from transforms.sources.deletion_guard import Safety
 from transforms.sources.seen import rejected
-from transforms.sources.span_reader import Reading
+from transforms.sources.span_reader import SpanReader
 from transforms.storage.state import Stamp, move, open_state
 
 Refuses = Callable[[Record], bool]
@@ -116,8 +116,8 @@ class Database:
             return state.mark
 
     def _read(self, span: Span, seen: list[Seen], refuses: Refuses) -> Iterator[str]:
-        reading = Reading(span, source=self.mapping, see=seen.append, state=str(self.state))
-        for found in reading.found():
+        reading = SpanReader(span, config=self.mapping, see=seen.append, state=str(self.state))
+        for found in reading.results():
             if isinstance(found, Record) and refuses(found):
                 seen[-1] = rejected(seen[-1])
                 yield f"refused {found.url}"

@@ -9,8 +9,6 @@ from schemas.account import SpanFile
 from schemas.known import Seen
 from schemas.record import Action
 from schemas.reject import Reject
-from schemas.span import Span
-from transforms.sources.database.mapping import DATABASE
 from transforms.storage.atomic import LineFile, Written
 
 SEEN = ".seen.jsonl"
@@ -41,10 +39,10 @@ class SeenFile:
     that the next run reads it again: its other members are known by it.
     """
 
-    def __init__(self, path: Path, span: Span) -> None:
+    def __init__(self, path: Path, *, keeps_rejected: bool) -> None:
         self._path = path
         self.written: Written | None = None
-        self._is_of_rows = span.format == DATABASE
+        self._keeps_rejected = keeps_rejected
         self._seen: dict[tuple[str, bool], Seen] = {}
         self._places: dict[tuple[str, bool], tuple[str, bool]] = {}
         self._spoiled: set[str] = set()
@@ -64,7 +62,7 @@ class SeenFile:
         seen = self._seen.pop(place)
         if seen.known.parent is not None:
             self._spoiled.add(seen.known.parent)
-        if self._is_of_rows:
+        if self._keeps_rejected:
             self._seen[place] = rejected(seen)
 
     def write(self) -> None:

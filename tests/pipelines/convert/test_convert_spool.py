@@ -333,7 +333,7 @@ def test_a_damaged_journal_ends_with_4_before_anything_is_touched(
     [
         (
             ("spool", "spool/feeds/000001.xml"),
-            "INPUT: 'spool' is a spool, and 'spool/feeds/000001.xml' stands beside it; expected a"
+            "INPUT: 'spool' is a spool, and 'spool/feeds/000001.xml' is another input; expected a"
             " run for each",
         ),
         (

@@ -389,7 +389,7 @@ def test_two_folders_with_one_path_are_not_one_feed(
     code = convert("pdfs", "more", "--from", "files", *BASE, "-o", "out")
     assert (code, capsys.readouterr().err) == (
         2,
-        "feedferry: INPUT: 'plan.pdf' stands in 'pdfs' and in 'more', and would have one url;"
+        "feedferry: INPUT: 'plan.pdf' is in 'pdfs' and in 'more', and would have one url;"
         " expected a run for each, with a --base-url of its own\n",
     )
 

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import io
-import json
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from pipelines.convert.inputs import changed, group_spans, list_spans, size_of
 from schemas.errors import ConfigError, SourceError
-from schemas.span import FileSignature, Span
+from schemas.span import FileSignature, Span, UnreadableFile
 from support.archives import HOST, document, gsa_feed, native, put, thunderstone
 from support.spools import HandSpool
 
@@ -138,10 +137,9 @@ def test_a_name_that_is_no_utf_8_among_others_is_a_span_that_is_rejected(
     (span,) = (span for span in spans(given) if span.format == "unreadable")
 
     assert span.source == "in/bad\\udcff.xml"
-    assert json.loads(span.context) == [
-        "file-name",
-        "'in/bad\\udcff.xml'; expected a name in UTF-8",
-    ]
+    assert span.position == UnreadableFile(
+        "file-name", "'in/bad\\udcff.xml'; expected a name in UTF-8"
+    )
 
 
 def test_a_uri_is_taken_as_it_is() -> None:

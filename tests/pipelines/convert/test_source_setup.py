@@ -175,9 +175,9 @@ def test_documents_of_two_trees_need_urls_of_their_own(here: Path) -> None:
     chosen = options("docs", "more")
     cut(chosen)
     with pytest.raises(ConfigError) as caught:
-        refuse_shared_urls(*loaded(chosen))
+        refuse_shared_urls(*loaded(chosen), chosen)
     assert str(caught.value) == (
-        "INPUT: 'a.txt' stands in 'docs' and in 'more', and would have one url; expected a run for"
+        "INPUT: 'a.txt' is in 'docs' and in 'more', and would have one url; expected a run for"
         " each, with a --base-url of its own"
     )
 
@@ -187,7 +187,7 @@ def test_two_trees_without_a_path_in_common_are_taken(here: Path) -> None:
     put(here / "more/b.txt", b"y")
     chosen = options("docs", "more")
     assert len(cut(chosen)) == 2
-    refuse_shared_urls(*loaded(chosen))
+    refuse_shared_urls(*loaded(chosen), chosen)
 
 
 def test_a_listing_that_is_not_safe_is_not_kept(here: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_state_moves_to_what_was_seen(here: Path) -> None:
     spans, settings = loaded(chosen)
     begin(settings)
     account = merge(map(convert, cut(chosen), [settings]))
-    remember(spans, settings, account)
+    remember(spans, settings, chosen, account)
     with open_state(here / "s") as state:
         assert [one.key for one in state.documents()] == ["a.txt"]
 
@@ -219,7 +219,7 @@ def test_a_state_that_another_run_has_moved_stays(here: Path) -> None:
     account = merge(map(convert, cut(chosen), [settings]))
     known(here, "z.txt")
     with pytest.raises(FatalError) as caught:
-        remember(spans, settings, account)
+        remember(spans, settings, chosen, account)
     assert str(caught.value) == (
         f"{here}/s: generation 1; expected 0: another run has moved this state; start again with"
         " --fresh, and the source is compared with what is known now"
@@ -230,5 +230,5 @@ def test_a_run_without_a_state_notes_nothing(here: Path) -> None:
     put(here / "docs/a.txt", b"x")
     spans, settings = loaded(options())
     begin(settings)
-    remember(spans, settings, Account())
+    remember(spans, settings, options(), Account())
     assert list(Path("work").iterdir()) == []

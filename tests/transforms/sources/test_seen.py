@@ -6,8 +6,6 @@ import msgspec
 
 from schemas.known import Known, Seen
 from schemas.reject import Reject
-from schemas.span import Span
-from transforms.sources.database.mapping import DATABASE
 from transforms.sources.seen import SeenFile
 
 FILE = Known(key="a", url="https://docs.example.com/a", modified_ns=7, digest="d")
@@ -21,11 +19,11 @@ def rejected(url: str | None, *, action: str = "ADD") -> Reject:
 
 
 def kept(
-    folder: Path, *seen: Seen, rejects: tuple[Reject, ...] = (), format_: str = "listing"
+    folder: Path, *seen: Seen, rejects: tuple[Reject, ...] = (), keeps_rejected: bool = False
 ) -> list[Seen]:
     """What stands in the file after some were seen and some were rejected."""
     path = folder / "00000-00000.seen.jsonl"
-    file = SeenFile(path, Span(format=format_))
+    file = SeenFile(path, keeps_rejected=keeps_rejected)
     list(map(file.add, seen))
     list(map(file.reject, rejects))
     file.write()
@@ -77,5 +75,5 @@ def test_an_archive_with_a_rejected_member_is_to_be_read_again(tmp_path: Path) -
 
 def test_a_row_that_was_rejected_is_known_without_a_digest(tmp_path: Path) -> None:
     plain = msgspec.structs.replace(FILE, digest="")
-    found = kept(tmp_path, Seen(known=FILE), rejects=(rejected(FILE.url),), format_=DATABASE)
+    found = kept(tmp_path, Seen(known=FILE), rejects=(rejected(FILE.url),), keeps_rejected=True)
     assert found == [Seen(known=plain)]

@@ -17,7 +17,7 @@ from transforms.sources.database.mapping import DATABASE
 from transforms.sources.database.ranges import KeyRange, encode_range
 from transforms.sources.listing import Listed, cut_listing, write_listing
 from transforms.sources.programs.config import Programs
-from transforms.sources.span_reader import Reading
+from transforms.sources.span_reader import SpanReader
 from transforms.sources.spool import SELECTION, SPOOL, Selection, write_selection
 from transforms.sources.tree.tree import Tree
 
@@ -54,32 +54,32 @@ def urls(found: list[ReadResult]) -> list[str]:
 
 
 def test_a_file_is_read_in_its_format(tmp_path: Path) -> None:
-    reading = Reading(native(put(tmp_path / "a.jsonl", TWO)))
-    assert urls(list(reading.found())) == ["http://a.example.com/1", "http://a.example.com/1"]
+    reader = SpanReader(native(put(tmp_path / "a.jsonl", TWO)))
+    assert urls(list(reader.results())) == ["http://a.example.com/1", "http://a.example.com/1"]
 
 
 def test_bytes_of_a_file_are_counted(tmp_path: Path) -> None:
-    reading = Reading(native(put(tmp_path / "a.jsonl", TWO)))
-    list(reading.found())
-    assert reading.bytes_read == len(TWO)
+    reader = SpanReader(native(put(tmp_path / "a.jsonl", TWO)))
+    list(reader.results())
+    assert reader.bytes_read == len(TWO)
 
 
 def test_nothing_is_read_before_it_is_asked_for(tmp_path: Path) -> None:
-    assert Reading(native(put(tmp_path / "a.jsonl", TWO))).bytes_read == 0
+    assert SpanReader(native(put(tmp_path / "a.jsonl", TWO))).bytes_read == 0
 
 
 def test_small_files_are_read_one_behind_the_other(tmp_path: Path) -> None:
     members = tuple(native(put(tmp_path / name, TWO)) for name in ("a.jsonl", "b.jsonl"))
-    reading = Reading(Span(source="a … b", members=members))
-    sources = [one.provenance.source for one in reading.found() if isinstance(one, Record)]
+    reader = SpanReader(Span(source="a … b", members=members))
+    sources = [one.provenance.source for one in reader.results() if isinstance(one, Record)]
     assert sources == ["a.jsonl", "a.jsonl", "b.jsonl", "b.jsonl"]
-    assert reading.bytes_read == 2 * len(TWO)
+    assert reader.bytes_read == 2 * len(TWO)
 
 
 def test_files_of_a_tree_are_read_by_their_listing(tmp_path: Path) -> None:
     tree = Tree(root=str(tmp_path), base_url="https://docs.example.com/")
-    reading = Reading(listing(tmp_path, "a.txt", "b.txt"), source=tree)
-    assert urls(list(reading.found())) == [
+    reader = SpanReader(listing(tmp_path, "a.txt", "b.txt"), config=tree)
+    assert urls(list(reader.results())) == [
         "https://docs.example.com/a.txt",
         "https://docs.example.com/b.txt",
     ]
@@ -87,20 +87,20 @@ def test_files_of_a_tree_are_read_by_their_listing(tmp_path: Path) -> None:
 
 def test_of_a_tree_the_bytes_of_contents_are_counted(tmp_path: Path) -> None:
     tree = Tree(root=str(tmp_path), base_url="https://docs.example.com/")
-    reading = Reading(listing(tmp_path, "a.txt", "b.txt"), source=tree)
-    list(reading.found())
-    assert reading.bytes_read == 8
+    reader = SpanReader(listing(tmp_path, "a.txt", "b.txt"), config=tree)
+    list(reader.results())
+    assert reader.bytes_read == 8
 
 
 def test_whoever_sees_for_a_state_is_told_of_files(tmp_path: Path) -> None:
     seen: list[Seen] = []
     tree = Tree(root=str(tmp_path), base_url="https://docs.example.com/")
-    list(Reading(listing(tmp_path, "a.txt"), source=tree, see=seen.append).found())
+    list(SpanReader(listing(tmp_path, "a.txt"), config=tree, see=seen.append).results())
     assert [one.known.key for one in seen] == ["a.txt"]
 
 
 def test_files_are_closed_when_nobody_reads_on(tmp_path: Path) -> None:
-    with closing(Reading(native(put(tmp_path / "a.jsonl", TWO))).found()) as found:
+    with closing(SpanReader(native(put(tmp_path / "a.jsonl", TWO))).results()) as found:
         next(found)
     (tmp_path / "a.jsonl").unlink()
     assert list(tmp_path.iterdir()) == []
@@ -109,8 +109,8 @@ def test_files_are_closed_when_nobody_reads_on(tmp_path: Path) -> None:
 def test_what_a_lister_names_is_asked_for(tmp_path: Path) -> None:
     programs = Programs(lister=("list",), retriever=shell("retriever.sh", "good"))
     listing = put(tmp_path / "listing", b"GSA Adaptor Data Version 1 [\n]\nid=a\nid=b\n")
-    span = Span(source="docs", path=str(listing), format="lister-stream")
-    assert len(list(Reading(span, source=programs).found())) == 2
+    span = Span(source="docs", path=str(listing), format="command")
+    assert len(list(SpanReader(span, config=programs).results())) == 2
 
 
 def test_rows_are_read_as_a_mapping_says(tmp_path: Path) -> None:
@@ -120,22 +120,22 @@ def test_rows_are_read_as_a_mapping_says(tmp_path: Path) -> None:
         "INSERT INTO people VALUES (1, 'keel'), (2, 'planks')",
     )
     span = Span(source="people.yaml", format=DATABASE, context=encode_range(KeyRange()))
-    reading = Reading(span, source=database.mapping)
-    assert urls(list(reading.found())) == ["http://db.example.com/1", "http://db.example.com/2"]
-    assert reading.bytes_read == 10
+    reader = SpanReader(span, config=database.mapping)
+    assert urls(list(reader.results())) == ["http://db.example.com/1", "http://db.example.com/2"]
+    assert reader.bytes_read == 10
 
 
 def test_a_spool_is_all_that_was_ever_delivered(tmp_path: Path) -> None:
     spool = HandSpool(tmp_path)
     spool.feed(gsa_feed(document(1)))
     spool.feed(gsa_feed(document(2)), feedtype="full")
-    reading = Reading(Span(source="spool", path=str(tmp_path), format=SPOOL))
-    assert urls(list(reading.found())) == [f"{HOST}/1.txt", f"{HOST}/2.txt"]
+    reader = SpanReader(Span(source="spool", path=str(tmp_path), format=SPOOL))
+    assert urls(list(reader.results())) == [f"{HOST}/1.txt", f"{HOST}/2.txt"]
 
 
 def test_a_selection_only_tells(tmp_path: Path) -> None:
     noted = NoticeCount(2, Notice(code="superseded", detail="2 of 'crm'"))
     path = tmp_path / "selection"
     write_selection(Selection(deliveries=(delivered(1),), notices=(noted,)), path)
-    reading = Reading(Span(source="spool", path=str(path), format=SELECTION))
-    assert list(reading.found()) == [noted.first, noted.first]
+    reader = SpanReader(Span(source="spool", path=str(path), format=SELECTION))
+    assert list(reader.results()) == [noted.first, noted.first]

@@ -5,72 +5,79 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.format_list import FILES
-from pipelines.convert.trees import is_tree, list_roots, root_span, tree_of
 from schemas.errors import ConfigError, SourceError
 from schemas.span import Span
 from support.archives import gsa_feed, put
+from transforms.sources import TREE, SourceOptions
+from transforms.sources.tree.source import FILES, tree_of
 from transforms.sources.tree.tree import Oversize, Tree, TreeAcl
 
 pytestmark = pytest.mark.usefixtures("here")
 
 
-def options(**more: Any) -> ConvertOptions:  # the fields of ConvertOptions
-    usual = ConvertOptions(inputs=("docs",), output="out", to_format="gsa-feed")
-    return replace(usual, **more)
+def options(**more: Any) -> SourceOptions:  # the fields of SourceOptions
+    return SourceOptions(**{"to_format": "gsa-feed", **more})
+
+
+def root(name: str = "docs") -> Span:
+    """The span of a folder, which is made, or of a URI."""
+    if "://" not in name:
+        Path(name).mkdir(exist_ok=True)
+    (span,) = TREE.list_inputs((name,), first=0)
+    return span
 
 
 def refusal(*inputs: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        list_roots(inputs)
+        TREE.list_inputs(inputs, first=0)
     return str(caught.value)
 
 
 def roots(*inputs: str) -> list[tuple[str, tuple[str, ...]]]:
     """The names of the trees, and the files that are to be read of each."""
-    return [(span.source, tree_of(span, options()).only) for span in list_roots(inputs)]
+    return [
+        (span.source, tree_of(span, options()).only) for span in TREE.list_inputs(inputs, first=0)
+    ]
 
 
 def acl_of(**more: Any) -> TreeAcl | None:
-    return tree_of(root_span("docs", ordinal=0), options(**more)).acl
+    return tree_of(root(), options(**more)).acl
 
 
 def test_a_folder_of_documents_is_a_tree(here: Path) -> None:
     put(here / "docs/a/plan.pdf", b"%PDF-1.4\n")
-    assert is_tree("docs")
+    assert TREE.matches("docs")
 
 
 def test_a_folder_of_feeds_is_none(here: Path) -> None:
     put(here / "docs/a/feed.xml", gsa_feed())
-    assert not is_tree("docs")
+    assert not TREE.matches("docs")
 
 
 def test_a_folder_of_json_and_csv_is_none(here: Path) -> None:
     put(here / "docs/a.jsonl", b'{"action":"DELETE","url":"http://a.example.com/"}\n')
-    assert not is_tree("docs")
+    assert not TREE.matches("docs")
 
 
 def test_a_text_that_shows_a_feed_is_a_document(here: Path) -> None:
     put(here / "docs/readme.txt", b"Feeds look like this:\n\n" + gsa_feed())
-    assert is_tree("docs")
+    assert TREE.matches("docs")
 
 
 @pytest.mark.parametrize(("name", "expected"), [("s3://b/docs/", True), ("s3://b/a.xml", False)])
 def test_a_uri_is_a_tree_if_it_ends_in_a_slash(name: str, expected: bool) -> None:
-    assert is_tree(name) is expected
+    assert TREE.matches(name) is expected
 
 
 def test_a_file_is_no_tree(here: Path) -> None:
-    assert not is_tree(put(here / "plan.pdf", b"%PDF-1.4\n"))
+    assert not TREE.matches(put(here / "plan.pdf", b"%PDF-1.4\n"))
 
 
 def test_what_is_hidden_tells_nothing_of_a_folder(here: Path) -> None:
     put(here / "docs/.git/config", b"[core]")
     put(here / "docs/feed.xml", gsa_feed())
-    assert not is_tree("docs")
+    assert not TREE.matches("docs")
 
 
 def test_a_file_that_cannot_be_read_tells_nothing_of_a_folder(
@@ -78,13 +85,13 @@ def test_a_file_that_cannot_be_read_tells_nothing_of_a_folder(
 ) -> None:
     put(here / "docs/plan.pdf", b"%PDF-1.4\n")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    assert not is_tree("docs")
+    assert not TREE.matches("docs")
 
 
 def test_a_pipe_is_not_waited_for(here: Path) -> None:
     put(here / "docs/plan.pdf", b"%PDF-1.4\n")
     os.mkfifo("docs/pipe")
-    assert is_tree("docs")
+    assert TREE.matches("docs")
 
 
 def test_a_folder_that_cannot_be_listed_is_told(
@@ -96,13 +103,13 @@ def test_a_folder_that_cannot_be_listed_is_told(
     (here / "docs").mkdir()
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(SourceError) as caught:
-        is_tree("docs")
+        TREE.matches("docs")
     assert str(caught.value) == "docs: Permission denied; expected a folder that can be listed"
 
 
 def test_a_folder_is_a_span(here: Path) -> None:
     (here / "docs").mkdir()
-    assert list_roots(("docs/",)) == [
+    assert TREE.list_inputs(("docs/",), first=0) == [
         Span(source="docs/", path=f"{here}/docs", source_ordinal=0, format=FILES)
     ]
 
@@ -128,7 +135,7 @@ def test_what_is_not_there_is_told() -> None:
 
 def test_a_glob_is_for_another_flag() -> None:
     assert refusal("docs/*.pdf") == (
-        "INPUT: 'docs/*.pdf' is a glob; expected a folder, and the glob behind --include"
+        "INPUT: 'docs/*.pdf' is a glob; expected a folder, and the glob after --include"
     )
 
 
@@ -149,7 +156,7 @@ def test_a_tree_is_read_as_the_flags_say(here: Path) -> None:
         charset="windows-1252",
         state="s",
     )
-    assert tree_of(root_span("docs", ordinal=0), flags) == Tree(
+    assert tree_of(root(), flags) == Tree(
         root=f"{here}/docs",
         base_url="https://docs.example.com/",
         include=("*.pdf",),
@@ -174,7 +181,7 @@ def test_a_tree_is_read_as_the_flags_say(here: Path) -> None:
     ],
 )
 def test_what_the_appliance_fetches_has_no_content(more: dict[str, object], expected: bool) -> None:
-    assert tree_of(root_span("docs", ordinal=0), options(**more)).is_crawled is expected
+    assert tree_of(root(), options(**more)).is_crawled is expected
 
 
 def test_acls_may_be_those_of_posix() -> None:
@@ -192,7 +199,7 @@ def test_acls_may_be_those_of_a_table(here: Path) -> None:
 
 def test_a_uri_has_no_owners() -> None:
     with pytest.raises(ConfigError) as caught:
-        tree_of(root_span("s3://b/docs/", ordinal=0), options(acl="posix"))
+        tree_of(root("s3://b/docs/"), options(acl="posix"))
     assert str(caught.value) == (
-        "--acl posix: not for a uri, which tells no owners; expected a CSV file"
+        "--acl posix: not for a uri, which has no owners; expected a CSV file"
     )

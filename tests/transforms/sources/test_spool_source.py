@@ -4,15 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.convert.spools import cut_spool, is_spool, load_spool, spool_span
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from schemas.span import Span
 from support.archives import document, gsa_feed, put
+from support.source_runs import source_run
 from support.spools import HandSpool
+from transforms.sources import SPOOLS, SourceOptions
 from transforms.sources.spool import History, Spool
 
 ONE = gsa_feed(document(1))
@@ -30,13 +29,13 @@ def spool(here: Path) -> HandSpool:
     return spool
 
 
-def options(**more: Any) -> ConvertOptions:  # the fields of ConvertOptions
-    usual = ConvertOptions(inputs=("spool",), output="out", to_format="gsa-feed")
-    return replace(usual, **more)
+def spool_span(name: str = "spool", *, ordinal: int = 0) -> Span:
+    (span,) = SPOOLS.list_inputs((name,), first=ordinal)
+    return span
 
 
 def loaded(**more: Any) -> Spool:
-    return load_spool(spool_span("spool", ordinal=0), options(**more))
+    return SPOOLS.load(spool_span(), SourceOptions(**{"to_format": "gsa-feed", **more}))
 
 
 def refusal(**more: Any) -> str:
@@ -46,25 +45,24 @@ def refusal(**more: Any) -> str:
 
 
 def cut(spool: Spool, ordinal: int = 0) -> list[tuple[str, str, str]]:
-    span = spool_span("spool", ordinal=ordinal)
-    parts = cut_spool(span, spool, Path("listing"))
+    parts = SPOOLS.split(source_run(spool_span(ordinal=ordinal), spool, work=Path()))
     return [(part.name, part.format, part.source) for part in parts]
 
 
 def test_a_folder_with_a_journal_and_feeds_is_a_spool(spool: HandSpool) -> None:
-    assert is_spool("spool")
+    assert SPOOLS.matches("spool")
 
 
 def test_a_spool_that_nothing_came_to_is_one(here: Path) -> None:
     put(here / "new" / JOURNAL, b"")
     (here / "new/incoming").mkdir()
-    assert is_spool("new")
+    assert SPOOLS.matches("new")
 
 
 @pytest.mark.parametrize("name", ["spool/feeds", "nowhere", "file", "http://example.com/spool"])
 def test_anything_else_is_none(spool: HandSpool, name: str) -> None:
     put(Path("file"), b"")
-    assert not is_spool(name)
+    assert not SPOOLS.matches(name)
 
 
 def test_a_spool_is_one_span(here: Path, spool: HandSpool) -> None:
@@ -76,7 +74,7 @@ def test_a_spool_is_one_span(here: Path, spool: HandSpool) -> None:
 @pytest.mark.parametrize("name", ["nowhere", "spool/feeds", "s3://bucket/spool"])
 def test_what_has_no_journal_is_no_spool(spool: HandSpool, name: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        spool_span(name, ordinal=0)
+        spool_span(name)
     assert str(caught.value) == (
         f"INPUT: {name!r} has no deliveries.jsonl; expected the folder of feedferry serve --spool"
     )

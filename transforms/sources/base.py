@@ -1,0 +1,228 @@
+"""The interface of a source: `Source`, and what a run hands to it."""
+
+import hashlib
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
+
+import msgspec
+
+from schemas.account import Account
+from schemas.errors import ConfigError, FileNameError
+from schemas.known import See
+from schemas.span import Span
+from transforms.formats.base import ReadOptions, ReadResult
+from transforms.sources.deletion_guard import Safety
+from transforms.sources.files import SpanStream
+
+Config = TypeVar("Config")
+"""How one source is read: a `Tree`, a `Mapping`, a `Spool` or `Programs`."""
+
+
+class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a run that concern sources, by the names that they have in `convert`.
+
+    `written_paths` are the paths that the run writes, each with its flag; a name that ends in a
+    slash is a folder.
+    """
+
+    to_format: str
+    datasource: str | None = None
+    feedtype: str | None = None
+    span_bytes: int = 32 << 20
+    jobs: int = 1
+    base_url: str | None = None
+    url_template: str | None = None
+    display_url: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    hidden: bool = False
+    follow_links: bool = False
+    open_archives: bool = False
+    oversize: str = "reject"
+    path_metadata: bool = False
+    charset: str | None = None
+    acl: str | None = None
+    acl_namespace: str | None = None
+    acl_everyone: str | None = None
+    history: str = "latest"
+    only: tuple[str, ...] = ()
+    state: str | None = None
+    refresh: bool = False
+    min_records: int = 1
+    max_delete_percent: Decimal = Decimal(20)
+    written_paths: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def safety(self) -> Safety:
+        """How much of a source may be gone before a run stops."""
+        return Safety(min_records=self.min_records, max_delete_percent=self.max_delete_percent)
+
+
+class SourceRun(msgspec.Struct, Generic[Config], frozen=True, kw_only=True):
+    """One source in one run: its whole span, its configuration, and the folder of the run."""
+
+    span: Span
+    config: Config
+    work: Path
+    reading: ReadOptions
+    options: SourceOptions
+
+    @property
+    def listing(self) -> Path:
+        """The file of the listing; a run that is started again uses it again."""
+        return self.work / f"{self.span.name}.listing"
+
+
+class ByteCount:
+    """Counts the bytes that a span has read: those of its file, else those of contents."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._stream: SpanStream | None = None
+
+    @property
+    def total(self) -> int:
+        return self._bytes + (self._stream.bytes_read if self._stream else 0)
+
+    def add(self, size: int) -> None:
+        self._bytes += size
+
+    def open(self, stream: SpanStream) -> None:
+        """Count the bytes of a stream as it is read."""
+        self._stream = stream
+
+    def close(self) -> None:
+        self._bytes, self._stream = self.total, None
+
+
+class SpanRequest(msgspec.Struct, Generic[Config], frozen=True, kw_only=True):
+    """The request to read one span.
+
+    `see` takes each document just before its outcome is yielded. `state` is the path of the state
+    of earlier runs.
+    """
+
+    span: Span
+    config: Config | None = None
+    options: ReadOptions = ReadOptions()
+    see: See | None = None
+    state: str | None = None
+    count: ByteCount = msgspec.field(default_factory=ByteCount)
+
+
+class SpanTally(msgspec.Struct, frozen=True, kw_only=True):
+    """The documents of a span before it is read; `bytes` is None where that is unknown.
+
+    `codes` count the documents that are filtered or rejected already.
+    """
+
+    documents: int
+    bytes: int | None = None
+    deleted: int = 0
+    codes: Mapping[str, int] = {}
+
+
+class Source(Generic[Config]):
+    """A place that records come from: how it is found, prepared, split, read and remembered.
+
+    Each source has one object, in `SOURCES`; the rest of the program asks it and never compares
+    names. A source is *loaded* and *split* once, before the pipeline, and *read* by workers.
+    """
+
+    name: ClassVar[str]
+    """The name for --from."""
+
+    title: ClassVar[str]
+    """One line for `feedferry formats`."""
+
+    noun: ClassVar[str]
+    """How messages call it, with its article."""
+
+    span_formats: ClassVar[frozenset[str]]
+    """The formats of the spans that it reads."""
+
+    flags: ClassVar[Mapping[str, str]] = {}
+    """Options that only this source has, each with its flag."""
+
+    is_folder: ClassVar[bool] = False
+    """Whether an input is a folder that the source lists itself; otherwise it is a file."""
+
+    may_grow: ClassVar[bool] = False
+    """Whether the input may grow while it is read, so that its size says nothing."""
+
+    makes_urls: ClassVar[bool] = False
+    """Whether the source makes URLs by rules of its own, and not from document ids."""
+
+    has_state: ClassVar[bool] = False
+    """Whether a state can remember what was sent."""
+
+    lists_documents: ClassVar[bool] = True
+    """Whether each document is known before it is read: a reject is then a missing document."""
+
+    keeps_rejected: ClassVar[bool] = False
+    """Whether a state remembers a rejected document, to read it again by its key."""
+
+    reads_in_threads: ClassVar[bool] = False
+    """Whether `--jobs` means threads; worker processes would only cost memory."""
+
+    is_inspected: ClassVar[bool] = False
+    """Whether `inspect` reads it."""
+
+    counts_contents: ClassVar[bool] = False
+    """Whether progress counts the bytes of contents, and not those of a file."""
+
+    def matches(self, name: str) -> bool:
+        """Whether an input whose format is not stated is such a source."""
+        return False
+
+    def list_inputs(self, names: Sequence[str], *, first: int) -> list[Span]:
+        """Return the whole spans of inputs, numbered from `first`, if the source `is_folder`."""
+        raise NotImplementedError
+
+    def check_inputs(self, spans: Sequence[Span], every: Sequence[Span]) -> None:
+        """Raise ConfigError where `spans`, those of this source, cannot be read with the others."""
+
+    def check_state(self, span: Span, state: str) -> None:
+        """Raise ConfigError where a state cannot remember what is read of the span."""
+
+    def load(self, span: Span, options: SourceOptions) -> Config:
+        """Return the configuration; raise ConfigError if it cannot be used."""
+        raise NotImplementedError
+
+    def fingerprint(self, config: Config) -> str:
+        """Return a fingerprint of everything that decides over records besides the source."""
+        return hashlib.sha256(msgspec.json.encode(config, order="sorted")).hexdigest()
+
+    def split(self, run: SourceRun[Config]) -> Iterator[Span]:
+        """Yield the spans of a run, in order.
+
+        Raise SourceError where the source cannot be read, StoppedError where too much is gone.
+        """
+        raise NotImplementedError
+
+    def check_runs(self, runs: Sequence[SourceRun[Config]]) -> None:
+        """Raise ConfigError where sources that were split cannot be one run."""
+
+    def tally(self, span: Span) -> SpanTally:
+        """Return what a span of a split source has."""
+        raise ConfigError(
+            f"INPUT: {span.source!r} is read as {span.format}; expected a tree of files or a"
+            " database; feedferry inspect says what is in a feed"
+        )
+
+    def read(self, request: SpanRequest[Config]) -> Generator[ReadResult, None, None]:
+        """Yield the records of a span, and everything else that is found there, in order."""
+        raise NotImplementedError
+
+    def remember(self, run: SourceRun[Config], account: Account, *, generation: int) -> None:
+        """Update the state after a successful run, from the files that the account names."""
+
+
+def check_input_name(name: str) -> None:
+    """Raise FileNameError for a name that is not UTF-8: reports and rejects could not show it."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as exc:
+        raise FileNameError(f"INPUT: {name!r}; expected a name in UTF-8") from exc

@@ -1,0 +1,100 @@
+"""The source `database`: every row is a document.
+
+SQLAlchemy takes a while to load, so it is loaded where a database is read.
+"""
+
+from collections.abc import Generator, Iterator
+from functools import partial
+from pathlib import Path
+
+from schemas.account import Account
+from schemas.span import Span
+from transforms.formats.base import ReadResult
+from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest, SpanTally
+from transforms.sources.database.mapping import DATABASE, Mapping
+from transforms.sources.seen import read_seen
+from transforms.storage.state import Stamp, move, open_state
+
+
+class DatabaseSource(Source[Mapping]):
+    """A database, read as a YAML file maps its rows."""
+
+    name = DATABASE
+    title = "rows of a database, each a document (a YAML file)"
+    noun = "a database"
+    span_formats = frozenset({DATABASE})
+    makes_urls = True
+    has_state = True
+    keeps_rejected = True
+    counts_contents = True
+
+    def load(self, span: Span, options: SourceOptions) -> Mapping:
+        from transforms.sources.database.mapping_file import load_mapping
+
+        return load_mapping(Path(span.path))
+
+    def fingerprint(self, config: Mapping) -> str:
+        from transforms.sources.database.plan import rules_of
+
+        return rules_of(config)
+
+    def split(self, run: SourceRun[Mapping]) -> Iterator[Span]:
+        """Yield the spans of deletions, then those of the rows that the run reads."""
+        from transforms.sources.database.plan import PlanRequest, plan_rows
+        from transforms.sources.database.table_query import connect, open_rows
+
+        request = PlanRequest(
+            span=run.span,
+            folder=run.work,
+            span_bytes=run.options.span_bytes,
+            is_refresh=run.options.refresh,
+            safety=run.options.safety,
+        )
+        rows = open_rows(run.config, connect(run.config))
+        if run.options.state is None:
+            yield from plan_rows(rows, None, request).spans
+            return
+        with open_state(Path(run.options.state)) as state:
+            yield from plan_rows(rows, state, request).spans
+
+    def tally(self, span: Span) -> SpanTally:
+        from transforms.sources.database.ranges import decode_range
+
+        return SpanTally(documents=decode_range(span.context).rows)
+
+    def read(self, request: SpanRequest[Mapping]) -> Generator[ReadResult, None, None]:
+        from transforms.sources.database.read import read_rows
+
+        if request.config is None:
+            raise TypeError("a database is read with its mapping")
+        read = partial(read_rows, request.span, mapping=request.config, options=request.options)
+        if request.state is None:
+            yield from read()
+            return
+        with open_state(Path(request.state)) as state:
+            yield from read(see=request.see, known=state.find)
+
+    def remember(self, run: SourceRun[Mapping], account: Account, *, generation: int) -> None:
+        from transforms.sources.database.advance_state import advance_state
+        from transforms.sources.database.plan import read_plan
+        from transforms.sources.database.watermark import encode_mark
+
+        path = Path(run.options.state or "")
+        plan = read_plan(run.span, run.work)
+        with open_state(path) as state:
+            advance = advance_state(
+                partial(read_seen, run.work, account.files),
+                state=state,
+                next_run=plan.next_run,
+                path=run.work / "settled.jsonl",
+            )
+        stamp = Stamp(
+            source=run.span.path,
+            rules=plan.rules,
+            mark=None if advance.mark is None else encode_mark(advance.mark),
+            run=str(run.work),
+        )
+        move(path, advance.seen, before=generation, stamp=stamp)
+
+
+ROWS = DatabaseSource()

@@ -1,0 +1,169 @@
+"""The source `spool`: the feeds that a receiver took.
+
+The feeds are selected once, before the pipeline. The selection is kept in the folder of the run, so
+that a run that is started again continues with the same feeds, whatever was delivered since.
+"""
+
+import os
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from schemas.delivery import JOURNAL, Delivery
+from schemas.errors import ConfigError
+from schemas.feed import FULL, REPLACE
+from schemas.span import Span
+from transforms.formats import by_name
+from transforms.formats.base import ReadResult
+from transforms.sources.base import (
+    Source,
+    SourceOptions,
+    SourceRun,
+    SpanRequest,
+    check_input_name,
+)
+from transforms.sources.feed_files import read_files
+from transforms.sources.spool import (
+    SELECTION,
+    SPOOL,
+    History,
+    Selection,
+    Spool,
+    name_of,
+    read_deliveries,
+    read_selection,
+    select,
+    spans_of,
+    tell,
+    write_selection,
+)
+from transforms.sources.spool_look import look
+
+_FOLDERS = ("feeds", "incoming")
+"""Folders of a spool; together with a journal, either identifies it."""
+
+_FLAGS = {"history": "--history", "only": "--only"}
+
+
+class SpoolSource(Source[Spool]):
+    """The spool of a receiver."""
+
+    name = SPOOL
+    title = "what feedferry serve has taken: a folder of feeds"
+    noun = "a spool"
+    span_formats = frozenset({SPOOL, SELECTION})
+    flags = _FLAGS
+    is_folder = True
+    may_grow = True
+    lists_documents = False
+    is_inspected = True
+
+    def matches(self, name: str) -> bool:
+        return os.path.isfile(Path(name, JOURNAL)) and any(
+            os.path.isdir(Path(name, folder)) for folder in _FOLDERS
+        )
+
+    def list_inputs(self, names: Sequence[str], *, first: int) -> list[Span]:
+        """Return a span for each spool; raise ConfigError for a folder that is none."""
+        return [_spool_span(name, ordinal=ordinal) for ordinal, name in enumerate(names, first)]
+
+    def check_inputs(self, spans: Sequence[Span], every: Sequence[Span]) -> None:
+        """Raise ConfigError unless a spool is read alone: only its own feeds have an order."""
+        other = next((span for span in every if span is not spans[0]), None)
+        if other is not None:
+            raise ConfigError(
+                f"INPUT: {spans[0].source!r} is a spool, and {other.source!r} is another input;"
+                " expected a run for each"
+            )
+
+    def load(self, span: Span, options: SourceOptions) -> Spool:
+        """Return which feeds are read; raise ConfigError where they cannot be one run."""
+        first = next(read_deliveries(Path(span.path)), None)
+        if first is None:
+            raise ConfigError(f"INPUT: {span.source!r} holds no feed so far; expected at least one")
+        spool = Spool(
+            source=span.source,
+            root=span.path,
+            history=History(options.history),
+            only=options.only,
+            first=first,
+        )
+        _check_erased(_select(spool), options)
+        return spool
+
+    def split(self, run: SourceRun[Spool]) -> Iterator[Span]:
+        """Yield a span for each feed that is read, after a span that reports the other feeds.
+
+        Raise SourceError where a feed is not as it was delivered. A feed whose file is missing is
+        rejected by its reader.
+        """
+        if not run.listing.exists():
+            write_selection(_select(run.config), run.listing)
+        selection, span = read_selection(run.listing), run.span
+        if selection.notices:
+            yield Span(
+                source=span.source,
+                path=str(run.listing),
+                source_ordinal=span.source_ordinal,
+                format=SELECTION,
+            )
+        yield from _feed_spans(selection, span, first=span.source_ordinal + 1)
+
+    def read(self, request: SpanRequest[Spool]) -> Generator[ReadResult, None, None]:
+        """Yield the notices of a selection, or all feeds that a whole spool has ever taken."""
+        span = request.span
+        if span.format == SELECTION:
+            yield from tell(read_selection(Path(span.path)))
+            return
+        everything = Spool(source=span.source, root=span.path, history=History.ALL)
+        selection = select(read_deliveries(Path(span.path)), everything)
+        yield from read_files(_feed_spans(selection, span, first=0), request.options, request.count)
+
+
+def _spool_span(name: str, *, ordinal: int) -> Span:
+    check_input_name(name)
+    if not os.path.isfile(Path(name, JOURNAL)):
+        raise ConfigError(
+            f"INPUT: {name!r} has no {JOURNAL}; expected the folder of feedferry serve --spool"
+        )
+    return Span(
+        source=name.rstrip("/") or name,
+        path=str(Path(name).absolute()),
+        source_ordinal=ordinal,
+        format=SPOOL,
+    )
+
+
+def _feed_spans(selection: Selection, span: Span, *, first: int) -> Iterator[Span]:
+    for part in spans_of(
+        selection, source=span.source, root=span.path, first=first, rejects_missing=True
+    ):
+        yield replace(part, encoding=span.encoding)
+
+
+def _select(spool: Spool) -> Selection:
+    deliveries = tuple(read_deliveries(Path(spool.root)))
+    return select(deliveries, spool, look(deliveries, Path(spool.root)))
+
+
+def _check_erased(selection: Selection, options: SourceOptions) -> None:
+    """Raise ConfigError where a full feed would erase the feeds of another datasource."""
+    if options.datasource is None or options.feedtype is not None:
+        return
+    door = by_name(options.to_format).door
+    feeds = [delivery for delivery in selection.deliveries if delivery.door is door]
+    names = sorted({name_of(delivery) for delivery in feeds})
+    if len(names) > 1 and any(map(_is_full, feeds)):
+        raise ConfigError(
+            f"--datasource {options.datasource}: for feeds of {', '.join(map(repr, names))}, of"
+            " which a full one would erase the others; expected --only NAME, or --feedtype full,"
+            " which makes one feed of all"
+        )
+
+
+def _is_full(delivery: Delivery) -> bool:
+    return delivery.feedtype in (FULL, REPLACE)
+
+
+SPOOLS = SpoolSource()

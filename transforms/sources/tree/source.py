@@ -1,0 +1,365 @@
+"""The source `files`: every file of a tree is a document.
+
+A tree is listed once, before the pipeline. The listing is kept in the folder of the run, so that a
+run that is started again continues with the same one.
+"""
+
+import hashlib
+import itertools
+import os
+import time
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from heapq import merge
+from itertools import pairwise
+from operator import itemgetter
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from schemas.account import Account
+from schemas.errors import (
+    ConfigError,
+    EncodingError,
+    FormatError,
+    SourceError,
+    UnreadableError,
+)
+from schemas.span import NamedFiles, Span
+from transforms.formats import by_name
+from transforms.formats.base import ReadResult
+from transforms.sources.base import (
+    Source,
+    SourceOptions,
+    SourceRun,
+    SpanRequest,
+    SpanTally,
+    check_input_name,
+)
+from transforms.sources.change_detection import compare
+from transforms.sources.deletion_guard import Counts, check_safety, counted
+from transforms.sources.files import open_span, sniff_format
+from transforms.sources.listing import LISTING, Kind, cut_listing, read_listing, write_listing
+from transforms.sources.seen import read_seen
+from transforms.sources.tree.acl_table import load_acl_table
+from transforms.sources.tree.patterns import check_patterns, judge
+from transforms.sources.tree.tree import Oversize, Tree, TreeAcl
+from transforms.sources.tree.urls import check_urls
+from transforms.sources.tree.walk import list_tree
+from transforms.storage.state import Stamp, move, open_state
+
+FILES = "files"
+
+SNIFFED_FILES = 100
+"""How many files of a folder are examined to tell documents from feeds."""
+
+POSIX = "posix"
+POSIX_INHERITED = "posix-inherited"
+PUBLIC = "public"
+_GLOB_CHARS = frozenset("*?[")
+_BEFORE_MARKUP = b" \t\r\n\0\xef\xbb\xbf\xfe\xff"
+_HEAD_BYTES = 1 << 10
+
+_FLAGS = {
+    "include": "--include",
+    "exclude": "--exclude",
+    "hidden": "--hidden",
+    "follow_links": "--follow-links",
+    "open_archives": "--open-archives",
+    "oversize": "--oversize",
+    "path_metadata": "--path-metadata",
+    "charset": "--charset",
+    "display_url": "--display-url",
+    "acl": "--acl",
+    "acl_namespace": "--acl-namespace",
+    "acl_everyone": "--acl-everyone",
+}
+
+
+class TreeSource(Source[Tree]):
+    """A folder or a URI whose files are documents."""
+
+    name = FILES
+    title = "files of any kind: a folder or a uri, each a document"
+    noun = "a tree"
+    span_formats = frozenset({FILES, LISTING})
+    flags = _FLAGS
+    is_folder = True
+    makes_urls = True
+    has_state = True
+    counts_contents = True
+
+    def matches(self, name: str) -> bool:
+        """Whether an input is a folder of documents rather than of feeds.
+
+        Raise ConfigError where it seems to hold both, SourceError where it cannot be listed.
+        """
+        if "://" in name:
+            return name.endswith("/")
+        return Path(name).is_dir() and _has_documents(Path(name), name)
+
+    def list_inputs(self, names: Sequence[str], *, first: int) -> list[Span]:
+        """Return a span for each folder or URI, and one for all named files of a folder.
+
+        Raise ConfigError where an input does not exist.
+        """
+        for name in names:
+            check_input_name(name)
+        roots: dict[str, tuple[str, set[str | None]]] = {}
+        for root, file in map(_root_of, names):
+            roots.setdefault(_path_of(root), (root, set()))[1].add(file)
+        return [
+            _root_span(root, ordinal=ordinal, files=files)
+            for ordinal, (root, files) in enumerate(roots.values(), start=first)
+        ]
+
+    def check_state(self, span: Span, state: str) -> None:
+        if span.position is not None:
+            raise ConfigError(
+                f"--state {state}: of single files; expected a folder, as what is not named would"
+                " look as if it were gone"
+            )
+
+    def load(self, span: Span, options: SourceOptions) -> Tree:
+        tree = check_patterns(check_urls(tree_of(span, options)))
+        if tree.acl is not None and tree.acl.table is not None:
+            load_acl_table(tree.acl.table)
+        if "://" not in tree.root and not tree.only:
+            _check_outside(tree, options)
+        return tree
+
+    def fingerprint(self, config: Tree) -> str:
+        """Return a fingerprint of the rules; the content of a table of ACLs is part of it."""
+        return rules_of(config)
+
+    def split(self, run: SourceRun[Tree]) -> Iterator[Span]:
+        if not run.listing.exists():
+            _write_listing(run)
+        listing = replace(run.span, path=str(run.listing), position=None)
+        return cut_listing(listing, span_bytes=run.options.span_bytes)
+
+    def check_runs(self, runs: Sequence[SourceRun[Tree]]) -> None:
+        """Raise ConfigError where two trees have the same path: one document would be lost."""
+        trees = [_sent_keys(run) for run in runs]
+        for (key, source), (next_key, other) in pairwise(merge(*trees, key=itemgetter(0))):
+            if key == next_key:
+                raise ConfigError(
+                    f"INPUT: {key!r} is in {source!r} and in {other!r}, and would have one url;"
+                    " expected a run for each, with a --base-url of its own"
+                )
+
+    def tally(self, span: Span) -> SpanTally:
+        documents = size = deleted = 0
+        codes: Counter[str] = Counter()
+        with open_span(span) as stream:
+            for _, listed in read_listing(stream):
+                if listed.code:
+                    codes[listed.code] += 1
+                elif listed.kind is Kind.GONE:
+                    deleted += bool(listed.url)
+                else:
+                    documents += 1
+                    size += listed.size
+        return SpanTally(documents=documents, bytes=size, deleted=deleted, codes=codes)
+
+    def read(self, request: SpanRequest[Tree]) -> Generator[ReadResult, None, None]:
+        from transforms.sources.tree.read import read_tree
+
+        # Deletions of a database are a listing too, without a tree.
+        tree = request.config if isinstance(request.config, Tree) else Tree(root="")
+        with open_span(request.span) as stream:
+            yield from read_tree(
+                stream, span=request.span, tree=tree, options=request.options, see=request.see
+            )
+
+    def remember(self, run: SourceRun[Tree], account: Account, *, generation: int) -> None:
+        stamp = Stamp(
+            source=run.span.path,
+            rules=rules_of(run.config),
+            listed_at_ns=int(_listed_at(run.listing).read_text()),
+            run=str(run.work),
+        )
+        seen = read_seen(run.work, account.files)
+        move(Path(run.options.state or ""), seen, before=generation, stamp=stamp)
+
+
+def tree_of(span: Span, options: SourceOptions) -> Tree:
+    """Return how the files of a tree become records, as the options say."""
+    return Tree(
+        root=span.path,
+        only=span.position.keys if isinstance(span.position, NamedFiles) else (),
+        base_url=options.base_url,
+        url_template=options.url_template,
+        display_url=options.display_url,
+        include=options.include,
+        exclude=options.exclude,
+        takes_hidden=options.hidden,
+        follows_links=options.follow_links,
+        opens_archives=options.open_archives,
+        is_crawled=by_name(options.to_format).is_fetched_by_target(
+            datasource=options.datasource, feedtype=options.feedtype
+        ),
+        oversize=Oversize(options.oversize),
+        states_paths=options.path_metadata,
+        charset=options.charset,
+        acl=_acl(options, is_remote="://" in span.path),
+        is_public=options.acl == PUBLIC,
+    )
+
+
+def rules_of(tree: Tree) -> str:
+    """Return a fingerprint of everything that decides over the records besides the files."""
+    rules = msgspec.json.encode(tree, order="sorted")
+    if tree.acl is not None and tree.acl.table is not None:
+        rules += Path(tree.acl.table).read_bytes()
+    return hashlib.sha256(rules).hexdigest()
+
+
+def _acl(options: SourceOptions, *, is_remote: bool) -> TreeAcl | None:
+    if options.acl in (None, PUBLIC):
+        return None
+    if options.acl not in (POSIX, POSIX_INHERITED):
+        return TreeAcl(table=str(Path(options.acl).absolute()))
+    if is_remote:
+        raise ConfigError(
+            f"--acl {options.acl}: not for a uri, which has no owners; expected a CSV file"
+        )
+    return TreeAcl(
+        is_inherited=options.acl == POSIX_INHERITED,
+        namespace=options.acl_namespace,
+        everyone=options.acl_everyone,
+    )
+
+
+def _check_outside(tree: Tree, options: SourceOptions) -> None:
+    """Raise ConfigError for a path that the run writes and would read as a document."""
+    code_of = judge(tree)
+    for flag, name in options.written_paths:
+        path, root = Path(name).resolve(), Path(tree.root).resolve()
+        if not path.is_relative_to(root):
+            continue
+        key = path.relative_to(root).as_posix()
+        slash = "/" if name.endswith("/") else ""
+        if key == "." or not code_of(key + slash, None):
+            cure = "" if key == "." else f", or --exclude {key + slash!r}"
+            raise ConfigError(
+                f"{flag} {name.removesuffix('/')}: in the tree {tree.root!r}, whose files are"
+                f" documents; expected a place outside{cure}"
+            )
+
+
+def _write_listing(run: SourceRun[Tree]) -> None:
+    """Write the files of a tree, or the changes since the state was updated."""
+    now, tree, options = time.time_ns(), run.config, run.options
+    if options.state is None:
+        write_listing(list_tree(tree), run.listing)
+        return
+    _listed_at(run.listing).write_text(str(now))
+    counts = Counts()
+    unchecked = run.listing.with_suffix(".unchecked")
+    with open_state(Path(options.state)) as state:
+        files = list_tree(tree)
+        changes = compare(files, state, rules=rules_of(tree), is_refresh=options.refresh)
+        write_listing(counted(changes, counts), unchecked)
+        check_safety(counts, known=state.count, safety=options.safety)
+    unchecked.replace(run.listing)
+
+
+def _listed_at(listing: Path) -> Path:
+    return listing.with_suffix(".listed-at")
+
+
+def _sent_keys(run: SourceRun[Tree]) -> Iterator[tuple[str, str]]:
+    """Yield the keys of the documents of a tree, each with the name of the tree."""
+    with run.listing.open("rb") as stream:
+        for _, listed in read_listing(stream):
+            if listed.kind in (Kind.FILE, Kind.FOLDER):
+                yield listed.key, run.span.source
+
+
+def _has_documents(folder: Path, name: str) -> bool:
+    try:
+        os.scandir(folder).close()
+    except OSError as exc:
+        raise SourceError(f"{name}: {exc.strerror}; expected a folder that can be listed") from exc
+    feed = other = None
+    for path in itertools.islice(_files_below(folder), SNIFFED_FILES):
+        try:
+            format_ = _format_of(path)
+        except (UnreadableError, EncodingError):  # it may be a feed or a document
+            continue
+        if format_ is None:
+            other = path
+        elif not by_name(format_).is_common_text:
+            feed = path
+        if feed and other:
+            raise ConfigError(
+                f"INPUT: {name!r} holds feeds ({feed.name}) and other files ({other.name}); "
+                "expected --from files, to take each file as a document, or --from and the format"
+                " of the feeds"
+            )
+    return other is not None
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Yield files that are not hidden, a folder at a time; skip folders that cannot be listed."""
+    folders = [folder]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+                elif entry.is_file() and os.access(entry.path, os.R_OK):
+                    yield Path(entry.path)
+
+
+def _format_of(path: Path) -> str | None:
+    """Return the format of a file, None for a text that only quotes a feed."""
+    span = Span(source=str(path), path=str(path))
+    try:
+        format_ = sniff_format(span)
+    except EncodingError:
+        raise
+    except (ConfigError, FormatError):
+        return None
+    with open_span(span) as stream:
+        head = stream.read(_HEAD_BYTES)
+    is_markup = head.lstrip(_BEFORE_MARKUP).startswith(b"<")
+    return format_ if is_markup or not by_name(format_).is_xml else None
+
+
+def _root_span(root: str, *, ordinal: int, files: set[str | None]) -> Span:
+    """Return the span of a tree; it has a position if only some files are named."""
+    keys = () if None in files else tuple(sorted(file for file in files if file is not None))
+    return Span(
+        source=root,
+        path=_path_of(root),
+        source_ordinal=ordinal,
+        format=FILES,
+        position=NamedFiles(keys) if keys else None,
+    )
+
+
+def _path_of(root: str) -> str:
+    path = root if "://" in root else str(Path(root).absolute())
+    return path.rstrip("/") or path
+
+
+def _root_of(name: str) -> tuple[str, str | None]:
+    """Return the folder of a file and the name of the file there, or a folder."""
+    if "://" in name or Path(name).is_dir():
+        return name, None
+    if Path(name).exists():
+        return str(Path(name).parent), Path(name).name
+    if _GLOB_CHARS & set(name):
+        raise ConfigError(
+            f"INPUT: {name!r} is a glob; expected a folder, and the glob after --include"
+        )
+    raise ConfigError(f"INPUT: {name!r} is not there; expected a file, a folder or a uri")
+
+
+TREE = TreeSource()
