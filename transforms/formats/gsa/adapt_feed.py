@@ -38,7 +38,7 @@ from transforms.formats.adapt_rules import (
 from transforms.formats.gsa.acl_parent import join_parent, split_parent
 from transforms.formats.gsa.adapt_dialect_5 import FIRST_RULES, LAST_RULES, NOBODY
 from transforms.formats.target import Adapted, Adapter, Outcome, Target
-from transforms.mimetype_table import ARCHIVES, type_of_name
+from transforms.mimetype_table import is_archive_type, type_of_name
 from transforms.values import FEEDRANKS, PAGERANKS, is_absolute
 
 IGNORED_MIMETYPE = "text/plain"
@@ -439,4 +439,4 @@ def _guessed(url: str) -> str | None:
     except ValueError:  # brackets that hold no address
         return None
     mimetype = type_of_name(unquote(path.rpartition("/")[2]))
-    return None if mimetype in ARCHIVES else mimetype
+    return None if is_archive_type(mimetype) else mimetype

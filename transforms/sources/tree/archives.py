@@ -86,7 +86,7 @@ def is_archive(name: str, mimetype: str | None = None) -> bool:
 
     Office documents are none, though they are zip archives.
     """
-    return (mimetype or type_of_name(name)) in names.ARCHIVES
+    return names.is_archive_type(mimetype or type_of_name(name))
 
 
 def is_openable(name: str, mimetype: str | None = None) -> bool:

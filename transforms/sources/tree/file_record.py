@@ -18,7 +18,7 @@ from transforms.mimetype_table import type_of_name
 from transforms.sources.listing import Listed
 from transforms.sources.tree.describe import Describe
 from transforms.sources.tree.file_content import State, Whole
-from transforms.sources.tree.mimetype import Detected, detect
+from transforms.sources.tree.mimetype import FileType, detect
 from transforms.sources.tree.tree import Tree
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -64,12 +64,12 @@ class Documents:
         """Tell of what is no document itself."""
         self._tell(known)
 
-    def detected(self, listed: Listed, whole: Whole) -> Detected:
+    def detected(self, listed: Listed, whole: Whole) -> FileType:
         """Return what a file is, by its name and its bytes."""
         return detect(listed.key.rpartition("/")[2], whole.content, charset=self._tree.charset)
 
     def read(
-        self, listed: Listed, whole: Whole, detected: Detected, parent: str | None = None
+        self, listed: Listed, whole: Whole, detected: FileType, parent: str | None = None
     ) -> list[ReadResult]:
         """What becomes of a file that was read; `parent` is the key of the archive it is in."""
         known = self._known(listed, State(len(whole.content), whole.modified_ns))
@@ -121,7 +121,7 @@ class Documents:
         detail = f"{listed.key!r}: not for others to read; sent as secure, as it has no ACL"
         return [self._notice("not-public", f"{detail}: --acl posix makes one"), described]
 
-    def _noticed(self, listed: Listed, detected: Detected) -> list[ReadResult]:
+    def _noticed(self, listed: Listed, detected: FileType) -> list[ReadResult]:
         if detected.notice is None:
             return []
         detail = f"{listed.key!r}: {detected.named} by its name; sent as {detected.mimetype},"

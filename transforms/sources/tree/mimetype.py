@@ -1,10 +1,12 @@
 """The MIME type of a file, by its content and its name together.
 
-The name tells a type by a fixed table. Where the first bytes show another one beyond doubt, as
-those of a PDF that is called `.txt` do, they have the last word; where they show a family, such as
-that of zip archives, the name chooses in it. Text that is called as text or source code is stays
-what it is called, whatever it is about. Files whose names tell nothing are what their bytes show,
-else plain text if they are clean text, else what puremagic's table of first bytes knows.
+The name has a type in a fixed table. If the first bytes prove another type, as those of a PDF that
+is named `.txt`, they win; if they prove only a family of types, such as zip archives, the name
+decides between them. Text that is named as text or source code keeps that type. A file without a
+known extension has the type of its bytes, or is plain text if it is clean text.
+
+Signatures come from puremagic, by its data alone: its own search takes 0.7 ms per file. Containers
+and text, which it does not look into, are recognised here.
 
 **Experience:** Word saves RTF as `.doc`, programs export HTML as `.xls`, mail clients save MIME as
 `.msg`, and encrypted `.docx` files are OLE2 files.
@@ -12,34 +14,96 @@ else plain text if they are clean text, else what puremagic's table of first byt
 
 import codecs
 import re
+from collections.abc import Iterator
+from functools import cache
 
 import msgspec
 import puremagic
 
 from transforms.charset import find_charset, is_text, mark_of
-from transforms.mimetype_table import type_of_name
-from transforms.sources.tree.magic import Sign, find_sign
+from transforms.mimetype_table import BZIP2, GZIP, ZIP, load_table, type_of_name
 
 UNKNOWN = "application/octet-stream"
-DIFFERS = "mimetype-differs"
-"""The code of the notice that a name tells another type than the content."""
+MIMETYPE_DIFFERS = "mimetype-differs"
+"""The code of the notice that the content shows another type than the name."""
 
-_HEAD_BYTES = 64 << 10
 _PLAIN = "text/plain"
+_OLE = "application/x-ole-storage"
+_HEAD_BYTES = 64 << 10
+_TEXT_HEAD_BYTES = 4096
+_ZIP_HEAD_BYTES = 1 << 20
+_ZIP_NAMES = 48
+_OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_OLE_SECTOR = 512
+_OLE_DIRECTORY_BYTES = 16 * 128
 _TEXT_SHAPED = frozenset(
-    (
-        "application/pkcs7-mime",
-        "application/postscript",
-        "application/x-mif",
-        "image/vnd.dxf",
-    )
+    ("application/pkcs7-mime", "application/postscript", "application/x-mif", "image/vnd.dxf")
 )
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_LEAST_CONFIDENCE = 0.4  # four bytes that agree, for puremagic
+_LEAST_SIGNATURE_BYTES = 4  # shorter ones also begin other files
+_OVERRIDES = tuple(
+    (re.compile(pattern, re.DOTALL), mimetype)
+    for pattern, mimetype in (
+        (rb"%PDF-", "application/pdf"),  # these look like text
+        (rb"\{\\rtf", "application/rtf"),
+        (rb"%!PS-", "application/postscript"),
+        (rb"!<arch>\n", "application/x-archive"),
+        (rb"\xff\xd8\xff", "image/jpeg"),  # these are short
+        (rb"\x1f\x8b\x08", GZIP),
+        (rb"BZh[1-9]1AY&SY", BZIP2),
+        (rb"ID3[\x02-\x04]", "audio/mpeg"),
+        (rb"BM.{4}\0{4}", "image/bmp"),
+        (rb"MZ.{0,61}\0", "application/vnd.microsoft.portable-executable"),
+        (rb"\x7fELF", "application/x-elf"),  # these puremagic does not know, or not well enough
+        (rb"SQLite format 3\0", "application/vnd.sqlite3"),
+        (rb"RIFF.{4}WAVE", "audio/wav"),
+        (rb"RIFF.{4}AVI ", "video/x-msvideo"),
+        (rb"RIFF.{4}WEBP", "image/webp"),
+        (rb".{4}ftyp(?:heic|heix|mif1)", "image/heic"),
+        (rb".{4}ftypavif", "image/avif"),
+        (rb".{4}ftypqt  ", "video/quicktime"),
+        (rb".{4}ftypM4A ", "audio/mp4"),
+        (rb".{4}ftyp", "video/mp4"),
+    )
+)
+_IN_OFFICE = (
+    ("word/", "docx"),
+    ("xl/", "xlsx"),
+    ("ppt/", "pptx"),
+    ("visio/", "vsdx"),
+    ("META-INF/MANIFEST.MF", "jar"),
+)
+_IN_OLE = (
+    ("WordDocument", "doc"),
+    ("Workbook", "xls"),
+    ("Book", "xls"),
+    ("PowerPoint Document", "ppt"),
+    ("__properties_version1.0", "msg"),
+    ("VisioDocument", "vsd"),
+)
+_ENCRYPTED_OFFICE = "EncryptedPackage"
+_STATED_IN_ZIP = re.compile(rb"application/[a-z0-9.+-]{1,100}")
+_HTML = re.compile(rb"<(?:!doctype\s+html|html|head|body|title|frameset)[\s>]", re.IGNORECASE)
+_XML_DECLARATION = re.compile(rb"<\?xml\s[^<>]*\?>")
+_DOCTYPE = re.compile(rb"<!doctype[^<>\[]*>", re.IGNORECASE)
+_ROOT = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
+_ROOTS = {
+    b"html": "application/xhtml+xml",
+    b"svg": "image/svg+xml",
+    b"rss": "application/rss+xml",
+    b"feed": "application/atom+xml",
+    b"kml": "application/vnd.google-earth.kml+xml",
+    b"gpx": "application/gpx+xml",
+}
+_MAIL_LINE = re.compile(
+    rb"(?:return-path|received|delivered-to|message-id|mime-version|from|to|date|subject"
+    rb"|content-type|reply-to|x-[a-z-]+):[ \t\r\n]",
+    re.IGNORECASE,
+)
 
 
-class Detected(msgspec.Struct, frozen=True):
-    """What a file is; `named` is what its name says, where that is something else."""
+class FileType(msgspec.Struct, frozen=True):
+    """The type and charset of a file; `named` is the type of its name, if that is another one."""
 
     mimetype: str
     charset: str | None = None
@@ -47,42 +111,109 @@ class Detected(msgspec.Struct, frozen=True):
 
     @property
     def notice(self) -> str | None:
-        """The code of what is to be noticed."""
-        return DIFFERS if self.named else None
+        """The code of a notice, if there is one."""
+        return MIMETYPE_DIFFERS if self.named else None
 
 
-def detect(name: str, content: bytes, *, charset: str | None = None) -> Detected:
-    """Return the type of a document, and its charset if it is a text.
+def detect(name: str, content: bytes, *, charset: str | None = None) -> FileType:
+    """Return the type of a document, and its charset if it is text.
 
-    `content` is all of it, or its first bytes; `charset` is that of texts that show none.
+    `content` is all of it, or its first bytes; `charset` is that of texts that declare none.
     """
     named = type_of_name(name)
-    mimetype = _type_of(content, named, name)
-    return Detected(
+    mimetype = _type_of(content, named)
+    return FileType(
         mimetype,
         find_charset(content, mimetype=mimetype, stated=charset),
         None if named == mimetype else named,
     )
 
 
-def _type_of(content: bytes, named: str | None, name: str) -> str:
-    sign = find_sign(content, named)
-    if sign:
-        return _agreed(sign, named)
+def _type_of(content: bytes, named: str | None) -> str:
+    if content.startswith(_OLE_MAGIC):
+        return _ole_type(content, named)
+    if proven := _proven_type(content):
+        return _choose(proven, named)
     head = content[:_HEAD_BYTES]
-    if named is None:
-        return _PLAIN if _is_clean_text(head) else _guess(head, name)
-    if is_text(named) or named in _TEXT_SHAPED or not _is_clean_text(head):
+    if not _is_clean_text(head):
+        return _choose_first(_types_by_signature(head), named)
+    if named is not None and is_text(named):
         return named
-    return _PLAIN
+    shown = _text_type(head)
+    if shown is None:
+        return named if named in _TEXT_SHAPED else _PLAIN
+    return _choose(shown, named)
 
 
-def _agreed(sign: Sign, named: str | None) -> str:
-    return named if named is not None and sign.allows(named) else sign.mimetype
+def _proven_type(content: bytes) -> str | None:
+    if content.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zip_type(content)
+    return next((mimetype for pattern, mimetype in _OVERRIDES if pattern.match(content)), None)
+
+
+def _choose(shown: str, named: str | None) -> str:
+    """Return the type of the name if it is in the family that the content shows."""
+    return named if named is not None and _is_compatible(shown, named) else shown
+
+
+def _choose_first(shown: list[str], named: str | None) -> str:
+    if named is not None and (
+        not shown or any(_is_compatible(mimetype, named) for mimetype in shown)
+    ):
+        return named
+    return shown[0] if shown else UNKNOWN
+
+
+def _is_compatible(shown: str, named: str) -> bool:
+    families = load_table().families
+    family = families.get(shown)
+    named_family = families.get(named)
+    if shown == ZIP and named_family is not None:
+        return named_family.partition("/")[0] == family
+    return shown == named or (family is not None and family == named_family)
+
+
+def _types_by_signature(head: bytes) -> list[str]:
+    """Return the types of the longest signature of puremagic that a head has."""
+    longest = 0
+    extensions: list[tuple[str, str]] = []
+    for offset, magic, extension, mimetype in _signatures_of(head):
+        if len(magic) >= longest and head.startswith(magic, offset):
+            if len(magic) > longest:
+                longest, extensions = len(magic), []
+            extensions.append((extension, mimetype))
+    by_extension = load_table().by_extension
+    types = [by_extension.get(extension, mimetype) for extension, mimetype in extensions]
+    return [mimetype for mimetype in dict.fromkeys(types) if mimetype]
+
+
+_Signature = tuple[int, bytes, str, str]
+
+
+def _signatures_of(head: bytes) -> Iterator[_Signature]:
+    by_first_byte, others = _signature_index()
+    yield from by_first_byte.get(head[:1], ())
+    yield from others
+
+
+@cache
+def _signature_index() -> tuple[dict[bytes, list[_Signature]], list[_Signature]]:
+    """Return the signatures at offset 0 by their first byte, and all others."""
+    by_first_byte: dict[bytes, list[_Signature]] = {}
+    others: list[_Signature] = []
+    for row in puremagic.magic_header_array:
+        signature = (row.offset, row.byte_match, row.extension.removeprefix("."), row.mime_type)
+        if len(row.byte_match) < _LEAST_SIGNATURE_BYTES:
+            continue
+        if row.offset:
+            others.append(signature)
+        else:
+            by_first_byte.setdefault(row.byte_match[:1], []).append(signature)
+    return by_first_byte, others
 
 
 def _is_clean_text(head: bytes) -> bool:
-    """Whether bytes are a text for people; its last letter may be cut off."""
+    """Whether bytes are text for people; the last character may be cut off."""
     if mark := mark_of(head):
         return mark != "utf-8" or not _CONTROL.search(head)
     if not head or _CONTROL.search(head):
@@ -94,15 +225,89 @@ def _is_clean_text(head: bytes) -> bool:
     return True
 
 
-def _guess(head: bytes, name: str) -> str:
-    """What puremagic knows; of several that match as well, always the same."""
-    try:
-        found = puremagic.magic_string(head, name)
-    except (puremagic.PureError, ValueError):  # nothing matches, or there is nothing
-        return UNKNOWN
-    matches = [
-        (one.confidence, len(one.byte_match), one.mime_type)
-        for one in found
-        if one.mime_type and one.confidence >= _LEAST_CONFIDENCE
-    ]
-    return max(matches)[2] if matches else UNKNOWN
+def _zip_type(head: bytes) -> str:
+    """Return the type of a zip archive by the names of its first members."""
+    by_extension = load_table().by_extension
+    for number, (name, begin) in enumerate(_zip_names(head)):
+        if number == 0 and name == "mimetype":
+            stated = _STATED_IN_ZIP.match(head, begin)
+            if stated and load_table().families.get(mimetype := stated[0].decode()) == "zip/odf":
+                return mimetype
+        for prefix, extension in _IN_OFFICE:
+            if name.startswith(prefix):
+                return by_extension[extension]
+        if number == _ZIP_NAMES:
+            break
+    return ZIP
+
+
+def _zip_names(head: bytes) -> Iterator[tuple[str, int]]:
+    """Yield the names in local headers, each with the offset of its bytes.
+
+    Headers are searched for: the header before need not state how long its bytes are.
+    """
+    begin = 0
+    while begin >= 0:
+        name_bytes = int.from_bytes(head[begin + 26 : begin + 28], "little")
+        extra_bytes = int.from_bytes(head[begin + 28 : begin + 30], "little")
+        end = begin + 30 + name_bytes
+        yield head[begin + 30 : end].decode("latin-1"), end + extra_bytes
+        begin = head.find(b"PK\x03\x04", begin + 30, _ZIP_HEAD_BYTES)
+
+
+def _ole_type(head: bytes, named: str | None) -> str:
+    """Return the type of an OLE2 file by the names of its streams, if its directory is in the head.
+
+    A name in the family of OLE2 is trusted.
+    """
+    table = load_table()
+    family = table.families.get(named or "", "")
+    if named is not None and family == "ole":
+        return named
+    sector = 1 << min(int.from_bytes(head[30:32], "little"), 12)
+    begin = (int.from_bytes(head[48:52], "little") + 1) * max(sector, _OLE_SECTOR)
+    directory = head[begin : begin + _OLE_DIRECTORY_BYTES]
+    for name, extension in _IN_OLE:
+        if f"{name}\0".encode("utf-16-le") in directory:
+            return table.by_extension[extension]
+    is_encrypted = f"{_ENCRYPTED_OFFICE}\0".encode("utf-16-le") in directory
+    return named if named is not None and is_encrypted and family.startswith("zip/") else _OLE
+
+
+def _text_type(head: bytes) -> str | None:
+    """Return the type of markup or mail; None for other text."""
+    text = head[:_TEXT_HEAD_BYTES]
+    if mark := mark_of(head):
+        text = text.decode(mark, "ignore").encode().removeprefix(codecs.BOM_UTF8)
+    text = text.lstrip()
+    return _markup_type(text) if text.startswith(b"<") else _mail_type(text)
+
+
+def _markup_type(text: bytes) -> str | None:
+    declaration = _XML_DECLARATION.match(text)
+    if declaration:
+        text = text[declaration.end() :].lstrip()
+    while text.startswith(b"<!--") or (declaration and text.startswith(b"<?")):
+        end = b"-->" if text.startswith(b"<!--") else b"?>"
+        text = text.partition(end)[2].lstrip()
+    if _HTML.match(text):
+        return _ROOTS[b"html"] if declaration else "text/html"
+    root = _ROOT.match(_DOCTYPE.sub(b"", text, count=1).lstrip())
+    name = root[1].lower() if root else b""
+    if declaration:
+        return _ROOTS.get(name, "application/xml")
+    return _ROOTS[b"svg"] if name == b"svg" else None
+
+
+def _mail_type(text: bytes) -> str | None:
+    """Return the type of a mail or a mailbox: two lines of a header at the beginning show it."""
+    if text.startswith(b"From ") and _is_mail_header(text.partition(b"\n")[2]):
+        return "application/mbox"
+    return "message/rfc822" if _is_mail_header(text) else None
+
+
+def _is_mail_header(text: bytes) -> bool:
+    if not _MAIL_LINE.match(text):
+        return False
+    lines = [line for line in text.split(b"\n", 32)[:32] if not line.startswith((b" ", b"\t"))]
+    return len(lines) > 2 and all(_MAIL_LINE.match(line + b"\n") for line in lines[:2])

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from schemas.errors import ConfigError
-from transforms.mimetype_table import ARCHIVES, type_of_name
+from transforms.mimetype_table import is_archive_type, type_of_name
 from transforms.sources.tree.tree import Tree
 
 SIDECARS = (".meta.json", ".meta.yaml", ".meta.yml", ".metadata.xml")
@@ -103,7 +103,7 @@ def _by_name(key: str, tree: Tree) -> str | None:
 
 def _is_opened(key: str, tree: Tree) -> bool:
     """Whether it is an archive, of whose members `--include` tells rather than of itself."""
-    return tree.opens_archives and type_of_name(key.rpartition("/")[2]) in ARCHIVES
+    return tree.opens_archives and is_archive_type(type_of_name(key.rpartition("/")[2]))
 
 
 def _any(matches: list[Match], key: str) -> bool:
