@@ -20,6 +20,33 @@ class FileSignature(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str = ""
 
 
+class ElementContext(msgspec.Struct, frozen=True, tag="element"):
+    """The start tags of root and group before an element, and the header element, as bytes.
+
+    A `group` that is not empty and does not end in `>` could not be read. End tags get lost in
+    damaged feeds, so a group that begins inside a group (`depth` 2) is read as its successor. The
+    end tag may not have been lost, so the records after the inner group have a group of their own.
+    """
+
+    root: bytes = b""
+    header: bytes = b""
+    group: bytes = b""
+    depth: int = 0
+
+
+class ContainerHeader(msgspec.Struct, frozen=True, tag="container"):
+    """The header of an Avro container, which has the schema of its blocks."""
+
+    header: bytes
+
+
+class TokenState(msgspec.Struct, frozen=True, tag="tokens"):
+    """The delimiter of a command stream, and whether the position is inside an id-list."""
+
+    delimiter: bytes
+    is_in_list: bool
+
+
 class NamedFiles(msgspec.Struct, frozen=True, tag="files"):
     """The files of a tree that are read, by their keys; other files are not."""
 
@@ -33,7 +60,8 @@ class UnreadableFile(msgspec.Struct, frozen=True, tag="unreadable"):
     reason: str
 
 
-Position = NamedFiles | UnreadableFile
+Position = ElementContext | ContainerHeader | TokenState | NamedFiles | UnreadableFile
+"""The state of a reader where a span begins, or the part of a source that a span has."""
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,11 +72,11 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     sources of a run, `ordinal` the spans of a source, both from 0. `offset` and `length` count
     decompressed bytes; without a `length`, the span ends with the file. `line` counts from 1.
 
-    `context` holds the state of a reader at `offset`; only the splitter of the format makes one.
-    `position` is the part of a source that the span has, where bytes do not describe it. A span of
-    several small files has them as `members`, and no bytes of its own. `feed` is the feed that the
-    file was posted as, `encoding` the encoding of XML that the user stated; both override the file.
-    `signature` is that of the file when the run began, or when the file was split.
+    `position` is everything else that a worker must know to begin at the span; each format and each
+    source has its own type. A span of several small files has them as `members`, and no bytes of
+    its own. `feed` is the feed that the file was posted as, `encoding` the encoding of XML that the
+    user stated; both override the file. `signature` is that of the file when the run began, or when
+    the file was split.
     """
 
     source: str = ""

@@ -21,11 +21,11 @@ from typing import IO, NamedTuple
 
 from schemas.errors import FormatError
 from schemas.reject import Reject
-from schemas.span import Span
+from schemas.span import ElementContext, Span
 from transforms.formats.gsa import feed, groups
 from transforms.formats.gsa.feed_context import feed_context
 from transforms.formats.thunderstone import dataload
-from transforms.formats.xml.raw_element import ElementContext, RawElement, find_url
+from transforms.formats.xml.raw_element import RawElement, find_url
 from transforms.formats.xml.scanner import RecordScanner
 
 _ELEMENT_NAMES = {

@@ -11,13 +11,13 @@ from schemas.errors import SourceError
 from schemas.membership import Membership
 from schemas.record import Action, Record
 from schemas.reject import Reject
-from schemas.span import Span
+from schemas.span import ElementContext, Span
 from support.archives import gsa_feed
 from support.defects import FAULTS, MARK, break_at, put_in
 from transforms.formats import FORMATS, Docids, Mode, ReadOptions, ReadResult, by_name
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
-from transforms.formats.xml.raw_element import ElementContext, RawElement
+from transforms.formats.xml.raw_element import RawElement
 
 OPTIONS = ReadOptions(docids=Docids(base_url="http://intranet.example.com/"))
 EVERY_READER = pytest.mark.parametrize("name", FAULTS)

@@ -25,7 +25,7 @@ from schemas.errors import FormatError, RecordError
 from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject
-from schemas.span import Span
+from schemas.span import ContainerHeader, Span
 from schemas.varint import long
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.canonical.admission import admit
@@ -63,8 +63,10 @@ def read(
     A damaged block costs its own records from the damage on.
     """
     tape = Tape(stream, offset=span.offset)
-    container = open_container(span.context or tape.peek(MAX_HEADER_BYTES), source=span.source)
-    if not span.context:
+    if isinstance(span.position, ContainerHeader):
+        container = open_container(span.position.header, source=span.source)
+    else:
+        container = open_container(tape.peek(MAX_HEADER_BYTES), source=span.source)
         tape.skip(len(container.header))
     yield from _BlockReader(tape, container, span, options).results()
 
@@ -87,7 +89,7 @@ def cut(
                 source=source,
                 ordinal=span.ordinal + 1,
                 offset=tape.offset,
-                context=container.header,
+                position=ContainerHeader(container.header),
             )
     yield span
 

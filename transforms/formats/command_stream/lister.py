@@ -13,11 +13,11 @@ from typing import IO
 
 from schemas.defect import record_error
 from schemas.record import Record
-from schemas.span import Span
+from schemas.span import Span, TokenState
 from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.command_stream.document import LISTER
 from transforms.formats.command_stream.lister_fast_reader import FastListingParser
-from transforms.formats.command_stream.lister_split import cut_listing, delimiter_of, in_list
+from transforms.formats.command_stream.lister_split import cut_listing
 from transforms.formats.command_stream.reader import DocumentReader, StreamKind
 from transforms.formats.command_stream.writer import ListerEncoder
 
@@ -79,13 +79,13 @@ class _ListingReader:
         yield from reader.finish(tokens.offset)
 
     def _open(self) -> Iterator[ReadResult]:
-        """Read the header, or take the delimiter from the span's context."""
-        context = self._span.context
-        if not context:
+        """Read the header, or take the delimiter from the position of the span."""
+        position = self._span.position
+        if isinstance(position, TokenState):
+            self._reader.commands.in_list = position.is_in_list
+            self._tokens.separate(position.delimiter)
+        else:
             yield from self._reader.open()
-            return
-        self._reader.commands.in_list = in_list(context)
-        self._tokens.separate(delimiter_of(context))
 
     def _blocks(self, parser: FastListingParser) -> Iterator[Iterable[ReadResult]]:
         """Yield the records of each block that has the usual shape, and the record before it."""

@@ -5,12 +5,9 @@ from typing import IO
 
 from msgspec.structs import replace
 
-from schemas.span import Span
+from schemas.span import Span, TokenState
 from transforms.formats.base import ReadOptions
 from transforms.formats.command_stream.tokenizer import Tokenizer, read_header
-
-_IN_LIST = b"L"
-_OUTSIDE = b"-"
 
 
 def cut_listing(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
@@ -24,24 +21,14 @@ def cut_listing(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[
     for _ in read_header(tokens):
         pass
     if tokens.is_single and not tokens.crlf:
-        for offset, context in _places(tokens, span_bytes):
+        for offset, position in _places(tokens, span_bytes):
             yield replace(span, length=offset - span.offset)
-            span = Span(source=source, ordinal=span.ordinal + 1, offset=offset, context=context)
+            span = Span(source=source, ordinal=span.ordinal + 1, offset=offset, position=position)
     yield span
 
 
-def in_list(context: bytes) -> bool:
-    """Return whether the span with this context begins inside an id-list."""
-    return context[:1] == _IN_LIST
-
-
-def delimiter_of(context: bytes) -> bytes:
-    """Return the delimiter from the context of a span."""
-    return context[1:]
-
-
-def _places(tokens: Tokenizer, span_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the offset and the context of each span after the first."""
+def _places(tokens: Tokenizer, span_bytes: int) -> Iterator[tuple[int, TokenState]]:
+    """Yield the offset and the position of each span after the first."""
     separator = tokens.delimiter
     tracker = _ListTracker(separator)
     target = span_bytes
@@ -50,7 +37,7 @@ def _places(tokens: Tokenizer, span_bytes: int) -> Iterator[tuple[int, bytes]]:
         base = tokens.offset - 1
         tracker.at = 1
         while (at := tracker.next_id(text, target - base)) is not None:
-            yield base + at, (_IN_LIST if tracker.in_list else _OUTSIDE) + separator
+            yield base + at, TokenState(separator, tracker.in_list)
             target = base + at + span_bytes
         tokens.skip(len(block))
 

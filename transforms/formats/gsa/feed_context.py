@@ -8,9 +8,10 @@ from lxml import etree
 
 from schemas.errors import RecordError
 from schemas.record import Action, Extra
+from schemas.span import ElementContext
 from transforms.formats.gsa.acl import Attributes
 from transforms.formats.xml.elements import parse_markup
-from transforms.formats.xml.raw_element import NESTED, ElementContext
+from transforms.formats.xml.raw_element import NESTED
 
 ACTIONS = {"add": Action.ADD, "delete": Action.DELETE}
 

@@ -30,7 +30,7 @@ from schemas.record import (
     Record,
     Scoring,
 )
-from schemas.span import Span
+from schemas.span import ElementContext, Span
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
 from transforms.formats.gsa.acl import (
@@ -45,7 +45,7 @@ from transforms.formats.gsa.fast_reader import TemplateCache, UniformBatch
 from transforms.formats.gsa.feed_context import ACTIONS, FeedContext, feed_context
 from transforms.formats.gsa.legacy_acl import acl_of
 from transforms.formats.xml.elements import ParsedElement
-from transforms.formats.xml.raw_element import ElementContext, RawElement
+from transforms.formats.xml.raw_element import RawElement
 
 BOOLEANS = {"true": True, "false": False}
 AUTHMETHODS = {method.value.lower(): method for method in Authmethod}

@@ -19,10 +19,10 @@ from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
-from schemas.span import Span
+from schemas.span import ElementContext, Span
 from transforms.formats.base import ReadOptions
 from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.raw_element import ElementContext, RawElement, find_url
+from transforms.formats.xml.raw_element import RawElement, find_url
 from transforms.formats.xml.scanner import Bulk, RecordScanner
 
 _BATCH_BYTES = 64 << 10
@@ -99,7 +99,7 @@ def cut_spans(
                 ordinal=span.ordinal + 1,
                 offset=offset,
                 line=line,
-                context=msgspec.json.encode(scanner.context),
+                position=scanner.context,
             )
     yield span
 

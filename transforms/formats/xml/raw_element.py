@@ -3,26 +3,12 @@
 import re
 from typing import NamedTuple
 
-import msgspec
+from schemas.span import ElementContext
 
 NESTED = b"<group"
 """The `group` of a context between the end tags of an inner and an outer group."""
 
 _URL = re.compile(rb"""(?:\surl\s*=\s*["']|<Url>)([^"'<>]+)""")
-
-
-class ElementContext(msgspec.Struct, frozen=True):
-    """The start tags of root and group before an element, and the header element, as bytes.
-
-    A `group` that is not empty and does not end in `>` could not be read. End tags get lost in
-    damaged feeds, so a group that begins inside a group (`depth` 2) is read as its successor. The
-    end tag may not have been lost, so the records after the inner group have the group NESTED.
-    """
-
-    root: bytes = b""
-    header: bytes = b""
-    group: bytes = b""
-    depth: int = 0
 
 
 class RawElement(NamedTuple):

@@ -42,11 +42,11 @@ import msgspec
 from schemas.errors import FormatError, ProgressError, RecordError
 from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
-from schemas.span import Span
+from schemas.span import ElementContext, Span
 from transforms.formats.streams import read_block
 from transforms.formats.xml.element_names import CLOSERS, TAG, ElementNames
 from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
-from transforms.formats.xml.raw_element import NESTED, ElementContext, RawElement, find_url
+from transforms.formats.xml.raw_element import NESTED, RawElement, find_url
 
 BLOCK_BYTES = 1 << 20
 KEPT_BYTES = 1 << 20
@@ -154,12 +154,9 @@ class RecordScanner:
         # Where a search for an end mark need not be repeated, as counts of consumed bytes.
         self._no_closer_before = dict.fromkeys(_OPENERS, 0)
         self._last_closer = dict.fromkeys(_OPENERS, (0, -1))
-        self.context = (
-            msgspec.json.decode(span.context, type=ElementContext)
-            if span.context
-            else ElementContext()
-        )
-        self._has_root = bool(span.context)
+        position = span.position
+        self.context = position if isinstance(position, ElementContext) else ElementContext()
+        self._has_root = position is not None
         self.step_context = self.context
         """The context before the markup that was read last; a damaged tag may change it."""
 

@@ -19,13 +19,13 @@ from lxml import etree
 from schemas.acl import Acl
 from schemas.errors import RecordError, SourceError
 from schemas.record import Meta
-from schemas.span import Span
+from schemas.span import ElementContext, Span
 from transforms.formats.base import ReadOptions
 from transforms.formats.gsa.acl import tag_of
 from transforms.formats.gsa.legacy_acl import acl_of
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.elements import ParsedElement
-from transforms.formats.xml.raw_element import ElementContext, RawElement
+from transforms.formats.xml.raw_element import RawElement
 from transforms.formats.xml.serializer import shut_parser
 from transforms.sources.tree.patterns import SIDECARS
 

@@ -20,7 +20,7 @@ from schemas.errors import FormatError, RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Action, Content, Encoding, Provenance, Record
 from schemas.reject import Reject
-from schemas.span import Span
+from schemas.span import ContainerHeader, Span
 from schemas.varint import long
 from support.membership_strategies import memberships
 from support.strategies import records
@@ -179,7 +179,8 @@ def test_spans_lie_end_to_end() -> None:
 
 
 def test_a_span_carries_the_header_but_for_the_first() -> None:
-    assert [span.context for span in cut(CONTAINER)] == [b"", HEADER, HEADER]
+    position = ContainerHeader(HEADER)
+    assert [span.position for span in cut(CONTAINER)] == [None, position, position]
 
 
 def test_a_small_container_is_one_span() -> None:
@@ -231,7 +232,7 @@ def test_the_reject_of_a_damaged_record_says_where_and_what() -> None:
     offset = CONTAINER.index(datum)
     damaged = CONTAINER.replace(datum, b"\xff" + datum[1:])
     stream = io.BytesIO(damaged[STARTS[1] :])
-    span = Span(source="a.avro", ordinal=1, offset=STARTS[1], context=HEADER)
+    span = Span(source="a.avro", ordinal=1, offset=STARTS[1], position=ContainerHeader(HEADER))
     assert list(avro.read(stream, span=span))[1] == Reject(
         code="bad-avro",
         reason="unreadable bytes (EOFError); expected one Avro datum of a record",

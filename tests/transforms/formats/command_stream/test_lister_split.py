@@ -12,12 +12,12 @@ from schemas.errors import FormatError
 from schemas.notice import Notice
 from schemas.record import Record
 from schemas.reject import Reject
-from schemas.span import Span
+from schemas.span import Span, TokenState
 from support.slow_streams import slow
 from support.stream_strategies import listings
 from transforms.formats.base import Mode, ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister, tokenizer
-from transforms.formats.command_stream.lister_split import cut_listing, delimiter_of, in_list
+from transforms.formats.command_stream.lister_split import cut_listing
 
 HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
 MODES = pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
@@ -36,6 +36,9 @@ TOKENS = st.sampled_from(
     ]
 )
 DELIMITERS = st.sampled_from(["\n", "\0", "~", "*", ".", "^"])
+
+OUTSIDE = TokenState(b"\n", is_in_list=False)
+IN_LIST = TokenState(b"\n", is_in_list=True)
 
 
 def cut(data: bytes, span_bytes: int) -> list[Span]:
@@ -108,11 +111,11 @@ def test_a_span_begins_with_an_id() -> None:
     data = HEADER + b"id=a\nlock\nid=b\nid-list\nc\nd\n\nlock\nid=e\n"
     assert cut(data, 1) == [
         Span(source="ids", length=31),
-        Span(source="ids", ordinal=1, offset=31, length=10, context=b"-\n"),
-        Span(source="ids", ordinal=2, offset=41, length=13, context=b"-\n"),
-        Span(source="ids", ordinal=3, offset=54, length=2, context=b"L\n"),
-        Span(source="ids", ordinal=4, offset=56, length=8, context=b"L\n"),
-        Span(source="ids", ordinal=5, offset=64, context=b"-\n"),
+        Span(source="ids", ordinal=1, offset=31, length=10, position=OUTSIDE),
+        Span(source="ids", ordinal=2, offset=41, length=13, position=OUTSIDE),
+        Span(source="ids", ordinal=3, offset=54, length=2, position=IN_LIST),
+        Span(source="ids", ordinal=4, offset=56, length=8, position=IN_LIST),
+        Span(source="ids", ordinal=5, offset=64, position=OUTSIDE),
     ]
 
 
@@ -146,12 +149,3 @@ def test_a_stream_without_header_cannot_be_cut() -> None:
     assert str(caught.value) == (
         "ids: header: 'id=a\\n'; expected 'GSA Adaptor Data Version' to begin with"
     )
-
-
-@pytest.mark.parametrize(("context", "listed"), [(b"L\n", True), (b"-\0", False), (b"", False)])
-def test_a_context_tells_whether_it_is_in_a_list(context: bytes, listed: bool) -> None:
-    assert in_list(context) is listed
-
-
-def test_a_context_tells_the_delimiter() -> None:
-    assert delimiter_of(b"L~") == b"~"

@@ -3,8 +3,9 @@
 import pytest
 
 from schemas.record import Action, Extra
+from schemas.span import ElementContext
 from transforms.formats.gsa.feed_context import FeedContext, feed_context
-from transforms.formats.xml.raw_element import NESTED, ElementContext
+from transforms.formats.xml.raw_element import NESTED
 
 NOTHING = FeedContext(
     datasource=None,

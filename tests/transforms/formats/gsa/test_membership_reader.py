@@ -8,10 +8,10 @@ from schemas.errors import RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Extra, Provenance
 from schemas.reject import Reject
-from schemas.span import Span
+from schemas.span import ElementContext, Span
 from transforms.formats.gsa.membership_reader import MembershipBuilder, name_reject
 from transforms.formats.xml.elements import ParsedElement
-from transforms.formats.xml.raw_element import ElementContext, RawElement
+from transforms.formats.xml.raw_element import RawElement
 
 KEY = '<principal scope="GROUP">staff</principal>'
 JOE = '<principal scope="USER">joe</principal>'

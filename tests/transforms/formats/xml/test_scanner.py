@@ -3,7 +3,6 @@
 import io
 from functools import partial
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,13 +10,13 @@ from hypothesis import strategies as st
 from schemas.errors import FormatError
 from schemas.record import Record
 from schemas.reject import Reject
-from schemas.span import Span
+from schemas.span import ElementContext, Span
 from support.damage import Damaged, MadeFeed, damaged, feeds, torn
 from support.slow_streams import slow
 from support.streams import read_both_ways
 from transforms.formats.gsa import feed
 from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.raw_element import ElementContext, RawElement
+from transforms.formats.xml.raw_element import RawElement
 from transforms.formats.xml.scanner import KEPT_BYTES, RecordScanner
 
 VOCABULARY = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
@@ -204,7 +203,7 @@ def test_units_of_one_group_share_its_context() -> None:
 
 
 def test_a_span_has_the_context_of_its_beginning() -> None:
-    span = Span(offset=40, length=17, line=4, context=msgspec.json.encode(AROUND))
+    span = Span(offset=40, length=17, line=4, position=AROUND)
     (found,) = scan(A, span=span)
     assert isinstance(found, RawElement)
     assert (found.offset, found.line, found.context) == (40, 4, AROUND)
@@ -449,7 +448,7 @@ def test_a_stream_that_ends_in_a_record_says_so() -> None:
 
 
 def test_a_span_that_is_not_the_last_may_end_before_the_root() -> None:
-    span = Span(offset=40, length=17, context=msgspec.json.encode(AROUND))
+    span = Span(offset=40, length=17, position=AROUND)
     assert [one for one in scan(A, span=span) if isinstance(one, Reject)] == []
 
 
