@@ -101,7 +101,7 @@ FAULTS = {
         f"<Item><Type>I</Type><Url>{URLS[1]}</Url><Body>plan</Body></Item>".encode(),
     ),
     "gsa-groups": Fault(
-        "transforms.formats.gsa.membership_reader:MembershipBuilder.build",
+        "transforms.formats.gsa.groups:MembershipBuilder.build",
         lambda self, parsed: MARK.encode() in parsed.raw.text,
         f"<xmlgroups>{_membership('1')}{_membership(MARK)}{_membership('3')}</xmlgroups>".encode(),
         _membership(MARK).encode(),

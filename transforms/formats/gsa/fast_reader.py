@@ -1,10 +1,11 @@
-"""The record of a unit whose markup was seen before: nearly all records of a feed look alike.
+"""Read records without a parser if their markup was seen before: most records of a feed are alike.
 
-What stands between the double quotes of a unit are the values of its attributes; the rest is its
-*shape*. A shape is parsed once, with marks for values. If each mark turns out to be the value of an
-attribute that is known here, every unit of that shape is well-formed whatever its values are, as
-long as no value holds markup, a control character or a reference other than the five that XML
-defines; and the places of its values are known. Any other unit is left to the parser.
+Split an element at its double quotes: every second piece is the value of an attribute, and the
+other pieces are its *markup*. Markup is parsed once, with a number in place of each value. If each
+number comes out as the value of a known attribute, the places of the values are known: the result
+is a `MarkupTemplate`. Then every element with this markup is well-formed, as long as its values
+have no markup, no control character and no reference but the five of XML. Any other element goes to
+the parser.
 """
 
 import re
@@ -23,23 +24,21 @@ from transforms.formats.xml.elements import parse_markup
 from transforms.formats.xml.raw_element import RawElement
 from transforms.formats.xml.serializer import holds_bytes, may_be_attribute
 
-_SHAPES = 256
-"""How many shapes are learned; a feed without repetition must not cost memory."""
-
-_ACLS = 4096
-_MISSES = 8
-_REST = 256
+_MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
+_MAX_ACLS = 4096
+_MAX_MISSES = 8
+_PAUSED_RUNS = 256
+_TEXT_BYTES = 1 << 16
 _END_TAG = b"</record>"
 _BEGIN = re.compile(b"<record")
-_TEXT_BYTES = 1 << 16
 _OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
 _CDATA = b"<![CDATA["
 _PRINCIPAL = re.compile(rb"\s*(<principal\b[^<>]*>[^<>]*</principal>)")
 _REFERENCES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
 
 
-class Parts(NamedTuple):
-    """A record in pieces: all that the parser would have told of it."""
+class RecordParts(NamedTuple):
+    """A record in pieces, as the parser would return them."""
 
     attributes: dict[str, str]
     acl: Acl | None
@@ -50,10 +49,10 @@ class Parts(NamedTuple):
 
 
 class MarkupTemplate(NamedTuple):
-    """Where the values of a shape belong, by their index.
+    """The meaning of the values of an element, by their index.
 
-    Those of the record come first, in the order of `names`. The metadata are `metas` pairs of name
-    and content, end to end from `first_meta` on.
+    The values of the record's attributes come first, in the order of `names`. The metadata are
+    `metas` pairs of name and content, one after another from `first_meta` on.
     """
 
     names: tuple[str, ...]
@@ -64,19 +63,17 @@ class MarkupTemplate(NamedTuple):
 
 
 class TemplateCache:
-    """Takes units of one stream apart; remembers its shapes and ACLs, of which there are few."""
+    """Takes elements apart by the templates and ACLs that were seen in the same stream."""
 
     def __init__(self) -> None:
-        self._shapes: dict[str, MarkupTemplate | None] = {}
+        self._templates: dict[str, MarkupTemplate | None] = {}
         self._acls: dict[bytes, Acl | None] = {}
 
-    def take(self, unit: RawElement) -> Parts | None:
-        """Return the parts of a unit, or None where the parser is needed."""
-        if unit.name != "record" or not (unit.plain or unit.cdata):
+    def take(self, raw: RawElement) -> RecordParts | None:
+        """Return the parts of an element, or None if it needs the parser."""
+        if raw.name != "record" or not (raw.plain or raw.cdata):
             return None
-        text, payload = (
-            _cut_cdata(unit.text, *unit.cdata) if unit.cdata else _cut_payload(unit.text)
-        )
+        text, payload = _cut_cdata(raw.text, *raw.cdata) if raw.cdata else _cut_payload(raw.text)
         if text is None:
             return None
         acl = None
@@ -88,66 +85,63 @@ class TemplateCache:
             text = b"%b<acl/>%b" % (text[:begin], text[end:])
         return self._parts(text, acl, payload) if len(text) <= _TEXT_BYTES else None
 
-    def _parts(self, text: bytes, acl: Acl | None, payload: bytes | None) -> Parts | None:
+    def template(self, markup: str) -> MarkupTemplate | None:
+        """Return the template of a markup, learned now if it is new."""
+        if markup in self._templates:
+            return self._templates[markup]
+        if len(self._templates) >= _MAX_TEMPLATES:
+            return None
+        self._templates[markup] = template = _learn(markup)
+        return template
+
+    def _parts(self, text: bytes, acl: Acl | None, payload: bytes | None) -> RecordParts | None:
         try:
             pieces = text.decode().split('"')
         except UnicodeDecodeError:
             return None
-        shape = self.shape('"'.join(pieces[::2]))
-        values = _unescaped(pieces[1::2]) if shape else None
-        if shape is None or values is None:
+        template = self.template('"'.join(pieces[::2]))
+        values = _unescaped(pieces[1::2]) if template else None
+        if template is None or values is None:
             return None
-        first = shape.first_meta
-        end = first + 2 * shape.metas
-        encoding = None if shape.encoding is None else values[shape.encoding]
+        first = template.first_meta
+        end = first + 2 * template.metas
+        encoding = None if template.encoding is None else values[template.encoding]
         if encoding is None and payload and not _is_text(payload):
             return None
-        return Parts(
-            dict(zip(shape.names, values, strict=False)),
-            acl,
-            list(map(Meta, values[first:end:2], values[first + 1 : end : 2])),
-            None if shape.overwrite is None else values[shape.overwrite],
-            encoding,
-            payload,
+        return RecordParts(
+            attributes=dict(zip(template.names, values, strict=False)),
+            acl=acl,
+            metadata=list(map(Meta, values[first:end:2], values[first + 1 : end : 2])),
+            overwrite_acls=None if template.overwrite is None else values[template.overwrite],
+            encoding=encoding,
+            payload=payload,
         )
 
-    def shape(self, markup: str) -> MarkupTemplate | None:
-        """Return what is known, or learned now, of a shape."""
-        if markup in self._shapes:
-            return self._shapes[markup]
-        if len(self._shapes) >= _SHAPES:
-            return None
-        self._shapes[markup] = shape = _learn(markup)
-        return shape
-
     def _acl(self, markup: bytes) -> Acl | None:
-        """The ACL of its markup; of its tag and each principal, what was seen before is known."""
+        """Return the ACL of its markup; its start tag and each principal are cached."""
         tag = markup[: markup.find(b">") + 1]
-        if tag not in self._acls:
-            self._remember(tag, tag + b"</acl>")
+        acl, at = self._cached_acl(tag, tag + b"</acl>"), len(tag)
         principals: list[Principal] = []
-        acl, at = self._acls[tag], len(tag)
         while (match := _PRINCIPAL.match(markup, at)) is not None:
-            principal = match[1]
-            if principal not in self._acls:
-                self._remember(principal, b"<acl>%b</acl>" % principal)
-            one = self._acls[principal]
-            if one is None:
+            of_principal = self._cached_acl(match[1], b"<acl>%b</acl>" % match[1])
+            if of_principal is None:
                 return None
-            principals += one.principals
+            principals += of_principal.principals
             at = match.end()
         if acl is None or markup[at:].lstrip() != b"</acl>":
             return None
         return msgspec.structs.replace(acl, principals=tuple(principals))
 
-    def _remember(self, markup: bytes, acl: bytes) -> None:
-        if len(self._acls) >= _ACLS:
-            self._acls.clear()
-        self._acls[markup] = _read_acl(acl)
+    def _cached_acl(self, key: bytes, markup: bytes) -> Acl | None:
+        if key not in self._acls:
+            if len(self._acls) >= _MAX_ACLS:
+                self._acls.clear()
+            self._acls[key] = _read_acl(markup)
+        return self._acls[key]
 
 
 class ColumnBatch(NamedTuple):
-    """A run of units of one shape, taken apart by columns: one value of each unit in each.
+    """A run of elements with the same markup, by columns: one value of each element in each.
 
     `offsets` and `lines` count from the beginning of the run.
     """
@@ -160,25 +154,25 @@ class ColumnBatch(NamedTuple):
 
 
 class UniformBatch:
-    """Takes runs of units without content apart, which costs a third of doing it one by one.
+    """Takes runs of elements without content apart, for a third of the cost of one by one.
 
-    Feeds whose units are not alike are left alone after a few tries, and tried again later.
+    If a few runs in a row are not uniform, the next ones are not tried.
     """
 
-    def __init__(self, express: TemplateCache) -> None:
-        self._express = express
+    def __init__(self, templates: TemplateCache) -> None:
+        self._templates = templates
         self._misses = 0
-        self._rest = 0
+        self._paused = 0
 
     def take(self, run: bytes) -> ColumnBatch | None:
-        """Return the columns of a run, None where its units are not of one simple shape."""
-        if self._rest:
-            self._rest -= 1
+        """Return the columns of a run, None if its elements do not all have the same markup."""
+        if self._paused:
+            self._paused -= 1
             return None
         columns = self._columns(run)
         self._misses = 0 if columns else self._misses + 1
-        if self._misses == _MISSES:
-            self._misses, self._rest = 0, _REST
+        if self._misses == _MAX_MISSES:
+            self._misses, self._paused = 0, _PAUSED_RUNS
         return columns
 
     def _columns(self, run: bytes) -> ColumnBatch | None:
@@ -193,17 +187,17 @@ class UniformBatch:
         except UnicodeDecodeError:
             return None
         markup = _common_markup(pieces, width, count)
-        shape = self._express.shape(markup) if markup else None
-        if shape is None or shape.overwrite is not None or shape.encoding is not None:
+        template = self._templates.template(markup) if markup else None
+        if template is None or template.overwrite is not None or template.encoding is not None:
             return None
         values = _unescaped(pieces[1::2])
-        if values is None or len(shape.names) + 2 * shape.metas != width // 2:
+        if values is None or len(template.names) + 2 * template.metas != width // 2:
             return None
-        return _columns(shape, values, pieces, run)
+        return _columns(template, values, pieces, run)
 
 
 def _common_markup(pieces: list[str], width: int, count: int) -> str | None:
-    """The markup of one unit, if it is that of all."""
+    """Return the markup of the first element if all others have the same."""
     first, last, joints = pieces[0].lstrip(BLANKS), pieces[-1], pieces[width:-1:width]
     if joints:
         joint = joints[0]
@@ -219,17 +213,17 @@ def _common_markup(pieces: list[str], width: int, count: int) -> str | None:
 
 
 def _columns(
-    shape: MarkupTemplate, values: list[str], pieces: list[str], run: bytes
+    template: MarkupTemplate, values: list[str], pieces: list[str], run: bytes
 ) -> ColumnBatch:
-    width = len(pieces) // 2 // (len(pieces) // 2 // (len(shape.names) + 2 * shape.metas))
+    width = len(template.names) + 2 * template.metas
     columns = [values[column::width] for column in range(width)]
-    attributes, pairs = columns[: len(shape.names)], columns[len(shape.names) :]
+    attributes, pairs = columns[: len(template.names)], columns[len(template.names) :]
     metas = [map(Meta, *pair) for pair in zip(pairs[::2], pairs[1::2], strict=True)]
     count = len(columns[0])
     step = "".join(pieces[2 : 2 * width + 1 : 2]).count("\n") if count > 1 else 0
     first = pieces[0].count("\n")
     return ColumnBatch(
-        names=shape.names,
+        names=template.names,
         rows=zip(*attributes, strict=True),
         metadata=zip(*metas, strict=True) if metas else repeat((), count),
         offsets=[match.start() for match in _BEGIN.finditer(run)],
@@ -248,84 +242,85 @@ def _read_acl(markup: bytes) -> Acl | None:
 
 
 def _learn(markup: str) -> MarkupTemplate | None:
-    """Parse a shape with its marks `0`, `1`, … for values, and see where they come out."""
+    """Parse markup with the numbers `0`, `1`, … as values, and see where they come out."""
     pieces = markup.split('"')
-    marked = "".join(f'{piece}"{number}"' for number, piece in enumerate(pieces[:-1])) + pieces[-1]
+    numbered = "".join(f'{piece}"{number}"' for number, piece in enumerate(pieces[:-1]))
     try:
-        record = parse_markup(marked.encode())
+        record = parse_markup((numbered + pieces[-1]).encode())
     except RecordError:
         return None
-    found = _Found()
     if record.tag != "record" or (record.text or "").strip(BLANKS):
         return None
-    if not all(found.see(child) for child in record):
+    reader = _TemplateReader()
+    if not all(reader.read(child) for child in record):
         return None
+    if [*record.values(), *reader.values] != [str(number) for number in range(len(pieces) - 1)]:
+        return None  # single quotes, or double quotes in a text
     names = tuple(record.keys())
-    marks = [*record.values(), *found.marks]
-    if marks != [str(number) for number in range(len(pieces) - 1)]:
-        return None  # single quotes, or double ones in a text
     return MarkupTemplate(
         names=names,
-        first_meta=len(names) + (found.overwrite is not None),
-        metas=found.metas,
-        overwrite=found.overwrite,
-        encoding=found.encoding,
+        first_meta=len(names) + (reader.overwrite is not None),
+        metas=reader.metas,
+        overwrite=reader.overwrite,
+        encoding=reader.encoding,
     )
 
 
-class _Found:
-    """What the children of a marked record hold; `see` refuses what a template cannot hold."""
+class _TemplateReader:
+    """Reads the children of a numbered record; `read` is false if a template cannot hold one."""
 
     def __init__(self) -> None:
-        self.marks: list[str] = []
+        self.values: list[str] = []
         self.metas = 0
         self.overwrite: int | None = None
         self.encoding: int | None = None
-        self._seen: set[str] = set()
+        self._tags: set[str] = set()
 
-    def see(self, child: etree._Element) -> bool:
+    def read(self, child: etree._Element) -> bool:
         tag = str(child.tag)
-        first = tag not in self._seen
-        self._seen.add(tag)
-        if not first or (child.text or "").strip(BLANKS) or (child.tail or "").strip(BLANKS):
+        is_first = tag not in self._tags
+        self._tags.add(tag)
+        if not is_first or _has_text(child):
             return False
         if tag == "metadata":
-            return "content" not in self._seen and self._see_metadata(child)
+            return "content" not in self._tags and self._read_metadata(child)
         if tag == "content":
-            return not len(child) and self._see_content(child)
+            return not len(child) and self._read_content(child)
         return tag == "acl" and not len(child) and not child.keys()
 
-    @staticmethod
-    def _mark(element: etree._Element) -> int | None:
-        """The number of the mark that is the value of the only attribute, if it is one."""
-        value = element.values()[0]
-        return int(value) if value.isascii() and value.isdecimal() else None
-
-    def _see_metadata(self, element: etree._Element) -> bool:
+    def _read_metadata(self, element: etree._Element) -> bool:
         if element.keys():
             if element.keys() != ["overwrite-acls"]:
                 return False
-            self.overwrite = self._mark(element)
-            self.marks += element.values()
+            self.overwrite = self._number(element)
         for meta in element:
             if meta.tag != "meta" or meta.keys() != ["name", "content"] or len(meta):
                 return False
-            if (meta.text or "").strip(BLANKS) or (meta.tail or "").strip(BLANKS):
+            if _has_text(meta):
                 return False
-            self.marks += meta.values()
+            self.values += meta.values()
             self.metas += 1
         return True
 
-    def _see_content(self, element: etree._Element) -> bool:
+    def _read_content(self, element: etree._Element) -> bool:
         if element.keys() == ["encoding"]:
-            self.encoding = self._mark(element)
-            self.marks += element.values()
+            self.encoding = self._number(element)
             return True
         return not element.keys()
 
+    def _number(self, element: etree._Element) -> int | None:
+        """Return the number that is the value of the only attribute."""
+        [value] = element.values()
+        self.values.append(value)
+        return int(value) if value.isascii() and value.isdecimal() else None
+
+
+def _has_text(element: etree._Element) -> bool:
+    return bool((element.text or "").strip(BLANKS) or (element.tail or "").strip(BLANKS))
+
 
 def _cut_cdata(text: bytes, begin: int, end: int) -> tuple[bytes | None, bytes | None]:
-    """Take the CDATA section out of a unit, if it is all that its content holds; else None."""
+    """Take the CDATA section out of an element, if its content has nothing else; else None."""
     opened, closed = begin - len(_CDATA), end + 3
     content = text.rfind(b"<content", 0, opened)
     if text.find(b">", content) + 1 != opened or not text.startswith(b"</content", closed):
@@ -334,7 +329,7 @@ def _cut_cdata(text: bytes, begin: int, end: int) -> tuple[bytes | None, bytes |
 
 
 def _cut_payload(text: bytes) -> tuple[bytes | None, bytes | None]:
-    """Take the text out of the content of a unit, if it has one; None where it has references."""
+    """Take the text out of the content of an element; None if it has references or markup."""
     content = text.find(b"<content")
     if content < 0:
         return text, None
@@ -346,7 +341,7 @@ def _cut_payload(text: bytes) -> tuple[bytes | None, bytes | None]:
 
 
 def _is_text(payload: bytes) -> bool:
-    """Whether the parser would hand on a text as it is: no line ends of other systems, all XML."""
+    """Whether the parser would return a text unchanged: UTF-8 and XML, without carriage returns."""
     try:
         payload.decode()
     except UnicodeDecodeError:
@@ -355,8 +350,8 @@ def _is_text(payload: bytes) -> bool:
 
 
 def _unescaped(values: list[str]) -> list[str] | None:
-    """The values without references, or None if one is not fit to be an attribute's value."""
-    text = '"'.join(values)  # the one character that no value holds
+    """Return the values without references, or None if one cannot be the value of an attribute."""
+    text = '"'.join(values)  # the one character that no value has
     if not may_be_attribute(text):
         return None
     if "&" not in text:

@@ -1,4 +1,4 @@
-"""What the records of a gsafeed inherit from its header and their group."""
+"""Values that the records of a gsafeed inherit from its header and their group."""
 
 import re
 from functools import lru_cache
@@ -17,45 +17,48 @@ ACTIONS = {"add": Action.ADD, "delete": Action.DELETE}
 
 
 class FeedContext(NamedTuple):
-    """What a record inherits from its feed and its group; `doubt` tells what is wrong there."""
+    """The header and the group of a record; `fault` describes a group that cannot be relied on."""
 
     datasource: str | None
     feedtype: str | None
     action: Action | None
     pagerank: str | None
     feedrank: str | None
-    unknown: tuple[Extra, ...]
-    doubt: str
+    extras: tuple[Extra, ...]
+    fault: str
 
 
 @lru_cache(maxsize=64)
 def feed_context(context: ElementContext) -> FeedContext:
-    """What the context of a unit says of its record."""
+    """Read the start tags and the header before an element."""
     datasource, feedtype = _header(context.header)
-    attributes, doubt = _group(context)
+    attributes, fault = _group(context)
     action = attributes.pop("action", "add")
     if action not in ACTIONS:
-        doubt = f"a group with action={action!r}"
+        fault = f"a group with action={action!r}"
     return FeedContext(
         datasource=datasource,
         feedtype=feedtype,
         action=ACTIONS.get(action),
         pagerank=attributes.pop("pagerank", None),
         feedrank=attributes.pop("feedrank", None),
-        unknown=tuple(Extra(f"group/@{name}", value) for name, value in attributes.items()),
-        doubt=doubt,
+        extras=tuple(Extra(f"group/@{name}", value) for name, value in attributes.items()),
+        fault=fault,
     )
 
 
 @lru_cache(maxsize=4)
 def _header(header: bytes) -> tuple[str | None, str | None]:
-    """Datasource and feedtype; an appliance takes both from the push, so they may be missing."""
+    """Return datasource and feedtype. An appliance takes both from the push, so they are optional.
+
+    Both decide what records mean, so they are also searched in a header that is not well-formed.
+    """
     if not header:
         return None, None
     try:
         element = parse_markup(header)
-    except RecordError:  # both decide over what records mean, so they are taken where they show
-        return _salvage(header, "datasource"), _salvage(header, "feedtype")
+    except RecordError:
+        return _search(header, "datasource"), _search(header, "feedtype")
     return _text(element, "datasource"), _text(element, "feedtype")
 
 
@@ -63,9 +66,9 @@ def _text(element: etree._Element, name: str) -> str | None:
     return (element.findtext(name) or "").strip() or None
 
 
-def _salvage(header: bytes, name: str) -> str | None:
-    found = re.search(rf"<{name}>\s*([\w-]+)\s*<".encode(), header)
-    return found[1].decode() if found else None
+def _search(header: bytes, name: str) -> str | None:
+    value = re.search(rf"<{name}>\s*([\w-]+)\s*<".encode(), header)
+    return value[1].decode() if value else None
 
 
 def _group(context: ElementContext) -> tuple[Attributes, str]:

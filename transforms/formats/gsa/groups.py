@@ -1,81 +1,84 @@
-"""The groups feeds of a Google Search Appliance: xmlgroups, groups and who is in them.
+"""The groups feeds of a Google Search Appliance: xmlgroups, with groups and their members.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Feeding Groups to the Search Appliance".
 
 **Keeps:** namespaces, case sensitivity, principal-type; the `source` that an appliance writes when
-its groups are downloaded; members in their order, duplicates too; unknown attributes and elements
-as extras, which are written again. What is not stated stays so: no default is filled in.
+its groups are downloaded; members in their order, with duplicates; unknown attributes and elements
+as extras, which are written again. No default is filled in.
 
-**Reads beyond the guide:** no DOCTYPE or any, its own examples have that of gsafeed; a feed without
-memberships and a group without members, which its prose has and its DTD has not; scope,
-principal-type and case-sensitivity-type in any case, and the last with `_` or `-`, as the guide
-spells it both ways.
+**Reads beyond the guide:** any DOCTYPE or none (the guide's own examples have that of gsafeed); a
+feed without memberships and a group without members, which the guide's prose allows and its DTD
+does not; scope, principal-type and case-sensitivity-type in any case, with `_` or `-`, because the
+guide spells them both ways.
 
-**Refuses** the whole membership where anything in it is not understood: a group that lost a
-member, or gained one, opens or closes documents to the wrong people.
+**Refuses** the whole membership if anything in it is not understood: a group that lost a member, or
+gained one, opens or closes documents to the wrong people.
 
-**Drops:** white space around names, which the appliance drops too; comments; that a group's own
-name is case-insensitive: the guide's example says so, its prose forbids it, and only members are
-matched; on reading too, so that what was read is written and read again as it was.
+**Drops:** white space around names, as the appliance does; comments; that a group's own name is
+case-insensitive. The guide's example has this, its prose forbids it, and only members are matched.
+It is dropped on reading too, so that a membership reads back as it was.
 
 One membership is in memory at a time, however many members it has.
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import IO
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import IO, TypeVar
+
+import msgspec
+from lxml import etree
 
 from schemas.acl import Scope
 from schemas.errors import RecordError
+from schemas.feed import FeedHeader
 from schemas.membership import Member, Membership
-from schemas.record import Record
+from schemas.record import Extra, Provenance, Record
+from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
-from transforms.formats.gsa.acl import BLANKS
-from transforms.formats.gsa.membership_reader import (
-    MembershipBuilder,
-    check_group,
-    header_of,
-    name_reject,
-    nameless,
-)
+from transforms.formats.gsa.acl import BLANKS, require_no_text, tag_of
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import (
     ElementReader,
     Grammar,
+    ParsedElement,
     cut_spans,
     parse_markup,
 )
-from transforms.formats.xml.extras import ExtraMarkup
+from transforms.formats.xml.extras import ExtraMarkup, extra_element
 from transforms.formats.xml.serializer import attributes, element, holds
 
 ELEMENT_NAMES = ElementNames(root="xmlgroups", records=("membership",))
-_NO_PAYLOAD = re.compile(rb"\0(?!)")  # a literal byte first, which `re` finds fastest
-_SENSITIVITY_NAMES = {
-    None: None,
-    True: "EVERYTHING_CASE_SENSITIVE",
-    False: "EVERYTHING_CASE_INSENSITIVE",
-}
+SCOPES = {scope.value: scope for scope in Scope}
+SENSITIVITIES = {"EVERYTHING_CASE_SENSITIVE": True, "EVERYTHING_CASE_INSENSITIVE": False}
+TYPES = {"UNQUALIFIED": True}
+
+_SENSITIVITY_NAMES = {None: None} | {value: name for name, value in SENSITIVITIES.items()}
+_NO_PAYLOAD = re.compile(rb"\0(?!)")  # begins with a literal byte, which `re` finds fastest
+_GROUP = re.compile(rb"<membership\b[^<>]*>\s*<principal\b[^<>]*>([^<>]+)</principal")
+_Item = TypeVar("_Item")
 
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[ReadResult]:
     """Yield the memberships of a feed in its order, and a Reject for each that is refused."""
-    return map(name_reject, _begin(stream, span, options).read())
+    return map(name_reject, _reader(stream, span, options).read())
 
 
 def read_feed(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[ReadResult]:
-    """Yield what `read` does, the FeedHeader of each feed without memberships, and notices."""
-    units = _begin(stream, span, options)
-    yield from map(name_reject, units.read())
-    yield from (header_of(span) for _ in units.contexts_without_records())
-    yield from units.notices()
+    """Yield the results of `read`, a FeedHeader for each feed without memberships, and notices."""
+    reader = _reader(stream, span, options)
+    yield from map(name_reject, reader.read())
+    for _ in reader.contexts_without_records():
+        yield _header(span)
+    yield from reader.notices()
 
 
-def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> ElementReader[Membership]:
+def _reader(stream: IO[bytes], span: Span, options: ReadOptions) -> ElementReader[Membership]:
     grammar = Grammar(ELEMENT_NAMES, _NO_PAYLOAD, "", MembershipBuilder(span).build)
     return ElementReader(stream, grammar, span=span, options=options)
 
@@ -83,26 +86,181 @@ def _begin(stream: IO[bytes], span: Span, options: ReadOptions) -> ElementReader
 def cut(
     stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
 ) -> Iterator[Span]:
-    """Yield spans of about `span_bytes` that together read as the stream does."""
+    """Yield spans of about `span_bytes`; read one after another, they read as the stream does."""
     return cut_spans(stream, ELEMENT_NAMES, source=source, span_bytes=span_bytes, options=options)
 
 
 def write(
     memberships: Iterable[Membership], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
 ) -> None:
-    """Write one feed; raise RecordError for a membership that no xmlgroups can hold."""
+    """Write one feed; raise RecordError for a membership that xmlgroups cannot hold."""
     write_all(encoder(options), memberships, stream)
 
 
 def encoder(options: WriteOptions) -> "GsaGroupsEncoder":
-    """Return the encoder; there is one way only to write memberships."""
     return GsaGroupsEncoder()
 
 
-class GsaGroupsEncoder:
-    """Writes memberships as deployed programs do, so that all chunks begin alike.
+# Reading
 
-    Valid by the DTD, but for a group without members and a feed without memberships.
+
+class MembershipBuilder:
+    """Builds the memberships of one span; `build` raises RecordError for one that is refused."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+
+    def build(self, parsed: ParsedElement) -> Membership:
+        feed, parts = self._span.feed, _MembershipParts()
+        parts.take(parsed.element)
+        if parts.group is None:
+            raise _bad_membership("a membership without a principal; expected that of its group")
+        _check_group(parts.group)
+        group = parts.group
+        if group.case_sensitive is False:
+            group = msgspec.structs.replace(group, case_sensitive=None)
+        return Membership(
+            group=group,
+            members=tuple(parts.members),
+            origin=parts.origin,
+            extras=tuple(sorted(parts.extras, key=lambda extra: extra.place)),
+            provenance=Provenance(
+                source=self._span.source,
+                span=self._span.ordinal,
+                line=parsed.raw.line,
+                offset=parsed.raw.offset,
+                datasource=feed.datasource or None if feed else None,
+                feedtype=feed.feedtype or None if feed else None,
+            ),
+        )
+
+
+def name_reject(item: _Item) -> _Item | Reject:
+    """Put the name of the group into a reject, if its bytes have one in UTF-8."""
+    if isinstance(item, Reject) and (group := _GROUP.match(item.data)):
+        with suppress(UnicodeDecodeError):
+            return msgspec.structs.replace(item, url=group[1].decode().strip(BLANKS) or None)
+    return item
+
+
+def _header(span: Span) -> FeedHeader:
+    """Return how a groups feed was posted; the feed itself does not say."""
+    feed = span.feed
+    return FeedHeader(
+        source=span.source,
+        datasource=feed.datasource or None if feed else None,
+        feedtype=feed.feedtype or None if feed else None,
+        memberships=True,
+    )
+
+
+class _MembershipParts:
+    """The parts of a membership, taken from its element in one pass."""
+
+    def __init__(self) -> None:
+        self.group: Member | None = None
+        self.members: list[Member] = []
+        self.origin: str | None = None
+        self.extras: list[Extra] = []
+        self._has_members = False
+
+    def take(self, element: etree._Element) -> None:
+        require_no_text(element)
+        stated = dict(element.items())
+        self.origin = stated.pop("source", None)
+        self._keep("membership", stated)
+        for child in element:
+            if child.tag == "principal":
+                if self.group is not None:
+                    raise _bad_membership(
+                        "a second principal beside the members; expected one group: move it"
+                        " into them"
+                    )
+                self.group = self._member(child, "membership/principal")
+            elif child.tag == "members":
+                self._take_members(child)
+            else:
+                self._take_unknown(child)
+
+    def _take_members(self, child: etree._Element) -> None:
+        if self._has_members:
+            raise _bad_membership("a second members element in a membership; expected one")
+        self._has_members = True
+        require_no_text(child)
+        self._keep("membership/members", dict(child.items()))
+        for number, inner in enumerate(child):
+            if inner.tag != "principal":
+                raise _bad_membership(f"<{tag_of(inner)}> inside <members>; expected <principal>")
+            self.members.append(self._member(inner, f"membership/members/principal[{number}]"))
+
+    def _take_unknown(self, child: etree._Element) -> None:
+        """Keep an unknown element, unless it may be members whose tag is damaged."""
+        if any(tag_of(inner).lower() == "principal" for inner in child.iter(etree.Element)):
+            raise _bad_membership(f"<{tag_of(child)}> around a principal; expected <members>")
+        self.extras.append(extra_element("membership", child))
+
+    def _member(self, element: etree._Element, place: str) -> Member:
+        if len(element):
+            raise _bad_membership(f"<{tag_of(element[0])}> inside <principal>; expected a name")
+        stated = dict(element.items())
+        scope = stated.pop("scope", None)
+        name = (element.text or "").strip(BLANKS)
+        if not name:
+            raise _nameless(scope)
+        if scope is None:
+            raise _bad_membership(f"no scope of {name!r}; expected USER or GROUP")
+        sensitivity = stated.pop("case-sensitivity-type", None)
+        kind = stated.pop("principal-type", None)
+        member = Member(
+            name=name,
+            scope=_one_of("scope", scope, SCOPES, name),
+            namespace=stated.pop("namespace", None),
+            case_sensitive=None
+            if sensitivity is None
+            else _one_of("case-sensitivity-type", sensitivity, SENSITIVITIES, name),
+            unqualified=kind is not None and _one_of("principal-type", kind, TYPES, name),
+        )
+        if stated:
+            self._keep(place, stated)
+        return member
+
+    def _keep(self, place: str, stated: Mapping[str, str]) -> None:
+        self.extras.extend(Extra(f"{place}/@{key}", value) for key, value in stated.items())
+
+
+def _one_of(attribute: str, stated: str, values: Mapping[str, _Item], name: str) -> _Item:
+    value = values.get(stated.strip(BLANKS).upper().replace("-", "_"))
+    if value is None:
+        expected = " or ".join(values) if len(values) > 1 else "unqualified"
+        raise _bad_membership(f"{attribute}={stated!r} of {name!r}; expected {expected}")
+    return value
+
+
+def _bad_membership(reason: str) -> RecordError:
+    return RecordError("bad-membership", reason)
+
+
+def _nameless(scope: str | None) -> RecordError:
+    found = "without a name" if scope is None else f"with scope={scope!r} and no name"
+    return _bad_membership(f"a principal {found}; expected the name of a user or group")
+
+
+def _check_group(group: Member) -> None:
+    if group.scope is not Scope.GROUP:
+        reason = (
+            f"the group {group.name!r} with scope={group.scope.value!r}; expected GROUP, for users "
+            "cannot have members: correct its scope, or leave the membership out"
+        )
+        raise RecordError("user-with-members", reason)
+
+
+# Writing
+
+
+class GsaGroupsEncoder:
+    """Writes memberships as deployed programs do.
+
+    Valid by the DTD, except for a group without members and a feed without memberships.
     """
 
     extension = "xml"
@@ -119,12 +277,11 @@ class GsaGroupsEncoder:
         if not isinstance(record, Membership):
             reason = f"a record of {record.url!r}; expected a group and its members"
             raise RecordError("not-a-membership", reason)
-        check_group(record.group)
+        _check_group(record.group)
         extras = ExtraMarkup(record.extras)
         try:
-            markup = _membership(record, extras)
-            encoded = markup.encode()
-        except ValueError as exc:  # what XML or UTF-8 cannot hold
+            encoded = _membership(record, extras).encode()
+        except ValueError as exc:  # XML or UTF-8 cannot hold a text
             found = "a lone surrogate" if isinstance(exc, UnicodeError) else str(exc)
             reason = f"{found}; expected characters that XML can hold"
             raise RecordError("not-xml", reason) from exc
@@ -140,44 +297,44 @@ class GsaGroupsEncoder:
 
 
 def _membership(membership: Membership, extras: ExtraMarkup) -> str:
-    place = "membership"
-    attrs = attributes([("source", membership.origin)]) + extras.attributes(place)
-    group, members = _group(membership.group, extras), _members(membership.members, extras)
-    return f"<membership{attrs}>\n{group}{members}{extras.children(place)}</membership>\n"
-
-
-def _group(group: Member, extras: ExtraMarkup) -> str:
-    sensitive = _SENSITIVITY_NAMES[True] if group.case_sensitive else None
-    return _principal(group, sensitive, extras.attributes("membership/principal"))
-
-
-def _members(members: tuple[Member, ...], extras: ExtraMarkup) -> str:
-    attrs = extras.attributes("membership/members")
-    if not members:
-        return f"<members{attrs}/>\n"
-    place = "membership/members/principal"
-    principals = [
+    group = membership.group
+    origin = extras.attributes("membership", stated=attributes([("source", membership.origin)]))
+    sensitivity = _SENSITIVITY_NAMES[group.case_sensitive or None]
+    members_attributes = extras.attributes("membership/members")
+    members = "".join(
         _principal(
             member,
             _SENSITIVITY_NAMES[member.case_sensitive],
-            extras.attributes(f"{place}[{number}]") if extras else "",
+            extras,
+            f"membership/members/principal[{number}]" if extras else "",
         )
-        for number, member in enumerate(members)
-    ]
-    return f"<members{attrs}>\n{''.join(principals)}</members>\n"
+        for number, member in enumerate(membership.members)
+    )
+    return (
+        f"<membership{origin}>\n"
+        + _principal(group, sensitivity, extras, "membership/principal")
+        + (
+            f"<members{members_attributes}>\n{members}</members>\n"
+            if members
+            else f"<members{members_attributes}/>\n"
+        )
+        + f"{extras.children('membership')}</membership>\n"
+    )
 
 
-def _principal(member: Member, sensitivity: str | None, more_attributes: str) -> str:
-    """In the alphabetical order of attributes that deployed programs have."""
-    if not member.name.strip(BLANKS):
-        raise nameless(member.scope.value)
+def _principal(member: Member, sensitivity: str | None, extras: ExtraMarkup, place: str) -> str:
+    """Return the element with its attributes in alphabetical order, as deployed programs write."""
+    name = member.name.strip(BLANKS)
+    if not name:
+        raise _nameless(member.scope.value)
     if not holds(member.name):
         raise ValueError(f"principal {member.name!r}")
-    pairs = [
-        ("case-sensitivity-type", sensitivity),
-        ("namespace", member.namespace),
-        ("principal-type", "unqualified" if member.unqualified else None),
-        ("scope", "GROUP" if member.scope is Scope.GROUP else "USER"),
-    ]
-    name = member.name.strip(BLANKS)
-    return element("principal", name, attributes(pairs) + more_attributes) + "\n"
+    stated = attributes(
+        [
+            ("case-sensitivity-type", sensitivity),
+            ("namespace", member.namespace),
+            ("principal-type", "unqualified" if member.unqualified else None),
+            ("scope", "GROUP" if member.scope is Scope.GROUP else "USER"),
+        ]
+    )
+    return element("principal", name, extras.attributes(place, stated=stated)) + "\n"

@@ -1,34 +1,30 @@
-"""Groups and their members from a table: CSV with a row for each member of each group.
+"""Groups and their members from a CSV table with a row for each member of each group. Reads only.
 
-The columns are group, member, scope and, if there is one, namespace, in this order; or in any
-order below a header that names them, where `case_sensitive` may stand too. Reads only.
+The columns are group, member, scope and, if present, namespace, in this order. A header may name
+them in any order, and may name `case_sensitive` too.
 
-**Spec:** RFC 4180, by the csv module of Python in its strict mode; UTF-8.
+**Spec:** RFC 4180, as read by Python's csv module in strict mode; UTF-8.
 
-**Keeps:** members in the order of their rows, duplicates too; groups in that of their first rows.
-The rows of a group, its name and namespace, make one membership wherever they stand. The namespace
-of a row is that of both group and member. A row with neither member nor scope names a group, which
-may be all there is of it.
+**Keeps:** members in the order of their rows, with duplicates; groups in the order of their first
+rows. All rows with the same group and namespace make one membership. The namespace of a row applies
+to the group and the member. A row without member and scope names a group, which may have no others.
 
 **Reads beyond the RFC:** a byte order mark, empty lines, white space around values, lines that end
 with a line feed only; scope and header in any case.
 
-**Refuses** each row that is not understood: nobody is guessed into a group. A name with a line end
-is refused, for its quote may be torn: then it has swallowed the rows behind it. Refuses also the
-whole membership of a group that such a row names: a group that lost a member opens documents that
-are denied to it. Where the namespace of the row cannot be told, that is the group in any namespace;
-where its group cannot be told, no other row is refused for it.
+**Refuses** a row that is not understood: no member is guessed. A value with a line end is refused,
+because a damaged quote may have swallowed the rows after it. A refused row also costs the whole
+membership of its group: a group that lost a member opens documents to that member. If the namespace
+of the row is unknown, it costs the group in every namespace; if its group is unknown, no other row.
 
-All groups are in memory until the last row is read: about as many bytes as the names take, and
-300 for each group. A file with more than 3,000,000 members is refused, for no appliance holds more.
+**Memory:** all rows, until the last one is read. A table with more than 3,000,000 members is
+refused; no appliance holds more.
 """
 
 import csv
 import io
 from collections.abc import Iterator, Mapping
 from typing import IO, NamedTuple
-
-import msgspec
 
 from schemas.acl import Scope
 from schemas.defect import record_error
@@ -41,65 +37,27 @@ from transforms.formats.base import ReadOptions
 
 MAX_MEMBERS = 3_000_000
 """Members that all groups of a search appliance may have together."""
+
 MAX_LINE_BYTES = 1 << 20
-"""Most bytes of a line that is read."""
 MAX_DATA_BYTES = 1 << 20
 """Most bytes of its rows that the reject of a membership keeps."""
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _BLANKS = " \t\r\n"
-_LOOK_BYTES = 1 << 16
-"""How far a torn line is searched for its group, below what the csv module takes as a value."""
-_USUAL = ("group", "member", "scope", "namespace")
-_NEEDED = frozenset(_USUAL[:3])
-_KNOWN = frozenset((*_USUAL, "case_sensitive"))
-_EXPECTED = "group, member and scope, and namespace and case_sensitive where they are, each once"
+_NAME_SEARCH_BYTES = 1 << 16  # less than the csv module takes as a value
+_DEFAULT_COLUMNS = ("group", "member", "scope", "namespace")
+_REQUIRED = frozenset(_DEFAULT_COLUMNS[:3])
+_KNOWN = frozenset((*_DEFAULT_COLUMNS, "case_sensitive"))
+_HEADER = "group, member and scope, and namespace and case_sensitive where they are, each once"
 _SCOPES = {scope.value.lower(): scope for scope in Scope}
 _SENSITIVITIES = {"": None, "true": True, "false": False}
-_SENSITIVITY_NAMES = {value: name for name, value in _SENSITIVITIES.items()}
-_KINDS = tuple((scope, sensitive) for scope in Scope for sensitive in _SENSITIVITIES.values())
-"""What a member can be beside its name: one byte for it is held."""
-_FIRST_KIND = ord("a")  # no line end
-_KIND_BYTES = {
-    (scope, sensitive): _FIRST_KIND + _KINDS.index((_SCOPES[scope], _SENSITIVITIES[sensitive]))
-    for scope in _SCOPES
-    for sensitive in _SENSITIVITIES
-}
 
 _Key = tuple[str, str | None]
-_Values = Mapping[str, str]
 
 
-def read(
-    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Membership | Reject]:
-    """Yield a Reject for each bad row, then for each group its membership, or a Reject of that.
-
-    Raise FormatError for a bad header.
-    """
-    groups = _Groups(span)
-    for row in _Rows(stream, span).rows():
-        try:
-            groups.add(row)
-        except Exception as exc:
-            error = record_error(exc)
-            if not groups.is_begun:  # without the columns, no row can be understood
-                raise
-            groups.spoil(row)
-            yield _reject(row, error, span, groups.name_of(row))
-    yield from groups.memberships()
-
-
-def cut(
-    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
-) -> Iterator[Span]:
-    """Yield one span: rows of a group may stand anywhere."""
-    yield Span(source=source)
-
-
-class _Line(NamedTuple):
-    """A line, or its first bytes where it is longer than `MAX_LINE_BYTES`."""
+class _CsvLine(NamedTuple):
+    """A line, or its first bytes if it is longer than `MAX_LINE_BYTES`."""
 
     text: bytes
     number: int
@@ -107,43 +65,62 @@ class _Line(NamedTuple):
     length: int
 
 
-class _Row(NamedTuple):
-    """The values of a row, why there are none, and the lines that it takes."""
+class _CsvRow(NamedTuple):
+    """The values of a row and its lines, or why it has no values."""
 
     values: tuple[str, ...]
-    lines: tuple[_Line, ...]
+    lines: tuple[_CsvLine, ...]
     fault: str = ""
 
 
-class _Rows:
-    """The rows of a stream; of one that ends nowhere, the first line only is a row.
+def read(
+    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
+) -> Iterator[Membership | Reject]:
+    """Yield a Reject for each bad row, then for each group its membership or a Reject.
 
-    A line that continues a quoted value is read in the same state by every row that it continues.
-    So no row that reaches such a line of a torn row is read further: it is torn in the same way.
-    Without this rule, each of many quotes would be followed to the end of the table.
+    Raises FormatError for a bad header.
     """
+    table = _GroupTable(span)
+    for row in _RowReader(stream, span).rows():
+        try:
+            table.add(row)
+        except Exception as exc:
+            error = record_error(exc)
+            if not table.columns:  # without them no row can be understood
+                raise
+            table.refuse_groups_of(row)
+            text = b"".join(line.text for line in row.lines)
+            length = sum(line.length for line in row.lines)
+            place = Place(row.lines[0].offset, length, row.lines[0].number)
+            yield reject_bytes(error, span=span, place=place, data=text, url=table.group_in(row))
+    yield from table.memberships()
+
+
+def cut(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
+    """Yield one span: the rows of a group may be anywhere."""
+    yield Span(source=source)
+
+
+class _RowReader:
+    """The rows of a stream. If a quote has no end, its line is a row and the next ones are too."""
 
     def __init__(self, stream: IO[bytes], span: Span) -> None:
         self._lines = _lines(stream, span)
-        self._again: list[_Line] = []
-        self._taken: list[_Line] = []
-        self._torn_line = 0
-        self._torn_fault = ""
+        self._again: list[_CsvLine] = []
+        self._taken: list[_CsvLine] = []
         self._csv = csv.reader(self, strict=True)
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        """The next line as text, for the csv module; a byte that is none becomes a surrogate."""
-        line = self._again.pop() if self._again else next(self._lines)
-        if self._taken and line.number <= self._torn_line:
-            self._again.append(line)
-            raise csv.Error(self._torn_fault)
-        self._taken.append(line)
-        return line.text.decode("utf-8", "surrogateescape")
+        """Return the next line for the csv module; a byte that is not UTF-8 becomes a surrogate."""
+        self._taken.append(self._again.pop() if self._again else next(self._lines))
+        return self._taken[-1].text.decode("utf-8", "surrogateescape")
 
-    def rows(self) -> Iterator[_Row]:
+    def rows(self) -> Iterator[_CsvRow]:
         while True:
             self._taken.clear()
             try:
@@ -151,21 +128,18 @@ class _Rows:
             except StopIteration:
                 return
             except csv.Error as exc:
-                yield self._torn(str(exc))
+                # This reads a line at most twice: a line with a damaged quote ends this row.
+                first, *others = self._taken
+                self._again += reversed(others)
+                fault = str(exc).partition(" - ")[0]
+                is_open = fault.startswith("unexpected end")
+                yield _CsvRow((), (first,), "a quote without its end" if is_open else fault)
                 continue
             if any(values) or len(values) > 1:
-                yield _Row(values, tuple(self._taken))
-
-    def _torn(self, fault: str) -> _Row:
-        first, *behind = self._taken
-        self._again += reversed(behind)
-        if behind:
-            self._torn_line, self._torn_fault = behind[-1].number, fault
-        found = "a quote without its end" if fault.startswith("unexpected end") else fault
-        return _Row((), (first,), found.partition(" - ")[0])
+                yield _CsvRow(values, tuple(self._taken))
 
 
-def _lines(stream: IO[bytes], span: Span) -> Iterator[_Line]:
+def _lines(stream: IO[bytes], span: Span) -> Iterator[_CsvLine]:
     number, offset = span.line, span.offset
     while text := stream.readline(MAX_LINE_BYTES):
         length = len(text)
@@ -173,197 +147,150 @@ def _lines(stream: IO[bytes], span: Span) -> Iterator[_Line]:
             length += len(more)
             if more.endswith(b"\n"):
                 break
-        if not offset and text.startswith(_WIDE_MARKS):
+        if not offset and text.startswith(_UTF16_MARKS):
             found = f"{span.source}:1: a byte order mark of UTF-16"
             raise FormatError(f"{found}; expected UTF-8: save the table as CSV in UTF-8")
-        mark = len(_BYTE_ORDER_MARK) if not offset and text.startswith(_BYTE_ORDER_MARK) else 0
-        yield _Line(text[mark:], number, offset + mark, length - mark)
+        mark = len(_UTF8_MARK) if not offset and text.startswith(_UTF8_MARK) else 0
+        yield _CsvLine(text[mark:], number, offset + mark, length - mark)
         number, offset = number + 1, offset + length
 
 
-class _Group:
-    """The members of a group, as bytes: their kind and their name, end to end.
+class _GroupRows:
+    """The rows of a group, and the place of the first one."""
 
-    `length` is the number of bytes that its rows take in the table.
-    """
+    __slots__ = ("line", "offset", "text")
 
-    __slots__ = ("first", "length", "members")
-
-    def __init__(self, first: _Line) -> None:
-        self.first = (first.number, first.offset)
-        self.length = 0
-        self.members = bytearray()
+    def __init__(self, first: _CsvLine) -> None:
+        self.line = first.number
+        self.offset = first.offset
+        self.text = bytearray()
 
 
-class _Groups:
-    """What rows say of groups, by the order of the groups' first rows."""
+class _GroupTable:
+    """The rows of all groups, in the order of the groups' first rows."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
-        self._columns: tuple[str, ...] = ()
+        self.columns: tuple[str, ...] = ()
         self._widths: set[int] = set()
-        self._groups: dict[_Key, _Group] = {}
-        self._spoiled: dict[_Key | str, int] = {}  # a name alone is that of any namespace
+        self._groups: dict[_Key, _GroupRows] = {}
+        self._refused: dict[_Key | str, int] = {}  # a name alone is a group in any namespace
         self._members = 0
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether the columns are known."""
-        return bool(self._columns)
-
-    def add(self, row: _Row) -> None:
-        """Take one row; raise RecordError for one that is refused."""
-        if not self._columns and self._begin(row):
+    def add(self, row: _CsvRow) -> None:
+        """Add a row; raise RecordError for one that is refused."""
+        if not self.columns and self._is_header(row):
             return
         _check(row)
         if len(row.values) not in self._widths:
             widths = " or ".join(str(width) for width in sorted(self._widths))
-            expected = f"{widths}: {','.join(self._columns)}"
+            expected = f"{widths}: {','.join(self.columns)}"
             raise RecordError("bad-row", f"{len(row.values)} columns; expected {expected}")
-        self._add(self._values(row), row.lines[0])
-
-    def spoil(self, row: _Row) -> None:
-        """Let a row that was refused cost the groups that it may be about."""
-        for key in self._named(row):
-            self._spoiled.setdefault(key, row.lines[0].number)
-
-    def name_of(self, row: _Row) -> str | None:
-        """The group that a row is about, where that can be told."""
-        at = self._columns.index("group")
-        name = row.values[at] if at < len(row.values) else ""
-        return name if name and _foreign_byte(name) is None else None
-
-    def memberships(self) -> Iterator[Membership | Reject]:
-        """Yield a membership for each group, or its reject."""
-        for key, group in self._groups.items():
-            try:
-                outcome = self._outcome(key, group)
-            except Exception as exc:
-                outcome = self._reject(key, group, record_error(exc))
-            yield outcome
-
-    def _outcome(self, key: _Key, group: _Group) -> Membership | Reject:
-        membership = self._membership(key, group)
-        lines = [self._spoiled[one] for one in (key, key[0]) if one in self._spoiled]
-        return self._refused(membership, group, line=min(lines)) if lines else membership
-
-    def _reject(self, key: _Key, group: _Group, exc: RecordError) -> Reject:
-        """The reject of a group, without its rows: they may be anywhere in the table."""
-        number, offset = group.first
-        place = Place(offset, group.length, number)
-        return reject_bytes(exc, span=self._span, place=place, data=b"", url=key[0])
-
-    def _named(self, row: _Row) -> Iterator[_Key | str]:
-        named = self._values(row) if _is_whole(row) and len(row.values) in self._widths else {}
-        namespace = named.get("namespace", "")
-        if named and _foreign_byte(namespace) is None:
-            yield named["group"], namespace or None
-            return
-        at = self._columns.index("group")
-        for values in (row.values, *map(_torn_values, row.lines)):
-            yield from values[at : at + 1]
-
-    def _begin(self, row: _Row) -> bool:
-        """Learn the columns by the first row; return whether it is a header.
-
-        Without it, nobody can tell which column is which.
-        """
-        try:
-            _check(row)
-        except RecordError as exc:
-            where = f"{self._span.source}:{row.lines[0].number}"
-            raise FormatError(f"{where}: {exc.reason}, for the first row may be a header") from exc
-        names = tuple(value.lower() for value in row.values)
-        if _is_header(names):
-            self._check_header(names, row.lines[0].number)
-            self._columns, self._widths = names, {len(names)}
-            return True
-        self._columns, self._widths = _USUAL, {len(_NEEDED), len(_USUAL)}
-        return False
-
-    def _check_header(self, names: tuple[str, ...], line: int) -> None:
-        for name in names:
-            if name not in _KNOWN or names.count(name) > 1:
-                found = f"a column {name!r}" if name not in _KNOWN else f"two columns {name!r}"
-                raise self._bad_header(line, found)
-        if missing := _NEEDED.difference(names):
-            raise self._bad_header(line, f"no column {min(missing)!r}")
-
-    def _bad_header(self, line: int, found: str) -> FormatError:
-        return FormatError(f"{self._span.source}:{line}: {found}; expected {_EXPECTED}")
-
-    def _values(self, row: _Row) -> _Values:
-        return dict(zip(self._columns, row.values, strict=False))
-
-    def _add(self, values: _Values, line: _Line) -> None:
-        name = values["group"]
-        if not name:
+        values, line = self._named(row.values), row.lines[0]
+        if not values["group"]:
             raise RecordError("bad-row", "no group; expected its name")
-        member = _member(values)
-        key = (name, values.get("namespace") or None)
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = _Group(line)
-        group.length += line.length
-        group.members += member
-        self._members += bool(member)
+        self._members += _member(values) is not None
+        key = (values["group"], values.get("namespace") or None)
+        if key not in self._groups:
+            self._groups[key] = _GroupRows(line)
+        self._groups[key].text += line.text
         if self._members > MAX_MEMBERS:
             raise FormatError(
                 f"{self._span.source}:{line.number}: more than {MAX_MEMBERS} members; expected at "
                 "most as many as a search appliance holds: split the table by its groups"
             )
 
-    def _membership(self, key: _Key, group: _Group) -> Membership:
+    def refuse_groups_of(self, row: _CsvRow) -> None:
+        """Refuse every group that a refused row may be about."""
+        line = row.lines[0].number
+        is_whole = not row.fault and len(row.lines) == 1 and _is_whole(row.lines[0])
+        if is_whole and len(row.values) in self._widths:
+            values = self._named(row.values)
+            namespace = values.get("namespace", "")
+            if _foreign_byte(namespace) is None:
+                self._refused.setdefault((values["group"], namespace or None), line)
+                return
+        at = self.columns.index("group")
+        for values_of_line in (row.values, *map(_values_in_damaged_line, row.lines)):
+            for name in values_of_line[at : at + 1]:
+                self._refused.setdefault(name, line)
+
+    def group_in(self, row: _CsvRow) -> str | None:
+        """Return the name of the group of a refused row, if it can be read."""
+        at = self.columns.index("group")
+        name = row.values[at] if at < len(row.values) else ""
+        return name if name and _foreign_byte(name) is None else None
+
+    def memberships(self) -> Iterator[Membership | Reject]:
+        """Yield a membership for each group, or its reject."""
+        for key, rows in self._groups.items():
+            lines = [self._refused[name] for name in (key, key[0]) if name in self._refused]
+            data = b""
+            try:
+                if not lines:
+                    yield self._membership(key, rows)
+                    continue
+                data = _whole_lines(bytes(rows.text), MAX_DATA_BYTES)
+                error = _incomplete(key[0], min(lines))
+            except Exception as exc:
+                error = record_error(exc)
+            place = Place(rows.offset, len(rows.text), rows.line)
+            yield reject_bytes(error, span=self._span, place=place, data=data, url=key[0])
+
+    def _membership(self, key: _Key, rows: _GroupRows) -> Membership:
         name, namespace = key
-        line, offset = group.first
-        span = self._span
+        text = io.StringIO(rows.text.decode(), newline="\n")
+        members = (
+            _member(self._named(tuple([value.strip(_BLANKS) for value in values])))
+            for values in csv.reader(text, strict=True)
+        )
         return Membership(
             group=Member(name=name, scope=Scope.GROUP, namespace=namespace),
-            members=tuple(
-                _unpacked(member, namespace) for member in bytes(group.members).split(b"\n")[:-1]
+            members=tuple(member for member in members if member is not None),
+            provenance=Provenance(
+                source=self._span.source,
+                span=self._span.ordinal,
+                line=rows.line,
+                offset=rows.offset,
             ),
-            provenance=Provenance(source=span.source, span=span.ordinal, line=line, offset=offset),
         )
 
-    def _refused(self, membership: Membership, group: _Group, *, line: int) -> Reject:
-        reason = (
-            f"the row in line {line} was refused; expected all rows of the group "
-            f"{membership.url!r}, for without a member it opens what is denied to it: correct "
-            "that row"
-        )
-        exc = RecordError("bad-membership", reason)
-        rows = self._rows(membership)
-        kept = rows[: rows.rfind(b"\n", 0, MAX_DATA_BYTES) + 1]
-        number, offset = group.first
-        place = Place(offset, group.length, number)
-        reject = reject_bytes(exc, span=self._span, place=place, data=kept, url=membership.url)
-        return msgspec.structs.replace(reject, truncated=len(kept) < len(rows))
+    def _named(self, values: tuple[str, ...]) -> dict[str, str]:
+        return dict(zip(self.columns, values, strict=False))
 
-    def _rows(self, membership: Membership) -> bytes:
-        """The good rows of a group, in the columns of the table."""
-        namespace = membership.group.namespace
-        row = {"group": membership.group.name, "namespace": namespace or ""}
-        width = max(self._widths) if namespace else min(self._widths)
-        text = io.StringIO()
-        writer = csv.DictWriter(
-            text, self._columns[:width], "", extrasaction="ignore", lineterminator="\n"
-        )
-        writer.writerows(row | _member_values(member) for member in membership.members)
-        if not membership.members:
-            writer.writerow(row)
-        return text.getvalue().encode()
+    def _is_header(self, row: _CsvRow) -> bool:
+        """Take the columns from the first row; return whether it is a header."""
+        line = row.lines[0].number
+        try:
+            _check(row)
+        except RecordError as exc:
+            where = f"{self._span.source}:{line}"
+            raise FormatError(f"{where}: {exc.reason}, for the first row may be a header") from exc
+        names = tuple(value.lower() for value in row.values)
+        distinct = set(names)
+        if distinct >= _REQUIRED or (distinct <= _KNOWN and len(distinct) == len(names)):
+            self._check_header(names, line)
+            self.columns, self._widths = names, {len(names)}
+            return True
+        self.columns, self._widths = _DEFAULT_COLUMNS, {len(_REQUIRED), len(_DEFAULT_COLUMNS)}
+        return False
 
-
-def _is_header(names: tuple[str, ...]) -> bool:
-    """Whether it has all names that a header needs, or nothing but names of columns, each once."""
-    named = set(names)
-    return named >= _NEEDED or (named <= _KNOWN and len(named) == len(names))
+    def _check_header(self, names: tuple[str, ...], line: int) -> None:
+        faults = [
+            f"a column {name!r}" if name not in _KNOWN else f"two columns {name!r}"
+            for name in names
+            if name not in _KNOWN or names.count(name) > 1
+        ]
+        faults += [f"no column {name!r}" for name in sorted(_REQUIRED.difference(names))]
+        if faults:
+            raise FormatError(f"{self._span.source}:{line}: {faults[0]}; expected {_HEADER}")
 
 
-def _check(row: _Row) -> None:
+def _check(row: _CsvRow) -> None:
+    """Raise RecordError for a row that is not one line of CSV in UTF-8."""
     if row.fault:
         raise RecordError("bad-csv", f"{row.fault}; expected a row of CSV")
-    if row.lines[0].length > len(row.lines[0].text):
+    if not _is_whole(row.lines[0]):
         reason = f"a line of {row.lines[0].length} bytes; expected at most {MAX_LINE_BYTES}"
         raise RecordError("line-too-long", reason)
     if len(row.lines) > 1:
@@ -375,16 +302,16 @@ def _check(row: _Row) -> None:
         raise RecordError("not-utf-8", reason)
 
 
-def _is_whole(row: _Row) -> bool:
-    """Whether its values are those of one line, and of all of it."""
-    first = row.lines[0]
-    return not row.fault and len(row.lines) == 1 and first.length == len(first.text)
+def _whole_lines(text: bytes, max_bytes: int) -> bytes:
+    return text if len(text) <= max_bytes else text[: text.rfind(b"\n", 0, max_bytes) + 1]
+
+
+def _is_whole(line: _CsvLine) -> bool:
+    return line.length == len(line.text)
 
 
 def _foreign_byte(text: str) -> int | None:
-    """The first byte in it that was no UTF-8."""
-    if text.isascii():
-        return None
+    """Return the first byte of the text that was not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as exc:
@@ -392,17 +319,17 @@ def _foreign_byte(text: str) -> int | None:
     return None
 
 
-def _torn_values(line: _Line) -> list[str]:
-    """What can be told of the values of a line by itself, its quotes taken as they come."""
-    text = line.text[:_LOOK_BYTES].replace(b"\r", b" ").decode("utf-8", "surrogateescape")
+def _values_in_damaged_line(line: _CsvLine) -> list[str]:
+    """Return the values that a line seems to have, with its quotes as they are."""
+    text = line.text[:_NAME_SEARCH_BYTES].replace(b"\r", b" ").decode("utf-8", "surrogateescape")
     return [value.strip(_BLANKS) for row in csv.reader([text]) for value in row]
 
 
-def _member(values: _Values) -> bytes:
-    """The member of a row, packed; nothing where it names a group only."""
+def _member(values: Mapping[str, str]) -> Member | None:
+    """Return the member of a row, None if it only names a group; raise RecordError if it is bad."""
     name, scope = values["member"], values["scope"]
     if not name and not scope:
-        return b""
+        return None
     if not name:
         reason = f"scope={scope!r} without a member; expected its name, or neither of both"
         raise RecordError("bad-row", reason)
@@ -412,25 +339,17 @@ def _member(values: _Values) -> bytes:
     if sensitive.lower() not in _SENSITIVITIES:
         reason = f"case_sensitive={sensitive!r} of {name!r}; expected true, false or nothing"
         raise RecordError("bad-row", reason)
-    return b"%c%b\n" % (_KIND_BYTES[scope.lower(), sensitive.lower()], name.encode())
+    return Member(
+        name=name,
+        scope=_SCOPES[scope.lower()],
+        namespace=values.get("namespace") or None,
+        case_sensitive=_SENSITIVITIES[sensitive.lower()],
+    )
 
 
-def _unpacked(member: bytes, namespace: str | None) -> Member:
-    scope, sensitive = _KINDS[member[0] - _FIRST_KIND]
-    name = member[1:].decode()
-    return Member(name=name, scope=scope, namespace=namespace, case_sensitive=sensitive)
-
-
-def _member_values(member: Member) -> dict[str, str]:
-    return {
-        "member": member.name,
-        "scope": member.scope.value.lower(),
-        "case_sensitive": _SENSITIVITY_NAMES[member.case_sensitive],
-    }
-
-
-def _reject(row: _Row, exc: RecordError, span: Span, group: str | None) -> Reject:
-    text = b"".join(line.text for line in row.lines)
-    length = sum(line.length for line in row.lines)
-    place = Place(row.lines[0].offset, length, row.lines[0].number)
-    return reject_bytes(exc, span=span, place=place, data=text, url=group)
+def _incomplete(group: str, line: int) -> RecordError:
+    reason = (
+        f"the row in line {line} was refused; expected all rows of the group {group!r}, for without"
+        " a member it opens what is denied to it: correct that row"
+    )
+    return RecordError("bad-membership", reason)

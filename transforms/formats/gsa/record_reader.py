@@ -1,13 +1,11 @@
 """One element of a gsafeed as a record.
 
-Whatever is not understood is kept where it stood, as an `Extra`; only what decides over the
-document (its url, its action, who may see it, how its content is encoded) is refused instead.
+Markup that is not understood is kept as an `Extra`. Only the parts that decide over the document
+(its url, its action, its ACL, the encoding of its content) are refused instead.
 """
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from datetime import datetime
-from functools import partial
 from typing import TypeVar
 
 import pybase64
@@ -45,6 +43,7 @@ from transforms.formats.gsa.fast_reader import TemplateCache, UniformBatch
 from transforms.formats.gsa.feed_context import ACTIONS, FeedContext, feed_context
 from transforms.formats.gsa.legacy_acl import acl_of
 from transforms.formats.xml.elements import ParsedElement
+from transforms.formats.xml.extras import extra_element
 from transforms.formats.xml.raw_element import RawElement
 
 BOOLEANS = {"true": True, "false": False}
@@ -56,7 +55,7 @@ ENCODINGS = {
     "base64compressed": Encoding.ZLIB_BASE64,
 }
 _RANK_DIGITS = 9
-_PLAIN_META = 2
+_NO_HINTS = Crawl()
 
 Value = TypeVar("Value")
 
@@ -67,104 +66,97 @@ class FeedRecordBuilder:
     def __init__(self, span: Span, options: ReadOptions) -> None:
         self._span = span
         self._options = options
-        self._context: ElementContext | None = None
-        self._express = TemplateCache()
-        self._runs = UniformBatch(self._express)
+        self._element_context: ElementContext | None = None
+        self._templates = TemplateCache()
+        self._batch = UniformBatch(self._templates)
 
     def build(self, parsed: ParsedElement) -> Record:
-        """The record of an element."""
-        around = self._enter(parsed.raw.context)
-        extras: Extras = list(around.unknown)
+        """Return the record of a parsed element."""
+        context = self._enter(parsed.raw.context)
+        extras: Extras = list(context.extras)
+        provenance = self._provenance(parsed.raw.line, parsed.raw.offset)
         if parsed.raw.name == "acl":
-            return self._acl_alone(parsed, extras)
-        attributes = dict(parsed.element.items())
-        children = _Children(extras)
+            return self._acl_alone(parsed.element, extras, provenance)
+        children = _RecordChildren(extras)
         children.take(parsed)
-        return self._record(attributes, children, self._provenance(parsed.raw))
+        return self._record(dict(parsed.element.items()), children, provenance)
 
-    def quick(self, unit: RawElement) -> Record | None:
-        """The record of a unit whose shape is known, None where it must be parsed."""
-        parts = self._express.take(unit)
+    def quick(self, raw: RawElement) -> Record | None:
+        """Return the record of an element with known markup, None if it must be parsed."""
+        parts = self._templates.take(raw)
         if parts is None:
             return None
-        around = self._enter(unit.context)
-        children = _Children(list(around.unknown))
+        context = self._enter(raw.context)
+        children = _RecordChildren(list(context.extras))
         children.acl = parts.acl
         children.metadata = parts.metadata
         if parts.overwrite_acls is not None:
             children.take_overwrite_acls("overwrite-acls", parts.overwrite_acls)
         if parts.payload is not None:
             children.content = make_content(parts.encoding, parts.payload)
-        return self._record(parts.attributes, children, self._provenance(unit))
+        return self._record(parts.attributes, children, self._provenance(raw.line, raw.offset))
 
     def bulk(
         self, run: bytes, offset: int, line: int, context: ElementContext
     ) -> list[Record] | None:
-        """The records of units that are all of one shape; None where one is not, or is refused.
+        """Return the records of elements with the same markup; None if one differs or is refused.
 
-        Why it is refused is then told by `quick` or `build`, which take them one by one.
+        `quick` and `build` then read them one by one and report the reason.
         """
-        columns = self._runs.take(run)
+        columns = self._batch.take(run)
         if columns is None:
             return None
-        around = self._enter(context)
-        make = partial(
-            Provenance,
-            source=self._span.source,
-            span=self._span.ordinal,
-            datasource=around.datasource,
-            feedtype=around.feedtype,
-        )
+        extras = self._enter(context).extras
         records = []
         rows = zip(columns.rows, columns.metadata, columns.offsets, columns.lines, strict=True)
         try:
             for values, metadata, begin, row in rows:
-                children = _Children(list(around.unknown))
+                children = _RecordChildren(list(extras))
                 children.metadata = metadata
                 attributes = dict(zip(columns.names, values, strict=True))
-                provenance = make(line=line + row, offset=offset + begin)
+                provenance = self._provenance(line + row, offset + begin)
                 records.append(self._record(attributes, children, provenance))
         except RecordError:
             return None
         return records
 
     def header(self, context: ElementContext) -> FeedHeader:
-        """Return what the header of a feed says, or what the feed was posted as."""
-        around = self._as_posted(feed_context(context))
+        """Return the header of a feed, or how it was posted."""
+        posted = self._as_posted(feed_context(context))
         return FeedHeader(
-            source=self._span.source, datasource=around.datasource, feedtype=around.feedtype
+            source=self._span.source, datasource=posted.datasource, feedtype=posted.feedtype
         )
 
     def _enter(self, context: ElementContext) -> FeedContext:
-        if context is not self._context:
-            self._around = self._as_posted(feed_context(context))
-            self._is_ranked = self._around.pagerank or self._around.feedrank
-            self._is_web = is_web(self._around.datasource, self._around.feedtype)
-            self._context = context  # last: if this fails, the next record must not skip it
-        return self._around
+        if context is not self._element_context:
+            self._context = self._as_posted(feed_context(context))
+            self._is_ranked = self._context.pagerank or self._context.feedrank
+            self._is_web = is_web(self._context.datasource, self._context.feedtype)
+            self._element_context = context  # last: if this fails, the next record tries again
+        return self._context
 
-    def _as_posted(self, around: FeedContext) -> FeedContext:
-        """What a feed was posted as; an appliance takes nothing else."""
+    def _as_posted(self, context: FeedContext) -> FeedContext:
+        """Replace datasource and feedtype by those of the post; an appliance uses only these."""
         feed = self._span.feed
         if feed is None:
-            return around
-        return around._replace(
-            datasource=feed.datasource or around.datasource,
-            feedtype=feed.feedtype or around.feedtype,
+            return context
+        return context._replace(
+            datasource=feed.datasource or context.datasource,
+            feedtype=feed.feedtype or context.feedtype,
         )
 
-    def _provenance(self, unit: RawElement) -> Provenance:
+    def _provenance(self, line: int, offset: int) -> Provenance:
         return Provenance(
             source=self._span.source,
             span=self._span.ordinal,
-            line=unit.line,
-            offset=unit.offset,
-            datasource=self._around.datasource,
-            feedtype=self._around.feedtype,
+            line=line,
+            offset=offset,
+            datasource=self._context.datasource,
+            feedtype=self._context.feedtype,
         )
 
     def _record(
-        self, attributes: Attributes, children: "_Children", provenance: Provenance
+        self, attributes: Attributes, children: "_RecordChildren", provenance: Provenance
     ) -> Record:
         extras = children.extras
         url = attributes.pop("url", "")
@@ -183,7 +175,7 @@ class FeedRecordBuilder:
         if acl is None and metadata:
             acl, metadata = acl_of(metadata)
         if action is Action.ADD and content is None and not self._is_web:
-            action = Action.UPDATE  # without content, the rest of the document stays
+            action = Action.UPDATE  # the appliance keeps the content that it has
         return Record(
             url=url,
             action=action,
@@ -195,7 +187,8 @@ class FeedRecordBuilder:
             acl=acl,
             overwrite_acls=children.overwrite_acls,
             crawl=self._crawl(attributes, extras) if attributes or self._is_ranked else None,
-            extras=_sorted(extras) if extras else (),
+            # In an order that does not depend on where the writer puts them.
+            extras=tuple(sorted(extras, key=lambda extra: extra.place)) if extras else (),
             provenance=provenance,
         )
 
@@ -203,8 +196,8 @@ class FeedRecordBuilder:
         moment = parse_date(text, zone=self._options.zone)
         return moment.replace(microsecond=0) if moment and moment.microsecond else moment
 
-    def _acl_alone(self, parsed: ParsedElement, extras: Extras) -> Record:
-        attributes = dict(parsed.element.items())
+    def _acl_alone(self, element: etree._Element, extras: Extras, provenance: Provenance) -> Record:
+        attributes = dict(element.items())
         url = attributes.pop("url", "")
         if not url.strip():
             reason = "an acl in a group without a url; expected the url that it is for"
@@ -213,22 +206,22 @@ class FeedRecordBuilder:
         return Record(
             url=url,
             action=Action.UPDATE if action is Action.ADD else action,
-            acl=read_acl(parsed.element, attributes, extras, "acl", alone=True),
+            acl=read_acl(element, attributes, extras, "acl", alone=True),
             extras=tuple(extras),
-            provenance=self._provenance(parsed.raw),
+            provenance=provenance,
         )
 
     def _action(self, stated: str | None) -> Action:
-        """The record's own action wins; a group that cannot be read leaves no doubtful deletion."""
+        """Return the record's own action, or else that of its group, if the group can be read."""
         if stated is not None:
             action = ACTIONS.get(stated)
             if action is None:
                 raise RecordError("bad-action", f"action={stated!r}; expected add or delete")
             return action
-        if self._around.doubt:
-            reason = f"a record in {self._around.doubt}; expected an action of its own"
+        if self._context.fault:
+            reason = f"a record in {self._context.fault}; expected an action of its own"
             raise RecordError("group-unreadable", reason)
-        return self._around.action or Action.ADD
+        return self._context.action or Action.ADD
 
     def _arrival(self, action: Action) -> Arrival | None:
         if action is Action.DELETE:
@@ -236,51 +229,43 @@ class FeedRecordBuilder:
         return Arrival.CRAWLED if self._is_web else Arrival.PUSHED
 
     def _crawl(self, attributes: Attributes, extras: Extras) -> Crawl | None:
-        """The hints that are stated; what remains of the attributes becomes extras."""
-        around = self._around
-        if around.pagerank is not None:
-            attributes.setdefault("pagerank", around.pagerank)
-        if around.feedrank is not None:
-            attributes.setdefault("feedrank", around.feedrank)
-        take = _Take(attributes)
+        """Return the hints of a record and its group; other attributes become extras."""
+        context = self._context
+        if context.pagerank is not None:
+            attributes.setdefault("pagerank", context.pagerank)
+        if context.feedrank is not None:
+            attributes.setdefault("feedrank", context.feedrank)
         crawl = Crawl(
-            lock=take.one_of("lock", BOOLEANS),
-            crawl_immediately=take.one_of("crawl-immediately", BOOLEANS),
-            crawl_once=take.one_of("crawl-once", BOOLEANS),
-            authmethod=take.one_of("authmethod", AUTHMETHODS),
-            pagerank=take.rank("pagerank"),
-            feedrank=take.rank("feedrank"),
-            scoring=take.one_of("scoring", SCORINGS),
+            lock=_pop_known(attributes, "lock", BOOLEANS),
+            crawl_immediately=_pop_known(attributes, "crawl-immediately", BOOLEANS),
+            crawl_once=_pop_known(attributes, "crawl-once", BOOLEANS),
+            authmethod=_pop_known(attributes, "authmethod", AUTHMETHODS),
+            pagerank=_pop_rank(attributes, "pagerank"),
+            feedrank=_pop_rank(attributes, "feedrank"),
+            scoring=_pop_known(attributes, "scoring", SCORINGS),
             display_url=attributes.pop("displayurl", None),
         )
         extras.extend(Extra(f"record/@{name}", value) for name, value in attributes.items())
         return crawl if crawl != _NO_HINTS else None
 
 
-_NO_HINTS = Crawl()
+def _pop_known(attributes: Attributes, name: str, values: Mapping[str, Value]) -> Value | None:
+    """Take an attribute out of a mapping if its value is known; otherwise it stays there."""
+    value = values.get(attributes.get(name, ""))
+    if value is not None:
+        del attributes[name]
+    return value
 
 
-class _Take:
-    """Takes attributes that are understood out of a mapping, and leaves the others in it."""
-
-    def __init__(self, attributes: Attributes) -> None:
-        self._attributes = attributes
-
-    def one_of(self, name: str, values: Mapping[str, Value]) -> Value | None:
-        found = values.get(self._attributes.get(name, ""))
-        if found is not None:
-            del self._attributes[name]
-        return found
-
-    def rank(self, name: str) -> int | None:
-        text = self._attributes.get(name, "").strip()
-        if not (text.isascii() and text.isdecimal() and len(text) <= _RANK_DIGITS):
-            return None
-        del self._attributes[name]
-        return int(text)
+def _pop_rank(attributes: Attributes, name: str) -> int | None:
+    text = attributes.get(name, "").strip()
+    if not (text.isascii() and text.isdecimal() and len(text) <= _RANK_DIGITS):
+        return None
+    del attributes[name]
+    return int(text)
 
 
-class _Children:
+class _RecordChildren:
     """The child elements of a record, taken in one pass."""
 
     __slots__ = ("acl", "content", "extras", "metadata", "overwrite_acls")
@@ -292,32 +277,29 @@ class _Children:
         self.overwrite_acls: bool | None = None
         self.extras = extras
 
+    def take(self, parsed: ParsedElement) -> None:
+        require_no_text(parsed.element)
+        for child in parsed.element:
+            tag = child.tag
+            if tag == "metadata":
+                self._take_metadata(child)
+            elif tag == "content" and self.content is None:
+                self.content = _content(child, parsed.payload, self.extras)
+            elif tag == "acl":
+                if self.acl is not None:
+                    raise bad_acl("a second acl in a record; expected one")
+                attributes = dict(child.items())
+                self.acl = read_acl(child, attributes, self.extras, "record/acl", alone=False)
+            else:
+                self.extras.append(extra_element("record", child))
+
     def take_overwrite_acls(self, name: str, value: str) -> None:
         if name == "overwrite-acls" and value in BOOLEANS:
             self.overwrite_acls = BOOLEANS[value]
         else:
             self.extras.append(Extra(f"record/metadata/@{name}", value))
 
-    def take(self, parsed: ParsedElement) -> None:
-        """Take what the children of an element hold."""
-        require_no_text(parsed.element)
-        for child in parsed.element:
-            tag = child.tag
-            if tag == "metadata":
-                self._metadata(child)
-            elif tag == "content" and self.content is None:
-                self.content = _content(child, parsed.payload, self.extras)
-            elif tag == "acl":
-                self._acl(child)
-            else:
-                self.extras.append(_markup("record", child))
-
-    def _acl(self, child: etree._Element) -> None:
-        if self.acl is not None:
-            raise bad_acl("a second acl in a record; expected one")
-        self.acl = read_acl(child, dict(child.items()), self.extras, "record/acl", alone=False)
-
-    def _metadata(self, element: etree._Element) -> None:
+    def _take_metadata(self, element: etree._Element) -> None:
         for name, value in element.items():
             self.take_overwrite_acls(name, value)
         require_no_text(element)
@@ -325,12 +307,12 @@ class _Children:
         self.metadata = metadata
         for meta in element:
             pairs = meta.items()
-            if len(pairs) == _PLAIN_META and pairs[0][0] == "name" and pairs[1][0] == "content":
+            if len(pairs) == 2 and pairs[0][0] == "name" and pairs[1][0] == "content":
                 metadata.append(Meta(pairs[0][1], pairs[1][1]))
             elif meta.tag == "meta":
                 metadata.append(self._meta(dict(pairs)))
             else:
-                self.extras.append(_markup("record/metadata", meta))
+                self.extras.append(extra_element("record/metadata", meta))
 
     def _meta(self, attributes: Attributes) -> Meta:
         name, content = attributes.pop("name", None), attributes.pop("content", None)
@@ -349,19 +331,15 @@ class _Children:
 
 
 def _decoded_meta(name: str, content: str) -> Meta:
-    key, value = _decoded(name), _decoded(content)
+    key, value = (pybase64.b64decode(clean_base64(text.encode())) for text in (name, content))
     try:
         text = key.decode()
     except UnicodeDecodeError as exc:
         raise RecordError("bad-meta", "a name that is not UTF-8; expected text") from exc
     try:
         return Meta(text, value.decode())
-    except UnicodeDecodeError:  # a value may be anything
+    except UnicodeDecodeError:  # a value may be any bytes
         return Meta(text, "", value)
-
-
-def _decoded(text: str) -> bytes:
-    return pybase64.b64decode(clean_base64(text.encode()))
 
 
 def _content(element: etree._Element, payload: bytes | None, extras: Extras) -> Content:
@@ -375,21 +353,9 @@ def _content(element: etree._Element, payload: bytes | None, extras: Extras) -> 
 
 
 def make_content(stated: str | None, text: bytes) -> Content:
-    """The content of a text in its stated encoding; base64 is checked and mended."""
+    """Return the content of a text in its stated encoding; base64 is checked and repaired."""
     if stated not in ENCODINGS:
         expected = "base64binary, base64compressed or no encoding"
         raise RecordError("bad-encoding", f"encoding={stated!r} of a content; expected {expected}")
     encoding = ENCODINGS[stated]
     return Content(text if encoding is Encoding.NONE else clean_base64(text), encoding)
-
-
-def _sorted(extras: Extras) -> tuple[Extra, ...]:
-    """In an order that does not depend on where the writer puts them."""
-    return tuple(sorted(extras, key=lambda extra: extra.place))
-
-
-def _markup(parent: str, element: etree._Element) -> Extra:
-    place = f"{parent}/{tag_of(element)}"
-    alone = deepcopy(element)  # with the prefixes that it uses, and not those around it
-    etree.cleanup_namespaces(alone)
-    return Extra(place, etree.tostring(alone, encoding="unicode", with_tail=False))

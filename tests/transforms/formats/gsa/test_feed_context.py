@@ -13,8 +13,8 @@ NOTHING = FeedContext(
     action=Action.ADD,
     pagerank=None,
     feedrank=None,
-    unknown=(),
-    doubt="",
+    extras=(),
+    fault="",
 )
 
 
@@ -44,7 +44,7 @@ def test_a_group_has_ranks() -> None:
 
 def test_what_is_not_known_of_a_group_is_kept() -> None:
     assert group(b'<group b="1" a="&lt;">') == NOTHING._replace(
-        unknown=(Extra("group/@b", "1"), Extra("group/@a", "<"))
+        extras=(Extra("group/@b", "1"), Extra("group/@a", "<"))
     )
 
 
@@ -59,7 +59,7 @@ def test_what_is_not_known_of_a_group_is_kept() -> None:
     ],
 )
 def test_a_group_of_which_the_action_is_not_known_says_why(tag: bytes, doubt: str) -> None:
-    assert group(tag).doubt == doubt
+    assert group(tag).fault == doubt
 
 
 @pytest.mark.parametrize(

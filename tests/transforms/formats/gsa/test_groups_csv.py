@@ -322,7 +322,7 @@ def test_the_reject_of_a_membership_holds_its_good_rows() -> None:
         offset=14,
         length=42,
         url="staff",
-        data=b'staff,Joe,user\nstaff,"a,""b""",group\n',
+        data=b' staff , Joe ,USER\r\nstaff,"a,""b""",group\n',
     )
 
 
@@ -345,7 +345,7 @@ def test_the_first_bad_row_is_named_whatever_it_tells() -> None:
 def test_good_rows_are_kept_in_the_columns_of_the_table() -> None:
     header = b"case_sensitive,Scope,member,group\n"
     table = header + b"TRUE,USER,joe,staff\n,group,sub,staff\nfalse,user,ann,staff\n,x,eve,staff\n"
-    kept = b"true,user,joe,staff\n,group,sub,staff\nfalse,user,ann,staff\n"
+    kept = b"TRUE,USER,joe,staff\n,group,sub,staff\nfalse,user,ann,staff\n"
     assert refused(table).data == kept
 
 

@@ -9,7 +9,7 @@ from schemas.membership import Member, Membership
 from schemas.record import Extra, Provenance
 from schemas.reject import Reject
 from schemas.span import ElementContext, Span
-from transforms.formats.gsa.membership_reader import MembershipBuilder, name_reject
+from transforms.formats.gsa.groups import MembershipBuilder, name_reject
 from transforms.formats.xml.elements import ParsedElement
 from transforms.formats.xml.raw_element import RawElement
 
