@@ -130,7 +130,7 @@ FAULTS = {
         avro.encode(_record(URLS[1])),
     ),
     "native": Fault(
-        "transforms.formats.canonical.jsonl._one",
+        "transforms.formats.canonical.jsonl._parse_line",
         lambda line, *more: MARK.encode() in line.text,
         native(*URLS),
         native(URLS[1]),

@@ -16,7 +16,7 @@ from support.steps import CountedStream, Steps, count_in
 from transforms.formats import by_name
 from transforms.formats.canonical import avro
 from transforms.formats.canonical.avro_container import our_sync
-from transforms.formats.canonical.lookahead import Tape
+from transforms.formats.canonical.lookahead import LookaheadReader
 
 SMALL = 8 << 10
 LARGE = 4 * SMALL
@@ -104,15 +104,10 @@ BLOCKS: dict[str, Callable[[int], bytes]] = {
 }
 
 
-class CountedTape(Tape):
-    """A tape that counts the bytes that it copies."""
+class CountedLookahead(LookaheadReader):
+    """Counts the bytes that it copies."""
 
     steps: Steps
-
-    def peek(self, size: int) -> bytes:
-        found = super().peek(size)
-        self.steps.count += 1 + len(found)
-        return found
 
     def look(self, distance: int, size: int) -> bytes:
         found = super().look(distance, size)
@@ -142,8 +137,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
     for name, module in list(sys.modules.items()):
         if name.startswith("transforms.formats."):
             count_in(module, counted, monkeypatch.setattr)
-    monkeypatch.setattr(CountedTape, "steps", counted, raising=False)
-    monkeypatch.setattr(avro, "Tape", CountedTape)
+    monkeypatch.setattr(CountedLookahead, "steps", counted, raising=False)
+    monkeypatch.setattr(avro, "LookaheadReader", CountedLookahead)
     return counted
 
 

@@ -1,32 +1,42 @@
-"""The header of an Avro container file, and what stands before and behind each of its blocks.
+"""Avro object container files: the header, the framing of blocks, and their codecs.
 
 **Spec:** Apache Avro 1.12, "Object Container Files".
+
+A container is read here and not by `fastavro.block_reader`, which stops at the first damaged block,
+unpacks blocks without a bound, and cannot start at a span.
 """
 
+import bz2
 import hashlib
 import io
 import json
+import lzma
+import zlib
+from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import fastavro
+import zstandard
 from fastavro.schema import SchemaParseException, UnknownType
+from fastavro.types import Schema
 
 from schemas import avro
 from schemas.errors import FormatError, RecordError
-from transforms.formats.canonical.avro_codecs import check_codec
 
 MAGIC = b"Obj\x01"
 RECORD = "record"
 MEMBERSHIP = "membership"
 MAX_BLOCK_BYTES = 1 << 30
-"""Most bytes of a block that is passed over."""
+"""Most bytes of a block that is skipped."""
 MAX_HEADER_BYTES = 1 << 20
 SYNC_BYTES = 16
 FRAMING_BYTES = 20
-"""Most bytes that say how many records and bytes a block has."""
+"""Most bytes before a block: the number of its records and of its bytes."""
 
 _LONG_BYTES = 10
+_XZ_MEMORY_BYTES = 128 << 20
+_PIECE_BYTES = 1 << 20
 _HEADER = fastavro.parse_schema(
     {
         "type": "record",
@@ -40,44 +50,43 @@ _HEADER = fastavro.parse_schema(
 )
 _NEEDED_FIELDS = {RECORD: ("url", "action", "provenance"), MEMBERSHIP: ("group", "members")}
 _NO_SCHEMA = (SchemaParseException, UnknownType, AttributeError, *avro.UNREADABLE)
+_NO_BLOCK = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, *avro.UNREADABLE)
 
 
 class Container(NamedTuple):
-    """What a header says; `written` is the schema where it is not our own.
+    """The content of a header. `written` is its schema, None if that is our own.
 
-    `kind` is the name of our schema that the datums are read by: RECORD or MEMBERSHIP.
+    `kind` is the name of our schema for its datums: RECORD or MEMBERSHIP.
     """
 
     header: bytes
     codec: str
     sync: bytes
-    written: Any
+    written: Schema | None
     kind: str
 
 
 def open_container(head: bytes, *, source: str) -> Container:
-    """Return what the header at the beginning of `head` says; raise FormatError without one."""
+    """Return the header at the beginning of `head`; raise FormatError if there is none."""
     if not head.startswith(MAGIC):
         expected = f"an Avro container, which begins with {MAGIC!r}"
         raise _bad_header(source, repr(head[:4]), expected)
     stream = io.BytesIO(head)
     try:
-        header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
+        header: Any = fastavro.schemaless_reader(stream, _HEADER, None)  # a dict by its schema
     except avro.UNREADABLE as exc:
         found = f"a header without its end in {len(head)} bytes"
         raise _bad_header(source, found, "an Avro container with a whole one") from exc
     codec = header["meta"].get("avro.codec", b"null").decode("utf-8", "replace")
-    try:
-        check_codec(codec)
-    except LookupError as exc:
-        raise FormatError(f"{source}: {exc.args[0]}") from exc
+    if codec not in _UNPACK:
+        raise _bad_header(source, f"codec {codec!r}", f"one of {', '.join(sorted(_UNPACK))}")
     written, kind = _schema(header["meta"].get("avro.schema", b""), source=source)
     return Container(head[: stream.tell()], codec, header["sync"], written, kind)
 
 
 @cache
 def our_header(kind: str) -> bytes:
-    """Return the header of a container without compression: the same one always."""
+    """Return the header of a container without compression; it is always the same."""
     stream = io.BytesIO()
     meta = {"avro.codec": b"null", "avro.schema": _published(kind)}
     header = {"magic": MAGIC, "meta": meta, "sync": our_sync(kind)}
@@ -87,14 +96,14 @@ def our_header(kind: str) -> bytes:
 
 @cache
 def our_sync(kind: str) -> bytes:
-    """Return the sync marker, which other writers leave to chance: ours are to be reproducible."""
+    """Return our sync marker. Other writers take a random one; ours makes files reproducible."""
     return hashlib.sha256(_published(kind)).digest()[:SYNC_BYTES]
 
 
 def framing(head: bytes, *, max_bytes: int = MAX_BLOCK_BYTES) -> tuple[int, int, int]:
-    """Return how many records and bytes a block has, and how many bytes of `head` say so.
+    """Return the numbers of records and bytes of a block, and how many bytes of `head` state them.
 
-    Raises RecordError for what cannot be.
+    Raises RecordError for numbers that a block cannot have.
     """
     count, at = _long(head, 0)
     size, at = _long(head, at)
@@ -107,13 +116,60 @@ def framing(head: bytes, *, max_bytes: int = MAX_BLOCK_BYTES) -> tuple[int, int,
     return count, size, at
 
 
+def unpack(codec: str, block: bytes, *, max_bytes: int) -> bytes:
+    """Return the datums of a block; raise RecordError if it is torn or holds over `max_bytes`."""
+    try:
+        datums = _UNPACK[codec](block, max_bytes)
+    except _NO_BLOCK as exc:
+        reason = f"{len(block)} bytes that are none ({exc}); expected a {codec} block"
+        raise RecordError("bad-block", reason) from exc
+    if len(datums) > max_bytes:
+        found = f"a {codec} block that unpacks to more"
+        raise RecordError("block-too-large", f"{found}; expected at most {max_bytes} bytes")
+    return datums
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def _decompress(decompressor: _Decompressor, block: bytes, max_bytes: int) -> bytes:
+    datums = decompressor.decompress(block, max_bytes + 1)
+    if not decompressor.eof and len(datums) <= max_bytes:
+        raise EOFError("its end is missing")
+    return datums
+
+
+def _decompress_zstandard(block: bytes, max_bytes: int) -> bytes:
+    pieces: list[bytes] = []
+    left = max_bytes + 1
+    with zstandard.ZstdDecompressor().stream_reader(block, read_across_frames=True) as stream:
+        while left and (piece := stream.read(min(left, _PIECE_BYTES))):
+            pieces.append(piece)
+            left -= len(piece)
+    return b"".join(pieces)
+
+
+_UNPACK: dict[str, Callable[[bytes, int], bytes]] = {
+    "null": lambda block, _most: block,
+    "deflate": lambda block, most: _decompress(zlib.decompressobj(-zlib.MAX_WBITS), block, most),
+    "bzip2": lambda block, most: _decompress(bz2.BZ2Decompressor(), block, most),
+    "xz": lambda block, most: _decompress(
+        lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES), block, most
+    ),
+    "zstandard": _decompress_zstandard,
+}
+
+
 def _published(kind: str) -> bytes:
     return json.dumps(avro.schema_document(kind), separators=(",", ":")).encode()
 
 
-def _schema(text: bytes, *, source: str) -> tuple[Any, str]:
+def _schema(text: bytes, *, source: str) -> tuple[Schema | None, str]:
     try:
-        written: Any = fastavro.parse_schema(json.loads(text))
+        written = fastavro.parse_schema(json.loads(text))
     except _NO_SCHEMA as exc:
         raise _bad_header(source, f"avro.schema={text[:40]!r}", "an Avro schema in JSON") from exc
     for kind in _NEEDED_FIELDS:
@@ -127,52 +183,42 @@ def _schema(text: bytes, *, source: str) -> tuple[Any, str]:
     return written, kind
 
 
-def _kind(written: Any, *, source: str) -> str:
-    """What another schema may be resolved into, by the fields that it has."""
-    names = {field["name"] for field in _fields(written)}
+def _kind(written: Schema, *, source: str) -> str:
+    """Return the name of our schema that another schema may resolve into, by its fields."""
+    fields = written.get("fields", ()) if isinstance(written, dict) else ()
+    names = {field["name"] for field in fields}
     for kind, needed in _NEEDED_FIELDS.items():
         if names.issuperset(needed):
             return kind
-    expected = " or ".join(
-        f"{kind}s with {', '.join(needed)}" for kind, needed in _NEEDED_FIELDS.items()
-    )
-    raise _bad_header(source, f"an Avro container of {_name(written)}", expected)
+    name = written.get("name", written["type"]) if isinstance(written, dict) else written
+    expected = (f"{kind}s with {', '.join(needed)}" for kind, needed in _NEEDED_FIELDS.items())
+    raise _bad_header(source, f"an Avro container of {name!r}", " or ".join(expected))
 
 
-def _fields(schema: Any) -> Any:
-    return schema.get("fields", ()) if isinstance(schema, dict) else ()
+def _check_finite(schema: Schema, parents: tuple[str, ...]) -> None:
+    """Raise ValueError for a type of which a few bytes can hold any number of values.
 
-
-def _name(schema: Any) -> str:
-    return repr(schema.get("name", schema["type"]) if isinstance(schema, dict) else schema)
-
-
-def _check_finite(schema: Any, around: tuple[str, ...]) -> None:
-    """Raise ValueError for a type of which few bytes can hold arbitrarily much.
-
-    fastavro makes a million million nulls of an array of 6 bytes, and follows records inside
-    each other until the stack overflows and takes the program with it.
+    From an array of nulls, fastavro makes a million million values of 6 bytes. A record in itself
+    overflows the stack, which ends the process.
     """
     if isinstance(schema, list):
         for branch in schema:
-            _check_finite("int" if branch == "null" else branch, around)
+            if branch != "null":  # in a union, a null takes a byte
+                _check_finite(branch, parents)
     elif isinstance(schema, str):
-        if schema == "null" or schema in around:
-            raise ValueError(f"{schema!r} in {around[-1]!r}")
+        if schema == "null" or schema in parents:
+            raise ValueError(f"{schema!r} in {parents[-1]!r}")
     elif schema["type"] in ("record", "error"):
-        _check_record(schema, (*around, schema["name"]))
+        if not schema["fields"]:
+            raise ValueError(f"no fields in {schema['name']!r}")
+        for field in schema["fields"]:
+            _check_finite(field["type"], (*parents, schema["name"]))
     elif schema["type"] == "fixed":
         if schema["size"] < 1:
             raise ValueError(f"{schema['name']!r} of size {schema['size']}")
     elif schema["type"] != "enum":
-        _check_finite(schema.get("items", schema.get("values", schema["type"])), around)
-
-
-def _check_record(schema: Any, around: tuple[str, ...]) -> None:
-    if not schema["fields"]:
-        raise ValueError(f"no fields in {schema['name']!r}")
-    for field in schema["fields"]:
-        _check_finite(field["type"], around)
+        inner = next(schema[key] for key in ("items", "values", "type") if key in schema)
+        _check_finite(inner, parents)
 
 
 def _bad_header(source: str, found: str, expected: str) -> FormatError:

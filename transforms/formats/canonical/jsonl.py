@@ -1,14 +1,15 @@
-"""JSON lines of canonical records and memberships, for eyes, diffs and golden files.
+"""Read and write JSON lines of canonical records and memberships, for eyes, diffs and tests.
 
-One object a line, a membership if it has a `group`; its keys sorted, without what is not stated;
-bytes are base64, times RFC 3339.
+Each line is an object, a membership if it has a `group`. Keys are sorted, and fields with their
+default value are left out. Bytes are base64, times are RFC 3339.
 
-**Keeps:** every field. What was written by hand, without a provenance, gets its place in the
-stream as one.
+**Keeps:** every field. A line without a provenance, as written by hand, gets its place in the
+stream.
 
-**Drops:** nothing; infinite numbers, which JSON has not, are refused.
+**Drops:** nothing. Infinite numbers are refused, because JSON has none.
 
-**Reads beyond our own:** empty lines, a byte order mark and carriage returns, which editors leave.
+**Reads beyond our own files:** empty lines, a byte order mark and carriage returns, as editors
+write them.
 """
 
 import math
@@ -21,68 +22,75 @@ import msgspec
 
 from schemas.defect import record_error
 from schemas.errors import RecordError
-from schemas.membership import Membership
+from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Provenance, Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult, WriteOptions, write_all
-from transforms.formats.canonical.admission import admit
+from transforms.formats.canonical import KEPT_BYTES, admit
 from transforms.formats.dates import parse_date
-
-KEPT_BYTES = 1 << 20
-"""Most bytes of a line that its reject keeps."""
 
 _PIECE_BYTES = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TIMES = ("modified", "visited", "next_check")
-_NOWHERE = Provenance()
+_NO_PROVENANCE = Provenance()
 _GROUP = b'"group"'
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class _Head(msgspec.Struct):
-    """As much of a line as tells a membership from a record."""
+class _GroupKey(msgspec.Struct):
+    """The part of a line that distinguishes a membership from a record."""
 
     group: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+class _JsonLine(NamedTuple):
+    """A line, or its first bytes if it is longer than the limit."""
+
+    text: bytes
+    number: int
+    offset: int
+    length: int
+
+
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Record | Membership | Reject]:
-    """Yield the record or membership of each line; a line that is none costs nothing but itself."""
-    for found in _lines(stream, span, max_line_bytes(options)):
-        one: Record | Membership | Reject
+) -> Iterator[RecordOrMembership | Reject]:
+    """Yield the record or membership of each line; a bad line costs only itself."""
+    for line in _lines(stream, span, _max_line_bytes(options)):
+        result: RecordOrMembership | Reject
         try:
-            one = _one(found, span, options)
+            result = _parse_line(line, span, options)
         except Exception as exc:
-            one = _reject(found, record_error(exc), span)
-        yield one
-
-
-def max_line_bytes(options: ReadOptions) -> int:
-    """Most bytes of a line that is read; base64 in base64, a content takes 16/9 of its size."""
-    return 2 * options.max_content_bytes + MORE_BYTES
+            place = Place(line.offset, line.length, line.number)
+            data = line.text[:KEPT_BYTES]
+            result = reject_bytes(record_error(exc), span=span, place=place, data=data)
+        yield result
 
 
 def cut(
     stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
 ) -> Iterator[Span]:
-    """Yield spans that end with a line; reads the stream once, to count its lines."""
-    span, passed = Span(source=source), _pass_lines(stream, span_bytes)
-    while (following := _pass_lines(stream, span_bytes)).length:
-        yield msgspec.structs.replace(span, length=passed.length)
+    """Yield spans that end with a line; the stream is read once, to count its lines."""
+    span = Span(source=source)
+    length, lines = _skip_lines(stream, span_bytes)
+    while length:
+        next_length, next_lines = _skip_lines(stream, span_bytes)
+        if not next_length:
+            break
+        yield msgspec.structs.replace(span, length=length)
         span = Span(
             source=source,
             ordinal=span.ordinal + 1,
-            offset=span.offset + passed.length,
-            line=span.line + passed.lines,
+            offset=span.offset + length,
+            line=span.line + lines,
         )
-        passed = following
+        length, lines = next_length, next_lines
     yield span
 
 
 def write(
-    records: Iterable[Record | Membership],
+    records: Iterable[RecordOrMembership],
     stream: IO[bytes],
     *,
     options: WriteOptions = WriteOptions(),
@@ -91,80 +99,67 @@ def write(
     write_all(encoder(options), records, stream)
 
 
-def line(found: ReadResult) -> bytes:
-    """Return one line, its end included; raise RecordError for what JSON cannot hold."""
+def line(result: ReadResult) -> bytes:
+    """Return one line, with its end; raise RecordError for a value that JSON cannot hold."""
     try:
-        return msgspec.json.encode(_stated(found), order="sorted") + b"\n"
+        return msgspec.json.encode(_without_defaults(result), order="sorted") + b"\n"
     except UnicodeEncodeError as exc:
         code = f"U+{ord(exc.object[exc.start]):04X}"
         raise RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text") from exc
 
 
 class NativeEncoder:
-    """Records as lines; a frame adds nothing to them."""
+    """Encodes records as lines; a frame adds nothing to them."""
 
     extension = "jsonl"
     frame_bytes = 0
 
     def prolog(self) -> bytes:
-        """Return nothing: the first line is a record."""
         return b""
 
-    def encode(self, record: Record | Membership) -> bytes:
-        """Return one line."""
+    def encode(self, record: RecordOrMembership) -> bytes:
         return line(record)
 
     def frame(self, records: list[bytes]) -> bytes:
-        """Return the lines, one behind the other."""
         return b"".join(records)
 
     def epilog(self) -> bytes:
-        """Return nothing: the last line is a record."""
         return b""
 
 
 def encoder(options: WriteOptions = WriteOptions()) -> NativeEncoder:
-    """Return the encoder; there is one way only to write a line."""
+    """Return the encoder; no option changes it."""
     return NativeEncoder()
 
 
-class _Passed(NamedTuple):
-    length: int
-    lines: int
+def _max_line_bytes(options: ReadOptions) -> int:
+    """Return the length limit of a line; base64 in base64, a content takes 16/9 of its size."""
+    return 2 * options.max_content_bytes + MORE_BYTES
 
 
-def _pass_lines(stream: IO[bytes], size: int) -> _Passed:
-    """Pass over whole lines of at least `size` bytes, unless the stream ends before."""
+def _skip_lines(stream: IO[bytes], size: int) -> tuple[int, int]:
+    """Skip lines of at least `size` bytes, if there are as many; return their bytes and number."""
     length = lines = 0
-    last = b""
-    while length < size and (last := stream.read(min(size - length, _PIECE_BYTES))):
-        length += len(last)
-        lines += last.count(b"\n")
-    if last and not last.endswith(b"\n"):
+    piece = b""
+    while length < size and (piece := stream.read(min(size - length, _PIECE_BYTES))):
+        length += len(piece)
+        lines += piece.count(b"\n")
+    if piece and not piece.endswith(b"\n"):
         length += _skip_line(stream)
         lines += 1
-    return _Passed(length, lines)
+    return length, lines
 
 
-class _Line(NamedTuple):
-    """A line, or its first bytes where it is longer than the limit."""
-
-    text: bytes
-    number: int
-    offset: int
-    length: int
-
-
-def _lines(stream: IO[bytes], span: Span, most: int) -> Iterator[_Line]:
+def _lines(stream: IO[bytes], span: Span, max_bytes: int) -> Iterator[_JsonLine]:
     number, offset = span.line, span.offset
-    while text := stream.readline(most):
+    while text := stream.readline(max_bytes):
         length = len(text)
-        if length == most and not text.endswith(b"\n"):
+        if length == max_bytes and not text.endswith(b"\n"):
             length += _skip_line(stream)
-        if length > most:
+        if length > max_bytes:
             text = text[:KEPT_BYTES]
         if not text.isspace():
-            yield _Line(text, number, offset, length)
+            yield _JsonLine(text, number, offset, length)
         number, offset = number + 1, offset + length
 
 
@@ -177,29 +172,28 @@ def _skip_line(stream: IO[bytes]) -> int:
     return skipped
 
 
-def _one(found: _Line, span: Span, options: ReadOptions) -> Record | Membership:
-    if found.length > len(found.text):
+def _parse_line(line: _JsonLine, span: Span, options: ReadOptions) -> RecordOrMembership:
+    if line.length > len(line.text):
         reason = (
-            f"a line of {found.length} bytes; expected at most {max_line_bytes(options)}; "
+            f"a line of {line.length} bytes; expected at most {_max_line_bytes(options)}; "
             "raise --max-content-bytes"
         )
         raise RecordError("line-too-long", reason)
-    one = _decode(found)
-    if one.provenance == _NOWHERE:
+    record = _decode(line)
+    if record.provenance == _NO_PROVENANCE:
         place = Provenance(
-            source=span.source, span=span.ordinal, line=found.number, offset=found.offset
+            source=span.source, span=span.ordinal, line=line.number, offset=line.offset
         )
-        one = msgspec.structs.replace(one, provenance=place)
-    if isinstance(one, Membership):
-        return one
-    record = _in_utc(one, zone=options.zone)
+        record = msgspec.structs.replace(record, provenance=place)
+    if isinstance(record, Membership):
+        return record
+    record = _in_utc(record, zone=options.zone)
     return admit(record, max_content_bytes=options.max_content_bytes)
 
 
-def _decode(found: _Line) -> Record | Membership:
-    text = found.text
-    if found.offset == 0:
-        text = text.removeprefix(_BYTE_ORDER_MARK)
+def _decode(line: _JsonLine) -> RecordOrMembership:
+    """Decode a record, else a membership: most lines are records and are decoded once."""
+    text = line.text.removeprefix(_BYTE_ORDER_MARK) if line.offset == 0 else line.text
     try:
         return msgspec.json.decode(text, type=Record)
     except _NO_JSON as exc:
@@ -212,11 +206,10 @@ def _decode(found: _Line) -> Record | Membership:
 
 
 def _has_group(text: bytes) -> bool:
-    """Whether what is no record is a membership; records need no second look at them."""
     if _GROUP not in text:
         return False
     try:
-        return msgspec.json.decode(text, type=_Head).group is not msgspec.UNSET
+        return msgspec.json.decode(text, type=_GroupKey).group is not msgspec.UNSET
     except _NO_JSON as exc:
         raise _bad_json(exc, "record or a membership") from exc
 
@@ -237,27 +230,24 @@ def _in_utc(record: Record, *, zone: str) -> Record:
 
 
 def _moment(moment: datetime, name: str, zone: str) -> datetime:
-    found = parse_date(moment.isoformat(), zone=zone)
-    if found is None:
+    parsed = parse_date(moment.isoformat(), zone=zone)
+    if parsed is None:
         raise RecordError("bad-date", f"{name}={moment.isoformat()!r}; expected a time in UTC")
-    return found
+    return parsed
 
 
-def _reject(found: _Line, exc: RecordError, span: Span) -> Reject:
-    place = Place(found.offset, found.length, found.number)
-    return reject_bytes(exc, span=span, place=place, data=found.text[:KEPT_BYTES])
-
-
-def _stated(found: Any) -> Any:
-    """Return what is not as its default, as JSON has it; msgspec writes the rest."""
-    if isinstance(found, msgspec.Struct):
-        values = ((name, getattr(found, name), usual) for name, usual in _defaults(type(found)))
-        return {name: _stated(value) for name, value, usual in values if value != usual}
-    if isinstance(found, tuple):
-        return [_stated(part) for part in found]
-    if isinstance(found, float) and not math.isfinite(found):
-        raise RecordError("not-finite", f"the number {found}; expected a finite one")
-    return found
+def _without_defaults(value: Any) -> Any:  # a field of any type
+    """Return a value for JSON, without the fields of structs that have their default."""
+    if isinstance(value, msgspec.Struct):
+        fields = ((name, getattr(value, name), default) for name, default in _defaults(type(value)))
+        return {
+            name: _without_defaults(field) for name, field, default in fields if field != default
+        }
+    if isinstance(value, tuple):
+        return [_without_defaults(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RecordError("not-finite", f"the number {value}; expected a finite one")
+    return value
 
 
 @cache

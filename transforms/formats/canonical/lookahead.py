@@ -1,4 +1,4 @@
-"""A stream of bytes that can be looked ahead in; it need not be seekable."""
+"""A reader that looks ahead in a stream, which need not be seekable."""
 
 import io
 from typing import IO
@@ -7,11 +7,11 @@ _READ_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 20
 
 
-class Tape:
-    """Bytes taken one after the other; `offset` counts from where the source begins.
+class LookaheadReader:
+    """Bytes of a stream in order; `offset` is the position in the source.
 
-    It reads ahead: nobody else may read the stream. A read for a length that nobody can trust
-    costs no more memory than there are bytes.
+    It reads ahead, so it must be the only reader of the stream. Reading a length that the stream
+    does not have takes no more memory than the stream has bytes.
     """
 
     def __init__(self, stream: IO[bytes], *, offset: int = 0) -> None:
@@ -22,15 +22,8 @@ class Tape:
         self._ended = False
 
     def peek(self, size: int) -> bytes:
-        """Return the next `size` bytes and leave them there; fewer only at the end."""
-        self._fill(size)
-        return self._ahead[self._at : self._at + size]
-
-    def take(self, size: int) -> bytes:
-        """Return the next `size` bytes; fewer only at the end."""
-        taken = self.peek(size)
-        self._pass(len(taken))
-        return taken
+        """Return the next `size` bytes without taking them; fewer only at the end."""
+        return self.look(0, size)
 
     def look(self, distance: int, size: int) -> bytes:
         """Return `size` bytes that begin `distance` bytes ahead; fewer only at the end."""
@@ -38,14 +31,20 @@ class Tape:
         at = self._at + distance
         return self._ahead[at : at + size]
 
+    def take(self, size: int) -> bytes:
+        """Return the next `size` bytes; fewer only at the end."""
+        taken = self.look(0, size)
+        self._advance(len(taken))
+        return taken
+
     def holds(self, mark: bytes) -> bool:
-        """Whether `mark` is among the bytes that were read and not taken."""
+        """Return whether `mark` is in the bytes that are read ahead."""
         return self._ahead.find(mark, self._at) >= 0
 
     def skip(self, size: int) -> None:
-        """Pass over `size` bytes without a look at them, or over the end of a seekable stream."""
+        """Skip `size` bytes. A seekable stream is not read, and may be skipped past its end."""
         near = min(size, len(self._ahead) - self._at)
-        self._pass(near)
+        self._advance(near)
         far = size - near
         if far and self._stream.seekable():
             self._stream.seek(far, io.SEEK_CUR)
@@ -55,26 +54,26 @@ class Tape:
             far -= len(piece)
 
     def take_past(self, mark: bytes, *, keep: int) -> tuple[bytes, int]:
-        """Take all up to and with the next `mark`, or up to the end.
+        """Take all bytes up to the end of the next `mark`, or to the end of the stream.
 
-        Returns the first `keep` bytes and the number of all.
+        Return the first `keep` bytes and the number of all.
         """
-        begin, kept, found = self.offset, b"", -1
-        while found < 0:
-            found = self._ahead.find(mark, self._at)
+        begin, kept, is_done = self.offset, b"", False
+        while not is_done:
+            place = self._ahead.find(mark, self._at)
             left = len(self._ahead) - self._at
-            if found >= 0:
-                size = found + len(mark) - self._at
-            else:  # the last bytes may begin the mark
-                size = max(0, left - len(mark) + 1)
+            if place >= 0:
+                size, is_done = place + len(mark) - self._at, True
+            else:
+                size = max(0, left - len(mark) + 1)  # the last bytes may begin the mark
                 self._fill(left + _PIECE_BYTES)
-                if len(self._ahead) - self._at == left:
-                    found, size = left, left  # the stream has ended
+                if len(self._ahead) - self._at == left:  # the stream has ended
+                    size, is_done = left, True
             kept += self._ahead[self._at : self._at + min(size, keep - len(kept))]
-            self._pass(size)
+            self._advance(size)
         return kept, self.offset - begin
 
-    def _pass(self, size: int) -> None:
+    def _advance(self, size: int) -> None:
         self._at += size
         self.offset += size
 
@@ -83,7 +82,7 @@ class Tape:
         if missing <= 0 or self._ended:
             return
         pieces = [self._ahead[self._at :]]
-        missing = max(missing, len(pieces[0]) // 4)  # what is copied is paid for by what is read
+        missing = max(missing, len(pieces[0]) // 4)  # so that copying takes linear time
         while missing > 0:
             piece = self._stream.read(min(max(missing, _READ_BYTES), _PIECE_BYTES))
             if not piece:

@@ -1,4 +1,4 @@
-"""What both canonical formats ask of a record."""
+"""The contents that both canonical formats accept."""
 
 import zlib
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from schemas.errors import RecordError
 from schemas.record import Action, Content, Encoding, Record
 from support.strategies import records
-from transforms.formats.canonical.admission import admit
+from transforms.formats.canonical import admit
 
 
 def record(data: bytes, encoding: Encoding) -> Record:
@@ -17,16 +17,16 @@ def record(data: bytes, encoding: Encoding) -> Record:
 
 
 @given(records())
-def test_a_canonical_record_is_let_in_as_it_is(found: Record) -> None:
+def test_a_canonical_record_is_admitted_unchanged(found: Record) -> None:
     assert admit(found, max_content_bytes=1000) is found
 
 
-def test_base64_that_was_wrapped_by_hand_is_made_whole() -> None:
+def test_base64_that_was_wrapped_by_hand_is_repaired() -> None:
     found = admit(record(b"Zm9v\nIGJhcgo", Encoding.BASE64), max_content_bytes=1000)
     assert found.content == Content(b"Zm9vIGJhcgo=", Encoding.BASE64)
 
 
-def test_text_is_not_taken_for_base64() -> None:
+def test_plain_text_is_not_read_as_base64() -> None:
     found = record(b"Zm9v\nIGJhcgo", Encoding.NONE)
     assert admit(found, max_content_bytes=1000) is found
 

@@ -1,11 +1,16 @@
-"""The header of an Avro container file, and what stands around its blocks."""
+"""Avro container files: headers, the framing of blocks, and codecs."""
 
+import bz2
 import io
 import json
+import lzma
+import zlib
+from collections.abc import Callable
 from typing import Any
 
 import fastavro
 import pytest
+import zstandard
 
 from schemas import avro
 from schemas.errors import FormatError, RecordError
@@ -14,14 +19,18 @@ from transforms.formats.canonical.avro_container import (
     MAX_BLOCK_BYTES,
     MEMBERSHIP,
     RECORD,
+    Container,
     framing,
     open_container,
     our_header,
     our_sync,
+    unpack,
 )
 
 SYNC = b"0123456789abcdef"
 TEN = r"\x80" * 10
+MEBIBYTE = 1 << 20
+DATUMS = b"datum " * 1000
 
 
 def header_of(schema: Any, codec: str = "null") -> bytes:
@@ -33,29 +42,33 @@ def header_of(schema: Any, codec: str = "null") -> bytes:
 
 
 def record_of(*kinds: Any) -> dict[str, Any]:
-    """The schema of a record that has all we need, and fields of other kinds."""
+    """The schema of a record with the needed fields, and fields of other kinds."""
     needed = [{"name": name, "type": "string"} for name in ("url", "action", "provenance")]
     others = [{"name": f"f{place}", "type": kind} for place, kind in enumerate(kinds)]
     return {"type": "record", "name": "Record", "fields": needed + others}
 
 
-def complaint(head: bytes) -> str:
-    with pytest.raises(FormatError) as caught:
-        open_container(head, source="a.avro")
-    return str(caught.value)
+def name_of(container: Container) -> str:
+    assert isinstance(container.written, dict)
+    name: str = container.written["name"]
+    return name
 
 
-# Our own
+# Headers
 
 
-def test_our_header_is_one_that_fastavro_reads() -> None:
-    container = fastavro.reader(io.BytesIO(our_header(RECORD)))
-    assert json.loads(container.metadata["avro.schema"]) == avro.schema_document("record")
-
-
-def test_our_header_says_what_we_made_it_say() -> None:
-    container = open_container(our_header(RECORD) + b"a block", source="")
-    assert container == (our_header(RECORD), "null", our_sync(RECORD), None, RECORD)
+@pytest.mark.parametrize("kind", [RECORD, MEMBERSHIP])
+def test_our_header_has_our_schema(kind: str) -> None:
+    header = our_header(kind)
+    metadata = fastavro.reader(io.BytesIO(header)).metadata
+    assert json.loads(metadata["avro.schema"]) == avro.schema_document(kind)
+    assert open_container(header + b"a block", source="") == (
+        header,
+        "null",
+        our_sync(kind),
+        None,
+        kind,
+    )
 
 
 def test_our_header_is_always_the_same() -> None:
@@ -65,55 +78,38 @@ def test_our_header_is_always_the_same() -> None:
     assert our_header(RECORD) == first
 
 
-def test_our_sync_marker_has_16_bytes() -> None:
-    assert len(our_sync(RECORD)) == 16
+def test_records_and_memberships_have_different_sync_markers_of_16_bytes() -> None:
+    assert [len(marker) for marker in {our_sync(MEMBERSHIP), our_sync(RECORD)}] == [16, 16]
 
 
-def test_our_header_of_memberships_has_their_schema() -> None:
-    container = fastavro.reader(io.BytesIO(our_header(MEMBERSHIP)))
-    assert json.loads(container.metadata["avro.schema"]) == avro.schema_document("membership")
-
-
-def test_our_header_of_memberships_is_known_as_ours() -> None:
-    header = our_header(MEMBERSHIP)
-    container = open_container(header, source="")
-    assert container == (header, "null", our_sync(MEMBERSHIP), None, MEMBERSHIP)
-
-
-def test_memberships_and_records_have_other_sync_markers() -> None:
-    assert our_sync(MEMBERSHIP) != our_sync(RECORD)
-
-
-# Others
-
-
-def test_a_schema_with_other_doc_strings_is_read_as_another() -> None:
+def test_a_schema_with_other_doc_strings_is_another_schema() -> None:
     document = avro.schema_document("record") | {"doc": "Ours, but for this."}
-    assert open_container(header_of(document), source="").written["doc"] == "Ours, but for this."
+    written = open_container(header_of(document), source="").written
+    assert isinstance(written, dict)
+    assert written["doc"] == "Ours, but for this."
 
 
-def test_a_header_of_fastavro_with_our_schema_is_known_as_ours() -> None:
+def test_a_header_of_fastavro_with_our_schema_is_recognised() -> None:
     stream = io.BytesIO()
     fastavro.writer(stream, avro.schema("record"), [], codec="deflate", sync_marker=SYNC)
     container = open_container(stream.getvalue(), source="")
     assert (container.codec, container.sync, container.written) == ("deflate", SYNC, None)
 
 
-def test_another_schema_with_group_and_members_is_one_of_memberships() -> None:
+def test_another_schema_with_group_and_members_is_of_memberships() -> None:
     fields = [{"name": name, "type": "string"} for name in ("members", "since", "group")]
-    container = open_container(
-        header_of({"type": "record", "name": "Team", "fields": fields}), source=""
-    )
-    assert (container.kind, container.written["name"]) == (MEMBERSHIP, "Team")
+    header = header_of({"type": "record", "name": "Team", "fields": fields})
+    container = open_container(header, source="")
+    assert (container.kind, name_of(container)) == (MEMBERSHIP, "Team")
 
 
-def test_a_schema_with_the_fields_of_both_is_one_of_records() -> None:
+def test_a_schema_with_the_fields_of_both_is_of_records() -> None:
     document = record_of()
     document["fields"] += [{"name": name, "type": "string"} for name in ("group", "members")]
     assert open_container(header_of(document), source="").kind == RECORD
 
 
-def test_a_header_without_a_codec_has_none() -> None:
+def test_a_header_without_a_codec_is_uncompressed() -> None:
     head = b"Obj\x01" + our_header(RECORD)[4:].replace(b"avro.codec", b"some.other")
     assert open_container(head, source="").codec == "null"
 
@@ -141,8 +137,7 @@ def test_a_header_without_a_codec_has_none() -> None:
         ),
         (
             header_of(record_of(), codec="rot13"),
-            "a.avro: codec 'rot13'; "
-            "expected one of bzip2, deflate, lz4, null, snappy, xz, zstandard",
+            "a.avro: codec 'rot13'; expected one of bzip2, deflate, null, xz, zstandard",
         ),
         (
             header_of(b"{"),
@@ -179,7 +174,9 @@ def test_a_header_without_a_codec_has_none() -> None:
     ],
 )
 def test_a_header_that_cannot_be_read_is_a_format_error(head: bytes, message: str) -> None:
-    assert complaint(head) == message
+    with pytest.raises(FormatError) as caught:
+        open_container(head, source="a.avro")
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
@@ -197,9 +194,10 @@ def test_a_header_that_cannot_be_read_is_a_format_error(head: bytes, message: st
         ({"type": "fixed", "name": "F", "size": 0}, "'F' of size 0"),
     ],
 )
-def test_a_schema_of_which_few_bytes_hold_much_is_a_format_error(kind: Any, found: str) -> None:
-    message = f"a.avro: a schema with {found}; expected a type that takes bytes"
-    assert complaint(header_of(record_of(kind))) == message
+def test_a_type_that_holds_much_in_few_bytes_is_a_format_error(kind: Any, found: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        open_container(header_of(record_of(kind)), source="a.avro")
+    assert str(caught.value) == f"a.avro: a schema with {found}; expected a type that takes bytes"
 
 
 @pytest.mark.parametrize(
@@ -213,8 +211,8 @@ def test_a_schema_of_which_few_bytes_hold_much_is_a_format_error(kind: Any, foun
         {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]},
     ],
 )
-def test_a_schema_with_other_fields_is_taken(kind: Any) -> None:
-    assert open_container(header_of(record_of(kind)), source="").written["name"] == "Record"
+def test_a_schema_with_other_fields_is_accepted(kind: Any) -> None:
+    assert name_of(open_container(header_of(record_of(kind)), source="")) == "Record"
 
 
 # Framing
@@ -265,3 +263,58 @@ def test_what_cannot_stand_before_a_block_is_a_record_error(
     with pytest.raises(RecordError) as caught:
         framing(head)
     assert (caught.value.code, caught.value.reason) == (code, reason)
+
+
+# Codecs
+
+
+def deflate(data: bytes) -> bytes:
+    stream = zlib.compressobj(wbits=-15)
+    return stream.compress(data) + stream.flush()
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "null": bytes,
+    "deflate": deflate,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstandard": zstandard.ZstdCompressor().compress,
+}
+
+
+def complaint(codec: str, block: bytes, max_bytes: int = MEBIBYTE) -> tuple[str, str]:
+    with pytest.raises(RecordError) as caught:
+        unpack(codec, block, max_bytes=max_bytes)
+    return caught.value.code, caught.value.reason
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_a_block_is_unpacked(codec: str) -> None:
+    assert unpack(codec, PACK[codec](DATUMS), max_bytes=len(DATUMS)) == DATUMS
+
+
+@pytest.mark.parametrize("codec", PACK)
+def test_a_decompression_bomb_is_refused(codec: str) -> None:
+    assert complaint(codec, PACK[codec](bytes(8 * MEBIBYTE))) == (
+        "block-too-large",
+        f"a {codec} block that unpacks to more; expected at most 1048576 bytes",
+    )
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
+def test_a_torn_block_is_a_record_error(codec: str) -> None:
+    block = PACK[codec](DATUMS)[:-4]
+    assert complaint(codec, block) == (
+        "bad-block",
+        f"{len(block)} bytes that are none (its end is missing); expected a {codec} block",
+    )
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "zstandard"])
+def test_a_block_of_other_bytes_is_a_record_error(codec: str) -> None:
+    assert complaint(codec, b"\xff" * 40)[0] == "bad-block"
+
+
+def test_the_begin_of_a_torn_zstandard_block_is_unpacked() -> None:
+    block = zstandard.ZstdCompressor().compress(bytes(MEBIBYTE))[:-4]
+    assert len(unpack("zstandard", block, max_bytes=MEBIBYTE)) < MEBIBYTE
