@@ -1,4 +1,4 @@
-"""What a span tells of full feeds: which it saw, and what is known to be missing from them."""
+"""The full feeds of one span: which ones it read, and the documents known to be missing."""
 
 from collections import Counter
 from typing import Protocol
@@ -11,11 +11,11 @@ from transforms.adapt import Target
 from transforms.formats import find_format
 
 UP_TO_DATE = "up-to-date"
-"""The code of a document that a program did not give, as it has not changed."""
+"""The code of a document that a program did not give, because it has not changed."""
 
 
-class Origin(Protocol):
-    """What names the feed of a record or of a FeedHeader."""
+class FeedOrigin(Protocol):
+    """Names the feed of a record or of a FeedHeader."""
 
     @property
     def source(self) -> str: ...
@@ -37,16 +37,14 @@ class FullFeedLog:
         self._lists_documents = lists_documents
         format_ = find_format((span.members or (span,))[0].format)
         self._is_archived = format_ is not None and format_.keeps_everything
-        self._has_file_per_record = bool(span.members) or (
-            format_ is not None and format_.has_one_record
-        )
+        self._has_file_per_record = format_ is not None and format_.has_one_record
         self._hole_codes = None if format_ is None else format_.hole_codes
         self._feeds: dict[tuple[str | None, str | None, bool], FullFeed] = {}
         self._rejects: Counter[str] = Counter()
         self._holes: Counter[str] = Counter()
 
-    def enter(self, origin: Origin, *, memberships: bool, has_records: bool) -> None:
-        """Note the feed of a record, or one without records, if it is to be full."""
+    def enter(self, origin: FeedOrigin, *, memberships: bool, has_records: bool) -> None:
+        """Add the feed of a record, or a feed without records, if it is to be full."""
         if (self._target.feedtype or origin.feedtype) != FULL:
             return
         feed = FullFeed(
@@ -63,24 +61,25 @@ class FullFeedLog:
             self._feeds[key] = feed
 
     def reject(self, reject: Reject) -> None:
-        """Note a reject under its source."""
+        """Count a reject by its source."""
         source = "" if self._has_file_per_record else reject.source
         self._rejects[source] += 1
         if self._lists_documents or self._is_hole(reject):
             self._holes[source] += 1
 
-    def _is_hole(self, reject: Reject) -> bool:
-        return reject.code in HOLES or (
-            reject.stage == "read" and (self._hole_codes is None or reject.code in self._hole_codes)
-        )
-
     def filter(self, filtered: Filtered) -> None:
-        """Note a document that is there and was not given."""
+        """Count a document that exists and was not given."""
         if filtered.code == UP_TO_DATE:
             self._holes[""] += 1
 
     def close(self, account: Account) -> None:
-        """Put what was collected into the account of the span."""
+        """Store the full feeds, rejects and holes in the account of the span."""
         account.full_feeds = list(self._feeds.values())
         account.rejects_of = dict(sorted(self._rejects.items()))
         account.holes_of = dict(sorted(self._holes.items()))
+
+    def _is_hole(self, reject: Reject) -> bool:
+        if reject.code in HOLES:
+            return True
+        is_unknown = self._hole_codes is None or reject.code in self._hole_codes
+        return is_unknown and reject.stage == "read"

@@ -223,6 +223,6 @@ def _report(
 
 def _shown(settings: Settings) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(settings, order="sorted")
-    for name in ("folder", "beat", "sources", "state", "verify"):
+    for name in ("folder", "has_progress", "sources", "state", "verify"):
         del values[name]
     return values

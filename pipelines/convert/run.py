@@ -47,7 +47,7 @@ from schemas.errors import (
     TooManyRejectsError,
 )
 from schemas.span import Span
-from transforms.convert import Settings
+from transforms.convert import PROGRESS, Settings
 from transforms.formats import by_name
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sources import SourceConfig, source_of
@@ -326,8 +326,8 @@ def _is_unsized(span: Span) -> bool:
 
 def _snapshot(folder: Path, total: int | None) -> Snapshot:
     """Adds up what the spans tell of themselves in their small files."""
-    beats = [json.loads(path.read_text()) for path in folder.glob("*.beat")]
+    progress = [json.loads(path.read_text()) for path in folder.glob(f"*{PROGRESS}")]
     done, records, rejects = (
-        (sum(column) for column in zip(*beats, strict=True)) if beats else (0, 0, 0)
+        (sum(column) for column in zip(*progress, strict=True)) if progress else (0, 0, 0)
     )
     return Snapshot(bytes_done=done, bytes_total=total, records=records, rejects=rejects)

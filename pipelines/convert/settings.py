@@ -57,7 +57,7 @@ def settings_of(
         max_rejects=limit.count if limit is not None else None,
         sources=sources,
         state=options.state and str(Path(options.state).absolute()),
-        beat=True,
+        has_progress=True,
         allow_empty_full=options.allow_empty_full,
         accept_holes=options.accept_holes,
         verify=options.verify,

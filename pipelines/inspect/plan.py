@@ -1,4 +1,4 @@
-"""`feedferry plan`: what a run would read of a tree or a database, and what would come of it."""
+"""`feedferry plan`: what a run would read of a tree or a database, and what it would write."""
 
 import json
 import tempfile
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from pipelines.cli.convert_options import ConvertOptions, ReportFormat
 from pipelines.convert.inputs import list_spans
@@ -24,22 +25,22 @@ from schemas.reject import Reject
 from schemas.span import Span
 from transforms.adapt import Adapter, adapter
 from transforms.convert import Settings
-from transforms.formats import Encoder, by_name
-from transforms.formats.canonical import jsonl
+from transforms.formats import NATIVE, Encoder, WriteOptions, by_name
 from transforms.normalize import normalize
 from transforms.sources import SpanTally, source_of
 from transforms.sources.span_reader import SpanReader
 
 VERSION = 1
 SAMPLES = 5
-_SHOWN_CHARS = 1000
+_SAMPLE_CHARS = 1000
+_native = NATIVE.make_encoder(WriteOptions())
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a run would do; `written` and `chunks` are estimated from the samples.
 
-    `bytes` are those of the files, `None` for rows, of which nobody knows before. `codes` count
-    what would be filtered or rejected already now.
+    `bytes` is the size of the files, None for rows. `codes` count the documents that would be
+    filtered or rejected, as far as it is known before they are read.
     """
 
     source: str
@@ -50,7 +51,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     spans: int
     written: int
     chunks: int
-    samples: tuple[Any, ...]
+    samples: tuple[Any, ...]  # documents as JSON values
+
+
+class _Sample(NamedTuple):
+    """A document as JSON values, and its size before and after the conversion."""
+
+    values: dict[str, Any]
+    read_bytes: int
+    written_bytes: int
 
 
 def run(options: ConvertOptions) -> int:
@@ -67,32 +76,12 @@ def run(options: ConvertOptions) -> int:
         plans = [_plan(span, settings, options) for span in spans]
         refuse_shared_urls(spans, settings, options)
     if options.report_format is ReportFormat.JSON:
-        values = [msgspec.to_builtins(one) for one in plans]
-        told = {"version": VERSION, "sources": values}
-        click.echo(json.dumps(told, indent=2, sort_keys=True, ensure_ascii=False))
+        values = {"version": VERSION, "sources": [msgspec.to_builtins(plan) for plan in plans]}
+        click.echo(json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False))
     else:
-        click.echo("\n".join(line for one in plans for line in _as_text(one, options)))
+        click.echo("\n".join(line for plan in plans for line in _as_text(plan, options)))
     _check_empty(plans, options)
     return 0
-
-
-def _check_empty(plans: list[Plan], options: ConvertOptions) -> None:
-    """Raise StoppedError where the run would stop, as its full feed would be empty."""
-    is_empty = not any(plan.documents or plan.deleted for plan in plans)
-    if options.feedtype == FULL and is_empty and not options.allow_empty_full:
-        raise StoppedError(
-            "the input: a full feed without anything to write; expected at least one document, as"
-            " an empty full feed deletes every document of its datasource; --allow-empty-full"
-            " writes it"
-        )
-
-
-class _Sample(NamedTuple):
-    """A document as it would be written, or why it would not be."""
-
-    shown: Any
-    read_bytes: int
-    written_bytes: int
 
 
 def _check(spans: list[Span]) -> None:
@@ -104,12 +93,23 @@ def _check(spans: list[Span]) -> None:
             )
 
 
+def _check_empty(plans: list[Plan], options: ConvertOptions) -> None:
+    """Raise StoppedError where the run would stop because its full feed is empty."""
+    is_empty = not any(plan.documents or plan.deleted for plan in plans)
+    if options.feedtype == FULL and is_empty and not options.allow_empty_full:
+        raise StoppedError(
+            "the input: a full feed without anything to write; expected at least one document, as"
+            " an empty full feed deletes every document of its datasource; --allow-empty-full"
+            " writes it"
+        )
+
+
 def _plan(span: Span, settings: Settings, options: ConvertOptions) -> Plan:
     parts = list(cut_source(span, settings, options))
     tallies = [source_of(part).tally(part) for part in parts]
     samples = list(_samples(parts, tallies, settings))
     documents = sum(tally.documents for tally in tallies)
-    sized = [tally.bytes for tally in tallies if tally.bytes is not None]
+    sizes = [tally.bytes for tally in tallies if tally.bytes is not None]
     codes: Counter[str] = Counter()
     for tally in tallies:
         codes.update(tally.codes)
@@ -118,7 +118,7 @@ def _plan(span: Span, settings: Settings, options: ConvertOptions) -> Plan:
     return Plan(
         source=span.source,
         documents=documents,
-        bytes=sum(sized) if len(sized) == len(tallies) else None,
+        bytes=sum(sizes) if len(sizes) == len(tallies) else None,
         deleted=sum(tally.deleted for tally in tallies),
         codes=dict(sorted(codes.items())),
         spans=len(parts),
@@ -127,12 +127,12 @@ def _plan(span: Span, settings: Settings, options: ConvertOptions) -> Plan:
             max(-(-size // options.max_chunk_bytes), -(-tally.documents // most))
             for size, tally in zip(written, tallies, strict=True)
         ),
-        samples=tuple(sample.shown for sample in samples),
+        samples=tuple(sample.values for sample in samples),
     )
 
 
 def _estimate(tally: SpanTally, samples: list[_Sample]) -> int:
-    """Bytes that a span becomes, if its documents are like the samples."""
+    """Return the bytes that a span would become if its documents are like the samples."""
     written = sum(sample.written_bytes for sample in samples)
     read = sum(sample.read_bytes for sample in samples)
     if tally.bytes is not None and read:
@@ -141,7 +141,7 @@ def _estimate(tally: SpanTally, samples: list[_Sample]) -> int:
 
 
 def _samples(parts: list[Span], tallies: list[SpanTally], settings: Settings) -> Iterator[_Sample]:
-    """Yield a few documents, as far from each other as they can be had."""
+    """Yield a few documents, spread evenly over the spans."""
     adapt, encoder = _target(settings)
     full = [pair for pair in zip(parts, tallies, strict=True) if pair[1].documents]
     chosen = [full[number * len(full) // SAMPLES] for number in range(SAMPLES)] if full else []
@@ -149,19 +149,19 @@ def _samples(parts: list[Span], tallies: list[SpanTally], settings: Settings) ->
         (part, tally.documents) for part, tally in chosen
     ).items():
         step = max(documents // count, 1)
-        source = settings.sources[part.source]
-        with closing(SpanReader(part, config=source, options=settings.reading).results()) as found:
-            records = (one for one in found if isinstance(one, Record))
+        reader = SpanReader(part, config=settings.sources[part.source], options=settings.reading)
+        with closing(reader.results()) as results:
+            records = (result for result in results if isinstance(result, Record))
             for record in islice(records, 0, step * count, step):
                 yield _sample_or_reason(record, adapt, encoder)
 
 
 def _target(settings: Settings) -> tuple[Adapter, Encoder]:
-    """The adapter and the writer, for a feed as this run would name it."""
+    """Return the adapter and the encoder for a feed as the run would name it."""
     target = settings.target
     feed = Feed(datasource=target.datasource or "default", feedtype=target.feedtype or INCREMENTAL)
-    target = msgspec.structs.replace(target, datasource=feed.datasource, feedtype=feed.feedtype)
-    writing = msgspec.structs.replace(settings.writing, feed=feed)
+    target = replace(target, datasource=feed.datasource, feedtype=feed.feedtype)
+    writing = replace(settings.writing, feed=feed)
     return adapter(target), by_name(target.format).make_encoder(writing)
 
 
@@ -175,21 +175,21 @@ def _sample_or_reason(record: Record, adapt: Adapter, encoder: Encoder) -> _Samp
 
 def _sample(record: Record, adapt: Adapter, encoder: Encoder) -> _Sample:
     size = len(record.content.data) if record.content else 0
-    shown = json.loads(jsonl.line(msgspec.structs.replace(record, content=None)))
-    shown["content_bytes"] = size
+    values = json.loads(_native.encode(replace(record, content=None)))
+    values["content_bytes"] = size
     written = 0
     outcomes, losses = adapt(normalize(record))
-    shown["losses"] = {loss.field: loss.detail for loss in losses}
+    values["losses"] = {loss.field: loss.detail for loss in losses}
     for outcome in outcomes:
         try:
             if isinstance(outcome, Record):
                 written += len(encoder.encode(outcome))
             elif isinstance(outcome, Reject):
-                shown["rejected"] = f"{outcome.code}: {outcome.reason}"
+                values["rejected"] = f"{outcome.code}: {outcome.reason}"
         except Exception as exc:
             error = record_error(exc)
-            shown["rejected"] = f"{error.code}: {error.reason}"
-    return _Sample(shown, size, written)
+            values["rejected"] = f"{error.code}: {error.reason}"
+    return _Sample(values, size, written)
 
 
 def _as_text(plan: Plan, options: ConvertOptions) -> Iterator[str]:
@@ -205,4 +205,4 @@ def _as_text(plan: Plan, options: ConvertOptions) -> Iterator[str]:
         f" in {plan.chunks:,} chunks or more"
     )
     for sample in plan.samples:
-        yield f"sample    {json.dumps(sample, ensure_ascii=False)[:_SHOWN_CHARS]}"
+        yield f"sample    {json.dumps(sample, ensure_ascii=False)[:_SAMPLE_CHARS]}"

@@ -1,17 +1,17 @@
-"""`feedferry inspect`: what there is in files of records, counted, or shown in native form."""
+"""`feedferry inspect`: count the records of files, or show them as JSON lines."""
 
 import json
 import logging
 import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
 import click
 import msgspec
 
-from pipelines.cli import convert_options as shared
+from pipelines.cli import convert_options
 from pipelines.cli.convert_options import ConvertOptions, ReportFormat
 from pipelines.cli.defect_report import tell_defects
 from pipelines.cli.value_parsers import parse_number
@@ -23,32 +23,29 @@ from schemas.membership import Membership, MembershipAction
 from schemas.record import Action, Record
 from schemas.reject import Reject, reject_record
 from schemas.span import Span
-from transforms.census import OTHERS, Census, Coded, FeedCount, count
-from transforms.formats import NATIVE, Mode, ReadOptions, ReadResult
-from transforms.formats.canonical import jsonl
+from transforms.formats import NATIVE, Mode, ReadOptions, ReadResult, WriteOptions
 from transforms.group_references import GroupCount, Groups
+from transforms.inspect import OTHERS, CodeCount, FeedCount, InputCounts, count
 from transforms.sources import find_source
 from transforms.sources.span_reader import SpanReader
 
 VERSION = 1
 MAX_NAMES = 10
-"""Most MIME types, charsets or namespaces that are shown."""
+"""The most MIME types, charsets or namespaces that are shown."""
 MAX_GROUPS = 20
-"""Most groups without a definition that are shown."""
+"""The most groups without a definition that are shown."""
 
 _ACTIONS = (*(action.value for action in Action), MembershipAction.MEMBERSHIP.value)
-_EMPTY: dict[str | None, str] = {
-    FULL: "a full feed without records, which deletes all of its datasource"
-}
-_FOUND = 1
+_FINDINGS_EXIT_CODE = 1
 _LABEL_CHARS = 11
 _COLUMN_CHARS = 12
 
 _log = logging.getLogger(__name__)
+_native = NATIVE.make_encoder(WriteOptions())
 
 
 class InspectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """All that `inspect` is told; with a `head`, so many records are shown and none counted."""
+    """The options of `inspect`; with a `head`, that many records are shown and none counted."""
 
     inputs: tuple[str, ...]
     from_format: str | None = None
@@ -59,30 +56,30 @@ class InspectOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(words: Mapping[str, object]) -> InspectOptions:
-    """Return the options of which `words` holds the texts, those of `convert` by the same rules.
+    """Return the options, parsed by the rules of `convert`.
 
-    Raise ConfigError at the first that cannot be used.
+    Raise ConfigError for the first option that cannot be used.
     """
     known = {name: word for name, word in words.items() if name != "head"}
-    told = shared.parse({**known, "output": "-", "to_format": NATIVE.name})
-    source = find_source(told.from_format)
+    options = convert_options.parse({**known, "output": "-", "to_format": NATIVE.name})
+    source = find_source(options.from_format)
     if source is not None and not source.is_inspected:
         raise ConfigError(
-            f"--from {told.from_format}: not for inspect, which starts no program; expected a"
+            f"--from {options.from_format}: not for inspect, which starts no program; expected a"
             " format of files"
         )
     return InspectOptions(
-        inputs=told.inputs,
-        from_format=told.from_format,
-        encoding=told.encoding or "",
-        reading=_reading(told),
+        inputs=options.inputs,
+        from_format=options.from_format,
+        encoding=options.encoding or "",
+        reading=_read_options(options),
         head=parse_head(words.get("head")),
-        report_format=told.report_format,
+        report_format=options.report_format,
     )
 
 
 def parse_head(word: object) -> int | None:
-    """Return a number of records, None where none is given."""
+    """Return a number of records, None if none is given."""
     try:
         return None if word is None else parse_number(str(word), of="records", least=1)
     except ConfigError as exc:
@@ -90,7 +87,7 @@ def parse_head(word: object) -> int | None:
 
 
 def run(options: InspectOptions) -> int:
-    """Print what is in the inputs; return the exit code, 1 if there is something to mend."""
+    """Print the counts of the inputs; return the exit code, 1 if there are findings."""
     with tempfile.TemporaryDirectory() as folder:
         spans = list_spans(
             options.inputs,
@@ -98,23 +95,23 @@ def run(options: InspectOptions) -> int:
             spool=Path(folder, "stdin"),
             encoding=options.encoding,
         )
-        with closing(_read(spans, options.reading)) as found:
+        with closing(_read(spans, options.reading)) as results:
             if options.head is not None:
-                return show(found, options.head)
-            census = count(found)
-    tell_defects(census.defects)
+                return show_records(results, options.head)
+            counts = count(results)
+    tell_defects(counts.defects)
     sources = [span.source for span in spans]
     is_text = options.report_format is ReportFormat.TEXT
-    click.echo(as_text(census) if is_text else as_json_text(census, sources=sources))
-    return _FOUND if census.has_findings else 0
+    click.echo(as_text(counts) if is_text else as_json_text(counts, sources=sources))
+    return _FINDINGS_EXIT_CODE if counts.has_findings else 0
 
 
-def show(found: Iterable[ReadResult], head: int) -> int:
-    """Print a line for each of the first records; say on stderr what is none."""
-    shown = rejects = 0
+def show_records(results: Iterable[ReadResult], head: int) -> int:
+    """Print the first records as JSON lines, and rejects on stderr; return the exit code."""
+    printed = rejects = 0
     defects: Counter[str] = Counter()
-    for one in found:
-        line = _line(one)
+    for result in results:
+        line = _as_line(result)
         if isinstance(line, Reject):
             rejects += 1
             if (defect := defect_type(line)) is not None:
@@ -122,43 +119,43 @@ def show(found: Iterable[ReadResult], head: int) -> int:
             _log.warning("%s", line.message)
         elif line:
             click.echo(line, nl=False)
-            shown += 1
-        if shown == head:
+            printed += 1
+        if printed == head:
             break
     tell_defects(defects)
-    return _FOUND if rejects else 0
+    return _FINDINGS_EXIT_CODE if rejects else 0
 
 
-def as_json_text(census: Census, *, sources: list[str]) -> str:
-    """The census as one indented document; all of it, and in the order of the text."""
-    values = {"version": VERSION, "sources": sources, **msgspec.to_builtins(census)}
+def as_json_text(counts: InputCounts, *, sources: list[str]) -> str:
+    """Return all counts as an indented document, in the order of the text."""
+    values = {"version": VERSION, "sources": sources, **msgspec.to_builtins(counts)}
     return json.dumps(values, indent=2, ensure_ascii=False)
 
 
-def as_text(census: Census) -> str:
-    """The census as a table of records, then a line for each thing there is something to say of."""
+def as_text(counts: InputCounts) -> str:
+    """Return the counts as a table of records, then a line for each other thing that was found."""
     lines = [
-        *_table(census),
-        *_empty(census.feeds),
-        *_coded("reject", census.rejects),
-        *_coded("notice", census.notices),
-        *_named("filtered", census.filtered),
-        *_content(census),
-        *_named("mimetype", census.mimetypes),
-        *_named("charset", census.charsets),
-        *_acls(census),
-        *_groups(census.groups),
-        *_duplicates(census),
+        *_table(counts),
+        *_empty_feeds(counts.feeds),
+        *_codes("reject", counts.rejects),
+        *_codes("notice", counts.notices),
+        *_names("filtered", counts.filtered),
+        *_content(counts),
+        *_names("mimetype", counts.mimetypes),
+        *_names("charset", counts.charsets),
+        *_acls(counts),
+        *_groups(counts.groups),
+        *_duplicates(counts),
     ]
     return "\n".join(lines)
 
 
-def _reading(told: ConvertOptions) -> ReadOptions:
+def _read_options(options: ConvertOptions) -> ReadOptions:
     return ReadOptions(
-        zone=told.zone,
-        mode=Mode.STRICT if told.strict else Mode.LENIENT,
-        docids=shared.docids(told),
-        max_token_bytes=told.max_token_bytes,
+        zone=options.zone,
+        mode=Mode.STRICT if options.strict else Mode.LENIENT,
+        docids=convert_options.docids(options),
+        max_token_bytes=options.max_token_bytes,
     )
 
 
@@ -167,142 +164,142 @@ def _read(spans: Iterable[Span], reading: ReadOptions) -> Generator[ReadResult, 
         yield from SpanReader(span, options=reading).results()
 
 
-def _line(one: ReadResult) -> bytes | Reject:
-    """The line of a record or membership, nothing for what is neither and no reject."""
-    if isinstance(one, Reject):
-        return one
-    if not isinstance(one, Record | Membership):
+def _as_line(result: ReadResult) -> bytes | Reject:
+    """Return the line of a record or membership, a Reject, or nothing for other results."""
+    if isinstance(result, Reject):
+        return result
+    if not isinstance(result, Record | Membership):
         return b""
     try:
-        return jsonl.line(one)
+        return _native.encode(result)
     except Exception as exc:
         error = record_error(exc)
-        return reject_record(one, code=error.code, reason=error.reason, stage="write")
+        return reject_record(result, code=error.code, reason=error.reason, stage="write")
 
 
-def _table(census: Census) -> list[str]:
-    """A line for each feed, a column for each action, and the sums of both."""
+def _table(counts: InputCounts) -> list[str]:
+    """Return a line for each feed, a column for each action, and the sums of both."""
     total: Counter[str] = Counter()
-    for feed in census.feeds:
+    for feed in counts.feeds:
         total.update(feed.actions)
     actions = [action for action in _ACTIONS if action in total]
-    rows = [(_name(feed), feed.actions) for feed in census.feeds]
+    rows = [(_feed_name(feed), feed.actions) for feed in counts.feeds]
     rows.append(("total", total))
     width = max(_LABEL_CHARS, *(len(name) + 2 for name, _ in rows))
     return [
         " " * width + "".join(_cell(action, action) for action in [*actions, "total"]),
-        *(f"{name:<{width}}{_row(counts, actions)}" for name, counts in rows),
+        *(f"{name:<{width}}{_row(by_action, actions)}" for name, by_action in rows),
     ]
 
 
-def _empty(feeds: Iterable[FeedCount]) -> list[str]:
-    """A line for each feed without records; a full one deletes all of its datasource."""
-    return [
-        _line_of("empty", f"{_name(feed)}: {_EMPTY.get(feed.feedtype, 'a feed without records')}")
-        for feed in feeds
-        if not feed.actions
-    ]
+def _empty_feeds(feeds: Iterable[FeedCount]) -> Iterator[str]:
+    """Yield a line for each feed without records; a full feed deletes all of its datasource."""
+    for feed in feeds:
+        if not feed.actions:
+            kind, effect = ("a feed", "")
+            if feed.feedtype == FULL:
+                kind, effect = "a full feed", ", which deletes all of its datasource"
+            yield _line("empty", f"{_feed_name(feed)}: {kind} without records{effect}")
 
 
-def _row(counts: Mapping[str, int], actions: list[str]) -> str:
-    cells = [_cell(action, f"{counts.get(action, 0):,}") for action in actions]
-    return "".join([*cells, _cell("total", f"{sum(counts.values()):,}")])
+def _row(by_action: Mapping[str, int], actions: list[str]) -> str:
+    cells = [_cell(action, f"{by_action.get(action, 0):,}") for action in actions]
+    return "".join([*cells, _cell("total", f"{sum(by_action.values()):,}")])
 
 
 def _cell(head: str, text: str) -> str:
     return f"{text:>{max(_COLUMN_CHARS, len(head) + 2)}}"
 
 
-def _name(feed: FeedCount) -> str:
-    """What a feed is called: `datasource/feedtype`, with - for what is not stated."""
+def _feed_name(feed: FeedCount) -> str:
+    """Return `datasource/feedtype`, with - for a missing part."""
     if feed.datasource == OTHERS or feed.datasource is feed.feedtype:
         return feed.datasource or "-"
-    return f"{_shown(feed.datasource or '-')}/{_shown(feed.feedtype or '-')}"
+    return f"{_printable(feed.datasource or '-')}/{_printable(feed.feedtype or '-')}"
 
 
-def _coded(label: str, counts: dict[str, Coded]) -> list[str]:
+def _codes(label: str, codes: dict[str, CodeCount]) -> list[str]:
     return [
-        _line_of(label, f"{code}: {coded.count:,}, as {coded.first}")
-        for code, coded in counts.items()
+        _line(label, f"{code}: {counted.count:,}, as {counted.first}")
+        for code, counted in codes.items()
     ]
 
 
-def _named(label: str, counts: dict[str, int]) -> list[str]:
-    """One line with the first of the counts, or none if there are no counts."""
+def _names(label: str, counts: dict[str, int]) -> list[str]:
+    """Return one line with the most frequent names, or none without counts."""
     if not counts:
         return []
-    shown = [f"{_shown(name)} {number:,}" for name, number in [*counts.items()][:MAX_NAMES]]
-    others = len(counts) - len(shown)
+    names = [f"{_printable(name)} {number:,}" for name, number in [*counts.items()][:MAX_NAMES]]
+    others = len(counts) - len(names)
     if others:
         more = "more than " if OTHERS in counts else ""
-        shown.append(f"and {more}{others:,} other{'s' if others > 1 else ''}")
-    return [_line_of(label, ", ".join(shown))]
+        names.append(f"and {more}{others:,} other{'s' if others > 1 else ''}")
+    return [_line(label, ", ".join(names))]
 
 
-def _content(census: Census) -> list[str]:
-    sizes = census.content
+def _content(counts: InputCounts) -> list[str]:
+    sizes = counts.content
     if not sizes.documents:
         return []
     text = (
         f"{sizes.documents:,}, {sizes.total:,} bytes as stored: "
         f"{sizes.least:,} to {sizes.most:,}, {sizes.mean:,} on average"
     )
-    return [_line_of("content", text)]
+    return [_line("content", text)]
 
 
-def _acls(census: Census) -> list[str]:
-    acls = census.acls
+def _acls(counts: InputCounts) -> list[str]:
+    acls = counts.acls
     if not acls.documents and not acls.alone:
-        return [_line_of("acl", f"none, {acls.without:,} without")] * bool(acls.without)
+        return [_line("acl", f"none, {acls.without:,} without")] * bool(acls.without)
     text = (
         f"{acls.documents:,} with, {acls.without:,} without, {acls.alone:,} alone; "
         f"{acls.barred:,} permit nobody"
     )
     return [
-        _line_of("acl", text),
-        *_named("principal", {name.lower(): number for name, number in acls.principals.items()}),
-        *_named("namespace", acls.namespaces),
+        _line("acl", text),
+        *_names("principal", {name.lower(): number for name, number in acls.principals.items()}),
+        *_names("namespace", acls.namespaces),
     ]
 
 
 def _groups(groups: Groups) -> list[str]:
-    """How groups stand, and those that are named without being defined, in a line each."""
+    """Return a line of totals, and a line for each group that is named and not defined."""
     if not groups.memberships:
         text = f"{groups.named:,} named; no groups feed among the inputs defines any"
-        return [_line_of("groups", text)] if groups.named else []
+        return [_line("groups", text)] if groups.named else []
     text = (
         f"{groups.defined:,} defined, {groups.unnamed:,} of them named nowhere; "
         f"{groups.named:,} named, {len(groups.undefined):,} of them defined nowhere"
     )
-    shown = [_line_of("undefined", _named_group(group)) for group in groups.undefined[:MAX_GROUPS]]
-    others = len(groups.undefined) - len(shown)
+    lines = [_line("undefined", _describe_group(group)) for group in groups.undefined[:MAX_GROUPS]]
+    others = len(groups.undefined) - len(lines)
     if others:
-        shown.append(_line_of("undefined", f"and {others:,} more, which --format json lists"))
-    return [_line_of("groups", text), *shown]
+        lines.append(_line("undefined", f"and {others:,} more, which --format json lists"))
+    return [_line("groups", text), *lines]
 
 
-def _named_group(group: GroupCount) -> str:
+def _describe_group(group: GroupCount) -> str:
     name = f"'{group.name}'" if group.name.isprintable() else repr(group.name)
-    return f"{name} in {_shown(group.namespace)}: {group.named:,}"
+    return f"{name} in {_printable(group.namespace)}: {group.named:,}"
 
 
-def _duplicates(census: Census) -> list[str]:
-    found = census.duplicates
+def _duplicates(counts: InputCounts) -> list[str]:
+    duplicates = counts.duplicates
     lines = []
-    if found.repeated:
-        lines.append(
-            _line_of("duplicate", f"{found.repeated:,} of the added urls were added before")
-        )
-    if found.unremembered:
-        text = f"{found.unremembered:,} urls were not compared with later ones: too many"
-        lines.append(_line_of("duplicate", text))
+    if duplicates.repeated:
+        text = f"{duplicates.repeated:,} of the added urls were added before"
+        lines.append(_line("duplicate", text))
+    if duplicates.unremembered:
+        text = f"{duplicates.unremembered:,} urls were not compared with later ones: too many"
+        lines.append(_line("duplicate", text))
     return lines
 
 
-def _line_of(label: str, text: str) -> str:
+def _line(label: str, text: str) -> str:
     return f"{label:<{_LABEL_CHARS}}{text}"
 
 
-def _shown(text: str) -> str:
-    """The text, or how Python writes it if a terminal would act on it."""
+def _printable(text: str) -> str:
+    """Return the text, as a Python literal if a terminal would act on it."""
     return text if text.isprintable() else repr(text)

@@ -539,7 +539,7 @@ def test_an_empty_source_leaves_an_account_and_nothing_else(work: Path) -> None:
 
 
 def test_a_span_tells_how_far_it_is(work: Path) -> None:
-    convert(span_of(work, MIXED), settings(work, beat=True))
+    convert(span_of(work, MIXED), settings(work, has_progress=True))
 
-    beat = json.loads((work / "00000-00000.beat").read_text())
-    assert beat == [len(MIXED), 4, 1]
+    progress = json.loads((work / "00000-00000.progress").read_text())
+    assert progress == [len(MIXED), 4, 1]

@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 
 from schemas.account import Account
-from schemas.errors import ConfigError, FileNameError
+from schemas.errors import FileNameError
 from schemas.known import See
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
@@ -207,10 +207,7 @@ class Source(Generic[Config]):
 
     def tally(self, span: Span) -> SpanTally:
         """Return what a span of a split source has."""
-        raise ConfigError(
-            f"INPUT: {span.source!r} is read as {span.format}; expected a tree of files or a"
-            " database; feedferry inspect says what is in a feed"
-        )
+        raise NotImplementedError
 
     def read(self, request: SpanRequest[Config]) -> Generator[ReadResult, None, None]:
         """Yield the records of a span, and everything else that is found there, in order."""

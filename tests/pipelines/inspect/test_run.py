@@ -21,19 +21,19 @@ from schemas.record import Action, Content, Provenance, Record
 from support.archives import document, gsa_feed
 from support.runs import ROOT
 from support.spools import HandSpool
-from transforms.census import (
-    OTHERS,
-    Acls,
-    Census,
-    Coded,
-    Duplicates,
-    FeedCount,
-    Sizes,
-    count,
-)
 from transforms.formats import Docids, Mode, ReadOptions
 from transforms.formats.canonical import jsonl
 from transforms.group_references import GroupCount, Groups
+from transforms.inspect import (
+    OTHERS,
+    AclCounts,
+    CodeCount,
+    ContentSizes,
+    DuplicateUrls,
+    FeedCount,
+    InputCounts,
+    count,
+)
 
 RECORD = Record(url="http://www.example.com/a", action=Action.ADD)
 STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.PERMIT)
@@ -63,9 +63,9 @@ def keep(path: Path, *records: Record | Membership) -> str:
     return path.name
 
 
-def lines(census: Census) -> list[str]:
-    """The lines below the table of a census."""
-    text = as_text(census).splitlines()
+def lines(counts: InputCounts) -> list[str]:
+    """The lines below the table of a counts."""
+    text = as_text(counts).splitlines()
     return text[text.index(next(line for line in text if line.startswith("total"))) + 1 :]
 
 
@@ -143,11 +143,14 @@ def test_a_flag_is_that_of_convert(
 
 
 def test_an_empty_input_has_an_empty_table() -> None:
-    assert as_text(Census()).splitlines() == ["                  total", "total                 0"]
+    assert as_text(InputCounts()).splitlines() == [
+        "                  total",
+        "total                 0",
+    ]
 
 
 def test_a_feed_is_a_row_and_an_action_a_column() -> None:
-    census = Census(
+    counts = InputCounts(
         feeds=(
             FeedCount(
                 datasource="intranet_of_the_yard",
@@ -159,7 +162,7 @@ def test_a_feed_is_a_row_and_an_action_a_column() -> None:
             FeedCount(datasource=OTHERS, feedtype=None, actions={"ADD": 4}),
         )
     )
-    assert as_text(census).splitlines() == [
+    assert as_text(counts).splitlines() == [
         "                                    ADD  DELETE_PATTERN  MEMBERSHIP       total",
         "intranet_of_the_yard/full     1,200,000               1           0   1,200,001",
         "wiki/-                                2               0           0           2",
@@ -170,12 +173,12 @@ def test_a_feed_is_a_row_and_an_action_a_column() -> None:
 
 
 def test_codes_have_a_line_each_with_the_first_example() -> None:
-    census = Census(
-        rejects={"bad-date": Coded(count=1_000, first="a.xml:3 (byte 9): x; expected y")},
-        notices={"crlf": Coded(count=2, first="a.txt (byte 7): CRLF; read as LF")},
+    counts = InputCounts(
+        rejects={"bad-date": CodeCount(count=1_000, first="a.xml:3 (byte 9): x; expected y")},
+        notices={"crlf": CodeCount(count=2, first="a.txt (byte 7): CRLF; read as LF")},
         filtered={"not-found": 3, "up-to-date": 4},
     )
-    assert lines(census) == [
+    assert lines(counts) == [
         "reject     bad-date: 1,000, as a.xml:3 (byte 9): x; expected y",
         "notice     crlf: 2, as a.txt (byte 7): CRLF; read as LF",
         "filtered   not-found 3, up-to-date 4",
@@ -183,13 +186,13 @@ def test_codes_have_a_line_each_with_the_first_example() -> None:
 
 
 def test_contents_have_a_line() -> None:
-    census = Census(content=Sizes(documents=3, total=6_001, least=1, most=4_000))
-    assert lines(census) == ["content    3, 6,001 bytes as stored: 1 to 4,000, 2,000 on average"]
+    counts = InputCounts(content=ContentSizes(documents=3, total=6_001, least=1, most=4_000))
+    assert lines(counts) == ["content    3, 6,001 bytes as stored: 1 to 4,000, 2,000 on average"]
 
 
 def test_mimetypes_and_charsets_have_a_line() -> None:
-    census = Census(mimetypes={"text/html": 1_000, "text/plain": 1}, charsets={"UTF-8": 2})
-    assert lines(census) == [
+    counts = InputCounts(mimetypes={"text/html": 1_000, "text/plain": 1}, charsets={"UTF-8": 2})
+    assert lines(counts) == [
         "mimetype   text/html 1,000, text/plain 1",
         "charset    UTF-8 2",
     ]
@@ -199,21 +202,21 @@ def test_mimetypes_and_charsets_have_a_line() -> None:
     ("number", "end"), [(10, "9 1"), (11, "9 1, and 1 other"), (12, "9 1, and 2 others")]
 )
 def test_ten_names_are_shown(number: int, end: str) -> None:
-    census = Census(charsets={str(name): 1 for name in range(number)})
-    assert lines(census) == [f"charset    0 1, 1 1, 2 1, 3 1, 4 1, 5 1, 6 1, 7 1, 8 1, {end}"]
+    counts = InputCounts(charsets={str(name): 1 for name in range(number)})
+    assert lines(counts) == [f"charset    0 1, 1 1, 2 1, 3 1, 4 1, 5 1, 6 1, 7 1, 8 1, {end}"]
 
 
 def test_of_names_that_were_not_kept_the_number_is_not_known() -> None:
-    census = Census(charsets={**{str(name): 1 for name in range(1000)}, OTHERS: 5})
-    assert lines(census)[0].endswith("9 1, and more than 991 others")
+    counts = InputCounts(charsets={**{str(name): 1 for name in range(1000)}, OTHERS: 5})
+    assert lines(counts)[0].endswith("9 1, and more than 991 others")
 
 
 def test_a_terminal_does_not_obey_a_name() -> None:
-    assert lines(Census(charsets={"\x1b[2J": 1})) == [r"charset    '\x1b[2J' 1"]
+    assert lines(InputCounts(charsets={"\x1b[2J": 1})) == [r"charset    '\x1b[2J' 1"]
 
 
 def test_acls_have_a_line_and_so_have_their_principals_and_namespaces() -> None:
-    acls = Acls(
+    acls = AclCounts(
         documents=1_000,
         without=2,
         alone=3,
@@ -221,7 +224,7 @@ def test_acls_have_a_line_and_so_have_their_principals_and_namespaces() -> None:
         principals={"PERMIT GROUP": 5, "DENY USER": 6},
         namespaces={"Default": 7},
     )
-    assert lines(Census(acls=acls)) == [
+    assert lines(InputCounts(acls=acls)) == [
         "acl        1,000 with, 2 without, 3 alone; 4 permit nobody",
         "principal  permit group 5, deny user 6",
         "namespace  Default 7",
@@ -229,7 +232,7 @@ def test_acls_have_a_line_and_so_have_their_principals_and_namespaces() -> None:
 
 
 def test_documents_without_any_acl_have_a_line() -> None:
-    assert lines(Census(acls=Acls(without=2))) == ["acl        none, 2 without"]
+    assert lines(InputCounts(acls=AclCounts(without=2))) == ["acl        none, 2 without"]
 
 
 def test_groups_have_a_line_and_so_has_each_that_nothing_defines() -> None:
@@ -243,7 +246,7 @@ def test_groups_have_a_line_and_so_has_each_that_nothing_defines() -> None:
             GroupCount(namespace="ldap", name="a\nb", named=1),
         ),
     )
-    assert lines(Census(groups=groups)) == [
+    assert lines(InputCounts(groups=groups)) == [
         "groups     2 defined, 1 of them named nowhere; 1,002 named, 2 of them defined nowhere",
         "undefined  'MARRAM\\yard' in Default: 1,000",
         r"undefined  'a\nb' in ldap: 1",
@@ -254,7 +257,7 @@ def test_twenty_undefined_groups_are_shown() -> None:
     undefined = tuple(
         GroupCount(namespace="Default", name=f"g{number}", named=1) for number in range(22)
     )
-    shown = lines(Census(groups=Groups(memberships=1, undefined=undefined)))
+    shown = lines(InputCounts(groups=Groups(memberships=1, undefined=undefined)))
     assert (len(shown), shown[-2:]) == (
         22,
         ["undefined  'g19' in Default: 1", "undefined  and 2 more, which --format json lists"],
@@ -263,14 +266,14 @@ def test_twenty_undefined_groups_are_shown() -> None:
 
 def test_without_a_membership_groups_are_counted_and_not_listed() -> None:
     undefined = (GroupCount(namespace="Default", name="yard", named=1),)
-    assert lines(Census(groups=Groups(named=1, undefined=undefined))) == [
+    assert lines(InputCounts(groups=Groups(named=1, undefined=undefined))) == [
         "groups     1 named; no groups feed among the inputs defines any"
     ]
 
 
 def test_duplicates_have_a_line() -> None:
-    census = Census(duplicates=Duplicates(repeated=1_000, unremembered=2))
-    assert lines(census) == [
+    counts = InputCounts(duplicates=DuplicateUrls(repeated=1_000, unremembered=2))
+    assert lines(counts) == [
         "duplicate  1,000 of the added urls were added before",
         "duplicate  2 urls were not compared with later ones: too many",
     ]
@@ -335,8 +338,8 @@ def test_json_has_the_whole_census(here: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_json_keeps_the_order_of_what_is_most_frequent() -> None:
-    census = Census(mimetypes={"b": 2, "a": 1})
-    assert '{\n    "b": 2,\n    "a": 1\n  }' in run.as_json_text(census, sources=[])
+    counts = InputCounts(mimetypes={"b": 2, "a": 1})
+    assert '{\n    "b": 2,\n    "a": 1\n  }' in run.as_json_text(counts, sources=[])
 
 
 def test_a_reject_is_a_finding(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -425,7 +428,7 @@ def test_what_is_no_record_is_told_of_beside_the_head(
 
 def test_what_cannot_be_shown_is_told_of(caplog: pytest.LogCaptureFixture, here: Path) -> None:
     lone = Record(url="\udcff", action=Action.ADD, provenance=Provenance(source="a.avro", line=2))
-    code = run.show([lone], 1)
+    code = run.show_records([lone], 1)
     assert (code, caplog.messages) == (
         1,
         ["a.avro:2 (byte 0): a lone surrogate U+DCFF; expected Unicode text"],

@@ -11,19 +11,18 @@ from schemas.membership import Member, Membership
 from schemas.notice import Notice
 from schemas.record import Action, Content, Encoding, Provenance, Record
 from schemas.reject import Filtered, Reject
-from transforms import census
-from transforms.census import (
-    OTHERS,
-    Acls,
-    Census,
-    Coded,
-    Duplicates,
-    FeedCount,
-    Sizes,
-    count,
-    holds,
-)
 from transforms.group_references import GroupCount, Groups
+from transforms.inspect import (
+    OTHERS,
+    AclCounts,
+    CodeCount,
+    ContentSizes,
+    DuplicateUrls,
+    FeedCount,
+    InputCounts,
+    count,
+    has_digest,
+)
 
 URL = "http://www.example.com/a"
 WIKI = Provenance(datasource="wiki", feedtype="incremental")
@@ -43,12 +42,12 @@ def deny(name: str) -> Principal:
     return Principal(name=name, scope=Scope.USER, access=Access.DENY)
 
 
-def acls(*found: Acl | None) -> Acls:
+def acls(*found: Acl | None) -> AclCounts:
     return count(record(acl=acl) for acl in found).acls
 
 
 def test_nothing_is_found() -> None:
-    assert count([]) == Census()
+    assert count([]) == InputCounts()
 
 
 def test_records_are_counted_by_feed_and_action() -> None:
@@ -83,15 +82,15 @@ def test_feeds_beyond_a_thousand_are_counted_together() -> None:
 def test_rejects_are_counted_by_code_with_the_first_message() -> None:
     other = Reject(code="bad-acl", reason="c; expected d", stage="read", source="b.xml", line=1)
     assert count([REJECT, other, REJECT]).rejects == {
-        "bad-acl": Coded(count=1, first="b.xml:1 (byte 0): c; expected d"),
-        "bad-date": Coded(count=2, first="a.xml:3 (byte 0): a; expected b"),
+        "bad-acl": CodeCount(count=1, first="b.xml:1 (byte 0): c; expected d"),
+        "bad-date": CodeCount(count=2, first="a.xml:3 (byte 0): a; expected b"),
     }
 
 
 def test_notices_are_counted_by_code_with_the_first_message() -> None:
     first = Notice(code="crlf", detail="CRLF; read as LF", source="a.txt", offset=7)
     assert count([first, Notice(code="crlf", detail="later")]).notices == {
-        "crlf": Coded(count=2, first="a.txt (byte 7): CRLF; read as LF")
+        "crlf": CodeCount(count=2, first="a.txt (byte 7): CRLF; read as LF")
     }
 
 
@@ -111,20 +110,20 @@ def test_contents_are_measured_as_they_are_stored() -> None:
         record(),
         record(content=Content(b"abc")),
     ]
-    assert count(found).content == Sizes(documents=3, total=8, least=1, most=4)
+    assert count(found).content == ContentSizes(documents=3, total=8, least=1, most=4)
 
 
 def test_the_mean_is_rounded_down() -> None:
-    assert Sizes(documents=3, total=8, least=1, most=4).mean == 2
+    assert ContentSizes(documents=3, total=8, least=1, most=4).mean == 2
 
 
 def test_there_is_a_mean_of_nothing() -> None:
-    assert Sizes().mean == 0
+    assert ContentSizes().mean == 0
 
 
 def test_an_empty_content_is_the_least() -> None:
     found = [record(content=Content(b"a")), record(content=Content(b""))]
-    assert count(found).content == Sizes(documents=2, total=1, least=0, most=1)
+    assert count(found).content == ContentSizes(documents=2, total=1, least=0, most=1)
 
 
 def test_mimetypes_stand_the_most_frequent_first_then_by_name() -> None:
@@ -153,7 +152,7 @@ def test_no_more_than_the_beginning_of_a_long_name_is_kept() -> None:
 
 def test_documents_are_counted_with_an_acl_and_without() -> None:
     acl = Acl(principals=(permit("ada"),))
-    assert acls(acl, None, acl, Acl(principals=(permit("ada"),), alone=True)) == Acls(
+    assert acls(acl, None, acl, Acl(principals=(permit("ada"),), alone=True)) == AclCounts(
         documents=2,
         without=1,
         alone=1,
@@ -214,25 +213,22 @@ def test_groups_of_acls_meet_those_of_memberships() -> None:
 
 def test_a_url_that_is_added_again_is_a_duplicate_each_time() -> None:
     found = [record(), record(), record(url="http://www.example.com/b"), record()]
-    assert count(found).duplicates == Duplicates(repeated=2)
+    assert count(found).duplicates == DuplicateUrls(repeated=2)
 
 
 def test_a_url_that_is_deleted_or_updated_after_it_was_added_is_none() -> None:
     found = [record(), record(action=Action.UPDATE), record(action=Action.DELETE)]
-    assert count(found).duplicates == Duplicates()
+    assert count(found).duplicates == DuplicateUrls()
 
 
-def test_urls_that_find_no_room_are_counted_and_those_before_still_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(census, "MAX_URLS", 1)
+def test_urls_without_room_are_counted_and_earlier_urls_are_still_known() -> None:
     found = [record(), record(url="b"), record(url="b"), record()]
-    assert count(found).duplicates == Duplicates(repeated=1, unremembered=2)
+    assert count(found, max_urls=1).duplicates == DuplicateUrls(repeated=1, unremembered=2)
 
 
 def test_a_url_that_is_no_unicode_is_counted() -> None:
     found = [record(url="\udcff"), record(url="\udcff")]
-    assert count(found).duplicates == Duplicates(repeated=1)
+    assert count(found).duplicates == DuplicateUrls(repeated=1)
 
 
 @given(st.lists(st.sampled_from("abcdefgh")))
@@ -251,7 +247,7 @@ def test_as_many_urls_are_duplicates_as_are_not_distinct(urls: list[str]) -> Non
     ],
 )
 def test_a_digest_is_not_found_across_two_others(bucket: bytes, known: bool) -> None:
-    assert holds(bytearray(bucket), b"abcdef") is known
+    assert has_digest(bytearray(bucket), b"abcdef") is known
 
 
 YARD = GroupCount(namespace="Default", name="yard", named=1)
@@ -260,15 +256,15 @@ YARD = GroupCount(namespace="Default", name="yard", named=1)
 @pytest.mark.parametrize(
     ("found", "has_findings"),
     [
-        (Census(), False),
-        (Census(rejects={"bad-date": Coded(count=1)}), True),
-        (Census(notices={"crlf": Coded(count=1)}), False),
-        (Census(groups=Groups(memberships=1, undefined=(YARD,))), True),
-        (Census(groups=Groups(memberships=1, unnamed=1)), False),
-        (Census(groups=Groups(undefined=(YARD,))), False),
+        (InputCounts(), False),
+        (InputCounts(rejects={"bad-date": CodeCount(count=1)}), True),
+        (InputCounts(notices={"crlf": CodeCount(count=1)}), False),
+        (InputCounts(groups=Groups(memberships=1, undefined=(YARD,))), True),
+        (InputCounts(groups=Groups(memberships=1, unnamed=1)), False),
+        (InputCounts(groups=Groups(undefined=(YARD,))), False),
     ],
 )
 def test_rejects_are_findings_and_so_are_undefined_groups_where_any_is_defined(
-    found: Census, has_findings: bool
+    found: InputCounts, has_findings: bool
 ) -> None:
     assert found.has_findings is has_findings
