@@ -11,7 +11,10 @@ ROOT = Path(__file__).parents[1]
 settings.register_profile("local", deadline=None)  # a busy machine is not a failing test
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a script may have it ignored above us
-settings.load_profile("ci" if "CI" in os.environ else "local")
+settings.register_profile("quick", deadline=None, max_examples=20)
+
+SERVERS = {"postgresql_server", "mariadb_server"}
+"""Fixtures that start a database server: tests that use them are slow."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,3 +28,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # worker processes find us from anywhere
     return tmp_path
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try fewer examples where slow tests are left out, and the same ones every time in CI."""
+    is_quick = config.getoption("markexpr") == "not slow"
+    settings.load_profile("quick" if is_quick else "ci" if "CI" in os.environ else "local")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and SERVERS.intersection(item.fixturenames):
+            item.add_marker(pytest.mark.slow)

@@ -80,6 +80,7 @@ def levels() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("standing", "example"),
     EXAMPLES,

@@ -152,6 +152,7 @@ def undocumented(kind: Any, place: str) -> Iterator[str]:
             yield from undocumented(one, place)
 
 
+@pytest.mark.slow
 def test_imports_run_downwards() -> None:
     lint = (
         "from importlinter.cli import lint_imports\n"

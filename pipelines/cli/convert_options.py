@@ -1,35 +1,36 @@
-"""What `feedferry convert` is told: from the words of a command line to checked options.
+"""Options of `feedferry convert`, each declared with its flag, and the checks between options.
 
-Every parser returns its value or raises ConfigError; none opens a file.
+No check opens a file.
 """
 
 import enum
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
-import msgspec
-
+from pipelines.cli.display_options import DisplayOptions
+from pipelines.cli.flags import Flag, decode, flags_of
 from pipelines.cli.format_list import parse_from, parse_to
 from pipelines.cli.value_parsers import (
+    CHARSET,
+    CHUNK_SIZE,
+    DELIMITER,
+    ENCODING,
+    FIELDS,
+    MAPPINGS,
+    MIMETYPE,
+    PERCENT,
+    POSITIVE_SIZE,
+    REJECTS,
+    ZONE,
     FieldMapping,
     RejectLimit,
+    ValueType,
     choice,
-    number_of,
-    parse_charset,
-    parse_chunk_bytes,
-    parse_delimiter,
-    parse_encoding,
-    parse_fields,
-    parse_mappings,
-    parse_mimetype,
-    parse_percent,
-    parse_positive_size,
-    parse_rejects,
-    parse_word,
-    parse_zone,
+    count_of,
 )
+from pipelines.cli.verb import Section
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import ConfigError
 from schemas.feed import FEEDTYPES, FULL, METADATA_AND_URL, check_datasource
@@ -41,174 +42,260 @@ from transforms.sources import PROGRAMS, ROWS, SPOOLS, TREE, Source, find_source
 from transforms.sources.spool import History
 from transforms.sources.tree.tree import Oversize
 
-MAX_DELETE_PERCENT = Decimal(20)
-"""Of the documents that are known, so many may be deleted by a run that is not told otherwise."""
-
 _TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
+_READ = Section.READ
+_TREE = Section.TREE
+_SPOOL = Section.SPOOL
+_STATE = Section.STATE
+_STREAM = Section.STREAM
+_WRITE = Section.WRITE
+_RUN = Section.RUN
 
 
 class EmptyMetadata(enum.Enum):
-    """What becomes of a metadata pair without a value."""
+    """What to do with a metadata pair without a value."""
 
     DROP = "drop"
     PLACEHOLDER = "placeholder"
 
 
-class ProgressStyle(enum.Enum):
-    """How a run shows that it moves; AUTO is BAR on a terminal and PLAIN elsewhere."""
-
-    AUTO = "auto"
-    BAR = "bar"
-    PLAIN = "plain"
-    NONE = "none"
-
-
-class ReportFormat(enum.Enum):
-    """How the account of a run is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class ConvertOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """All that `convert` is told; `None` means that its user does not say.
-
-    `verbosity` is -1 for `-q`, else the number of `-v`; `beam_flags` is what stood behind `--`.
-    """
+class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
+    """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`."""
 
     inputs: tuple[str, ...]
-    output: str
-    to_format: str
-    from_format: str | None = None
-    encoding: str | None = None
-    datasource: str | None = None
-    feedtype: str | None = None
-    dialect: str = DIALECTS[0]
-    max_chunk_bytes: int = 900 * 1024 * 1024
-    max_chunk_records: int | None = None
-    span_bytes: int = 32 * 1024 * 1024
-    max_content_bytes: int = MAX_CONTENT_BYTES
-    jobs: int = 1
-    max_rejects: RejectLimit | None = None
-    accept_loss: frozenset[str] = frozenset()
-    fail_on_loss: frozenset[str] = frozenset()
-    zone: str = "UTC"
-    empty_metadata: EmptyMetadata = EmptyMetadata.DROP
-    known_urls: str | None = None
-    allow_wide_deletes: bool = False
-    default_mimetype: str | None = None
-    fields: tuple[FieldMapping, ...] = ()
-    strict: bool = False
-    allow_empty_full: bool = False
-    accept_holes: bool = False
-    base_url: str | None = None
-    url_template: str | None = None
-    delimiter: str = "\0"
-    not_found: str = NotFound.SKIP.value
-    max_token_bytes: int = MAX_TOKEN_BYTES
-    content_encoding: str = CONTENT_ENCODINGS[0]
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    hidden: bool = False
-    follow_links: bool = False
-    open_archives: bool = False
-    oversize: str = Oversize.REJECT.value
-    path_metadata: bool = False
-    charset: str | None = None
-    display_url: str | None = None
-    acl: str | None = None
-    acl_namespace: str | None = None
-    acl_everyone: str | None = None
-    mapping: str | None = None
-    history: str = History.LATEST.value
-    only: tuple[str, ...] = ()
-    state: str | None = None
-    refresh: bool = False
-    min_records: int = 1
-    max_delete_percent: Decimal = MAX_DELETE_PERCENT
-    fresh: bool = False
-    verify: bool = True
-    runner: str | None = None
-    progress: ProgressStyle = ProgressStyle.AUTO
-    report_format: ReportFormat = ReportFormat.TEXT
-    verbosity: int = 0
+
+    from_format: Annotated[
+        str | None,
+        Flag(
+            "Format of the input.",
+            _READ,
+            ValueType("FORMAT", parse_from),
+            names=("--from",),
+            default="detected",
+        ),
+    ] = None
+    encoding: Annotated[
+        str | None, Flag("Encoding of XML feeds, whatever they declare.", _READ, ENCODING)
+    ] = None
+    base_url: Annotated[
+        str | None,
+        Flag("URL that paths of files or document ids are appended to.", _READ, metavar="URL"),
+    ] = None
+    url_template: Annotated[
+        str | None,
+        Flag(
+            "URL of a document, with {path} for the path of a file or {id} for a document id.",
+            _READ,
+            metavar="URL",
+        ),
+    ] = None
+    mapping: Annotated[
+        str | None,
+        Flag("YAML file that maps the rows of a database to documents.", _READ, metavar="FILE"),
+    ] = None
+    zone: Annotated[str, Flag("Time zone of dates that state none.", _READ, ZONE)] = "UTC"
+    span_bytes: Annotated[
+        int, Flag("Size of the parts that the input is divided into.", _READ, POSITIVE_SIZE)
+    ] = 32 * 1024 * 1024
+    max_content_bytes: Annotated[
+        int, Flag("Most bytes of one document, decoded.", _READ, POSITIVE_SIZE)
+    ] = MAX_CONTENT_BYTES
+
+    include: Annotated[
+        tuple[str, ...],
+        Flag("Read only files that match; re:REGEX is possible.", _TREE, metavar="GLOB"),
+    ] = ()
+    exclude: Annotated[
+        tuple[str, ...],
+        Flag("Do not read files that match; re:REGEX is possible.", _TREE, metavar="GLOB"),
+    ] = ()
+    hidden: Annotated[bool, Flag("Also read files whose names begin with a dot.", _TREE)] = False
+    follow_links: Annotated[bool, Flag("Follow symbolic links.", _TREE)] = False
+    open_archives: Annotated[bool, Flag("Read the files in zip, tar and gz archives.", _TREE)] = (
+        False
+    )
+    oversize: Annotated[
+        Oversize,
+        Flag("Reject files above --max-content-bytes, or send only their metadata.", _TREE),
+    ] = Oversize.REJECT
+    charset: Annotated[
+        str | None, Flag("Charset of text that is not UTF-8 and declares none.", _TREE, CHARSET)
+    ] = None
+    path_metadata: Annotated[bool, Flag("Add the parts of the path as metadata.", _TREE)] = False
+    display_url: Annotated[
+        str | None, Flag("URL that users see, with {path} in it.", _TREE, metavar="URL")
+    ] = None
+    acl: Annotated[
+        str | None,
+        Flag(
+            "Who may see the files: as their permissions say, everyone, or as a CSV file says.",
+            _TREE,
+            metavar="posix|posix-inherited|public|CSV",
+        ),
+    ] = None
+    acl_namespace: Annotated[
+        str | None, Flag("Namespace of the users and groups of --acl posix.", _TREE, metavar="NAME")
+    ] = None
+    acl_everyone: Annotated[
+        str | None, Flag("Group that file permissions call others.", _TREE, metavar="GROUP")
+    ] = None
+
+    history: Annotated[
+        History, Flag("Skip feeds that a later feed replaced, or read all.", _SPOOL)
+    ] = History.LATEST
+    only: Annotated[
+        tuple[str, ...],
+        Flag("Read only this datasource or profile.", _SPOOL, metavar="NAME"),
+    ] = ()
+
+    state: Annotated[
+        str | None,
+        Flag("Read only what changed since the last run with this file.", _STATE, metavar="FILE"),
+    ] = None
+    refresh: Annotated[bool, Flag("Read everything, and update the state.", _STATE)] = False
+    min_records: Annotated[
+        int, Flag("Stop if the source has fewer records.", _STATE, count_of("records"))
+    ] = 1
+    max_delete_percent: Annotated[
+        Decimal, Flag("Stop if a larger share of the source is gone.", _STATE, PERCENT)
+    ] = Decimal(20)
+
+    strict: Annotated[bool, Flag("Read command streams as the deployed parser does.", _STREAM)] = (
+        False
+    )
+    not_found: Annotated[
+        NotFound, Flag("Skip or delete documents that the retriever does not find.", _STREAM)
+    ] = NotFound.SKIP
+    max_token_bytes: Annotated[
+        int, Flag("Most bytes of one token of a stream.", _STREAM, POSITIVE_SIZE)
+    ] = MAX_TOKEN_BYTES
+
+    output: Annotated[
+        str,
+        Flag(
+            "Folder of the run: chunks, rejects, report.",
+            _WRITE,
+            names=("-o", "--output"),
+            metavar="DIR",
+        ),
+    ]
+    to_format: Annotated[
+        str,
+        Flag(
+            "Format to write; `feedferry formats` lists them.",
+            _WRITE,
+            ValueType("FORMAT", parse_to),
+            names=("--to",),
+        ),
+    ]
+    datasource: Annotated[str | None, Flag("Datasource of the feeds.", _WRITE, metavar="NAME")] = (
+        None
+    )
+    feedtype: Annotated[str | None, Flag("Feedtype of the feeds.", _WRITE, choice(*FEEDTYPES))] = (
+        None
+    )
+    dialect: Annotated[str, Flag("Protocol version of GSA feeds.", _WRITE, choice(*DIALECTS))] = (
+        DIALECTS[0]
+    )
+    max_chunk_bytes: Annotated[
+        int, Flag("Most bytes of one chunk, below 1,000,000,000.", _WRITE, CHUNK_SIZE)
+    ] = 900 * 1024 * 1024
+    max_chunk_records: Annotated[
+        int | None,
+        Flag(
+            "Most records of one chunk.", _WRITE, count_of("records", minimum=1), default="no limit"
+        ),
+    ] = None
+    content_encoding: Annotated[
+        str, Flag("Encoding of contents in feeds.", _WRITE, choice(*CONTENT_ENCODINGS))
+    ] = CONTENT_ENCODINGS[0]
+    empty_metadata: Annotated[
+        EmptyMetadata, Flag("Drop metadata without a value, or write a placeholder.", _WRITE)
+    ] = EmptyMetadata.DROP
+    default_mimetype: Annotated[
+        str | None, Flag("MIME type of documents that state none.", _WRITE, MIMETYPE)
+    ] = None
+    fields: Annotated[
+        tuple[FieldMapping, ...],
+        Flag("Write metadata NAME to FIELD of the target.", _WRITE, MAPPINGS, names=("--field",)),
+    ] = ()
+    known_urls: Annotated[
+        str | None,
+        Flag("Known URLs, one per line, to expand deletions by pattern.", _WRITE, metavar="FILE"),
+    ] = None
+    allow_wide_deletes: Annotated[bool, Flag("Let a pattern delete a whole host.", _WRITE)] = False
+    allow_empty_full: Annotated[
+        bool,
+        Flag(
+            "Write a full feed without records. It deletes all documents of its datasource.", _WRITE
+        ),
+    ] = False
+    accept_holes: Annotated[
+        bool,
+        Flag("Write a full feed from which documents are missing. It deletes them.", _WRITE),
+    ] = False
+    delimiter: Annotated[
+        str, Flag("Delimiter of the command streams that are written.", _WRITE, DELIMITER)
+    ] = "\0"
+
+    jobs: Annotated[int, Flag("Worker processes.", _RUN, count_of("processes", minimum=1))] = 1
+    max_rejects: Annotated[
+        RejectLimit | None,
+        Flag("Stop if more records are rejected.", _RUN, REJECTS, default="no limit"),
+    ] = None
+    accept_loss: Annotated[
+        frozenset[str],
+        Flag("Convert without these fields, even acl and content.", _RUN, FIELDS),
+    ] = frozenset()
+    fail_on_loss: Annotated[
+        frozenset[str], Flag("Stop if the target cannot hold these fields.", _RUN, FIELDS)
+    ] = frozenset()
+    fresh: Annotated[bool, Flag("Remove what an earlier run left in DIR.", _RUN)] = False
+    verify: Annotated[
+        bool, Flag("Resume on chunks of the right size without checking their SHA-256.", _RUN)
+    ] = True
+    runner: Annotated[
+        str | None,
+        Flag("Beam runner, by name or class.", _RUN, metavar="NAME", default="in this process"),
+    ] = None
     beam_flags: tuple[str, ...] = ()
 
 
-def parse(words: Mapping[str, object]) -> ConvertOptions:
-    """Return the options of which `words` holds the texts, by the names of ConvertOptions.
+_SECTIONS = {TREE.name: Section.TREE, SPOOLS.name: Section.SPOOL}
+"""Flags that only one source has."""
 
-    A word that is `None` was not given. Raise ConfigError at the first that cannot be used.
+
+def parse(words: Mapping[str, object]) -> ConvertOptions:
+    """Return the options whose texts `words` holds by field names; `None` means not given.
+
+    Raises ConfigError for the first text or combination that cannot be used.
     """
-    given = {name: word for name, word in words.items() if word is not None}
+    given = dict(words)
     if given.get("from_format") == ROWS.name and not given.get("inputs"):
-        given["inputs"] = _mapping_file(given.get("mapping"))
+        if given.get("mapping") is None:
+            raise ConfigError("--mapping: not given; expected the YAML file of a database")
+        given["inputs"] = (str(given["mapping"]),)
     if not given.get("inputs"):
-        raise ConfigError("INPUT: none given; expected files, folders, globs, uris or -")
+        raise ConfigError("INPUT: none given; expected files, folders, globs, URLs or -")
     for name, flag in (("output", "-o/--output"), ("to_format", "--to")):
-        if name not in given:
+        if given.get(name) is None:
             raise ConfigError(f"{flag}: not given; see feedferry convert --help")
-    options = msgspec.convert(
-        {name: parse_word(name, word, _PARSERS) for name, word in given.items()}, ConvertOptions
-    )
+    options = decode(ConvertOptions, given)
     if options.datasource is not None:
         check_datasource(options.datasource)
     _check_losses(options)
     _check_feed(options)
     _check_streams(options)
     _check_sources(options)
+    _check_state(options)
     _check_content_encoding(options)
     return options
 
 
-def _check_losses(options: ConvertOptions) -> None:
-    both = sorted(options.accept_loss & options.fail_on_loss)
-    if both:
-        raise ConfigError(
-            f"--accept-loss and --fail-on-loss: both name {', '.join(both)}; expected only one to"
-        )
-
-
-# Last, for it names what stands above. What is not here is taken as it is.
-_PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
-    "to_format": ("--to", parse_to),
-    "from_format": ("--from", parse_from),
-    "encoding": ("--encoding", parse_encoding),
-    "feedtype": ("--feedtype", choice(*FEEDTYPES)),
-    "dialect": ("--dialect", choice(*DIALECTS)),
-    "max_chunk_bytes": ("--max-chunk-bytes", parse_chunk_bytes),
-    "max_chunk_records": ("--max-chunk-records", number_of("records", least=1)),
-    "span_bytes": ("--span-bytes", parse_positive_size),
-    "max_content_bytes": ("--max-content-bytes", parse_positive_size),
-    "jobs": ("--jobs", number_of("processes", least=1)),
-    "max_rejects": ("--max-rejects", parse_rejects),
-    "accept_loss": ("--accept-loss", parse_fields),
-    "fail_on_loss": ("--fail-on-loss", parse_fields),
-    "zone": ("--zone", parse_zone),
-    "empty_metadata": ("--empty-metadata", choice(*(choice.value for choice in EmptyMetadata))),
-    "default_mimetype": ("--default-mimetype", parse_mimetype),
-    "fields": ("--field", parse_mappings),
-    "delimiter": ("--delimiter", parse_delimiter),
-    "not_found": ("--not-found", choice(*(choice.value for choice in NotFound))),
-    "max_token_bytes": ("--max-token-bytes", parse_positive_size),
-    "content_encoding": ("--content-encoding", choice(*CONTENT_ENCODINGS)),
-    "include": ("--include", tuple),
-    "exclude": ("--exclude", tuple),
-    "oversize": ("--oversize", choice(*(way.value for way in Oversize))),
-    "charset": ("--charset", parse_charset),
-    "history": ("--history", choice(*(history.value for history in History))),
-    "only": ("--only", tuple),
-    "min_records": ("--min-records", number_of("records")),
-    "max_delete_percent": ("--max-delete-percent", parse_percent),
-    "progress": ("--progress", choice(*(style.value for style in ProgressStyle))),
-    "report_format": ("--format", choice(*(format_.value for format_ in ReportFormat))),
-}
-
-
 def docids(options: ConvertOptions) -> Docids:
-    """Return the rule by which ids become urls; raise ConfigError if it is none.
+    """Return the rule that makes URLs of document ids; files and rows have rules of their own.
 
-    Urls of files and rows are made by rules of their own.
+    Raises ConfigError for options that are no rule.
     """
     template = options.url_template
     source = find_source(options.from_format)
@@ -221,84 +308,23 @@ def docids(options: ConvertOptions) -> Docids:
         raise ConfigError(f"{flag}: {exc}") from exc
 
 
-def _mapping_file(mapping: object) -> tuple[str, ...]:
-    if mapping is None:
-        raise ConfigError("--mapping: not given; expected the YAML file of a database")
-    return (str(mapping),)
-
-
-def _check_streams(options: ConvertOptions) -> None:
-    docids(options)
-    read = find_format(options.from_format)
-    is_stream = options.from_format == PROGRAMS.name or (
-        read is not None and read.is_command_stream
-    )
-    if options.strict and options.from_format is not None and not is_stream:
-        raise ConfigError(
-            f"--strict: not for --from {options.from_format}; expected a command stream, which is"
-            " the one thing that has a deployed reader to be compared with"
-        )
-
-
-def _check_sources(options: ConvertOptions) -> None:
-    xml = [format_.name for format_ in all_formats() if format_.is_xml]
-    if options.encoding is not None and options.from_format not in (None, SPOOLS.name, *xml):
-        raise ConfigError(
-            f"--encoding: not for --from {options.from_format}; expected a format in XML:"
-            f" {', '.join(xml)}"
-        )
-    if options.mapping is not None and options.from_format != ROWS.name:
-        raise ConfigError(f"--mapping: not for this source; expected --from {ROWS.name} with it")
-    for source in (TREE, SPOOLS):
-        if options.from_format not in (None, source.name):
-            refuse_flags(options, source)
-    _check_acl(options)
-    _check_state(options)
-
-
 def refuse_flags(options: ConvertOptions, source: Source[Any]) -> None:
     """Raise ConfigError for a flag that only this source has."""
-    usual = ConvertOptions(inputs=(), output="", to_format="")
-    for name, flag in source.flags.items():
-        if getattr(options, name) != getattr(usual, name):
+    for name, declared in flags_of(ConvertOptions).items():
+        is_its_own = declared.flag.section is _SECTIONS.get(source.name)
+        if is_its_own and getattr(options, name) != declared.default:
             raise ConfigError(
-                f"{flag}: not for this source; expected {source.noun} (--from {source.name})"
+                f"{declared.names[0]}: not for this source; expected {source.noun}"
+                f" (--from {source.name})"
             )
 
 
-def _check_acl(options: ConvertOptions) -> None:
-    is_posix = options.acl is not None and options.acl.startswith("posix")
-    for flag, stated in (
-        ("--acl-namespace", options.acl_namespace),
-        ("--acl-everyone", options.acl_everyone),
-    ):
-        if stated is not None and not is_posix:
-            raise ConfigError(f"{flag}: nothing to go with it; expected --acl posix beside it")
-
-
-def _check_state(options: ConvertOptions) -> None:
-    if options.refresh and options.state is None:
-        raise ConfigError("--refresh: of no state; expected --state FILE beside it")
-    if options.state is not None and options.feedtype == FULL and not options.refresh:
+def _check_losses(options: ConvertOptions) -> None:
+    both = sorted(options.accept_loss & options.fail_on_loss)
+    if both:
         raise ConfigError(
-            "--feedtype full: not with --state, as a full feed deletes what has not changed and so"
-            " is not in it; --refresh sends all"
-        )
-
-
-def _check_content_encoding(options: ConvertOptions) -> None:
-    chosen = options.content_encoding
-    if chosen == CONTENT_ENCODINGS[0]:
-        return
-    if not by_name(options.to_format).has_content_encodings:
-        raise ConfigError(
-            f"--content-encoding {chosen}: not for --to {options.to_format}, which has one of its"
-            " own; expected auto"
-        )
-    if chosen == "zlib" and options.dialect == DIALECT_5_0:
-        raise ConfigError(
-            "--content-encoding zlib: not for --dialect 5.0, which has no compression; expected"
-            " auto or base64"
+            f"--accept-loss and --fail-on-loss: both name {', '.join(both)}; expected each field"
+            " in one of them"
         )
 
 
@@ -306,13 +332,71 @@ def _check_feed(options: ConvertOptions) -> None:
     target = by_name(options.to_format)
     if target.holds_only_memberships and options.feedtype == METADATA_AND_URL:
         raise ConfigError(
-            f"--feedtype {METADATA_AND_URL}: not for --to {target.name};"
-            " expected full or incremental"
+            f"--feedtype {METADATA_AND_URL}: not for --to {target.name}; expected full or"
+            " incremental"
         )
     if target.keeps_feedtypes:
         return
-    for flag, stated in (("--datasource", options.datasource), ("--feedtype", options.feedtype)):
-        if stated is not None:
+    for flag, value in (("--datasource", options.datasource), ("--feedtype", options.feedtype)):
+        if value is not None:
             raise ConfigError(
-                f"{flag} {stated}: not for --to {options.to_format}, which has no feeds"
+                f"{flag} {value}: not for --to {options.to_format}, which has no feeds"
             )
+
+
+def _check_streams(options: ConvertOptions) -> None:
+    docids(options)
+    if not options.strict or options.from_format in (None, PROGRAMS.name):
+        return
+    source = find_format(options.from_format)
+    if source is None or not source.is_command_stream:
+        raise ConfigError(
+            f"--strict: not for --from {options.from_format}; expected a command stream"
+        )
+
+
+def _check_sources(options: ConvertOptions) -> None:
+    source = options.from_format
+    xml = [format_.name for format_ in all_formats() if format_.is_xml]
+    if options.encoding is not None and source not in (None, SPOOLS.name, *xml):
+        raise ConfigError(
+            f"--encoding: not for --from {source}; expected a format in XML: {', '.join(xml)}"
+        )
+    if options.mapping is not None and source != ROWS.name:
+        raise ConfigError(f"--mapping: not for this source; expected it with --from {ROWS.name}")
+    for owner in (TREE, SPOOLS):
+        if source not in (None, owner.name):
+            refuse_flags(options, owner)
+    if options.acl is None or not options.acl.startswith("posix"):
+        for flag, value in (
+            ("--acl-namespace", options.acl_namespace),
+            ("--acl-everyone", options.acl_everyone),
+        ):
+            if value is not None:
+                raise ConfigError(f"{flag}: given without --acl posix; expected both")
+
+
+def _check_state(options: ConvertOptions) -> None:
+    if options.refresh and options.state is None:
+        raise ConfigError("--refresh: given without --state FILE; expected both")
+    if options.state is not None and options.feedtype == FULL and not options.refresh:
+        raise ConfigError(
+            "--feedtype full: not with --state, because a full feed deletes documents that are not"
+            " in it, and unchanged documents are left out; --refresh sends all"
+        )
+
+
+def _check_content_encoding(options: ConvertOptions) -> None:
+    encoding = options.content_encoding
+    if encoding == CONTENT_ENCODINGS[0]:
+        return
+    if not by_name(options.to_format).has_content_encodings:
+        raise ConfigError(
+            f"--content-encoding {encoding}: not for --to {options.to_format}, which has its own"
+            " encoding; expected auto"
+        )
+    if encoding == "zlib" and options.dialect == DIALECT_5_0:
+        raise ConfigError(
+            "--content-encoding zlib: not for --dialect 5.0, which has no compression; expected"
+            " auto or base64"
+        )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pipelines.cli.value_parsers import one_of
+from pipelines.cli.value_parsers import parse_choice
 from transforms.formats import all_formats
 from transforms.sources import SOURCES
 
@@ -19,9 +19,9 @@ def format_lines() -> Iterator[str]:
 def parse_from(text: str) -> str:
     """Return the name of a source or a format."""
     sources = [source.name for source in SOURCES]
-    return one_of(text, [*sources, *(format_.name for format_ in all_formats())])
+    return parse_choice(text, [*sources, *(format_.name for format_ in all_formats())])
 
 
 def parse_to(text: str) -> str:
     """Return the name of a format that is written."""
-    return one_of(text, [format_.name for format_ in all_formats() if format_.encoder])
+    return parse_choice(text, [format_.name for format_ in all_formats() if format_.encoder])

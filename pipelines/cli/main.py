@@ -1,14 +1,14 @@
-"""The command `feedferry`: its verbs, and what the shell is told at the end.
+"""The command `feedferry`: its verbs, its messages on errors, and its exit codes.
 
-Everything but click is imported where it is used, so that `--help` answers at once.
+Everything but click is imported where it is used, so that `feedferry --help` answers at once.
 """
 
 from collections.abc import Sequence
 
 import click
 
-from pipelines.cli import convert_flags, push_flags
 from pipelines.cli.signals import Terminated, raised
+from pipelines.cli.verb import BeamVerb, Section, SectionedOption, Verb
 
 USAGE_EXIT = 2
 FATAL_EXIT = 4
@@ -24,14 +24,14 @@ def main(args: Sequence[str] | None = None) -> int:
             return int(feedferry.main(args, prog_name="feedferry", standalone_mode=False) or 0)
     except Terminated:
         return _end("terminated", TERMINATED_EXIT)
-    except Exception as exc:  # nobody stands above who could do more with it
+    except Exception as exc:  # the outermost function of the process
         return _explain(exc)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="feedferry", message="%(prog)s %(version)s")
 def feedferry() -> None:
-    """Carry documents between search appliances, with nothing lost in silence."""
+    """Carry documents between search appliances. No document is lost without a report."""
 
 
 @feedferry.command()
@@ -43,68 +43,69 @@ def formats() -> None:
         click.echo(line)
 
 
-@feedferry.command(cls=convert_flags.ConvertCommand, short_help="Convert feeds, files or rows.")
-@convert_flags.with_flags(
-    *convert_flags.READING,
-    convert_flags.OUTPUT,
-    *convert_flags.WRITING,
-    *convert_flags.RUNNING,
-    *push_flags.BEHIND,
-    *push_flags.APPLIANCE,
-    *push_flags.ENDS,
-    *convert_flags.TELLING,
-)
-def convert(*, quiet: bool, verbose: int, **words: object) -> int:
-    """Convert records, files or rows into chunk files of another format.
+def _inputs(metavar: str = "INPUT...") -> click.Argument:
+    return click.Argument(["inputs"], nargs=-1, metavar=metavar)
 
-    INPUT is a file, a folder, a glob, a uri or - for stdin; .gz, .bz2, .xz and .zst are
-    decompressed. A folder of anything else is a tree of documents. What stands behind -- goes to
-    Beam. With --push-to, what is written is pushed, as the verb push does.
+
+def _convert_flags() -> list[click.Parameter]:
+    from pipelines.cli.convert_options import ConvertOptions
+    from pipelines.cli.flags import click_options
+    from pipelines.cli.push_options import PUSH_TO, ApplianceOptions
+
+    appliance = click_options(ApplianceOptions, replace={"url": PUSH_TO})
+    return [_inputs(), *click_options(ConvertOptions), *appliance]
+
+
+@feedferry.command(cls=BeamVerb, flags=_convert_flags, short_help="Convert feeds, files or rows.")
+def convert(**words: object) -> int:
+    """Convert records, files or database rows into chunk files of another format.
+
+    INPUT is a file, a folder, a glob, a URL, or - for standard input. Files that end in .gz, .bz2,
+    .xz or .zst are decompressed. A folder without feeds is a tree of documents. With --push-to, the
+    chunks are pushed after the conversion, as `feedferry push` does. Words after -- are flags of
+    Beam.
 
     \b
     Examples:
       feedferry convert archive/ -o out --to thunderstone --accept-loss acl
       feedferry convert feed.xml.gz -o out --to avro --jobs 2
       feedferry convert out/chunks -o back --to gsa-feed --datasource intranet
-      feedferry convert ./pdfs -o out --to gsa-feed --base-url https://docs.example.com/ \\
-          --datasource pdfs
-      feedferry convert --from database --mapping people.yaml -o out --to gsa-feed \\
-          --datasource people
-      feedferry convert archive/ -o out --to gsa-feed --push-to http://gsa.example.com:19900
+      feedferry convert ./pdfs -o out --to gsa-feed --datasource pdfs \\
+          --base-url https://docs.example.com/
+      feedferry convert --from database --mapping people.yaml -o out \\
+          --to gsa-feed --datasource people
+      feedferry convert archive/ -o out --to gsa-feed \\
+          --push-to http://gsa.example.com:19900
 
     \b
     Exit codes:
       0   done, nothing rejected
-      1   done, but there are rejects
-      2   the command line cannot be used; nothing was touched
-      3   stopped at a threshold of rejects or losses
-      4   an input, the output or the appliance gave up; start again to resume
+      1   done, but records were rejected
+      2   an option or input cannot be used; nothing was written
+      3   stopped at a limit for rejects or losses
+      4   an input, the output or the appliance failed; start again to resume
       5   a defect of feedferry
-      75  not now: the backlog, the deadline, another run or push; start again to resume
+      75  the appliance or another run is busy; start again later to resume
     """
     from pipelines.cli.convert_options import parse
-    from pipelines.cli.push_options import parse_push_to, without_appliance
+    from pipelines.cli.push_options import parse_push_to
 
-    verbosity = -1 if quiet else verbose
-    _log_to_stderr(verbosity)
-    appliance = parse_push_to(words)
-    options = parse({**without_appliance(words), "verbosity": verbosity})
-    # Beam takes a second: the command line is checked before.
-    from pipelines.convert.run_and_push import run
+    options, appliance = parse(words), parse_push_to(words)
+    from pipelines.convert.run_and_push import run  # Beam takes a second to load
 
     return run(options, appliance)
 
 
-@feedferry.command(cls=convert_flags.SectionedCommand, short_help="Push chunks to an appliance.")
-@click.argument("inputs", nargs=-1, metavar="DIR|FILE...")
-@convert_flags.with_flags(
-    *push_flags.PUSHED,
-    *push_flags.APPLIANCE,
-    *push_flags.ENDS,
-    push_flags.PROGRESS,
-    *convert_flags.TELLING,
-)
-def push(*, quiet: bool, verbose: int, **words: object) -> int:
+def _push_flags() -> list[click.Parameter]:
+    from pipelines.cli.flags import click_options
+    from pipelines.cli.push_options import ApplianceOptions, PushOptions
+
+    options = [*click_options(PushOptions), *click_options(ApplianceOptions)]
+    return [_inputs("DIR|FILE..."), *options]
+
+
+@feedferry.command(cls=Verb, flags=_push_flags, short_help="Push chunks to an appliance.")
+def push(**words: object) -> int:
     """Push chunks to an appliance: in order, throttled by its backlog, each accepted once.
 
     DIR is the folder of a finished run. Several runs are pushed one after another, in the order
@@ -116,41 +117,48 @@ def push(*, quiet: bool, verbose: int, **words: object) -> int:
     Examples:
       feedferry push out --to http://gsa.example.com:19900
       feedferry push monday tuesday --to http://gsa.example.com:19900
-      feedferry push out --to https://gsa.example.com:19902 --ca-file gsa.pem \\
-          --window "20:00-06:00 Europe/Berlin"
-      feedferry push out --to http://search.example.com/texis/dowalk/recvdata.xml --profile intranet
-      feedferry push monday.xml tuesday.xml -o pushed --to http://gsa.example.com:19900
-      feedferry push out --to http://gsa.example.com:19900 --replay
+      feedferry push out --to https://gsa.example.com:19902 \\
+          --ca-file gsa.pem --window "20:00-06:00 Europe/Berlin"
+      feedferry push out --profile intranet \\
+          --to http://search.example.com/texis/dowalk/recvdata.xml
+      feedferry push monday.xml tuesday.xml -o pushed \\
+          --to http://gsa.example.com:19900
 
     \b
     Exit codes:
-      0   all is accepted
-      1   all is settled, but records were refused
-      2   the command line cannot be used; nothing was sent
+      0   all records were accepted
+      1   done, but records were refused
+      2   an option or input cannot be used; nothing was sent
       3   more records were refused than --max-rejects allows
-      4   the appliance takes nothing, or not this; push again to go on
+      4   the appliance failed or refused the feed; push again to resume
       5   a defect of feedferry
-      75  not now: the backlog, the window, the deadline or another push; push again to go on
+      75  the appliance or another push is busy, or the deadline has passed;
+          push again later to resume
     """
     from pipelines.cli.push_options import parse_push
     from pipelines.push.run import run
 
-    verbosity = -1 if quiet else verbose
-    _log_to_stderr(verbosity)
-    return run(*parse_push({**words, "verbosity": verbosity}))
+    return run(*parse_push(words))
 
 
-@feedferry.command(
-    cls=convert_flags.SectionedCommand, short_help="Take what connectors and appliances push."
-)
-@convert_flags.with_flags(*push_flags.SERVED, *push_flags.APPLIANCE, *push_flags.TOLD)
-def serve(*, quiet: bool, verbose: int, **words: object) -> int:
-    """Take what the clients of a GSA push, and what a Thunderstone appliance replicates.
+def _serve_flags() -> list[click.Parameter]:
+    from pipelines.cli.flags import click_options
+    from pipelines.cli.push_options import FORWARD, ApplianceOptions
+    from pipelines.serve.settings import ServeOptions
 
-    What comes is kept in a spool, which is a source: feedferry convert --from spool DIR. With
-    --forward, it is converted and pushed on as it comes. As a rehearsal appliance it keeps an index
-    of what a real one would then hold, shows it on a page and at /documents, and misbehaves as a
-    --scenario says. The first line on stdout is its url.
+    endless = ("max_wait", "deadline")
+    appliance = click_options(ApplianceOptions, omit=endless, replace={"url": FORWARD})
+    return [*click_options(ServeOptions), *appliance]
+
+
+@feedferry.command(cls=Verb, flags=_serve_flags, short_help="Receive what is pushed to appliances.")
+def serve(**words: object) -> int:
+    """Receive feeds as a GSA does, and replicated data as a Thunderstone appliance does.
+
+    Received feeds are stored in a spool, which `feedferry convert` can read. With --forward, they
+    are also converted and pushed to another appliance. For rehearsals, the receiver keeps an index
+    of the documents that an appliance would have, shows it on a web page and at /documents, and
+    simulates faults that --scenario describes. The first line on stdout is its URL.
 
     \b
     Examples:
@@ -160,54 +168,53 @@ def serve(*, quiet: bool, verbose: int, **words: object) -> int:
     """
     from pipelines.serve.run import run
 
-    verbosity = -1 if quiet else verbose
-    _log_to_stderr(verbosity)
-    return run({**words, "verbosity": verbosity})
+    return run(words)
 
 
-@feedferry.command(
-    cls=convert_flags.ConvertCommand,
-    short_help="Say what convert would read, and what would come of it.",
-)
-@convert_flags.with_flags(*convert_flags.READING, *convert_flags.WRITING, *convert_flags.TELLING)
-def plan(*, quiet: bool, verbose: int, **words: object) -> int:
-    """Say what convert would read of a tree or a database, and what would come of it.
+def _plan_flags() -> list[click.Parameter]:
+    from pipelines.cli.convert_options import ConvertOptions
+    from pipelines.cli.flags import click_options
 
-    Its flags are those of convert. Nothing is written, and no state moves. Five documents are
-    shown, taken from all over the source, with what would become of each.
+    return [_inputs(), *click_options(ConvertOptions, omit=("output", "progress", Section.RUN))]
+
+
+@feedferry.command(cls=BeamVerb, flags=_plan_flags, short_help="Show what convert would read.")
+def plan(**words: object) -> int:
+    """Show what `feedferry convert` would read of a tree or a database, and what it would write.
+
+    The flags are those of convert. Nothing is written, and no state changes. Five documents from
+    all parts of the source are shown as they would be converted.
 
     \b
     Examples:
-      feedferry plan ./pdfs --to gsa-feed --base-url https://docs.example.com/ --datasource pdfs
-      feedferry plan --from database --mapping people.yaml --to gsa-feed --datasource people
+      feedferry plan ./pdfs --to gsa-feed --datasource pdfs \\
+          --base-url https://docs.example.com/
+      feedferry plan --from database --mapping people.yaml --to gsa-feed \\
+          --datasource people
 
     \b
     Exit codes:
-      0  it can be read
-      2  the command line cannot be used
-      3  a run would stop: fewer documents, or more deletions, than are safe
+      0  the source can be read
+      2  an option or input cannot be used
+      3  a run would stop: too few documents, or too many deletions
       4  the source cannot be read
       5  a defect of feedferry
     """
-    verbosity = -1 if quiet else verbose
-    _log_to_stderr(verbosity)
     from pipelines.cli.convert_options import parse
-
-    options = parse({**words, "output": "-", "verbosity": verbosity})
     from pipelines.inspect.plan import run
 
-    return run(options)
+    return run(parse({**words, "output": "-"}))
 
 
 @feedferry.command(short_help="Print a first mapping file for a database.")
-@click.option("--from", "from_format", metavar="database", help="What it is for.")
+@click.option("--from", "from_format", metavar="database", help="Kind of the source.")
 @click.argument("connection", metavar="URL")
 @click.option("--table", metavar="NAME", help="Table to read.  [default: the only one]")
-@click.option("--schema", metavar="NAME", help="Where the table stands.")
+@click.option("--schema", metavar="NAME", help="Database schema of the table.")
 def init(connection: str, **words: str | None) -> int:
     """Print a first mapping file for a database, to be edited and given to convert.
 
-    URL is SQLAlchemy's; a password in it is a reference, as in
+    URL is an SQLAlchemy URL. Its password is a reference, as in
     postgresql+psycopg://reader:${env:PGPASSWORD}@db.example.com/people.
 
     \b
@@ -219,24 +226,24 @@ def init(connection: str, **words: str | None) -> int:
     return run(connection, **words)
 
 
-@feedferry.command(short_help="Say what is in files of records.")
-@click.argument("inputs", nargs=-1, metavar="INPUT...")
-@click.option("--from", "from_format", metavar="FORMAT", help="Format to read; else it is sniffed.")
-@click.option("--encoding", metavar="NAME", help="Encoding of XML feeds, whatever they declare.")
-@click.option("--head", metavar="N", help="Print the first N records in native form, count none.")
-@click.option("--format", "report_format", metavar="text|json", help="Census.  [default: text]")
-@click.option("--strict", is_flag=True, help="Read command streams as the deployed parser does.")
-@click.option("--base-url", metavar="URL", help="Urls of doc ids, as the adaptor makes them.")
-@click.option("--url-template", metavar="URL", help="Urls of doc ids, with {id} in them.")
-@click.option("--zone", metavar="IANA", help="Zone of dates that state none.  [default: UTC]")
-@click.option("--max-token-bytes", metavar="SIZE", help="Longest token.  [default: 64MiB]")
-@click.option("-q", "--quiet", is_flag=True, help="Nothing on stderr but errors.")
-@click.option("-v", "--verbose", count=True, help="Say what is read and converted; twice: all.")
-def inspect(*, quiet: bool, verbose: int, **words: object) -> int:
-    """Say what is in files of records: how many of each kind, how big, who may see them.
+def _inspect_flags() -> list[click.Parameter]:
+    from pipelines.cli.convert_options import ConvertOptions
+    from pipelines.cli.flags import click_options
 
-    INPUT is what it is for convert. Groups that an ACL or another group names are looked for among
-    those that the groups feeds of the input define; give both. Nothing is written.
+    shared = ("from_format", "encoding", "base_url", "url_template", "zone", "strict")
+    head = SectionedOption(
+        ["--head"], section=Section.READ, metavar="N", help="Print the first N records as JSON."
+    )
+    more = ("max_token_bytes", "report_format")
+    return [_inputs(), *click_options(ConvertOptions, only=(*shared, *more)), head]
+
+
+@feedferry.command(cls=Verb, flags=_inspect_flags, short_help="Count what is in files of records.")
+def inspect(**words: object) -> int:
+    """Count the records in files: how many of each kind, how large, and who may see them.
+
+    INPUT is as for convert. Groups that an ACL or another group names are looked up in the groups
+    feeds of the input, so give both. Nothing is written.
 
     \b
     Examples:
@@ -247,29 +254,22 @@ def inspect(*, quiet: bool, verbose: int, **words: object) -> int:
     \b
     Exit codes:
       0  nothing to report
-      1  there are rejects, or groups that are named and that no groups feed of the input defines
-      2  the command line cannot be used
+      1  records were rejected, or a group is named and not defined
+      2  an option or input cannot be used
       4  an input cannot be read
       5  a defect of feedferry
     """
-    _log_to_stderr(-1 if quiet else verbose)
     from pipelines.inspect.run import parse, run
 
     return run(parse(words))
 
 
-def _log_to_stderr(verbosity: int) -> None:
-    from pipelines.cli.logs import configure
-
-    configure(verbosity)
-
-
 def _explain(exc: Exception) -> int:
-    """Say on stderr what went wrong; return the exit code that tells it to a script."""
+    """Print the error on stderr; return the exit code of its kind."""
     from schemas.errors import FeedferryError
 
-    if ended := _signalled(exc):
-        return _end(*ended)
+    if signal := _signal_of(exc):
+        return _end(*signal)
     match exc:
         case click.exceptions.NoArgsIsHelpError():
             exc.show()
@@ -283,14 +283,14 @@ def _explain(exc: Exception) -> int:
             _log_traceback(exc)
             return _end(f"{exc.filename or 'stream'}: {exc.strerror}", FATAL_EXIT)
     _log_traceback(exc)
-    found = f"{type(exc).__name__}: {exc}"
-    return _end(f"a defect of feedferry: {found}; -v shows where", INTERNAL_EXIT)
+    error = f"{type(exc).__name__}: {exc}"
+    return _end(f"a defect of feedferry: {error}; -v shows where", INTERNAL_EXIT)
 
 
-def _signalled(exc: BaseException | None) -> tuple[str, int] | None:
-    """What is said of the signal that `exc` was raised for, at any remove, and its exit code.
+def _signal_of(exc: BaseException | None) -> tuple[str, int] | None:
+    """Return the message and exit code of the signal that caused `exc`, directly or indirectly.
 
-    Inside a step, Beam makes a RuntimeError of it.
+    Beam raises a RuntimeError from it.
     """
     while exc is not None:
         match exc:
@@ -309,7 +309,7 @@ def _command_path(exc: click.UsageError) -> str:
 def _log_traceback(exc: Exception) -> None:
     import logging
 
-    logging.getLogger(__name__).info("where it came from", exc_info=exc)
+    logging.getLogger(__name__).info("traceback", exc_info=exc)
 
 
 def _end(message: str, exit_code: int) -> int:

@@ -1,14 +1,16 @@
-"""Shows that a run moves: on a terminal one line that is rewritten, elsewhere a line at times."""
+"""Progress of a run on stderr: one line rewritten in place on a terminal, else a line at times."""
 
 import shutil
+import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import IO, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO
 
 import msgspec
 
-from pipelines.cli.convert_options import ProgressStyle
+from pipelines.cli.display_options import DisplayOptions, ProgressStyle
 
 BAR_SECONDS = 0.2
 PLAIN_SECONDS = 10.0
@@ -18,141 +20,119 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a run is; `bytes_total` is `None` where the length of an input is not known."""
+    """The state of a run; `bytes_total` is `None` if the length of an input is unknown."""
 
     bytes_done: int
     bytes_total: int | None
     records: int
     rejects: int
 
+    @property
+    def share(self) -> float | None:
+        """Return the share that is done, at most 1 because a file may grow while it is read."""
+        return min(self.bytes_done / self.bytes_total, 1.0) if self.bytes_total else None
 
-class Reporter:
-    """Draws what `snapshot` returns, from a thread of its own while it is entered.
 
-    `snapshot` is called in that thread, and once more in the caller's when the run ends.
+@contextmanager
+def show_progress(snapshot: Callable[[], Snapshot], display: DisplayOptions) -> Iterator[None]:
+    """Show progress on stderr during the block, as the options say, with a last line at its end.
+
+    `snapshot` is called in a thread of its own, and once more in this one at the end.
     """
+    style = ProgressStyle.NONE if display.is_quiet else display.progress
+    if style is ProgressStyle.AUTO:
+        style = ProgressStyle.BAR if sys.stderr.isatty() else ProgressStyle.PLAIN
+    if style is ProgressStyle.NONE:
+        yield
+        return
+    is_bar = style is ProgressStyle.BAR
+    line = ProgressLine(snapshot, sys.stderr, is_bar=is_bar)
+    seconds = BAR_SECONDS if is_bar else PLAIN_SECONDS
+    end = threading.Event()
+
+    def draw_until_end() -> None:
+        while not end.wait(seconds):
+            line.draw()
+
+    thread = threading.Thread(target=draw_until_end, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+        line.draw(is_last=True)
+
+
+class ProgressLine:
+    """Writes snapshots to a stream, on a terminal each over the one before."""
 
     def __init__(
         self,
         snapshot: Callable[[], Snapshot],
-        *,
-        style: ProgressStyle,
         stream: IO[str],
+        *,
+        is_bar: bool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._snapshot = snapshot
-        self._style = resolve(style, terminal=stream.isatty())
         self._stream = stream
+        self._is_bar = is_bar
         self._clock = clock
-        self._begun = clock()
+        self._start = clock()
         self._width = 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._draw_until_ended, name="progress", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._begun = self._clock()
-        if self._style is not ProgressStyle.NONE:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._style is ProgressStyle.NONE:
-            return
-        self._ended.set()
-        self._thread.join()
-        self.draw()
-        if self._style is ProgressStyle.BAR:
-            self._stream.write("\n")
-            self._stream.flush()
-
-    def draw(self) -> None:
-        """Write the line of this moment; on a terminal over the one before."""
-        elapsed = self._clock() - self._begun
-        if self._style is ProgressStyle.BAR:
-            columns = shutil.get_terminal_size().columns
-            line = bar(self._snapshot(), elapsed_seconds=elapsed)[: columns - 1]
-            self._stream.write("\r" + line.ljust(self._width))
-            self._width = len(line)
+    def draw(self, *, is_last: bool = False) -> None:
+        """Write the current line; the last one stays on the terminal."""
+        snapshot = self._snapshot()
+        line = progress_text(snapshot, elapsed_seconds=self._clock() - self._start)
+        if not self._is_bar:
+            self._stream.write(line + "\n")
         else:
-            self._stream.write(plain(self._snapshot(), elapsed_seconds=elapsed) + "\n")
+            columns = shutil.get_terminal_size().columns
+            line = (_bar(snapshot) + line)[: columns - 1]
+            self._stream.write("\r" + line.ljust(self._width) + "\n" * is_last)
+            self._width = len(line)
         self._stream.flush()
 
-    def _draw_until_ended(self) -> None:
-        pause = BAR_SECONDS if self._style is ProgressStyle.BAR else PLAIN_SECONDS
-        while not self._ended.wait(pause):
-            self.draw()
 
-
-def resolve(style: ProgressStyle, *, terminal: bool) -> ProgressStyle:
-    """The style that AUTO means on a terminal, or on none; any other is itself."""
-    if style is not ProgressStyle.AUTO:
-        return style
-    return ProgressStyle.BAR if terminal else ProgressStyle.PLAIN
-
-
-def bar(snapshot: Snapshot, *, elapsed_seconds: float) -> str:
-    """The plain line, led by a bar where the total is known; without colour, as NO_COLOR asks."""
-    share = _share(snapshot)
-    line = plain(snapshot, elapsed_seconds=elapsed_seconds)
-    if share is None:
-        return line
-    full = int(share * _BAR_WIDTH)
-    return f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] {line}"
-
-
-def plain(snapshot: Snapshot, *, elapsed_seconds: float) -> str:
-    """What is done of what there is, how fast, what was set aside, and when it may be over."""
-    parts = (
-        _amount(snapshot),
-        f"{snapshot.records:,} records",
-        f"{_rate(snapshot, elapsed_seconds):,.0f} records/s",
-        f"{snapshot.rejects:,} rejects",
-        f"ETA {_eta(snapshot, elapsed_seconds)}",
+def progress_text(snapshot: Snapshot, *, elapsed_seconds: float) -> str:
+    """Return the amount that is done, the rate, the rejects and the time that remains."""
+    share = snapshot.share
+    rate = snapshot.records / elapsed_seconds if elapsed_seconds > 0 else 0.0
+    amount = format_size(snapshot.bytes_done)
+    if snapshot.bytes_total and share is not None:
+        amount += f" of {format_size(snapshot.bytes_total)} ({share:.0%})"
+    eta = format_clock(elapsed_seconds * (1 - share) / share) if share else "-"
+    return (
+        f"{amount}, {snapshot.records:,} records, {rate:,.0f} records/s,"
+        f" {snapshot.rejects:,} rejects, ETA {eta}"
     )
-    return ", ".join(parts)
 
 
-def size(count: int) -> str:
-    """A number of bytes for eyes.
+def format_size(count: int) -> str:
+    """Return a rounded number of bytes.
 
-    >>> size(943718400)
+    >>> format_size(943718400)
     '900.0 MiB'
     """
     power = min(max(count.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
     return f"{count} B" if power == 0 else f"{count / 1024**power:.1f} {_UNITS[power]}"
 
 
-def duration(seconds: float) -> str:
-    """A duration for eyes.
+def format_clock(seconds: float) -> str:
+    """Return a duration as hours, minutes and seconds.
 
-    >>> duration(3725)
+    >>> format_clock(3725)
     '1:02:05'
     """
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
-def _amount(snapshot: Snapshot) -> str:
-    share = _share(snapshot)
-    if share is None or snapshot.bytes_total is None:
-        return size(snapshot.bytes_done)
-    return f"{size(snapshot.bytes_done)} of {size(snapshot.bytes_total)} ({share:.0%})"
-
-
-def _share(snapshot: Snapshot) -> float | None:
-    """At most 1: a file may grow while it is read."""
-    if not snapshot.bytes_total:
-        return None
-    return min(snapshot.bytes_done / snapshot.bytes_total, 1.0)
-
-
-def _rate(snapshot: Snapshot, elapsed_seconds: float) -> float:
-    return snapshot.records / elapsed_seconds if elapsed_seconds > 0 else 0.0
-
-
-def _eta(snapshot: Snapshot, elapsed_seconds: float) -> str:
-    share = _share(snapshot)
-    if not share:
-        return "-"
-    return duration(elapsed_seconds * (1 - share) / share)
+def _bar(snapshot: Snapshot) -> str:
+    if snapshot.share is None:
+        return ""
+    full = int(snapshot.share * _BAR_WIDTH)
+    return f"[{'#' * full}{'.' * (_BAR_WIDTH - full)}] "

@@ -1,16 +1,22 @@
-"""What says how an appliance is pushed to, from the words of a command line to settings.
+"""Options of `feedferry push`, and of the appliance that `convert` and `serve` push to as well."""
 
-Every parser returns its value or raises ConfigError; no file is opened but that of --ca-file.
-"""
-
-from collections.abc import Callable, Mapping
-from datetime import datetime
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
-from pipelines.cli.convert_options import ProgressStyle, ReportFormat
-from pipelines.cli.value_parsers import choice, number_of, parse_word
+from pipelines.cli.display_options import DisplayOptions
+from pipelines.cli.flags import Flag, decode, flags_of
+from pipelines.cli.value_parsers import (
+    DEADLINE,
+    DURATION,
+    TIMEOUT,
+    WINDOW,
+    choice,
+    choice_of,
+    count_of,
+)
+from pipelines.cli.verb import Section
 from schemas.errors import ConfigError
 from schemas.feed import FEEDTYPES, check_datasource
 from transforms.sinks.push.existing_feeds import SeveralFull
@@ -18,66 +24,162 @@ from transforms.sinks.push.model import Appliance, ApplianceProtocol
 from transforms.sinks.push.settings import GroupsMode, Keep, OnRefusal, PushSettings
 from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.backoff import Backoff
-from transforms.sinks.push.throttle.schedule import (
-    Rate,
-    SendWindow,
-    parse_deadline,
-    parse_duration,
-    parse_rate,
-    parse_window,
-)
+from transforms.sinks.push.throttle.schedule import SendWindow
 from transforms.sinks.push.wire.address import parse_target
 
-Told = TypeVar("Told")
+_APPLIANCE = Section.APPLIANCE
+_SCHEDULE = Section.SCHEDULE
+_PUSH = Section.PUSH
+
+PUSH_TO = Flag(
+    "Push the output to this appliance, as `feedferry push --to`.",
+    _APPLIANCE,
+    names=("--push-to",),
+    metavar="URL",
+)
+"""How `convert` names an appliance."""
+
+FORWARD = Flag(
+    "Convert what is received and push it to this appliance.",
+    Section.GATEWAY,
+    names=("--forward",),
+    metavar="URL",
+)
+"""How `serve` names an appliance."""
 
 
 class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How an appliance is pushed to; durations are in seconds."""
 
-    url: str
-    profile: str | None = None
-    ca_file: str | None = None
-    proxy: str | None = None
-    connect_timeout: float = 10.0
-    write_timeout: float = 60.0
-    reply_timeout: float = 15 * 60.0
-    on_refusal: OnRefusal = OnRefusal.BISECT
-    attempts: int = 8
-    backlog_ceiling: int = 4000
-    backlog_floor: int = 1000
-    backlog_interval: float = 120.0
-    max_wait: float = 24 * 3600.0
-    max_rate: Rate | None = None
-    window: SendWindow | None = None
-    deadline: float | None = None
-    gzip: bool = False
+    url: Annotated[
+        str,
+        Flag(
+            "The appliance: http://HOST:19900 or http://HOST/…/recvdata.xml.",
+            _APPLIANCE,
+            names=("--to",),
+            metavar="URL",
+        ),
+    ]
+    profile: Annotated[
+        str | None, Flag("Profile that receives Thunderstone data.", _APPLIANCE, metavar="NAME")
+    ] = None
+    ca_file: Annotated[
+        str | None,
+        Flag("Certificates to trust.", _APPLIANCE, metavar="FILE", default="those of the system"),
+    ] = None
+    proxy: Annotated[
+        str | None,
+        Flag(
+            "HTTP proxy; environment variables have no effect.",
+            _APPLIANCE,
+            metavar="URL",
+            default="none",
+        ),
+    ] = None
+    connect_timeout: Annotated[float, Flag("Time limit to connect.", _APPLIANCE, TIMEOUT)] = 10.0
+    write_timeout: Annotated[
+        float, Flag("Time limit to send a block of a request.", _APPLIANCE, TIMEOUT)
+    ] = 60.0
+    reply_timeout: Annotated[
+        float, Flag("Time limit to wait for a reply.", _APPLIANCE, TIMEOUT)
+    ] = 15 * 60.0
+    on_refusal: Annotated[
+        OnRefusal,
+        Flag("Search a refused chunk for the bad records, stop, or skip it.", _APPLIANCE),
+    ] = OnRefusal.BISECT
+    gzip: Annotated[
+        bool, Flag("Compress requests below 1 MiB. A GSA accepts this.", _APPLIANCE)
+    ] = False
+    attempts: Annotated[
+        int, Flag("Times to try a chunk.", _APPLIANCE, count_of("times", minimum=1))
+    ] = 8
+    backlog_ceiling: Annotated[
+        int, Flag("Pause above this backlog.", _SCHEDULE, count_of("feeds"))
+    ] = 4000
+    backlog_floor: Annotated[
+        int, Flag("Resume below this backlog.", _SCHEDULE, count_of("feeds"))
+    ] = 1000
+    backlog_interval: Annotated[
+        float, Flag("Least time between two requests for the backlog.", _SCHEDULE, TIMEOUT)
+    ] = 120.0
+    window: Annotated[SendWindow | None, Flag("Send only at these times.", _SCHEDULE, WINDOW)] = (
+        None
+    )
+    max_wait: Annotated[
+        float, Flag("Most time to wait for the backlog, in total.", _SCHEDULE, DURATION)
+    ] = 24 * 3600.0
+    deadline: Annotated[
+        float | None, Flag("Begin no chunk after this time.", _SCHEDULE, DEADLINE)
+    ] = None
 
 
-class PushOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `push` is told beside how its appliance is reached."""
+class PushOptions(DisplayOptions, frozen=True, kw_only=True):
+    """What is pushed, and what becomes of it."""
 
     inputs: tuple[str, ...]
-    output: str | None = None
-    datasource: str | None = None
-    feedtype: str | None = None
-    several_full: SeveralFull = SeveralFull.REFUSE
-    allow_empty_full: bool = False
-    replay: bool = False
-    keep: Keep = Keep.ALL
-    dry_run: bool = False
-    max_rejects: int | None = None
-    jobs: int = 1
-    groups_mode: GroupsMode = GroupsMode.AS_STATED
-    progress: ProgressStyle = ProgressStyle.AUTO
-    report_format: ReportFormat = ReportFormat.TEXT
-    verbosity: int = 0
+    output: Annotated[
+        str | None,
+        Flag(
+            "Folder for the receipts of feed files.",
+            _PUSH,
+            names=("-o", "--output"),
+            metavar="DIR",
+        ),
+    ] = None
+    datasource: Annotated[
+        str | None,
+        Flag("Datasource of feed files; the groupsource of groups.", _PUSH, metavar="NAME"),
+    ] = None
+    feedtype: Annotated[str | None, Flag("Feedtype of feed files.", _PUSH, choice(*FEEDTYPES))] = (
+        None
+    )
+    several_full: Annotated[
+        SeveralFull,
+        Flag(
+            "Several full files of one datasource: send only the first as full, or each.",
+            _PUSH,
+            choice_of(SeveralFull.FIRST, SeveralFull.EACH),
+            default="refuse",
+        ),
+    ] = SeveralFull.REFUSE
+    allow_empty_full: Annotated[
+        bool,
+        Flag("Send a full feed without records. It deletes all documents.", _PUSH),
+    ] = False
+    groups_mode: Annotated[
+        GroupsMode,
+        Flag(
+            "Replace the groups of a groupsource, or remove them first.",
+            _PUSH,
+            choice_of(GroupsMode.REPLACE, GroupsMode.CLEANUP),
+            default="as the feedtype says",
+        ),
+    ] = GroupsMode.AS_STATED
+    replay: Annotated[bool, Flag("Send accepted chunks again.", _PUSH)] = False
+    keep: Annotated[Keep, Flag("Chunk files to keep after the push.", _PUSH)] = Keep.ALL
+    dry_run: Annotated[
+        bool, Flag("Show what would be sent; send nothing.", _PUSH, names=("-n", "--dry-run"))
+    ] = False
+    max_rejects: Annotated[
+        int | None,
+        Flag(
+            "Stop if more records are refused.",
+            Section.RUN,
+            count_of("records"),
+            default="no limit",
+        ),
+    ] = None
+    jobs: Annotated[
+        int,
+        Flag("Datasources to push in parallel.", Section.RUN, count_of("datasources", minimum=1)),
+    ] = 1
 
 
 def parse_push(words: Mapping[str, object]) -> tuple[PushOptions, ApplianceOptions]:
-    """Return what `push` is told; raise ConfigError at the first word that cannot be used."""
+    """Return the options of a push; raise ConfigError for the first word that cannot be used."""
     if not words.get("inputs"):
         raise ConfigError("INPUT: none given; expected the folder of a run, or feed files")
-    options = _told(words, PushOptions)
+    options = decode(PushOptions, words)
     if options.datasource is not None:
         check_datasource(options.datasource)
     return options, parse_appliance(words, flag="--to")
@@ -86,20 +188,32 @@ def parse_push(words: Mapping[str, object]) -> tuple[PushOptions, ApplianceOptio
 def parse_appliance(words: Mapping[str, object], *, flag: str) -> ApplianceOptions:
     """Return how an appliance is pushed to; `flag` is the one that names it."""
     if words.get("url") is None:
-        raise ConfigError(f"{flag}: not given; expected the url of an appliance")
-    options = _told(words, ApplianceOptions)
+        raise ConfigError(f"{flag}: not given; expected the URL of an appliance")
+    options = decode(ApplianceOptions, words)
     appliance_of(options)
     backlog_of(options)
     return options
 
 
+def parse_push_to(
+    words: Mapping[str, object], *, flag: str = "--push-to"
+) -> ApplianceOptions | None:
+    """Return how an appliance is pushed to; without `flag`, None, and no flag may be about it."""
+    if words.get("url") is not None:
+        return parse_appliance(words, flag=flag)
+    for name, declared in flags_of(ApplianceOptions).items():
+        if words.get(name) is not None:
+            raise ConfigError(f"{declared.names[0]}: given without {flag} URL; expected both")
+    return None
+
+
 def appliance_of(options: ApplianceOptions) -> Appliance:
-    """Return the appliance that is meant; raise ConfigError where there can be none."""
+    """Return the appliance; raise ConfigError for options that do not fit it."""
     target = parse_target(
         options.url, profile=options.profile, ca_file=options.ca_file, proxy=options.proxy
     )
     if options.gzip and target.protocol is not ApplianceProtocol.FEEDERGATE:
-        raise ConfigError("--gzip: not for Thunderstone data; expected it beside http://HOST:19900")
+        raise ConfigError("--gzip: not for Thunderstone data; expected http://HOST:19900")
     return msgspec.structs.replace(
         target,
         gzip=options.gzip,
@@ -125,77 +239,6 @@ def push_settings(options: ApplianceOptions) -> PushSettings:
         backlog=backlog_of(options),
         backoff=Backoff(attempts=options.attempts),
         window=options.window,
-        rate=options.max_rate,
         deadline=options.deadline,
         max_wait_seconds=options.max_wait,
     )
-
-
-def parse_push_to(
-    words: Mapping[str, object], *, flag: str = "--push-to"
-) -> ApplianceOptions | None:
-    """Return how an appliance is pushed to, None if none is named; then no flag may be about it."""
-    if words.get("url") is not None:
-        return parse_appliance(words, flag=flag)
-    for name in ApplianceOptions.__struct_fields__:
-        if words.get(name) is not None:
-            raise ConfigError(
-                f"{_PARSERS[name][0]}: of no appliance; expected {flag} URL beside it"
-            )
-    return None
-
-
-def without_appliance(words: Mapping[str, object]) -> dict[str, object]:
-    """Return what is said of a conversion alone."""
-    names = ApplianceOptions.__struct_fields__
-    return {name: word for name, word in words.items() if name not in names}
-
-
-def _told(words: Mapping[str, object], told: type[Told]) -> Told:
-    fields = {field.name for field in msgspec.structs.fields(told)}  # type: ignore[arg-type]  # structs only
-    given = {
-        name: parse_word(name, word, _PARSERS)
-        for name, word in words.items()
-        if word is not None and name in fields
-    }
-    return msgspec.convert(given, told)
-
-
-def _parse_deadline(text: str) -> float:
-    return parse_deadline(text, now=datetime.now().astimezone()).timestamp()
-
-
-def parse_timeout(text: str) -> float:
-    """Return a duration in seconds, which is more than none."""
-    seconds = parse_duration(text)
-    if seconds <= 0:
-        raise ConfigError(f"{text!r}; expected more than no time")
-    return seconds
-
-
-_PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
-    "profile": ("--profile", str),
-    "ca_file": ("--ca-file", str),
-    "proxy": ("--proxy", str),
-    "connect_timeout": ("--connect-timeout", parse_timeout),
-    "write_timeout": ("--write-timeout", parse_timeout),
-    "reply_timeout": ("--reply-timeout", parse_timeout),
-    "on_refusal": ("--on-refusal", choice(*(way.value for way in OnRefusal))),
-    "attempts": ("--attempts", number_of("times", least=1)),
-    "backlog_ceiling": ("--backlog-ceiling", number_of("feeds")),
-    "backlog_floor": ("--backlog-floor", number_of("feeds")),
-    "backlog_interval": ("--backlog-interval", parse_timeout),
-    "max_wait": ("--max-wait", parse_duration),
-    "max_rate": ("--max-rate", parse_rate),
-    "window": ("--window", parse_window),
-    "deadline": ("--deadline", _parse_deadline),
-    "feedtype": ("--feedtype", choice(*FEEDTYPES)),
-    "several_full": ("--several-full", choice("first", "each")),
-    "keep": ("--keep", choice(*(way.value for way in Keep))),
-    "max_rejects": ("--max-rejects", number_of("records")),
-    "jobs": ("--jobs", number_of("datasources", least=1)),
-    "groups_mode": ("--groups-mode", choice(*(mode.value for mode in GroupsMode))),
-    "gzip": ("--gzip", bool),
-    "progress": ("--progress", choice(*(style.value for style in ProgressStyle))),
-    "report_format": ("--format", choice(*(format_.value for format_ in ReportFormat))),
-}

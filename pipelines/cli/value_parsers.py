@@ -1,8 +1,11 @@
-"""The words of a command line, one by one: each parser returns its value or raises ConfigError."""
+"""Parsers of flag values: each returns the value of a text, or raises ConfigError."""
 
 import codecs
+import enum
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from functools import cache, partial
 
@@ -11,22 +14,34 @@ import msgspec
 from schemas.errors import ConfigError
 from schemas.record import Crawl, Record
 from schemas.spelling import did_you_mean
-from schemas.units import BYTES
+from schemas.units import duration_text, parse_duration, parse_size, size_text
 from transforms.formats.command_stream.syntax import check_delimiter
 from transforms.formats.xml.encoding import is_encoding
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
-from transforms.sinks.push.throttle.schedule import zone_of
+from transforms.sinks.push.throttle.schedule import parse_deadline, parse_window, zone_of
 
 MIN_CHUNK_BYTES = 64 * 1024
-_NUMBER = re.compile("[0-9]{1,18}", re.ASCII)
-_SIZE = re.compile(r"([0-9]{1,18}) ?([kmgt]i?b|b)?", re.IGNORECASE)
-_REJECTS = re.compile(r"([0-9]{1,18})|([0-9]+(?:\.[0-9]+)?)%")
+_MAX_PORT = 65535
+_COUNT = re.compile("[0-9]{1,18}", re.ASCII)
+_REJECTS = re.compile(r"([0-9]{1,18})|([0-9]+(?:\.[0-9]+)?)%", re.ASCII)
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%?", re.ASCII)
 _FIELD_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*", re.ASCII)
 _MIMETYPE = re.compile(r"[\w.+-]+/[\w.+-]+(; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
-_ESCAPED = {r"\0": "\0", r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\\": "\\"}
+_ESCAPES = {r"\0": "\0", r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\\": "\\"}
 _ESCAPE = re.compile(r"\\[0nrt\\]")
-_NO_LOSS = frozenset({"url", "action", "arrival", "crawl", "provenance"})
+_NEVER_LOST = frozenset({"url", "action", "arrival", "crawl", "provenance"})
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """The values of a flag: a placeholder for the help, a parser, and the text of a value.
+
+    The parser of a repeatable flag is called with all its texts.
+    """
+
+    metavar: str
+    parse: Callable[..., object]
+    format: Callable[..., str] = str
 
 
 class RejectLimit(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +51,7 @@ class RejectLimit(msgspec.Struct, frozen=True, kw_only=True):
     percent: Decimal | None = None
 
     def allows(self, *, rejects: int, records: int) -> bool:
-        """Whether `rejects` among `records` read, themselves included, are few enough."""
+        """Whether a run of `records`, among them `rejects`, is within the limit."""
         if self.percent is not None:
             return rejects * 100 <= self.percent * records
         return self.count is None or rejects <= self.count
@@ -49,44 +64,47 @@ class FieldMapping(msgspec.Struct, frozen=True):
     field: str
 
 
-def parse_size(text: str) -> int:
-    """Return a number of bytes.
-
-    >>> parse_size("900MiB")
-    943718400
-    """
-    match = _SIZE.fullmatch(text)
-    if not match:
-        raise ConfigError(f"{text!r}; expected a size such as 4096, 64KiB, 900MiB or 1GB")
-    return int(match[1]) * BYTES[(match[2] or "b").lower()]
-
-
-def parse_chunk_bytes(text: str) -> int:
-    """Return a size that a chunk may have at most, in bytes."""
-    size = parse_size(text)
-    if size >= REQUEST_BYTES_LIMIT:
-        raise ConfigError(
-            f"{text!r} is {size} bytes; expected less than {REQUEST_BYTES_LIMIT}, "
-            "for an appliance refuses such a feed"
-        )
-    if size < MIN_CHUNK_BYTES:
-        raise ConfigError(f"{text!r} is {size} bytes; expected at least {MIN_CHUNK_BYTES}")
-    return size
-
-
 def parse_positive_size(text: str) -> int:
-    """Return a number of bytes that is not 0."""
+    """Return a number of bytes, 1 or more."""
     size = parse_size(text)
     if not size:
         raise ConfigError(f"{text!r}; expected at least one byte")
     return size
 
 
-def parse_number(text: str, *, of: str, least: int = 0) -> int:
-    """Return a number, `least` or more, of what `of` names."""
-    if not _NUMBER.fullmatch(text) or int(text) < least:
-        bound = f", {least} or more" if least else ""
-        raise ConfigError(f"{text!r}; expected a number of {of}{bound}")
+def parse_chunk_size(text: str) -> int:
+    """Return the size of a chunk in bytes, below what an appliance refuses."""
+    size = parse_size(text)
+    if size >= REQUEST_BYTES_LIMIT:
+        raise ConfigError(
+            f"{text!r} is {size} bytes; expected less than {REQUEST_BYTES_LIMIT}, "
+            "because an appliance refuses larger feeds"
+        )
+    if size < MIN_CHUNK_BYTES:
+        raise ConfigError(f"{text!r} is {size} bytes; expected at least {MIN_CHUNK_BYTES}")
+    return size
+
+
+def parse_timeout(text: str) -> float:
+    """Return a duration in seconds, more than 0."""
+    seconds = parse_duration(text)
+    if not seconds:
+        raise ConfigError(f"{text!r}; expected more than 0 seconds")
+    return seconds
+
+
+def parse_count(text: str, *, unit: str, minimum: int = 0) -> int:
+    """Return a whole number of `unit`."""
+    if not _COUNT.fullmatch(text) or int(text) < minimum:
+        bound = f", {minimum} or more" if minimum else ""
+        raise ConfigError(f"{text!r}; expected a number of {unit}{bound}")
+    return int(text)
+
+
+def parse_port(text: str) -> int:
+    """Return a TCP port; 0 stands for any free one."""
+    if not _COUNT.fullmatch(text) or int(text) > _MAX_PORT:
+        raise ConfigError(f"{text!r}; expected a port from 0, any free one, to {_MAX_PORT}")
     return int(text)
 
 
@@ -98,8 +116,18 @@ def parse_percent(text: str) -> Decimal:
     return Decimal(match[1])
 
 
+def parse_rejects(text: str) -> RejectLimit:
+    """Return the limit of rejects that `10` or `0.5%` states."""
+    match = _REJECTS.fullmatch(text)
+    if not match or (match[2] and Decimal(match[2]) > 100):
+        raise ConfigError(f"{text!r}; expected a number of records or a percentage, as 10 or 0.5%")
+    if match[1]:
+        return RejectLimit(count=int(match[1]))
+    return RejectLimit(percent=Decimal(match[2]))
+
+
 def parse_charset(text: str) -> str:
-    """Return the name of a charset that Python knows as well."""
+    """Return the name of a charset that Python knows."""
     try:
         codecs.lookup(text)
     except LookupError as exc:
@@ -118,45 +146,18 @@ def parse_encoding(text: str) -> str:
 
 
 def parse_delimiter(text: str) -> str:
-    r"""Return the delimiter of a command stream; `\0`, `\n`, `\r`, `\t` and `\\` are one character.
+    r"""Return the delimiter of a command stream; `\0`, `\n`, `\r`, `\t` and `\\` are escapes.
 
     >>> parse_delimiter(r"\r\n")
     '\r\n'
     """
-    return check_delimiter(_ESCAPE.sub(lambda match: _ESCAPED[match[0]], text))
+    return check_delimiter(_ESCAPE.sub(lambda match: _ESCAPES[match[0]], text))
 
 
-def parse_rejects(text: str) -> RejectLimit:
-    """Return the limit that `10` or `0.5%` names."""
-    match = _REJECTS.fullmatch(text)
-    if not match or (match[2] and Decimal(match[2]) > 100):
-        raise ConfigError(f"{text!r}; expected a number of records or a percentage, as 10 or 0.5%")
-    if match[1]:
-        return RejectLimit(count=int(match[1]))
-    return RejectLimit(percent=Decimal(match[2]))
-
-
-def parse_fields(text: str) -> frozenset[str]:
-    """Return the names of record fields in a list with commas."""
-    return frozenset(_parse_field(name.strip()) for name in text.split(","))
-
-
-def parse_mappings(texts: Iterable[str]) -> tuple[FieldMapping, ...]:
-    """Return what each NAME=FIELD says, in order; a NAME goes to one FIELD only."""
-    targets: dict[str, str] = {}
-    for text in texts:
-        mapping = _parse_mapping(text)
-        if targets.setdefault(mapping.name, mapping.field) != mapping.field:
-            raise ConfigError(
-                f"{mapping.name!r} goes to {targets[mapping.name]!r} and to {mapping.field!r}; "
-                "expected one field"
-            )
-    return tuple(FieldMapping(*pair) for pair in targets.items())
-
-
-def parse_zone(text: str) -> str:
-    """Return the name of a time zone that the time zone database has."""
-    return zone_of(text).key
+def format_delimiter(delimiter: str) -> str:
+    for escape, character in reversed(_ESCAPES.items()):
+        delimiter = delimiter.replace(character, escape)
+    return delimiter
 
 
 def parse_mimetype(text: str) -> str:
@@ -166,56 +167,95 @@ def parse_mimetype(text: str) -> str:
     return text
 
 
-@cache
-def loss_fields() -> tuple[str, ...]:
-    """What a target may be unable to hold, by the names that a Loss has."""
-    fields = (*Record.__struct_fields__, *Crawl.__struct_fields__)
-    return tuple(name.replace("_", "-") for name in fields if name not in _NO_LOSS)
+def parse_zone(text: str) -> str:
+    """Return the name of a time zone of the IANA database."""
+    return zone_of(text).key
 
 
-def _parse_field(name: str) -> str:
-    if name not in loss_fields():
+def parse_fields(text: str) -> frozenset[str]:
+    """Return the names of record fields in a comma-separated list."""
+    names = frozenset(name.strip() for name in text.split(","))
+    for name in sorted(names - {*loss_fields()}):
         raise ConfigError(
             f"{name!r}; expected a field of a record, such as acl or crawl-once"
             f"{did_you_mean(name, loss_fields())}"
         )
-    return name
+    return names
 
 
-def _parse_mapping(text: str) -> FieldMapping:
-    name, _, field = text.rpartition("=")  # a metadata name may hold a =, a field may not
-    if not name or not _FIELD_NAME.fullmatch(field):
-        raise ConfigError(
-            f"{text!r}; expected NAME=FIELD, where FIELD is a letter or _, then letters, digits, "
-            "_ and -"
-        )
-    return FieldMapping(name, field)
+@cache
+def loss_fields() -> tuple[str, ...]:
+    """Return the fields that a target may be unable to hold, by the names that losses have."""
+    fields = (*Record.__struct_fields__, *Crawl.__struct_fields__)
+    return tuple(name.replace("_", "-") for name in fields if name not in _NEVER_LOST)
 
 
-def one_of(text: str, known: Iterable[str]) -> str:
-    names = tuple(known)
-    if text not in names:
-        hint = did_you_mean(text, names)
-        raise ConfigError(f"{text!r}; expected one of {', '.join(names)}{hint}")
+def parse_mappings(texts: Iterable[str]) -> tuple[FieldMapping, ...]:
+    """Return the field mappings that texts NAME=FIELD state, each NAME with one FIELD."""
+    fields: dict[str, str] = {}
+    for text in texts:
+        name, _, field = text.rpartition("=")  # a metadata name may hold =, a field may not
+        if not name or not _FIELD_NAME.fullmatch(field):
+            raise ConfigError(
+                f"{text!r}; expected NAME=FIELD, where FIELD is a letter or _, then letters, "
+                "digits, _ and -"
+            )
+        if fields.setdefault(name, field) != field:
+            raise ConfigError(
+                f"{name!r} is mapped to {fields[name]!r} and to {field!r}; expected one field"
+            )
+    return tuple(FieldMapping(*pair) for pair in fields.items())
+
+
+def parse_choice(text: str, names: Iterable[str]) -> str:
+    """Return the text if it is one of some names."""
+    choices = tuple(names)
+    if text not in choices:
+        hint = did_you_mean(text, choices)
+        raise ConfigError(f"{text!r}; expected one of {', '.join(choices)}{hint}")
     return text
 
 
-def parse_word(
-    name: str, word: object, parsers: Mapping[str, tuple[str, Callable[..., object]]]
-) -> object:
-    """Return what a word means to its flag; one that is no text, or without a parser, is itself."""
-    flag, parse_text = parsers.get(name, ("", None))
-    if parse_text is None:
-        return word
-    try:
-        return parse_text(word)
-    except ConfigError as exc:
-        raise ConfigError(f"{flag}: {exc}") from exc
+def choice(*names: str, metavar: str = "") -> ValueType:
+    """Return the type of a flag that takes one of some names."""
+    return ValueType(metavar or "|".join(names), partial(parse_choice, names=names))
 
 
-def choice(*names: str) -> Callable[[str], str]:
-    return partial(one_of, known=names)
+def choice_of(*members: enum.Enum) -> ValueType:
+    """Return the type of a flag that takes the value of one of some enum members."""
+    by_value = {str(member.value): member for member in members}
+    return ValueType(
+        "|".join(by_value),
+        lambda text: by_value[parse_choice(text, by_value)],
+        lambda member: str(member.value),
+    )
 
 
-def number_of(what: str, *, least: int = 0) -> Callable[[str], int]:
-    return partial(parse_number, of=what, least=least)
+def count_of(unit: str, *, minimum: int = 0) -> ValueType:
+    """Return the type of a flag that takes a whole number of `unit`."""
+    return ValueType("N", partial(parse_count, unit=unit, minimum=minimum))
+
+
+def _parse_deadline(text: str) -> float:
+    return parse_deadline(text, now=datetime.now().astimezone()).timestamp()
+
+
+TEXT = ValueType("TEXT", str)
+REPEATED_TEXT = ValueType("TEXT", tuple)
+SIZE = ValueType("SIZE", parse_size, size_text)
+POSITIVE_SIZE = ValueType("SIZE", parse_positive_size, size_text)
+CHUNK_SIZE = ValueType("SIZE", parse_chunk_size, size_text)
+DURATION = ValueType("TIME", parse_duration, duration_text)
+TIMEOUT = ValueType("TIME", parse_timeout, duration_text)
+DEADLINE = ValueType("HH:MM|TIME", _parse_deadline)
+WINDOW = ValueType('"DAYS HH:MM-HH:MM ZONE"', parse_window)
+ZONE = ValueType("IANA", parse_zone)
+PORT = ValueType("N", parse_port)
+PERCENT = ValueType("P", parse_percent)
+REJECTS = ValueType("N|P%", parse_rejects)
+FIELDS = ValueType("FIELD,...", parse_fields)
+MAPPINGS = ValueType("NAME=FIELD", parse_mappings)
+CHARSET = ValueType("NAME", parse_charset)
+ENCODING = ValueType("NAME", parse_encoding)
+MIMETYPE = ValueType("TYPE", parse_mimetype)
+DELIMITER = ValueType("TEXT", parse_delimiter, format_delimiter)

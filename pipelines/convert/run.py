@@ -10,9 +10,8 @@ import json
 import logging
 import os
 import shutil
-import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import apache_beam as beam
@@ -21,10 +20,11 @@ import msgspec
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.runners.runner import PipelineRunner
 
-from pipelines.cli.convert_options import ConvertOptions, ProgressStyle, ReportFormat
+from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.defect_report import tell_defects
+from pipelines.cli.display_options import ReportFormat
 from pipelines.cli.locks import LOCK, WORK, locked_output, locked_pushes, locked_state
-from pipelines.cli.progress import Reporter, Snapshot
+from pipelines.cli.progress import Snapshot, show_progress
 from pipelines.convert.group_limits import check_groups
 from pipelines.convert.inputs import changed, group_spans, list_spans, size_of
 from pipelines.convert.publish import publish
@@ -126,7 +126,7 @@ def _run(
         refuse_shared_urls(spans, settings, options)
     finally:
         seal(work)
-    with _reporter(options, settings, listed):
+    with _progress(options, settings, listed):
         account = _account(
             group_spans(listed, span_bytes=options.span_bytes), options, settings, runner
         )
@@ -311,12 +311,13 @@ def _fingerprint(
     return hashlib.sha256(text).hexdigest()[:16]
 
 
-def _reporter(options: ConvertOptions, settings: Settings, spans: list[Span]) -> Reporter:
+def _progress(
+    options: ConvertOptions, settings: Settings, spans: list[Span]
+) -> AbstractContextManager[None]:
     sizes = [0 if _is_unsized(span) else size_of(span) for span in spans]
     total = sum(sizes) if all(sizes) else None
-    style = ProgressStyle.NONE if options.verbosity < 0 else options.progress
     folder = Path(settings.folder)
-    return Reporter(lambda: _snapshot(folder, total), style=style, stream=sys.stderr)
+    return show_progress(lambda: _snapshot(folder, total), options)
 
 
 def _is_unsized(span: Span) -> bool:

@@ -13,7 +13,8 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.cli.convert_options import ConvertOptions, ReportFormat
+from pipelines.cli.convert_options import ConvertOptions
+from pipelines.cli.display_options import ReportFormat
 from pipelines.convert.inputs import list_spans
 from pipelines.convert.settings import settings_of
 from pipelines.convert.source_setup import cut_source, load_sources, refuse_shared_urls

@@ -12,9 +12,10 @@ import click
 import msgspec
 
 from pipelines.cli import convert_options
-from pipelines.cli.convert_options import ConvertOptions, ReportFormat
+from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.defect_report import tell_defects
-from pipelines.cli.value_parsers import parse_number
+from pipelines.cli.display_options import ReportFormat
+from pipelines.cli.value_parsers import parse_count
 from pipelines.convert.inputs import list_spans
 from schemas.defect import defect_type, record_error
 from schemas.errors import ConfigError
@@ -81,7 +82,7 @@ def parse(words: Mapping[str, object]) -> InspectOptions:
 def parse_head(word: object) -> int | None:
     """Return a number of records, None if none is given."""
     try:
-        return None if word is None else parse_number(str(word), of="records", least=1)
+        return None if word is None else parse_count(str(word), unit="records", minimum=1)
     except ConfigError as exc:
         raise ConfigError(f"--head: {exc}") from exc
 

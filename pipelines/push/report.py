@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.cli.progress import duration
+from pipelines.cli.progress import format_clock
 from schemas.account import Chunk
 from transforms.sinks.push.outcome import (
     ACCEPTED,
@@ -143,5 +143,6 @@ def _refusals(outcomes: Sequence[ChunkOutcome]) -> list[str]:
 
 
 def _time(pushed: PushAccount) -> str:
-    waited = f", {duration(pushed.waited_seconds)} waiting" if pushed.waited_seconds >= 1 else ""
-    return f", {pushed.sent_bytes:,} bytes on the wire in {duration(pushed.seconds)}{waited}"
+    seconds = pushed.waited_seconds
+    waited = f", {format_clock(seconds)} waiting" if seconds >= 1 else ""
+    return f", {pushed.sent_bytes:,} bytes on the wire in {format_clock(pushed.seconds)}{waited}"

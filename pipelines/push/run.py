@@ -7,20 +7,19 @@
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Protocol
+from typing import IO
 
 import click
 import msgspec
 from msgspec.structs import replace
 
-from pipelines.cli.convert_options import ProgressStyle, ReportFormat
+from pipelines.cli.display_options import DisplayOptions, ReportFormat
 from pipelines.cli.locks import PUSHES, WORK, locked_output
-from pipelines.cli.progress import Reporter, Snapshot
+from pipelines.cli.progress import Snapshot, show_progress
 from pipelines.cli.push_options import ApplianceOptions, PushOptions, push_settings
 from pipelines.cli.signals import DRAINING, draining
 from pipelines.push.report import as_json, as_json_text, as_text, plan_text
@@ -53,19 +52,6 @@ _COPY_BYTES = 1 << 20
 _EXPECTED_INPUT = (
     "expected the folder of a finished run (the -o of convert), or feed files with -o DIR"
 )
-
-
-class Telling(Protocol):
-    """How a run is told of: what the options of every verb have."""
-
-    @property
-    def verbosity(self) -> int: ...
-
-    @property
-    def progress(self) -> ProgressStyle: ...
-
-    @property
-    def report_format(self) -> ReportFormat: ...
 
 
 def run(options: PushOptions, appliance: ApplianceOptions) -> int:
@@ -112,14 +98,14 @@ def _plan(options: PushOptions, folders: Sequence[Path], settings: PushSettings)
 
 
 def push_and_tell(
-    root: Path, chunks: Sequence[Chunk], settings: PushSettings, *, telling: Telling
+    root: Path, chunks: Sequence[Chunk], settings: PushSettings, *, telling: DisplayOptions
 ) -> PushAccount:
     """Push the chunks of a run, show that it moves, and print the account; a signal drains it."""
-    is_quiet = telling.verbosity < 0
+    is_quiet = telling.is_quiet
     stop, watch = StopSignal(), PushProgress(keep_still if is_quiet else tell)
     with (
         draining(stop.drain, said=None if is_quiet else DRAINING) as heard,
-        _reporter(telling, chunks, watch),
+        _progress(telling, chunks, watch),
     ):
         pushed = push_folder(root, chunks, settings, stop=stop, watch=watch)
     if pushed.stopped is not None:
@@ -128,7 +114,7 @@ def push_and_tell(
 
 
 def tell_pushed(
-    root: Path, pushed: PushAccount, settings: PushSettings, *, telling: Telling
+    root: Path, pushed: PushAccount, settings: PushSettings, *, telling: DisplayOptions
 ) -> PushAccount:
     """Print the account of a push, and what stopped it if something did; return it."""
     shown = as_text if telling.report_format is ReportFormat.TEXT else as_json_text
@@ -346,21 +332,19 @@ def _open_plain(path: Path) -> Iterator[IO[bytes]]:
         yield stream
 
 
-@contextmanager
-def _reporter(telling: Telling, chunks: Sequence[Chunk], watch: PushProgress) -> Iterator[None]:
+def _progress(
+    telling: DisplayOptions, chunks: Sequence[Chunk], watch: PushProgress
+) -> AbstractContextManager[None]:
     total = sum(chunk.bytes for chunk in chunks)
-    style = ProgressStyle.NONE if telling.verbosity < 0 else telling.progress
-
-    def snapshot() -> Snapshot:
-        return Snapshot(
+    return show_progress(
+        lambda: Snapshot(
             bytes_done=watch.bytes,
             bytes_total=total,
             records=watch.records,
             rejects=watch.rejects,
-        )
-
-    with Reporter(snapshot, style=style, stream=sys.stderr):
-        yield
+        ),
+        telling,
+    )
 
 
 def tell(line: str) -> None:

@@ -1,7 +1,6 @@
 """`feedferry serve`: the door of an appliance, for clients of one, for rehearsals, as a gateway."""
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,15 +9,14 @@ import click
 import msgspec
 
 from pipelines.cli.convert_options import ConvertOptions
+from pipelines.cli.flags import decode
 from pipelines.cli.push_options import (
     appliance_of,
     parse_appliance,
     parse_push_to,
-    parse_timeout,
     push_settings,
 )
 from pipelines.cli.signals import draining
-from pipelines.cli.value_parsers import number_of, parse_fields, parse_size, parse_word
 from pipelines.push.run import keep_still, tell
 from pipelines.serve.delivery_conversion import Conversion
 from pipelines.serve.forward_journal import FORWARDED, read_set_aside
@@ -27,14 +25,12 @@ from pipelines.serve.gateway import Gateway, describe
 from pipelines.serve.receiver import INDEX, Receiver
 from pipelines.serve.rehearsal import full_feed_deletions
 from pipelines.serve.rehearsal.set_aside import ALL, SetAside, TimeLimit, answered, ask, asked
-from pipelines.serve.settings import LOOPBACK, ServeSettings
+from pipelines.serve.settings import LOOPBACK, ServeOptions, ServeSettings
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 
-_MOST_PORTS = 65535
 _MOST_TOLD = 20
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
-_ENDLESS = {"deadline": "--deadline", "max_wait": "--max-wait"}
 _STOPPING = "feedferry: what is under way is finished; once more ends at once"
 
 
@@ -44,10 +40,10 @@ def run(words: Mapping[str, object]) -> int:
     With `--retry`, leave a note for the receiver of the spool instead.
     """
     settings = parse_serve(words)
-    if words.get("retry") is not None:
-        return retry(Path(settings.spool), str(words["retry"]))
+    if settings.retry is not None:
+        return retry(Path(settings.spool), settings.retry)
     gateway = _gateway(settings, words)
-    is_quiet = words.get("verbosity") == -1
+    is_quiet = settings.verbosity < 0
     with ExitStack() as opened:
         receiver = opened.enter_context(_receiver(settings, gateway))
         if gateway is not None:
@@ -60,34 +56,23 @@ def run(words: Mapping[str, object]) -> int:
     return 0
 
 
-def parse_serve(words: Mapping[str, object]) -> ServeSettings:
-    """Return what a receiver is told; raise ConfigError at the first word that cannot be used."""
+def parse_serve(words: Mapping[str, object]) -> ServeOptions:
+    """Return the options of a receiver; raise ConfigError for the first word that is unusable."""
     if words.get("spool") is None:
-        raise ConfigError("--spool: not given; expected a folder for what comes")
-    given = {
-        name: parse_word(name, words[name], _PARSERS)
-        for name in ServeSettings.__struct_fields__
-        if words.get(name) is not None
-    }
-    settings = msgspec.convert(given, ServeSettings)
-    named = settings.trusted if "trusted" in given else ()
-    return msgspec.structs.replace(settings, trusted=(*LOOPBACK, *named))
+        raise ConfigError("--spool: not given; expected a folder for what is received")
+    options = decode(ServeOptions, words)
+    added = options.trusted if words.get("trusted") else ()
+    return msgspec.structs.replace(options, trusted=(*LOOPBACK, *added))
 
 
-def _gateway(settings: ServeSettings, words: Mapping[str, object]) -> Gateway | None:
+def _gateway(settings: ServeOptions, words: Mapping[str, object]) -> Gateway | None:
     appliance = parse_push_to(words, flag="--forward")
-    losses = words.get("accept_loss")
     if appliance is None:
-        if losses is not None:
-            raise ConfigError("--accept-loss: of no appliance; expected --forward URL beside it")
+        if settings.accept_loss:
+            raise ConfigError("--accept-loss: given without --forward URL; expected both")
         return None
-    for name, flag in _ENDLESS.items():
-        if words.get(name) is not None:
-            raise ConfigError(f"{flag}: not for a gateway, which goes on until it is stopped")
-    options = ConvertOptions(
-        inputs=(), output="", to_format="", accept_loss=_parse_losses(losses or "")
-    )
-    voice = Voice(tell=tell, remark=keep_still if words.get("verbosity") == -1 else tell)
+    options = ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss)
+    voice = Voice(tell=tell, remark=keep_still if settings.verbosity < 0 else tell)
     conversion = Conversion(limit=TimeLimit(seconds=settings.feed_seconds))
     return Gateway(Path(settings.spool), options, push_settings(appliance), voice, conversion)
 
@@ -146,27 +131,3 @@ def _take_retries(spool: Path, receiver: Receiver, gateway: Gateway | None) -> N
             if gateway is not None:
                 gateway.retry(ordinal)
             answered(spool, ordinal)
-
-
-def _parse_losses(losses: object) -> frozenset[str]:
-    try:
-        return parse_fields(str(losses)) if losses else frozenset()
-    except ConfigError as exc:
-        raise ConfigError(f"--accept-loss: {exc}") from exc
-
-
-def _parse_port(text: str) -> int:
-    if not re.fullmatch("[0-9]{1,5}", text, re.ASCII) or int(text) > _MOST_PORTS:
-        raise ConfigError(f"{text!r}; expected a port from 0, any free one, to {_MOST_PORTS}")
-    return int(text)
-
-
-_PARSERS: dict[str, tuple[str, Callable[..., object]]] = {
-    "port": ("--port", _parse_port),
-    "trusted": ("--trust", tuple),
-    "profiles": ("--receive-profile", tuple),
-    "max_content_bytes": ("--max-content-bytes", parse_size),
-    "min_free_bytes": ("--min-free", parse_size),
-    "feed_seconds": ("--feed-timeout", parse_timeout),
-    "max_connections": ("--max-connections", number_of("connections", least=1)),
-}

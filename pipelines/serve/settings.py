@@ -1,13 +1,19 @@
 """What a receiver is told."""
 
+from typing import Annotated
+
 import msgspec
 
+from pipelines.cli.flags import Flag
+from pipelines.cli.value_parsers import FIELDS, PORT, SIZE, TIMEOUT, count_of
+from pipelines.cli.verb import Section
 from pipelines.serve.rehearsal.set_aside import DEFAULT_LIMIT
 from schemas.content import MAX_CONTENT_BYTES
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 
 FEEDERGATE_PORT = 19900
 LOOPBACK = ("127.0.0.0/8", "::1")
+_RECEIVER = Section.RECEIVER
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,20 +31,86 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     `max_content_bytes` is refused when its feed is read: it would take too much memory.
     """
 
-    spool: str
-    host: str = "127.0.0.1"
-    port: int = FEEDERGATE_PORT
-    certificate: str | None = None
-    key: str | None = None
-    trusted: tuple[str, ...] = LOOPBACK
-    profiles: tuple[str, ...] = ()
-    min_free_bytes: int = 2 * REQUEST_BYTES_LIMIT
+    spool: Annotated[str, Flag("Folder for what is received.", _RECEIVER, metavar="DIR")]
+    host: Annotated[str, Flag("Address to listen on.", _RECEIVER, metavar="ADDRESS")] = "127.0.0.1"
+    port: Annotated[int, Flag("Port to listen on; 0 is any free one.", _RECEIVER, PORT)] = (
+        FEEDERGATE_PORT
+    )
+    certificate: Annotated[
+        str | None,
+        Flag("Certificate in PEM; serves HTTPS.", _RECEIVER, names=("--tls-cert",), metavar="FILE"),
+    ] = None
+    key: Annotated[
+        str | None,
+        Flag(
+            "Private key, if it is not in the certificate file.",
+            _RECEIVER,
+            names=("--tls-key",),
+            metavar="FILE",
+        ),
+    ] = None
+    trusted: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Clients to accept besides loopback: an address, a net, a glob, or all.",
+            _RECEIVER,
+            names=("--trust",),
+            metavar="IP",
+            default="none",
+        ),
+    ] = LOOPBACK
+    profiles: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Thunderstone profile that exists.",
+            _RECEIVER,
+            names=("--receive-profile",),
+            metavar="NAME",
+            default="any",
+        ),
+    ] = ()
+    min_free_bytes: Annotated[
+        int, Flag("Disk space to keep free.", _RECEIVER, SIZE, names=("--min-free",))
+    ] = 2 * REQUEST_BYTES_LIMIT
     max_request_bytes: int = REQUEST_BYTES_LIMIT
-    max_connections: int = 64
+    max_connections: Annotated[
+        int, Flag("Most connections at a time.", _RECEIVER, count_of("connections", minimum=1))
+    ] = 64
     head_seconds: float = 20.0
     idle_seconds: float = 60.0
     grace_seconds: float = 30.0
     min_rate: int = 1024
-    scenario: str | None = None
-    max_content_bytes: int = MAX_CONTENT_BYTES
-    feed_seconds: float = DEFAULT_LIMIT.seconds
+    scenario: Annotated[
+        str | None,
+        Flag("Faults to simulate in a rehearsal, in YAML.", _RECEIVER, metavar="FILE"),
+    ] = None
+    max_content_bytes: Annotated[
+        int, Flag("Most bytes of one document, decoded.", _RECEIVER, SIZE)
+    ] = MAX_CONTENT_BYTES
+    feed_seconds: Annotated[
+        float,
+        Flag(
+            "Set a feed aside after this time, plus 1 s for each MB.",
+            _RECEIVER,
+            TIMEOUT,
+            names=("--feed-timeout",),
+        ),
+    ] = DEFAULT_LIMIT.seconds
+
+
+class ServeOptions(ServeSettings, frozen=True, kw_only=True):
+    """What `feedferry serve` does with the spool: receive, forward, or ask for another attempt."""
+
+    retry: Annotated[
+        str | None,
+        Flag(
+            "Process feeds again that were set aside, and exit.",
+            _RECEIVER,
+            metavar="N|NAME|all",
+        ),
+    ] = None
+    accept_loss: Annotated[
+        frozenset[str],
+        Flag("Forward without these fields, even acl and content.", Section.GATEWAY, FIELDS),
+    ] = frozenset()
+    verbosity: int = 0

@@ -15,6 +15,8 @@ from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.deletion_guard import Safety
 from transforms.sources.files import SpanStream
+from transforms.sources.spool import History
+from transforms.sources.tree.tree import Oversize
 
 Config = TypeVar("Config")
 """How one source is read: a `Tree`, a `Mapping`, a `Spool` or `Programs`."""
@@ -40,13 +42,13 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     hidden: bool = False
     follow_links: bool = False
     open_archives: bool = False
-    oversize: str = "reject"
+    oversize: Oversize = Oversize.REJECT
     path_metadata: bool = False
     charset: str | None = None
     acl: str | None = None
     acl_namespace: str | None = None
     acl_everyone: str | None = None
-    history: str = "latest"
+    history: History = History.LATEST
     only: tuple[str, ...] = ()
     state: str | None = None
     refresh: bool = False
@@ -142,9 +144,6 @@ class Source(Generic[Config]):
 
     span_formats: ClassVar[frozenset[str]]
     """The formats of the spans that it reads."""
-
-    flags: ClassVar[Mapping[str, str]] = {}
-    """Options that only this source has, each with its flag."""
 
     is_folder: ClassVar[bool] = False
     """Whether an input is a folder that the source lists itself; otherwise it is a file."""

@@ -43,8 +43,6 @@ from transforms.sources.spool_look import look
 _FOLDERS = ("feeds", "incoming")
 """Folders of a spool; together with a journal, either identifies it."""
 
-_FLAGS = {"history": "--history", "only": "--only"}
-
 
 class SpoolSource(Source[Spool]):
     """The spool of a receiver."""
@@ -53,7 +51,6 @@ class SpoolSource(Source[Spool]):
     title = "what feedferry serve has taken: a folder of feeds"
     noun = "a spool"
     span_formats = frozenset({SPOOL, SELECTION})
-    flags = _FLAGS
     is_folder = True
     may_grow = True
     lists_documents = False
@@ -85,7 +82,7 @@ class SpoolSource(Source[Spool]):
         spool = Spool(
             source=span.source,
             root=span.path,
-            history=History(options.history),
+            history=options.history,
             only=options.only,
             first=first,
         )

@@ -1,15 +1,22 @@
-"""Progress, drawn for a terminal, for a log, and not at all."""
+"""Progress for a terminal, for a log, and none at all."""
 
 import io
 import itertools
+import sys
 import threading
 from collections.abc import Callable
 
 import pytest
 
-from pipelines.cli import progress
-from pipelines.cli.convert_options import ProgressStyle
-from pipelines.cli.progress import Reporter, Snapshot, bar, duration, plain, resolve, size
+from pipelines.cli.display_options import DisplayOptions, ProgressStyle
+from pipelines.cli.progress import (
+    ProgressLine,
+    Snapshot,
+    format_clock,
+    format_size,
+    progress_text,
+    show_progress,
+)
 
 HALF = Snapshot(bytes_done=1_048_576, bytes_total=2_097_152, records=41_200, rejects=3)
 UNKNOWN = Snapshot(bytes_done=1_048_576, bytes_total=None, records=41_200, rejects=3)
@@ -20,56 +27,47 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw nothing before the end, be the machine as slow as it may."""
-    monkeypatch.setattr(progress, "BAR_SECONDS", 3600.0)
-    monkeypatch.setattr(progress, "PLAIN_SECONDS", 3600.0)
-
-
 def ticking(*seconds: float) -> Callable[[], float]:
-    """A clock that says one time after the other, and the last for ever."""
+    """A clock that shows one time after the other, and then always the last one."""
     times = itertools.chain(seconds, itertools.repeat(seconds[-1]))
     return lambda: next(times)
 
 
-def test_a_line_tells_how_much_how_fast_and_how_long() -> None:
-    assert plain(HALF, elapsed_seconds=2.0) == (
-        "1.0 MiB of 2.0 MiB (50%), 41,200 records, 20,600 records/s, 3 rejects, ETA 0:02"
-    )
+def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch, options: DisplayOptions) -> str:
+    """Return what a run that ends at once writes on stderr."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(sys, "stderr", stream)
+    with show_progress(lambda: UNKNOWN, options):
+        pass
+    return stream.getvalue()
 
 
-def test_without_a_total_there_is_no_share_and_no_end() -> None:
-    assert plain(UNKNOWN, elapsed_seconds=2.0) == (
-        "1.0 MiB, 41,200 records, 20,600 records/s, 3 rejects, ETA -"
-    )
-
-
-def test_at_the_beginning_no_rate_is_known() -> None:
-    nothing = Snapshot(bytes_done=0, bytes_total=2_097_152, records=0, rejects=0)
-    assert plain(nothing, elapsed_seconds=0.0) == (
-        "0 B of 2.0 MiB (0%), 0 records, 0 records/s, 0 rejects, ETA -"
-    )
-
-
-def test_an_input_that_grew_is_done_at_100_percent() -> None:
-    grown = Snapshot(bytes_done=20, bytes_total=10, records=1, rejects=0)
-    assert plain(grown, elapsed_seconds=1.0) == (
-        "20 B of 10 B (100%), 1 records, 1 records/s, 0 rejects, ETA 0:00"
-    )
-
-
-def test_a_bar_is_as_full_as_the_share() -> None:
-    assert bar(HALF, elapsed_seconds=2.0) == (
-        "[##########..........] 1.0 MiB of 2.0 MiB (50%), 41,200 records, 20,600 records/s, "
-        "3 rejects, ETA 0:02"
-    )
-
-
-def test_there_is_no_bar_without_a_total() -> None:
-    assert bar(UNKNOWN, elapsed_seconds=2.0) == (
-        "1.0 MiB, 41,200 records, 20,600 records/s, 3 rejects, ETA -"
-    )
+@pytest.mark.parametrize(
+    ("snapshot", "seconds", "text"),
+    [
+        (
+            HALF,
+            2.0,
+            "1.0 MiB of 2.0 MiB (50%), 41,200 records, 20,600 records/s, 3 rejects, ETA 0:02",
+        ),
+        (UNKNOWN, 2.0, "1.0 MiB, 41,200 records, 20,600 records/s, 3 rejects, ETA -"),
+        (
+            Snapshot(bytes_done=0, bytes_total=2_097_152, records=0, rejects=0),
+            0.0,
+            "0 B of 2.0 MiB (0%), 0 records, 0 records/s, 0 rejects, ETA -",
+        ),
+        (
+            Snapshot(bytes_done=20, bytes_total=10, records=1, rejects=0),
+            1.0,
+            "20 B of 10 B (100%), 1 records, 1 records/s, 0 rejects, ETA 0:00",
+        ),
+    ],
+    ids=["half", "total unknown", "start", "file has grown"],
+)
+def test_a_line_has_amount_rate_rejects_and_time(
+    snapshot: Snapshot, seconds: float, text: str
+) -> None:
+    assert progress_text(snapshot, elapsed_seconds=seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -79,99 +77,84 @@ def test_there_is_no_bar_without_a_total() -> None:
         (1023, "1023 B"),
         (1024, "1.0 KiB"),
         (943_718_400, "900.0 MiB"),
-        (2_147_483_648, "2.0 GiB"),
         (5_629_499_534_213_120, "5120.0 TiB"),
     ],
 )
 def test_a_size_has_the_unit_that_fits(count: int, text: str) -> None:
-    assert size(count) == text
+    assert format_size(count) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (61, "1:01"), (3725, "1:02:05")]
 )
 def test_a_duration_has_hours_only_if_it_takes_one(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_clock(seconds) == text
 
 
-def test_a_terminal_gets_a_bar() -> None:
-    assert resolve(ProgressStyle.AUTO, terminal=True) is ProgressStyle.BAR
-
-
-def test_a_log_gets_lines() -> None:
-    assert resolve(ProgressStyle.AUTO, terminal=False) is ProgressStyle.PLAIN
-
-
-def test_who_asks_for_no_progress_gets_none_on_a_terminal() -> None:
-    assert resolve(ProgressStyle.NONE, terminal=True) is ProgressStyle.NONE
-
-
-@pytest.mark.usefixtures("seldom")
-def test_the_last_line_on_a_terminal_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+def test_a_bar_is_as_full_as_the_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
     stream = Terminal()
-    with Reporter(lambda: UNKNOWN, style=ProgressStyle.AUTO, stream=stream, clock=ticking(0, 0, 2)):
-        pass
-    assert stream.getvalue() == "\r1.0 MiB, 41,200 records, 20,600 records/s, 3 rejects, ETA -\n"
-
-
-@pytest.mark.usefixtures("seldom")
-def test_a_line_is_cut_where_the_terminal_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "24")
-    stream = Terminal()
-    with Reporter(lambda: UNKNOWN, style=ProgressStyle.BAR, stream=stream, clock=ticking(0, 0, 2)):
-        pass
-    assert stream.getvalue() == "\r1.0 MiB, 41,200 records\n"
+    ProgressLine(lambda: HALF, stream, is_bar=True, clock=ticking(0, 2)).draw(is_last=True)
+    assert stream.getvalue() == "\r[##########..........] 1.0 Mi\n"
 
 
 def test_a_shorter_line_covers_the_longer_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     stream = Terminal()
-    clock = ticking(0, 1, 10_000)
-    reporter = Reporter(lambda: UNKNOWN, style=ProgressStyle.BAR, stream=stream, clock=clock)
-    reporter.draw()
-    reporter.draw()
+    line = ProgressLine(lambda: UNKNOWN, stream, is_bar=True, clock=ticking(0, 1, 10_000))
+    line.draw()
+    line.draw()
     assert stream.getvalue() == (
         "\r1.0 MiB, 41,200 records, 41,200 records/s, 3 rejects, ETA -"
         "\r1.0 MiB, 41,200 records, 4 records/s, 3 rejects, ETA -     "
     )
 
 
-@pytest.mark.usefixtures("seldom")
-def test_a_log_gets_a_last_line() -> None:
-    stream = io.StringIO()
-    with Reporter(lambda: UNKNOWN, style=ProgressStyle.AUTO, stream=stream, clock=ticking(0, 0, 2)):
-        pass
-    assert stream.getvalue() == "1.0 MiB, 41,200 records, 20,600 records/s, 3 rejects, ETA -\n"
+@pytest.mark.parametrize(
+    ("stream", "options", "begin", "end"),
+    [
+        (Terminal(), DisplayOptions(), "\r1.0 MiB, ", "ETA -\n"),
+        (io.StringIO(), DisplayOptions(), "1.0 MiB, ", "ETA -\n"),
+        (Terminal(), DisplayOptions(progress=ProgressStyle.PLAIN), "1.0 MiB, ", "ETA -\n"),
+    ],
+    ids=["terminal", "log", "plain lines on a terminal"],
+)
+def test_a_run_ends_with_a_last_line(
+    stream: io.StringIO,
+    options: DisplayOptions,
+    begin: str,
+    end: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = shown(stream, monkeypatch, options)
+    assert text.startswith(begin)
+    assert text.endswith(end)
 
 
-def test_none_writes_nothing() -> None:
-    stream = Terminal()
-    with Reporter(lambda: HALF, style=ProgressStyle.NONE, stream=stream):
-        pass
-    assert stream.getvalue() == ""
+@pytest.mark.parametrize(
+    "options", [DisplayOptions(progress=ProgressStyle.NONE), DisplayOptions(verbosity=-1)]
+)
+def test_without_progress_nothing_is_written(
+    options: DisplayOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shown(Terminal(), monkeypatch, options) == ""
 
 
-def test_lines_come_while_the_run_goes_on() -> None:
-    drawn = threading.Event()
+def test_lines_are_drawn_during_the_run_and_the_thread_ends_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    is_drawn = threading.Event()
 
     def snapshot() -> Snapshot:
-        drawn.set()
+        is_drawn.set()
         return HALF
 
-    with Reporter(snapshot, style=ProgressStyle.BAR, stream=Terminal()):
-        came = drawn.wait(60)
-    assert came
+    def run() -> None:
+        with show_progress(snapshot, DisplayOptions()):
+            assert is_drawn.wait(60)
+            raise RuntimeError
 
-
-def test_no_thread_is_left_behind() -> None:
-    with Reporter(lambda: HALF, style=ProgressStyle.BAR, stream=Terminal()):
-        pass
-    assert "progress" not in {thread.name for thread in threading.enumerate()}
-
-
-def test_a_run_that_fails_ends_its_progress() -> None:
-    reporter = Reporter(lambda: HALF, style=ProgressStyle.BAR, stream=Terminal())
-    with pytest.raises(RuntimeError), reporter:
-        raise RuntimeError
+    with pytest.raises(RuntimeError):
+        run()
     assert "progress" not in {thread.name for thread in threading.enumerate()}

@@ -75,7 +75,7 @@ def kept(work: Path, name: str, text: bytes = b"1") -> SpanFile:
 
 def headed(work: Path, name: str, **stated: Any) -> Chunk:
     """A chunk of the feed wiki that says it is incremental, in a run that was to be full."""
-    asked = {"datasource": "wiki", "feedtype": "incremental", "asked": "full"}
+    asked = {"datasource": "wiki", "feedtype": "incremental", "requested_feedtype": "full"}
     return made(work, name, text_of("incremental"), **(asked | stated))
 
 
@@ -205,7 +205,8 @@ def test_each_datasource_of_a_file_has_a_full_feed_of_its_own(work: Path) -> Non
 
 
 def test_an_incremental_feed_stays_incremental(work: Path) -> None:
-    published(work, headed(work, "00000-00000-000.xml", asked="incremental"), to="gsa-feed")
+    chunk = headed(work, "00000-00000-000.xml", requested_feedtype="incremental")
+    published(work, chunk, to="gsa-feed")
 
     assert column("out", "feedtype") == ["incremental"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.convert_options import ReportFormat
+from pipelines.cli.display_options import ReportFormat
 from pipelines.cli.main import main
 from pipelines.inspect import run
 from pipelines.inspect.run import InspectOptions, as_text, parse
@@ -106,7 +106,7 @@ def test_an_input_is_enough() -> None:
 
 
 def test_an_input_is_needed() -> None:
-    assert refusal(inputs=()) == "INPUT: none given; expected files, folders, globs, uris or -"
+    assert refusal(inputs=()) == "INPUT: none given; expected files, folders, globs, URLs or -"
 
 
 @pytest.mark.parametrize("word", ["0", "-1", "x", "", "1.5", "٣"])

@@ -133,6 +133,7 @@ def taken(text: bytes, begin: Callable[[], Iterator[One]]) -> list[One]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", [format_.name for format_ in FORMATS])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())

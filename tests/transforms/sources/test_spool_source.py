@@ -81,7 +81,7 @@ def test_what_has_no_journal_is_no_spool(spool: HandSpool, name: str) -> None:
 
 
 def test_a_spool_is_loaded_with_what_is_asked_of_it(here: Path, spool: HandSpool) -> None:
-    found = loaded(history="all", only=("wiki",))
+    found = loaded(history=History.ALL, only=("wiki",))
     assert (found.root, found.history, found.only) == (
         f"{here}/spool",
         History.ALL,

@@ -342,6 +342,7 @@ def test_documents_are_read_one_by_one(path: Path) -> None:
     assert (count, peak_bytes < 100_000) == (20_000, True)
 
 
+@pytest.mark.slow
 def test_what_is_seen_is_taken_one_by_one(path: Path) -> None:
     many = (Seen(known=document(f"{n:05d}")) for n in range(20_000))
     tracemalloc.start()

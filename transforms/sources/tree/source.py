@@ -45,7 +45,7 @@ from transforms.sources.listing import LISTING, Kind, cut_listing, read_listing,
 from transforms.sources.seen import read_seen
 from transforms.sources.tree.acl_table import load_acl_table
 from transforms.sources.tree.patterns import check_patterns, judge
-from transforms.sources.tree.tree import Oversize, Tree, TreeAcl
+from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import check_urls
 from transforms.sources.tree.walk import list_tree
 from transforms.storage.state import Stamp, move, open_state
@@ -62,21 +62,6 @@ _GLOB_CHARS = frozenset("*?[")
 _BEFORE_MARKUP = b" \t\r\n\0\xef\xbb\xbf\xfe\xff"
 _HEAD_BYTES = 1 << 10
 
-_FLAGS = {
-    "include": "--include",
-    "exclude": "--exclude",
-    "hidden": "--hidden",
-    "follow_links": "--follow-links",
-    "open_archives": "--open-archives",
-    "oversize": "--oversize",
-    "path_metadata": "--path-metadata",
-    "charset": "--charset",
-    "display_url": "--display-url",
-    "acl": "--acl",
-    "acl_namespace": "--acl-namespace",
-    "acl_everyone": "--acl-everyone",
-}
-
 
 class TreeSource(Source[Tree]):
     """A folder or a URI whose files are documents."""
@@ -85,7 +70,6 @@ class TreeSource(Source[Tree]):
     title = "files of any kind: a folder or a uri, each a document"
     noun = "a tree"
     span_formats = frozenset({FILES, LISTING})
-    flags = _FLAGS
     is_folder = True
     makes_urls = True
     has_state = True
@@ -201,7 +185,7 @@ def tree_of(span: Span, options: SourceOptions) -> Tree:
         is_crawled=by_name(options.to_format).is_fetched_by_target(
             datasource=options.datasource, feedtype=options.feedtype
         ),
-        oversize=Oversize(options.oversize),
+        oversize=options.oversize,
         states_paths=options.path_metadata,
         charset=options.charset,
         acl=_acl(options, is_remote="://" in span.path),

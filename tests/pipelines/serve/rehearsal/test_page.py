@@ -263,6 +263,7 @@ class TestBacklog:
         page = rendered(history=((7260, 0), (0, 9)))
         assert page.texts("//*[@class='ends quiet']/span") == ["2 hours ago", "now"]
 
+    @pytest.mark.slow
     def test_a_long_history_keeps_its_peak_and_its_end(self) -> None:
         history = [(float(ago), 40) for ago in range(100_000)]
         history[51_234] = (51_234.0, 4000)

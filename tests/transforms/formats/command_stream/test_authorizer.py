@@ -288,6 +288,7 @@ def test_a_user_with_as_many_groups_as_may_be_is_read() -> None:
     assert len(record.extras) == 1 + MAX_GROUPS
 
 
+@pytest.mark.slow
 def test_groups_between_the_ids_of_a_user_are_refused_when_they_are_too_many() -> None:
     body = b"".join(b"group=%d\nid=%d\n" % (number, number) for number in range(5000))
     assert refusal(body).endswith(

@@ -138,6 +138,7 @@ def test_delimiters_without_end_are_passed(kind: str, mode: Mode) -> None:
     ] == []
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("delimiter", [b"\r\n", b"**", b"#~#"])
 @pytest.mark.parametrize("repeated", [b"\r", b"\r\r\n", b"*", b"#~", b"#~#"])
@@ -157,6 +158,7 @@ def test_one_long_token_is_read(kind: str, mode: Mode) -> None:
     assert [len(one.url) for one in found] == [TEN_MB]
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("token", [b"id=\n", b"id=a\nlock=true\n", b"id-list\na\n\n", b"x\n"])
 def test_many_small_tokens_are_read(mode: Mode, token: bytes) -> None:
@@ -219,6 +221,7 @@ def test_a_token_without_end_is_an_error(kind: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_document_without_end_is_read_in_constant_memory_but_for_what_it_says() -> None:
     data = HEADER + b"id=a\n" + b"lock=true\n" * (MILLION // 5) + b"lock=x\nsecure\nmeta-value=\n"
     tracemalloc.start()

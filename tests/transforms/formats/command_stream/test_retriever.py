@@ -463,6 +463,7 @@ def test_what_may_be_of_an_acl_and_is_not_known_spoils_the_document(name: str) -
     )
 
 
+@pytest.mark.slow
 def test_many_pairs_of_metadata_are_told_apart_in_time() -> None:
     commands = b"".join(b"meta-name=%d\nmeta-value=x\n" % number for number in range(50_000))
     assert len(document(commands[:-1], Mode.STRICT).metadata) == 50_000

@@ -151,6 +151,7 @@ def kinds(results: list[Record | Reject]) -> list[Record | tuple[int, int, bytes
     return [one if isinstance(one, Record) else (one.line, one.offset, one.data) for one in results]
 
 
+@pytest.mark.slow
 @settings(max_examples=600)
 @given(awkward_feeds())
 def test_an_awkward_feed_reads_as_by_the_parser(markup: bytes) -> None:

@@ -456,6 +456,7 @@ def test_rows_by_chance_leave_the_first_as_it_was(stretch: str) -> None:
     assert "staff/joe" in rows(ROW + stretch.encode())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stretch", [b'"', b'"\n', b'"a\n', b'"",\n', b",", b'a"b', b"\r", b'"""\n']
 )

@@ -234,6 +234,7 @@ def test_records_nested_a_hundred_thousand_deep_take_no_other_with_them() -> Non
     assert urls(between(b"<record>" * 100_000))[0] == "http://e.com/1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stretch",
     [

@@ -467,6 +467,7 @@ def test_a_push_that_does_not_say_who_it_is_keeps_others_out(folder: Path) -> No
         )
 
 
+@pytest.mark.slow
 def test_a_push_in_another_process_is_kept_out(folder: Path) -> None:
     with child(folder) as process:
         wait_until_held(process)
@@ -475,6 +476,7 @@ def test_a_push_in_another_process_is_kept_out(folder: Path) -> None:
     assert re.findall("process ([0-9]+) on", told) == [str(process.pid)]
 
 
+@pytest.mark.slow
 def test_a_killed_push_leaves_no_lock(folder: Path) -> None:
     with child(folder) as process:
         wait_until_held(process)

@@ -8,6 +8,8 @@ import pytest
 
 from support.databases import Lasting, Server, Sqlite, mariadb, postgresql
 
+SERVERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("postgresql", "mariadb")]
+
 
 @pytest.fixture(scope="session")
 def servers_of_postgresql() -> Iterator[Lasting]:
@@ -36,14 +38,14 @@ def sqlite_server(tmp_path: Path) -> Sqlite:
     return Sqlite(tmp_path)
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+@pytest.fixture(params=["sqlite", *SERVERS])
 def server(request: pytest.FixtureRequest) -> Server | Sqlite:
     """Each of them in turn."""
     found: Server | Sqlite = request.getfixturevalue(f"{request.param}_server")
     return found
 
 
-@pytest.fixture(params=["postgresql", "mariadb"])
+@pytest.fixture(params=SERVERS)
 def remote(request: pytest.FixtureRequest) -> Server:
     """Those whose connections can be lost."""
     found: Server = request.getfixturevalue(f"{request.param}_server")

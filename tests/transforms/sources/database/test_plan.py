@@ -628,6 +628,7 @@ def follow(steps: list[tuple[str, int]], people: Database, away: str) -> None:
     people.run()
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(STEPS)
 @pytest.mark.parametrize("incremental", [BY_KEYS, BY_BOTH])

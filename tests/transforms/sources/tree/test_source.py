@@ -151,7 +151,7 @@ def test_a_tree_is_read_as_the_flags_say(here: Path) -> None:
         hidden=True,
         follow_links=True,
         open_archives=True,
-        oversize="metadata",
+        oversize=Oversize.METADATA,
         path_metadata=True,
         charset="windows-1252",
         state="s",

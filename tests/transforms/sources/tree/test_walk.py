@@ -139,6 +139,7 @@ def deep(tmp_path: Path) -> Iterator[str]:
     os.removedirs(tmp_path / folder)  # up to what is not empty
 
 
+@pytest.mark.slow
 def test_folders_may_stand_in_each_other_as_deep_as_they_like(tmp_path: Path, deep: str) -> None:
     assert keys(tmp_path) == ["d.txt", deep]
 

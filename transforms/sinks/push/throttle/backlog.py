@@ -18,8 +18,8 @@ import msgspec
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError
+from schemas.units import format_duration
 from transforms.sinks.push.throttle.backoff import Backoff, pause
-from transforms.sinks.push.throttle.schedule import in_words
 
 Count = int | None | str
 """The number; None: the appliance has no such page (404), for good; str: why it is not known."""
@@ -254,7 +254,7 @@ class BacklogThrottle:
         change = "as many as" if count == earlier else f"{abs(count - earlier):,} "
         if count != earlier:
             change += "more than" if count > earlier else "fewer than"
-        return f"{_waiting(count)}, {change} {in_words(now - then)} ago"
+        return f"{_waiting(count)}, {change} {format_duration(now - then)} ago"
 
 
 def _waiting(count: int) -> str:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from schemas.errors import BusyError
+from schemas.units import format_duration
 from transforms.sinks.push.throttle.backlog import BacklogThrottle
-from transforms.sinks.push.throttle.schedule import Rate, SendWindow, in_words
+from transforms.sinks.push.throttle.schedule import Rate, SendWindow
 
 _LEAST_SECONDS = 0.001
 _MOST_SECONDS = 60.0
@@ -118,7 +119,7 @@ class SendGate:
         """Wait between two attempts; False says that the push is to end instead."""
         if self.stop.is_drained:
             return False
-        self._check_deadline(seconds, f"the next attempt would be in {in_words(seconds)}")
+        self._check_deadline(seconds, f"the next attempt would be in {format_duration(seconds)}")
         self._check_patience(seconds, "a feed was not accepted")
         self._rest_counted(seconds)
         return not self.stop.is_drained
@@ -142,7 +143,7 @@ class SendGate:
         if is_news and opening:
             self.tell(
                 f"the window {window.text} is shut; the push goes on at "
-                f"{opening:%Y-%m-%d %H:%M %Z}, in {in_words(seconds)}"
+                f"{opening:%Y-%m-%d %H:%M %Z}, in {format_duration(seconds)}"
             )
         elif is_news:
             closes = window.closes_at(now)
@@ -151,7 +152,8 @@ class SendGate:
 
     def _until_due(self) -> float:
         seconds = self._spacing.left() if self._spacing else 0.0
-        self._check_deadline(seconds, f"--max-rate: the next feed is due in {in_words(seconds)}")
+        due = format_duration(seconds)
+        self._check_deadline(seconds, f"--max-rate: the next feed is due in {due}")
         return seconds
 
     def _until_taken(self) -> float:
@@ -184,8 +186,8 @@ class SendGate:
         waited = self._patience.seconds()
         if self.max_wait_seconds is not None and waited + seconds > self.max_wait_seconds:
             raise BusyError(
-                f"{why}, after {in_words(waited)} of waiting for the appliance; expected at most "
-                f"{in_words(self.max_wait_seconds)} of that (--max-wait); {_CURE}"
+                f"{why}, after {format_duration(waited)} of waiting for the appliance; expected"
+                f" at most {format_duration(self.max_wait_seconds)} of that (--max-wait); {_CURE}"
             )
 
     def _rest_counted(self, seconds: float) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
-from schemas.units import BYTES, SECONDS
+from schemas.units import BYTES, SECONDS, parse_duration
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _EVERY_DAY = frozenset(range(7))
@@ -30,8 +30,6 @@ _SPAN = re.compile(
 _TIME_OF_DAY = re.compile(rf"(?P<time>{_TIME})(?:\s+(?P<zone>[A-Za-z]\S*))?", re.ASCII)
 
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,6})?"
-_DURATION = re.compile("".join(rf"(?:({_NUMBER}) ?{unit} ?)?" for unit in SECONDS), re.ASCII)
-_LOOSE_DURATION = re.compile(rf"({_NUMBER})\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
 _UNIT_NAMES = {
     **dict.fromkeys(("d", "day", "days"), "d"),
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "h"),
@@ -178,27 +176,11 @@ def parse_deadline(text: str, *, now: datetime, local: tzinfo = LOCAL) -> dateti
         seconds = parse_duration(text)
     except ConfigError as exc:
         raise ConfigError(
-            f"{text!r}; expected a time of day or a duration, as 06:00 or 6h{_mend_duration(text)}"
+            f"{text!r}; expected a time of day or a duration, as 06:00 or 6h"
         ) from exc
     if not seconds:
         raise ConfigError(f"{text!r}; expected a deadline that is not yet over, as 6h")
     return (now.astimezone(UTC) + timedelta(seconds=seconds)).astimezone(local)
-
-
-def parse_duration(text: str) -> float:
-    """Return a number of seconds, 0 or more.
-
-    >>> parse_duration("1h30m")
-    5400.0
-    """
-    match = _DURATION.fullmatch(text.strip())
-    if not match or not any(match.groups()):
-        raise ConfigError(
-            f"{text!r}; expected a duration such as 200ms, 90s, 2h, 1h30m or 1d"
-            f"{_mend_duration(text)}"
-        )
-    numbers = zip(match.groups("0"), SECONDS.values(), strict=True)
-    return sum(float(number) * seconds for number, seconds in numbers)
 
 
 def parse_rate(text: str) -> Rate:
@@ -225,21 +207,6 @@ def zone_of(name: str) -> ZoneInfo:
         raise ConfigError(
             f"{name!r}; expected an IANA time zone such as Europe/Berlin{like}"
         ) from exc
-
-
-def in_words(seconds: float) -> str:
-    """Return about how long that is.
-
-    >>> in_words(121.3)
-    '2 minutes'
-    """
-    if seconds < 100:
-        return _counted(float(f"{seconds:.2g}"), "second")
-    if seconds < 100 * 60:
-        return _counted(round(seconds / 60, 1), "minute")
-    if seconds < 48 * 3600:
-        return _counted(round(seconds / 3600, 1), "hour")
-    return _counted(round(seconds / 86400, 1), "day")
 
 
 def _parse_span(text: str, part: str) -> Span:
@@ -290,19 +257,6 @@ def _parse_day(text: str, name: str) -> int:
     raise ConfigError(f"{text!r}: {name!r}; expected one of {', '.join(_DAYS)}{like}")
 
 
-def _mend_duration(text: str) -> str:
-    """Ask for a duration that may have been meant, `90s` for `90` or `90 Secs`, or nothing."""
-    parts = _LOOSE_DURATION.findall(text.strip())
-    if "".join(map("".join, parts)) != "".join(text.split()):
-        return ""
-    below = dict(zip(SECONDS, [*SECONDS][1:], strict=False))
-    mended, unit = "", ""
-    for number, name in parts:
-        unit = _UNIT_NAMES.get(name.lower(), "?") if name else below.get(unit, "s")
-        mended += number + unit
-    return _ask(mended, _DURATION)
-
-
 def _mend_rate(text: str) -> str:
     """Ask for a rate that may have been meant, `10/m` for `10 per minute`, or nothing."""
     match = _LOOSE_RATE.fullmatch(text)
@@ -343,7 +297,3 @@ def _moment(day: date, minutes: int, zone: tzinfo) -> datetime:
 
 def _wall(moment: datetime, zone: tzinfo) -> datetime:
     return moment.astimezone(zone).replace(tzinfo=None)
-
-
-def _counted(number: float, unit: str) -> str:
-    return f"{number:g} {unit}{'' if number == 1 else 's'}"

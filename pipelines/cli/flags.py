@@ -1,0 +1,183 @@
+"""Flags of the command line, each declared once, as a field of an options struct.
+
+::
+
+    class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
+        zone: Annotated[str, Flag("Time zone of dates that state none.", READ, ZONE)] = "UTC"
+
+The field gives the name of the flag (`--zone`), its type and its default. `click_options` makes
+the options of a click command from a struct, and `decode` makes the struct from texts. A field
+without a `Flag` is not a flag.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
+
+import click
+import msgspec
+
+from pipelines.cli.value_parsers import REPEATED_TEXT, TEXT, ValueType, choice_of
+from pipelines.cli.verb import Section, SectionedOption
+from schemas.errors import ConfigError
+
+Options = TypeVar("Options", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """How a field of an options struct is given on the command line.
+
+    Without `names`, the flag is called like the field. Without a `value`, the type of the field
+    decides. `metavar` replaces the placeholder of the value type. `default` is shown in the help
+    where the default of the field is `None`.
+    """
+
+    help: str
+    section: Section
+    value: ValueType | None = None
+    names: tuple[str, ...] = ()
+    metavar: str = ""
+    default: str = ""
+
+
+@dataclass(frozen=True)
+class FieldFlag:
+    """The flag of one field of a struct: its declaration with the type and default of the field."""
+
+    field: str
+    flag: Flag
+    type: object
+    default: object
+
+    @property
+    def value(self) -> ValueType:
+        return self.flag.value or _value_type(self.type)
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the flag takes no value."""
+        return self.type is bool
+
+    @property
+    def is_repeatable(self) -> bool:
+        return get_origin(self.type) is tuple
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names; a switch that is on by default has the name that turns it off."""
+        if self.flag.names:
+            return self.flag.names
+        prefix = "--no-" if self.default is True else "--"
+        return (prefix + self.field.replace("_", "-"),)
+
+    @property
+    def metavar(self) -> str:
+        return "" if self.is_switch else self.flag.metavar or self.value.metavar
+
+    @property
+    def default_text(self) -> str:
+        """Return the default as a user would write it, nothing if there is none."""
+        if self.flag.default or self.is_switch or not self.default:
+            return self.flag.default
+        return self.value.format(self.default)
+
+    def parse(self, word: object) -> object:
+        """Return the value of a text, or of the texts of a repeatable flag.
+
+        Raises ConfigError with the name of the flag.
+        """
+        if isinstance(word, bool):
+            return word
+        try:
+            return self.value.parse(word)
+        except ConfigError as exc:
+            raise ConfigError(f"{self.names[-1]}: {exc}") from exc
+
+    def click_option(self) -> click.Option:
+        default = self.default_text
+        help_text = self.flag.help
+        help_text += " May be repeated." if self.is_repeatable else ""
+        help_text += f"  [default: {default}]" if default else ""
+        if self.is_switch:
+            value = self.default is not True
+            return SectionedOption(
+                [*self.names, self.field],
+                section=self.flag.section,
+                help=help_text,
+                flag_value=value,
+                default=None,
+            )
+        return SectionedOption(
+            [*self.names, self.field],
+            section=self.flag.section,
+            help=help_text,
+            metavar=self.metavar,
+            multiple=self.is_repeatable,
+        )
+
+
+@cache
+def flags_of(options: type[msgspec.Struct]) -> dict[str, FieldFlag]:
+    """Return the flags of a struct, by the names of their fields."""
+    hints = get_type_hints(options, include_extras=True)
+    return {
+        info.name: FieldFlag(info.name, flag, kind, None if info.required else info.default)
+        for info in msgspec.structs.fields(options)
+        for kind, flag in _declarations(hints[info.name])
+    }
+
+
+def click_options(
+    options: type[msgspec.Struct],
+    *,
+    only: Container[str] | None = None,
+    omit: Container[str | Section] = (),
+    replace: Mapping[str, Flag] | None = None,
+) -> list[click.Parameter]:
+    """Return the click options of a struct.
+
+    `only` are the fields to return, `omit` are fields and sections to leave out, and `replace`
+    are other declarations for some fields.
+    """
+    declared = (
+        dataclasses.replace(flag, flag=(replace or {}).get(name, flag.flag))
+        for name, flag in flags_of(options).items()
+        if only is None or name in only
+    )
+    return [
+        flag.click_option()
+        for flag in declared
+        if flag.field not in omit and flag.flag.section not in omit
+    ]
+
+
+def decode(options: type[Options], words: Mapping[str, object]) -> Options:
+    """Return the struct whose fields have the texts in `words`; others keep their defaults.
+
+    A word that is `None` or empty was not given. Words of other structs are ignored. Raises
+    ConfigError for the first word that cannot be used.
+    """
+    flags = flags_of(options)
+    names = options.__struct_fields__
+    values = {
+        name: flags[name].parse(word) if name in flags else word
+        for name, word in words.items()
+        if name in names and word is not None and word != ()
+    }
+    return options(**values)
+
+
+def _declarations(hint: object) -> Iterator[tuple[object, Flag]]:
+    if get_origin(hint) is Annotated:
+        kind, *metadata = get_args(hint)
+        yield from ((kind, flag) for flag in metadata if isinstance(flag, Flag))
+
+
+def _value_type(kind: object) -> ValueType:
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return choice_of(*kind)
+    return REPEATED_TEXT if get_origin(kind) is tuple else TEXT

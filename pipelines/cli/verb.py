@@ -1,0 +1,100 @@
+"""Verbs of the command: click commands with sections in their help, and flags that load late.
+
+This module imports click only, so that `feedferry --help` answers at once.
+"""
+
+import enum
+from collections.abc import Callable, Sequence
+
+import click
+
+
+class Section(enum.Enum):
+    """Headings of the help texts, in the order of the help."""
+
+    READ = "Input"
+    TREE = "Trees of files"
+    SPOOL = "Spools of a receiver"
+    STATE = "Incremental runs"
+    STREAM = "Command streams and programs"
+    WRITE = "Output"
+    RECEIVER = "Receiver"
+    GATEWAY = "Gateway"
+    PUSH = "Pushed feeds"
+    APPLIANCE = "Appliance"
+    SCHEDULE = "Throttling and schedule"
+    RUN = "Run"
+    DISPLAY = "Display"
+
+
+class SectionedOption(click.Option):
+    """An option under a heading of the help."""
+
+    def __init__(self, names: Sequence[str], *, section: Section, **attributes: object) -> None:
+        super().__init__(names, **attributes)  # type: ignore[arg-type]  # click checks them
+        self.section = section
+
+
+class Verb(click.Command):
+    """A command whose `flags` are loaded when it is chosen.
+
+    `-q` and `-v` become the parameter `verbosity`; logging is configured before the command runs.
+    """
+
+    def __init__(
+        self, *, flags: Callable[[], Sequence[click.Parameter]], **attributes: object
+    ) -> None:
+        super().__init__(**attributes)  # type: ignore[arg-type]  # click checks them
+        self._flags = flags
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        if not self.params:
+            self.params = [*self._flags(), *_verbosity_options()]
+        return super().get_params(ctx)
+
+    def flag_rows(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """Return the flags with their help texts, by the headings of their sections."""
+        options = [one for one in self.get_params(ctx) if isinstance(one, SectionedOption)]
+        rows: dict[str, list[tuple[str, str]]] = {}
+        for section in Section:
+            for option in options:
+                if option.section is section and (row := option.get_help_record(ctx)):
+                    rows.setdefault(section.value, []).append(row)
+        return rows
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, rows in self.flag_rows(ctx).items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
+    def invoke(self, ctx: click.Context) -> object:
+        from pipelines.cli.logs import configure
+
+        quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
+        ctx.params["verbosity"] = -1 if quiet else verbose
+        configure(ctx.params["verbosity"])
+        return super().invoke(ctx)
+
+
+class BeamVerb(Verb):
+    """A command that passes the words after `--` on to Beam."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        ctx.params["beam_flags"] = tuple(args[end + 1 :])
+        return super().parse_args(ctx, args[:end])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- BEAM FLAGS]"]
+
+
+def _verbosity_options() -> list[click.Option]:
+    section = Section.DISPLAY
+    return [
+        SectionedOption(
+            ["-q", "--quiet"], section=section, is_flag=True, help="Print only errors on stderr."
+        ),
+        SectionedOption(
+            ["-v", "--verbose"], section=section, count=True, help="Log more; -vv logs everything."
+        ),
+    ]
