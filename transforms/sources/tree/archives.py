@@ -1,61 +1,55 @@
-"""Archives and compressed files: which files are some, and what stands in them.
+"""Archives and compressed files: which files are archives, and what their members are.
 
-Opened are zip, tar (plain or compressed by gzip, bzip2 or xz), and single files compressed by one
-of these; nothing else, and no archive in an archive. Members come one at a time, in the order of
-the archive, and are read only when they are asked for.
+Opened are zip, tar (plain, or compressed by gzip, bzip2 or xz), and single files compressed by one
+of these; no other kind, and no archive in an archive. Members come one at a time, in the order of
+the archive, and are read only on demand.
 
-What an archive may cost is bounded, by `Bounds`. One that is damaged gives the members before the
-damage; a zip archive without its directory, which stands at its end, gives none.
+The costs of an archive are bounded by `ArchiveLimits`. A damaged archive yields the members before
+the damage; a zip archive without the directory at its end yields none.
 
-**Times:** a zip archive has local times of nobody knows where, which are taken as UTC, unless the
-extended timestamps of Info-ZIP tell UTC.
+**Times:** a zip archive has local times of an unknown zone, which are taken as UTC.
 
 **Spec:** APPNOTE.TXT 6.3.10; POSIX.1-2001 pax and ustar; RFC 1952.
 """
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
-import shutil
 import stat
 import struct
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import IO, cast
 
 import msgspec
 
+from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import RecordError
-from transforms import mimetype_table as names
-from transforms.mimetype_table import type_of_name
-from transforms.sources.tree.archive_limits import USUAL, Bounded, Bounds, Budget, Guarded
+from transforms.mimetype_table import BZIP2, GZIP, TAR, XZ, ZIP, is_archive_type, type_of_name
 from transforms.sources.tree.urls import is_unicode
 
-NO_FILE = "no-file"
-
+_NO_FILE = "no-file"
 _DIRECTORY_BYTES = 32 << 20
 _HEADER_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 20
 _BUFFER_BYTES = 128 << 10
-_TAR_SUFFIXES = ("tgz", "taz", "tbz", "tbz2", "tb2", "txz")
+_TAR_SUFFIXES = ("tar", "tgz", "taz", "tbz", "tbz2", "tb2", "txz")
 _END_OF_TAR = bytes(tarfile.BLOCKSIZE)
-_ENTRY = b"PK\x01\x02"
+_DIRECTORY_ENTRY = b"PK\x01\x02"
 _ENCRYPTED = 0x1
 _FAT, _UNIX = 0, 3
-_EXTENDED_TIMESTAMP = 0x5455
-_SECOND_NS = 1_000_000_000
 _DAMAGE = (
     ArithmeticError,
     EOFError,
     LookupError,
-    OSError,  # bz2 and gzip raise it for what they read; what cannot be read is no OSError here
+    OSError,  # bz2 and gzip raise it for damage, without a number
     RuntimeError,  # NotImplementedError is one
     ValueError,
     lzma.LZMAError,
@@ -66,11 +60,27 @@ _DAMAGE = (
 )
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in an archive at a path; a `code` says why it is not to be read.
+class ArchiveLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of one archive.
 
-    With a `reason` it is rejected, else filtered. `read` returns its bytes, or raises RecordError;
-    it must be called before the next member is asked for.
+    Decompressed, it may have `max_bytes`, or `max_ratio` times its own size if that is more: text
+    is compressed to a tenth, and only long runs of zeros to less than a two-hundredth.
+    """
+
+    max_members: int = 100_000
+    max_bytes: int = 1 << 30
+    max_ratio: int = 200
+    max_content_bytes: int = MAX_CONTENT_BYTES
+
+
+DEFAULT_LIMITS = ArchiveLimits()
+
+
+class ArchiveMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member; if it is not to be read it has a `code`, and a `reason` if it is rejected.
+
+    `read` returns its bytes, or raises RecordError; it must be called before the next member is
+    asked for.
     """
 
     path: str
@@ -82,11 +92,11 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_archive(name: str, mimetype: str | None = None) -> bool:
-    """Whether a file is an archive or compressed, by its type, or by its name where none is given.
+    """Whether a file is an archive or compressed, by its type, or by its name if none is given.
 
-    Office documents are none, though they are zip archives.
+    Office documents are no archives, though they are zip files.
     """
-    return names.is_archive_type(mimetype or type_of_name(name))
+    return is_archive_type(mimetype or type_of_name(name))
 
 
 def is_openable(name: str, mimetype: str | None = None) -> bool:
@@ -95,59 +105,201 @@ def is_openable(name: str, mimetype: str | None = None) -> bool:
 
 
 def open_archive(
-    name: str, stream: IO[bytes], *, mimetype: str | None = None, bounds: Bounds = USUAL
-) -> Iterator[Member]:
+    name: str,
+    stream: IO[bytes],
+    *,
+    mimetype: str | None = None,
+    limits: ArchiveLimits = DEFAULT_LIMITS,
+) -> Iterator[ArchiveMember]:
     """Yield the members of an archive that is openable; its type is by its name, unless given.
 
-    Raises RecordError where it is damaged or holds too much. The stream stays open.
+    Raise RecordError if it is damaged, exceeds a limit, or cannot be read. The stream stays open.
     """
     kind = mimetype or type_of_name(name)
     read = _read_tar if _is_tar(name) else _READERS[kind]
     paths: set[str] = set()
-    with _damage(name), _sought(Guarded(name, stream)) as (sought, size):
-        budget = Budget(bounds, size)
-        for count, member in enumerate(read(name, sought, budget, kind)):
+    with _translate_errors(name), _buffered(name, stream) as (buffered, size):
+        budget = _Budget(limits, size)
+        for count, member in enumerate(read(name, buffered, budget, kind)):
             budget.count(count + 1)
-            checked = _checked(member, paths)
+            checked = _check_path(member, paths)
             if not checked.code:
                 paths.add(checked.path)
             yield checked
 
 
+class _Budget:
+    """The bytes and members that may still be read of an archive of `size` bytes."""
+
+    def __init__(self, limits: ArchiveLimits, size: int) -> None:
+        self.max_bytes = max(limits.max_bytes, limits.max_ratio * size)
+        self._limits = limits
+        self._left = self.max_bytes
+
+    def count(self, members: int) -> None:
+        """Raise RecordError for an archive of more members than allowed."""
+        limit = self._limits.max_members
+        if members > limit:
+            reason = f"more than {limit} members; expected at most that"
+            raise RecordError("archive-too-large", reason)
+
+    def check_position(self, position: int) -> None:
+        """Raise RecordError for a position after the last byte that may be decompressed."""
+        if position > self.max_bytes:
+            reason = f"more than {self.max_bytes} bytes when it is opened; expected at most that"
+            raise RecordError("archive-too-large", reason)
+
+    def check_size(self, name: str, size: int) -> None:
+        """Raise RecordError for a member whose header states more bytes than allowed."""
+        if size > self._limits.max_content_bytes:
+            raise self._too_large(name, f"{size} bytes")
+
+    def read(self, name: str, stream: IO[bytes], size: int | None) -> bytes:
+        """Return the bytes of a member; a size of None is unknown."""
+        limit = self._limits.max_content_bytes
+        wanted = limit + 1 if size is None else size
+        blocks = []
+        while wanted > 0 and (block := stream.read(min(wanted, _BLOCK_BYTES))):
+            blocks.append(block)
+            wanted -= len(block)
+            self._left -= len(block)
+            self.check_position(self.max_bytes - self._left)
+        if size is None and wanted == 0:
+            raise self._too_large(name, f"more than {limit} bytes")
+        return blocks[0] if len(blocks) == 1 else b"".join(blocks)
+
+    def _too_large(self, name: str, found: str) -> RecordError:
+        return RecordError(
+            "content-too-large",
+            f"{name!r} has {found}; expected at most {self._limits.max_content_bytes} bytes;"
+            " raise --max-content-bytes to read it",
+        )
+
+
+class _LimitedStream(io.RawIOBase):
+    """A stream in which headers and directories may have so many bytes, and no more.
+
+    While a header is read, the entries of a zip directory in it are counted, before zipfile makes
+    an object of each. `last_block` is the block that was read last.
+    """
+
+    def __init__(self, stream: IO[bytes], budget: _Budget, *, limits_position: bool) -> None:
+        self._stream = stream
+        self._budget = budget
+        self._limits_position = limits_position
+        self._header_bytes = 0
+        self._header_left: int | None = None
+        self._entries = 0
+        self._position = stream.tell()
+        self.last_block = b""
+
+    def begin_header(self, max_bytes: int) -> None:
+        self._header_bytes = self._header_left = max_bytes
+
+    def end_header(self) -> None:
+        self._header_left = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        if self._header_left is not None:
+            if size > self._header_left:
+                raise RecordError(
+                    "archive-too-large",
+                    f"a header or directory of {size} bytes; expected at most {self._header_bytes}",
+                )
+            size = self._header_left if size < 0 else size
+        block = self._stream.read(size)
+        if self._header_left is not None:
+            self._header_left -= len(block)
+            self._entries += block.count(_DIRECTORY_ENTRY)
+            self._budget.count(self._entries)
+        self.last_block = block
+        self._position += len(block)
+        self._check_position(self._position)
+        return block
+
+    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
+        block = self.read(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_SET:
+            self._check_position(offset)
+        if whence != io.SEEK_SET or offset != self._position:
+            self._position = self._stream.seek(offset, whence)
+        return self._position
+
+    def _check_position(self, position: int) -> None:
+        if self._limits_position:
+            self._budget.check_position(position)
+
+
 @contextmanager
-def _damage(name: str) -> Iterator[None]:
-    """Make one kind of trouble of all that the libraries raise for bytes they do not expect."""
+def _translate_errors(name: str) -> Iterator[None]:
+    """Raise RecordError for an error of the medium, and for what libraries raise for damage."""
     try:
         yield
     except _DAMAGE as exc:
+        if (error := _medium_error(exc)) is not None:
+            raise unreadable(name, error) from exc
         cause = str(exc) or type(exc).__name__
-        reason = f"{name!r}: {cause}; expected a whole archive"
+        reason = f"{name!r}: {cause}; expected a complete archive"
         raise RecordError("bad-archive", reason) from exc
 
 
+def _medium_error(exc: BaseException | None) -> OSError | None:
+    """Return the error of the medium from which an exception comes, if there is one.
+
+    The libraries raise OSError too, without a number; a seek to a negative offset is EINVAL.
+    """
+    while exc is not None:
+        if isinstance(exc, OSError) and exc.errno not in (None, errno.EINVAL):
+            return exc
+        exc = exc.__context__
+    return None
+
+
+def unreadable(name: str, exc: OSError) -> RecordError:
+    """Return the error for a file that cannot be read."""
+    cause = exc.strerror or str(exc) or type(exc).__name__
+    return RecordError("unreadable", f"{name!r}: {cause}; expected a file that can be read")
+
+
 @contextmanager
-def _sought(stream: Guarded) -> Iterator[tuple[IO[bytes], int]]:
-    """A stream that can be sought in, if need be a copy that is gone afterwards; and its size."""
-    size = stream.find_size()
-    if size is not None:
-        yield io.BufferedReader(stream, _BUFFER_BYTES), size
-        return
-    with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(stream, copy, _BLOCK_BYTES)
-        size = copy.tell()
-        copy.seek(0)
-        yield copy, size
+def _buffered(name: str, stream: IO[bytes]) -> Iterator[tuple[IO[bytes], int]]:
+    """Yield the stream, buffered, and its size."""
+    try:
+        size = stream.seek(0, io.SEEK_END)
+    except io.UnsupportedOperation as exc:
+        reason = f"{name!r}: unknown size; expected a server that states it"
+        raise RecordError("unreadable", reason) from exc
+    stream.seek(0)
+    buffered = io.BufferedReader(cast(io.RawIOBase, stream), _BUFFER_BYTES)
+    try:
+        yield buffered, size
+    finally:
+        with suppress(ValueError):  # the stream is closed already
+            buffered.detach()  # or its end would close the stream
 
 
-def _checked(member: Member, paths: set[str]) -> Member:
-    """The member under the path that it has in urls; a reject if that cannot be."""
+def _check_path(member: ArchiveMember, paths: set[str]) -> ArchiveMember:
+    """Return a member under its path in URLs, or as a reject if that path cannot be used."""
     path = member.path
     while path.startswith("./"):
         path = path[2:].lstrip("/")
     named = msgspec.structs.replace(member, path=path)
     if member.code:
         return named
-    if _is_outside(path):
+    if not {"", ".", ".."}.isdisjoint(path.split("/")):
         return _rejected(named, "file-name", f"{path!r}; expected a path below the archive")
     if not path.isprintable() and not is_unicode(path):
         return _rejected(named, "file-name", f"{path!r}; expected a name in UTF-8")
@@ -157,145 +309,116 @@ def _checked(member: Member, paths: set[str]) -> Member:
     return named
 
 
-def _is_outside(path: str) -> bool:
-    parts = path.split("/")
-    return not parts[-1] or ".." in parts or "" in parts or "." in parts
-
-
-def _rejected(member: Member, code: str, reason: str) -> Member:
+def _rejected(member: ArchiveMember, code: str, reason: str) -> ArchiveMember:
     return msgspec.structs.replace(member, code=code, reason=reason, read=bytes)
 
 
 def _is_tar(name: str) -> bool:
     stem, _, suffix = name.lower().rpartition(".")
-    return suffix in (*_TAR_SUFFIXES, "tar") or (
-        type_of_name(name) in _DECOMPRESSORS and stem.endswith(".tar")
-    )
+    is_compressed_tar = stem.endswith(".tar") and type_of_name(name) in _DECOMPRESSORS
+    return suffix in _TAR_SUFFIXES or is_compressed_tar
 
 
-def _read_zip(_name: str, source: IO[bytes], budget: Budget, _kind: str | None) -> Iterator[Member]:
-    stream = Bounded(source)
-    stream.allow(_DIRECTORY_BYTES)
-    stream.watch = lambda block: budget.count(block.count(_ENTRY))
-    with zipfile.ZipFile(cast(IO[bytes], stream)) as archive:
-        stream.allow(None)
+def _read_zip(
+    _name: str, stream: IO[bytes], budget: _Budget, _kind: str | None
+) -> Iterator[ArchiveMember]:
+    limited = _LimitedStream(stream, budget, limits_position=False)
+    limited.begin_header(_DIRECTORY_BYTES)
+    with zipfile.ZipFile(cast(IO[bytes], limited)) as archive:
+        limited.end_header()
         for info in archive.filelist:
             yield _zip_member(archive, info, budget)
 
 
-def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> Member:
+def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: _Budget) -> ArchiveMember:
     path = info.filename
     if info.create_system == _FAT and "/" not in path:  # some programs of Windows write them so
         path = path.replace("\\", "/")
-    member = Member(path=path, size=info.file_size, modified_ns=_zip_time(info))
+    member = ArchiveMember(path=path, size=info.file_size, modified_ns=_zip_time(info))
     mode = stat.S_IFMT(info.external_attr >> 16) if info.create_system == _UNIX else 0
     if info.is_dir() or path.endswith("/") or mode not in (0, stat.S_IFREG):
-        return msgspec.structs.replace(member, code=NO_FILE)
+        return msgspec.structs.replace(member, code=_NO_FILE)
     if info.flag_bits & _ENCRYPTED:
         reason = f"{path!r} is encrypted; expected members that need no password"
         return _rejected(member, "archive-encrypted", reason)
-    return msgspec.structs.replace(member, read=partial(_zip_bytes, archive, info, budget))
+    open_member = partial(archive.open, info)
+    read = partial(_read_member, info.filename, info.file_size, open_member, budget)
+    return msgspec.structs.replace(member, read=read)
+
+
+def _read_member(
+    name: str, size: int, open_member: Callable[[], IO[bytes]], budget: _Budget
+) -> bytes:
+    budget.check_size(name, size)
+    with _translate_errors(name), open_member() as stream:
+        return budget.read(name, stream, size)
 
 
 def _zip_time(info: zipfile.ZipInfo) -> int | None:
-    if (seconds := _extended_timestamp(info.extra)) is not None:
-        return seconds * _SECOND_NS
     try:
-        return int(datetime(*info.date_time, tzinfo=UTC).timestamp()) * _SECOND_NS
-    except ValueError:  # there is no month 0, and yet archives are full of it
+        return int(datetime(*info.date_time, tzinfo=UTC).timestamp()) * 1_000_000_000
+    except ValueError:  # archives without times have the month 0
         return None
 
 
-def _extended_timestamp(extra: bytes) -> int | None:
-    """Seconds since 1970, in a field of the extra ones of a member."""
-    while len(extra) >= 4:
-        tag, size = struct.unpack_from("<HH", extra)
-        if tag == _EXTENDED_TIMESTAMP and size >= 5 and len(extra) >= 9 and extra[4] & 1:
-            seconds: int = struct.unpack_from("<i", extra, 5)[0]
-            return seconds
-        extra = extra[4 + size :]
-    return None
-
-
-def _zip_bytes(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> bytes:
-    budget.check(info.filename, info.file_size)
-    with _damage(info.filename), archive.open(info) as stream:
-        return budget.read(info.filename, stream, info.file_size)
-
-
-def _read_tar(_name: str, source: IO[bytes], budget: Budget, kind: str | None) -> Iterator[Member]:
-    inner = _DECOMPRESSORS[kind](source) if kind in _DECOMPRESSORS else source
-    stream = Bounded(inner, max_bytes=budget.max_bytes)
-    stream.allow(_HEADER_BYTES)
+def _read_tar(
+    _name: str, stream: IO[bytes], budget: _Budget, kind: str | None
+) -> Iterator[ArchiveMember]:
+    inner = _DECOMPRESSORS[kind](stream) if kind in _DECOMPRESSORS else stream
+    limited = _LimitedStream(inner, budget, limits_position=True)
+    limited.begin_header(_HEADER_BYTES)
     archive = tarfile.TarFile(
-        fileobj=cast(IO[bytes], stream), encoding="utf-8", errors="surrogateescape"
+        fileobj=cast(IO[bytes], limited), encoding="utf-8", errors="surrogateescape"
     )
     while info := archive.next():
-        archive.members.clear()  # type: ignore[attr-defined]  # it would keep them all
+        archive.members.clear()  # type: ignore[attr-defined]  # it would keep all of them
         if info.size < 0:
             raise tarfile.ReadError(f"{info.name!r} of {info.size} bytes")
-        stream.allow(None)
+        limited.end_header()
         yield _tar_member(archive, info, budget)
-        stream.allow(_HEADER_BYTES)
-    if stream.last != _END_OF_TAR:  # tarfile takes a torn header for the end
-        raise tarfile.ReadError("no end mark behind the last member")
-    stream.allow(None)
-    while stream.read(_BLOCK_BYTES):  # what is compressed has a checksum at its end
+        limited.begin_header(_HEADER_BYTES)
+    if limited.last_block != _END_OF_TAR:  # tarfile takes a torn header for the end
+        raise tarfile.ReadError("no end mark after the last member")
+    limited.end_header()
+    while limited.read(_BLOCK_BYTES):  # compressed data has a checksum at its end
         pass
 
 
-def _tar_member(archive: tarfile.TarFile, info: tarfile.TarInfo, budget: Budget) -> Member:
-    member = Member(path=info.name, size=info.size, modified_ns=_nanoseconds(info.mtime))
+def _tar_member(archive: tarfile.TarFile, info: tarfile.TarInfo, budget: _Budget) -> ArchiveMember:
+    member = ArchiveMember(path=info.name, size=info.size, modified_ns=_tar_time(info))
     if not info.isreg():
-        return msgspec.structs.replace(member, code=NO_FILE)
-    return msgspec.structs.replace(member, read=partial(_tar_bytes, archive, info, budget))
+        return msgspec.structs.replace(member, code=_NO_FILE)
+    open_member = cast(Callable[[], IO[bytes]], partial(archive.extractfile, info))
+    read = partial(_read_member, info.name, info.size, open_member, budget)
+    return msgspec.structs.replace(member, read=read)
 
 
-def _nanoseconds(seconds: float) -> int | None:
+def _tar_time(info: tarfile.TarInfo) -> int | None:
     try:
-        return round(seconds * 1_000_000) * 1000
-    except (OverflowError, ValueError):  # a pax header may say that it is infinite
+        return round(info.mtime * 1_000_000) * 1000
+    except (OverflowError, ValueError):  # a pax header may state an infinite time
         return None
 
 
-def _tar_bytes(archive: tarfile.TarFile, info: tarfile.TarInfo, budget: Budget) -> bytes:
-    budget.check(info.name, info.size)
-    with _damage(info.name):
-        stream = cast(IO[bytes], archive.extractfile(info))
-        return budget.read(info.name, stream, info.size)
-
-
 def _read_single(
-    name: str, source: IO[bytes], budget: Budget, kind: str | None
-) -> Iterator[Member]:
-    """Yield the one file that is compressed; its size is not known before it is decompressed."""
-    with _DECOMPRESSORS[kind](source) as stream:
-        content = budget.read(name, stream, None)
+    name: str, stream: IO[bytes], budget: _Budget, kind: str | None
+) -> Iterator[ArchiveMember]:
+    """Yield the one file that is compressed; its size is unknown before it is decompressed."""
+    with _DECOMPRESSORS[kind](stream) as decompressed:
+        content = budget.read(name, decompressed, None)
     path = name.rpartition(".")[0] if type_of_name(name) in _DECOMPRESSORS else name
-    yield Member(path=path, size=len(content), read=lambda: content)
-
-
-def _gunzip(stream: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], gzip.GzipFile(fileobj=stream))
-
-
-def _bunzip(stream: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], bz2.BZ2File(stream))
-
-
-def _unxz(stream: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], lzma.LZMAFile(stream))
+    yield ArchiveMember(path=path, size=len(content), read=lambda: content)
 
 
 _DECOMPRESSORS: dict[str | None, Callable[[IO[bytes]], IO[bytes]]] = {
-    names.GZIP: _gunzip,
-    names.BZIP2: _bunzip,
-    names.XZ: _unxz,
+    GZIP: lambda stream: cast(IO[bytes], gzip.GzipFile(fileobj=stream)),
+    BZIP2: lambda stream: cast(IO[bytes], bz2.BZ2File(stream)),
+    XZ: lambda stream: cast(IO[bytes], lzma.LZMAFile(stream)),  # noqa: SIM115 # its caller does
 }
-_READERS: dict[str | None, Callable[..., Iterator[Member]]] = {
-    names.ZIP: _read_zip,
-    names.TAR: _read_tar,
-    names.GZIP: _read_single,
-    names.BZIP2: _read_single,
-    names.XZ: _read_single,
+_READERS: dict[str | None, Callable[..., Iterator[ArchiveMember]]] = {
+    ZIP: _read_zip,
+    TAR: _read_tar,
+    GZIP: _read_single,
+    BZIP2: _read_single,
+    XZ: _read_single,
 }

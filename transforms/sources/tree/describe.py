@@ -20,6 +20,7 @@ Describe = Callable[[Listed, Record], Record]
 """Adds to a record what describes its file; raises RecordError where that cannot be told."""
 
 AclOf = Callable[[Listed], Acl | None]
+FolderAclOf = Callable[[Listed], Acl]
 
 
 def describer(tree: Tree, open_file: Callable[[str], IO[bytes]]) -> Describe:
@@ -54,7 +55,7 @@ def is_marked_shut(listed: Listed) -> bool:
     return NOT_PUBLIC in listed.fingerprint.split()
 
 
-def folder_acl(tree: Tree) -> Callable[[Listed], Acl]:
+def folder_acl(tree: Tree) -> FolderAclOf:
     """Return the function that makes the ACL of a folder, which those below it inherit from."""
     rules = tree.acl
     if rules is None or not rules.is_inherited:

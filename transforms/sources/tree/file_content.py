@@ -1,4 +1,4 @@
-"""A file read whole, as long as it rests; what keeps one from being read, as codes and words."""
+"""Read one file completely, in the state of one moment."""
 
 import errno
 import os
@@ -7,33 +7,33 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import IO, NamedTuple, cast
+from typing import IO, NamedTuple
 
 import msgspec
 
 from schemas.errors import RecordError
 from transforms.sources.listing import Listed
-from transforms.sources.tree.archive_limits import unreadable
+from transforms.sources.tree.archives import unreadable
 
-Opener = Callable[[str], IO[bytes]]
-"""Opens a path or uri; raises OSError where it cannot, FileNotFoundError where it is gone."""
+OpenFile = Callable[[str], IO[bytes]]
+"""Opens a path or URI; raises OSError if it cannot, FileNotFoundError if the file is gone."""
 
 Pause = Callable[[], None]
-"""Waits before a file that changed is read once more."""
+"""Waits before a file that changed is read again."""
 
-USUAL_PAUSE: Pause = partial(time.sleep, 0.05)
+DEFAULT_PAUSE: Pause = partial(time.sleep, 0.05)
 
 _BLOCK_BYTES = 1 << 20
-_FILTERED = {
+_SKIPPED = {
     errno.ENOENT: "vanished",
     errno.ENOTDIR: "vanished",  # a folder above it became a file
-    errno.ELOOP: "symlink",  # it became one
+    errno.ELOOP: "symlink",  # it became a link
     errno.ENXIO: "no-file",  # it became a socket
 }
 
 
-class LeftOutError(Exception):
-    """A file is not wanted after all, by a rule that has this code."""
+class SkippedFileError(Exception):
+    """A file is filtered, by the rule that has this code."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -41,80 +41,76 @@ class LeftOutError(Exception):
 
 
 class TooLargeError(Exception):
-    """A file has more bytes than a document may have; `reason` is why it is rejected, if it is."""
+    """A file has more bytes than a document may have; `reject` is the error if it is rejected."""
 
-    def __init__(self, key: str, state: "State", max_bytes: int) -> None:
+    def __init__(self, key: str, state: "FileState", max_bytes: int) -> None:
         cure = "raise --max-content-bytes, or use --oversize metadata"
         reason = f"{key!r} has {state.size} bytes; expected at most {max_bytes} bytes; {cure}"
         super().__init__(reason)
-        self.reason = RecordError("content-too-large", reason)
+        self.reject = RecordError("content-too-large", reason)
         self.state = state
 
 
-class State(NamedTuple):
-    """Of what size a file is, and when it was changed last, if that is known."""
+class FileState(NamedTuple):
+    """Size and time of change of a file; the time may be unknown."""
 
     size: int
     modified_ns: int | None
 
 
-class Whole(NamedTuple):
-    """The bytes of a file, and when it was changed last."""
+class FileContent(NamedTuple):
+    """The bytes of a file, and its time of change."""
 
-    content: bytes
+    data: bytes
     modified_ns: int | None
 
 
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """How files are opened, how many bytes one may have, and what is done while one changes."""
+class ReadPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """How files are opened, their greatest size, and the pause before a second attempt."""
 
-    open_file: Opener
+    open_file: OpenFile
     max_bytes: int
-    pause: Pause = USUAL_PAUSE
+    pause: Pause = DEFAULT_PAUSE
 
 
-def open_local(path: str) -> IO[bytes]:
-    """Open a local file that is no symbolic link; it does not wait for the other end of a pipe."""
-    return cast(IO[bytes], open(path, "rb", buffering=0, opener=_open_unlinked))
+def open_local(path: str, *, follows_links: bool = False) -> IO[bytes]:
+    """Open a local file, without waiting for the other end of a pipe."""
+    flags = os.O_NONBLOCK if follows_links else os.O_NONBLOCK | os.O_NOFOLLOW
+    return open(path, "rb", buffering=0, opener=lambda name, mode: os.open(name, mode | flags))
 
 
-def open_linked(path: str) -> IO[bytes]:
-    """Open a local file, or what a symbolic link leads to."""
-    return cast(IO[bytes], open(path, "rb", buffering=0, opener=_open_unblocked))
+def read_content(listed: Listed, policy: ReadPolicy) -> FileContent:
+    """Return a file as it is now; a file that changes while it is read is read once more.
 
-
-def read_whole(listed: Listed, hold: Hold) -> Whole:
-    """Return a file as it is now; raise LeftOutError or RecordError where it cannot be had.
-
-    Where it is changed while it is read, it is read once more.
+    Raise SkippedFileError, TooLargeError or RecordError if it cannot be a document.
     """
-    with told(listed.key):
-        whole, is_whole = _read_once(listed, listed.size, hold)
-        if not is_whole:
-            hold.pause()
-            whole, is_whole = _read_once(listed, len(whole.content), hold)
-    if not is_whole:
-        raise changed(listed.key)
-    return whole
+    with translate_errors(listed.key):
+        content, is_stable = _read_once(listed, listed.size, policy)
+        if not is_stable:
+            policy.pause()
+            content, is_stable = _read_once(listed, len(content.data), policy)
+    if not is_stable:
+        raise changed_error(listed.key)
+    return content
 
 
 @contextmanager
-def told(key: str) -> Iterator[None]:
-    """Say why a file cannot be read as LeftOutError or RecordError."""
+def translate_errors(key: str) -> Iterator[None]:
+    """Raise SkippedFileError or RecordError for an OSError."""
     try:
         yield
     except IsADirectoryError as exc:
         raise RecordError("unreadable", f"{key!r} is a folder; expected a file") from exc
     except OSError as exc:
-        if code := _FILTERED.get(exc.errno or 0):
-            raise LeftOutError(code) from exc
+        if code := _SKIPPED.get(exc.errno or 0):
+            raise SkippedFileError(code) from exc
         raise unreadable(key, exc) from exc
 
 
-def state_of(stream: IO[bytes]) -> State | None:
-    """Return the state of an open file; None of what is not local.
+def state_of(stream: IO[bytes]) -> FileState | None:
+    """Return the state of an open local file, None for other streams.
 
-    Raises LeftOutError for what is no file, and for what is empty.
+    Raise SkippedFileError for a file that is empty, or no regular file.
     """
     try:
         number = stream.fileno()
@@ -122,54 +118,46 @@ def state_of(stream: IO[bytes]) -> State | None:
         return None
     status = os.fstat(number)
     if not stat.S_ISREG(status.st_mode):
-        raise LeftOutError("no-file")
+        raise SkippedFileError("no-file")
     if not status.st_size:
-        raise LeftOutError("empty")
-    return State(status.st_size, status.st_mtime_ns)
+        raise SkippedFileError("empty")
+    return FileState(status.st_size, status.st_mtime_ns)
 
 
-def changed(key: str) -> RecordError:
-    """Return the trouble with a file that does not rest."""
-    reason = f"{key!r} was changed while it was read; expected it to rest"
+def changed_error(key: str) -> RecordError:
+    """Return the error for a file that changed twice while it was read."""
+    reason = f"{key!r} was changed while it was read; expected no change"
     return RecordError("changed-while-read", reason)
 
 
-def _open_unlinked(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+def _read_once(listed: Listed, expected: int, policy: ReadPolicy) -> tuple[FileContent, bool]:
+    """Return the bytes, and whether they are complete and of one moment.
 
-
-def _open_unblocked(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _read_once(listed: Listed, expected: int, hold: Hold) -> tuple[Whole, bool]:
-    """What was read, and whether that is all of it and of one time.
-
-    Of what is not local, that shows only by its size: the one that was listed, or of a moment ago.
+    For a remote file that is judged by its size: as listed, or as in the attempt before.
     """
-    with hold.open_file(listed.path) as stream:
+    with policy.open_file(listed.path) as stream:
         before = state_of(stream)
         size = expected if before is None else before.size
-        if size > hold.max_bytes:
+        if size > policy.max_bytes:
             modified_ns = listed.modified_ns if before is None else before.modified_ns
-            raise TooLargeError(listed.key, State(size, modified_ns), hold.max_bytes)
+            raise TooLargeError(listed.key, FileState(size, modified_ns), policy.max_bytes)
         if before is not None:
-            content = _up_to(stream, size + 1)
-            is_whole = len(content) == size and state_of(stream) == before
-            return Whole(content, before.modified_ns), is_whole
-        content = _up_to(stream, hold.max_bytes + 1, _BLOCK_BYTES)
-    if not content:
-        raise LeftOutError("empty")
-    if len(content) > hold.max_bytes:
-        state = State(len(content), listed.modified_ns)
-        raise TooLargeError(listed.key, state, hold.max_bytes)
-    return Whole(content, listed.modified_ns), len(content) == expected or not expected
+            data = _read_bytes(stream, size + 1)
+            is_stable = len(data) == size and state_of(stream) == before
+            return FileContent(data, before.modified_ns), is_stable
+        data = _read_bytes(stream, policy.max_bytes + 1, _BLOCK_BYTES)
+    if not data:
+        raise SkippedFileError("empty")
+    if len(data) > policy.max_bytes:
+        state = FileState(len(data), listed.modified_ns)
+        raise TooLargeError(listed.key, state, policy.max_bytes)
+    return FileContent(data, listed.modified_ns), len(data) == expected or not expected
 
 
-def _up_to(stream: IO[bytes], most: int, at_once: int | None = None) -> bytes:
-    """So many bytes, or those to the end; of a local file by one call, without a copy."""
+def _read_bytes(stream: IO[bytes], max_bytes: int, block_bytes: int | None = None) -> bytes:
+    """Return at most `max_bytes`; a local file is read by one call, without a copy."""
     blocks = []
-    while most > 0 and (block := stream.read(min(most, at_once or most))):
+    while max_bytes > 0 and (block := stream.read(min(max_bytes, block_bytes or max_bytes))):
         blocks.append(block)
-        most -= len(block)
+        max_bytes -= len(block)
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)

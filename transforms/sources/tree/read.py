@@ -1,163 +1,305 @@
-"""From the lines of a listing to records: files are read, and become what they are found to be.
+"""Read the lines of a listing: files become records, and members of archives too.
 
-A file that is changed while it is read, that vanishes, or that cannot be read costs itself, and
-nothing stops the run but a server that cannot be talked to. Files are read once and are never
-copied; a digest is made only where somebody remembers it.
+A file that cannot be read, changes while it is read, or vanishes costs itself only; a run ends only
+if a server cannot be reached. Files are read once and not copied. Digests are made only for a
+state.
 """
 
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from functools import partial
 from io import BytesIO
 from typing import IO
+from urllib.parse import quote
+
+import msgspec
 
 from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.known import Known, See
-from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.listing import Kind, Listed, read_listing
-from transforms.sources.tree.archive_members import Members
-from transforms.sources.tree.archives import is_archive, is_openable
-from transforms.sources.tree.describe import AclOf, describer, folder_acl
-from transforms.sources.tree.file_content import (
-    USUAL_PAUSE,
-    Hold,
-    LeftOutError,
-    Opener,
-    Pause,
-    State,
-    TooLargeError,
-    open_linked,
-    open_local,
-    read_whole,
+from transforms.sources.tree.archives import (
+    ArchiveLimits,
+    ArchiveMember,
+    is_archive,
+    is_openable,
+    open_archive,
 )
-from transforms.sources.tree.file_record import Documents
+from transforms.sources.tree.describe import FolderAclOf, describer, folder_acl
+from transforms.sources.tree.file_content import (
+    DEFAULT_PAUSE,
+    FileContent,
+    FileState,
+    OpenFile,
+    Pause,
+    ReadPolicy,
+    SkippedFileError,
+    TooLargeError,
+    changed_error,
+    open_local,
+    read_content,
+    state_of,
+    translate_errors,
+)
+from transforms.sources.tree.mimetype import FileType
 from transforms.sources.tree.remote.filesystems import scheme_of
 from transforms.sources.tree.remote.stream import open_remote
 from transforms.sources.tree.tree import Oversize, Tree
+from transforms.sources.tree.tree_records import TreeRecords
+from transforms.sources.tree.urls import listed_file
 
 
-def read_tree(  # noqa: PLR0913 # what all readers are told, and three doors to the world
+def read_tree(  # noqa: PLR0913 # the parameters of all readers, and three collaborators
     stream: IO[bytes],
     *,
     span: Span,
     tree: Tree,
     options: ReadOptions = ReadOptions(),
     see: See | None = None,
-    open_file: Opener | None = None,
-    pause: Pause = USUAL_PAUSE,
+    open_file: OpenFile | None = None,
+    pause: Pause = DEFAULT_PAUSE,
 ) -> Generator[ReadResult, None, None]:
-    """Yield what becomes of each line of a part of a listing, in its order.
+    """Yield the results of each line of a part of a listing, in its order.
 
-    That is one Record, Filtered or Reject for each, and notices before it; of an archive that is
-    opened, one for each member; of what is gone and has no url, nothing. Behind what is found to be
-    an archive, or to be none any more, come deletions of what was sent of it. `see` is told of each
-    document just before. Files are opened as it is done in trees like this, unless `open_file` is
-    given; `pause` waits before a file that changed is read once more.
+    A line has one Record, Filtered or Reject, with notices before it; an opened archive has one for
+    each member; a deletion without a URL has none. After a file that became an archive, or the
+    other way round, come deletions of what was sent of it. `see` is called for each document before
+    its record. Files are opened by `open_file`, by default as the tree needs it.
     """
-    opener = open_file or opener_of(tree)
-    hold = Hold(open_file=opener, max_bytes=options.max_content_bytes, pause=pause)
-    documents = Documents(span, tree, see, describer(tree, opener))
-    reader = _Reader(documents, tree, hold)
+    open_file = open_file or opener_of(tree)
+    policy = ReadPolicy(open_file=open_file, max_bytes=options.max_content_bytes, pause=pause)
+    records = TreeRecords(span, tree, see, describer(tree, open_file))
+    reader = _TreeReader(records, tree, policy)
     for offset, listed in read_listing(stream):
-        documents.offset = span.offset + offset
-        yield from reader.found(listed)
+        records.offset = span.offset + offset
+        yield from reader.read(listed)
 
 
-def opener_of(tree: Tree) -> Opener:
-    """Return how the files of a tree are opened: over the network, or as links are to be taken."""
+def opener_of(tree: Tree) -> OpenFile:
+    """Return the function that opens the files of a tree."""
     if scheme_of(tree.root):
         return open_remote
-    return open_linked if tree.follows_links else open_local
+    return partial(open_local, follows_links=tree.follows_links)
 
 
-class _Reader:
-    """Makes of each kind of line what is found of it."""
+class _TreeReader:
+    """Makes the results of each kind of line."""
 
-    def __init__(self, documents: Documents, tree: Tree, hold: Hold) -> None:
-        self._documents = documents
+    def __init__(self, records: TreeRecords, tree: Tree, policy: ReadPolicy) -> None:
+        self._records = records
         self._tree = tree
-        self._hold = hold
-        self._members = Members(documents, tree, hold)
-        self._acl_of: AclOf | None = None
+        self._policy = policy
+        self._archives = _ArchiveReader(records, tree, policy)
+        self._acl_of: FolderAclOf | None = None
 
-    def found(self, listed: Listed) -> Iterator[ReadResult]:
+    def read(self, listed: Listed) -> Iterator[ReadResult]:
         try:
-            yield from self._found(listed)
+            yield from self._results(listed)
         except Exception as exc:
-            yield self._documents.rejected(listed, record_error(exc))
+            yield self._records.rejected(listed, record_error(exc))
 
-    def _found(self, listed: Listed) -> Iterator[ReadResult]:
+    def _results(self, listed: Listed) -> Iterator[ReadResult]:
         match listed.kind:
             case Kind.FILE:
                 yield from self._file(listed)
             case Kind.FOLDER:
-                yield self._folder(listed)
+                if self._acl_of is None:
+                    self._acl_of = folder_acl(self._tree)
+                yield self._records.of_folder(listed, self._acl_of(listed))
             case Kind.GONE:
                 known = listed.known or Known(key=listed.key, url=listed.url)
-                yield from self._documents.deleted(known)
+                yield from self._records.deleted(known)
             case Kind.FILTERED:
-                yield self._documents.filtered(listed, listed.code)
+                yield self._records.filtered(listed, listed.code)
             case Kind.REJECTED:
-                yield self._documents.rejected(listed, RecordError(listed.code, listed.reason))
+                yield self._records.rejected(listed, RecordError(listed.code, listed.reason))
 
     def _file(self, listed: Listed) -> Iterator[ReadResult]:
         if is_archive(listed.key):
             yield from self._archive(listed)
         elif self._tree.is_crawled:
-            state = State(listed.size, listed.modified_ns)
-            yield from self._instead(listed, self._documents.unread(listed, state))
+            state = FileState(listed.size, listed.modified_ns)
+            yield from self._instead_of_members(listed, self._records.of_metadata(listed, state))
         else:
-            yield from self._read(listed)
+            yield from self._content(listed)
 
     def _archive(
         self, listed: Listed, mimetype: str | None = None, content: bytes | None = None
     ) -> Iterator[ReadResult]:
         tree = self._tree
         if tree.is_crawled or not tree.opens_archives or not is_openable(listed.key, mimetype):
-            yield self._documents.filtered(listed, "archive")
-            yield from self._documents.deleted(Known(key=listed.key, url=""))
+            yield self._records.filtered(listed, "archive")
+            yield from self._records.deleted(Known(key=listed.key, url=""))
             for known in listed.members:
-                yield from self._documents.deleted(known)
+                yield from self._records.deleted(known)
             return
         stream = None if content is None else BytesIO(content)
-        yield from self._members.found(listed, mimetype, stream)
+        yield from self._archives.read(listed, mimetype, stream)
 
-    def _read(self, listed: Listed) -> Iterator[ReadResult]:
+    def _content(self, listed: Listed) -> Iterator[ReadResult]:
         try:
-            whole = read_whole(listed, self._hold)
-        except LeftOutError as exc:
-            yield self._documents.filtered(listed, exc.code)
+            content = read_content(listed, self._policy)
+        except SkippedFileError as exc:
+            yield self._records.filtered(listed, exc.code)
         except TooLargeError as exc:
-            yield from self._instead(listed, self._too_large(listed, exc))
-        except RecordError as exc:
-            yield self._documents.rejected(listed, exc)
+            if self._tree.oversize is not Oversize.METADATA:
+                raise exc.reject from exc
+            results = self._records.of_metadata(listed, exc.state)
+            yield from self._instead_of_members(listed, results)
         else:
-            detected = self._documents.detected(listed, whole)
-            if is_archive(listed.key, detected.mimetype):
-                yield from self._archive(listed, detected.mimetype, whole.content)
+            file_type = self._records.file_type(listed, content)
+            if is_archive(listed.key, file_type.mimetype):
+                yield from self._archive(listed, file_type.mimetype, content.data)
             else:
-                yield from self._instead(listed, self._documents.read(listed, whole, detected))
+                results = self._records.of_content(listed, content, file_type)
+                yield from self._instead_of_members(listed, results)
 
-    def _instead(self, listed: Listed, found: list[ReadResult]) -> Iterator[ReadResult]:
-        """Yield a document, and deletions of the members of an archive that stood in its place."""
-        yield from found
-        if not any(isinstance(one, Reject) for one in found):
+    def _instead_of_members(
+        self, listed: Listed, results: list[ReadResult]
+    ) -> Iterator[ReadResult]:
+        """Yield a document, and deletions of the members of the archive that it was before."""
+        yield from results
+        if not any(isinstance(result, Reject) for result in results):
             for known in listed.members:
                 if known.key != listed.key:
-                    yield from self._documents.deleted(known)
+                    yield from self._records.deleted(known)
 
-    def _too_large(self, listed: Listed, exc: TooLargeError) -> list[ReadResult]:
-        if self._tree.oversize is Oversize.METADATA:
-            return self._documents.unread(listed, exc.state)
-        return [self._documents.rejected(listed, exc.reason)]
 
-    def _folder(self, listed: Listed) -> ReadResult:
+class _OpenedArchive:
+    """An archive while it is read: which members it has, and whether all of them were read."""
+
+    def __init__(self, listed: Listed) -> None:
+        self.listed = listed
+        self.known = {known.key: known for known in listed.members}
+        self.present: set[str] = set()
+        self.state = FileState(listed.size, listed.modified_ns)
+        self.has_rejects = False
+        self.is_empty = True
+
+
+class _ArchiveReader:
+    """Makes the results of the members of archives, and deletions of members that are gone."""
+
+    def __init__(self, records: TreeRecords, tree: Tree, policy: ReadPolicy) -> None:
+        self._records = records
+        self._sends_metadata = tree.oversize is Oversize.METADATA
+        self._policy = policy
+        self._limits = ArchiveLimits(max_content_bytes=policy.max_bytes)
+        self._listed_file = listed_file(tree)
+
+    def read(
+        self, listed: Listed, mimetype: str | None, stream: IO[bytes] | None
+    ) -> Iterator[ReadResult]:
+        """Yield the results of an archive; `stream` is its content, if it is open already.
+
+        Only an archive that was read to its end has deletions. It is remembered if it has members;
+        if one of them was rejected, without its time, so that the next run reads it again.
+        """
+        opened = _OpenedArchive(listed)
         try:
-            if self._acl_of is None:
-                self._acl_of = folder_acl(self._tree)
-            acl = self._acl_of(listed)
-        except RecordError as exc:
-            return self._documents.rejected(listed, exc)
-        return self._documents.alone(listed, Record(url=listed.url, action=Action.ADD, acl=acl))
+            with ExitStack() as stack:
+                if stream is None:
+                    with translate_errors(listed.key):
+                        stream = stack.enter_context(self._policy.open_file(listed.path))
+                yield from self._members(opened, stream, mimetype)
+        except SkippedFileError as exc:
+            yield self._records.filtered(listed, exc.code)
+            return
+        except Exception as exc:
+            yield self._records.rejected(listed, record_error(exc))
+            yield from self._after_damage(opened)
+            return
+        if opened.is_empty:
+            yield self._records.filtered(listed, "empty")
+        for known in listed.members:
+            if known.key not in opened.present:
+                yield from self._records.deleted(known)
+        self._remember(opened)
+
+    def _members(
+        self, opened: _OpenedArchive, stream: IO[bytes], mimetype: str | None
+    ) -> Iterator[ReadResult]:
+        key = opened.listed.key
+        before = state_of(stream)
+        opened.state = before or opened.state
+        name = key.rpartition("/")[2]
+        for member in open_archive(name, stream, mimetype=mimetype, limits=self._limits):
+            opened.is_empty = False
+            yield from self._member(opened, member)
+        if before is not None and state_of(stream) != before:
+            raise changed_error(key)
+
+    def _member(self, opened: _OpenedArchive, member: ArchiveMember) -> list[ReadResult]:
+        listed = self._line_of(opened, member)
+        if listed.kind is Kind.FILTERED:
+            return [self._records.filtered(listed, listed.code)]
+        opened.present.add(listed.key)
+        try:
+            if listed.kind is Kind.REJECTED:
+                raise RecordError(listed.code, listed.reason)
+            return self._document(opened, listed, member)
+        except Exception as exc:
+            rejected = self._records.rejected(listed, record_error(exc))
+            opened.has_rejects = True
+            return [rejected]
+
+    def _document(
+        self, opened: _OpenedArchive, listed: Listed, member: ArchiveMember
+    ) -> list[ReadResult]:
+        parent = opened.listed.key
+        if self._sends_metadata and member.size > self._policy.max_bytes:
+            state = FileState(member.size, listed.modified_ns)
+            return self._records.of_metadata(listed, state, parent)
+        content = FileContent(member.read(), listed.modified_ns)
+        file_type: FileType = self._records.file_type(listed, content)
+        if is_archive(member.path, file_type.mimetype):
+            opened.present.discard(listed.key)
+            return [self._records.filtered(listed, "archive")]
+        return self._records.of_content(listed, content, file_type, parent)
+
+    def _line_of(self, opened: _OpenedArchive, member: ArchiveMember) -> Listed:
+        """Return a member as a file of the tree, in a folder with the name of the archive.
+
+        It has the fingerprint, the sidecars and so the ACL of the archive.
+        """
+        archive = opened.listed
+        key = f"{archive.key}/{member.path}"
+        modified_ns = archive.modified_ns if member.modified_ns is None else member.modified_ns
+        if member.code:
+            kind = Kind.REJECTED if member.reason else Kind.FILTERED
+            listed = Listed(key=key, kind=kind, code=member.code, reason=member.reason)
+        else:
+            listed = self._listed_file(key, archive.path, member.size, modified_ns, ())
+        if listed.kind is Kind.FILE and is_archive(member.path):
+            listed = msgspec.structs.replace(listed, kind=Kind.FILTERED, code="archive")
+        return msgspec.structs.replace(
+            listed,
+            url=f"{archive.url}/{quote(member.path, safe='/', errors='surrogateescape')}",
+            fingerprint=archive.fingerprint,
+            sidecars=archive.sidecars,
+            known=opened.known.get(key),
+        )
+
+    def _after_damage(self, opened: _OpenedArchive) -> Iterator[ReadResult]:
+        """Keep the members before the damage; delete the document that the archive was before."""
+        if not opened.present:
+            return
+        for known in opened.listed.members:
+            if known.key == opened.listed.key:
+                yield from self._records.deleted(known)
+        opened.has_rejects = True
+        self._remember(opened)
+
+    def _remember(self, opened: _OpenedArchive) -> None:
+        self._records.remember(
+            Known(
+                key=opened.listed.key,
+                url="",
+                size=opened.state.size,
+                modified_ns=None if opened.has_rejects else opened.state.modified_ns,
+                fingerprint=opened.listed.fingerprint,
+            )
+        )

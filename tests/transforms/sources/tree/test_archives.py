@@ -4,23 +4,28 @@ import bz2
 import gzip
 import io
 import lzma
-import struct
 import tarfile
 import zipfile
 from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime
 from random import Random
+from typing import Any
 
 import pytest
 
 from schemas.errors import RecordError
-from transforms.sources.tree.archive_limits import USUAL, Bounds
-from transforms.sources.tree.archives import Member, is_archive, is_openable, open_archive
+from transforms.sources.tree.archives import (
+    DEFAULT_LIMITS,
+    ArchiveLimits,
+    ArchiveMember,
+    is_archive,
+    is_openable,
+    open_archive,
+)
 
 DAY = (2024, 5, 6, 7, 8, 10)
 DAY_NS = 1_714_979_290_000_000_000
-SMALL = Bounds(max_members=3, max_bytes=1000, max_ratio=1, max_content_bytes=100)
+SMALL = ArchiveLimits(max_members=3, max_bytes=1000, max_ratio=1, max_content_bytes=100)
 Read = tuple[str, bytes | str]
 
 
@@ -62,11 +67,13 @@ def with_flag(archive: bytes, flag: int) -> bytes:
     return bytes(torn)
 
 
-def members(name: str, archive: bytes, bounds: Bounds = USUAL) -> list[Member]:
-    return list(open_archive(name, io.BytesIO(archive), bounds=bounds))
+def members(
+    name: str, archive: bytes, limits: ArchiveLimits = DEFAULT_LIMITS
+) -> list[ArchiveMember]:
+    return list(open_archive(name, io.BytesIO(archive), limits=limits))
 
 
-def read(member: Member) -> Read:
+def read(member: ArchiveMember) -> Read:
     """The path of a member, and its bytes or the code by which it has none."""
     try:
         return member.path, member.code or member.read()
@@ -74,20 +81,20 @@ def read(member: Member) -> Read:
         return member.path, exc.code
 
 
-def read_all(name: str, archive: bytes, bounds: Bounds = USUAL) -> list[Read]:
+def read_all(name: str, archive: bytes, limits: ArchiveLimits = DEFAULT_LIMITS) -> list[Read]:
     """The members to the end, or to the code of what ends them."""
     found: list[Read] = []
     try:
-        for member in open_archive(name, io.BytesIO(archive), bounds=bounds):
+        for member in open_archive(name, io.BytesIO(archive), limits=limits):
             found.append(read(member))
     except RecordError as exc:
         found.append(("", exc.code))
     return found
 
 
-def trouble(name: str, archive: bytes, bounds: Bounds = USUAL) -> RecordError:
+def trouble(name: str, archive: bytes, limits: ArchiveLimits = DEFAULT_LIMITS) -> RecordError:
     with pytest.raises(RecordError) as caught:
-        deque(member.read() for member in open_archive(name, io.BytesIO(archive), bounds=bounds))
+        deque(member.read() for member in open_archive(name, io.BytesIO(archive), limits=limits))
     return caught.value
 
 
@@ -192,16 +199,6 @@ def test_times_of_a_zip_archive_are_taken_as_utc(system: int) -> None:
     assert member.modified_ns == DAY_NS
 
 
-def test_a_timestamp_of_info_zip_is_in_utc() -> None:
-    stream = io.BytesIO()
-    info = zipfile.ZipInfo("a.txt", DAY)
-    info.extra = struct.pack("<HHHHHBi", 0x7075, 2, 0, 0x5455, 5, 1, 1_700_000_000)
-    with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr(info, b"first")
-    (member,) = members("a.zip", stream.getvalue())
-    assert member.modified_ns == 1_700_000_000_000_000_000
-
-
 def test_a_day_that_never_was_is_not_stated() -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
@@ -223,10 +220,6 @@ def test_a_time_beyond_all_is_not_stated(text: str) -> None:
     info.pax_headers = {"mtime": text}
     (member,) = members("a.tar", tarred_headers(info))
     assert member.modified_ns is None
-
-
-def test_a_day_is_the_one_that_tests_mean() -> None:
-    assert datetime(*DAY, tzinfo=UTC).timestamp() * 1_000_000_000 == DAY_NS
 
 
 @pytest.mark.parametrize(
@@ -316,12 +309,12 @@ def test_a_member_whose_bytes_are_damaged_costs_itself() -> None:
 def test_damage_is_told_with_the_words_of_the_library() -> None:
     archive = zipped(("a", b"x" * 50), method=zipfile.ZIP_STORED)
     found = trouble("a.zip", archive.replace(b"x" * 50, b"x" * 49 + b"z"))
-    assert found.reason == "'a': Bad CRC-32 for file 'a'; expected a whole archive"
+    assert found.reason == "'a': Bad CRC-32 for file 'a'; expected a complete archive"
 
 
 def test_what_is_no_zip_archive_at_all_is_told() -> None:
     found = trouble("a.zip", b"A plan, and no archive.")
-    assert found.reason == "'a.zip': File is not a zip file; expected a whole archive"
+    assert found.reason == "'a.zip': File is not a zip file; expected a complete archive"
 
 
 def test_a_tar_archive_gives_the_members_before_the_damage() -> None:
@@ -332,7 +325,7 @@ def test_a_tar_archive_gives_the_members_before_the_damage() -> None:
 
 def test_a_tar_archive_without_its_end_mark_is_damaged() -> None:
     found = trouble("a.tar", tarred(("a", b"x"))[:1024])
-    assert found.reason == "'a.tar': no end mark behind the last member; expected a whole archive"
+    assert found.reason == "'a.tar': no end mark after the last member; expected a complete archive"
 
 
 @pytest.mark.parametrize("name", ["a.tar", "a.zip", "a.tgz", "a.gz", "a.bz2", "a.xz"])
@@ -444,8 +437,8 @@ def test_members_of_one_path_count_as_many() -> None:
 
 def test_a_bomb_is_told_before_it_goes_off() -> None:
     bomb = zipped(*[(f"{number}", bytes(90)) for number in range(60)])
-    bounds = Bounds(max_bytes=1000, max_ratio=0)
-    assert [code for _, code in read_all("a.zip", bomb, bounds)][9:12] == [
+    limits = ArchiveLimits(max_bytes=1000, max_ratio=0)
+    assert [code for _, code in read_all("a.zip", bomb, limits)][9:12] == [
         bytes(90),
         bytes(90),
         "archive-too-large",
@@ -454,20 +447,22 @@ def test_a_bomb_is_told_before_it_goes_off() -> None:
 
 def test_a_bomb_is_told_by_what_its_headers_keep_silent_about() -> None:
     bomb = gzip.compress(tarred(("a", bytes(100_000)), ("b", b"y")))
-    bounds = Bounds(max_bytes=1000, max_ratio=100)
-    names = [path for path, _ in read_all("a.tgz", bomb, bounds)]
-    (found,) = [code for path, code in read_all("a.tgz", bomb, bounds) if not path]
+    limits = ArchiveLimits(max_bytes=1000, max_ratio=100)
+    names = [path for path, _ in read_all("a.tgz", bomb, limits)]
+    (found,) = [code for path, code in read_all("a.tgz", bomb, limits) if not path]
     assert (names[0], found) == ("a", "archive-too-large")
 
 
 def test_the_reason_tells_how_much_is_too_much() -> None:
-    found = trouble("a.tar", tarred(("a", bytes(3000))), Bounds(max_bytes=1000, max_ratio=0))
+    found = trouble("a.tar", tarred(("a", bytes(3000))), ArchiveLimits(max_bytes=1000, max_ratio=0))
     assert found.reason == "more than 1000 bytes when it is opened; expected at most that"
 
 
 def test_more_is_allowed_to_what_is_larger_itself() -> None:
     archive = tarred(("a", bytes(3000)))
-    assert read_all("a.tar", archive, Bounds(max_bytes=1, max_ratio=1)) == [("a", bytes(3000))]
+    assert read_all("a.tar", archive, ArchiveLimits(max_bytes=1, max_ratio=1)) == [
+        ("a", bytes(3000))
+    ]
 
 
 def test_a_directory_of_any_size_is_not_taken_into_memory() -> None:
@@ -478,16 +473,6 @@ def test_a_directory_of_any_size_is_not_taken_into_memory() -> None:
     assert trouble("a.zip", torn).reason == (
         "a header or directory of 41943040 bytes; expected at most 33554432"
     )
-
-
-class Flow(io.BytesIO):
-    """A stream that nobody can seek in, as over a network."""
-
-    def seekable(self) -> bool:
-        return False
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        raise io.UnsupportedOperation("seek")
 
 
 class Endless(io.BytesIO):
@@ -502,14 +487,14 @@ class Endless(io.BytesIO):
 class Dying(io.BytesIO):
     """A stream whose medium breaks."""
 
-    def read(self, size: int | None = -1) -> bytes:
+    def readinto(self, buffer: Any, /) -> int:  # any buffer
         raise OSError(5, "Input/output error")
 
 
-@pytest.mark.parametrize("stream", [Flow, Endless])
-def test_an_archive_that_cannot_be_sought_in_is_copied_first(stream: type[io.BytesIO]) -> None:
-    found = open_archive("a.zip", stream(zipped(*TWO)))
-    assert [read(member) for member in found] == list(TWO)
+def test_an_archive_of_unknown_size_is_not_read() -> None:
+    with pytest.raises(RecordError) as caught:
+        list(open_archive("a.zip", Endless(zipped(*TWO))))
+    assert caught.value.reason == "'a.zip': unknown size; expected a server that states it"
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tgz", "a.gz"])
@@ -519,24 +504,6 @@ def test_trouble_of_the_medium_is_not_taken_for_damage(name: str) -> None:
     assert (caught.value.code, caught.value.reason) == (
         "unreadable",
         f"'{name}': Input/output error; expected a file that can be read",
-    )
-
-
-class Lost(io.BytesIO):
-    """A stream over a network that is lost when it is to go on elsewhere."""
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        if offset:
-            raise ConnectionError(104, "Connection reset by peer")
-        return super().seek(offset, whence)
-
-
-def test_nor_is_trouble_on_the_way_to_another_place() -> None:
-    with pytest.raises(RecordError) as caught:
-        list(open_archive("a.zip", Lost(zipped(*TWO))))
-    assert (caught.value.code, caught.value.reason) == (
-        "unreadable",
-        "'a.zip': Connection reset by peer; expected a file that can be read",
     )
 
 

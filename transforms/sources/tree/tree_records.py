@@ -1,4 +1,4 @@
-"""What is found in a tree, as records: a line of a listing and the bytes of its file made one."""
+"""The results of lines of a listing: records, and rejects, filtered files and notices."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from transforms.formats.base import ReadResult
 from transforms.mimetype_table import type_of_name
 from transforms.sources.listing import Listed
 from transforms.sources.tree.describe import Describe
-from transforms.sources.tree.file_content import State, Whole
+from transforms.sources.tree.file_content import FileContent, FileState
 from transforms.sources.tree.mimetype import FileType, detect
 from transforms.sources.tree.tree import Tree
 
@@ -25,8 +25,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ADD = Action.ADD.value
 
 
-class Documents:
-    """Makes what is found of one line, which stands at `offset` in the listing."""
+class TreeRecords:
+    """Makes the results of one line, whose offset in the listing is `offset`.
+
+    The state is told of each document before its record is returned.
+    """
 
     def __init__(self, span: Span, tree: Tree, see: See | None, describe: Describe) -> None:
         self._span = span
@@ -51,48 +54,55 @@ class Documents:
         )
 
     def deleted(self, known: Known) -> list[ReadResult]:
-        """What is gone; nothing but the state has to know it of what has no url."""
-        self._tell(known, is_gone=True)
+        """Return the deletion of a document; without a URL only the state is told."""
+        self.remember(known, is_gone=True)
         if not known.url:
             return []
         is_folder = not known.key or known.key.endswith("/")
-        acl = Acl(alone=True) if is_folder else None  # of a folder nothing else was sent
-        place = self._provenance()
-        return [Record(url=known.url, action=Action.DELETE, acl=acl, provenance=place)]
+        acl = Acl(alone=True) if is_folder else None  # of a folder, only its ACL was sent
+        provenance = self._provenance()
+        return [Record(url=known.url, action=Action.DELETE, acl=acl, provenance=provenance)]
 
-    def remembered(self, known: Known) -> None:
-        """Tell of what is no document itself."""
-        self._tell(known)
+    def remember(self, known: Known, *, is_gone: bool = False) -> None:
+        """Tell the state."""
+        if self._see:
+            self._see(Seen(known=known, is_gone=is_gone))
 
-    def detected(self, listed: Listed, whole: Whole) -> FileType:
-        """Return what a file is, by its name and its bytes."""
-        return detect(listed.key.rpartition("/")[2], whole.content, charset=self._tree.charset)
+    def file_type(self, listed: Listed, content: FileContent) -> FileType:
+        """Return the type of a file, by its name and its bytes."""
+        return detect(listed.key.rpartition("/")[2], content.data, charset=self._tree.charset)
 
-    def read(
-        self, listed: Listed, whole: Whole, detected: FileType, parent: str | None = None
+    def of_content(
+        self, listed: Listed, content: FileContent, file_type: FileType, parent: str | None = None
     ) -> list[ReadResult]:
-        """What becomes of a file that was read; `parent` is the key of the archive it is in."""
-        known = self._known(listed, State(len(whole.content), whole.modified_ns))
+        """Return the results of a file that was read; `parent` is the key of its archive."""
+        known = self._known(listed, FileState(len(content.data), content.modified_ns))
         if self._see or listed.known:
-            digest = hashlib.sha256(whole.content).hexdigest()
+            digest = hashlib.sha256(content.data).hexdigest()
             known = msgspec.structs.replace(known, digest=digest, parent=parent)
-        if listed.known and _is_same(listed.known, known):
-            self._tell(known)
+        if listed.known and _has_same_record(listed.known, known):
+            self.remember(known)
             return [self.filtered(listed, UNCHANGED)]
         record = Record(
             url=listed.url,
             action=Action.ADD,
             arrival=Arrival.PUSHED,
-            content=Content(whole.content),
-            mimetype=detected.mimetype,
-            charset=detected.charset,
-            modified=_time_of(whole.modified_ns),
+            content=Content(content.data),
+            mimetype=file_type.mimetype,
+            charset=file_type.charset,
+            modified=_time_of(content.modified_ns),
             provenance=self._provenance(),
         )
-        return [*self._noticed(listed, detected), *self._finished(listed, record, known)]
+        results = self._described(listed, record, known)
+        if file_type.notice is None:
+            return results
+        detail = f"{listed.key!r}: {file_type.named} by its name; sent as {file_type.mimetype},"
+        return [self._notice(file_type.notice, f"{detail} which its content shows"), *results]
 
-    def unread(self, listed: Listed, state: State, parent: str | None = None) -> list[ReadResult]:
-        """What becomes of a file whose content is fetched by others, or is too large."""
+    def of_metadata(
+        self, listed: Listed, state: FileState, parent: str | None = None
+    ) -> list[ReadResult]:
+        """Return the results of a file whose content is too large, or fetched by the target."""
         record = Record(
             url=listed.url,
             action=Action.ADD,
@@ -103,29 +113,24 @@ class Documents:
             provenance=self._provenance(),
         )
         known = msgspec.structs.replace(self._known(listed, state), parent=parent)
-        return self._finished(listed, record, known)
+        return self._described(listed, record, known)
 
-    def alone(self, listed: Listed, record: Record) -> Record:
-        """What becomes of a folder, whose record is made."""
-        self._tell(self._known(listed, State(listed.size, listed.modified_ns)))
-        return msgspec.structs.replace(record, provenance=self._provenance())
+    def of_folder(self, listed: Listed, acl: Acl) -> Record:
+        """Return the record of a folder, which is its ACL."""
+        self.remember(self._known(listed, FileState(listed.size, listed.modified_ns)))
+        provenance = self._provenance()
+        return Record(url=listed.url, action=Action.ADD, acl=acl, provenance=provenance)
 
-    def _finished(self, listed: Listed, record: Record, known: Known) -> list[ReadResult]:
+    def _described(self, listed: Listed, record: Record, known: Known) -> list[ReadResult]:
         try:
             described = self._describe(listed, record)
         except Exception as exc:
             return [self.rejected(listed, record_error(exc))]
-        self._tell(known)
+        self.remember(known)
         if described.crawl is None or not described.crawl.secure:
             return [described]
-        detail = f"{listed.key!r}: not for others to read; sent as secure, as it has no ACL"
+        detail = f"{listed.key!r}: not readable by others; sent as secure, as it has no ACL"
         return [self._notice("not-public", f"{detail}: --acl posix makes one"), described]
-
-    def _noticed(self, listed: Listed, detected: FileType) -> list[ReadResult]:
-        if detected.notice is None:
-            return []
-        detail = f"{listed.key!r}: {detected.named} by its name; sent as {detected.mimetype},"
-        return [self._notice(detected.notice, f"{detail} which its content shows")]
 
     def _notice(self, code: str, detail: str) -> Notice:
         return Notice(
@@ -136,7 +141,7 @@ class Documents:
             offset=self.offset,
         )
 
-    def _known(self, listed: Listed, state: State) -> Known:
+    def _known(self, listed: Listed, state: FileState) -> Known:
         return Known(
             key=listed.key,
             url=listed.url,
@@ -145,21 +150,19 @@ class Documents:
             fingerprint=listed.fingerprint,
         )
 
-    def _tell(self, known: Known, *, is_gone: bool = False) -> None:
-        if self._see:
-            self._see(Seen(known=known, is_gone=is_gone))
-
     def _provenance(self) -> Provenance:
         return Provenance(source=self._span.source, span=self._span.ordinal, offset=self.offset)
 
 
-def _is_same(before: Known, now: Known) -> bool:
-    """Whether the record would be the same but for its time."""
-    return (before.digest, before.url, before.fingerprint) == (now.digest, now.url, now.fingerprint)
+def _has_same_record(before: Known, now: Known) -> bool:
+    """Whether two states of a document have the same record but for its time."""
+    return (before.digest, before.url, before.fingerprint) == (
+        *(now.digest, now.url, now.fingerprint),
+    )
 
 
 def _time_of(modified_ns: int | None) -> datetime | None:
-    """A time as records have it: file systems can hold years that nobody else knows."""
+    """Return a time for a record; years that datetime cannot hold are not stated."""
     if modified_ns is None:
         return None
     try:
