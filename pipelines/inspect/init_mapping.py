@@ -1,4 +1,4 @@
-"""`feedferry init`: a first mapping file for a database, to be edited by its user."""
+"""`feedferry init`: print a draft of a mapping file for a table."""
 
 from pathlib import Path
 
@@ -6,35 +6,36 @@ import click
 import sqlalchemy as sa
 
 from schemas.errors import ConfigError
-from transforms.sources.database.connection_url import hide_password, parse_connection
-from transforms.sources.database.draft import Column, draft_mapping
-from transforms.sources.database.errors import told
+from transforms.sources.database.connection import check_connection, connect, hide_password
 from transforms.sources.database.mapping import DATABASE, Mapping
-from transforms.sources.database.table_query import connect
+from transforms.sources.database.mapping_draft import TableColumn, draft_mapping
+from transforms.sources.database.session import translate_errors
 
 
 def run(connection: str, *, from_format: str | None, table: str | None, schema: str | None) -> int:
-    """Print a mapping of a table; raise ConfigError if there is none, or more than one."""
+    """Print the draft; raise ConfigError unless a table is named or there is only one."""
     if from_format not in (None, DATABASE):
         raise ConfigError(f"--from {from_format}: not for init; expected {DATABASE}")
-    mapping = Mapping(
-        connection=parse_connection("URL", connection), folder=str(Path.cwd()), schema=schema
-    )
-    with told(mapping, where="its tables"), connect(mapping).connect() as opened:
+    try:
+        check_connection(connection)
+    except ValueError as exc:
+        raise ConfigError(f"URL: {exc}") from None
+    mapping = Mapping(connection=connection, folder=str(Path.cwd()), schema=schema)
+    engine = connect(mapping)
+    errors = translate_errors(mapping, where="its tables", dialect=engine.dialect)
+    with errors, engine.connect() as opened:
         inspector = sa.inspect(opened)
         name = table or _only_table(inspector, schema)
         if not inspector.has_table(name, schema):
             raise ConfigError(f"--table: {name!r}; expected one of {_tables(inspector, schema)}")
         columns = [
-            Column(one["name"], str(one["type"]), is_nullable=bool(one["nullable"]))
-            for one in inspector.get_columns(name, schema)
+            TableColumn(column["name"], str(column["type"]), is_nullable=bool(column["nullable"]))
+            for column in inspector.get_columns(name, schema)
         ]
         key = inspector.get_pk_constraint(name, schema)["constrained_columns"]
+    hidden = hide_password(connection)
     click.echo(
-        draft_mapping(
-            columns, connection=hide_password(connection), table=name, schema=schema, key=key
-        ),
-        nl=False,
+        draft_mapping(columns, connection=hidden, table=name, schema=schema, key=key), nl=False
     )
     return 0
 
@@ -42,7 +43,7 @@ def run(connection: str, *, from_format: str | None, table: str | None, schema: 
 def _only_table(inspector: sa.Inspector, schema: str | None) -> str:
     names = inspector.get_table_names(schema)
     if len(names) != 1:
-        raise ConfigError(f"--table: not given; expected one of {_tables(inspector, schema)}")
+        raise ConfigError(f"--table: missing; expected one of {_tables(inspector, schema)}")
     return names[0]
 
 

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from schemas.record import Record
 from schemas.span import Span
-from transforms.sources.database.mapping import ContentFrom, Mapping
-from transforms.sources.database.ranges import KeyRange, encode_range
+from transforms.sources.database.connection import connect
+from transforms.sources.database.key_ranges import KeyRange, encode_range
+from transforms.sources.database.mapping import ContentSource, Mapping
 from transforms.sources.database.read import read_rows
-from transforms.sources.database.table_query import connect
 
 DOCUMENT_BYTES = 20 << 20
 
@@ -38,7 +38,7 @@ def read(url: str) -> int:
         connection=url,
         table="docs",
         url="https://docs.example.com/{id}",
-        content=ContentFrom(column="body"),
+        content=ContentSource(column="body"),
         mimetype="application/octet-stream",
     )
     size = 0

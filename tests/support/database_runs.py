@@ -14,10 +14,11 @@ from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from support.databases import Server
 from transforms.formats.base import ReadResult
-from transforms.sources.database.advance_state import MOST_REMEMBERED, advance_state
-from transforms.sources.database.mapping import DATABASE, ContentFrom, Mapping
+from transforms.sources.database.advance_state import advance_state
+from transforms.sources.database.connection import connect
+from transforms.sources.database.mapping import DATABASE, ContentSource, Mapping
 from transforms.sources.database.plan import PlanRequest, RowPlan, plan_rows
-from transforms.sources.database.table_query import connect, open_rows
+from transforms.sources.database.table_query import open_rows
 from transforms.sources.database.watermark import encode_mark
 from transforms.sources.deletion_guard import Safety
 from transforms.sources.seen import rejected
@@ -39,7 +40,7 @@ class Database:
                 "connection": "sqlite:///people.db",
                 "table": "people",
                 "url": "http://db.example.com/{id}",
-                "content": ContentFrom(column="body"),
+                "content": ContentSource(column="body"),
                 "mimetype": "text/plain",
                 "folder": str(folder),
                 **keys,
@@ -77,28 +78,22 @@ class Database:
         *,
         is_refresh: bool = False,
         refuses: Refuses = lambda record: False,
-        most: int = MOST_REMEMBERED,
     ) -> list[str]:
         """Run once, with success; return what came out, but for what was filtered."""
         plan = self.plan(is_refresh=is_refresh)
         seen: list[Seen] = []
         lines = [line for span in plan.spans for line in self._read(span, seen, refuses)]
         with open_state(self.state) as state:
-            advance = advance_state(
-                lambda: seen,
-                state=state,
-                next_run=plan.next_run,
-                path=self.folder / f"run{self.runs}" / "settled",
-                most=most,
-            )
+            path = self.folder / f"run{self.runs}" / "changes"
+            changes = advance_state(seen, state=state, next_run=plan.next_run, path=path)
             before = state.generation
-        mark = None if advance.mark is None else encode_mark(advance.mark)
+        mark = None if plan.next_run.mark is None else encode_mark(plan.next_run.mark)
         stamp = Stamp(source="people.yaml", rules=plan.rules, mark=mark)
-        move(self.state, advance.seen, before=before, stamp=stamp)
+        move(self.state, changes, before=before, stamp=stamp)
         self.runs += 1
         return lines
 
-    def run_in_vain(self) -> list[str]:
+    def run_without_publishing(self) -> list[str]:
         """Run once, but publish nothing: neither the target nor the state is moved."""
         before = self.target.copy()
         lines = [line for span in self.plan().spans for line in self._read(span, [], _nothing)]

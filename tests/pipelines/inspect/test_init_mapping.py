@@ -1,4 +1,4 @@
-"""A first mapping file, printed for a database that is there."""
+"""The init verb: a draft of a mapping file for a table."""
 
 import sqlite3
 from contextlib import closing
@@ -38,7 +38,7 @@ def test_the_only_table_is_described(people: None, capsys: pytest.CaptureFixture
     assert 'connection: "sqlite:///people.db"' in lines
     assert "table: people" in lines
     assert "key: [id]" in lines
-    assert "#   name: TEXT, never NULL" in lines
+    assert "#   name: TEXT, not NULL" in lines
 
 
 def test_a_mapping_can_be_used_as_it_is(
@@ -51,46 +51,44 @@ def test_a_mapping_can_be_used_as_it_is(
     assert report("out")["account"]["written"] == {"ADD": 2}
 
 
-def test_one_of_several_tables_is_chosen(
+def test_a_named_table_is_described(
     people: None, boats: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["init", "sqlite:///people.db", "--table", "boats"])
     assert "key: [hull]" in capsys.readouterr().out.splitlines()
 
 
-def test_of_several_tables_one_must_be_chosen(
+def test_one_of_several_tables_must_be_named(
     people: None, boats: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert refusal(capsys, "sqlite:///people.db") == (
         2,
-        "feedferry: --table: not given; expected one of boats, people\n",
+        "feedferry: --table: missing; expected one of boats, people\n",
     )
 
 
-def test_a_table_that_is_not_there_is_told(
-    people: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_table_is_an_error(people: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert refusal(capsys, "sqlite:///people.db", "--table", "boats") == (
         2,
         "feedferry: --table: 'boats'; expected one of people\n",
     )
 
 
-def test_a_database_without_tables_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_database_without_tables_is_an_error(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     put(here / "people.db", b"")
     assert refusal(capsys, "sqlite:///people.db") == (
         2,
-        "feedferry: --table: not given; expected one of the tables, of which there are none\n",
+        "feedferry: --table: missing; expected one of the tables, of which there are none\n",
     )
 
 
-def test_a_database_that_is_not_there_is_told(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_database_is_an_error(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert refusal(capsys, "sqlite:///none.db") == (
         4,
         f"feedferry: sqlite:///{here}/none.db, its tables: unable to open database file; expected"
-        " a database that answers\n",
+        " a database that answers, and a login that may read it\n",
     )
 
 

@@ -13,8 +13,8 @@ from support.database_runs import Database
 from support.listings import shell
 from support.spools import HandSpool, delivered
 from transforms.formats.base import ReadResult
+from transforms.sources.database.key_ranges import KeyRange, encode_range
 from transforms.sources.database.mapping import DATABASE
-from transforms.sources.database.ranges import KeyRange, encode_range
 from transforms.sources.listing import Listed, cut_listing, write_listing
 from transforms.sources.programs.config import Programs
 from transforms.sources.span_reader import SpanReader

@@ -1,7 +1,7 @@
-"""The rows of a table or query: where each column stands, and how a row is shown to a person."""
+"""Where the columns of a row are, and how a row is shown in a reject."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Annotated, Any
 
 import msgspec
 
@@ -10,108 +10,112 @@ from schemas.reject import Reject
 from schemas.span import Span
 from schemas.spelling import did_you_mean
 from transforms.sources.database.values import row_json, text_of
+from transforms.sources.yaml_structs import Value, parse_text
 
-Row = Sequence[Any]  # Any: what a driver gives
+Row = Sequence[Any]  # Any: the value types of a driver
 Key = tuple[Any, ...]
-_KEPT_BYTES = 1 << 20
-Sides = Callable[[str, Key], Sequence[Row]]
-"""Gives the rows that a query has for a key, without their key columns."""
+LoadRows = Callable[[str, Key], Sequence[Row]]
+"""Returns the rows that a lookup query has for a key, without their key columns."""
+
+_MAX_DATA_BYTES = 1 << 20
 
 
-class Rows(msgspec.Struct, frozen=True, kw_only=True):
-    """What all rows have in common: the `names` of their columns, and which are their `key`."""
+class ColumnReference(msgspec.Struct, frozen=True, kw_only=True):
+    """A column that holds the value of a key of the mapping: `{column: NAME}`."""
+
+    column: Annotated[str, Value(parse_text, "the name of a column")]
+
+
+class ColumnIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """The `names` of the columns of all rows, and the names of the `key` columns.
+
+    Positions that were looked up are added to `used`, if it is given.
+    """
 
     names: tuple[str, ...]
     key: tuple[str, ...] = ()
+    used: set[int] | None = None
 
-    def at(self, key: str, name: str) -> int:
-        """Return where a column stands; raise ConfigError, which names `key`, if it is not there.
+    def at(self, setting: str, name: str) -> int:
+        """Return the position of a column; raise ConfigError, which names the setting, if none.
 
-        Its case matters only if there is another of that name, as in SQL.
+        As in SQL, case matters only if two names differ in nothing else.
         """
-        found = _places(name, self.names) or _places(name.lower(), map(str.lower, self.names))
-        if len(found) == 1:
-            return found[0]
-        if found:
+        places = [at for at, other in enumerate(self.names) if other == name] or [
+            at for at, other in enumerate(self.names) if other.lower() == name.lower()
+        ]
+        if len(places) > 1:
             raise ConfigError(
-                f"{key}: {name!r}, the name of {len(found)} columns; expected a name of its own, "
-                "as AS gives one"
+                f"{setting}: {name!r} is the name of {len(places)} columns; expected different "
+                "names, as AS gives them"
             )
-        raise ConfigError(
-            f"{key}: {name!r}; expected a column: {', '.join(self.names)}"
-            f"{did_you_mean(name, self.names)}"
+        if not places:
+            raise ConfigError(
+                f"{setting}: {name!r}; expected a column: {', '.join(self.names)}"
+                f"{did_you_mean(name, self.names)}"
+            )
+        if self.used is not None:
+            self.used.add(places[0])
+        return places[0]
+
+    def key_getter(self) -> Callable[[Row], Key]:
+        """Return the function that returns the key of a row."""
+        positions = tuple(self.at("key", name) for name in self.key)
+        return lambda row: tuple([row[at] for at in positions])
+
+    def text_getter(self, setting: str, name: str) -> Callable[[Row], str | None]:
+        """Return the function that returns a column as text, None for NULL.
+
+        The function raises RecordError for a value without a text form.
+        """
+        at = self.at(setting, name)
+
+        def text(row: Row) -> str | None:
+            value = row[at]
+            return value if type(value) is str else column_text(name, value)
+
+        return text
+
+    def reject(  # noqa: PLR0913 # the parts of a Reject
+        self,
+        row: Row,
+        error: RecordError,
+        *,
+        span: Span,
+        without: Collection[int] = (),
+        url: str | None = None,
+        action: str | None = None,
+    ) -> Reject:
+        """Return the reject of a row: named by its key, kept as JSON without some columns."""
+        named = enumerate(zip(self.names, row, strict=True))
+        data = row_json({name: value for at, (name, value) in named if at not in without})
+        return Reject(
+            code=error.code,
+            reason=f"{self._show_key(row)}: {error.reason}",
+            stage="read",
+            source=span.source,
+            span=span.ordinal,
+            length=len(data),
+            data=data[:_MAX_DATA_BYTES],
+            truncated=len(data) > _MAX_DATA_BYTES,
+            url=url,
+            action=action,
         )
 
-    def key_maker(self) -> Callable[[Row], Key]:
-        """Return the function that gives the key of a row."""
-        ats = tuple(self.at("key", name) for name in self.key)
-        return lambda row: tuple([row[at] for at in ats])
-
-    def key_text(self, row: Row) -> str:
+    def _show_key(self, row: Row) -> str:
         """Return the key of a row as `id=7, name='Anna'`."""
-        pairs = ((name, row[self.at("key", name)]) for name in self.key)
-        return ", ".join(f"{name}={_shown(value)}" for name, value in pairs)
-
-    def json(self, row: Row, *, without: Collection[int]) -> bytes:
-        """Return a row as JSON, but for the columns that stand at `without`."""
-        named = enumerate(zip(self.names, row, strict=True))
-        return row_json({name: value for at, (name, value) in named if at not in without})
-
-
-def reject_row(  # noqa: PLR0913 # what a Reject of a row is made of
-    rows: Rows,
-    row: Row,
-    exc: RecordError,
-    *,
-    span: Span,
-    without: Collection[int] = (),
-    url: str | None = None,
-    action: str | None = None,
-) -> Reject:
-    """Return the reject of a row: it is named by its key and kept as JSON, but for some columns."""
-    kept = rows.json(row, without=without)
-    return Reject(
-        code=exc.code,
-        reason=f"{rows.key_text(row)}: {exc.reason}",
-        stage="read",
-        source=span.source,
-        span=span.ordinal,
-        length=len(kept),
-        url=url,
-        action=action,
-        data=kept[:_KEPT_BYTES],
-        truncated=len(kept) > _KEPT_BYTES,
-    )
-
-
-def text_maker(key: str, name: str, rows: Rows) -> Callable[[Row], str | None]:
-    """Return the function that gives the text of a column, None for NULL.
-
-    Raise ConfigError, which names `key`, if it is not there; the function raises RecordError for
-    what has no text.
-    """
-    at = rows.at(key, name)
-
-    def text(row: Row) -> str | None:
-        value = row[at]
-        return value if type(value) is str else column_text(name, value)
-
-    return text
+        return ", ".join(f"{name}={_show(row[self.at('key', name)])}" for name in self.key)
 
 
 def column_text(name: str, value: object) -> str | None:
-    """Return the text of a value, None for NULL; raise RecordError, which names its column."""
+    """Return a value as text, None for NULL; raise RecordError, which names its column."""
     try:
         return text_of(value)
     except RecordError as exc:
         raise RecordError(exc.code, f"{name}: {exc.reason}") from exc
 
 
-def _places(name: str, names: Iterable[str]) -> list[int]:
-    return [at for at, other in enumerate(names) if other == name]
-
-
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if value is None:
         return "NULL"
     try:

@@ -1,8 +1,8 @@
-"""The document of a row: in a column, in a file, behind a url, or the row itself as a page.
+"""The document of a row: in a column, in a file, at a URL, or the row rendered as a page.
 
-Bytes are taken as they are, texts in UTF-8. What is larger than a document may be is set aside,
-and never cut. A row whose document is NULL is set aside, too: a record without content would
-replace, at the appliance, a document that has some.
+Bytes are kept as they are, and texts are UTF-8. A document over the size limit is rejected, never
+truncated. So is a row without a document: a record without content would replace the document that
+the appliance has.
 """
 
 import os
@@ -15,16 +15,22 @@ from urllib.parse import urlsplit
 from schemas.errors import RecordError
 from schemas.record import Content
 from transforms.charset import UTF_8, find_charset
-from transforms.sources.database.column_index import Row, Rows, column_text, text_maker
-from transforms.sources.database.html import page_maker, table_maker
+from transforms.sources.database.column_index import (
+    ColumnIndex,
+    ColumnReference,
+    Row,
+    column_text,
+)
+from transforms.sources.database.html import table_renderer, template_renderer
 from transforms.sources.database.http_fetch import fetch
 from transforms.sources.database.mapping import Mapping
 from transforms.sources.database.values import bytes_of, check_size
 from transforms.sources.tree.mimetype import UNKNOWN, detect
 
-Made = tuple[Content | None, str | None, str | None]
+TypedContent = tuple[Content | None, str | None, str | None]
 """A content, its mimetype and its charset."""
 
+_Stated = Callable[[Row], str | None]
 _HTML = "text/html"
 _JSON = "application/json"
 _PLAIN = "text/plain"
@@ -36,48 +42,49 @@ _FRAGMENT = re.compile(
 )
 
 
-def content_maker(
-    mapping: Mapping, rows: Rows, *, max_bytes: int, without: Collection[int] = ()
-) -> Callable[[Row], Made]:
-    """Return the function that makes the document of a row; raise ConfigError if it cannot be.
+def content_getter(
+    mapping: Mapping, index: ColumnIndex, *, max_bytes: int, without: Collection[int] = ()
+) -> Callable[[Row], TypedContent]:
+    """Return the function that returns the document of a row; raise ConfigError if it cannot.
 
-    The function raises RecordError where there is none. A plain table is `without` some columns.
+    The function raises RecordError where there is no document. A plain table is rendered `without`
+    some columns.
     """
-    content, stated = mapping.content, _mimetype_maker(mapping, rows)
+    content, stated = mapping.content, _mimetype_getter(mapping, index)
     if content.is_none:
         return lambda row: (None, stated(row), None)
     if content.column is not None:
-        at = rows.at("content: column", content.column)
-        return _in_column(at, mapping, stated, max_bytes=max_bytes)
+        return _column_getter(content.column, mapping, index, stated, max_bytes=max_bytes)
     if content.path is not None:
-        at = rows.at("content: path", content.path)
-        return _in_file(at, mapping, stated, max_bytes=max_bytes)
+        return _file_getter(content.path, mapping, index, stated, max_bytes=max_bytes)
     if content.fetch is not None:
-        at = rows.at("content: fetch", content.fetch)
-        return _behind_url(at, mapping, stated, max_bytes=max_bytes)
+        return _url_content_getter(content.fetch, mapping, index, stated, max_bytes=max_bytes)
     if content.template is not None:
-        make = page_maker(Path(content.template), rows, max_bytes=max_bytes)
+        render = template_renderer(Path(content.template), index, max_bytes=max_bytes)
     else:
-        make = table_maker(rows, without=without, title=mapping.title)
-    return _as_page(make, stated, max_bytes=max_bytes)
+        render = table_renderer(index, without=without, title=mapping.title)
+
+    def get(row: Row) -> TypedContent:
+        data = render(row)
+        check_size(len(data), max_bytes)
+        return Content(data), stated(row) or _HTML, UTF_8
+
+    return get
 
 
-_Stated = Callable[[Row], str | None]
+def _mimetype_getter(mapping: Mapping, index: ColumnIndex) -> _Stated:
+    mimetype = mapping.mimetype
+    if isinstance(mimetype, ColumnReference):
+        return index.text_getter("mimetype", mimetype.column)
+    return lambda row: mimetype
 
 
-def _mimetype_maker(mapping: Mapping, rows: Rows) -> _Stated:
-    fixed = mapping.mimetype
-    if mapping.mimetype_column is None:
-        return lambda row: fixed
-    return text_maker("mimetype", mapping.mimetype_column, rows)
+def _column_getter(
+    name: str, mapping: Mapping, index: ColumnIndex, stated: _Stated, *, max_bytes: int
+) -> Callable[[Row], TypedContent]:
+    at = index.at("content: column", name)
 
-
-def _in_column(
-    at: int, mapping: Mapping, stated: _Stated, *, max_bytes: int
-) -> Callable[[Row], Made]:
-    name = mapping.content.column or ""
-
-    def make(row: Row) -> Made:
+    def get(row: Row) -> TypedContent:
         value = row[at]
         is_text = type(value) is str
         data = value.encode("utf-8", "surrogatepass") if is_text else _bytes(name, value)
@@ -89,99 +96,91 @@ def _in_column(
             return Content(data), stated(row) or _JSON, UTF_8
         return _typed(data, "", stated(row), mapping.charset)
 
-    return make
+    return get
 
 
 def _bytes(name: str, value: object) -> bytes:
     if value is None:
-        raise _null(name)
+        raise _null(name, "NULL")
     try:
         return bytes_of(value)
     except RecordError as exc:
         raise RecordError(exc.code, f"{name}: {exc.reason}") from exc
 
 
-def _in_file(
-    at: int, mapping: Mapping, stated: _Stated, *, max_bytes: int
-) -> Callable[[Row], Made]:
-    name, folder = mapping.content.path or "", os.path.realpath(mapping.content.folder or ".")
+def _file_getter(
+    name: str, mapping: Mapping, index: ColumnIndex, stated: _Stated, *, max_bytes: int
+) -> Callable[[Row], TypedContent]:
+    at = index.at("content: path", name)
+    folder = os.path.realpath(mapping.content.folder or ".")
 
-    def make(row: Row) -> Made:
+    def get(row: Row) -> TypedContent:
         path = column_text(name, row[at])
         if not path:
             raise _null(name, "NULL or empty")
-        data = _read(folder, path, max_bytes=max_bytes)
+        data = _read_file(folder, path, max_bytes=max_bytes)
         return _typed(data, os.path.basename(path), stated(row), mapping.charset)
 
-    return make
+    return get
 
 
-def _read(folder: str, path: str, *, max_bytes: int) -> bytes:
-    """Return a file below a folder, wherever the links on its way lead."""
+def _read_file(folder: str, path: str, *, max_bytes: int) -> bytes:
+    """Return the content of a file; raise RecordError if its real path leaves the folder."""
     try:
         real = os.path.realpath(os.path.join(folder, path))
         if os.path.commonpath((folder, real)) != folder:
             raise RecordError("path-outside", f"{path!r} leaves {folder!r}; expected a file in it")
-        with open(real, "rb", opener=_open) as stream:
+        with open(real, "rb", opener=_open_without_waiting) as stream:
             status = os.fstat(stream.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise RecordError("unreadable", f"{path!r} is no file; expected one")
+                raise RecordError("unreadable", f"{path!r}: not a regular file; expected a file")
             check_size(status.st_size, max_bytes)
             data = stream.read(max_bytes + 1)
     except OSError as exc:
         raise RecordError("unreadable", f"{path!r}: {exc.strerror}; expected a file") from exc
-    except ValueError as exc:  # NUL, or what the file system has no bytes for
-        raise RecordError("unreadable", f"{path!r}: no name of a file; expected one") from exc
+    except ValueError as exc:  # NUL, or a text that the file system cannot encode
+        raise RecordError("unreadable", f"{path!r}: not a file name; expected a file") from exc
     check_size(len(data), max_bytes)
     return data
 
 
-def _open(path: str, flags: int) -> int:
-    """Open a file, and not wait for the other end of a pipe."""
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe does not wait for its other end."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def _behind_url(
-    at: int, mapping: Mapping, stated: _Stated, *, max_bytes: int
-) -> Callable[[Row], Made]:
-    name, seconds = mapping.content.fetch or "", mapping.content.timeout_seconds
+def _url_content_getter(
+    name: str, mapping: Mapping, index: ColumnIndex, stated: _Stated, *, max_bytes: int
+) -> Callable[[Row], TypedContent]:
+    at = index.at("content: fetch", name)
+    timeout_seconds = mapping.content.timeout_seconds
 
-    def make(row: Row) -> Made:
+    def get(row: Row) -> TypedContent:
         url = (column_text(name, row[at]) or "").strip()
         if not url:
             raise _null(name, "NULL or empty")
-        fetched = fetch(url, timeout_seconds=seconds, max_bytes=max_bytes)
-        called = os.path.basename(urlsplit(url).path)
-        mimetype = stated(row) or fetched.mimetype
-        return _typed(fetched.content, called, mimetype, mapping.charset or fetched.charset)
+        document = fetch(url, timeout_seconds=timeout_seconds, max_bytes=max_bytes)
+        file_name = os.path.basename(urlsplit(url).path)
+        mimetype = stated(row) or document.mimetype
+        charset = mapping.charset or document.charset
+        return _typed(document.content, file_name, mimetype, charset)
 
-    return make
-
-
-def _as_page(
-    page: Callable[[Row], bytes], stated: _Stated, *, max_bytes: int
-) -> Callable[[Row], Made]:
-    def make(row: Row) -> Made:
-        data = page(row)
-        check_size(len(data), max_bytes)
-        return Content(data), stated(row) or _HTML, UTF_8
-
-    return make
+    return get
 
 
-def _typed(data: bytes, called: str, mimetype: str | None, charset: str | None) -> Made:
-    """Bytes with the mimetype that is stated, or else shows; None where nothing tells it."""
+def _typed(data: bytes, file_name: str, mimetype: str | None, charset: str | None) -> TypedContent:
+    """Return bytes with the stated mimetype, or the detected one, or None."""
     if mimetype is not None:
         return Content(data), mimetype, find_charset(data, mimetype=mimetype, stated=charset)
-    found = detect(called, data, charset=charset)
-    shown = found.mimetype
-    if shown == _PLAIN and not called and _FRAGMENT.match(_start(data[:_HEAD].decode("latin-1"))):
-        shown = _HTML
-    return Content(data), None if shown == UNKNOWN else shown, found.charset
+    detected = detect(file_name, data, charset=charset)
+    mimetype = None if detected.mimetype == UNKNOWN else detected.mimetype
+    if mimetype == _PLAIN and not file_name:
+        mimetype = _HTML if _FRAGMENT.match(_start(data[:_HEAD].decode("latin-1"))) else _PLAIN
+    return Content(data), mimetype, detected.charset
 
 
 def _text_type(text: str, data: bytes) -> str:
-    """Most texts are seen to be plain by their first letter, which is far quicker than to look."""
+    """Return the type of a text. Most are plain by their first letter: no detection is needed."""
     start = _start(text[:_HEAD])
     if not start.startswith(("<", "{\\rtf")):
         return _PLAIN
@@ -193,6 +192,6 @@ def _start(text: str) -> str:
     return text.lstrip("\ufeff \t\r\n")
 
 
-def _null(name: str, found: str = "NULL") -> RecordError:
+def _null(name: str, found: str) -> RecordError:
     reason = f"{name} is {found}; expected a document, or a query that leaves such rows out"
     return RecordError("null-content", reason)

@@ -1,21 +1,31 @@
-"""What is to be deleted at the target besides rows that say so: keys that a run finds gone.
+"""List the documents to delete besides rows that are marked as deleted: keys without a row.
 
-They are the keys that the query for deletes gives, and, where keys are compared, those that the
-state knows and no row has. Each is a line of a listing, which stands before all rows: a url that
-another row has taken over is deleted first, and then sent.
+These are the keys that the query for deletes returns, and, if keys are compared, the keys of the
+state that no row has. Each is a line of a listing that is sent before all rows: a URL that another
+row took over is deleted first, and then sent.
 
-What is no document at the target has no url in a state. A key whose deletion was sent stays there
-for as long as the query gives it, with the digest `gone` and its url as `fingerprint`, so it is
-sent once; a run from scratch sends it again. A url that a row had before it got another one is
-known by a key of its own until the next run has deleted it.
+A state has no URL for a document that the target does not have. A key whose deletion was sent is
+kept, with the digest `gone` and its URL as the fingerprint, while the query returns it: it is sent
+once, and again by a refresh. The former URL of a row with a new URL has a key of its own until the
+next run has deleted it.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from heapq import merge
+from itertools import groupby
+from operator import attrgetter
 
 import msgspec
+import sqlalchemy as sa
 
+from schemas.errors import ConfigError, RecordError
 from schemas.known import Known
+from transforms.sources.database.column_index import ColumnIndex, Row
+from transforms.sources.database.keys import write_key
+from transforms.sources.database.result_columns import describe
+from transforms.sources.database.table_query import TableQuery, subquery
+from transforms.sources.database.url_templates import url_getter
 from transforms.sources.deletion_guard import Counts, Safety, check_safety
 from transforms.sources.listing import Kind, Listed
 from transforms.storage.state import State
@@ -23,66 +33,99 @@ from transforms.storage.state import State
 GONE = "gone"
 """The digest of a key whose deletion was sent."""
 
-NO_KEY = "[null]"
-"""Stands for all keys with NULL in them, which no row can be found by."""
+NULL_KEY = "[null]"
+"""Replaces keys with NULL, which no row can have."""
 
-GONE_BEFORE = "gone-before"
-KEY_IN_BOTH = "key-in-both"
-UNKNOWN_KEY = "unknown-key"
-
-_MOVED = '"'  # the key of a row is a JSON array
+_ALIAS = "feedferry_deletes"
+_STREAMED_ROWS = 10_000
+_URL_PREFIX = '"'  # the key of a row is a JSON array
 _SCHEMA = (
-    "CREATE TABLE standing (key TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE existing (key TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE deleted (key TEXT PRIMARY KEY, url TEXT, reason TEXT) WITHOUT ROWID",
-    "CREATE TABLE claimed (url TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE kept (url TEXT PRIMARY KEY) WITHOUT ROWID",
 )
 
 
-class Deleted(msgspec.Struct, frozen=True, kw_only=True):
-    """A key that the query for deletes gives, with the url that it has, or why it has none."""
+class DeletedKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key that the query for deletes returns, with its URL or the reason why it has none."""
 
     key: str
     url: str = ""
     reason: str = ""
 
 
-class Keys:
-    """The keys that rows have now, and those that are deleted: in a file that ends with us."""
+def read_deleted(table: TableQuery, query: str) -> Iterator[DeletedKey]:
+    """Yield the keys of the query for deletes; raise ConfigError if it lacks a key column.
+
+    It selects the key columns by name, and optionally the columns of the URL.
+    """
+    errors = table.translate_errors("the query for deletes")
+    with errors, table.engine.connect() as connection:
+        columns = describe(connection, subquery(query, (), _ALIAS))
+        index = ColumnIndex(names=tuple(column.name for column in columns), key=table.key)
+        positions = [index.at("incremental: deletes", name) for name in index.key]
+        make_url = _url_getter(table, index)
+        statement = sa.select(subquery(query, index.names, _ALIAS))
+        for row in connection.execution_options(yield_per=_STREAMED_ROWS).execute(statement):
+            yield _deleted_key(row, positions, make_url)
+
+
+def _url_getter(table: TableQuery, index: ColumnIndex) -> Callable[[Row], str]:
+    try:
+        return url_getter("url", table.mapping.url or "", index)
+    except ConfigError as exc:
+        reason = str(exc)
+
+    def refuse(row: Row) -> str:
+        raise RecordError("", reason)
+
+    return refuse
+
+
+def _deleted_key(row: Row, positions: list[int], make_url: Callable[[Row], str]) -> DeletedKey:
+    key = tuple(row[at] for at in positions)
+    if None in key:
+        return DeletedKey(key=NULL_KEY, reason="NULL in the key; expected a value in each column")
+    try:
+        return DeletedKey(key=write_key(key), url=make_url(row))
+    except RecordError as exc:
+        return DeletedKey(key=write_key(key), reason=exc.reason)
+
+
+class KeySets:
+    """Keys of rows, deleted keys, and URLs to keep, in a temporary file of SQLite."""
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect("", isolation_level=None)
         for statement in _SCHEMA:
             self._connection.execute(statement)
-        self.standing = 0
+        self.existing_count = 0
 
-    def stand(self, keys: Iterable[str]) -> None:
-        """Add keys that rows have."""
-        statement = "INSERT OR IGNORE INTO standing VALUES (?)"
-        self.standing += self._insert(statement, ((key,) for key in keys))
+    def add_existing(self, keys: Iterable[str]) -> None:
+        statement = "INSERT OR IGNORE INTO existing VALUES (?)"
+        self.existing_count += self._insert(statement, ((key,) for key in keys))
 
-    def delete(self, deleted: Iterable[Deleted]) -> None:
-        """Add keys that are deleted."""
+    def add_deleted(self, deleted: Iterable[DeletedKey]) -> None:
         rows = ((one.key, one.url, one.reason) for one in deleted)
         self._insert("INSERT OR REPLACE INTO deleted VALUES (?, ?, ?)", rows)
 
-    def claim(self, url: str) -> None:
-        """Keep a url from being deleted."""
-        self._connection.execute("INSERT OR IGNORE INTO claimed VALUES (?)", (url,))
+    def keep_url(self, url: str) -> None:
+        """Exclude a URL from deletion."""
+        self._connection.execute("INSERT OR IGNORE INTO kept VALUES (?)", (url,))
 
-    def stands(self, key: str) -> bool:
-        return self._has("SELECT 1 FROM standing WHERE key = ?", key)
+    def exists(self, key: str) -> bool:
+        return self._has("SELECT 1 FROM existing WHERE key = ?", key)
 
     def is_deleted(self, key: str) -> bool:
         return self._has("SELECT 1 FROM deleted WHERE key = ?", key)
 
-    def is_claimed(self, url: str) -> bool:
-        return self._has("SELECT 1 FROM claimed WHERE url = ?", url)
+    def is_kept(self, url: str) -> bool:
+        return self._has("SELECT 1 FROM kept WHERE url = ?", url)
 
-    def deleted(self) -> Iterator[Deleted]:
-        """Yield the keys that are deleted, in the order of their UTF-8 bytes."""
+    def deleted(self) -> Iterator[DeletedKey]:
+        """Yield the deleted keys in the order of their UTF-8 bytes."""
         rows = self._connection.execute("SELECT key, url, reason FROM deleted ORDER BY key")
-        for key, url, reason in rows:
-            yield Deleted(key=key, url=url, reason=reason)
+        return (DeletedKey(key=key, url=url, reason=reason) for key, url, reason in rows)
 
     def close(self) -> None:
         self._connection.close()
@@ -97,90 +140,87 @@ class Keys:
         return self._connection.execute(query, (value,)).fetchone() is not None
 
 
-def list_gone(state: State, keys: Keys, *, compares_keys: bool, is_anew: bool) -> Iterator[Listed]:
-    """Yield what is to be deleted, in the order of keys, and what is asked for and is not.
-
-    A line that is GONE and has no url deletes nothing: its key is only to be forgotten. `keys`
-    must have all that stand if keys are compared, else those that stand of the deleted ones.
-    """
-    _claim(state, keys, compares_keys=compares_keys)
-    for key, known, deleted in _join(state.documents(), keys.deleted()):
-        if deleted is not None:
-            yield _line_of_deleted(deleted, known, state, keys, is_anew=is_anew)
-        elif known is not None and _is_gone(known, keys, compares_keys=compares_keys):
-            yield _deletion(key, _free_url(known, state, keys))
-
-
-def check_gone(
-    lines: Iterable[Listed], state: State, keys: Keys, safety: Safety
+def list_deletions(
+    state: State, keys: KeySets, *, compares_keys: bool, is_refresh: bool
 ) -> Iterator[Listed]:
-    """Yield all lines; raise StoppedError behind the last if too much is gone by comparing keys.
+    """Yield a line for each deletion, and for each deleted key without one, in the order of keys.
 
-    What the query for deletes gives was asked for, and does not count.
+    A GONE line without a URL deletes nothing: its key is removed from the state. `keys` needs all
+    existing keys if keys are compared, else those of the deleted keys that exist.
     """
-    counts = Counts(listed=keys.standing)
+    _keep_shared_urls(state, keys, compares_keys=compares_keys)
+    for key, known, deleted in _merge(state.documents(), keys.deleted()):
+        if deleted is not None:
+            yield _deleted_line(deleted, known, state, keys, is_refresh=is_refresh)
+        elif known is not None and _is_gone(known, keys, compares_keys=compares_keys):
+            yield _deletion(key, _deletable_url(known, state, keys))
+
+
+def check_deletions(
+    lines: Iterable[Listed], state: State, keys: KeySets, safety: Safety
+) -> Iterator[Listed]:
+    """Yield all lines; then raise StoppedError if comparing keys found too many deletions.
+
+    The keys of the query for deletes do not count.
+    """
+    counts = Counts(listed=keys.existing_count)
     for line in lines:
-        if line.kind is Kind.GONE and line.url and is_row(line.key):
+        if line.kind is Kind.GONE and line.url and is_row_key(line.key):
             counts.gone += not keys.is_deleted(line.key)
         yield line
     check_safety(counts, known=state.count, safety=safety)
 
 
-def is_row(key: str) -> bool:
-    """Whether a key is that of a row, and not a url that a row had."""
-    return not key.startswith(_MOVED)
+def is_row_key(key: str) -> bool:
+    """Return whether a key of the state is that of a row, not a former URL."""
+    return not key.startswith(_URL_PREFIX)
 
 
-def moved_key(url: str) -> str:
-    """Return the key of a url that a row had before it got another one."""
+def former_url_key(url: str) -> str:
+    """Return the key of the former URL of a row."""
     return msgspec.json.encode(url).decode()
 
 
-def _is_gone(known: Known, keys: Keys, *, compares_keys: bool) -> bool:
-    """Whether what no query deletes is to be deleted or forgotten."""
-    if known.digest == GONE or not is_row(known.key):
+def _is_gone(known: Known, keys: KeySets, *, compares_keys: bool) -> bool:
+    """Return whether a key that the query does not return is to be deleted or forgotten."""
+    if known.digest == GONE or not is_row_key(known.key):
         return True
-    return compares_keys and not keys.stands(known.key)
+    return compares_keys and not keys.exists(known.key)
 
 
-def _claim(state: State, keys: Keys, *, compares_keys: bool) -> None:
-    """Keep urls that several keys have, for those of them that stay."""
+def _keep_shared_urls(state: State, keys: KeySets, *, compares_keys: bool) -> None:
+    """Keep the URLs of remaining rows that other keys have, too."""
     for known in state.documents() if state.shares_urls() else ():
         if keys.is_deleted(known.key) or _is_gone(known, keys, compares_keys=compares_keys):
             continue
         if known.url and state.has_elsewhere(known.url, key=known.key):
-            keys.claim(known.url)
+            keys.keep_url(known.url)
 
 
-def _free_url(known: Known, state: State, keys: Keys) -> str:
-    """The url that is to be deleted, none if a row that stays has it."""
-    if is_row(known.key):
-        return "" if keys.is_claimed(known.url) else known.url
+def _deletable_url(known: Known, state: State, keys: KeySets) -> str:
+    """Return the URL to delete, empty if a remaining row has it."""
+    if is_row_key(known.key):
+        return "" if keys.is_kept(known.url) else known.url
     url = msgspec.json.decode(known.key, type=str)
     return "" if state.has_elsewhere(url, key=known.key) else url
 
 
-def _line_of_deleted(
-    deleted: Deleted, known: Known | None, state: State, keys: Keys, *, is_anew: bool
+def _deleted_line(
+    deleted: DeletedKey, known: Known | None, state: State, keys: KeySets, *, is_refresh: bool
 ) -> Listed:
-    key = deleted.key
-    if keys.stands(key):
-        reason = f"{key} is given by the query for deletes, and a row has it; expected only one"
-        return Listed(key=key, kind=Kind.REJECTED, code=KEY_IN_BOTH, reason=reason)
-    if known is not None and known.digest == GONE:
-        if not is_anew:
-            return Listed(key=key, kind=Kind.FILTERED, url=known.fingerprint, code=GONE_BEFORE)
-        return _deletion(key, known.fingerprint)
-    if known is not None and known.url:
-        return _deletion(key, _free_url(known, state, keys))
-    return _line_of_unknown(deleted, state)
-
-
-def _line_of_unknown(deleted: Deleted, state: State) -> Listed:
     key, url = deleted.key, deleted.url
+    if keys.exists(key):
+        reason = f"{key} is in the query for deletes, and a row has it; expected one of both"
+        return Listed(key=key, kind=Kind.REJECTED, code="key-in-both", reason=reason)
+    if known is not None and known.digest == GONE:
+        if is_refresh:
+            return _deletion(key, known.fingerprint)
+        return Listed(key=key, kind=Kind.FILTERED, url=known.fingerprint, code="gone-before")
+    if known is not None and known.url:
+        return _deletion(key, _deletable_url(known, state, keys))
     if not url:
-        reason = f"{key} is gone, and its url is not known: {deleted.reason}"
-        return Listed(key=key, kind=Kind.REJECTED, code=UNKNOWN_KEY, reason=reason)
+        reason = f"{key} is deleted, and its URL is not known: {deleted.reason}"
+        return Listed(key=key, kind=Kind.REJECTED, code="unknown-key", reason=reason)
     return _deletion(key, "" if state.has_elsewhere(url, key=key) else url)
 
 
@@ -188,20 +228,17 @@ def _deletion(key: str, url: str) -> Listed:
     return Listed(key=key, kind=Kind.GONE, url=url, known=Known(key=key, url=url))
 
 
-def _join(
-    knowns: Iterator[Known], all_deleted: Iterator[Deleted]
-) -> Iterator[tuple[str, Known | None, Deleted | None]]:
-    """Yield what is known of each key, and that it is deleted, in the order of keys."""
-    known = next(knowns, None)
-    for deleted in all_deleted:
-        while known is not None and known.key < deleted.key:
-            yield known.key, known, None
-            known = next(knowns, None)
-        if known is not None and known.key == deleted.key:
-            yield known.key, known, deleted
-            known = next(knowns, None)
-        else:
-            yield deleted.key, None, deleted
-    while known is not None:
-        yield known.key, known, None
-        known = next(knowns, None)
+def _merge(
+    knowns: Iterator[Known], all_deleted: Iterator[DeletedKey]
+) -> Iterator[tuple[str, Known | None, DeletedKey | None]]:
+    """Yield each key with its line of the state and its deletion, in the order of keys."""
+    both: tuple[Iterator[Known | DeletedKey], ...] = (knowns, all_deleted)
+    by_key = attrgetter("key")
+    for key, items in groupby(merge(*both, key=by_key), key=by_key):
+        known, deleted = None, None
+        for item in items:
+            if isinstance(item, Known):
+                known = item
+            else:
+                deleted = item
+        yield key, known, deleted

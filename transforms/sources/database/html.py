@@ -1,10 +1,10 @@
-"""Rows as pages of HTML, where no column holds the document: a plain table, or by a template.
+"""HTML pages of rows, for documents without a content column: a plain table, or a template.
 
-A template is one of Jinja2. It has the columns by their names, and all of them as `row`, for names
-such as `row["first name"]`. Values are as the database has them, NULL is None, and are escaped; a
-name that is none stops the row. It runs in a sandbox: it reads what is beside it, and nothing else.
+A Jinja2 template has the columns by their names, and all of them as `row`, for names such as
+`row["first name"]`. Values are those of the driver, NULL is None, and output is escaped. An unknown
+name fails the row. The template runs in a sandbox and can include files of its folder only.
 
-**Drops:** what HTML cannot hold, lone surrogates, for U+FFFD; bytes, for how many there are.
+**Drops:** lone surrogates, for U+FFFD; bytes that are not UTF-8, for their length.
 """
 
 from collections.abc import Callable, Collection
@@ -23,91 +23,45 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from schemas.errors import ConfigError, RecordError
 from transforms.formats.xml.serializer import element, escape_bytes
-from transforms.sources.database.column_index import Row, Rows
+from transforms.sources.database.column_index import ColumnIndex, Row
 from transforms.sources.database.values import values_of
 
 _BEGIN = b'<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8">\n'
-_TITLE, _TITLE_END = b"<title>", b"</title>\n"
 _TABLE = b"</head>\n<body>\n<table>\n"
 _LINE_END = b"</td></tr>\n"
 _END = b"</table>\n</body>\n</html>\n"
 
 
-def table_maker(
-    rows: Rows, *, without: Collection[int], title: str | None
+def table_renderer(
+    index: ColumnIndex, *, without: Collection[int], title: str | None
 ) -> Callable[[Row], bytes]:
-    """Return the function that makes a page of a row, a line for each column but some.
+    """Return the function that renders a row as a table with a line for each column but some.
 
-    Columns of NULL have no line. The title is that of the column `title`.
+    NULL has no line. `title` is the column of the page's title.
     """
-    shown = [(at, _head(name)) for at, name in enumerate(rows.names) if at not in without]
-    title_at = None if title is None else rows.at("title", title)
+    lines = [
+        (at, _utf8(f"<tr>{element('th', name)}<td>"))
+        for at, name in enumerate(index.names)
+        if at not in without
+    ]
+    title_at = None if title is None else index.at("title", title)
 
-    def make(row: Row) -> bytes:
+    def render(row: Row) -> bytes:
         parts = [_BEGIN]
         if title_at is not None:
-            parts += (_TITLE, _shown(row[title_at]), _TITLE_END)
+            parts += (b"<title>", _cell(row[title_at]), b"</title>\n")
         parts.append(_TABLE)
-        for at, head in shown:
-            value = row[at]
-            if value is not None:
-                parts += (head, _shown(value), _LINE_END)
+        for at, head in lines:
+            if row[at] is not None:
+                parts += (head, _cell(row[at]), _LINE_END)
         parts.append(_END)
         return b"".join(parts)
 
-    return make
+    return render
 
 
-def check_page_template(path: Path) -> None:
-    """Raise ConfigError unless a file is a template."""
-    _load(path)
-
-
-def page_maker(path: Path, rows: Rows, *, max_bytes: int) -> Callable[[Row], bytes]:
-    """Return the function that makes a page by a template; raise ConfigError if it is none.
-
-    The function raises RecordError where the template fails for a row. It stops soon after
-    `max_bytes`, and then gives more than that.
-    """
-    template = _load(path)
-
-    def make(row: Row) -> bytes:
-        named = dict(zip(rows.names, row, strict=True))
-        parts: list[str] = []
-        left = max_bytes
-        try:
-            for part in template.generate(named, row=named):
-                parts.append(part)
-                left -= len(part)
-                if left < 0:
-                    break
-        except Exception as exc:  # whatever an expression of a template can raise
-            raise RecordError("template", _told(path, exc)) from exc
-        return _utf8("".join(parts))
-
-    return make
-
-
-def _head(name: str) -> bytes:
-    return _utf8(f"<tr>{element('th', name)}<td>")
-
-
-def _shown(value: object) -> bytes:
-    if isinstance(value, str):
-        return escape_bytes(_utf8(value))
-    many = values_of(value)
-    texts = (one if isinstance(one, str) else f"{len(one)} bytes" for one in many)
-    return escape_bytes(_utf8(", ".join(texts)))
-
-
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-
-
-def _load(path: Path) -> Template:
+def load_template(path: Path) -> Template:
+    """Return a Jinja2 template; raise ConfigError for a file that is none."""
     environment = SandboxedEnvironment(
         loader=FileSystemLoader(path.parent),
         autoescape=True,
@@ -127,9 +81,48 @@ def _load(path: Path) -> Template:
         raise ConfigError(f"{path}: {cause}; expected a Jinja2 template") from exc
 
 
-def _told(path: Path, exc: Exception) -> str:
-    """Where it failed and how; only Jinja2's own words, as others may quote a document."""
-    lines = [one.lineno for one in extract_tb(exc.__traceback__) if one.filename == str(path)]
+def template_renderer(path: Path, index: ColumnIndex, *, max_bytes: int) -> Callable[[Row], bytes]:
+    """Return the function that renders a row by a template.
+
+    The function raises RecordError if the template fails for a row. It stops soon after `max_bytes`
+    and returns more than that.
+    """
+    template = load_template(path)
+
+    def render(row: Row) -> bytes:
+        values = dict(zip(index.names, row, strict=True))
+        parts: list[str] = []
+        left = max_bytes
+        try:
+            for part in template.generate(values, row=values):
+                parts.append(part)
+                left -= len(part)
+                if left < 0:
+                    break
+        except Exception as exc:  # an expression of a template can raise any class
+            raise RecordError("template", _explain(path, exc)) from exc
+        return _utf8("".join(parts))
+
+    return render
+
+
+def _cell(value: object) -> bytes:
+    if isinstance(value, str):
+        return escape_bytes(_utf8(value))
+    texts = (item if isinstance(item, str) else f"{len(item)} bytes" for item in values_of(value))
+    return escape_bytes(_utf8(", ".join(texts)))
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _explain(path: Path, exc: Exception) -> str:
+    """Return line and error; only Jinja2's own texts, as others may quote the document."""
+    lines = [frame.lineno for frame in extract_tb(exc.__traceback__) if frame.filename == str(path)]
     line = f":{lines[-1]}" if lines else ""
     words = f": {exc.message}" if isinstance(exc, TemplateError) else ""
-    return f"{path.name}{line}: {type(exc).__name__}{words}; expected a page of each row"
+    return f"{path.name}{line}: {type(exc).__name__}{words}; expected a page for each row"

@@ -1,215 +1,118 @@
-"""Documents behind urls, fetched over HTTP: where a table holds only links to them.
+"""Fetch documents over HTTP, for tables that hold only links to them.
 
-Only http and https are followed, through at most five redirects. An answer is taken whole or not
-at all: with the status 200, within a time and a size that all of it must keep to. What is told of
-a url shows no user, password or query in it.
+At most five redirects are followed, to http and https only. A response counts only if it has the
+status 200 and is complete within the timeout and the size limit. Messages show no user, password or
+query of a URL.
 """
 
 import ssl
+import time
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from http import HTTPStatus
-from http.client import (
-    HTTPConnection,
-    HTTPException,
-    HTTPMessage,
-    HTTPResponse,
-    HTTPSConnection,
-)
-from socket import SHUT_RDWR, socket
-from threading import Timer
-from typing import IO, Any, NamedTuple
-from urllib.error import HTTPError, URLError
-from urllib.parse import SplitResult, quote, urlsplit
-from urllib.request import (
-    HTTPDefaultErrorHandler,
-    HTTPErrorProcessor,
-    HTTPHandler,
-    HTTPRedirectHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-)
+from typing import Any, NamedTuple
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+import httpx2
 
 from schemas.errors import RecordError
+from transforms.sinks.push.wire.response_deadline import ResponseDeadline
 from transforms.sources.database.values import check_size
 
-USER_AGENT = "feedferry"
+MAX_REDIRECTS = 5
 
-_MOST_REDIRECTS = 5
-_BLOCK_BYTES = 1 << 16
-_SAFE = "!#$%&'()*+,/:;=?@[]~"
-_UNTOLD = ("application/octet-stream", "binary/octet-stream")
+_HEADERS = {"User-Agent": "feedferry", "Accept": "*/*", "Accept-Encoding": "identity"}
+_GENERIC_TYPES = ("application/octet-stream", "binary/octet-stream")
 
 
-class Fetched(NamedTuple):
-    """A document, and what its server says of it; None where it says nothing of use."""
+class FetchedDocument(NamedTuple):
+    """A document with the mimetype and the charset that its server states."""
 
     content: bytes
     mimetype: str | None
     charset: str | None
 
 
-def fetch(url: str, *, timeout_seconds: float, max_bytes: int) -> Fetched:
-    """Return the document behind a url; raise RecordError unless all of it comes in time."""
-    request = Request(_checked(url), headers={"User-Agent": USER_AGENT})
-    watch = _Watch(timeout_seconds)
-    try:
-        with watch, _opener(watch).open(request, timeout=timeout_seconds) as response:
-            fetched = _read(response, max_bytes=max_bytes)
-    except HTTPError as exc:
-        exc.close()
-        raise _failed(url, _status(exc.code)) from exc
-    except (OSError, HTTPException, ValueError) as exc:
-        raise _failed(url, _why(exc, watch, timeout_seconds)) from exc
-    if watch.is_over:  # an answer without a length ends where the connection does
-        raise _failed(url, _late(timeout_seconds))
-    return fetched
-
-
-class _Watch:
-    """Shuts the connections of a fetch when its time is over: a server may drip for ever."""
-
-    def __init__(self, seconds: float) -> None:
-        self.is_over = False
-        self._sockets: list[socket] = []
-        self._timer = Timer(seconds, self._end)
-        self._timer.daemon = True
-
-    def __enter__(self) -> None:
-        self._timer.start()
-
-    def __exit__(self, *exc: object) -> None:
-        self._timer.cancel()
-        self._sockets.clear()
-
-    def connection(self, make: Callable[..., HTTPConnection], host: str, **how: Any) -> Any:
-        """Return a connection that is shut when the time is over."""
-        connection = make(host, **how)
-        connect = connection.connect
-
-        def connect_and_watch() -> None:
-            connect()
-            self._sockets.append(connection.sock)
-            if self.is_over:  # whoever shuts connections came before this one
-                raise TimeoutError
-
-        connection.connect = connect_and_watch  # type: ignore[method-assign]  # of this one only
-        return connection
-
-    def _end(self) -> None:
-        self.is_over = True
-        for one in list(self._sockets):
-            with suppress(OSError):
-                one.shutdown(SHUT_RDWR)
-
-
-class _Http(HTTPHandler):
-    def __init__(self, watch: _Watch) -> None:
-        super().__init__()
-        self._watch = watch
-
-    def http_open(self, req: Request) -> HTTPResponse:
-        return self.do_open(partial(self._watch.connection, HTTPConnection), req)
-
-
-class _Https(HTTPSHandler):
-    def __init__(self, watch: _Watch) -> None:
-        super().__init__()
-        self._watch = watch
-
-    def https_open(self, req: Request) -> HTTPResponse:
-        make = partial(self._watch.connection, HTTPSConnection)
-        return self.do_open(make, req, context=_trusted())
-
-
-class _Redirects(HTTPRedirectHandler):
-    max_redirections = _MOST_REDIRECTS
-
-    def redirect_request(  # noqa: PLR0913, PLR0917 - as urllib calls it
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> Request | None:
-        try:
-            checked = _checked(newurl)
-        except RecordError:
-            fp.close()
-            raise
-        return super().redirect_request(req, fp, code, msg, headers, checked)
+def fetch(
+    url: str,
+    *,
+    timeout_seconds: float,
+    max_bytes: int,
+    clock: Callable[[], float] = time.monotonic,
+) -> FetchedDocument:
+    """Return the document at a URL; raise RecordError unless it is complete in time."""
+    outcome: FetchedDocument | str | None
+    end = clock() + timeout_seconds
+    with httpx2.Client(headers=_HEADERS, verify=_trusted()) as client:
+        for _ in range(MAX_REDIRECTS + 1):
+            _check_url(url)
+            seconds = max(end - clock(), 0.001)
+            deadline = ResponseDeadline(seconds)
+            options: dict[str, Any] = {"timeout": seconds, "extensions": {"trace": deadline.trace}}
+            try:
+                with deadline, client.stream("GET", url, **options) as response:
+                    outcome = _read(url, response, max_bytes=max_bytes)
+            except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
+                if not deadline.is_over and not isinstance(exc, httpx2.TimeoutException):
+                    raise _error(url, _cause(exc), expected="200 OK") from exc
+                outcome = None
+            if outcome is None or deadline.is_over or clock() > end:
+                found = f"not complete within {timeout_seconds:g} s"
+                raise _error(url, found, expected="200 OK")
+            if isinstance(outcome, FetchedDocument):
+                return outcome
+            url = urljoin(url, outcome)
+    raise _error(url, f"more than {MAX_REDIRECTS} redirects", expected="200 OK")
 
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """To load the certificates takes longer than most fetches."""
+    """Certificates load more slowly than most documents."""
     return ssl.create_default_context()
 
 
-def _opener(watch: _Watch) -> OpenerDirector:
-    """No handler of files, FTP or `data:`, and none that logs in."""
-    opener = OpenerDirector()
-    handlers = (_Http(watch), _Https(watch), _Redirects(), ProxyHandler())
-    for handler in (*handlers, HTTPErrorProcessor(), HTTPDefaultErrorHandler()):
-        opener.add_handler(handler)
-    return opener
+def _read(url: str, response: httpx2.Response, *, max_bytes: int) -> FetchedDocument | str:
+    """Return the document, or the location of a redirect."""
+    if response.is_redirect and "location" in response.headers:
+        return str(response.headers["location"])
+    if response.status_code != HTTPStatus.OK:
+        status = f"{response.status_code} {response.reason_phrase}".rstrip()
+        raise _error(url, status, expected="200 OK")
+    encoding = response.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        raise _error(url, f"Content-Encoding: {encoding}", expected="none")
+    length = response.headers.get("content-length", "")
+    check_size(int(length) if length.isdecimal() else 0, max_bytes)
+    content = bytearray()
+    for block in response.iter_raw():
+        content += block
+        check_size(len(content), max_bytes)
+    stated = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    mimetype = stated if "/" in stated and stated not in _GENERIC_TYPES else None
+    charset = response.charset_encoding
+    return FetchedDocument(bytes(content), mimetype, charset and charset.lower())
 
 
-def _checked(url: str) -> str:
-    """The url in ASCII, but for its host; RecordError unless it is one of HTTP without a user."""
+def _cause(exc: Exception) -> str:
+    """Return the error of the operating system, if there is one below the classes of httpx2."""
+    inner: BaseException | None = exc
+    while inner is not None:
+        if isinstance(inner, OSError) and inner.strerror:
+            return inner.strerror
+        inner = inner.__cause__ or inner.__context__
+    return str(exc) or type(exc).__name__
+
+
+def _check_url(url: str) -> None:
     parts = _split(url)
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise _failed(url, "no http or https url", expected="one")
+        raise _error(url, "not an http or https URL", expected="one")
     if "@" in parts.netloc:
-        raise _failed(url, "a user in the url", expected="none, as others may see it")
-    path, query = (quote(part, safe=_SAFE) for part in (parts.path, parts.query))
-    return parts._replace(path=path, query=query, fragment="").geturl()
+        raise _error(url, "a user in the URL", expected="none, as others may see it")
 
 
-def _read(response: HTTPResponse, *, max_bytes: int) -> Fetched:
-    if response.status != HTTPStatus.OK:
-        raise _failed(response.url, _status(response.status))
-    packed = response.headers.get("Content-Encoding", "identity")
-    if packed.lower() != "identity":
-        raise _failed(response.url, f"Content-Encoding: {packed}", expected="none")
-    check_size(response.length or 0, max_bytes)
-    content = bytearray()
-    while block := response.read1(_BLOCK_BYTES):
-        content += block
-        if len(content) > max_bytes:
-            check_size(len(content), max_bytes)
-    if response.length:
-        found = f"{len(content)} bytes, and {response.length} that never came"
-        raise _failed(response.url, found, expected="all of them")
-    return Fetched(bytes(content), *_told(response.headers))
-
-
-def _told(headers: HTTPMessage) -> tuple[str | None, str | None]:
-    stated = headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    mimetype = stated if "/" in stated and stated not in _UNTOLD else None
-    return mimetype, headers.get_content_charset()
-
-
-def _status(code: int) -> str:
-    """The status that an answer had; urllib's own words for it may show where it led."""
-    if code in (301, 302, 303, 307, 308):
-        return f"{code}, and no more redirects are followed"
-    known = {status.value: f" {status.phrase}" for status in HTTPStatus}
-    return f"{code}{known.get(code, '')}"
-
-
-def _why(exc: Exception, watch: _Watch, seconds: float) -> str:
-    cause = exc.reason if isinstance(exc, URLError) else exc
-    if watch.is_over or isinstance(cause, TimeoutError):
-        return _late(seconds)
-    return getattr(cause, "strerror", None) or type(cause).__name__
-
-
-def _late(seconds: float) -> str:
-    return f"not all of it within {seconds:g} s"
-
-
-def _failed(url: str, found: str, *, expected: str = "200 OK") -> RecordError:
-    return RecordError("fetch-failed", f"{_shown(url)}: {found}; expected {expected}")
+def _error(url: str, found: str, *, expected: str) -> RecordError:
+    return RecordError("fetch-failed", f"{_show(url)}: {found}; expected {expected}")
 
 
 def _split(url: str) -> SplitResult | None:
@@ -221,9 +124,9 @@ def _split(url: str) -> SplitResult | None:
     return parts
 
 
-def _shown(url: str) -> str:
+def _show(url: str) -> str:
     parts = _split(url)
     if parts is None or not parts.hostname:
-        return "a url that cannot be read"
+        return "a URL that cannot be parsed"
     netloc = parts.netloc.rpartition("@")[2]
     return repr(parts._replace(netloc=netloc, query="", fragment="").geturl())

@@ -1,18 +1,15 @@
-"""Keys of rows: their text in spans and states, and how the rows behind one are asked for.
+"""Serialise row keys as JSON, and build keyset-pagination conditions.
 
-The text is JSON, exact for each type that can order rows. Whether a key is behind another is for
-the database to say, in ORDER BY and in conditions alike: by its collation, with its own idea of
-blanks at the end, of case and of accents.
+The JSON is exact for each type. The order of keys is the database's, in ORDER BY and in conditions
+alike: its collation decides about trailing blanks, case and accents.
 """
 
 import base64
 import json
 import operator
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from ipaddress import ip_address, ip_interface, ip_network
-from math import isfinite
 from typing import Any
 from uuid import UUID
 
@@ -20,157 +17,121 @@ import sqlalchemy as sa
 from sqlalchemy.types import NullType
 
 from schemas.errors import ConfigError
+from transforms.sources.database.column_index import Key
 
-Key = tuple[Any, ...]  # Any: what a driver gives
 Columns = Sequence[sa.ColumnElement[Any]]
-Compare = Callable[[Any, Any], Any]  # Any: SQLAlchemy's operators on columns and tuples of them
+_Compare = Callable[[Any, Any], Any]  # Any: SQLAlchemy's operators on columns and tuples of them
 
 _ROW_VALUES = frozenset({"postgresql", "sqlite"})
-"""Databases that look up `(a, b) > (1, 2)` in an index; MariaDB reads all rows for it."""
-_MICROSECOND = timedelta(microseconds=1)
+"""Databases that use an index for `(a, b) > (1, 2)`; MariaDB reads all rows for it."""
 
+_TYPES: dict[str, tuple[type, Callable[[Any], object], Callable[[Any], object]]] = {
+    "decimal": (Decimal, str, Decimal),
+    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
+    "date": (date, date.isoformat, date.fromisoformat),
+    "uuid": (UUID, str, UUID),
+    "bytes": (bytes, lambda value: base64.b64encode(value).decode(), base64.b64decode),
+}
+"""Types with a name in JSON, in the order of the search: how they are written and read."""
 
-class TornText(bytes):
-    """A text that is not UTF-8, as SQLite keeps it: sent back as bytes, it would equal no text."""
+_KEY_TYPES = (int, str, *(type_ for type_, _, _ in _TYPES.values()))
 
 
 def write_key(key: Key) -> str:
-    """Return a key as text; raise ConfigError for a value of a type that orders no rows.
+    """Return a key as text; raise ConfigError for a value of a type that cannot be a key.
 
     >>> write_key((7, "Anna", Decimal("1.50")))
     '[7,"Anna",{"decimal":"1.50"}]'
     """
-    written = [_written(value) for value in key]
-    return json.dumps(written, ensure_ascii=False, separators=(",", ":"))
+    values = [_to_json(value) for value in key]
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
 def read_key(text: str) -> Key:
     """Return the key that `write_key` has written."""
-    return tuple(_read(value) for value in json.loads(text))
+    return tuple(_from_json(value) for value in json.loads(text))
 
 
 def parameters(prefix: str, key: Key, dialect: sa.Dialect) -> dict[str, object]:
-    """Return the parameters of a condition, each by its name."""
-    return {f"{prefix}{at}": bound(value, dialect) for at, value in enumerate(key)}
+    """Return the named parameters of a condition; raise ConfigError as `write_key` does."""
+    return {f"{prefix}{at}": bound_value(value, dialect) for at, value in enumerate(key)}
 
 
-def bound(value: object, dialect: sa.Dialect) -> object:
-    """Return a value as it is to be sent, so that it compares exactly with a column of its type.
-
-    Raise ConfigError for one that cannot be sent so.
-    """
-    _refuse_torn(value)
-    if dialect.name == "postgresql" and isinstance(value, float):
-        return repr(value)  # a text takes the type of the column, which may be `real`
+def bound_value(value: object, dialect: sa.Dialect) -> object:
+    """Return a value as a parameter that compares exactly with a column of its type."""
+    _check_type(value)
     if dialect.name in ("mariadb", "mysql") and isinstance(value, datetime) and value.tzinfo:
         return value.astimezone(UTC).replace(tzinfo=None)  # the zone of the session
     return value
 
 
 def above(columns: Columns, prefix: str, dialect: sa.Dialect) -> sa.ColumnElement[bool]:
-    """Return the condition of the rows behind a key, whose values are parameters."""
-    return _compared(columns, prefix, dialect, (operator.gt, operator.ge, operator.gt))
+    """Return the condition of the rows after a key, given as parameters."""
+    return _compare(columns, prefix, dialect, (operator.gt, operator.ge, operator.gt))
 
 
 def since(columns: Columns, prefix: str, dialect: sa.Dialect) -> sa.ColumnElement[bool]:
-    """Return the condition of the row that has a key, and of those behind it."""
-    return _compared(columns, prefix, dialect, (operator.gt, operator.ge, operator.ge))
+    """Return the condition of the row with a key and of the rows after it."""
+    return _compare(columns, prefix, dialect, (operator.gt, operator.ge, operator.ge))
 
 
 def upto(columns: Columns, prefix: str, dialect: sa.Dialect) -> sa.ColumnElement[bool]:
-    """Return the condition of the rows up to a key, and of that itself."""
-    return _compared(columns, prefix, dialect, (operator.lt, operator.le, operator.le))
+    """Return the condition of the rows up to and including a key."""
+    return _compare(columns, prefix, dialect, (operator.lt, operator.le, operator.le))
 
 
 def equal(columns: Columns, prefix: str) -> sa.ColumnElement[bool]:
-    """Return the condition of the one row that has a key."""
-    pairs = zip(columns, _parameters(columns, prefix), strict=True)
+    """Return the condition of the row with a key."""
+    pairs = zip(columns, _bind(columns, prefix), strict=True)
     return sa.and_(*(column == value for column, value in pairs))
 
 
-def _compared(
-    columns: Columns, prefix: str, dialect: sa.Dialect, compare: tuple[Compare, Compare, Compare]
+def _compare(
+    columns: Columns, prefix: str, dialect: sa.Dialect, operators: tuple[_Compare, ...]
 ) -> sa.ColumnElement[bool]:
-    values = _parameters(columns, prefix)
-    strictly, loosely, last = compare
-    found: sa.ColumnElement[bool]
+    values = _bind(columns, prefix)
+    strict, loose, last = operators
+    condition: sa.ColumnElement[bool]
     if len(columns) == 1:
-        found = last(columns[0], values[0])
+        condition = last(columns[0], values[0])
     elif dialect.name in _ROW_VALUES:
-        found = last(sa.tuple_(*columns), sa.tuple_(*values))
+        condition = last(sa.tuple_(*columns), sa.tuple_(*values))
     else:
-        nested = _nested(list(zip(columns, values, strict=True)), strictly, last)
-        found = sa.and_(loosely(columns[0], values[0]), nested)
-    return found
+        nested = _nest(list(zip(columns, values, strict=True)), strict, last)
+        condition = sa.and_(loose(columns[0], values[0]), nested)
+    return condition
 
 
-def _nested(pairs: Sequence[tuple[Any, Any]], strictly: Compare, last: Compare) -> Any:
-    (column, value), *rest = pairs
-    if not rest:
+def _nest(pairs: Sequence[tuple[Any, Any]], strict: _Compare, last: _Compare) -> Any:
+    """Return `a > 1 OR (a = 1 AND (b > 2 OR …))`."""
+    (column, value), *others = pairs
+    if not others:
         return last(column, value)
-    return sa.or_(strictly(column, value), sa.and_(column == value, _nested(rest, strictly, last)))
+    return sa.or_(strict(column, value), sa.and_(column == value, _nest(others, strict, last)))
 
 
-def _parameters(columns: Columns, prefix: str) -> list[sa.BindParameter[Any]]:
+def _bind(columns: Columns, prefix: str) -> list[sa.BindParameter[Any]]:
     return [sa.bindparam(f"{prefix}{at}", type_=NullType()) for at, _ in enumerate(columns)]
 
 
-def _refuse_torn(value: object) -> None:
-    if isinstance(value, TornText):
+def _check_type(value: object) -> None:
+    if not isinstance(value, _KEY_TYPES):
         raise ConfigError(
-            f"key: {bytes(value)!r}, a text that is not UTF-8; expected one that is, or a query "
-            "that makes bytes of it, as CAST(… AS BLOB) does"
+            f"key: a value of the type {type(value).__name__}; expected columns of integers, "
+            "decimals, texts, dates, timestamps, UUIDs or bytes, or a query that casts them"
         )
 
 
-def _written(value: object) -> object:
-    _refuse_torn(value)
-    if isinstance(value, str | bool | int) or (isinstance(value, float) and isfinite(value)):
-        return value
-    for name, (kind, write, _) in _KINDS.items():
-        if isinstance(value, kind):
+def _to_json(value: object) -> object:
+    _check_type(value)
+    for name, (type_, write, _) in _TYPES.items():
+        if isinstance(value, type_):
             return {name: write(value)}
-    for name in _ADDRESSES:
-        if type(value).__name__.endswith(name.title()):
-            return {name: str(value)}
-    raise ConfigError(
-        f"key: a value of the type {type(value).__name__}; expected columns of numbers, texts, "
-        "dates, times, UUIDs or bytes"
-    )
+    return value
 
 
-def _read(value: Any) -> object:
+def _from_json(value: Any) -> object:  # Any: JSON
     if not isinstance(value, dict):
         return value
     ((name, text),) = value.items()
-    return _ADDRESSES[name](text) if name in _ADDRESSES else _KINDS[name][2](text)
-
-
-def _base64(value: bytes) -> str:
-    return base64.b64encode(value).decode()
-
-
-def _microseconds(value: timedelta) -> int:
-    return value // _MICROSECOND
-
-
-def _duration(microseconds: int) -> timedelta:
-    return timedelta(microseconds=microseconds)
-
-
-_ADDRESSES: dict[str, Callable[[str], object]] = {
-    "address": ip_address,
-    "interface": ip_interface,
-    "network": ip_network,
-}
-_KINDS: dict[str, tuple[type, Callable[[Any], object], Callable[[Any], object]]] = {
-    "float": (float, repr, float),
-    "decimal": (Decimal, str, Decimal),
-    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
-    "date": (date, date.isoformat, date.fromisoformat),
-    "time": (time, time.isoformat, time.fromisoformat),
-    "duration": (timedelta, _microseconds, _duration),
-    "uuid": (UUID, str, UUID),
-    "bytes": (bytes, _base64, base64.b64decode),
-}
-"""By the name in JSON, the first that fits: a type, how it is written and read."""
+    return _TYPES[name][2](text)

@@ -1,7 +1,7 @@
-"""Rows of second queries, as those for ACLs or for many values of a name, for a page at once.
+"""Run lookup queries, for ACLs or for metadata with several values, once for each page.
 
-What belongs to a key is what the database finds equal to it, by its own collation: a query is
-joined to the rows it is about, in the range of keys that a page has.
+The database decides which rows belong to a key, by its collation: a lookup query is joined to the
+rows of the page. A list of principals is not lost because two tables differ in case.
 """
 
 from collections import defaultdict
@@ -12,94 +12,87 @@ from typing import Any
 import sqlalchemy as sa
 
 from schemas.errors import ConfigError, SourceError
-from transforms.sources.database.column_index import Row
-from transforms.sources.database.columns import Column, describe
-from transforms.sources.database.errors import TornValueError
-from transforms.sources.database.keys import Key, parameters, since, upto
-from transforms.sources.database.session import Session
-from transforms.sources.database.table_query import Rows, query_of
+from transforms.sources.database.column_index import Key, Row
+from transforms.sources.database.keys import parameters, since, upto
+from transforms.sources.database.result_columns import ResultColumn, describe
+from transforms.sources.database.session import Session, UnreadableValueError
+from transforms.sources.database.table_query import TableQuery, subquery
 
-ALIAS = "feedferry_sides"
-
+_ALIAS = "feedferry_lookup"
 _FIRST, _LAST = "first", "last"
 _UNSORTED = frozenset({"json", "xml", "point", "line", "lseg", "box", "path", "polygon", "circle"})
 """Types of PostgreSQL that ORDER BY refuses."""
-_Grouped = dict[Key, list[Row]]
+
+_RowsByKey = dict[Key, list[Row]]
 
 
-class Sides:
-    """Gives the rows that a query has for a key, without their key columns.
+class LookupQueries:
+    """Returns the rows that a query has for a key of the page, without their key columns.
 
-    They come in the order of those other columns, so that each run gives them in the same one. A
-    page has to be announced before the rows of its keys are asked for; each query is asked once for
-    it, and its rows are held in memory.
+    Rows are sorted by their other columns, so that each run has the same order. Each query runs
+    once for a page; its rows are kept in memory.
     """
 
-    def __init__(self, rows: Rows, session: Session) -> None:
-        self._rows = rows
+    def __init__(self, table: TableQuery, session: Session) -> None:
+        self._table = table
         self._session = session
         self._statements: dict[str, sa.Select[Any]] = {}
         self._page: tuple[Key, Key] | None = None
-        self._found: dict[str, _Grouped] = {}
+        self._rows: dict[str, _RowsByKey] = {}
 
-    def turn(self, first: Key, last: Key) -> None:
-        """Announce a page by its first and its last key."""
+    def load_page(self, first: Key, last: Key) -> None:
+        """Set the page by its first and its last key."""
         self._page = (first, last)
-        self._found.clear()
+        self._rows.clear()
 
     def __call__(self, query: str, key: Key) -> Sequence[Row]:
-        found = self._found.get(query)
-        if found is None:
-            found = self._found[query] = self._ask(query)
-        return found.get(key, ())
+        rows = self._rows.get(query)
+        if rows is None:
+            rows = self._rows[query] = self._run(query)
+        return rows.get(key, ())
 
-    def _ask(self, query: str) -> _Grouped:
+    def _run(self, query: str) -> _RowsByKey:
         if self._page is None:
             return {}
         first, last = self._page
-        dialect = self._rows.engine.dialect
+        dialect = self._table.engine.dialect
         given = parameters(_FIRST, first, dialect) | parameters(_LAST, last, dialect)
         where = f"the query {query!r}"
         try:
             return self._session.run(partial(self._fetch, query, given), where=where)
-        except TornValueError as exc:
+        except UnreadableValueError as exc:
             raise SourceError(f"{where}: {exc}; expected values that can be read") from None
 
-    def _fetch(self, query: str, given: dict[str, object], connection: sa.Connection) -> _Grouped:
+    def _fetch(self, query: str, given: dict[str, object], connection: sa.Connection) -> _RowsByKey:
         if query not in self._statements:
             self._statements[query] = self._statement(query, connection)
-        grouped: _Grouped = defaultdict(list)
-        width = len(self._rows.key)
+        rows: _RowsByKey = defaultdict(list)
+        width = len(self._table.key)
         for row in connection.execute(self._statements[query], given):
-            grouped[tuple(row[:width])].append(tuple(row[width:]))
-        connection.rollback()
-        return dict(grouped)
+            rows[tuple(row[:width])].append(tuple(row[width:]))
+        return dict(rows)
 
     def _statement(self, query: str, connection: sa.Connection) -> sa.Select[Any]:
-        rows = self._rows
-        columns = describe(connection, query_of(query, (), ALIAS))
-        names = [column.name for column in columns]
-        width = len(rows.key)
+        table, dialect = self._table, connection.dialect
+        columns = describe(connection, subquery(query, (), _ALIAS))
+        names, width = [column.name for column in columns], len(table.key)
         if len(names) <= width:
             raise ConfigError(
-                f"query: {query!r} selects {', '.join(names)}; expected {', '.join(rows.key)}, as "
-                "the key, and then a value"
+                f"query: {query!r} selects {', '.join(names)}; expected the key, "
+                f"{', '.join(table.key)}, and then a value"
             )
-        side, dialect = query_of(query, names, ALIAS), connection.dialect
-        own, values = list(side.c)[:width], list(side.c)[width:]
-        of_rows = rows.key_columns
-        joined = side.join(
-            rows.selectable, sa.and_(*(a == b for a, b in zip(own, of_rows, strict=True)))
-        )
+        lookup, key_columns = subquery(query, names, _ALIAS), table.key_columns
+        lookup_key, values = list(lookup.c)[:width], list(lookup.c)[width:]
+        pairs = zip(lookup_key, key_columns, strict=True)
+        joined = lookup.join(table.selectable, sa.and_(*(left == right for left, right in pairs)))
         in_page = (
-            bound(columns, prefix, dialect)
-            for columns in (own, of_rows)
-            for bound, prefix in ((since, _FIRST), (upto, _LAST))
+            condition(side, prefix, dialect)
+            for side in (lookup_key, key_columns)
+            for condition, prefix in ((since, _FIRST), (upto, _LAST))
         )
-        order = map(_sortable, values, columns[width:])
-        selected = sa.select(*of_rows, *values).select_from(joined).where(*in_page)
-        return selected.order_by(*of_rows, *order)
+        selected = sa.select(*key_columns, *values).select_from(joined).where(*in_page)
+        return selected.order_by(*key_columns, *map(_sortable, values, columns[width:]))
 
 
-def _sortable(value: sa.ColumnElement[Any], column: Column) -> sa.ColumnElement[Any]:
+def _sortable(value: sa.ColumnElement[Any], column: ResultColumn) -> sa.ColumnElement[Any]:
     return sa.cast(value, sa.Text) if column.type_name in _UNSORTED else value

@@ -1,116 +1,315 @@
-"""How the rows of a table or query become records: the keys of a mapping file, as structs."""
+"""The keys of a mapping file: how the rows of a table or query become records.
+
+::
+
+    connection: postgresql://reader:${env:PEOPLE_PASSWORD}@db.example.com/people
+    table: people                         # or query: SELECT …
+    key: [id]                             # default: the primary key of the table
+    url: https://people.example.com/{dept}/{id}       # or {column: link}
+    content: {column: body}               # or path, fetch, template, none; default: an HTML page
+    title: name
+    metadata: [all, {column: tags, separator: ";"}, {name: phone, query: SELECT …}]
+    modified: updated_at
+    deleted_at: deleted_at                # or action: {column: op, delete: [D]}
+    acl: {users: permit_users, groups: permit_groups, namespace: corp}    # or query: SELECT …
+    incremental: {timestamp: updated_at, lag: 10m, deletes: compare}
+
+Each field of a struct is one key. Field types give the rules for values; see `yaml_structs`.
+"""
+
+import re
+from typing import Annotated, Literal
 
 import msgspec
 
+from transforms.sources.database.column_index import ColumnReference
+from transforms.sources.database.url_templates import check_template, template_columns
+from transforms.sources.yaml_structs import Value, parse_duration, parse_text
+
 DATABASE = "database"
-"""The format of a source that a mapping is of, and of a span that is a range of its rows."""
+"""The format of spans that are key ranges of a database."""
+
+ESCAPE = "\\"
+"""Before a delimiter of a list of principals, it makes the delimiter a part of a name."""
+
+_MIMETYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*(?:\s*;.*)?", re.IGNORECASE)
+_CHARSET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
 
 
-class Columns(msgspec.Struct, frozen=True, kw_only=True):
-    """One metadata name and where its values come from: a `column`, or a `query` of its own.
+def _parse_connection(value: object) -> str:
+    # SQLAlchemy loads slowly
+    from transforms.sources.database.connection import check_connection  # noqa: PLC0415
 
-    A `separator` parts the values of a column. The query selects the key columns, then one value,
-    and may give any number of rows for a key.
+    return check_connection(value)
+
+
+def _parse_query(value: object) -> str:
+    """Return a query without its semicolon, since it may become a subquery."""
+    return parse_text(parse_text(value).strip().rstrip(";").rstrip())
+
+
+def _parse_key(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or len(set(map(str, value))) < len(value):
+        raise ValueError
+    return tuple(map(parse_text, value))
+
+
+def _parse_url(value: object) -> str:
+    template = check_template(parse_text(value))
+    if not template_columns(template):
+        raise ValueError(
+            f"{template!r}; expected columns in braces, otherwise all rows have the same URL"
+        )
+    return template
+
+
+def _parse_pattern(pattern: re.Pattern[str], value: object) -> str:
+    text = parse_text(value)
+    if not pattern.fullmatch(text):
+        raise ValueError
+    return text
+
+
+def _parse_delete_values(value: object) -> tuple[str, ...]:
+    values = value if isinstance(value, list) else [value]
+    if not values or not all(isinstance(item, str | int) for item in values):
+        raise ValueError
+    return tuple(str(item).lower() if isinstance(item, bool) else str(item) for item in values)
+
+
+def _parse_delimiter(value: object) -> str:
+    if not isinstance(value, str) or value in ("", ESCAPE):
+        raise ValueError
+    return value
+
+
+def _parse_positive(value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError
+    return value
+
+
+def _parse_retries(value: object) -> int:
+    return 0 if value == 0 and type(value) is int else _parse_positive(value)
+
+
+_Name = Annotated[str, Value(parse_text, "a text in quotes")]
+_Column = Annotated[str, Value(parse_text, "the name of a column")]
+_Query = Annotated[str, Value(_parse_query, "a query, SELECT …")]
+_Duration = Annotated[float, Value(parse_duration, "a duration such as 200ms, 90s or 2h")]
+_Template = Annotated[
+    str, Value(lambda value: check_template(parse_text(value)), "an absolute URL with columns")
+]
+
+
+class MetadataColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """A metadata name and the source of its values: a `column`, or a `query` of its own.
+
+    A `separator` splits the values of a column. The query selects the key columns, then one value,
+    in any number of rows for a key. `all` stands for the columns that the list does not mention.
     """
 
-    name: str
-    column: str | None = None
-    separator: str | None = None
-    query: str | None = None
+    column: _Column | None = None
+    name: _Name = ""
+    separator: Annotated[str, Value(_parse_delimiter, 'a separator such as ";"')] | None = None
+    query: _Query | None = None
+    is_all: bool = msgspec.field(default=False, name="_is_all")
+
+    @classmethod
+    def from_scalar(cls, value: object) -> "MetadataColumn":
+        text = parse_text(value)
+        return ALL_COLUMNS if text == "all" else cls(column=text)
+
+    @property
+    def label(self) -> str:
+        """The metadata name: that of the column unless another is given."""
+        return self.name or self.column or ""
+
+    def check(self) -> None:
+        if (self.column is None) == (self.query is None):
+            raise ValueError("expected a column or a query, and not both")
+        if self.query is not None and not self.name:
+            raise ValueError("a query without a name; expected name: NAME")
+        if self.query is not None and self.separator is not None:
+            raise ValueError("separator with query; expected it with column only")
 
 
-class ContentFrom(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the content of a document comes from: one of these; with none of them, from its row.
+ALL_COLUMNS = MetadataColumn(is_all=True)
 
-    `column` holds it; `path` is a column of paths below `folder`; `fetch` is a column of urls;
-    `template` is the path of a Jinja2 template that renders the row, instead of a plain table.
+
+class ContentSource(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the content of a document is; without any key, the row is rendered as an HTML page.
+
+    `column` holds it; `path` is a column of paths below `folder`; `fetch` is a column of URLs;
+    `template` is the path of a Jinja2 template for the page.
     """
 
-    column: str | None = None
-    path: str | None = None
-    folder: str | None = None
-    fetch: str | None = None
-    timeout_seconds: float = 30
-    template: str | None = None
-    is_none: bool = False
+    column: _Column | None = None
+    path: _Column | None = None
+    folder: _Name | None = None
+    fetch: _Column | None = None
+    timeout_seconds: _Duration = msgspec.field(default=30.0, name="timeout")
+    template: _Name | None = None
+    is_none: bool = msgspec.field(default=False, name="_is_none")
+
+    @classmethod
+    def from_scalar(cls, value: object) -> "ContentSource":
+        if value != "none":
+            raise ValueError(f"{value!r}; expected {{column: {value}}}, or none")
+        return cls(is_none=True)
+
+    @property
+    def is_page(self) -> bool:
+        """Whether a page is rendered from all columns of the row."""
+        return not (self.is_none or self.column or self.path or self.fetch)
+
+    def check(self) -> None:
+        places = [name for name in ("column", "path", "fetch", "template") if getattr(self, name)]
+        if len(places) > 1:
+            raise ValueError(f"{', '.join(places)}; expected one of them")
+        if self.folder is not None and self.path is None:
+            raise ValueError("folder without path; expected path: COLUMN")
+        if self.timeout_seconds == 0:
+            raise ValueError("timeout: 0; expected a duration such as 30s")
 
 
-class ActionFrom(msgspec.Struct, frozen=True, kw_only=True):
-    """The column that says `delete`, or one of these `delete` values, in any case."""
+class ActionColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """The column that marks deletions by one of the `delete` values; their case does not matter."""
 
-    column: str
-    delete: tuple[str, ...] = ("delete",)
+    column: _Column
+    delete: Annotated[
+        tuple[str, ...],
+        Value(_parse_delete_values, "the values that mean deleted, such as [D, delete]"),
+    ] = ("delete",)
 
 
-class AclFrom(msgspec.Struct, frozen=True, kw_only=True):
-    r"""Columns of principals, parted by `delimiter`, which a `\` before it makes a character.
+class AclSource(msgspec.Struct, frozen=True, kw_only=True):
+    """Columns of principals, split at `delimiter`, or a `query` for them.
 
-    Or a `query` that selects the key columns, then name, scope (user, group), access (permit,
-    deny) and, if it likes, a namespace. `inherit_from` is a url template, which may name no column;
-    `inheritance` is spelled as in a feed. `case_sensitive` of `None` is not stated.
+    The query selects the key columns, then name, scope (user, group), access (permit, deny) and
+    optionally a namespace. `inherit_from` is a URL template or a column. A `case_sensitive` of
+    `None` is not stated.
     """
 
-    users: str | None = None
-    groups: str | None = None
-    deny_users: str | None = None
-    deny_groups: str | None = None
-    delimiter: str = ","
-    query: str | None = None
-    namespace: str | None = None
+    users: _Column | None = None
+    groups: _Column | None = None
+    deny_users: _Column | None = None
+    deny_groups: _Column | None = None
+    delimiter: Annotated[str, Value(_parse_delimiter, 'a delimiter such as ","')] = ","
+    query: _Query | None = None
+    namespace: _Name | None = None
     case_sensitive: bool | None = None
-    inherit_from: str | None = None
-    inherit_from_column: str | None = None
-    inheritance: str | None = None
+    inherit_from: _Template | ColumnReference | None = None
+    inheritance: (
+        Literal["parent-overrides", "child-overrides", "and-both-permit", "leaf-node"] | None
+    ) = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that hold principals or the parent."""
+        names = [self.users, self.groups, self.deny_users, self.deny_groups]
+        if isinstance(self.inherit_from, ColumnReference):
+            names.append(self.inherit_from.column)
+        return tuple(name for name in names if name is not None)
+
+    def check(self) -> None:
+        lists = [self.users, self.groups, self.deny_users, self.deny_groups]
+        if self.query is not None and any(lists):
+            raise ValueError("query with columns of principals; expected one of both")
+        if self.query is None and self.inherit_from is None and not any(lists):
+            raise ValueError(
+                "no principals; expected users, groups, deny_users, deny_groups, query or "
+                "inherit_from"
+            )
 
 
-class Incremental(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run finds what changed since the last: by a `timestamp` column that only grows.
+class IncrementalReading(msgspec.Struct, frozen=True, kw_only=True):
+    """How later runs find changes and deletions.
 
-    Rows up to `lag_seconds` before the mark are read again, for those that were committed late.
-    Deletions are the rows of the `deletes` query, which selects the key columns, or, with
-    `compares_keys`, the keys that the last run had and this one has not.
+    Rows above the highest `timestamp` of the last run, less the lag, are read. `deletes` is a query
+    for the keys of deleted rows, or `compare`, to compare all keys with those of the last run.
     """
 
-    timestamp: str | None = None
-    lag_seconds: float = 600
-    deletes: str | None = None
-    compares_keys: bool = False
+    timestamp: _Column | None = None
+    lag_seconds: _Duration = msgspec.field(default=600.0, name="lag")
+    deletes: _Query | None = None
+
+    @property
+    def compares_keys(self) -> bool:
+        return self.deletes == "compare"
+
+    @property
+    def deletes_query(self) -> str | None:
+        return None if self.compares_keys else self.deletes
+
+    def check(self) -> None:
+        if self.timestamp is None and self.deletes is None:
+            raise ValueError("neither timestamp nor deletes; expected at least one of them")
 
 
 class Mapping(msgspec.Struct, frozen=True, kw_only=True):
-    """A database, the rows that are read of it, and what their records are made of.
+    """A database, the rows that are read from it, and the parts of their records.
 
-    `connection` is a SQLAlchemy url whose secrets are references. Either `table` (in `schema`) or
-    `query` names the rows, `key` the columns that order them and that no two rows share; empty, it
-    is the primary key of the table. Urls come from `url`, a template with column names in braces,
-    or from `url_column`; so do display urls. With `all_metadata` each column is metadata by its own
-    name, but for those that `metadata` says otherwise. `folder` is where the mapping file stands.
+    `connection` is a SQLAlchemy URL with references in place of secrets. `key` names the columns
+    that order the rows and that are unique; empty, it is the primary key of the table. `folder` is
+    the folder of the mapping file.
     """
 
-    connection: str
-    table: str | None = None
-    schema: str | None = None
-    query: str | None = None
-    key: tuple[str, ...] = ()
-    url: str | None = None
-    url_column: str | None = None
-    content: ContentFrom = ContentFrom()
-    mimetype: str | None = None
-    mimetype_column: str | None = None
-    charset: str | None = None
-    metadata: tuple[Columns, ...] = ()
-    all_metadata: bool = False
-    title: str | None = None
-    description: str | None = None
-    keywords: str | None = None
-    language: str | None = None
-    display_url: str | None = None
-    display_url_column: str | None = None
-    modified: str | None = None
-    action: ActionFrom | None = None
-    acl: AclFrom | None = None
-    incremental: Incremental | None = None
-    page_rows: int = 1000
-    retries: int = 5
-    backoff_seconds: float = 1
-    folder: str = "."
+    connection: Annotated[str, Value(_parse_connection, "the URL of a database")]
+    table: _Name | None = None
+    schema: _Name | None = None
+    query: _Query | None = None
+    key: Annotated[tuple[str, ...], Value(_parse_key, "a list of different columns")] = ()
+    url: Annotated[str, Value(_parse_url, "a URL template")] | ColumnReference | None = None
+    content: ContentSource = ContentSource()
+    mimetype: (
+        Annotated[str, Value(lambda value: _parse_pattern(_MIMETYPE, value), "a MIME type")]
+        | ColumnReference
+        | None
+    ) = None
+    charset: (
+        Annotated[str, Value(lambda value: _parse_pattern(_CHARSET, value), "a charset")] | None
+    ) = None
+    title: _Column | None = None
+    description: _Column | None = None
+    keywords: _Column | None = None
+    language: _Column | None = None
+    metadata: Literal["all"] | tuple[MetadataColumn, ...] = ()
+    display_url: _Template | ColumnReference | None = None
+    modified: _Column | None = None
+    action: ActionColumn | None = None
+    deleted_at: _Column | None = None
+    acl: AclSource | None = None
+    incremental: IncrementalReading | None = None
+    page_rows: Annotated[int, Value(_parse_positive, "a number, 1 or more")] = 1000
+    retries: Annotated[int, Value(_parse_retries, "a number, 0 or more")] = 5
+    backoff_seconds: _Duration = msgspec.field(default=1.0, name="backoff")
+    folder: str = msgspec.field(default=".", name="_folder")
+
+    @property
+    def shown(self) -> str:
+        """The name of the rows in messages."""
+        return f"table {self.table!r}" if self.table else "the query"
+
+    @property
+    def metadata_columns(self) -> tuple[MetadataColumn, ...]:
+        return (ALL_COLUMNS,) if isinstance(self.metadata, str) else self.metadata
+
+    @property
+    def timestamp(self) -> str | None:
+        return None if self.incremental is None else self.incremental.timestamp
+
+    def check(self) -> None:
+        if (self.table is None) == (self.query is None):
+            found = "neither table nor query" if self.table is None else "table and query"
+            raise ValueError(f"{found}; expected one of them")
+        if self.schema is not None and self.table is None:
+            raise ValueError("schema without table; expected table: NAME, or no schema")
+        if self.query is not None and not self.key:
+            raise ValueError("query without key; expected key: [COLUMN], unique for each row")
+        if self.url is None:
+            raise ValueError(
+                "no url; expected a template such as https://x.example.com/{id}, or {column: NAME}"
+            )
+        if self.action is not None and self.deleted_at is not None:
+            raise ValueError("action and deleted_at; expected one of them")

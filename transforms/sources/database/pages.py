@@ -1,227 +1,217 @@
-"""Rows in the order of their keys, page by page; a page goes on where the last one ended.
+"""Read the rows of a key range page by page (keyset pagination), in the order of their keys.
 
-Each page is a statement of its own, and so is a transaction: no snapshot is held open for hours. A
-row that is changed meanwhile is read as it is when its page is; one that is added or taken away is
-there or not, but no other row is read twice or left out for it. A row whose key is changed may be
-read under both keys, or under none: what numbers rows should not be changed.
+Each page is a statement and a transaction of its own: no snapshot is open for hours. A row that
+changes meanwhile is read in one of its versions; no other row is read twice or left out. A row with
+a changed key can be read under both keys, or not at all: key columns should not change.
 
-A page that goes wrong is read again, by another connection, behind the last row that was given.
+After a lost connection, a page is read again, after the last row that was yielded. A page with a
+value that cannot be read is read again row by row, and costs only the rows with such values.
 
-Values of more than INLINE_BYTES are left out, and asked for one by one: see `_large`. Together with
-`page_rows`, which is lowered where rows are wide, that bounds the memory that a page takes. Within
-these bounds a page is fetched at once: cursors that are kept at the server, which are used
-wherever a result has no bound, cost half of the speed here.
+Values of more than INLINE_BYTES are read one by one, and values above the size limit not at all.
+Together with a page size that shrinks for wide rows, that bounds memory. Within these bounds, a
+page is fetched at once: server-side cursors take twice the time.
 """
 
-from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from schemas.errors import SourceError
-from transforms.sources.database.column_index import Row
-from transforms.sources.database.columns import INLINE_BYTES, Column, octets
-from transforms.sources.database.errors import TornValueError
-from transforms.sources.database.keys import Key, above, parameters, read_key, upto, write_key
-from transforms.sources.database.ranges import KeyRange, Kind
-from transforms.sources.database.session import USUAL, Pauses, Session, stream
-from transforms.sources.database.table_query import Rows
+from transforms.sources.database.column_index import Key, Row
+from transforms.sources.database.key_ranges import KeyRange
+from transforms.sources.database.keys import above, equal, parameters, read_key, upto, write_key
+from transforms.sources.database.result_columns import INLINE_BYTES, ResultColumn, size_in_bytes
+from transforms.sources.database.session import Session, UnreadableValueError
+from transforms.sources.database.table_query import TableQuery
 
 PAGE_BYTES = 8 << 20
-"""About as much of a page is wanted, where rows are wide."""
+"""The approximate size of a page of wide rows."""
 
-_AFTER, _UPTO, _LIMIT = "after", "upto", "page_rows"
+_AFTER, _UPTO, _LIMIT, _KEY = "after", "upto", "page_rows", "key"
 _SAMPLE_STEP = 16
 
 
-class Partial(NamedTuple):
-    """A row without those of its values that are large: they are None here."""
+class PartialRow(NamedTuple):
+    """A row with None in place of its large values."""
 
     row: Row
 
 
-class Torn(NamedTuple):
-    """A row that the driver cannot read; what is known of it is its key, and why."""
+class UnreadableRow(NamedTuple):
+    """A row with a value that cannot be read: only its key is known."""
 
     key: Key
     reason: str
 
 
-Paged = Row | Partial | Torn
+class CompleteRow(NamedTuple):
+    """A row with its large values; `too_large` is the first column above the size limit."""
+
+    row: Row
+    too_large: str | None = None
+    size: int = 0
 
 
-def pages(
-    rows: Rows, key_range: KeyRange, *, pauses: Pauses = USUAL
-) -> Generator[list[Paged], None, None]:
-    """Yield the rows of a range in lists of at most `page_rows`, in the order of their keys.
-
-    Raise SourceError when a page went wrong more often than it has `retries`.
-    """
-    autocommit = key_range.kind is Kind.ROWS
-    session = Session(rows.mapping, rows.engine, pauses=pauses, autocommit=autocommit)
-    found = (_Keyed if autocommit else _Unkeyed)(rows, key_range, session)
-    try:
-        yield from found
-    finally:
-        session.close()
+PageRow = Row | PartialRow | UnreadableRow
 
 
-def selected(rows: Rows) -> list[sa.ColumnElement[Any]]:
-    """Return what is selected of each row; behind its columns, whether one of them is large."""
-    dialect = rows.engine.dialect
-    unbounded = [column for column in rows.columns if _is_lazy(column, rows)]
-    larger = {
-        column.name: octets(rows.column(column.name), column, dialect) > INLINE_BYTES
-        for column in unbounded
-    }
-    values = [_inline(rows, column, larger) for column in rows.columns]
-    if larger:
-        values.append(sa.case((sa.or_(*larger.values()), 1)))
-    return values
+class PageReader:
+    """Yields lists of at most `page_rows` rows of a key range."""
 
-
-def lazy_columns(rows: Rows) -> list[tuple[int, Column]]:
-    """Return the columns that may be left out of a page, and where they stand."""
-    return [(at, column) for at, column in enumerate(rows.columns) if _is_lazy(column, rows)]
-
-
-class _Keyed:
-    """The pages of a range of keys."""
-
-    def __init__(self, rows: Rows, key_range: KeyRange, session: Session) -> None:
-        self._rows = rows
+    def __init__(self, table: TableQuery, key_range: KeyRange, session: Session) -> None:
+        self._table = table
         self._session = session
-        session.hurries = True
         self._after = None if key_range.after is None else read_key(key_range.after)
         self._upto = None if key_range.upto is None else read_key(key_range.upto)
-        self._page_rows = rows.mapping.page_rows
-        self._key_of = rows.named.key_maker()
-        self._selected = selected(rows)
+        self._page_rows = table.mapping.page_rows
+        self._key_of = table.index.key_getter()
+        self._large = large_columns(table)
+        self._selected = _selected(table, [column for _, column in self._large])
         self._statements: dict[tuple[bool, bool], sa.Select[Any]] = {}
 
-    @property
-    def _where(self) -> str:
-        after, upto = (None if key is None else write_key(key) for key in (self._after, self._upto))
-        return f"{self._rows.shown}, {KeyRange(after=after, upto=upto).shown}"
-
-    def __iter__(self) -> Iterator[list[Paged]]:
+    def __iter__(self) -> Generator[list[PageRow], None, None]:
         while True:
             limit = self._page_rows
-            page = self._read_or_part(limit)
+            try:
+                page = self._read(limit)
+            except UnreadableValueError:
+                page = list(self._read_one_by_one(limit))
             if page:
-                self._after = self._key(page[-1])
+                self._after = self.key_of(page[-1])
                 yield page
             if len(page) < limit:
                 return
-            self._page_rows = _fitting(page, most=self._rows.mapping.page_rows)
+            self._page_rows = _fitting_rows(page, limit=self._table.mapping.page_rows)
 
-    def _read_or_part(self, limit: int) -> list[Paged]:
-        try:
-            return self._read(limit)
-        except TornValueError:
-            self._session.hurries = False
-        try:
-            return self._read(limit)
-        except TornValueError:
-            return list(self._one_by_one(limit))
+    def key_of(self, row: PageRow) -> Key:
+        if isinstance(row, UnreadableRow):
+            return row.key
+        return self._key_of(row.row if isinstance(row, PartialRow) else row)
 
-    def _one_by_one(self, limit: int) -> Iterator[Paged]:
+    def _read_one_by_one(self, limit: int) -> Iterator[PageRow]:
         for _ in range(limit):
             try:
                 page = self._read(1)
-            except TornValueError as exc:
-                page = [Torn(self._read_key(), str(exc))]
+            except UnreadableValueError as exc:
+                page = [UnreadableRow(self._read_key(), str(exc))]
             if not page:
                 return
-            self._after = self._key(page[0])
+            self._after = self.key_of(page[0])
             yield page[0]
 
-    def _read(self, limit: int) -> list[Paged]:
-        found = self._fetch(limit, keys_only=False)
-        if len(self._selected) == len(self._rows.columns):
-            return found
-        return [row[:-1] if row[-1] is None else Partial(row[:-1]) for row in found]
+    def _read(self, limit: int) -> list[PageRow]:
+        rows = self._fetch(limit, keys_only=False)
+        if not self._large:
+            return rows
+        return [row[:-1] if row[-1] is None else PartialRow(row[:-1]) for row in rows]
 
     def _read_key(self) -> Key:
         try:
             key: Key = self._fetch(1, keys_only=True)[0]
-        except TornValueError:
+        except UnreadableValueError as exc:
             raise SourceError(
-                f"{self._where}: the first key cannot be read; expected a key of values that can be"
+                f"{self._where}: the first key: {exc}; expected a key that can be read"
             ) from None
         return key
+
+    @property
+    def _where(self) -> str:
+        after, upto = (write_key(key) if key else None for key in (self._after, self._upto))
+        return f"{self._table.shown}, {KeyRange(after=after, upto=upto).shown}"
 
     def _fetch(self, limit: int, *, keys_only: bool) -> list[Any]:
         is_first = self._after is None
         statement = self._statements.get((is_first, keys_only))
         if statement is None:
-            values = self._rows.key_columns if keys_only else self._selected
-            statement = self._statement(values, is_first=is_first)
+            statement = self._statement(is_first=is_first, keys_only=keys_only)
             self._statements[is_first, keys_only] = statement
-        dialect = self._rows.engine.dialect
+        dialect = self._table.engine.dialect
         given = {
             **parameters(_AFTER, self._after or (), dialect),
             **parameters(_UPTO, self._upto or (), dialect),
             _LIMIT: limit,
         }
-        return self._session.run(partial(_fetch, statement, given), where=self._where)
+        return self._session.run(partial(_fetch_all, statement, given), where=self._where)
 
-    def _statement(
-        self, values: Sequence[sa.ColumnElement[Any]], *, is_first: bool
-    ) -> sa.Select[Any]:
-        columns, dialect = self._rows.key_columns, self._rows.engine.dialect
-        bounds = [] if is_first else [above(columns, _AFTER, dialect)]
+    def _statement(self, *, is_first: bool, keys_only: bool) -> sa.Select[Any]:
+        columns, dialect = self._table.key_columns, self._table.engine.dialect
+        values = columns if keys_only else self._selected
+        limits = [] if is_first else [above(columns, _AFTER, dialect)]
         if self._upto is not None:
-            bounds.append(upto(columns, _UPTO, dialect))
-        statement = sa.select(*values).where(*self._rows.with_key, *bounds).order_by(*columns)
+            limits.append(upto(columns, _UPTO, dialect))
+        statement = sa.select(*values).where(*self._table.with_key, *limits).order_by(*columns)
         return statement.limit(sa.bindparam(_LIMIT, type_=sa.Integer))
 
-    def _key(self, row: Paged) -> Key:
-        if isinstance(row, Torn):
-            return row.key
-        key: Key = self._key_of(row.row if isinstance(row, Partial) else row)
-        return key
 
+class LargeValueReader:
+    """Completes rows with their large values."""
 
-class _Unkeyed:
-    """The rows with NULL in their key: streamed, as no key tells where a page ends."""
-
-    def __init__(self, rows: Rows, key_range: KeyRange, session: Session) -> None:
-        self._rows = rows
-        self._where = f"{rows.shown}, {key_range.shown}"
+    def __init__(self, table: TableQuery, session: Session, *, max_bytes: int) -> None:
+        self._table = table
         self._session = session
-        self._given = 0
-        self._connection: sa.Connection | None = None
-        self._opened = ExitStack()
+        self._max_bytes = max_bytes
+        self._large = large_columns(table)
+        self._key_of = table.index.key_getter()
 
-    def __iter__(self) -> Iterator[list[Paged]]:
-        with self._opened:
-            while page := self._session.run(self._next, where=self._where):
-                self._given += len(page)
-                yield [tuple(row)[: len(self._rows.columns)] for row in page]
+    def complete(self, row: Row) -> CompleteRow:
+        """Return a row with its large values; one that was deleted meanwhile is not changed."""
+        key = self._key_of(row)
+        dialect = self._table.engine.dialect
+        columns = [(self._table.column(column.name), column) for _, column in self._large]
+        sizes = self._select(key, *(size_in_bytes(*pair, dialect) for pair in columns))
+        values = list(row)
+        too_large: str | None = None
+        total = 0
+        for (at, column), (value, _), size in zip(self._large, columns, sizes, strict=False):
+            if (size or 0) > self._max_bytes:
+                too_large, total = too_large or column.name, total or size
+            elif (size or 0) > INLINE_BYTES:
+                (values[at],) = self._select(key, value) or (None,)
+        return CompleteRow(tuple(values), too_large, total)
 
-    def _next(self, connection: sa.Connection) -> Sequence[sa.Row[Any]]:
-        if connection is not self._connection:  # the first, or another one after it was lost
-            self._opened.close()
-            self._result = self._opened.enter_context(self._stream(connection))
-            deque(islice(self._result, self._given), maxlen=0)
-            self._connection = connection
-        return self._result.fetchmany(self._rows.mapping.page_rows)
-
-    def _stream(self, connection: sa.Connection) -> AbstractContextManager[sa.CursorResult[Any]]:
-        statement = sa.select(*selected(self._rows)).where(*self._rows.without_key)
-        ordered = statement.order_by(*self._rows.key_columns)
-        return stream(connection, ordered, rows=self._rows.mapping.page_rows)
+    def _select(self, key: Key, *values: Any) -> tuple[Any, ...]:
+        """Return values of the row with a key, none if it was deleted."""
+        table = self._table
+        statement = sa.select(*values).where(*table.where, equal(table.key_columns, _KEY))
+        given = parameters(_KEY, key, table.engine.dialect)
+        where = f"{table.shown}, the row {write_key(key)}"
+        rows = self._session.run(partial(_fetch_all, statement, given), where=where)
+        return rows[0] if rows else ()
 
 
-def _fetch(
+def large_columns(table: TableQuery) -> list[tuple[int, ResultColumn]]:
+    """Return the columns that a page can leave out, with their positions."""
+    return [
+        (at, column)
+        for at, column in enumerate(table.columns)
+        if column.is_large and column.name not in table.key
+    ]
+
+
+def _selected(table: TableQuery, large: Sequence[ResultColumn]) -> list[sa.ColumnElement[Any]]:
+    """Return the expressions of a row; the last is not NULL if a large value is left out."""
+    dialect = table.engine.dialect
+    is_left_out = {
+        column.name: size_in_bytes(table.column(column.name), column, dialect) > INLINE_BYTES
+        for column in large
+    }
+    values = []
+    for column in table.columns:
+        value = table.column(column.name)
+        if column.name in is_left_out:
+            value = sa.case((sa.not_(is_left_out[column.name]), value)).label(column.name)
+        values.append(value)
+    if is_left_out:
+        values.append(sa.case((sa.or_(*is_left_out.values()), 1)))
+    return values
+
+
+def _fetch_all(
     statement: sa.Select[Any], given: dict[str, object], connection: sa.Connection
 ) -> list[Any]:
-    """Fetch from the driver: what SQLAlchemy makes of a row takes as long as all the rest."""
+    """Return tuples of the driver's cursor: SQLAlchemy's rows take as long as all other work."""
     result = connection.execute(statement, given)
     try:
         cursor: Any = result.cursor
@@ -230,22 +220,8 @@ def _fetch(
         result.close()
 
 
-def _is_lazy(column: Column, rows: Rows) -> bool:
-    return column.is_unbounded and column.name not in rows.key
-
-
-def _inline(
-    rows: Rows, column: Column, larger: Mapping[str, sa.ColumnElement[bool]]
-) -> sa.ColumnElement[Any]:
-    value = rows.column(column.name)
-    if column.name not in larger:
-        return value
-    return sa.case((sa.not_(larger[column.name]), value)).label(column.name)
-
-
-def _fitting(page: Sequence[Paged], *, most: int) -> int:
-    """Return how many rows like those of a page have about PAGE_BYTES, by some of them."""
+def _fitting_rows(page: Sequence[PageRow], *, limit: int) -> int:
+    """Return how many rows have about PAGE_BYTES, estimated from some rows of a page."""
     sample = page[::_SAMPLE_STEP]
     sizes = (len(value) for row in sample for value in row if isinstance(value, str | bytes))
-    width = sum(sizes) // len(sample) + 1
-    return max(1, min(most, PAGE_BYTES // width))
+    return max(1, min(limit, PAGE_BYTES // (sum(sizes) // len(sample) + 1)))

@@ -1,20 +1,20 @@
-"""The spans of a run of a database: what is to be deleted, then the rows that are to be read.
+"""Plan a run of a database: the deletions, then the rows to read, as spans.
 
-Without a state, and from scratch, these are all rows. Else, by a timestamp, they are
+Without a state, and for a refresh, a run reads all rows. With a state and a timestamp column, it
+reads
 
-- the rows above the mark less the lag, up to the highest timestamp there is: see `incremental`,
-- those ahead of the clock of the database, if there are some,
-- those without a timestamp, as no mark finds them,
-- those that were rejected when they were read last, by their keys.
+- the rows above the watermark, less the lag,
+- the rows without a timestamp, since no watermark finds them,
+- the rows that were rejected in the last run, by their keys.
 
-A plan stands in a file of the run's folder, so that a run that is started again goes on with it.
-Deletions come first: a url that another row has taken over is sent behind them.
+The plan is a file in the folder of the run, so that a resumed run continues with it. Deletions come
+first, since another row can have taken over a URL.
 """
 
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import count, islice
 from pathlib import Path
 
@@ -23,39 +23,39 @@ from msgspec.structs import replace
 
 from schemas.span import Span
 from transforms.sources.database.advance_state import NextRunPlan
-from transforms.sources.database.delete_queries import read_deleted
-from transforms.sources.database.deletions import NO_KEY, Keys, check_gone, is_row, list_gone
-from transforms.sources.database.errors import told
-from transforms.sources.database.filters import Scope, encode_share, scoped
+from transforms.sources.database.deletions import (
+    NULL_KEY,
+    KeySets,
+    check_deletions,
+    is_row_key,
+    list_deletions,
+    read_deleted,
+)
+from transforms.sources.database.key_ranges import KeyRange, RowFilter, cut_rows, encode_range
 from transforms.sources.database.keys import write_key
-from transforms.sources.database.mapping import Incremental, Mapping
-from transforms.sources.database.ranges import KeyRange, cut_rows
-from transforms.sources.database.table_query import Rows
+from transforms.sources.database.mapping import IncrementalReading, Mapping
+from transforms.sources.database.table_query import TableQuery
 from transforms.sources.database.watermark import (
-    Clock,
-    Mark,
-    Timestamp,
-    bounded,
+    Watermark,
     decode_mark,
     floor_of,
-    is_above,
-    mark_of,
+    limit_to_clock,
     read_clock,
+    watermark_of,
 )
 from transforms.sources.deletion_guard import Safety
 from transforms.sources.listing import cut_listing, write_listing
 from transforms.storage.atomic import whole_file
 from transforms.storage.state import State
 
-RETRIED_KEYS = 1_000
+KEYS_PER_SPAN = 1_000
 """The most rejected rows that one span reads again."""
 
-_LOGIN = re.compile(r"(?<=://).*@")  # and what stands in it may hold slashes
-_INFINITE = ("infinity", "-infinity")  # of PostgreSQL, which Python has no times for
+_LOGIN = re.compile(r"(?<=://).*@")  # greedy: a reference in it can hold slashes
 
 
 class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of one run; `folder` is its own, `span` all of the database."""
+    """The settings of a run; `folder` is that of the run, `span` the whole database."""
 
     span: Span
     folder: Path
@@ -65,190 +65,170 @@ class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run reads, and what it leaves to the next one."""
+    """The spans of a run, the fingerprint of its rules, and the settings of the next run."""
 
     rules: str
     next_run: NextRunPlan
     spans: tuple[Span, ...] = ()
 
 
-def plan_rows(rows: Rows, state: State | None, run: PlanRequest) -> RowPlan:
-    """Return the plan of a run, that which stands in its folder if it has been made.
+def plan_rows(table: TableQuery, state: State | None, request: PlanRequest) -> RowPlan:
+    """Return the plan of a run, the existing one if the run is resumed.
 
-    Raise ConfigError for a timestamp or a query that cannot be used, StoppedError if more is gone
-    than is safe.
+    Raise ConfigError for a timestamp or a query that cannot be used, StoppedError for more
+    deletions than are safe.
     """
-    path = _path(run.span, run.folder)
+    path = _path(request.span, request.folder)
     if not path.exists():
-        plan = _made(rows, state, run)
+        plan = _make_plan(table, state, request)
         with whole_file(path) as stream:
             stream.write(msgspec.json.encode(plan))
-    return read_plan(run.span, run.folder)
+    return read_plan(request.span, request.folder)
 
 
 def read_plan(span: Span, folder: Path) -> RowPlan:
-    """Return the plan that stands in the folder of a run."""
+    """Return the existing plan of a run."""
     return msgspec.json.decode(_path(span, folder).read_bytes(), type=RowPlan)
 
 
 def rules_of(mapping: Mapping) -> str:
-    """Return a fingerprint of what decides over records beside the rows.
+    """Return a fingerprint of the settings that decide about records.
 
-    It leaves out who connects, where the mapping file stands, how pages are read and, as no record
-    is another for it, the lag and the query for deletes. A template is in it by what it says.
+    It leaves out login, folder, paging, lag and the query for deletes: records do not depend on
+    them. It contains the text of a template.
     """
-    usual, template = Mapping(connection=""), mapping.content.template
-    kept = replace(
+    template = mapping.content.template
+    incremental = mapping.incremental or IncrementalReading()
+    deletes = "compare" if incremental.compares_keys else None
+    defaults = Mapping(connection="")
+    rules = replace(
         mapping,
         connection=_LOGIN.sub("", mapping.connection),
         content=replace(mapping.content, template=None if template is None else ""),
-        incremental=replace(_incremental(mapping), lag_seconds=0, deletes=None),
-        page_rows=usual.page_rows,
-        retries=usual.retries,
-        backoff_seconds=usual.backoff_seconds,
-        folder=usual.folder,
+        incremental=replace(incremental, lag_seconds=0, deletes=deletes),
+        page_rows=defaults.page_rows,
+        retries=defaults.retries,
+        backoff_seconds=defaults.backoff_seconds,
+        folder=defaults.folder,
     )
-    said = b"" if template is None else Path(template).read_bytes()
-    return hashlib.sha256(msgspec.json.encode(kept, order="sorted") + said).hexdigest()
+    text = b"" if template is None else Path(template).read_bytes()
+    return hashlib.sha256(msgspec.json.encode(rules, order="sorted") + text).hexdigest()
 
 
-def _made(rows: Rows, state: State | None, run: PlanRequest) -> RowPlan:
-    rules = rules_of(rows.mapping)
+def _make_plan(table: TableQuery, state: State | None, request: PlanRequest) -> RowPlan:
+    rules = rules_of(table.mapping)
     if state is None:
-        spans = _spans(rows, [Scope()], run, first=0)
+        spans = _row_spans(table, [KeyRange()], request, first=0)
         return RowPlan(rules=rules, next_run=NextRunPlan(), spans=tuple(spans))
-    is_anew = run.is_refresh or rules != state.rules
-    times = _Times(rows, None if is_anew or state.mark is None else decode_mark(state.mark))
-    listed = list(_gone(rows, state, run, is_anew=is_anew))
-    scopes = [Scope(anew=True)] if is_anew else times.scopes(state)
-    spans = _spans(rows, scopes, run, first=len(listed))
-    return RowPlan(rules=rules, next_run=times.next_run, spans=(*listed, *spans))
+    is_refresh = request.is_refresh or rules != state.rules
+    before = None if is_refresh or state.mark is None else decode_mark(state.mark)
+    next_run, floor = _find_watermark(table, before)
+    deletions = list(_deletion_spans(table, state, request, is_refresh=is_refresh))
+    ranges = [KeyRange(is_refresh=is_refresh)]
+    if floor is not None:
+        ranges = [KeyRange(filter=rows) for rows in _changed_rows(state, floor, next_run.timestamp)]
+    spans = _row_spans(table, ranges, request, first=len(deletions))
+    return RowPlan(rules=rules, next_run=next_run, spans=(*deletions, *spans))
 
 
-class _Times:
-    """What the timestamps of rows say: where the mark is to stand, and which rows are read.
+def _find_watermark(
+    table: TableQuery, before: Watermark | None
+) -> tuple[NextRunPlan, Watermark | None]:
+    """Return the settings of the next run, and the floor above which this run reads rows.
 
-    The mark is not below that of the run `before`, nor ahead of the clock.
+    The watermark is neither lower than that of the last run nor ahead of the clock. There is no
+    floor, and all rows are read, if the last run has no watermark of the type of the column.
     """
-
-    def __init__(self, rows: Rows, before: Mark | None) -> None:
-        incremental = _incremental(rows.mapping)
-        self._before: Mark | None = None
-        self._is_ahead = False
-        self.next_run = NextRunPlan(
-            timestamp=incremental.timestamp or "",
-            lag_seconds=incremental.lag_seconds,
-            compares_keys=incremental.compares_keys,
-            asks_deletes=incremental.deletes is not None,
-        )
-        if self.next_run.timestamp:
-            self._find(rows, before)
-
-    def scopes(self, state: State) -> list[Scope]:
-        """Return which rows are read, in their order."""
-        mark, name = self.next_run.mark, self.next_run.timestamp
-        floor = None if self._before is None else self._floor(self._before)
-        if floor is None or mark is None:
-            return [Scope()]
-        above = mark_of(floor, name=name)
-        found = [Scope(timestamp=name, above=above, upto=mark)]
-        if self._is_ahead:
-            found.append(Scope(timestamp=name, above=mark))
-        found.append(Scope(timestamp=name, is_null=True))
-        retried = _in_lists(_rejected_keys(state, above))
-        return [*found, *(Scope(timestamp=name, upto=above, keys=keys) for keys in retried)]
-
-    def _find(self, rows: Rows, before: Mark | None) -> None:
-        with told(rows.mapping, where="its clock"), rows.engine.connect() as connection:
-            clock = read_clock(connection)
-        highest, self._is_ahead = _highest(rows, self.next_run.timestamp, clock)
-        mark = self._before = None if before is None else bounded(before, clock)
-        if highest is not None:
-            self._floor(highest)  # raises ConfigError if that cannot be told
-            mark = bounded(highest, clock)
-            self._is_ahead = self._is_ahead or mark != highest
-            if self._before is not None and not self._before.compares_with(mark):
-                self._before = None
-            if self._before is not None and _is_higher(self._before, mark):
-                mark = self._before
-        self.next_run = replace(self.next_run, mark=mark)
-
-    def _floor(self, mark: Mark) -> Timestamp | None:
-        lag_seconds = self.next_run.lag_seconds
-        return floor_of(mark, lag_seconds=lag_seconds, name=self.next_run.timestamp)
+    incremental = table.mapping.incremental or IncrementalReading()
+    name, lag_seconds = incremental.timestamp or "", incremental.lag_seconds
+    next_run = NextRunPlan(
+        timestamp=name,
+        lag_seconds=lag_seconds,
+        compares_keys=incremental.compares_keys,
+        has_deletes_query=incremental.deletes_query is not None,
+    )
+    if not name:
+        return next_run, None
+    with table.translate_errors("its clock"), table.engine.connect() as connection:
+        clock = read_clock(connection)
+    highest = table.highest(name)
+    mark = before = None if before is None else limit_to_clock(before, clock)
+    if highest is not None:
+        mark = limit_to_clock(watermark_of(highest, name=name), clock)
+        floor_of(mark, lag_seconds=lag_seconds, name=name)  # raises ConfigError for a wrong lag
+        if before is not None and before.type is not mark.type:
+            before = None
+        if before is not None and before.is_above(mark):
+            mark = before
+    floor = None if before is None else floor_of(before, lag_seconds=lag_seconds, name=name)
+    return replace(next_run, mark=mark), floor
 
 
-def _highest(rows: Rows, name: str, clock: Clock) -> tuple[Mark | None, bool]:
-    """The mark at the highest timestamp, and whether there may be some that are infinitely high."""
-    value = rows.maximum(name)
-    is_infinite = value in _INFINITE
-    if is_infinite:
-        value = rows.narrowed(name, upto=clock.aware).maximum(name)
-    if value is None or value in _INFINITE:
-        return None, is_infinite
-    return mark_of(value, name=name), is_infinite
+def _changed_rows(state: State, floor: Watermark, timestamp: str) -> Iterator[RowFilter]:
+    yield RowFilter(timestamp=timestamp, above=floor)
+    yield RowFilter(timestamp=timestamp, is_null=True)
+    for keys in _batches(_rejected_keys(state, floor)):
+        yield RowFilter(timestamp=timestamp, upto=floor, keys=keys)
 
 
-def _is_higher(one: Mark, other: Mark) -> bool:
-    return is_above(one.value(), other.value())
-
-
-def _rejected_keys(state: State, floor: Mark) -> Iterator[str]:
-    """The keys of rows that were rejected, but for those that the mark finds."""
+def _rejected_keys(state: State, floor: Watermark) -> Iterator[str]:
+    """Yield the keys of rejected rows that are not above the floor."""
     for known in state.documents():
-        if not known.digest and is_row(known.key) and not _is_found(known.fingerprint, floor):
+        if known.digest or not is_row_key(known.key):
+            continue
+        is_above_floor = False
+        with suppress(ValueError, TypeError):  # a timestamp of another type
+            is_above_floor = replace(floor, text=known.fingerprint).is_above(floor)
+        if not is_above_floor:
             yield known.key
 
 
-def _is_found(fingerprint: str, floor: Mark) -> bool:
-    try:
-        return _is_higher(replace(floor, text=fingerprint), floor)
-    except (ValueError, ArithmeticError, TypeError):
-        return False
-
-
-def _spans(rows: Rows, scopes: Iterable[Scope], run: PlanRequest, *, first: int) -> Iterator[Span]:
+def _row_spans(
+    table: TableQuery, ranges: Iterable[KeyRange], request: PlanRequest, *, first: int
+) -> Iterator[Span]:
     ordinals = count(first)
-    for scope in scopes:
-        whole = [KeyRange(rows=len(scope.keys))] if scope.keys else None
-        for key_range in whole or cut_rows(scoped(rows, scope), span_bytes=run.span_bytes):
-            context = encode_share(key_range, scope)
-            yield replace(run.span, ordinal=next(ordinals), context=context)
+    for whole in ranges:
+        parts: Iterable[KeyRange] = [KeyRange(rows=len(whole.filter.keys))]
+        if not whole.filter.keys:
+            parts = cut_rows(whole.filter.apply(table), span_bytes=request.span_bytes)
+        for part in parts:
+            key_range = replace(part, filter=whole.filter, is_refresh=whole.is_refresh)
+            context = encode_range(key_range)
+            yield replace(request.span, ordinal=next(ordinals), context=context)
 
 
-def _gone(rows: Rows, state: State, run: PlanRequest, *, is_anew: bool) -> Iterator[Span]:
-    """The spans of the listing of what is to be deleted, which is written before the first."""
-    path = run.folder / f"{run.span.name}.gone"
-    incremental = _incremental(rows.mapping)
-    with closing(Keys()) as keys:
-        _ask(rows, incremental, keys)
-        lines = list_gone(state, keys, compares_keys=incremental.compares_keys, is_anew=is_anew)
-        if incremental.compares_keys:
-            lines = check_gone(lines, state, keys, run.safety)
+def _deletion_spans(
+    table: TableQuery, state: State, request: PlanRequest, *, is_refresh: bool
+) -> Iterator[Span]:
+    """Yield the spans of the listing of deletions, which is complete before the first."""
+    path = request.folder / f"{request.span.name}.gone"
+    incremental = table.mapping.incremental or IncrementalReading()
+    compares_keys = incremental.compares_keys
+    with closing(KeySets()) as keys:
+        _collect_keys(table, incremental, keys)
+        lines = list_deletions(state, keys, compares_keys=compares_keys, is_refresh=is_refresh)
+        if compares_keys:
+            lines = check_deletions(lines, state, keys, request.safety)
         write_listing(lines, path)
-    whole = replace(run.span, path=str(path), context=b"")
-    yield from cut_listing(whole, span_bytes=run.span_bytes)
+    whole = replace(request.span, path=str(path), context=b"")
+    yield from cut_listing(whole, span_bytes=request.span_bytes)
 
 
-def _ask(rows: Rows, incremental: Incremental, keys: Keys) -> None:
-    """Ask which keys are deleted, and then which stand: all of them, or of the deleted ones."""
-    if incremental.deletes is not None:
-        keys.delete(read_deleted(rows, incremental.deletes))
+def _collect_keys(table: TableQuery, incremental: IncrementalReading, keys: KeySets) -> None:
+    """Read the deleted keys first, and then the existing ones: all, or those that are deleted."""
+    if incremental.deletes_query is not None:
+        keys.add_deleted(read_deleted(table, incremental.deletes_query))
     if incremental.compares_keys:
-        keys.stand(map(write_key, rows.keys_only()))
+        keys.add_existing(map(write_key, table.read_keys()))
         return
-    for texts in _in_lists(one.key for one in keys.deleted() if one.key != NO_KEY):
-        keys.stand(map(write_key, scoped(rows, Scope(keys=texts)).keys_only()))
+    for batch in _batches(one.key for one in keys.deleted() if one.key != NULL_KEY):
+        keys.add_existing(map(write_key, table.with_keys(batch).read_keys()))
 
 
-def _in_lists(texts: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    texts = iter(texts)
-    while found := tuple(islice(texts, RETRIED_KEYS)):
-        yield found
-
-
-def _incremental(mapping: Mapping) -> Incremental:
-    return mapping.incremental or Incremental()
+def _batches(keys: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    iterator = iter(keys)
+    while batch := tuple(islice(iterator, KEYS_PER_SPAN)):
+        yield batch
 
 
 def _path(span: Span, folder: Path) -> Path:

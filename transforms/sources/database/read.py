@@ -1,7 +1,7 @@
-"""The rows of a span as records, in the order of their keys.
+"""Read the rows of a span as records, in the order of their keys.
 
-With a state, a document that is as it was when it was sent is filtered; what decides is the digest
-of its record, wherever that comes from: its row, second queries, a file, a template.
+With a state, a document is filtered as unchanged if its record has the digest of the last run,
+wherever its parts come from: the row, lookup queries, a file, a template.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from contextlib import closing
 from functools import lru_cache
 from itertools import chain
 
-import msgspec
+from msgspec.structs import replace
 
 from schemas import avro
 from schemas.defect import record_error
@@ -21,29 +21,30 @@ from schemas.record import Action, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.database.column_index import Row, reject_row
-from transforms.sources.database.column_index import Rows as Named
-from transforms.sources.database.errors import TornValueError
-from transforms.sources.database.filters import scope_of, scoped
-from transforms.sources.database.keys import Key, write_key
-from transforms.sources.database.large_values import Large
-from transforms.sources.database.lookup_queries import Sides
+from transforms.sources.database.column_index import ColumnIndex, Key, Row
+from transforms.sources.database.connection import connect
+from transforms.sources.database.key_ranges import KeyRange, decode_range
+from transforms.sources.database.keys import write_key
+from transforms.sources.database.lookup_queries import LookupQueries
 from transforms.sources.database.mapping import Mapping
-from transforms.sources.database.pages import Paged, Partial, Torn, lazy_columns, pages
-from transforms.sources.database.ranges import Kind, decode_range
-from transforms.sources.database.records import record_maker
-from transforms.sources.database.session import USUAL, Pauses, Session
-from transforms.sources.database.table_query import Rows, connect, open_rows
+from transforms.sources.database.pages import (
+    LargeValueReader,
+    PageReader,
+    PageRow,
+    PartialRow,
+    UnreadableRow,
+    large_columns,
+)
+from transforms.sources.database.records import RecordMaker
+from transforms.sources.database.session import Session, UnreadableValueError
+from transforms.sources.database.table_query import TableQuery, open_rows
 from transforms.sources.database.watermark import timestamp_text
 
-NULL_KEY = "null-key"
-TOO_LARGE = "content-too-large"
-UNREADABLE = "unreadable"
-
-_OPENED = 4
-_NOWHERE = Provenance()
-Recall = Callable[[str], Known | None]
+_MAX_OPEN_MAPPINGS = 4
+_NO_PROVENANCE = Provenance()
 _Outcome = Record | Reject
+Recall = Callable[[str], Known | None]
+"""Returns what the state knows of a key."""
 
 
 def read_rows(
@@ -54,173 +55,150 @@ def read_rows(
     see: See | None = None,
     known: Recall | None = None,
 ) -> Generator[ReadResult, None, None]:
-    """Yield what is made of the rows in the range and scope that the context of a span says.
+    """Yield the outcomes of the rows in the key range of a span.
 
-    `see` is told of each row before its outcome is yielded: of one that says `delete` as gone, of
-    one that was rejected without a digest. What is `known` by its key as it is now is filtered,
-    unless the scope is of a run that begins anew. Raise SourceError if the database is lost.
+    `see` is called for each row before its outcome is yielded: a deletion is gone, a rejected row
+    has no digest. Rows that are `known` with the same digest are filtered, except in a refresh.
+    Raise SourceError if the database is lost.
     """
-    scope = scope_of(span.context)
-    rows = scoped(_opened(mapping, os.getpid()), scope)
-    with closing(_Reading(rows, span, options)) as reading:
+    key_range = decode_range(span.context)
+    table = key_range.filter.apply(_open(mapping, os.getpid()))
+    if key_range.has_null_keys:
+        yield from _reject_null_keys(table, span)
+        return
+    with closing(Session(mapping, table.engine)) as session:
+        reader = RowReader(table, key_range, session, span=span, options=options)
         if see is None and known is None:
-            yield from reading.records()
+            yield from reader.records()
             return
-        recall = _nothing if known is None or scope.anew else known
-        fingerprint_of = _fingerprint_maker(rows)
-        for key, row, outcome in reading.outcomes():
-            if key is None:
-                yield outcome
-                continue
-            seen = _seen(write_key(key), outcome, fingerprint=fingerprint_of(row))
+        recall = known if known is not None and not key_range.is_refresh else lambda key: None
+        timestamp_of = _timestamp_getter(table)
+        for key, row, outcome in reader.outcomes():
+            seen = _seen(write_key(key), outcome, timestamp_of(row))
             if see is not None:
                 see(seen)
-            yield outcome if _is_news(seen, recall) else _unchanged(outcome)
+            yield outcome if _has_changed(seen, recall) else _unchanged(outcome)
 
 
-class _Reading:
-    """Makes what becomes of the rows of a range."""
+class RowReader:
+    """Yields the outcomes of the rows of a key range: a record or a reject for each."""
 
     def __init__(
-        self, rows: Rows, span: Span, options: ReadOptions, *, pauses: Pauses = USUAL
+        self,
+        table: TableQuery,
+        key_range: KeyRange,
+        session: Session,
+        *,
+        span: Span,
+        options: ReadOptions,
     ) -> None:
-        self._rows = rows
+        self._table = table
         self._span = span
-        self._range = decode_range(span.context)
         self._max_bytes = options.max_content_bytes
-        self._session = Session(rows.mapping, rows.engine, pauses=pauses, autocommit=False)
-        self._sides = Sides(rows, self._session)
-        self._large = Large(rows, self._session, max_bytes=options.max_content_bytes)
-        self._named = rows.named
-        self._key_of = self._named.key_maker()
-        self._make = record_maker(
-            rows.mapping, self._named, self._sides, span=span, options=options
-        )
-        self._pages = pages(rows, self._range, pauses=pauses)
+        self._pages = PageReader(table, key_range, session)
+        self._lookups = LookupQueries(table, session)
+        self._large_values = LargeValueReader(table, session, max_bytes=self._max_bytes)
+        self._index = table.index
+        maker = RecordMaker(table.mapping, self._index, self._lookups, span=span, options=options)
+        self._make = maker.make
 
     def records(self) -> Iterator[_Outcome]:
-        """Yield what became of each row, where nothing is to be remembered of it."""
-        if self._range.kind is Kind.NULLS:
-            return (outcome for _, _, outcome in self.outcomes())
-        return chain.from_iterable(map(self._records, self._pages))
+        """Yield the outcome of each row, without the cost of keys."""
+        return chain.from_iterable(map(self._page_records, self._pages))
 
-    def _records(self, page: list[Paged]) -> Iterator[_Outcome]:
-        self._turn(page)
+    def outcomes(self) -> Iterator[tuple[Key, Row | None, _Outcome]]:
+        """Yield the key of each row, the row, None if it cannot be read, and its outcome."""
+        for page in self._pages:
+            self._load(page)
+            yield from map(self._outcome, page)
+
+    def _page_records(self, page: list[PageRow]) -> Iterator[_Outcome]:
+        self._load(page)
         make = self._make
         return (make(row) if type(row) is tuple else self._outcome(row)[2] for row in page)
 
-    def outcomes(self) -> Iterator[tuple[Key | None, Row | None, _Outcome]]:
-        """Yield the key of each row, the row, and what became of it.
+    def _load(self, page: list[PageRow]) -> None:
+        self._lookups.load_page(self._pages.key_of(page[0]), self._pages.key_of(page[-1]))
 
-        There is no key where it has NULL in it, and no row where the driver cannot read it.
-        """
-        if self._range.kind is Kind.NULLS:
-            yield from ((None, row, self._unkeyed(row)) for page in self._pages for row in page)
-            return
-        for page in self._pages:
-            self._turn(page)
-            yield from map(self._outcome, page)
-
-    def close(self) -> None:
-        """Close what is connected to the database."""
-        self._pages.close()
-        self._session.close()
-
-    def _turn(self, page: list[Paged]) -> None:
-        self._sides.turn(self._key(page[0]), self._key(page[-1]))
-
-    def _key(self, row: Paged) -> Key:
-        if isinstance(row, Torn):
-            return row.key
-        return self._key_of(row.row if isinstance(row, Partial) else row)
-
-    def _outcome(self, row: Paged) -> tuple[Key, Row | None, _Outcome]:
-        if isinstance(row, Torn):
-            return row.key, None, self._torn(row.key, row.reason)
-        if isinstance(row, Partial):
-            return self._key_of(row.row), row.row, self._whole_or_reject(row.row)
-        return self._key_of(row), row, self._make(row)
-
-    def _whole_or_reject(self, row: Row) -> _Outcome:
+    def _outcome(self, row: PageRow) -> tuple[Key, Row | None, _Outcome]:
+        key = self._pages.key_of(row)
+        if isinstance(row, UnreadableRow):
+            return key, None, self._reject_unreadable(key, row.reason)
+        if not isinstance(row, PartialRow):
+            return key, row, self._make(row)
         try:
-            return self._whole(row)
+            return key, row.row, self._complete(key, row.row)
         except Exception as exc:
-            error = record_error(exc)
-            return self._reject(error.code, error.reason, row)
+            return key, row.row, self._reject_partial(row.row, record_error(exc))
 
-    def _whole(self, row: Row) -> _Outcome:
+    def _complete(self, key: Key, row: Row) -> _Outcome:
         try:
-            whole = self._large.complete(row)
-        except TornValueError as exc:
-            return self._torn(self._key_of(row), str(exc))
-        made = self._make(whole.row)
-        if whole.too_large is None or (isinstance(made, Record) and made.action is Action.DELETE):
-            return made
+            complete = self._large_values.complete(row)
+        except UnreadableValueError as exc:
+            return self._reject_unreadable(key, str(exc))
+        outcome = self._make(complete.row)
+        is_deletion = isinstance(outcome, Record) and outcome.action is Action.DELETE
+        if complete.too_large is None or is_deletion:
+            return outcome
         reason = (
-            f"{whole.too_large} has {whole.length} bytes; expected at most {self._max_bytes} "
+            f"{complete.too_large} has {complete.size} bytes; expected at most {self._max_bytes} "
             "bytes; raise --max-content-bytes to read it"
         )
-        action = made.action.value if isinstance(made, Record) else made.action
-        reject = self._reject(TOO_LARGE, reason, row)
-        return msgspec.structs.replace(reject, url=made.url, action=action)
+        reject = self._reject_partial(row, RecordError("content-too-large", reason))
+        action = outcome.action.value if isinstance(outcome, Record) else outcome.action
+        return replace(reject, url=outcome.url, action=action)
 
-    def _unkeyed(self, row: Row) -> Reject:
-        return self._reject(NULL_KEY, "NULL in its key; expected a value, which names it", row)
+    def _reject_unreadable(self, key: Key, reason: str) -> Reject:
+        names = self._table.key
+        error = RecordError("unreadable", f"{reason}; expected values that can be read")
+        return ColumnIndex(names=names, key=names).reject(key, error, span=self._span)
 
-    def _torn(self, key: Key, reason: str) -> Reject:
-        """A row of which only the key can be read."""
-        named = Named(names=self._rows.key, key=self._rows.key)
-        exc = RecordError(UNREADABLE, f"{reason}; expected values that can be read")
-        return reject_row(named, key, exc, span=self._span)
-
-    def _reject(self, code: str, reason: str, row: Row) -> Reject:
-        exc = RecordError(code, reason)
-        return reject_row(self._named, row, exc, span=self._span, without=self._unkept(row))
-
-    def _unkept(self, row: Row) -> set[int]:
-        """Where the document stands, and what was too large to be read with the row."""
-        content = self._rows.mapping.content.column
-        document = () if content is None else (self._named.at("content", content),)
-        left_out = (at for at, _ in lazy_columns(self._rows) if row[at] is None)
-        return {*document, *left_out}
+    def _reject_partial(self, row: Row, error: RecordError) -> Reject:
+        """Return the reject of a row, without its document and the values that were not read."""
+        content = self._table.mapping.content.column
+        without = {at for at, _ in large_columns(self._table) if row[at] is None}
+        if content is not None:
+            without.add(self._index.at("content", content))
+        return self._index.reject(row, error, span=self._span, without=without)
 
 
-@lru_cache(maxsize=_OPENED)
-def _opened(mapping: Mapping, _process: int) -> Rows:
-    """Return the rows of a mapping, looked up once: a forked process must not share them."""
+def _reject_null_keys(table: TableQuery, span: Span) -> Iterator[Reject]:
+    error = RecordError("null-key", "NULL in the key; expected a value in each key column")
+    index = ColumnIndex(names=table.key, key=table.key)
+    return (index.reject(key, error, span=span) for key in table.read_null_keys())
+
+
+@lru_cache(maxsize=_MAX_OPEN_MAPPINGS)
+def _open(mapping: Mapping, _process: int) -> TableQuery:
+    """Return the table of a mapping, described once; a forked process opens its own."""
     return open_rows(mapping, connect(mapping))
 
 
-def _nothing(_key: str) -> None:
-    return None
-
-
-def _fingerprint_maker(rows: Rows) -> Callable[[Row | None], str]:
-    incremental = rows.mapping.incremental
-    if incremental is None or incremental.timestamp is None:
+def _timestamp_getter(table: TableQuery) -> Callable[[Row | None], str]:
+    if table.mapping.timestamp is None:
         return lambda row: ""
-    at = rows.named.at("incremental: timestamp", incremental.timestamp)
+    at = table.index.at("incremental: timestamp", table.mapping.timestamp)
     return lambda row: "" if row is None else timestamp_text(row[at])
 
 
-def _seen(key: str, outcome: _Outcome, *, fingerprint: str) -> Seen:
+def _seen(key: str, outcome: _Outcome, timestamp: str) -> Seen:
     digest = _digest(outcome) if isinstance(outcome, Record) else ""
     is_gone = isinstance(outcome, Record) and outcome.action is Action.DELETE
-    known = Known(key=key, url=outcome.url or "", fingerprint=fingerprint, digest=digest)
+    known = Known(key=key, url=outcome.url or "", fingerprint=timestamp, digest=digest)
     return Seen(known=known, is_gone=is_gone)
 
 
 def _digest(record: Record) -> str:
-    """SHA-256 of a record but for where it was read; empty for one that no format can hold."""
+    """Return the SHA-256 of a record without its provenance; empty if no format can hold it."""
     try:
-        datum = avro.encode(msgspec.structs.replace(record, provenance=_NOWHERE))
-    except (RecordError, UnicodeEncodeError):  # whoever writes it rejects it
+        datum = avro.encode(replace(record, provenance=_NO_PROVENANCE))
+    except (RecordError, UnicodeEncodeError):  # the writer rejects it
         return ""
     return hashlib.sha256(datum).hexdigest()
 
 
-def _is_news(seen: Seen, recall: Recall) -> bool:
-    """Whether a document is not known as it is now; a deletion has no url in a state."""
+def _has_changed(seen: Seen, recall: Recall) -> bool:
+    """Return whether a row differs from the state; a deletion has no URL in a state."""
     before = recall(seen.known.key)
     if before is None or not before.digest or before.digest != seen.known.digest:
         return True

@@ -1,85 +1,79 @@
-"""Records of rows, as a mapping says it.
+"""Make records of rows, as a mapping describes them.
 
-What a mapping names is looked up once, so that a row costs a few calls and no dict of it is made.
-A row that no record can be made of is a Reject: its reason begins with the key of the row, and it
-keeps the row, but for its document, as JSON.
+Columns are looked up once, so that a row costs a few calls and no dict. A row without a valid
+record becomes a Reject: its reason begins with the key of the row, and it keeps the row as JSON,
+without the document.
 
-**Keeps:** metadata in the order of its columns, and as many values as there are. NULL is no
-metadata; an empty text is some.
+**Keeps:** metadata in the order of the columns, with all values. NULL is no metadata; an empty text
+is.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 
 from schemas.defect import record_error
 from schemas.errors import RecordError
-from schemas.record import Action, Arrival, Crawl, Provenance, Record
+from schemas.record import Action, Arrival, Crawl, Meta, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
-from transforms.sources.database.acl import acl_columns, acl_maker
-from transforms.sources.database.column_index import Row, Rows, Sides, reject_row, text_maker
-from transforms.sources.database.content import content_maker
-from transforms.sources.database.mapping import ActionFrom, Mapping
-from transforms.sources.database.metadata import metadata_maker
-from transforms.sources.database.timestamps import moment_maker
-from transforms.sources.database.url_templates import column_url_maker, url_maker
+from transforms.sources.database.acl import acl_getter
+from transforms.sources.database.column_index import (
+    ColumnIndex,
+    ColumnReference,
+    LoadRows,
+    Row,
+)
+from transforms.sources.database.content import content_getter
+from transforms.sources.database.mapping import Mapping, MetadataColumn
+from transforms.sources.database.url_templates import url_getter
+from transforms.sources.database.values import text_of, time_getter, values_of
 
-RecordMaker = Callable[[Row], Record | Reject]
+LANGUAGE = "language"
+"""The metadata name for the language of a document: the feeds protocol has no field for it."""
 
-_ADD = Action.ADD  # looked up in its enum it costs ten times as much
+_ADD = Action.ADD  # the attribute lookup of an enum costs ten times as much
 
 
-def record_maker(
-    mapping: Mapping,
-    rows: Rows,
-    sides: Sides,
-    *,
-    span: Span = Span(),
-    options: ReadOptions = ReadOptions(),
-) -> RecordMaker:
-    """Return the function that makes the record of a row, or its Reject.
+class RecordMaker:
+    """Makes the record of a row, or its Reject.
 
-    Raise ConfigError for a column that the mapping names and the rows do not have. `sides` is asked
-    for what queries of their own have for the key of a row.
+    Raise ConfigError for a column of the mapping that the rows do not have. `load_rows` runs the
+    lookup queries of the mapping for the key of a row.
     """
-    return _Maker(mapping, rows, sides, span=span, options=options).make
-
-
-def check_columns(mapping: Mapping, rows: Rows) -> None:
-    """Raise ConfigError for a column that the mapping names and the rows do not have."""
-    record_maker(mapping, rows, lambda query, key: ())
-    if mapping.incremental is not None and mapping.incremental.timestamp is not None:
-        rows.at("incremental: timestamp", mapping.incremental.timestamp)
-
-
-class _Maker:
-    """Makes a record of a row, each part of it by a function of its own."""
 
     def __init__(
-        self, mapping: Mapping, rows: Rows, sides: Sides, *, span: Span, options: ReadOptions
+        self,
+        mapping: Mapping,
+        index: ColumnIndex,
+        load_rows: LoadRows,
+        *,
+        span: Span = Span(),
+        options: ReadOptions = ReadOptions(),
     ) -> None:
-        self._rows = rows
+        self._index = index
         self._span = span
         self._provenance = Provenance(source=span.source, span=span.ordinal)
         self._arrival = Arrival.CRAWLED if mapping.content.is_none else Arrival.PUSHED
-        self._unkept = _places(rows, mapping.content.column, mapping.content.fetch)
-        unshown = _unshown(mapping, rows)
-        used = unshown | self._unkept | _places(rows, mapping.content.path)
-        most = options.max_content_bytes
-        self._url = _url_maker(mapping, rows)
-        self._is_deletion = _deletion_maker(mapping.action, rows)
-        self._content = content_maker(mapping, rows, max_bytes=most, without=unshown)
-        self._title = _text_maker("title", mapping.title, rows)
-        self._description = _text_maker("description", mapping.description, rows)
-        self._keywords = _text_maker("keywords", mapping.keywords, rows)
-        self._metadata = metadata_maker(mapping, rows, sides, without=used)
-        self._modified = _modified_maker(mapping, rows, zone=options.zone)
-        self._acl = None if mapping.acl is None else acl_maker(mapping.acl, rows, sides)
-        self._crawl = _crawl_maker(mapping, rows)
+        content = mapping.content
+        self._not_kept = _positions(index, content.column, content.fetch)
+        hidden = _hidden_columns(mapping, index)
+        used = hidden | self._not_kept | _positions(index, content.path)
+        max_bytes = options.max_content_bytes
+        self._url = url_getter("url", mapping.url or "", index)
+        self._is_deletion = _deletion_test(mapping, index)
+        self._content = content_getter(mapping, index, max_bytes=max_bytes, without=hidden)
+        self._title = _text_getter("title", mapping.title, index)
+        self._description = _text_getter("description", mapping.description, index)
+        self._keywords = _text_getter("keywords", mapping.keywords, index)
+        self._metadata = metadata_getter(mapping, index, load_rows, without=used)
+        self._modified = _modified_getter(mapping, index, zone=options.zone)
+        self._acl = None if mapping.acl is None else acl_getter(mapping.acl, index, load_rows)
+        self._crawl = _crawl_getter(mapping, index)
+        if mapping.timestamp is not None:
+            index.at("incremental: timestamp", mapping.timestamp)
 
     def make(self, row: Row) -> Record | Reject:
-        """Return the record of a row, or its Reject."""
         url, action = None, _ADD
         try:
             if self._is_deletion is not None and self._is_deletion(row):
@@ -89,7 +83,15 @@ class _Maker:
                 return Record(url=url, action=action, provenance=self._provenance)
             return self._add(row, url)
         except Exception as exc:
-            return self._reject(row, record_error(exc), url=url, action=action)
+            error = record_error(exc)
+            return self._index.reject(
+                row,
+                error,
+                span=self._span,
+                without=self._not_kept,
+                url=url,
+                action=action.value,
+            )
 
     def _add(self, row: Row, url: str) -> Record:
         content, mimetype, charset = self._content(row)
@@ -110,81 +112,162 @@ class _Maker:
             provenance=self._provenance,
         )
 
-    def _reject(self, row: Row, exc: RecordError, *, url: str | None, action: Action) -> Reject:
-        return reject_row(
-            self._rows,
-            row,
-            exc,
-            span=self._span,
-            without=self._unkept,
-            url=url,
-            action=action.value,
+
+def metadata_getter(
+    mapping: Mapping, index: ColumnIndex, load_rows: LoadRows, *, without: Collection[int] = ()
+) -> Callable[[Row], tuple[Meta, ...]]:
+    """Return the function that returns the metadata of a row; raise ConfigError as above.
+
+    `all` means all columns `without` some and without those that the list mentions.
+    """
+    entries = _metadata_entries(mapping, index, without)
+    if all(at is not None and entry.separator is None for at, entry in entries):
+        return _plain_metadata([(entry.label, at) for at, entry in entries if at is not None])
+    getters = [_metadata_values(at, entry, index, load_rows) for at, entry in entries]
+    return lambda row: tuple([meta for get in getters for meta in get(row)])
+
+
+_Entry = tuple[int | None, MetadataColumn]
+
+
+def _metadata_entries(
+    mapping: Mapping, index: ColumnIndex, without: Collection[int]
+) -> list[_Entry]:
+    """Return the metadata columns with their positions, None for a query."""
+    listed: list[_Entry] = [
+        (
+            None if entry.column is None else index.at(f"metadata: {entry.label}", entry.column),
+            entry,
         )
+        for entry in mapping.metadata_columns
+        if not entry.is_all
+    ]
+    if len(listed) < len(mapping.metadata_columns):
+        fields = {*without, *_metadata_fields(mapping, index)}
+        by_position: list[_Entry] = []
+        for at, name in enumerate(index.names):
+            usual = [] if at in fields else [(at, MetadataColumn(column=name))]
+            by_position += [entry for entry in listed if entry[0] == at] or usual
+        listed = by_position + [entry for entry in listed if entry[0] is None]
+    has_language = any(entry.label.lower() == LANGUAGE for _, entry in listed)
+    if mapping.language is not None and not has_language:
+        entry = MetadataColumn(name=LANGUAGE, column=mapping.language)
+        listed.append((index.at(LANGUAGE, mapping.language), entry))
+    return listed
 
 
-def _places(rows: Rows, *names: str | None) -> set[int]:
-    return {rows.at("content", name) for name in names if name is not None}
+def _metadata_fields(mapping: Mapping, index: ColumnIndex) -> Iterator[int]:
+    """Yield columns that are a field of the same name: targets write these fields as metadata."""
+    for field in ("title", "description", "keywords"):
+        name = getattr(mapping, field)
+        if name is not None and name.lower() == field:
+            yield index.at(field, name)
 
 
-def _unshown(mapping: Mapping, rows: Rows) -> set[int]:
-    """Columns that say who may see a document, and whether there is one: not a part of it."""
-    acl = () if mapping.acl is None else acl_columns(mapping.acl)
-    found = {rows.at("acl", name) for name in acl}
-    return found if mapping.action is None else found | {rows.at("action", mapping.action.column)}
+def _plain_metadata(entries: list[tuple[str, int]]) -> Callable[[Row], tuple[Meta, ...]]:
+    def get(row: Row) -> tuple[Meta, ...]:
+        metas: list[Meta] = []
+        for name, at in entries:
+            value = row[at]
+            if type(value) is str:
+                metas.append(Meta(name, value))
+            elif value is not None:
+                metas.extend(_metas(name, value))
+        return tuple(metas)
+
+    return get
 
 
-def _url_maker(mapping: Mapping, rows: Rows) -> Callable[[Row], str]:
-    if mapping.url_column is not None:
-        return column_url_maker("url", mapping.url_column, rows)
-    return url_maker("url", mapping.url or "", rows)
+def _metadata_values(
+    at: int | None, entry: MetadataColumn, index: ColumnIndex, load_rows: LoadRows
+) -> Callable[[Row], Iterable[Meta]]:
+    name, separator = entry.label, entry.separator
+    if at is None:
+        query, key_of = entry.query or "", index.key_getter()
+        return lambda row: _metas_of_query(name, load_rows(query, key_of(row)))
+    if separator is None:
+        return lambda row: _metas(name, row[at])
+    return lambda row: _split_metas(name, row[at], separator)
 
 
-def _deletion_maker(action: ActionFrom | None, rows: Rows) -> Callable[[Row], bool] | None:
-    if action is None:
+def _metas(name: str, value: object) -> list[Meta]:
+    try:
+        values = values_of(value)
+    except RecordError as exc:
+        raise RecordError(exc.code, f"{name}: {exc.reason}") from exc
+    return [Meta(name, item) if isinstance(item, str) else Meta(name, "", item) for item in values]
+
+
+def _split_metas(name: str, value: object, separator: str) -> Iterator[Meta]:
+    for meta in _metas(name, value):
+        text = meta.value if meta.data is None else text_of(meta.data) or ""
+        for part in text.split(separator):
+            if stripped := part.strip():
+                yield Meta(name, stripped)
+
+
+def _metas_of_query(name: str, answers: Iterable[Row]) -> Iterator[Meta]:
+    for answer in answers:
+        if len(answer) != 1:
+            raise RecordError(
+                "bad-query", f"{name}: {len(answer)} columns after the key; expected one value"
+            )
+        yield from _metas(name, answer[0])
+
+
+def _positions(index: ColumnIndex, *names: str | None) -> set[int]:
+    return {index.at("content", name) for name in names if name is not None}
+
+
+def _hidden_columns(mapping: Mapping, index: ColumnIndex) -> set[int]:
+    """Return the columns of ACL and deletion: they are no part of the document."""
+    hidden = {index.at("acl", name) for name in (mapping.acl.columns if mapping.acl else ())}
+    if mapping.action is not None:
+        hidden.add(index.at("action", mapping.action.column))
+    if mapping.deleted_at is not None:
+        hidden.add(index.at("deleted_at", mapping.deleted_at))
+    return hidden
+
+
+def _deletion_test(mapping: Mapping, index: ColumnIndex) -> Callable[[Row], bool] | None:
+    if mapping.deleted_at is not None:
+        at = index.at("deleted_at", mapping.deleted_at)
+        return lambda row: row[at] is not None
+    if mapping.action is None:
         return None
-    text = text_maker("action", action.column, rows)
-    words = frozenset(word.strip().lower() for word in action.delete)
+    text = index.text_getter("action", mapping.action.column)
+    words = frozenset(word.strip().lower() for word in mapping.action.delete)
     return lambda row: (text(row) or "").strip().lower() in words
 
 
-def _text_maker(key: str, name: str | None, rows: Rows) -> Callable[[Row], str | None] | None:
-    return None if name is None else text_maker(key, name, rows)
+def _text_getter(
+    setting: str, name: str | None, index: ColumnIndex
+) -> Callable[[Row], str | None] | None:
+    return None if name is None else index.text_getter(setting, name)
 
 
-def _modified_maker(
-    mapping: Mapping, rows: Rows, *, zone: str
+def _modified_getter(
+    mapping: Mapping, index: ColumnIndex, *, zone: str
 ) -> Callable[[Row], datetime | None] | None:
     name = mapping.modified
-    if name is None:
+    return None if name is None else time_getter(index.at("modified", name), name=name, zone=zone)
+
+
+def _crawl_getter(mapping: Mapping, index: ColumnIndex) -> Callable[[Row], Crawl | None] | None:
+    source = mapping.display_url
+    if source is None:
         return None
-    return moment_maker(rows.at("modified", name), name=name, zone=zone)
+    if isinstance(source, ColumnReference):
+        text = index.text_getter("display_url", source.column)
+        return lambda row: Crawl(display_url=url) if (url := text(row)) else None
+    make = url_getter("display_url", source, index)
 
-
-def _crawl_maker(mapping: Mapping, rows: Rows) -> Callable[[Row], Crawl | None] | None:
-    make = _display_maker(mapping, rows)
-    if make is None:
-        return None
-
-    def crawl(row: Row) -> Crawl | None:
-        url = make(row)
-        return Crawl(display_url=url) if url else None
-
-    return crawl
-
-
-def _display_maker(mapping: Mapping, rows: Rows) -> Callable[[Row], str | None] | None:
-    if mapping.display_url_column is not None:
-        return text_maker("display_url", mapping.display_url_column, rows)
-    if mapping.display_url is None:
-        return None
-    make = url_maker("display_url", mapping.display_url, rows)
-
-    def display(row: Row) -> str | None:
+    def get(row: Row) -> Crawl | None:
         try:
-            return make(row)
+            return Crawl(display_url=make(row))
         except RecordError as exc:
-            if exc.code == "null-url":  # as where a column of display urls is NULL
+            if exc.code == "null-url":
                 return None
             raise
 
-    return display
+    return get

@@ -1,5 +1,9 @@
-"""One connection to a database, opened when it is needed, and opened anew when it was lost."""
+"""Run statements on one connection, with retries; explain errors of databases.
 
+No message has the parameters of a statement or a password.
+"""
+
+import enum
 import logging
 import random
 import time
@@ -10,45 +14,113 @@ from typing import Any, TypeVar
 import msgspec
 import sqlalchemy as sa
 
-from transforms.sources.database.engine import hurry
-from transforms.sources.database.errors import (
-    TORN_VALUES,
-    Fault,
-    TornValueError,
-    error_of,
-    fault_of,
-    said_by,
-)
+from schemas.errors import ConfigError, FatalError, SourceError
+from transforms.sources.database.connection import database_name, secrets_mask
 from transforms.sources.database.mapping import Mapping
 
-_LONGEST_SECONDS = 300.0
+_MAX_PAUSE_SECONDS = 300.0
+_UNREADABLE = (ValueError, OverflowError)
+_SQLITE_SQL_ERROR = 1
+_SQLITE_NOT_UTF8 = "Could not decode to UTF-8"
+_MYSQL_UNKNOWN_COLUMN = 1054
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
+class UnreadableValueError(Exception):
+    """A value that the driver or the database cannot give; other rows may be readable."""
+
+
 class Pauses(msgspec.Struct, frozen=True, kw_only=True):
-    """How a pause between two tries is made, and by what chance it is shortened."""
+    """How to wait between retries, and the random share of the longest pause."""
 
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
 
 
-USUAL = Pauses()
+DEFAULT_PAUSES = Pauses()
+
+
+class Fault(enum.Enum):
+    """What the caller does after an error of a database."""
+
+    RETRY = "retry"
+    VALUE = "value"
+    """Read the rows one by one: only some of them fail."""
+    SQL = "sql"
+    """The user has to correct a query."""
+    FATAL = "fatal"
+
+
+def fault_of(exc: Exception, dialect: sa.Dialect) -> Fault:
+    """Classify an error of SQLAlchemy, a driver, or the conversion of a value."""
+    cause, dbapi = _cause(exc), dialect.loaded_dbapi
+    if isinstance(cause, (*_UNREADABLE, dbapi.DataError)) or _SQLITE_NOT_UTF8 in str(cause):
+        return Fault.VALUE
+    if _is_sql_error(cause, dbapi):
+        return Fault.SQL
+    if getattr(exc, "connection_invalidated", False):  # SQLAlchemy's is_disconnect
+        return Fault.RETRY
+    if isinstance(cause, dbapi.OperationalError | dbapi.InterfaceError | dbapi.InternalError):
+        return Fault.RETRY
+    return Fault.FATAL
+
+
+def _is_sql_error(cause: Exception, dbapi: Any) -> bool:  # Any: the module of a driver
+    if getattr(cause, "sqlstate", None) == "42501":  # of PostgreSQL: permission denied
+        return False
+    if isinstance(cause, dbapi.ProgrammingError | dbapi.NotSupportedError):
+        return True
+    is_sqlite = getattr(cause, "sqlite_errorcode", None) == _SQLITE_SQL_ERROR
+    return is_sqlite or cause.args[:1] == (_MYSQL_UNKNOWN_COLUMN,)
+
+
+@contextmanager
+def translate_errors(mapping: Mapping, *, where: str, dialect: sa.Dialect) -> Iterator[None]:
+    """Raise errors of a database as ConfigError if the SQL is wrong, else as SourceError."""
+    try:
+        yield
+    except (sa.exc.SQLAlchemyError, *_UNREADABLE, dialect.loaded_dbapi.Error) as exc:
+        fault = fault_of(exc, dialect)
+        raise _explain(exc, fault, mapping, where=where) from None
+
+
+def _explain(
+    exc: Exception, fault: Fault, mapping: Mapping, *, where: str, tries: int = 1
+) -> FatalError | ConfigError:
+    times = f" ({tries} times)" if tries > 1 else ""
+    text = f"{database_name(mapping)}, {where}: {_first_line(exc)}{times}; expected "
+    mask = secrets_mask(mapping)
+    if fault is Fault.SQL:
+        return ConfigError(mask.text(f"{text}SQL that this database understands"))
+    if fault is Fault.VALUE:
+        return SourceError(mask.text(f"{text}values that can be read"))
+    return SourceError(mask.text(f"{text}a database that answers, and a login that may read it"))
+
+
+def _first_line(exc: Exception) -> str:
+    """Return the first line of a database's message: other lines quote the statement."""
+    cause = _cause(exc)
+    text = str(cause.args[1]) if len(cause.args) == 2 else str(cause)
+    lines = text.strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(cause).__name__
+
+
+def _cause(exc: Exception) -> Exception:
+    """Return the error of the driver: SQLAlchemy adds the statement and its parameters."""
+    cause = getattr(exc, "orig", None)
+    return cause if isinstance(cause, Exception) else exc
 
 
 @contextmanager
 def stream(
-    connection: sa.Connection,
-    statement: sa.Executable,
-    given: dict[str, object] | None = None,
-    *,
-    rows: int,
+    connection: sa.Connection, statement: sa.Executable, *, rows: int
 ) -> Iterator[sa.CursorResult[Any]]:
-    """Yield the result of a statement, kept at the server where the driver can, so many at a time.
+    """Yield a result that is fetched in batches of `rows`, from a server-side cursor if possible.
 
-    Its cursor is closed, too, when the connection is lost, which SQLAlchemy does not do.
+    Its cursor is closed after a lost connection, too, which SQLAlchemy does not do.
     """
-    result = connection.execute(statement, given, execution_options={"yield_per": rows})
+    result = connection.execute(statement, execution_options={"yield_per": rows})
     cursor: Any = result.cursor
     try:
         yield result
@@ -58,62 +130,51 @@ def stream(
 
 
 class Session:
-    """Runs what reads of a database, and again if it goes wrong in a way that passes.
-
-    With `autocommit` each statement is a transaction of its own, which ends with it. While it
-    hurries, values that Python has no form for raise TornValueError, and are texts else.
-    """
+    """One connection, opened when needed and again after an error. Each statement autocommits."""
 
     def __init__(
-        self, mapping: Mapping, engine: sa.Engine, *, pauses: Pauses = USUAL, autocommit: bool
+        self, mapping: Mapping, engine: sa.Engine, *, pauses: Pauses = DEFAULT_PAUSES
     ) -> None:
         self._mapping = mapping
         self._engine = engine
-        self._dialect = engine.dialect
         self._pauses = pauses
-        self.hurries = False
-        self._options = {"isolation_level": "AUTOCOMMIT"} if autocommit else {}
         self._connection: sa.Connection | None = None
 
     def run(self, call: Callable[[sa.Connection], _T], *, where: str) -> _T:
-        """Return what `call` returns; it must be one that can be called again.
+        """Return the result of `call`, which can be called again.
 
-        Each pause doubles, and chance takes a part of it. Raise SourceError when all tries went
-        wrong, ConfigError for SQL that is not understood, TornValueError if a value cannot be read.
+        The longest pause doubles with each retry; chance shortens it. Raise SourceError after the
+        last retry, ConfigError for wrong SQL, UnreadableValueError for a value that cannot be read.
         """
         tries = 1
         while True:
             try:
                 return call(self._connected())
-            except (*TORN_VALUES, sa.exc.SQLAlchemyError, self._dialect.loaded_dbapi.Error) as exc:
+            except (
+                *(sa.exc.SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error),
+                *_UNREADABLE,
+            ) as exc:
                 self.close()
-                self._give_up(exc, where=where, tries=tries)
-            seconds = self._longest(tries) * self._pauses.chance()
+                fault = fault_of(exc, self._engine.dialect)
+                if fault is Fault.VALUE:
+                    raise UnreadableValueError(_first_line(exc)) from None
+                if fault is not Fault.RETRY or tries > self._mapping.retries:
+                    raise _explain(exc, fault, self._mapping, where=where, tries=tries) from None
+            longest = min(self._mapping.backoff_seconds * 2.0 ** (tries - 1), _MAX_PAUSE_SECONDS)
+            seconds = longest * self._pauses.chance()
             _log.info("%s: try %d failed; next try in %.0f s", where, tries, seconds)
             self._pauses.sleep(seconds)
             tries += 1
 
     def close(self) -> None:
-        """Close the connection; what goes wrong with one that is lost is not told."""
+        """Close the connection; errors of a lost connection are ignored."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(Exception):
                 connection.close()
 
-    def _give_up(self, exc: Exception, *, where: str, tries: int) -> None:
-        """Raise what is told of an error, unless it passes and there are tries left."""
-        fault = fault_of(exc, self._dialect)
-        if fault is Fault.VALUE:
-            raise TornValueError(said_by(exc)) from None
-        if fault is not Fault.PASSING or tries > self._mapping.retries:
-            raise error_of(exc, self._mapping, where=where, tries=tries) from None
-
-    def _longest(self, tries: int) -> float:
-        return min(self._mapping.backoff_seconds * 2.0 ** (tries - 1), _LONGEST_SECONDS)
-
     def _connected(self) -> sa.Connection:
         if self._connection is None:
-            self._connection = self._engine.connect().execution_options(**self._options)
-            if self.hurries:
-                hurry(self._connection)
+            connection = self._engine.connect()
+            self._connection = connection.execution_options(isolation_level="AUTOCOMMIT")
         return self._connection

@@ -40,8 +40,9 @@ class DatabaseSource(Source[Mapping]):
 
     def split(self, run: SourceRun[Mapping]) -> Iterator[Span]:
         """Yield the spans of deletions, then those of the rows that the run reads."""
+        from transforms.sources.database.connection import connect
         from transforms.sources.database.plan import PlanRequest, plan_rows
-        from transforms.sources.database.table_query import connect, open_rows
+        from transforms.sources.database.table_query import open_rows
 
         request = PlanRequest(
             span=run.span,
@@ -58,7 +59,7 @@ class DatabaseSource(Source[Mapping]):
             yield from plan_rows(rows, state, request).spans
 
     def tally(self, span: Span) -> SpanTally:
-        from transforms.sources.database.ranges import decode_range
+        from transforms.sources.database.key_ranges import decode_range
 
         return SpanTally(documents=decode_range(span.context).rows)
 
@@ -82,19 +83,19 @@ class DatabaseSource(Source[Mapping]):
         path = Path(run.options.state or "")
         plan = read_plan(run.span, run.work)
         with open_state(path) as state:
-            advance = advance_state(
-                partial(read_seen, run.work, account.files),
+            changes = advance_state(
+                read_seen(run.work, account.files),
                 state=state,
                 next_run=plan.next_run,
-                path=run.work / "settled.jsonl",
+                path=run.work / "state-changes.jsonl",
             )
         stamp = Stamp(
             source=run.span.path,
             rules=plan.rules,
-            mark=None if advance.mark is None else encode_mark(advance.mark),
+            mark=None if plan.next_run.mark is None else encode_mark(plan.next_run.mark),
             run=str(run.work),
         )
-        move(path, advance.seen, before=generation, stamp=stamp)
+        move(path, changes, before=generation, stamp=stamp)
 
 
 ROWS = DatabaseSource()

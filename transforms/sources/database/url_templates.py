@@ -1,7 +1,7 @@
-"""Urls of rows: a template with the names of columns in braces, `https://x.example.com/{id}`.
+"""URLs of rows: a template with column names in braces, `https://x.example.com/{id}`, or a column.
 
-Values are percent-encoded, all but letters, digits, `-`, `.`, `_` and `~` (RFC 3986, 2.3), so that
-no value can begin another part of the url. `{{` and `}}` are the braces themselves.
+Values are percent-encoded, except letters, digits, `-`, `.`, `_` and `~` (RFC 3986, 2.3), so that
+no value can begin another part of the URL. `{{` and `}}` are literal braces.
 """
 
 import re
@@ -9,107 +9,114 @@ from collections.abc import Callable
 from string import Formatter
 from urllib.parse import quote
 
-from schemas.errors import ConfigError, RecordError
-from transforms.sources.database.column_index import Row, Rows, column_text
+from schemas.errors import RecordError
+from transforms.sources.database.column_index import (
+    ColumnIndex,
+    ColumnReference,
+    Row,
+    column_text,
+)
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s]+")
 _DOTS = frozenset({".", ".."})
 
 
-def check_template(key: str, template: str) -> str:
-    """Return a template; raise ConfigError, which names `key`, if no url can come of it."""
-    parts = _parts(key, template)
+def check_template(template: str) -> str:
+    """Return a template; raise ValueError if it does not give URLs."""
+    parts = _parse(template)
     if not _ABSOLUTE.match(template):
-        raise ConfigError(
-            f"{key}: {template!r}; expected an absolute url, such as https://x.example.com/{{id}}"
+        raise ValueError(
+            f"{template!r}; expected an absolute URL, such as https://x.example.com/{{id}}"
         )
-    for _, name in parts:
-        if name == "":
-            raise ConfigError(f"{key}: {template!r}; expected the name of a column in {{}}")
+    if any(name == "" for _, name in parts):
+        raise ValueError(f"{template!r}; expected the name of a column in {{}}")
     return template
 
 
 def template_columns(template: str) -> tuple[str, ...]:
     """Return the columns that a template names, in its order."""
-    return tuple(name for _, name in _parts("url", template) if name is not None)
+    return tuple(name for _, name in _parse(template) if name is not None)
 
 
-def url_maker(key: str, template: str, rows: Rows) -> Callable[[Row], str]:
-    """Return the function that makes the url of a row; raise ConfigError if it lacks a column.
+def url_getter(
+    setting: str, source: str | ColumnReference, index: ColumnIndex
+) -> Callable[[Row], str]:
+    """Return the function that returns the URL of a row; raise ConfigError for a missing column.
 
-    The function raises RecordError where a value is NULL or empty, or where there would be a step
-    of dots, which every client takes out of the path.
+    The function raises RecordError where a value is NULL or empty, where a column holds no absolute
+    URL, and where the path would get a `.` or `..` segment, which clients remove.
     """
-    parts = _parts(key, template)
-    ats = tuple(rows.at(key, name) for _, name in parts if name is not None)
-    marks = (literal.replace("%", "%%") + ("" if name is None else "%s") for literal, name in parts)
-    pattern = "".join(marks)
+    if isinstance(source, ColumnReference):
+        return _column_getter(setting, source.column, index)
+    return _template_getter(setting, source, index)
 
-    def make(row: Row) -> str:
+
+def _template_getter(setting: str, template: str, index: ColumnIndex) -> Callable[[Row], str]:
+    parts = _parse(template)
+    positions = tuple(index.at(setting, name) for _, name in parts if name is not None)
+    pattern = "".join(
+        literal.replace("%", "%%") + ("" if name is None else "%s") for literal, name in parts
+    )
+
+    def get(row: Row) -> str:
         values, has_dots = [], False
-        for at in ats:
+        for at in positions:
             value = row[at]
             kind = type(value)
             if kind is not int and not (kind is str and value.isalnum() and value.isascii()):
-                value = _quoted(value, key=key, name=rows.names[at])
+                value = _quote(value, setting=setting, name=index.names[at])
                 has_dots = has_dots or value in _DOTS
             values.append(value)
         url = pattern % (*values,)
-        return _without_dots(url) if has_dots else url
+        return _refuse_dots(url) if has_dots else url
 
-    return make
+    return get
 
 
-def column_url_maker(key: str, name: str, rows: Rows) -> Callable[[Row], str]:
-    """Return the function that gives the url in a column; raise ConfigError if it is not there.
+def _column_getter(setting: str, name: str, index: ColumnIndex) -> Callable[[Row], str]:
+    at = index.at(setting, name)
 
-    The function raises RecordError where that is NULL, or no absolute url.
-    """
-    at = rows.at(key, name)
-
-    def make(row: Row) -> str:
+    def get(row: Row) -> str:
         value = row[at]
         url = value if type(value) is str else column_text(name, value)
         if not url:
-            raise _null(key, name)
+            raise _null(setting, name)
         if not url.startswith(("https://", "http://")) and not _ABSOLUTE.match(url.lstrip()):
-            raise RecordError("bad-url", f"{name}={url!r}; expected an absolute url")
+            raise RecordError("bad-url", f"{name}={url!r}; expected an absolute URL")
         return url
 
-    return make
+    return get
 
 
-def _parts(key: str, template: str) -> list[tuple[str, str | None]]:
-    """Literal text and the column behind it, None behind the last."""
+def _parse(template: str) -> list[tuple[str, str | None]]:
+    """Return pairs of literal text and the column after it, None after the last."""
     try:
-        parsed = list(Formatter().parse(template))
-    except ValueError as exc:
-        raise ConfigError(
-            f"{key}: {template!r}; expected names of columns in braces, and {{{{ and }}}} for "
-            "braces of their own"
-        ) from exc
-    for _, name, spec, conversion in parsed:
+        parts = list(Formatter().parse(template))
+    except ValueError:
+        raise ValueError(
+            f"{template!r}; expected column names in braces, and {{{{ and }}}} for literal braces"
+        ) from None
+    for _, name, spec, conversion in parts:
         if spec or conversion:
-            raise ConfigError(f"{key}: {template!r}; expected {{{name}}}, as values have one form")
-    return [(literal, name) for literal, name, _, _ in parsed]
+            raise ValueError(f"{template!r}; expected {{{name}}}, as values have one text form")
+    return [(literal, name) for literal, name, _, _ in parts]
 
 
-def _quoted(value: object, *, key: str, name: str) -> str:
+def _quote(value: object, *, setting: str, name: str) -> str:
     text = column_text(name, value)
     if not text:
-        raise _null(key, name)
+        raise _null(setting, name)
     if text.isascii() and text.replace("-", "").isalnum():
         return text
     return quote(text, safe="", errors="surrogatepass")
 
 
-def _null(key: str, name: str) -> RecordError:
-    reason = f"{name} is NULL or empty; expected a value, as the {key} is made of it"
-    return RecordError("null-url", reason)
+def _null(setting: str, name: str) -> RecordError:
+    return RecordError("null-url", f"{name} is NULL or empty; expected a value for {setting}")
 
 
-def _without_dots(url: str) -> str:
+def _refuse_dots(url: str) -> str:
     path = url.partition("?")[0].partition("#")[0]
     if not _DOTS.isdisjoint(path.split("/")):
-        raise RecordError("bad-url", f"{url!r}; expected no step of dots, which clients take out")
+        raise RecordError("bad-url", f"{url!r}; expected no . or .. segment, which clients remove")
     return url

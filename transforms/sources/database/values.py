@@ -1,67 +1,63 @@
-"""The values of rows as texts: one form for each type, whichever database it comes from.
+"""Values of rows as text: one form for each type, for all databases.
 
-Nothing is cut short or replaced. What has no text, as an image has none, stays bytes.
+Nothing is truncated or replaced. Binary data that is not UTF-8 has no text and stays bytes.
 """
 
 import enum
 import ipaddress
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from schemas.errors import RecordError
+from transforms.formats.dates import parse_date
 
-_Text = Callable[[Any], str | None]  # Any: what a driver gives
-_RANGE = ("lower", "upper", "bounds", "isempty")
+_Text = Callable[[Any], str | None]  # Any: the value types of a driver
 _Binary = bytes | bytearray | memoryview
+_RANGE = ("lower", "upper", "bounds", "isempty")
 _ADDRESSES = (
     *(ipaddress.IPv4Address, ipaddress.IPv6Address),
     *(ipaddress.IPv4Network, ipaddress.IPv6Network),
     *(ipaddress.IPv4Interface, ipaddress.IPv6Interface),
 )
-
-
-class Range(Protocol):
-    """A range of PostgreSQL, as its driver and SQLAlchemy both have it."""
-
-    @property
-    def lower(self) -> Any: ...
-    @property
-    def upper(self) -> Any: ...
-    @property
-    def bounds(self) -> str: ...
-    @property
-    def isempty(self) -> bool: ...
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_MAX_SECONDS = 100_000_000_000  # in the year 5138; this number of milliseconds is in 1973
+_ZERO_DATE = "0000-00-00"
 
 
 def text_of(value: object) -> str | None:
-    """Return a value as one text, None for NULL; raise RecordError where it has none.
+    """Return a value as one text, None for NULL; raise RecordError for a value without text.
 
     >>> text_of(datetime(2026, 1, 31, 8, 30, tzinfo=UTC))
     '2026-01-31T08:30:00Z'
     """
-    kind: Any = type(value)
-    return _text_for(kind)(value)
+    type_: Any = type(value)
+    return _converter(type_)(value)
 
 
 def values_of(value: object) -> tuple[str | bytes, ...]:
-    """Return the values of a metadata name: none for NULL, many for an array or a set."""
-    plain = _TEXTS.get(type(value))
-    if plain is not None and plain is not _binary_text:
-        text = plain(value)
+    """Return the values of a metadata name: none for NULL, several for an array or a set."""
+    convert = _CONVERTERS.get(type(value))
+    if convert is not None and convert is not _binary_text:
+        text = convert(value)
         return () if text is None else (text,)
-    many = many_of(value)
-    found = (_one_of(one) for one in ((value,) if many is None else many))
-    return tuple(one for one in found if one is not None)
+    items = items_of(value)
+    texts = (
+        bytes(item) if isinstance(item, _Binary) else text_of(item)
+        for item in ((value,) if items is None else items)
+    )
+    return tuple(text for text in texts if text is not None)
 
 
-def many_of(value: object) -> Sequence[object] | None:
-    """Return what is in an array or a set, always in one order; None for any other value."""
-    if type(value) in _TEXTS:
+def items_of(value: object) -> Sequence[object] | None:
+    """Return the items of an array, or those of a set, sorted; None for any other value."""
+    if type(value) in _CONVERTERS:
         return None
     if isinstance(value, set | frozenset):
         return sorted(value, key=str)
@@ -71,7 +67,7 @@ def many_of(value: object) -> Sequence[object] | None:
 
 
 def bytes_of(value: object) -> bytes:
-    """Return a value that is a document as its bytes, texts in UTF-8; raise RecordError if not."""
+    """Return a document as bytes, text as UTF-8; raise RecordError for other types."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, _Binary):
@@ -80,13 +76,12 @@ def bytes_of(value: object) -> bytes:
         return _json(value).encode("utf-8", "surrogatepass")
     raise RecordError(
         "bad-value",
-        f"a value of the type {type(value).__name__}; expected text, bytes or JSON, as only these "
-        "are documents",
+        f"a value of the type {type(value).__name__}; expected a document: text, bytes or JSON",
     )
 
 
 def check_size(size: int, max_bytes: int) -> None:
-    """Raise RecordError for a document of more bytes than one may have."""
+    """Raise RecordError for a document of more than `max_bytes`."""
     if size > max_bytes:
         raise RecordError(
             "content-too-large",
@@ -96,58 +91,99 @@ def check_size(size: int, max_bytes: int) -> None:
 
 
 def row_json(row: Mapping[str, object]) -> bytes:
-    """Return some columns of a row so that a person can find it: JSON, bytes in hexadecimal."""
-    text = json.dumps(row, ensure_ascii=False, default=_findable)
+    """Return columns of a row as JSON for a reject, with bytes in hexadecimal."""
+    text = json.dumps(row, ensure_ascii=False, default=_show)
     return text.encode("utf-8", "surrogatepass")
 
 
-def _one_of(value: object) -> str | bytes | None:
-    return bytes(value) if isinstance(value, _Binary) else text_of(value)
+def time_getter(at: int, *, name: str, zone: str) -> Callable[[Sequence[Any]], datetime | None]:
+    """Return the function that returns a column as an aware time in UTC, None for NULL.
+
+    Times and dates without a zone are in `zone`. Texts are parsed as in feeds. Numbers count from
+    1970: seconds, or milliseconds, microseconds or nanoseconds if the number is too large for
+    seconds. MySQL's zero date is not a time. The function raises RecordError for other values.
+    """
+    local = UTC if zone == "UTC" else ZoneInfo(zone)
+
+    def get(row: Sequence[Any]) -> datetime | None:
+        value = row[at]
+        if value is None:
+            return None
+        try:
+            return _time_of(value, local, zone)
+        except (ValueError, OverflowError, RecordError):
+            raise RecordError(
+                "bad-date",
+                f"{name}={_show(value)!r}; expected a date, a time or seconds since 1970",
+            ) from None
+
+    return get
+
+
+def _time_of(value: object, local: tzinfo, zone: str) -> datetime | None:
+    if isinstance(value, datetime):
+        if value.tzinfo is UTC:
+            return value
+        return (value if value.tzinfo else value.replace(tzinfo=local)).astimezone(UTC)
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day, tzinfo=local).astimezone(UTC)
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return _since_1970(Decimal(value))
+    text = (text_of(value) or "").strip()
+    if not text or text.startswith(_ZERO_DATE):
+        return None
+    moment = parse_date(text, zone=zone)
+    if moment is None:
+        raise ValueError(text)
+    return moment
+
+
+def _since_1970(number: Decimal) -> datetime:
+    if not number.is_finite():
+        raise OverflowError(number)
+    for micros in (1_000_000, 1_000, 1):
+        if abs(number) < _MAX_SECONDS * (1_000_000 // micros):
+            return _EPOCH + int(number * micros) * _MICROSECOND
+    return _EPOCH + int(number / 1000) * _MICROSECOND
 
 
 @cache  # a database has a few dozen types
-def _text_for(kind: type) -> _Text:
-    if issubclass(kind, enum.Enum):
-        return _enum_text
-    for base in kind.__mro__:
-        if base in _TEXTS:
-            return _TEXTS[base]
-    if all(hasattr(kind, name) for name in _RANGE):
+def _converter(type_: type) -> _Text:
+    if issubclass(type_, enum.Enum):
+        return lambda value: text_of(value.value)
+    for base in type_.__mro__:
+        if base in _CONVERTERS:
+            return _CONVERTERS[base]
+    if all(hasattr(type_, name) for name in _RANGE):
         return _range_text
-    if issubclass(kind, Mapping | Sequence | set | frozenset):
+    if issubclass(type_, Mapping | Sequence | set | frozenset):
         return _json
-    return _no_text
+    return _refuse
 
 
-def _null(_value: None) -> None:
-    return None
-
-
-def _bool_text(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _decimal_text(value: Decimal) -> str:
-    return format(value, "f")
+def _refuse(value: object) -> str:
+    raise RecordError(
+        "bad-value",
+        f"a value of the type {type(value).__name__}; expected text, a number, a date, bytes, JSON "
+        "or an array of these",
+    )
 
 
 def _datetime_text(value: datetime) -> str:
-    """ISO 8601, in UTC where it has a zone; without one it stays as it is."""
+    """Return ISO 8601, in UTC if there is a zone."""
     if value.tzinfo is None:
         return value.isoformat()
-    if value.tzinfo is UTC:
-        return value.isoformat()[:-6] + "Z"
     try:
         return value.astimezone(UTC).isoformat()[:-6] + "Z"
-    except OverflowError:  # a few hours from year 1 or 9999
+    except OverflowError:  # hours from the year 1 or 9999
         return value.isoformat()
 
 
 def _duration_text(value: timedelta) -> str:
-    """ISO 8601: `P2DT3H4M5.6S`; hours and days are not made of one another."""
+    """Return ISO 8601: `P2DT3H4M5.6S`."""
     sign, left = ("-", -value) if value < timedelta() else ("", value)
-    hours, rest = divmod(left.seconds, 3600)
-    minutes, seconds = divmod(rest, 60)
+    hours, seconds = divmod(left.seconds, 3600)
+    minutes, seconds = divmod(seconds, 60)
     fraction = f".{left.microseconds:06d}".rstrip("0") if left.microseconds else ""
     days = f"{left.days}D" if left.days else ""
     parts = ((f"{hours}H", hours), (f"{minutes}M", minutes))
@@ -158,22 +194,17 @@ def _duration_text(value: timedelta) -> str:
 
 
 def _binary_text(value: _Binary) -> str:
-    """Columns of bytes often hold text, as MediaWiki's do."""
-    data = bytes(value)
+    """Return bytes as UTF-8: MediaWiki and others store text in binary columns."""
     try:
-        return data.decode("utf-8")
+        return bytes(value).decode("utf-8")
     except UnicodeDecodeError:
         raise RecordError(
             "bad-value", "bytes that are not UTF-8; expected text, a number or a date"
         ) from None
 
 
-def _enum_text(value: enum.Enum) -> str | None:
-    return text_of(value.value)
-
-
-def _range_text(value: Range) -> str:
-    """As PostgreSQL writes it, but for quotes: `[1,5)`, `empty`, `[2026-01-31,)`."""
+def _range_text(value: Any) -> str:  # Any: the range types of psycopg and SQLAlchemy
+    """Return a range as PostgreSQL writes it, without quotes: `[1,5)`, `empty`, `[2026-01-31,)`."""
     if value.isempty:
         return "empty"
     lower, upper = text_of(value.lower), text_of(value.upper)
@@ -181,42 +212,32 @@ def _range_text(value: Range) -> str:
 
 
 def _json(value: object) -> str:
-    """JSON as it was, but for white space; what JSON has no form for is its text in it."""
     if not isinstance(value, Mapping):
-        value = many_of(value)
+        value = items_of(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_json_value)
 
 
 def _json_value(value: object) -> object:
-    many = many_of(value)
-    return text_of(value) if many is None else list(many)
+    items = items_of(value)
+    return text_of(value) if items is None else list(items)
 
 
-def _no_text(value: object) -> str:
-    raise RecordError(
-        "bad-value",
-        f"a value of the type {type(value).__name__}; expected text, a number, a date, bytes, JSON "
-        "or an array of these",
-    )
-
-
-def _findable(value: object) -> object:
+def _show(value: object) -> object:
     if isinstance(value, _Binary):
-        return value.hex()
+        return bytes(value).hex()
     try:
         return text_of(value)
     except RecordError:
         return f"a value of the type {type(value).__name__}"
 
 
-# Last, for it names what stands above.
-_TEXTS: dict[type, _Text] = {
-    type(None): _null,
+_CONVERTERS: dict[type, _Text] = {
+    type(None): lambda value: None,
     str: str,
     int: str,
-    bool: _bool_text,
+    bool: lambda value: "true" if value else "false",
     float: repr,
-    Decimal: _decimal_text,
+    Decimal: lambda value: format(value, "f"),
     datetime: _datetime_text,
     date: date.isoformat,
     time: time.isoformat,

@@ -1,17 +1,15 @@
-"""The high-water mark of a database: the timestamp up to which its rows were sent.
+"""The watermark of a table: the highest timestamp up to which its rows were sent.
 
-A run reads the rows above the mark less the lag, up to the highest timestamp that there was when
-it started; when it has succeeded, the mark stands there. Rows with the very timestamp of the mark
-are read again, as others may get the same one later: digests tell those that were sent, so no key
-stands beside the mark. A row that is committed later than the lag after it was stamped is not
-found.
+A run reads the rows above the watermark, less the lag. After a successful run, the watermark is the
+highest timestamp that there was at its start. Rows with the timestamp of the watermark are read
+again, since more rows can get it later; digests filter those that were sent. A row that commits
+later than the lag after its timestamp is not found.
 
-A timestamp ahead of the clock of the database never moves the mark: the mark stands at the clock
-then, and such rows are read in every run until their time has come.
+A timestamp ahead of the database's clock does not move the watermark past the clock: rows with such
+a timestamp are read in every run.
 
-Only the order of timestamps is relied on: they are dates, times, numbers, texts or bytes. A lag
-can be taken from dates and times, from numbers that count seconds since 1970, or thousandths,
-millionths or milliardths of them, and from texts like `2026-11-21 08:30:00`.
+Timestamps are dates, times, integers, or texts such as `2026-11-21 08:30:00`. An integer with a lag
+counts seconds since 1970, or milliseconds, microseconds or nanoseconds.
 """
 
 import enum
@@ -20,7 +18,6 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,14 +26,16 @@ import sqlalchemy as sa
 from schemas.errors import ConfigError
 from transforms.sources.database.values import text_of
 
-Timestamp = datetime | date | int | float | Decimal | str | bytes
-"""What a timestamp column may hold."""
+Timestamp = datetime | date | int | str
+"""The values of a timestamp column."""
 
 _Day = TypeVar("_Day", bound=date)
-_Number = int | float | Decimal
-
+_EXPECTED = (
+    "dates, times, integers or ISO 8601 texts in UTC such as 2026-11-21 08:30:00, or a query that "
+    "casts the column"
+)
 _FIRST_SECOND, _LAST_SECOND = 500_000_000, 5_000_000_000  # from 1985 to 2128
-_TICKS = (1, 10**3, 10**6, 10**9)
+_TICKS_PER_SECOND = (1, 10**3, 10**6, 10**9)
 _DAY_SECONDS = 86_400
 _ISO = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -45,71 +44,65 @@ _ISO = re.compile(
 )
 
 
-class Kind(enum.Enum):
-    """What a timestamp is, as its text alone does not tell."""
+class TimestampType(enum.Enum):
+    """The type of a timestamp, which its text does not show."""
 
     AWARE = "AWARE"
     NAIVE = "NAIVE"
     DATE = "DATE"
     INTEGER = "INTEGER"
-    FLOAT = "FLOAT"
-    DECIMAL = "DECIMAL"
     TEXT = "TEXT"
-    BYTES = "BYTES"
 
 
-_NUMBERS = frozenset({Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL})
+class Watermark(msgspec.Struct, frozen=True, kw_only=True):
+    """A timestamp as text, exact to the microsecond, and its type."""
 
-
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """A timestamp as text, exact to the microsecond, and what it was."""
-
-    kind: Kind
+    type: TimestampType
     text: str
 
     def value(self) -> Timestamp:
-        """Return the timestamp; raise ValueError if the text is none of its kind."""
-        return _PARSERS[self.kind](self.text)
+        return _PARSERS[self.type](self.text)
 
-    def compares_with(self, other: "Mark") -> bool:
-        """Whether both are of one column; its type may have been changed between two runs."""
-        return self.kind is other.kind or {self.kind, other.kind} <= _NUMBERS
+    def is_above(self, other: "Watermark") -> bool:
+        return is_above(self.value(), other.value())
 
 
-class Clock(msgspec.Struct, frozen=True, kw_only=True):
-    """The time at the database, and what columns without a zone may hold by now.
+class DatabaseClock(msgspec.Struct, frozen=True, kw_only=True):
+    """The time at the database, and the time for columns without a zone.
 
-    Nobody can tell whether those hold UTC or the time of the session, so `naive` is the lesser of
-    both: what is above it only keeps the mark back.
+    These columns hold UTC or the time of the session; `naive` is the earlier of both, which can
+    only keep the watermark lower.
     """
 
     aware: datetime
     naive: datetime
 
 
-def encode_mark(mark: Mark) -> str:
-    """Return a mark as the text that a state keeps."""
+def encode_mark(mark: Watermark) -> str:
+    """Return a watermark as the text in a state."""
     return msgspec.json.encode(mark).decode()
 
 
-def decode_mark(text: str) -> Mark:
-    """Return the mark that a state has kept."""
-    return msgspec.json.decode(text, type=Mark)
+def decode_mark(text: str) -> Watermark | None:
+    """Return the watermark in a state, None for one of a type that is not supported."""
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(text, type=Watermark)
+    return None
 
 
-def mark_of(value: object, *, name: str) -> Mark:
-    """Return the mark at a value of the column `name`; raise ConfigError if it is no timestamp."""
-    kind = _kind_of(value)
-    if kind is None:
+def watermark_of(value: object, *, name: str) -> Watermark:
+    """Return the watermark at a value of the column `name`; raise ConfigError for other types."""
+    type_ = _type_of(value)
+    if type_ is None:
+        shown = repr(value) if isinstance(value, str) else f"the type {type(value).__name__}"
         raise ConfigError(
-            f"timestamp: {name!r} holds a value of the type {type(value).__name__}; expected a "
-            "column of dates, times, numbers, texts or bytes"
+            f"incremental: timestamp: {name!r} has a value of {shown}; expected {_EXPECTED}"
         )
-    return Mark(kind=kind, text=timestamp_text(value))
+    return Watermark(type=type_, text=timestamp_text(value))
 
 
 def timestamp_text(value: object) -> str:
-    """Return a timestamp as text, the empty one for NULL: the fingerprint of a row in a state.
+    """Return a timestamp as the text that a state keeps for a row, empty for NULL.
 
     >>> timestamp_text(datetime(2026, 11, 21, 8, 30, 0, 125))
     '2026-11-21T08:30:00.000125'
@@ -119,45 +112,52 @@ def timestamp_text(value: object) -> str:
     return text_of(value) or ""
 
 
-def floor_of(mark: Mark, *, lag_seconds: float, name: str) -> Timestamp | None:
-    """Return what the timestamps that are to be read are above, `None` if that is nothing.
+def floor_of(mark: Watermark, *, lag_seconds: float, name: str) -> Watermark:
+    """Return the watermark less the lag: rows above it are read.
 
-    Raise ConfigError if there is a lag, and the column `name` does not tell times.
+    Raise ConfigError for a lag of integers that do not count time.
     """
     value = mark.value()
+    floor: Timestamp
     if isinstance(value, datetime):
-        return _less(value, timedelta(seconds=lag_seconds, microseconds=1))
-    if isinstance(value, date):
-        return _less(value, _days(lag_seconds))
-    if isinstance(value, str) and (iso := _parse_iso(value)):
-        return _less_iso(*iso, lag_seconds)
-    if isinstance(value, int | float | Decimal) and (ticks := _ticks(value) or not lag_seconds):
-        return _less_number(value, math.ceil(lag_seconds * ticks))
-    if not isinstance(value, str | bytes) or lag_seconds:
+        floor = _subtract(value, timedelta(seconds=lag_seconds, microseconds=1))
+    elif isinstance(value, date):
+        floor = _subtract(value, _days(lag_seconds))
+    elif isinstance(value, str):
+        floor = _subtract_from_iso(value, lag_seconds)
+    elif lag_seconds and not _ticks_per_second(value):
         raise ConfigError(
-            f"lag: {lag_seconds:g}s, and {name!r} holds {value!r}, which tells no time; expected "
-            "lag: 0s, or a column of dates, times or seconds since 1970"
+            f"incremental: lag: {lag_seconds:g}s, and {name!r} holds {value}, which is no time; "
+            "expected lag: 0s, or a column of dates, times or seconds since 1970"
         )
-    return _just_below(value)
+    else:
+        floor = value - math.ceil(lag_seconds * _ticks_per_second(value)) - 1
+    return watermark_of(floor, name=name)
 
 
-def bounded(mark: Mark, clock: Clock) -> Mark:
-    """Return the mark, or the clock if that is less; what does not tell times has no bound."""
+def limit_to_clock(mark: Watermark, clock: DatabaseClock) -> Watermark:
+    """Return the watermark, or the clock if that is lower; other integers have no limit."""
     value = mark.value()
-    now = _now_like(value, clock)
-    if now is None or not is_above(value, now):
-        return mark
-    return Mark(kind=mark.kind, text=timestamp_text(now))
+    now: Timestamp
+    if isinstance(value, datetime):
+        now = clock.naive if value.tzinfo is None else clock.aware
+    elif isinstance(value, date):
+        now = clock.naive.date()
+    elif isinstance(value, str):
+        _, separator = _parse_iso(value)
+        now = clock.naive.isoformat(separator, "seconds") if separator else str(clock.naive.date())
+    else:
+        now = int(clock.aware.timestamp() * _ticks_per_second(value)) or value
+    return Watermark(type=mark.type, text=timestamp_text(now)) if is_above(value, now) else mark
 
 
-def is_above(value: Timestamp, floor: Timestamp) -> bool:
-    """Whether one timestamp is behind another of the same column."""
-    above: Any = value  # values of one column can be compared, which no annotation says
-    return bool(above > floor)
+def is_above(value: Timestamp, other: Timestamp) -> bool:
+    above: Any = value  # values of one column can be compared, which the types do not show
+    return bool(above > other)
 
 
-def read_clock(connection: sa.Connection) -> Clock:
-    """Ask the database what time it is; where it states no zone, that is UTC, as in SQLite."""
+def read_clock(connection: sa.Connection) -> DatabaseClock:
+    """Return the time of the database; a time without a zone is UTC, as in SQLite."""
     name = connection.dialect.name
     if name == "postgresql":
         now, local = connection.execute(sa.select(sa.func.now(), sa.func.localtimestamp())).one()
@@ -166,18 +166,26 @@ def read_clock(connection: sa.Connection) -> Clock:
     else:
         now = local = connection.execute(sa.select(sa.func.now())).scalar_one()
     aware = now.replace(tzinfo=UTC) if now.tzinfo is None else now.astimezone(UTC)
-    return Clock(aware=aware, naive=min(aware.replace(tzinfo=None), local.replace(tzinfo=None)))
+    naive = min(aware.replace(tzinfo=None), local.replace(tzinfo=None))
+    return DatabaseClock(aware=aware, naive=naive)
 
 
-def _kind_of(value: object) -> Kind | None:
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, datetime):
-        return Kind.NAIVE if value.tzinfo is None else Kind.AWARE
-    return next((kind for base, kind in _KINDS.items() if isinstance(value, base)), None)
+def _type_of(value: object) -> TimestampType | None:
+    match value:
+        case bool():
+            return None
+        case datetime():
+            return TimestampType.NAIVE if value.tzinfo is None else TimestampType.AWARE
+        case date():
+            return TimestampType.DATE
+        case int():
+            return TimestampType.INTEGER
+        case str() if _is_iso(value):
+            return TimestampType.TEXT
+    return None
 
 
-def _less(value: _Day, step: timedelta) -> _Day:
+def _subtract(value: _Day, step: timedelta) -> _Day:
     try:
         return value - step
     except OverflowError:  # a lag that reaches beyond the year 1
@@ -188,70 +196,40 @@ def _days(lag_seconds: float) -> timedelta:
     return timedelta(days=math.ceil(lag_seconds / _DAY_SECONDS) + 1)
 
 
-def _parse_iso(text: str) -> tuple[datetime, str | None] | None:
-    """The time that a text tells, to the second, and what parts it from its day if it has both."""
+def _is_iso(text: str) -> bool:
+    with suppress(ValueError):
+        return bool(_parse_iso(text))
+    return False
+
+
+def _parse_iso(text: str) -> tuple[datetime, str | None]:
+    """Return the time of a text, to the second, and the separator of its date and its time."""
     match = _ISO.fullmatch(text)
-    if match:
-        day, between, clock = match.groups()
-        with suppress(ValueError):
-            return datetime.fromisoformat(f"{day}T{clock or '00:00:00'}"), between
-    return None
+    if match is None:
+        raise ValueError(text)
+    day, separator, clock = match.groups()
+    return datetime.fromisoformat(f"{day}T{clock or '00:00:00'}"), separator
 
 
-def _less_iso(time: datetime, between: str | None, lag_seconds: float) -> str:
-    """A text of the same form, but to the second, so that no text of its second is below it."""
-    if between is None:
-        return _less(time, _days(lag_seconds)).date().isoformat()
+def _subtract_from_iso(text: str, lag_seconds: float) -> str:
+    """Return a text of the same form, to the second: no text of that second sorts before it."""
+    moment, separator = _parse_iso(text)
+    if separator is None:
+        return _subtract(moment, _days(lag_seconds)).date().isoformat()
     step = timedelta(seconds=math.ceil(lag_seconds) + 1)
-    return _less(time, step).isoformat(between, "seconds")
+    return _subtract(moment, step).isoformat(separator, "seconds")
 
 
-def _ticks(value: _Number) -> int:
-    """How many of it make a second, 0 if it does not tell time."""
-    return next((one for one in _TICKS if _FIRST_SECOND <= value / one <= _LAST_SECOND), 0)
+def _ticks_per_second(value: int) -> int:
+    """Return the unit of a number that counts from 1970, 0 if it does not look like a time."""
+    ticks = (one for one in _TICKS_PER_SECOND if _FIRST_SECOND <= value / one <= _LAST_SECOND)
+    return next(ticks, 0)
 
 
-def _less_number(value: _Number, lag: int) -> _Number:
-    return math.nextafter(value - lag, -math.inf) if isinstance(value, float) else value - lag - 1
-
-
-def _just_below(value: str | bytes) -> Timestamp | None:
-    """What is below a text in all collations is what it begins with."""
-    if isinstance(value, str):
-        return value.rstrip()[:-1] or None
-    number = int.from_bytes(value)
-    return (number - 1).to_bytes(len(value)) if number else None
-
-
-def _now_like(value: Timestamp, clock: Clock) -> Timestamp | None:
-    """The clock as a timestamp of the same form; `None` if the value does not tell times."""
-    if isinstance(value, datetime):
-        return clock.naive if value.tzinfo is None else clock.aware
-    if isinstance(value, date):
-        return clock.naive.date()
-    if isinstance(value, str) and (iso := _parse_iso(value)):
-        _, between = iso
-        return clock.naive.isoformat(between, "seconds") if between else str(clock.naive.date())
-    if isinstance(value, int | float | Decimal) and (ticks := _ticks(value)):
-        return type(value)(int(clock.aware.timestamp() * ticks))
-    return None
-
-
-_KINDS: dict[type, Kind] = {
-    date: Kind.DATE,
-    int: Kind.INTEGER,
-    float: Kind.FLOAT,
-    Decimal: Kind.DECIMAL,
-    str: Kind.TEXT,
-    **dict.fromkeys((bytes, bytearray, memoryview), Kind.BYTES),
-}
-_PARSERS: dict[Kind, Callable[[str], Timestamp]] = {
-    Kind.AWARE: datetime.fromisoformat,
-    Kind.NAIVE: datetime.fromisoformat,
-    Kind.DATE: date.fromisoformat,
-    Kind.INTEGER: int,
-    Kind.FLOAT: float,
-    Kind.DECIMAL: Decimal,
-    Kind.TEXT: str,
-    Kind.BYTES: bytes.fromhex,
+_PARSERS: dict[TimestampType, Callable[[str], Timestamp]] = {
+    TimestampType.AWARE: datetime.fromisoformat,
+    TimestampType.NAIVE: datetime.fromisoformat,
+    TimestampType.DATE: date.fromisoformat,
+    TimestampType.INTEGER: int,
+    TimestampType.TEXT: str,
 }

@@ -1,4 +1,7 @@
-"""Databases of all three kinds, for each test a new one on a server that all of them share."""
+"""Databases of all three kinds: a new one for each test, on servers that all tests share.
+
+Tests with a server of PostgreSQL or MariaDB are slow.
+"""
 
 from collections.abc import Iterator
 from contextlib import closing

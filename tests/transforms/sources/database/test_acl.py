@@ -6,33 +6,33 @@ import pytest
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import ConfigError, RecordError
-from transforms.sources.database.acl import acl_columns, acl_maker, split_principals
-from transforms.sources.database.column_index import Key, Row, Rows
-from transforms.sources.database.mapping import AclFrom
+from transforms.sources.database.acl import acl_getter, split_principals
+from transforms.sources.database.column_index import ColumnIndex, ColumnReference, Key, Row
+from transforms.sources.database.mapping import AclSource
 
-ROWS = Rows(names=("id", "users", "groups", "no_users", "no_groups", "parent"), key=("id",))
-LISTS = AclFrom(users="users", groups="groups", deny_users="no_users", deny_groups="no_groups")
-QUERY = AclFrom(query="SELECT id, name, scope, access FROM acl")
+INDEX = ColumnIndex(names=("id", "users", "groups", "no_users", "no_groups", "parent"), key=("id",))
+LISTS = AclSource(users="users", groups="groups", deny_users="no_users", deny_groups="no_groups")
+QUERY = AclSource(query="SELECT id, name, scope, access FROM acl")
 
 
-def no_sides(query: str, key: Key) -> Sequence[Row]:
+def no_rows(query: str, key: Key) -> Sequence[Row]:
     raise AssertionError(f"{query!r} was asked for {key!r}")
 
 
-def made(acl: AclFrom, *row: object) -> Acl:
+def acl_of(acl: AclSource, *row: object) -> Acl:
     """The ACL of a row that is filled up with NULL."""
     padded = (*row, *(None,) * (6 - len(row)))
-    return acl_maker(acl, ROWS, no_sides)(padded)
+    return acl_getter(acl, INDEX, no_rows)(padded)
 
 
-def answered(acl: AclFrom, *answers: Row) -> Acl:
+def acl_of_query(acl: AclSource, *answers: Row) -> Acl:
     """The ACL that a query gives for the row 7."""
 
-    def sides(query: str, key: Key) -> Sequence[Row]:
+    def load_rows(query: str, key: Key) -> Sequence[Row]:
         assert (query, key) == (acl.query, (7,))
         return answers
 
-    return acl_maker(acl, ROWS, sides)((7, None, None, None, None, None))
+    return acl_getter(acl, INDEX, load_rows)((7, None, None, None, None, None))
 
 
 def user(name: str, **more: object) -> Principal:
@@ -45,7 +45,7 @@ def names(acl: Acl) -> list[str]:
 
 
 def test_each_list_has_its_scope_and_access() -> None:
-    assert made(LISTS, 7, "anna", "staff", "tim", "guests") == Acl(
+    assert acl_of(LISTS, 7, "anna", "staff", "tim", "guests") == Acl(
         principals=(
             Principal(name="anna", scope=Scope.USER, access=Access.PERMIT),
             Principal(name="staff", scope=Scope.GROUP, access=Access.PERMIT),
@@ -55,17 +55,17 @@ def test_each_list_has_its_scope_and_access() -> None:
     )
 
 
-def test_a_row_that_names_nobody_permits_nobody() -> None:
-    assert made(LISTS, 7) == Acl()
+def test_a_row_without_principals_permits_no_user() -> None:
+    assert acl_of(LISTS, 7) == Acl()
 
 
-def test_a_row_of_empty_lists_permits_nobody() -> None:
-    assert made(LISTS, 7, "", " , ,", "", "") == Acl()
+def test_a_row_of_empty_lists_permits_no_user() -> None:
+    assert acl_of(LISTS, 7, "", " , ,", "", "") == Acl()
 
 
 def test_the_namespace_and_the_case_are_those_of_the_mapping() -> None:
-    acl = AclFrom(users="users", namespace="corp", case_sensitive=False)
-    assert made(acl, 7, "anna") == Acl(
+    acl = AclSource(users="users", namespace="corp", case_sensitive=False)
+    assert acl_of(acl, 7, "anna") == Acl(
         principals=(user("anna", namespace="corp", case_sensitive=False),)
     )
 
@@ -87,41 +87,31 @@ def test_the_namespace_and_the_case_are_those_of_the_mapping() -> None:
         ("", ",", []),
     ],
 )
-def test_a_list_is_parted(text: str, delimiter: str, expected: list[str]) -> None:
+def test_a_list_is_split(text: str, delimiter: str, expected: list[str]) -> None:
     assert split_principals(text, delimiter) == expected
 
 
-def test_a_delimiter_is_no_pattern() -> None:
-    assert names(made(AclFrom(users="users", delimiter="|"), 7, "a|b,c")) == ["a", "b,c"]
-
-
 def test_each_value_of_an_array_is_a_name() -> None:
-    assert names(made(LISTS, 7, ["Smith, Tim", " anna ", None, ""])) == ["Smith, Tim", "anna"]
+    assert names(acl_of(LISTS, 7, ["Smith, Tim", " anna ", None, ""])) == ["Smith, Tim", "anna"]
 
 
 def test_a_set_is_in_one_order() -> None:
-    assert names(made(LISTS, 7, {"tim", "anna", "ben"})) == ["anna", "ben", "tim"]
+    assert names(acl_of(LISTS, 7, {"tim", "anna", "ben"})) == ["anna", "ben", "tim"]
 
 
 def test_bytes_of_text_are_a_list() -> None:
-    assert names(made(LISTS, 7, b"anna,ben")) == ["anna", "ben"]
+    assert names(acl_of(LISTS, 7, b"anna,ben")) == ["anna", "ben"]
 
 
 def test_a_number_is_a_name() -> None:
-    assert names(made(LISTS, 7, 0)) == ["0"]
-
-
-def test_json_of_keys_is_no_list() -> None:
-    with pytest.raises(RecordError) as caught:
-        made(LISTS, 7, {"anna": True})
-
-    expected = "users: JSON of keys and values; expected a list of principals"
-    assert (caught.value.code, caught.value.reason) == ("bad-acl", expected)
+    assert names(acl_of(LISTS, 7, 0)) == ["0"]
 
 
 def test_an_acl_inherits_from_the_url_in_a_column() -> None:
-    acl = AclFrom(users="users", inherit_from_column="parent", inheritance="child-overrides")
-    assert made(acl, 7, "anna", None, None, None, " http://x.example.com/ ") == Acl(
+    acl = AclSource(
+        users="users", inherit_from=ColumnReference(column="parent"), inheritance="child-overrides"
+    )
+    assert acl_of(acl, 7, "anna", None, None, None, " http://x.example.com/ ") == Acl(
         inheritance=Inheritance.CHILD_OVERRIDES,
         inherit_from="http://x.example.com/",
         principals=(user("anna"),),
@@ -129,29 +119,24 @@ def test_an_acl_inherits_from_the_url_in_a_column() -> None:
 
 
 def test_an_acl_without_a_parent_inherits_from_none() -> None:
-    assert made(AclFrom(inherit_from_column="parent"), 7) == Acl()
+    assert acl_of(AclSource(inherit_from=ColumnReference(column="parent")), 7) == Acl()
 
 
 def test_an_acl_inherits_from_a_url_by_a_template() -> None:
-    acl = AclFrom(inherit_from="http://x.example.com/{groups}/")
-    assert made(acl, 7, None, "r d") == Acl(inherit_from="http://x.example.com/r%20d/")
+    acl = AclSource(inherit_from="http://x.example.com/{groups}/")
+    assert acl_of(acl, 7, None, "r d") == Acl(inherit_from="http://x.example.com/r%20d/")
 
 
-def test_an_acl_may_inherit_from_one_url_for_all() -> None:
-    acl = AclFrom(inherit_from="http://x.example.com/")
-    assert made(acl, 7) == Acl(inherit_from="http://x.example.com/")
-
-
-def test_a_parent_that_cannot_be_told_is_a_reject_and_not_left_out() -> None:
+def test_a_parent_without_a_url_is_a_reject() -> None:
     with pytest.raises(RecordError) as caught:
-        made(AclFrom(inherit_from="http://x.example.com/{groups}/"), 7)
+        acl_of(AclSource(inherit_from="http://x.example.com/{groups}/"), 7)
 
-    expected = "groups is NULL or empty; expected a value, as the acl: inherit_from is made of it"
+    expected = "groups is NULL or empty; expected a value for acl: inherit_from"
     assert (caught.value.code, caught.value.reason) == ("null-url", expected)
 
 
 def test_a_query_gives_principals() -> None:
-    assert answered(QUERY, ("anna", "user", "permit"), (" Staff ", "GROUP", "Deny ")) == Acl(
+    assert acl_of_query(QUERY, ("anna", "user", "permit"), (" Staff ", "GROUP", "Deny ")) == Acl(
         principals=(
             Principal(name="anna", scope=Scope.USER, access=Access.PERMIT),
             Principal(name="Staff", scope=Scope.GROUP, access=Access.DENY),
@@ -159,22 +144,22 @@ def test_a_query_gives_principals() -> None:
     )
 
 
-def test_a_query_that_has_no_row_permits_nobody() -> None:
-    assert answered(QUERY) == Acl()
+def test_a_query_without_rows_permits_no_user() -> None:
+    assert acl_of_query(QUERY) == Acl()
 
 
-def test_a_name_of_a_query_is_not_parted() -> None:
-    assert names(answered(QUERY, ("Smith, Tim", "user", "permit"))) == ["Smith, Tim"]
+def test_a_name_of_a_query_is_not_split() -> None:
+    assert names(acl_of_query(QUERY, ("Smith, Tim", "user", "permit"))) == ["Smith, Tim"]
 
 
 def test_a_row_without_a_name_is_no_principal() -> None:
-    assert answered(QUERY, (None, "user", "permit"), (" ", "user", "permit")) == Acl()
+    assert acl_of_query(QUERY, (None, "user", "permit"), (" ", "user", "permit")) == Acl()
 
 
 def test_a_query_may_give_namespaces() -> None:
-    acl = AclFrom(query=QUERY.query, namespace="corp")
+    acl = AclSource(query=QUERY.query, namespace="corp")
     answers = ("anna", "user", "permit", "lab"), ("ben", "user", "permit", None)
-    assert answered(acl, *answers) == Acl(
+    assert acl_of_query(acl, *answers) == Acl(
         principals=(user("anna", namespace="lab"), user("ben", namespace="corp"))
     )
 
@@ -187,21 +172,21 @@ def test_a_query_may_give_namespaces() -> None:
         (("anna", "user", None), "access '' of a principal; expected permit or deny"),
         (
             ("anna", "user"),
-            "2 columns behind the key, of the query for ACLs; expected name, scope, access and "
-            "perhaps namespace",
+            "2 columns after the key in the query for ACLs; expected name, scope, access and "
+            "optionally namespace",
         ),
     ],
 )
-def test_an_answer_that_is_no_principal_is_refused(answer: Row, expected: str) -> None:
+def test_a_row_of_a_query_without_a_principal_is_rejected(answer: Row, expected: str) -> None:
     with pytest.raises(RecordError) as caught:
-        answered(QUERY, answer)
+        acl_of_query(QUERY, answer)
 
     assert (caught.value.code, caught.value.reason) == ("bad-acl", expected)
 
 
 def test_a_column_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        acl_maker(AclFrom(deny_users="nousers"), ROWS, no_sides)
+        acl_getter(AclSource(deny_users="nousers"), INDEX, no_rows)
 
     expected = (
         "acl: deny_users: 'nousers'; expected a column: id, users, groups, no_users, no_groups, "
@@ -211,29 +196,31 @@ def test_a_column_that_is_not_there_is_refused() -> None:
 
 
 def test_the_columns_of_an_acl_are_known() -> None:
-    acl = AclFrom(users="users", deny_groups="no_groups", inherit_from_column="parent")
-    assert acl_columns(acl) == ("users", "no_groups", "parent")
+    acl = AclSource(
+        users="users", deny_groups="no_groups", inherit_from=ColumnReference(column="parent")
+    )
+    assert acl.columns == ("users", "no_groups", "parent")
 
 
-def test_a_list_that_is_no_text_names_its_column() -> None:
+def test_a_list_that_is_not_text_is_rejected_by_its_column() -> None:
     with pytest.raises(RecordError) as caught:
-        made(LISTS, 7, None, b"\xff")
+        acl_of(LISTS, 7, None, b"\xff")
     expected = "groups: bytes that are not UTF-8; expected text, a number or a date"
     assert (caught.value.code, caught.value.reason) == ("bad-value", expected)
 
 
-def test_a_text_that_is_a_list_of_json_is_one() -> None:
-    """As JSON columns of all databases are: its quotes are no part of who is denied."""
-    acl = made(LISTS, 7, None, None, ' ["Smith, Tim", "CORP\\\\ben", ""]')
+def test_a_text_of_json_is_a_list() -> None:
+    """JSON columns of all databases are texts: quotes are not a part of the names."""
+    acl = acl_of(LISTS, 7, None, None, ' ["Smith, Tim", "CORP\\\\ben", ""]')
     assert names(acl) == ["Smith, Tim", "CORP\\ben"]
 
 
-def test_a_text_that_is_json_of_keys_is_no_list() -> None:
+def test_a_text_of_json_keys_is_rejected() -> None:
     with pytest.raises(RecordError) as caught:
-        made(LISTS, 7, '{"anna": true}')
+        acl_of(LISTS, 7, '{"anna": true}')
     expected = "users: JSON of keys and values; expected a list of principals"
     assert (caught.value.code, caught.value.reason) == ("bad-acl", expected)
 
 
 def test_a_name_may_begin_as_json_does() -> None:
-    assert names(made(LISTS, 7, "[all] staff,{ben}")) == ["[all] staff", "{ben}"]
+    assert names(acl_of(LISTS, 7, "[all] staff,{ben}")) == ["[all] staff", "{ben}"]

@@ -1,4 +1,4 @@
-"""What is to be deleted: of what the state knows, what rows have, and what a query says is gone."""
+"""Deletions: keys of the state without a row, and the keys of the query for deletes."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -6,17 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from schemas.errors import StoppedError
+from schemas.errors import ConfigError, StoppedError
 from schemas.known import Known, Seen
+from support.database_runs import Database
+from transforms.sources.database.column_index import ColumnReference
+from transforms.sources.database.connection import connect
 from transforms.sources.database.deletions import (
     GONE,
-    Deleted,
-    Keys,
-    check_gone,
-    is_row,
-    list_gone,
-    moved_key,
+    DeletedKey,
+    KeySets,
+    check_deletions,
+    former_url_key,
+    is_row_key,
+    list_deletions,
+    read_deleted,
 )
+from transforms.sources.database.table_query import open_rows
 from transforms.sources.deletion_guard import Safety
 from transforms.sources.listing import Kind, Listed
 from transforms.storage.state import Stamp, State, move, open_state
@@ -29,8 +34,8 @@ MOVED = Known(key='"http://db.example.com/old"', url="")
 
 
 @pytest.fixture
-def keys() -> Iterator[Keys]:
-    keys = Keys()
+def keys() -> Iterator[KeySets]:
+    keys = KeySets()
     yield keys
     keys.close()
 
@@ -42,16 +47,16 @@ def state_of(folder: Path, *knowns: Known) -> State:
     return open_state(path)
 
 
-def compared(state: State, keys: Keys) -> list[Listed]:
-    return list(list_gone(state, keys, compares_keys=True, is_anew=False))
+def compared(state: State, keys: KeySets) -> list[Listed]:
+    return list(list_deletions(state, keys, compares_keys=True, is_refresh=False))
 
 
-def asked(state: State, keys: Keys) -> list[Listed]:
-    return list(list_gone(state, keys, compares_keys=False, is_anew=False))
+def asked(state: State, keys: KeySets) -> list[Listed]:
+    return list(list_deletions(state, keys, compares_keys=False, is_refresh=False))
 
 
-def from_scratch(state: State, keys: Keys) -> list[Listed]:
-    return list(list_gone(state, keys, compares_keys=False, is_anew=True))
+def from_scratch(state: State, keys: KeySets) -> list[Listed]:
+    return list(list_deletions(state, keys, compares_keys=False, is_refresh=True))
 
 
 def gone_at(key: str, url: str) -> Listed:
@@ -66,127 +71,130 @@ def forgotten(known: Known) -> Listed:
     return gone_at(known.key, "")
 
 
-def test_a_key_that_no_row_has_is_gone(tmp_path: Path, keys: Keys) -> None:
-    keys.stand(["[1]", "[3]"])
+def test_a_key_that_no_row_has_is_gone(tmp_path: Path, keys: KeySets) -> None:
+    keys.add_existing(["[1]", "[3]"])
     with state_of(tmp_path, ANNA, BERT, CARL) as state:
         assert compared(state, keys) == [gone(BERT)]
 
 
-def test_a_key_that_a_row_has_for_the_first_time_is_not_gone(tmp_path: Path, keys: Keys) -> None:
-    keys.stand(["[1]", "[4]"])
+def test_a_key_that_a_row_has_for_the_first_time_is_not_gone(tmp_path: Path, keys: KeySets) -> None:
+    keys.add_existing(["[1]", "[4]"])
     with state_of(tmp_path, ANNA) as state:
         assert compared(state, keys) == []
 
 
-def test_keys_that_are_not_compared_are_not_gone(tmp_path: Path, keys: Keys) -> None:
+def test_keys_that_are_not_compared_are_not_gone(tmp_path: Path, keys: KeySets) -> None:
     with state_of(tmp_path, ANNA, BERT) as state:
         assert asked(state, keys) == []
 
 
-def test_a_key_that_stood_for_no_document_is_only_forgotten(tmp_path: Path, keys: Keys) -> None:
+def test_a_key_without_a_url_is_only_forgotten(tmp_path: Path, keys: KeySets) -> None:
     tombstone = Known(key="[1]", url="", digest="a")
     with state_of(tmp_path, tombstone) as state:
         assert compared(state, keys) == [forgotten(tombstone)]
 
 
-def test_a_deleted_key_is_gone_at_the_url_that_was_sent(tmp_path: Path, keys: Keys) -> None:
-    keys.delete([Deleted(key="[1]", url="http://db.example.com/other")])
+def test_a_deleted_key_is_gone_at_the_url_that_was_sent(tmp_path: Path, keys: KeySets) -> None:
+    keys.add_deleted([DeletedKey(key="[1]", url="http://db.example.com/other")])
     with state_of(tmp_path, ANNA, BERT) as state:
         assert asked(state, keys) == [gone(ANNA)]
 
 
 def test_a_deleted_key_that_is_not_known_is_gone_at_the_url_that_is_made(
-    tmp_path: Path, keys: Keys
+    tmp_path: Path, keys: KeySets
 ) -> None:
-    keys.delete([Deleted(key="[9]", url="http://db.example.com/9")])
+    keys.add_deleted([DeletedKey(key="[9]", url="http://db.example.com/9")])
     with state_of(tmp_path, ANNA) as state:
         assert asked(state, keys) == [gone_at("[9]", "http://db.example.com/9")]
 
 
-def test_a_deleted_key_without_any_url_is_rejected(tmp_path: Path, keys: Keys) -> None:
-    keys.delete([Deleted(key="[9]", reason="url: 'slug'; expected a column: id")])
+def test_a_deleted_key_without_any_url_is_rejected(tmp_path: Path, keys: KeySets) -> None:
+    keys.add_deleted([DeletedKey(key="[9]", reason="url: 'slug'; expected a column: id")])
     with state_of(tmp_path, ANNA) as state:
         assert asked(state, keys) == [
             Listed(
                 key="[9]",
                 kind=Kind.REJECTED,
                 code="unknown-key",
-                reason="[9] is gone, and its url is not known: url: 'slug'; expected a column: id",
+                reason="[9] is deleted, and its URL is not known: url: 'slug'; expected a "
+                "column: id",
             )
         ]
 
 
-def test_a_deleted_key_that_a_row_has_is_rejected(tmp_path: Path, keys: Keys) -> None:
-    keys.delete([Deleted(key="[1]")])
-    keys.stand(["[1]"])
+def test_a_deleted_key_that_a_row_has_is_rejected(tmp_path: Path, keys: KeySets) -> None:
+    keys.add_deleted([DeletedKey(key="[1]")])
+    keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA) as state:
         assert asked(state, keys) == [
             Listed(
                 key="[1]",
                 kind=Kind.REJECTED,
                 code="key-in-both",
-                reason="[1] is given by the query for deletes, and a row has it; expected only one",
+                reason="[1] is in the query for deletes, and a row has it; expected one of both",
             )
         ]
 
 
-def test_a_key_that_was_deleted_before_is_not_deleted_again(tmp_path: Path, keys: Keys) -> None:
-    keys.delete([Deleted(key="[1]", url="http://db.example.com/1")])
+def test_a_key_that_was_deleted_before_is_not_deleted_again(tmp_path: Path, keys: KeySets) -> None:
+    keys.add_deleted([DeletedKey(key="[1]", url="http://db.example.com/1")])
     with state_of(tmp_path, GONE_ANNA) as state:
         assert asked(state, keys) == [
             Listed(key="[1]", kind=Kind.FILTERED, url="http://db.example.com/1", code="gone-before")
         ]
 
 
-def test_a_run_from_scratch_deletes_it_again(tmp_path: Path, keys: Keys) -> None:
-    keys.delete([Deleted(key="[1]")])
+def test_a_run_from_scratch_deletes_it_again(tmp_path: Path, keys: KeySets) -> None:
+    keys.add_deleted([DeletedKey(key="[1]")])
     with state_of(tmp_path, GONE_ANNA) as state:
         assert from_scratch(state, keys) == [gone(ANNA)]
 
 
 def test_a_key_that_is_not_given_as_deleted_any_more_is_forgotten(
-    tmp_path: Path, keys: Keys
+    tmp_path: Path, keys: KeySets
 ) -> None:
     with state_of(tmp_path, GONE_ANNA, BERT) as state:
         assert asked(state, keys) == [forgotten(GONE_ANNA)]
 
 
-def test_a_url_that_a_row_had_is_gone(tmp_path: Path, keys: Keys) -> None:
+def test_a_url_that_a_row_had_is_gone(tmp_path: Path, keys: KeySets) -> None:
     with state_of(tmp_path, ANNA, MOVED) as state:
         assert asked(state, keys) == [
             gone_at('"http://db.example.com/old"', "http://db.example.com/old")
         ]
 
 
-def test_a_url_that_another_row_has_now_is_not_gone(tmp_path: Path, keys: Keys) -> None:
+def test_a_url_that_another_row_has_now_is_not_gone(tmp_path: Path, keys: KeySets) -> None:
     taken = Known(key="[2]", url="http://db.example.com/old", digest="b")
     with state_of(tmp_path, ANNA, taken, MOVED) as state:
         assert asked(state, keys) == [forgotten(MOVED)]
 
 
-def test_a_url_of_two_rows_stays_as_long_as_one_of_them(tmp_path: Path, keys: Keys) -> None:
+def test_a_url_of_two_rows_stays_as_long_as_one_of_them(tmp_path: Path, keys: KeySets) -> None:
     twin = Known(key="[2]", url=ANNA.url, digest="b")
-    keys.stand(["[2]"])
+    keys.add_existing(["[2]"])
     with state_of(tmp_path, ANNA, twin) as state:
         assert compared(state, keys) == [forgotten(ANNA)]
 
 
-def test_a_url_of_two_rows_goes_with_both(tmp_path: Path, keys: Keys) -> None:
+def test_a_url_of_two_rows_goes_with_both(tmp_path: Path, keys: KeySets) -> None:
     twin = Known(key="[2]", url=ANNA.url, digest="b")
     with state_of(tmp_path, ANNA, twin) as state:
         assert compared(state, keys) == [gone(ANNA), gone(twin)]
 
 
 def test_a_url_that_is_made_for_a_deleted_key_stays_where_a_row_has_it(
-    tmp_path: Path, keys: Keys
+    tmp_path: Path, keys: KeySets
 ) -> None:
-    keys.delete([Deleted(key="[9]", url=ANNA.url)])
+    keys.add_deleted([DeletedKey(key="[9]", url=ANNA.url)])
     with state_of(tmp_path, ANNA) as state:
         assert asked(state, keys) == [gone_at("[9]", "")]
 
 
-def test_lines_are_in_the_order_of_the_bytes_of_their_keys(tmp_path: Path, keys: Keys) -> None:
-    keys.delete([Deleted(key=key, url=f"http://db.example.com/{key}") for key in ("[9]", "[10]")])
+def test_lines_are_in_the_order_of_the_bytes_of_their_keys(tmp_path: Path, keys: KeySets) -> None:
+    keys.add_deleted(
+        [DeletedKey(key=key, url=f"http://db.example.com/{key}") for key in ("[9]", "[10]")]
+    )
     with state_of(tmp_path, ANNA, BERT, CARL, MOVED) as state:
         lines = compared(state, keys)
     assert [line.key for line in lines] == [
@@ -199,34 +207,99 @@ def test_lines_are_in_the_order_of_the_bytes_of_their_keys(tmp_path: Path, keys:
     ]
 
 
-def test_keys_of_rows_are_told_from_urls() -> None:
-    assert [is_row("[1]"), is_row(moved_key("http://x.example.com/"))] == [True, False]
+def test_keys_of_rows_differ_from_former_urls() -> None:
+    assert [is_row_key("[1]"), is_row_key(former_url_key("http://x.example.com/"))] == [True, False]
 
 
-def test_too_few_rows_stop_the_run(tmp_path: Path, keys: Keys) -> None:
+def test_too_few_rows_stop_the_run(tmp_path: Path, keys: KeySets) -> None:
     safety = Safety(min_records=2, max_delete_percent=Decimal(100))
-    keys.stand(["[1]"])
+    keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA, BERT) as state, pytest.raises(StoppedError) as raised:
-        list(check_gone(compared(state, keys), state, keys, safety))
+        list(check_deletions(compared(state, keys), state, keys, safety))
     assert str(raised.value) == (
         "1 documents stand in the source, and the state knows 2; expected 2 or more; nothing was "
         "read: see whether all of the source is there; if it is, --min-records allows fewer"
     )
 
 
-def test_too_many_keys_that_are_gone_stop_the_run(tmp_path: Path, keys: Keys) -> None:
-    keys.stand(["[1]"])
+def test_too_many_keys_that_are_gone_stop_the_run(tmp_path: Path, keys: KeySets) -> None:
+    keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA, BERT) as state, pytest.raises(StoppedError) as raised:
-        list(check_gone(compared(state, keys), state, keys, Safety()))
+        list(check_deletions(compared(state, keys), state, keys, Safety()))
     assert str(raised.value) == (
         "1 of 2 documents that the state knows are gone; expected at most 20% of them; nothing was "
         "read: see whether all of the source is there; if it is, --max-delete-percent allows more"
     )
 
 
-def test_what_a_query_says_is_deleted_does_not_count(tmp_path: Path, keys: Keys) -> None:
-    keys.delete([Deleted(key="[2]")])
-    keys.stand(["[1]"])
+def test_the_keys_of_the_query_do_not_count(tmp_path: Path, keys: KeySets) -> None:
+    keys.add_deleted([DeletedKey(key="[2]")])
+    keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA, BERT) as state:
-        lines = check_gone(compared(state, keys), state, keys, Safety())
+        lines = check_deletions(compared(state, keys), state, keys, Safety())
         assert list(lines) == [gone(BERT)]
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Database:
+    return Database(tmp_path, "CREATE TABLE people (id INTEGER PRIMARY KEY, body TEXT, slug TEXT)")
+
+
+def read(people: Database, query: str) -> list[DeletedKey]:
+    mapping = people.mapping
+    return list(read_deleted(open_rows(mapping, connect(mapping)), query))
+
+
+def test_a_row_gives_a_key_and_a_url(people: Database) -> None:
+    assert read(people, "SELECT 7 AS id") == [DeletedKey(key="[7]", url="http://db.example.com/7")]
+
+
+def test_a_query_may_end_in_a_comment(people: Database) -> None:
+    assert read(people, "SELECT 7 AS id -- :all") == [
+        DeletedKey(key="[7]", url="http://db.example.com/7")
+    ]
+
+
+def test_a_row_that_lacks_a_column_of_the_url_has_none(people: Database) -> None:
+    people.remap(url="http://db.example.com/{slug}")
+    assert read(people, "SELECT 7 AS id") == [
+        DeletedKey(key="[7]", reason="url: 'slug'; expected a column: id")
+    ]
+
+
+def test_a_row_with_null_in_its_url_has_none(people: Database) -> None:
+    people.remap(url="http://db.example.com/{slug}")
+    assert read(people, "SELECT 7 AS id, NULL AS slug") == [
+        DeletedKey(
+            key="[7]",
+            reason="slug is NULL or empty; expected a value for url",
+        )
+    ]
+
+
+def test_a_url_may_be_a_column(people: Database) -> None:
+    people.remap(url=ColumnReference(column="slug"))
+    assert read(people, "SELECT 7 AS id, 'http://x.example.com/7' AS slug") == [
+        DeletedKey(key="[7]", url="http://x.example.com/7")
+    ]
+
+
+def test_a_row_with_null_in_its_key_has_no_key(people: Database) -> None:
+    assert read(people, "SELECT NULL AS id") == [
+        DeletedKey(key="[null]", reason="NULL in the key; expected a value in each column")
+    ]
+
+
+def test_a_query_without_the_key_is_refused(people: Database) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read(people, "SELECT 7 AS number, 8 AS ident")
+    assert str(raised.value) == ("incremental: deletes: 'id'; expected a column: number, ident")
+
+
+def test_a_query_that_is_no_sql_is_refused(people: Database) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read(people, "SELEC 7")
+    assert str(raised.value) == (
+        f'sqlite:///{people.folder}/people.db, the query for deletes: near "7": syntax '
+        "error; expected SQL that this database understands"
+    )

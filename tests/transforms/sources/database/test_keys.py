@@ -1,9 +1,8 @@
-"""Keys as text and back, and the rows behind one as each database looks for them."""
+"""Keys as JSON, and the conditions of keyset pagination, which use an index."""
 
 import uuid
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pytest
@@ -13,21 +12,18 @@ from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
 from support.databases import Server, Sqlite
-from transforms.sources.database.keys import TornText, above, parameters, read_key, upto, write_key
+from transforms.sources.database.connection import connect
+from transforms.sources.database.keys import above, parameters, read_key, upto, write_key
 from transforms.sources.database.mapping import Mapping
-from transforms.sources.database.table_query import connect
 
 _values = st.one_of(
     st.integers(),
     st.text(),
     st.booleans(),
-    st.floats(allow_nan=False),
     st.decimals(allow_nan=False),
     st.datetimes(),
     st.datetimes(timezones=st.just(UTC)),
     st.dates(),
-    st.times(),
-    st.timedeltas(),
     st.uuids(),
     st.binary(),
 )
@@ -40,16 +36,12 @@ _values = st.one_of(
         ((2**70, -1), "[1180591620717411303424,-1]"),
         (("Zoë 🎉", True), '["Zoë 🎉",true]'),
         (("a\0b ",), r'["a\u0000b "]'),
-        ((0.1, float("inf")), '[0.1,{"float":"inf"}]'),
         ((Decimal("1.50"),), '[{"decimal":"1.50"}]'),
         ((datetime(2026, 1, 2, 3, 4, 5, 6),), '[{"datetime":"2026-01-02T03:04:05.000006"}]'),
         ((datetime(2026, 1, 2, tzinfo=UTC),), '[{"datetime":"2026-01-02T00:00:00+00:00"}]'),
-        ((date(2026, 1, 2), time(3, 4)), '[{"date":"2026-01-02"},{"time":"03:04:00"}]'),
-        ((timedelta(days=-1, microseconds=1),), '[{"duration":-86399999999}]'),
+        ((date(2026, 1, 2),), '[{"date":"2026-01-02"}]'),
         ((uuid.UUID(int=7),), '[{"uuid":"00000000-0000-0000-0000-000000000007"}]'),
         ((b"\x00\xff",), '[{"bytes":"AP8="}]'),
-        ((ip_address("10.0.0.1"),), '[{"address":"10.0.0.1"}]'),
-        ((ip_network("10.0.0.0/8"),), '[{"network":"10.0.0.0/8"}]'),
     ],
 )
 def test_a_key_is_written_as_json(key: tuple[object, ...], text: str) -> None:
@@ -66,21 +58,18 @@ def test_a_value_that_is_read_again_has_its_type(value: object) -> None:
     assert type(read_key(write_key((value,)))[0]) is type(value)
 
 
-def test_an_address_is_read_again() -> None:
-    assert read_key('[{"address":"10.0.0.1"}]') == (ip_address("10.0.0.1"),)
-
-
-def test_a_value_that_orders_no_rows_is_refused() -> None:
+@pytest.mark.parametrize("value", [{"a": 1}, 0.5, None])
+def test_a_value_of_another_type_is_refused(value: object) -> None:
     with pytest.raises(ConfigError) as caught:
-        write_key(({"a": 1},))
+        write_key((value,))
     assert str(caught.value) == (
-        "key: a value of the type dict; expected columns of numbers, texts, dates, times, UUIDs "
-        "or bytes"
+        f"key: a value of the type {type(value).__name__}; expected columns of integers, decimals, "
+        "texts, dates, timestamps, UUIDs or bytes, or a query that casts them"
     )
 
 
 def plan(server: Server | Sqlite, explain: str) -> str:
-    """What a database does to find some rows of many between two keys of two columns."""
+    """The query plan for the rows between two keys of two columns."""
     numbers = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 899)"
     database = server.new_database(
         "CREATE TABLE docs (a INT NOT NULL, b INT NOT NULL, c INT, PRIMARY KEY (a, b))",
@@ -100,11 +89,13 @@ def plan(server: Server | Sqlite, explain: str) -> str:
     return "\n".join(map(str, rows))
 
 
+@pytest.mark.slow
 def test_postgresql_looks_up_two_keys_in_the_index(postgresql_server: Server) -> None:
     found = plan(postgresql_server, "EXPLAIN")
     assert "Index Cond: ((ROW(a, b) > ROW(" in found
 
 
+@pytest.mark.slow
 def test_mariadb_looks_up_two_keys_in_the_index(mariadb_server: Server) -> None:
     assert "'docs', 'range', 'PRIMARY', 'PRIMARY', '8', None, '6'," in plan(
         mariadb_server, "EXPLAIN"
@@ -114,12 +105,3 @@ def test_mariadb_looks_up_two_keys_in_the_index(mariadb_server: Server) -> None:
 def test_sqlite_looks_up_two_keys_in_the_index(sqlite_server: Sqlite) -> None:
     found = plan(sqlite_server, "EXPLAIN QUERY PLAN")
     assert "SEARCH docs USING INDEX sqlite_autoindex_docs_1 ((a,b)>(?,?) AND (a,b)<(?,?))" in found
-
-
-def test_a_text_that_is_not_utf_8_is_no_key() -> None:
-    with pytest.raises(ConfigError) as caught:
-        write_key((TornText(b"b\xff"),))
-    assert str(caught.value) == (
-        r"key: b'b\xff', a text that is not UTF-8; expected one that is, or a query that makes "
-        "bytes of it, as CAST(… AS BLOB) does"
-    )

@@ -1,4 +1,4 @@
-"""The rows of a span as records, and what of them is news."""
+"""The rows of a span as records, and the unchanged rows that are filtered."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Principal, Scope
-from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import ConfigError, SourceError
 from schemas.known import Known, Seen
 from schemas.record import Action, Arrival, Content, Meta, Provenance, Record
@@ -14,20 +13,19 @@ from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from support.databases import Server, Sqlite
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.database.filters import Scope as RowScope
-from transforms.sources.database.filters import encode_share
+from transforms.sources.database.connection import connect
+from transforms.sources.database.key_ranges import KeyRange, RowFilter, cut_rows, encode_range
 from transforms.sources.database.mapping import (
     DATABASE,
-    AclFrom,
-    ActionFrom,
-    Columns,
-    ContentFrom,
-    Incremental,
+    AclSource,
+    ActionColumn,
+    ContentSource,
+    IncrementalReading,
     Mapping,
+    MetadataColumn,
 )
-from transforms.sources.database.ranges import KeyRange, Kind, cut_rows, encode_range
 from transforms.sources.database.read import read_rows
-from transforms.sources.database.table_query import connect, open_rows
+from transforms.sources.database.table_query import open_rows
 
 DOCS = (
     "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body VARCHAR(40), state VARCHAR(9), rev INT)",
@@ -41,10 +39,10 @@ MAPPING = Mapping(
     connection="",
     table="docs",
     url="https://docs.example.com/{id}",
-    content=ContentFrom(column="body"),
+    content=ContentSource(column="body"),
     mimetype="text/plain",
-    action=ActionFrom(column="state"),
-    incremental=Incremental(timestamp="rev"),
+    action=ActionColumn(column="state"),
+    incremental=IncrementalReading(timestamp="rev"),
     page_rows=2,
 )
 WHOLE = encode_range(KeyRange())
@@ -82,7 +80,7 @@ def test_a_row_becomes_a_record(server: Server | Sqlite) -> None:
     assert read(made(server, *DOCS))[0] == ONE
 
 
-def test_a_row_that_says_so_becomes_a_deletion(server: Server | Sqlite) -> None:
+def test_a_marked_row_becomes_a_deletion(server: Server | Sqlite) -> None:
     assert read(made(server, *DOCS))[1] == TWO
 
 
@@ -92,20 +90,15 @@ def test_a_row_that_no_record_can_be_made_of_is_rejected(server: Server | Sqlite
     assert (found.url, found.source, found.span) == ("https://docs.example.com/3", "people", 4)
 
 
-def test_a_range_has_its_rows_alone(server: Server | Sqlite) -> None:
-    found = read(made(server, *DOCS), encode_range(KeyRange(upto="[2]")))
-    assert found == [ONE, TWO]
-
-
-def test_a_scope_has_its_rows_alone(server: Server | Sqlite) -> None:
-    scope = RowScope(keys=("[1]", "[3]"))
-    found = read(made(server, *DOCS), encode_share(KeyRange(), scope))
+def test_a_filter_restricts_the_rows(server: Server | Sqlite) -> None:
+    key_range = KeyRange(filter=RowFilter(keys=("[1]", "[3]")))
+    found = read(made(server, *DOCS), encode_range(key_range))
     assert urls(found) == ["https://docs.example.com/1", "https://docs.example.com/3"]
 
 
-def test_second_queries_are_asked_for_each_page(server: Server | Sqlite) -> None:
-    tags = Columns(name="tag", query="SELECT doc, tag FROM tags")
-    mapping = replace(MAPPING, metadata=(tags,), content=ContentFrom(is_none=True))
+def test_lookup_queries_run_for_each_page(server: Server | Sqlite) -> None:
+    tags = MetadataColumn(name="tag", query="SELECT doc, tag FROM tags")
+    mapping = replace(MAPPING, metadata=(tags,), content=ContentSource(is_none=True))
     found = [one for one in read(made(server, *DOCS, mapping=mapping)) if isinstance(one, Record)]
     assert [one.metadata for one in found] == [
         (Meta("tag", "x"), Meta("tag", "y")),
@@ -116,7 +109,7 @@ def test_second_queries_are_asked_for_each_page(server: Server | Sqlite) -> None
 
 def test_readers_come_from_a_query(server: Server | Sqlite) -> None:
     query = "SELECT doc, name, 'user' AS scope, 'permit' AS access FROM readers"
-    first, *_ = read(made(server, *DOCS, mapping=replace(MAPPING, acl=AclFrom(query=query))))
+    first, *_ = read(made(server, *DOCS, mapping=replace(MAPPING, acl=AclSource(query=query))))
     anna = Principal(name="anna", scope=Scope.USER, access=Access.PERMIT)
     assert isinstance(first, Record)
     assert first.acl == Acl(principals=(anna,))
@@ -133,25 +126,19 @@ def test_rows_of_a_join_become_records(server: Server | Sqlite) -> None:
     ]
 
 
-def test_rows_of_a_view_become_records(server: Server | Sqlite) -> None:
-    view = "CREATE VIEW live AS SELECT * FROM docs WHERE state = 'live'"
-    mapping = replace(MAPPING, table="live", key=("id",))
-    assert read(made(server, *DOCS, view, mapping=mapping))[0] == ONE
-
-
 def test_a_row_with_null_in_its_key_is_rejected(server: Server | Sqlite) -> None:
     table = "CREATE TABLE docs (id INT, body VARCHAR(40), state VARCHAR(9), rev INT)"
     row = "INSERT INTO docs VALUES (NULL, 'a', 'live', 7)"
     mapping = made(server, table, row, mapping=replace(MAPPING, key=("id",)))
-    assert read(mapping, encode_range(KeyRange(kind=Kind.NULLS))) == [
+    assert read(mapping, encode_range(KeyRange(has_null_keys=True))) == [
         Reject(
             code="null-key",
-            reason="id=NULL: NULL in its key; expected a value, which names it",
+            reason="id=NULL: NULL in the key; expected a value in each key column",
             stage="read",
             source="people",
             span=4,
-            length=39,
-            data=b'{"id": null, "state": "live", "rev": 7}',
+            length=12,
+            data=b'{"id": null}',
         )
     ]
 
@@ -220,7 +207,7 @@ def remembered(mapping: Mapping) -> list[Seen]:
     return seen
 
 
-def test_what_was_seen_has_its_key_its_url_and_its_timestamp(server: Server | Sqlite) -> None:
+def test_a_row_is_seen_with_key_url_and_timestamp(server: Server | Sqlite) -> None:
     seen = remembered(made(server, *DOCS))
     assert [(one.known.key, one.known.url, one.known.fingerprint, one.is_gone) for one in seen] == [
         ("[1]", "https://docs.example.com/1", "7", False),
@@ -229,11 +216,7 @@ def test_what_was_seen_has_its_key_its_url_and_its_timestamp(server: Server | Sq
     ]
 
 
-def test_what_was_rejected_has_no_digest(server: Server | Sqlite) -> None:
-    assert [len(one.known.digest) for one in remembered(made(server, *DOCS))] == [64, 64, 0]
-
-
-def test_a_digest_is_of_the_record_wherever_it_is_read(sqlite_server: Sqlite) -> None:
+def test_a_digest_does_not_depend_on_the_span(sqlite_server: Sqlite) -> None:
     mapping = made(sqlite_server, *DOCS)
     seen: list[Seen] = []
     other = Span(source="elsewhere", ordinal=9, context=WHOLE)
@@ -241,9 +224,9 @@ def test_a_digest_is_of_the_record_wherever_it_is_read(sqlite_server: Sqlite) ->
     assert seen == remembered(mapping)
 
 
-def test_a_digest_changes_with_second_queries(sqlite_server: Sqlite) -> None:
+def test_a_digest_changes_with_lookup_queries(sqlite_server: Sqlite) -> None:
     query = "SELECT doc, name, 'user', 'permit' FROM readers"
-    mapping = made(sqlite_server, *DOCS, mapping=replace(MAPPING, acl=AclFrom(query=query)))
+    mapping = made(sqlite_server, *DOCS, mapping=replace(MAPPING, acl=AclSource(query=query)))
     before = remembered(mapping)
     database = mapping.connection.rpartition("/")[2].removesuffix(".db")
     sqlite_server.execute(database, ["UPDATE readers SET name = 'ben'"])
@@ -253,7 +236,7 @@ def test_a_digest_changes_with_second_queries(sqlite_server: Sqlite) -> None:
     assert same == [False, True, True]
 
 
-def test_it_is_told_before_an_outcome_is_yielded(sqlite_server: Sqlite) -> None:
+def test_a_row_is_seen_before_its_outcome(sqlite_server: Sqlite) -> None:
     seen: list[Seen] = []
     found = read_rows(span(), mapping=made(sqlite_server, *DOCS), see=seen.append)
     next(found)
@@ -268,7 +251,7 @@ def read_again(
     return list(read_rows(span(context), mapping=mapping, known=by_key.get))
 
 
-def test_what_is_known_as_it_is_is_filtered(server: Server | Sqlite) -> None:
+def test_an_unchanged_row_is_filtered(server: Server | Sqlite) -> None:
     mapping = made(server, *DOCS)
     first, second, third = read_again(mapping, [one.known for one in remembered(mapping)])
     assert first == Filtered(code="unchanged", url="https://docs.example.com/1", action="ADD")
@@ -276,13 +259,13 @@ def test_what_is_known_as_it_is_is_filtered(server: Server | Sqlite) -> None:
     assert isinstance(third, Reject)
 
 
-def test_what_is_known_otherwise_is_news(sqlite_server: Sqlite) -> None:
+def test_a_row_with_another_digest_is_sent(sqlite_server: Sqlite) -> None:
     mapping = made(sqlite_server, *DOCS)
     known = [replace(one.known, digest="0" * 64) for one in remembered(mapping)]
     assert read_again(mapping, known)[:2] == [ONE, TWO]
 
 
-def test_what_is_known_by_another_url_is_news(sqlite_server: Sqlite) -> None:
+def test_a_row_with_another_url_is_sent(sqlite_server: Sqlite) -> None:
     mapping = made(sqlite_server, *DOCS)
     known = [replace(one.known, url="https://old.example.com/") for one in remembered(mapping)]
     assert read_again(mapping, known)[:2] == [ONE, TWO]
@@ -294,10 +277,10 @@ def test_a_deletion_that_was_sent_has_no_url_and_is_filtered(sqlite_server: Sqli
     assert isinstance(read_again(mapping, known)[1], Filtered)
 
 
-def test_a_run_that_begins_anew_filters_nothing(sqlite_server: Sqlite) -> None:
+def test_a_refresh_filters_nothing(sqlite_server: Sqlite) -> None:
     mapping = made(sqlite_server, *DOCS)
     known = [one.known for one in remembered(mapping)]
-    context = encode_share(KeyRange(), RowScope(anew=True))
+    context = encode_range(KeyRange(is_refresh=True))
     assert read_again(mapping, known, context)[:2] == [ONE, TWO]
 
 
@@ -306,7 +289,7 @@ def test_a_row_with_null_in_its_key_is_not_remembered(sqlite_server: Sqlite) -> 
     row = "INSERT INTO docs VALUES (NULL, 'a', 'live', 7)"
     mapping = made(sqlite_server, table, row, mapping=replace(MAPPING, key=("id",)))
     seen: list[Seen] = []
-    nulls = encode_range(KeyRange(kind=Kind.NULLS))
+    nulls = encode_range(KeyRange(has_null_keys=True))
     found = list(read_rows(span(nulls), mapping=mapping, see=seen.append))
     assert (len(found), seen) == (1, [])
 
@@ -323,7 +306,7 @@ def test_ranges_give_what_the_whole_gives(server: Server | Sqlite) -> None:
     assert [one for cut in cuts for one in read(mapping, cut)] == read(mapping)
 
 
-def test_a_database_that_is_gone_ends_it(remote: Server) -> None:
+def test_a_missing_database_ends_the_run(remote: Server) -> None:
     mapping = made(remote, *DOCS, mapping=replace(MAPPING, retries=0))
     read(mapping)
     database = mapping.connection.rpartition("/")[2]
@@ -331,7 +314,3 @@ def test_a_database_that_is_gone_ends_it(remote: Server) -> None:
     with pytest.raises((SourceError, ConfigError)) as caught:
         read(mapping)
     assert "s3same" not in repr(caught.value)
-
-
-def test_documents_may_have_as_many_bytes_as_elsewhere() -> None:
-    assert ReadOptions().max_content_bytes == MAX_CONTENT_BYTES

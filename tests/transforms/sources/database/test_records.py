@@ -1,30 +1,31 @@
-"""Rows as records: what a mapping names, and what becomes of rows that are none."""
+"""Rows as records: all parts of a mapping, metadata, and rejects of rows without a record."""
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 
 from schemas.acl import Access, Acl, Principal, Scope
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, RecordError
 from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
-from transforms.sources.database.column_index import Key, Row, Rows
+from transforms.sources.database.column_index import ColumnIndex, ColumnReference, Key, Row
 from transforms.sources.database.mapping import (
-    AclFrom,
-    ActionFrom,
-    Columns,
-    ContentFrom,
-    Incremental,
+    ALL_COLUMNS,
+    AclSource,
+    ActionColumn,
+    ContentSource,
+    IncrementalReading,
     Mapping,
+    MetadataColumn,
 )
-from transforms.sources.database.records import check_columns, record_maker
+from transforms.sources.database.records import RecordMaker, metadata_getter
 
-ROWS = Rows(names=("id", "name", "body", "link", "at", "op", "users"), key=("id",))
+INDEX = ColumnIndex(names=("id", "name", "body", "link", "at", "op", "users"), key=("id",))
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ANNA = (7, "Anna", "text", "http://x.example.com/l", NOON, "I", "anna,ben")
 SPAN = Span(source="people.yaml", ordinal=3)
@@ -34,38 +35,40 @@ PLACE = Provenance(source="people.yaml", span=3)
 def mapping(**said: Any) -> Mapping:
     usual: dict[str, Any] = {
         "url": "http://x.example.com/{id}",
-        "content": ContentFrom(column="body"),
+        "content": ContentSource(column="body"),
     }
     return Mapping(connection="sqlite://", table="people", **(usual | said))
 
 
-def no_sides(query: str, key: Key) -> Sequence[Row]:
+def no_rows(query: str, key: Key) -> Sequence[Row]:
     raise AssertionError(f"{query!r} was asked for {key!r}")
 
 
-def made(row: Row = ANNA, *, options: ReadOptions = ReadOptions(), **said: Any) -> Record | Reject:
-    return record_maker(mapping(**said), ROWS, no_sides, span=SPAN, options=options)(row)
+def outcome_of(
+    row: Row = ANNA, *, options: ReadOptions = ReadOptions(), **said: Any
+) -> Record | Reject:
+    return RecordMaker(mapping(**said), INDEX, no_rows, span=SPAN, options=options).make(row)
 
 
 def record(row: Row = ANNA, **said: Any) -> Record:
-    found = made(row, **said)
+    found = outcome_of(row, **said)
     assert isinstance(found, Record)
     return found
 
 
 def reject(row: Row = ANNA, *, options: ReadOptions = ReadOptions(), **said: Any) -> Reject:
-    found = made(row, options=options, **said)
+    found = outcome_of(row, options=options, **said)
     assert isinstance(found, Reject)
     return found
 
 
 def changed(**values: object) -> Row:
     """Anna's row with other values."""
-    return tuple(values.get(name, value) for name, value in zip(ROWS.names, ANNA, strict=True))
+    return tuple(values.get(name, value) for name, value in zip(INDEX.names, ANNA, strict=True))
 
 
 def test_a_row_is_a_record() -> None:
-    assert made() == Record(
+    assert outcome_of() == Record(
         url="http://x.example.com/7",
         action=Action.ADD,
         arrival=Arrival.PUSHED,
@@ -81,15 +84,15 @@ def test_all_can_be_said_of_a_record() -> None:
         "title": "name",
         "description": "op",
         "keywords": "id",
-        "metadata": (Columns(name="Name", column="name"),),
+        "metadata": (MetadataColumn(name="Name", column="name"),),
         "language": "op",
         "modified": "at",
         "mimetype": "text/markdown",
-        "display_url_column": "link",
-        "acl": AclFrom(users="users"),
-        "action": ActionFrom(column="op"),
+        "display_url": ColumnReference(column="link"),
+        "acl": AclSource(users="users"),
+        "action": ActionColumn(column="op"),
     }
-    assert made(**said) == Record(
+    assert outcome_of(**said) == Record(
         url="http://x.example.com/7",
         action=Action.ADD,
         arrival=Arrival.PUSHED,
@@ -113,30 +116,30 @@ def test_all_can_be_said_of_a_record() -> None:
 
 
 def test_all_columns_are_metadata_but_those_of_content_acl_and_action() -> None:
-    found = record(all_metadata=True, acl=AclFrom(users="users"), action=ActionFrom(column="op"))
+    found = record(metadata="all", acl=AclSource(users="users"), action=ActionColumn(column="op"))
     assert [meta.name for meta in found.metadata] == ["id", "name", "link", "at"]
 
 
 def test_a_column_of_paths_or_links_to_the_content_is_no_metadata() -> None:
-    found = record(all_metadata=True, content=ContentFrom(is_none=True))
-    assert [meta.name for meta in found.metadata] == list(ROWS.names)
+    found = record(metadata="all", content=ContentSource(is_none=True))
+    assert [meta.name for meta in found.metadata] == list(INDEX.names)
 
 
 def test_a_page_of_a_row_shows_no_principals_and_no_action() -> None:
     found = record(
-        content=ContentFrom(), acl=AclFrom(users="users"), action=ActionFrom(column="op")
+        content=ContentSource(), acl=AclSource(users="users"), action=ActionColumn(column="op")
     )
     assert found.content is not None
     assert found.content.data.count(b"<th>") == 5
 
 
 def test_a_record_without_content_is_crawled() -> None:
-    found = record(content=ContentFrom(is_none=True))
+    found = record(content=ContentSource(is_none=True))
     assert (found.arrival, found.content) == (Arrival.CRAWLED, None)
 
 
 def test_the_url_may_stand_in_a_column() -> None:
-    assert record(url=None, url_column="link").url == "http://x.example.com/l"
+    assert record(url=ColumnReference(column="link")).url == "http://x.example.com/l"
 
 
 def test_a_text_that_is_null_is_not_stated() -> None:
@@ -150,7 +153,10 @@ def test_a_display_url_is_made_by_a_template() -> None:
 
 @pytest.mark.parametrize(
     "said",
-    [{"display_url": "http://x.example.com/{name}"}, {"display_url_column": "name"}],
+    [
+        {"display_url": "http://x.example.com/{name}"},
+        {"display_url": ColumnReference(column="name")},
+    ],
     ids=["template", "column"],
 )
 def test_a_display_url_that_is_null_is_not_stated(said: dict[str, str]) -> None:
@@ -169,7 +175,9 @@ def test_a_time_without_a_zone_is_in_that_of_the_user() -> None:
 
 @pytest.mark.parametrize("op", ["delete", " DELETE "])
 def test_a_row_may_be_a_deletion(op: str) -> None:
-    found = made(changed(op=op), action=ActionFrom(column="op"), all_metadata=True, modified="at")
+    found = outcome_of(
+        changed(op=op), action=ActionColumn(column="op"), metadata="all", modified="at"
+    )
     assert found == Record(url="http://x.example.com/7", action=Action.DELETE, provenance=PLACE)
 
 
@@ -177,32 +185,32 @@ def test_a_row_may_be_a_deletion(op: str) -> None:
     ("op", "delete"), [("D", ("d", "x")), (1, ("1",)), (True, ("true",)), ("", ("",))]
 )
 def test_what_says_that_it_is_a_deletion_can_be_said(op: object, delete: tuple[str, ...]) -> None:
-    found = record(changed(op=op), action=ActionFrom(column="op", delete=delete))
+    found = record(changed(op=op), action=ActionColumn(column="op", delete=delete))
     assert found.action is Action.DELETE
 
 
 @pytest.mark.parametrize("op", [None, "", "insert", "deleted"])
 def test_any_other_row_is_none(op: object) -> None:
-    assert record(changed(op=op), action=ActionFrom(column="op")).action is Action.ADD
+    assert record(changed(op=op), action=ActionColumn(column="op")).action is Action.ADD
 
 
 def test_a_deletion_needs_no_content() -> None:
-    found = record(changed(op="delete", body=None), action=ActionFrom(column="op"))
+    found = record(changed(op="delete", body=None), action=ActionColumn(column="op"))
     assert found.action is Action.DELETE
 
 
 def test_queries_are_asked_for_the_key_of_a_row() -> None:
     asked: list[tuple[str, Key]] = []
 
-    def sides(query: str, key: Key) -> Sequence[Row]:
+    def load_rows(query: str, key: Key) -> Sequence[Row]:
         asked.append((query, key))
         return [("anna", "user", "permit")] if "acl" in query else [("+41",)]
 
     said = mapping(
-        metadata=(Columns(name="phone", query="SELECT id, number FROM phones"),),
-        acl=AclFrom(query="SELECT id, name, scope, access FROM acl"),
+        metadata=(MetadataColumn(name="phone", query="SELECT id, number FROM phones"),),
+        acl=AclSource(query="SELECT id, name, scope, access FROM acl"),
     )
-    record_maker(said, ROWS, sides)(ANNA)
+    RecordMaker(said, INDEX, load_rows).make(ANNA)
     assert asked == [
         ("SELECT id, number FROM phones", (7,)),
         ("SELECT id, name, scope, access FROM acl", (7,)),
@@ -213,7 +221,7 @@ def test_a_row_without_a_url_is_a_reject_that_shows_its_key() -> None:
     row = changed(name=None)
     assert reject(row, url="http://x.example.com/{name}") == Reject(
         code="null-url",
-        reason="id=7: name is NULL or empty; expected a value, as the url is made of it",
+        reason="id=7: name is NULL or empty; expected a value for url",
         stage="read",
         source="people.yaml",
         span=3,
@@ -240,7 +248,7 @@ def test_a_row_without_content_is_a_reject_that_has_its_url() -> None:
 
 def test_a_deletion_without_a_url_is_a_reject_of_a_deletion() -> None:
     row = changed(name=None, op="delete")
-    found = reject(row, url="http://x.example.com/{name}", action=ActionFrom(column="op"))
+    found = reject(row, url="http://x.example.com/{name}", action=ActionColumn(column="op"))
     assert (found.code, found.action) == ("null-url", "DELETE")
 
 
@@ -260,37 +268,32 @@ def test_a_bad_time_is_a_reject() -> None:
     assert found.reason == "id=7: at='soon'; expected a date, a time or seconds since 1970"
 
 
-def test_a_bad_value_is_a_reject() -> None:
-    assert reject(changed(name=b"\xff"), title="name").reason == (
-        "id=7: name: bytes that are not UTF-8; expected text, a number or a date"
-    )
-
-
 @pytest.mark.parametrize(
     ("said", "key"),
     [
         ({"url": "http://x.example.com/{nme}"}, "url"),
-        ({"url": None, "url_column": "nme"}, "url"),
-        ({"content": ContentFrom(column="nme")}, "content"),
-        ({"mimetype_column": "nme"}, "mimetype"),
+        ({"url": ColumnReference(column="nme")}, "url"),
+        ({"content": ContentSource(column="nme")}, "content"),
+        ({"mimetype": ColumnReference(column="nme")}, "mimetype"),
         ({"title": "nme"}, "title"),
         ({"description": "nme"}, "description"),
         ({"keywords": "nme"}, "keywords"),
         ({"language": "nme"}, "language"),
-        ({"metadata": (Columns(name="a", column="nme"),)}, "metadata: a"),
+        ({"metadata": (MetadataColumn(name="a", column="nme"),)}, "metadata: a"),
+        ({"deleted_at": "nme"}, "deleted_at"),
         ({"modified": "nme"}, "modified"),
         ({"display_url": "http://x.example.com/{nme}"}, "display_url"),
-        ({"display_url_column": "nme"}, "display_url"),
-        ({"action": ActionFrom(column="nme")}, "action"),
-        ({"acl": AclFrom(users="nme")}, "acl"),
-        ({"incremental": Incremental(timestamp="nme")}, "incremental: timestamp"),
+        ({"display_url": ColumnReference(column="nme")}, "display_url"),
+        ({"action": ActionColumn(column="nme")}, "action"),
+        ({"acl": AclSource(users="nme")}, "acl"),
+        ({"incremental": IncrementalReading(timestamp="nme")}, "incremental: timestamp"),
     ],
 )
 def test_a_column_that_is_not_there_is_told_with_those_that_are(
     said: dict[str, Any], key: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        check_columns(mapping(**said), ROWS)
+        RecordMaker(mapping(**said), INDEX, no_rows)
 
     expected = (
         f"{key}: 'nme'; expected a column: id, name, body, link, at, op, users; "
@@ -299,18 +302,165 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are(
     assert str(caught.value) == expected
 
 
-def test_columns_that_are_there_are_not_refused() -> None:
-    said: dict[str, Any] = {"title": "NAME", "incremental": Incremental(timestamp="at")}
-    check_columns(mapping(**said), ROWS)
-
-
 def test_an_exception_while_a_record_is_made_costs_that_row() -> None:
-    def broken_sides(query: str, key: Key) -> Sequence[Row]:
+    def broken_rows(query: str, key: Key) -> Sequence[Row]:
         raise KeyError(query)
 
-    said = mapping(acl=AclFrom(query="SELECT id, name FROM acls"))
-    found = record_maker(said, ROWS, broken_sides, span=SPAN)(ANNA)
+    said = mapping(acl=AclSource(query="SELECT id, name FROM acls"))
+    found = RecordMaker(said, INDEX, broken_rows, span=SPAN).make(ANNA)
     assert isinstance(found, Reject)
     assert (found.code, found.url, found.action) == ("defect", "http://x.example.com/7", "ADD")
     assert found.reason.startswith("id=7: a defect of feedferry: KeyError in ")
     assert json.loads(found.data)["name"] == "Anna"
+
+
+PERSON = ColumnIndex(names=("id", "title", "tags", "born"), key=("id",))
+CHIEF = (7, "Chief", "a; b;;a", date(1990, 1, 31))
+PHONES = MetadataColumn(name="phone", query="SELECT id, number FROM phones")
+
+
+def plain(name: str) -> MetadataColumn:
+    return MetadataColumn(column=name)
+
+
+def of(*columns: MetadataColumn, **more: Any) -> Mapping:
+    return Mapping(connection="sqlite://", metadata=columns, **more)
+
+
+def metas_of(mapping: Mapping, row: Row = CHIEF, *, without: tuple[int, ...] = ()) -> list[Meta]:
+    return list(metadata_getter(mapping, PERSON, no_rows, without=without)(row))
+
+
+def with_phones(mapping: Mapping, *numbers: Row) -> list[Meta]:
+    def load_rows(query: str, key: Key) -> Sequence[Row]:
+        assert (query, key) == ("SELECT id, number FROM phones", (7,))
+        return numbers
+
+    return list(metadata_getter(mapping, PERSON, load_rows)(CHIEF))
+
+
+def test_metadata_is_in_the_order_of_the_list() -> None:
+    assert metas_of(of(plain("title"), plain("id"))) == [Meta("title", "Chief"), Meta("id", "7")]
+
+
+def test_null_is_no_metadata() -> None:
+    assert metas_of(of(plain("title"), plain("id")), (7, None, None, None)) == [Meta("id", "7")]
+
+
+def test_an_empty_text_is_metadata() -> None:
+    assert metas_of(of(plain("title")), (7, "", None, None)) == [Meta("title", "")]
+
+
+def test_bytes_stay_bytes() -> None:
+    assert metas_of(of(plain("title")), (7, b"\xff", None, None)) == [Meta("title", "", b"\xff")]
+
+
+def test_an_array_has_many_values() -> None:
+    assert metas_of(of(plain("title")), (7, ["a", "b"], None, None)) == [
+        Meta("title", "a"),
+        Meta("title", "b"),
+    ]
+
+
+def test_a_separator_parts_a_column() -> None:
+    assert metas_of(of(MetadataColumn(name="tag", column="tags", separator=";"))) == [
+        Meta("tag", "a"),
+        Meta("tag", "b"),
+        Meta("tag", "a"),
+    ]
+
+
+def test_a_separator_parts_bytes_of_text() -> None:
+    tags = MetadataColumn(name="tag", column="tags", separator=";")
+    assert metas_of(of(tags), (7, None, b"a;b", None)) == [Meta("tag", "a"), Meta("tag", "b")]
+
+
+def test_all_columns_stand_in_their_order() -> None:
+    assert metas_of(of(ALL_COLUMNS)) == [
+        Meta("id", "7"),
+        Meta("title", "Chief"),
+        Meta("tags", "a; b;;a"),
+        Meta("born", "1990-01-31"),
+    ]
+
+
+def test_of_all_columns_some_are_used_otherwise() -> None:
+    assert metas_of(of(ALL_COLUMNS), without=(1, 2)) == [
+        Meta("id", "7"),
+        Meta("born", "1990-01-31"),
+    ]
+
+
+def test_of_all_columns_some_can_be_said_otherwise() -> None:
+    mapping = of(
+        PHONES,
+        MetadataColumn(name="tag", column="tags", separator=";"),
+        MetadataColumn(name="Job", column="title"),
+        ALL_COLUMNS,
+    )
+    assert with_phones(mapping, ("+41",)) == [
+        Meta("id", "7"),
+        Meta("Job", "Chief"),
+        Meta("tag", "a"),
+        Meta("tag", "b"),
+        Meta("tag", "a"),
+        Meta("born", "1990-01-31"),
+        Meta("phone", "+41"),
+    ]
+
+
+def test_a_column_that_is_used_otherwise_can_be_named_as_well() -> None:
+    mapping = of(plain("title"), ALL_COLUMNS)
+    assert metas_of(mapping, without=(0, 1, 2)) == [
+        Meta("title", "Chief"),
+        Meta("born", "1990-01-31"),
+    ]
+
+
+def test_of_all_columns_the_title_is_not_there_twice() -> None:
+    mapping = of(ALL_COLUMNS, title="title")
+    assert [meta.name for meta in metas_of(mapping)] == ["id", "tags", "born"]
+
+
+def test_a_title_by_another_name_is_metadata_as_well() -> None:
+    mapping = of(ALL_COLUMNS, title="tags")
+    assert [meta.name for meta in metas_of(mapping)] == ["id", "title", "tags", "born"]
+
+
+def test_the_language_is_metadata() -> None:
+    assert metas_of(of(language="title")) == [Meta("language", "Chief")]
+
+
+def test_the_language_is_not_there_twice() -> None:
+    mapping = of(MetadataColumn(name="Language", column="title"), language="title")
+    assert metas_of(mapping) == [Meta("Language", "Chief")]
+
+
+def test_a_query_has_many_values_and_they_stand_where_it_is_listed() -> None:
+    mapping = of(plain("id"), PHONES, plain("title"))
+    assert with_phones(mapping, ("+41",), (None,), (42,)) == [
+        Meta("id", "7"),
+        Meta("phone", "+41"),
+        Meta("phone", "42"),
+        Meta("title", "Chief"),
+    ]
+
+
+def test_a_query_of_two_values_is_refused() -> None:
+    with pytest.raises(RecordError) as caught:
+        with_phones(of(PHONES), ("+41", "home"))
+
+    expected = "phone: 2 columns after the key; expected one value"
+    assert (caught.value.code, caught.value.reason) == ("bad-query", expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "action"), [(None, Action.ADD), (NOON, Action.DELETE), ("", Action.DELETE)]
+)
+def test_a_row_with_a_time_of_deletion_is_a_deletion(value: object, action: Action) -> None:
+    assert record(changed(at=value), deleted_at="at").action is action
+
+
+def test_the_column_of_the_deletion_is_no_metadata() -> None:
+    found = record(changed(at=None), deleted_at="at", metadata="all")
+    assert [meta.name for meta in found.metadata] == ["id", "name", "link", "op", "users"]

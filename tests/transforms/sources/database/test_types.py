@@ -4,30 +4,37 @@ import pytest
 from msgspec.structs import replace
 
 from schemas.record import Meta, Record
+from schemas.reject import Reject
 from schemas.span import Span
 from support.databases import Server, Sqlite
-from transforms.sources.database.mapping import Columns, ContentFrom, Mapping
-from transforms.sources.database.ranges import KeyRange, encode_range
+from transforms.formats.base import ReadResult
+from transforms.sources.database.key_ranges import KeyRange, encode_range
+from transforms.sources.database.mapping import ContentSource, Mapping, MetadataColumn
 from transforms.sources.database.read import read_rows
 
 MAPPING = Mapping(
     connection="",
     table="docs",
     url="https://docs.example.com/{id}",
-    content=ContentFrom(is_none=True),
-    metadata=(Columns(name="it", column="it"),),
+    content=ContentSource(is_none=True),
+    metadata=(MetadataColumn(name="it", column="it"),),
 )
 SEVEN = "00000000-0000-0000-0000-000000000007"
 
 
-def metadata(server: Server | Sqlite, sort: str, value: str) -> list[str | bytes]:
-    """The metadata that a value, written in SQL, of a type becomes."""
+def outcome_of(server: Server | Sqlite, sort: str, value: str) -> ReadResult:
+    """The outcome of a row with a value, written in SQL, of a type."""
     table = f"CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, it {sort})"
     database = server.new_database(table, f"INSERT INTO docs VALUES (1, {value})")
     mapping = replace(MAPPING, connection=server.url(database))
-    (found,) = read_rows(Span(context=encode_range(KeyRange())), mapping=mapping)
-    assert isinstance(found, Record), found
-    return [text_of(meta) for meta in found.metadata]
+    (outcome,) = read_rows(Span(context=encode_range(KeyRange())), mapping=mapping)
+    return outcome
+
+
+def metadata(server: Server | Sqlite, sort: str, value: str) -> list[str | bytes]:
+    outcome = outcome_of(server, sort, value)
+    assert isinstance(outcome, Record), outcome
+    return [text_of(meta) for meta in outcome.metadata]
 
 
 def text_of(meta: Meta) -> str | bytes:
@@ -57,15 +64,10 @@ def text_of(meta: Meta) -> str | bytes:
         ("NAME", "'x'", ["x"]),
         ("BYTEA", r"'\x00ff'", [b"\x00\xff"]),
         ("DATE", "'2026-01-31'", ["2026-01-31"]),
-        ("DATE", "'infinity'", ["infinity"]),
-        ("DATE", "'0044-03-15 BC'", ["0044-03-15 BC"]),
         ("TIME", "'08:30:00.000001'", ["08:30:00.000001"]),
-        ("TIME", "'24:00'", ["24:00:00"]),
         ("TIMETZ", "'08:30:00+02'", ["08:30:00+02:00"]),
         ("TIMESTAMP", "'2026-01-31 08:30:00.000001'", ["2026-01-31T08:30:00.000001"]),
-        ("TIMESTAMP", "'-infinity'", ["-infinity"]),
         ("TIMESTAMPTZ", "'2026-01-31 08:30:00+02'", ["2026-01-31T06:30:00Z"]),
-        ("TIMESTAMPTZ", "'20260-01-31 00:00+00'", ["20260-01-31 00:00:00+00"]),
         ("INTERVAL", "'2 days 03:04:05.6'", ["P2DT3H4M5.6S"]),
         (
             "UUID",
@@ -76,7 +78,7 @@ def text_of(meta: Meta) -> str | bytes:
         ("JSONB", """'{"a":  1.10}'""", ['{"a": 1.10}']),
         ("INT[]", "'{1,NULL,3}'", ["1", "3"]),
         ("TEXT[]", """'{a,"b c"}'""", ["a", "b c"]),
-        ("TIMESTAMP[]", "'{infinity,2026-01-31}'", ["infinity", "2026-01-31T00:00:00"]),
+        ("TIMESTAMP[]", "'{2026-01-31}'", ["2026-01-31T00:00:00"]),
         ("INT[]", "'{}'", []),
         ("INT4RANGE", "'[1,5)'", ["[1,5)"]),
         ("TSTZRANGE", "'[2026-01-31 00:00+00,)'", ["[2026-01-31T00:00:00Z,)"]),
@@ -104,6 +106,24 @@ def test_an_enum_of_postgresql_is_metadata(postgresql_server: Server) -> None:
     (found,) = read_rows(Span(context=encode_range(KeyRange())), mapping=mapping)
     assert isinstance(found, Record)
     assert found.metadata == (Meta("it", "glad"),)
+
+
+@pytest.mark.parametrize(
+    ("sort", "value"),
+    [
+        ("DATE", "'infinity'"),
+        ("DATE", "'0044-03-15 BC'"),
+        ("TIME", "'24:00'"),
+        ("TIMESTAMPTZ", "'20260-01-31 00:00+00'"),
+        ("TIMESTAMP[]", "'{infinity}'"),
+    ],
+)
+def test_a_time_that_python_cannot_hold_is_rejected(
+    postgresql_server: Server, sort: str, value: str
+) -> None:
+    outcome = outcome_of(postgresql_server, sort, value)
+    assert isinstance(outcome, Reject)
+    assert (outcome.code, outcome.data) == ("unreadable", b'{"id": 1}')
 
 
 @pytest.mark.parametrize(
@@ -189,7 +209,6 @@ def test_a_date_of_zeros_is_what_mariadb_says(mariadb_server: Server) -> None:
         ("TEXT", "'Zoë 🎉'", ["Zoë 🎉"]),
         ("TEXT", "''", [""]),
         ("TEXT", "NULL", []),
-        ("TEXT", "CAST(x'c3' AS TEXT)", [b"\xc3"]),
         ("TEXT", "'a' || char(0) || 'b'", ["a\0b"]),
         ("BLOB", "x'00ff'", [b"\x00\xff"]),
         ("DATE", "'2026-01-31'", ["2026-01-31"]),

@@ -1,7 +1,8 @@
-"""Values of every type that the drivers of SQLite, PostgreSQL and MariaDB give, as texts."""
+"""Values of all types of the drivers of SQLite, PostgreSQL and MariaDB, as texts and as times."""
 
 import enum
 import ipaddress
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from uuid import UUID
@@ -16,10 +17,9 @@ from sqlalchemy.dialects.postgresql import Range as SqlRange
 from schemas.errors import RecordError
 from transforms.sources.database.values import (
     bytes_of,
-    check_size,
-    many_of,
     row_json,
     text_of,
+    time_getter,
     values_of,
 )
 
@@ -28,8 +28,6 @@ OFFSETS = st.builds(lambda hours: timezone(timedelta(hours=hours)), st.integers(
 
 
 class Colour(enum.Enum):
-    """As a driver gives it that was told of it."""
-
     RED = "red"
 
 
@@ -91,29 +89,6 @@ def test_a_value_has_one_text(value: object, text: str) -> None:
     assert text_of(value) == text
 
 
-def test_null_has_no_text() -> None:
-    assert text_of(None) is None
-
-
-def test_bytes_that_are_no_text_are_refused_as_one() -> None:
-    with pytest.raises(RecordError) as caught:
-        text_of(b"\xff\xfe\x00")
-
-    expected = "bytes that are not UTF-8; expected text, a number or a date"
-    assert (caught.value.code, caught.value.reason) == ("bad-value", expected)
-
-
-def test_a_value_of_no_known_type_is_refused() -> None:
-    with pytest.raises(RecordError) as caught:
-        text_of(object())
-
-    expected = (
-        "a value of the type object; expected text, a number, a date, bytes, JSON or an array of "
-        "these"
-    )
-    assert (caught.value.code, caught.value.reason) == ("bad-value", expected)
-
-
 @pytest.mark.parametrize(
     ("value", "values"),
     [
@@ -137,10 +112,6 @@ def test_an_array_has_many_values(value: object, values: tuple[str | bytes, ...]
     assert values_of(value) == values
 
 
-def test_a_text_is_not_many() -> None:
-    assert many_of("ab") is None
-
-
 @pytest.mark.parametrize(
     ("value", "data"),
     [
@@ -156,28 +127,6 @@ def test_a_text_is_not_many() -> None:
 )
 def test_a_document_is_its_bytes(value: object, data: bytes) -> None:
     assert bytes_of(value) == data
-
-
-def test_a_number_is_no_document() -> None:
-    with pytest.raises(RecordError) as caught:
-        bytes_of(Decimal(7))
-
-    expected = (
-        "a value of the type Decimal; expected text, bytes or JSON, as only these are documents"
-    )
-    assert (caught.value.code, caught.value.reason) == ("bad-value", expected)
-
-
-def test_a_document_may_have_as_many_bytes_as_are_allowed() -> None:
-    check_size(10, 10)
-
-
-def test_a_larger_document_is_refused() -> None:
-    with pytest.raises(RecordError) as caught:
-        check_size(11, 10)
-
-    expected = "11 bytes or more; expected at most 10 bytes; raise --max-content-bytes to read it"
-    assert (caught.value.code, caught.value.reason) == ("content-too-large", expected)
 
 
 def test_a_row_can_be_shown_whatever_is_in_it() -> None:
@@ -202,3 +151,100 @@ def test_a_text_stays_as_it_is(value: str) -> None:
 @given(st.datetimes(timezones=OFFSETS))
 def test_a_moment_stays_the_same(value: datetime) -> None:
     assert datetime.fromisoformat(text_of(value) or "") == value
+
+
+@pytest.mark.parametrize(
+    ("convert", "value", "reason"),
+    [
+        (text_of, b"\xff\xfe", "bytes that are not UTF-8; expected text, a number or a date"),
+        (
+            text_of,
+            object(),
+            "a value of the type object; expected text, a number, a date, bytes, JSON or an array "
+            "of these",
+        ),
+        (
+            bytes_of,
+            Decimal(7),
+            "a value of the type Decimal; expected a document: text, bytes or JSON",
+        ),
+    ],
+)
+def test_a_value_of_another_type_is_rejected(
+    convert: Callable[[object], object], value: object, reason: str
+) -> None:
+    with pytest.raises(RecordError) as caught:
+        convert(value)
+    assert (caught.value.code, caught.value.reason) == ("bad-value", reason)
+
+
+def time_of(value: object, zone: str = "UTC") -> datetime | None:
+    return time_getter(0, name="updated_at", zone=zone)((value,))
+
+
+def utc(*parts: int) -> datetime:
+    return datetime(*parts).replace(tzinfo=UTC)  # type: ignore[arg-type]  # year, month, day, …
+
+
+@pytest.mark.parametrize(
+    ("value", "moment"),
+    [
+        (datetime(2026, 1, 31, 8, 30, tzinfo=UTC), utc(2026, 1, 31, 8, 30)),
+        (datetime(2026, 1, 31, 8, 30, 0, 5, tzinfo=PLUS_TWO), utc(2026, 1, 31, 6, 30, 0, 5)),
+        (date(2026, 1, 31), utc(2026, 1, 31)),
+        ("2026-01-31T08:30:00.123456+02:00", utc(2026, 1, 31, 6, 30, 0, 123456)),
+        (b"2026-01-31", utc(2026, 1, 31)),
+        (1_700_000_000, utc(2023, 11, 14, 22, 13, 20)),
+        (1_700_000_000_123, utc(2023, 11, 14, 22, 13, 20, 123000)),
+        (1_700_000_000_123_456, utc(2023, 11, 14, 22, 13, 20, 123456)),
+        (1_700_000_000_123_456_789, utc(2023, 11, 14, 22, 13, 20, 123456)),
+        (1_700_000_000.5, utc(2023, 11, 14, 22, 13, 20, 500000)),
+        (Decimal("1700000000.000001"), utc(2023, 11, 14, 22, 13, 20, 1)),
+        (-1, utc(1969, 12, 31, 23, 59, 59)),
+        (None, None),
+        (" ", None),
+        ("0000-00-00 00:00:00", None),
+    ],
+    ids=repr,
+)
+def test_a_value_is_a_time_in_utc(value: object, moment: datetime | None) -> None:
+    result = time_of(value)
+    assert result == moment
+    assert result is None or result.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("value", "moment"),
+    [
+        (datetime(2026, 7, 1, 8, 30), utc(2026, 7, 1, 6, 30)),
+        (date(2026, 1, 31), utc(2026, 1, 30, 23)),
+        ("2026-07-01 08:30:00", utc(2026, 7, 1, 6, 30)),
+        (datetime(2026, 7, 1, 8, 30, tzinfo=UTC), utc(2026, 7, 1, 8, 30)),
+    ],
+    ids=repr,
+)
+def test_a_time_without_a_zone_is_in_the_zone_of_the_options(
+    value: object, moment: datetime
+) -> None:
+    assert time_of(value, "Europe/Zurich") == moment
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("yesterday", "yesterday"),
+        ("2026-02-30", "2026-02-30"),
+        (True, "true"),
+        (10**30, "1000000000000000000000000000000"),
+        (float("nan"), "nan"),
+        (Decimal("Infinity"), "Infinity"),
+        (datetime(1, 1, 1, tzinfo=PLUS_TWO), "0001-01-01T00:00:00+02:00"),
+        (b"\xff", "ff"),
+    ],
+    ids=repr,
+)
+def test_a_value_that_is_no_time_is_rejected(value: object, shown: str) -> None:
+    with pytest.raises(RecordError) as caught:
+        time_of(value)
+    expected = f"updated_at={shown!r}; expected a date, a time or seconds since 1970"
+    assert (caught.value.code, caught.value.reason) == ("bad-date", expected)

@@ -1,32 +1,38 @@
 """Ranges of keys, cut from the data."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from itertools import chain
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError, SourceError
+from support.database_runs import Database
 from support.databases import Server, Sqlite
-from transforms.sources.database.mapping import ContentFrom, Incremental, Mapping
-from transforms.sources.database.pages import pages
-from transforms.sources.database.ranges import (
+from transforms.sources.database.column_index import Key
+from transforms.sources.database.connection import connect
+from transforms.sources.database.key_ranges import (
     KeyRange,
-    Kind,
+    RowFilter,
     cut_rows,
     decode_range,
     encode_range,
-    marks_by_stream,
 )
-from transforms.sources.database.table_query import Rows, connect, open_rows
+from transforms.sources.database.mapping import ContentSource, IncrementalReading, Mapping
+from transforms.sources.database.pages import PageReader
+from transforms.sources.database.session import Session
+from transforms.sources.database.table_query import TableQuery, open_rows
+from transforms.sources.database.watermark import TimestampType, Watermark
 
 TABLE = "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, title VARCHAR(40), body TEXT)"
 MAPPING = Mapping(
     connection="",
     table="docs",
     url="https://docs.example.com/{id}",
-    content=ContentFrom(column="body"),
+    content=ContentSource(column="body"),
     title="title",
 )
 
@@ -43,14 +49,17 @@ def filled(count: int, *, key: str = "i", body: str = "'0123456789'") -> list[st
     return [TABLE, f"INSERT INTO docs SELECT {key}, 'title', {body} FROM ({numbers(count)}) n"]
 
 
-def opened(server: Server | Sqlite, statements: Sequence[str], mapping: Mapping = MAPPING) -> Rows:
+def opened(
+    server: Server | Sqlite, statements: Sequence[str], mapping: Mapping = MAPPING
+) -> TableQuery:
     connection = server.url(server.new_database(*statements))
     mapping = replace(mapping, connection=connection)
     return open_rows(mapping, connect(mapping))
 
 
-def keys_in(rows: Rows, cuts: Sequence[KeyRange]) -> list[list[object]]:
-    return [[row[0] for page in pages(rows, one) for row in page] for one in cuts]
+def keys_in(rows: TableQuery, cuts: Sequence[KeyRange]) -> list[list[object]]:
+    with closing(Session(rows.mapping, rows.engine)) as session:
+        return [[row[0] for page in PageReader(rows, one, session) for row in page] for one in cuts]
 
 
 def test_a_small_table_is_one_range_without_bounds(server: Server | Sqlite) -> None:
@@ -62,7 +71,7 @@ def test_an_empty_table_has_no_range(server: Server | Sqlite) -> None:
     assert list(cut_rows(opened(server, [TABLE]), span_bytes=1000)) == []
 
 
-def test_ranges_hold_as_many_bytes_as_they_are_asked_to(server: Server | Sqlite) -> None:
+def test_ranges_have_the_size_of_a_span(server: Server | Sqlite) -> None:
     rows = opened(server, filled(10))
     assert list(cut_rows(rows, span_bytes=400)) == [
         KeyRange(upto="[5]", rows=5, size=400),
@@ -78,7 +87,7 @@ def test_gaps_between_keys_make_no_small_ranges(server: Server | Sqlite) -> None
     assert list(map(len, keys_in(rows, cuts))) == [20, 20, 20, 20, 20]
 
 
-def test_large_values_count_for_what_they_have(server: Server | Sqlite) -> None:
+def test_large_values_count_with_their_size(server: Server | Sqlite) -> None:
     long = "RPAD('', 100000, 'x')" if server.scheme == "mariadb" else "repeat('x', 100000)"
     if server.scheme == "sqlite":
         long = "hex(zeroblob(50000))"
@@ -90,18 +99,13 @@ def test_large_values_count_for_what_they_have(server: Server | Sqlite) -> None:
     assert whole == KeyRange(rows=10, size=100700)
 
 
-def test_ranges_know_no_more_than_the_data(server: Server | Sqlite) -> None:
-    rows = opened(server, filled(1000))
-    assert list(cut_rows(rows, span_bytes=9999)) == list(cut_rows(rows, span_bytes=9999))
-
-
 def test_rows_with_null_in_their_key_have_a_range_of_their_own(server: Server | Sqlite) -> None:
     table = "CREATE TABLE docs (id INT, part INT, title VARCHAR(40), body TEXT)"
     values = "INSERT INTO docs VALUES (1, 1, 'a', ''), (1, NULL, 'b', ''), (NULL, NULL, 'c', '')"
     rows = opened(server, [table, values], replace(MAPPING, key=("id", "part")))
     assert list(cut_rows(rows, span_bytes=1000)) == [
         KeyRange(rows=1, size=67),
-        KeyRange(kind=Kind.NULLS, rows=2),
+        KeyRange(has_null_keys=True, rows=2),
     ]
 
 
@@ -112,8 +116,10 @@ def test_a_key_that_is_not_unique_is_refused(server: Server | Sqlite) -> None:
 
 
 def test_only_the_rows_of_a_window_are_cut(server: Server | Sqlite) -> None:
-    rows = opened(server, filled(10), replace(MAPPING, incremental=Incremental(timestamp="id")))
-    narrowed = rows.narrowed("id", after=2, upto=6)
+    rows = opened(
+        server, filled(10), replace(MAPPING, incremental=IncrementalReading(timestamp="id"))
+    )
+    narrowed = rows.between("id", above=2, upto=6)
     assert list(cut_rows(narrowed, span_bytes=1000)) == [KeyRange(rows=4, size=320)]
 
 
@@ -121,17 +127,6 @@ def test_ranges_of_many_rows_hold_all_of_them_once(server: Server | Sqlite) -> N
     rows = opened(server, filled(100_000, key="i * 7"))
     cuts = list(cut_rows(rows, span_bytes=1 << 20))
     assert list(chain.from_iterable(keys_in(rows, cuts))) == list(range(7, 700_001, 7))
-
-
-def test_ranges_of_many_rows_have_about_as_many_each(sqlite_server: Sqlite) -> None:
-    rows = opened(sqlite_server, filled(100_000))
-    cuts = list(cut_rows(rows, span_bytes=1 << 20))
-    assert list(map(len, keys_in(rows, cuts))) == [12_500] * 8
-
-
-def test_estimates_add_up(server: Server | Sqlite) -> None:
-    cuts = cut_rows(opened(server, filled(1001)), span_bytes=9999)
-    assert sum(one.rows for one in cuts) == 1001
 
 
 def test_keys_of_two_columns_are_cut(server: Server | Sqlite) -> None:
@@ -142,25 +137,7 @@ def test_keys_of_two_columns_are_cut(server: Server | Sqlite) -> None:
     ]
 
 
-def test_every_so_many_th_key_is_taken_of_a_stream() -> None:
-    assert marks_by_stream(((number,) for number in range(1, 9)), 3) == [(3,), (6,)]
-
-
-def test_a_database_that_cannot_number_rows_streams_their_keys(sqlite_server: Sqlite) -> None:
-    rows = opened(sqlite_server, filled(10))
-    sa.event.listen(rows.engine, "before_cursor_execute", refuse_windows)
-    assert list(cut_rows(rows, span_bytes=400)) == [
-        KeyRange(upto="[5]", rows=5, size=400),
-        KeyRange(after="[5]", rows=5, size=400),
-    ]
-
-
-def refuse_windows(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-    if "OVER (" in statement:
-        raise sa.exc.OperationalError("", None, Exception('near "(": syntax error'))
-
-
-def test_a_database_that_is_lost_while_ranges_are_cut_is_told(remote: Server) -> None:
+def test_a_database_that_is_lost_while_ranges_are_cut_is_a_source_error(remote: Server) -> None:
     database = remote.new_database(*filled(10))
     mapping = replace(MAPPING, connection=remote.url(database))
     rows = open_rows(mapping, connect(mapping))
@@ -174,21 +151,70 @@ def test_a_database_that_is_lost_while_ranges_are_cut_is_told(remote: Server) ->
         list(cut_rows(rows, span_bytes=400))
 
 
-def test_a_range_stands_in_the_context_of_a_span() -> None:
-    one = KeyRange(after="[5]", rows=5, size=400)
-    assert encode_range(one) == b'{"after":"[5]","rows":5,"size":400}'
-    assert decode_range(encode_range(one)) == one
-
-
 @pytest.mark.parametrize(
     ("one", "shown"),
     [
         (KeyRange(), "all rows"),
-        (KeyRange(after="[5]"), "rows behind [5]"),
+        (KeyRange(after="[5]"), "rows after [5]"),
         (KeyRange(upto="[9]"), "rows up to [9]"),
-        (KeyRange(after="[5]", upto="[9]"), "rows behind [5] up to [9]"),
-        (KeyRange(kind=Kind.NULLS), "rows with NULL in their key"),
+        (KeyRange(after="[5]", upto="[9]"), "rows after [5] up to [9]"),
+        (KeyRange(has_null_keys=True), "rows with NULL in the key"),
     ],
 )
 def test_a_range_is_shown(one: KeyRange, shown: str) -> None:
     assert one.shown == shown
+
+
+SEVEN = Watermark(type=TimestampType.INTEGER, text="7")
+EIGHT = Watermark(type=TimestampType.INTEGER, text="8")
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Database:
+    return Database(
+        tmp_path,
+        "CREATE TABLE people (id INTEGER PRIMARY KEY, body TEXT, updated INTEGER)",
+        "INSERT INTO people VALUES (1, '', 7), (2, '', 8), (3, '', 9), (4, '', NULL)",
+    )
+
+
+def keys(people: Database, row_filter: RowFilter) -> list[Key]:
+    mapping = people.mapping
+    rows = open_rows(mapping, connect(mapping))
+    return list(row_filter.apply(rows).read_keys())
+
+
+def test_a_filter_without_conditions_has_all_rows(people: Database) -> None:
+    assert keys(people, RowFilter()) == [(1,), (2,), (3,), (4,)]
+
+
+def test_a_filter_above_a_timestamp_is_without_it(people: Database) -> None:
+    people.remap(title="updated")
+    assert keys(people, RowFilter(timestamp="updated", above=SEVEN)) == [(2,), (3,)]
+
+
+def test_a_filter_up_to_a_timestamp_has_it(people: Database) -> None:
+    people.remap(title="updated")
+    assert keys(people, RowFilter(timestamp="updated", above=SEVEN, upto=EIGHT)) == [(2,)]
+
+
+def test_a_filter_of_no_timestamp_has_those_with_null(people: Database) -> None:
+    people.remap(title="updated")
+    assert keys(people, RowFilter(timestamp="UPDATED", is_null=True)) == [(4,)]
+
+
+def test_a_filter_of_keys_may_be_narrower_by_a_timestamp(people: Database) -> None:
+    people.remap(title="updated")
+    assert keys(people, RowFilter(timestamp="updated", upto=SEVEN, keys=("[1]", "[2]"))) == [(1,)]
+
+
+def test_a_filter_can_have_a_thousand_keys(people: Database) -> None:
+    asked = tuple(f"[{number}]" for number in range(3, 1003))
+    assert keys(people, RowFilter(keys=asked)) == [(3,), (4,)]
+
+
+def test_the_context_of_a_span_holds_a_range() -> None:
+    row_filter = RowFilter(timestamp="updated", above=SEVEN, upto=EIGHT, keys=("[1]",))
+    key_range = KeyRange(after="[1]", rows=6, size=600, filter=row_filter, is_refresh=True)
+    assert decode_range(encode_range(key_range)) == key_range
+    assert encode_range(KeyRange(after="[5]", rows=5)) == b'{"after":"[5]","rows":5}'

@@ -1,0 +1,88 @@
+"""URLs of databases: no file holds a secret, and no message shows one."""
+
+import pytest
+
+from schemas.errors import ConfigError
+from transforms.sources.database.connection import check_connection, connect, hide_password
+from transforms.sources.database.mapping import Mapping
+
+PLAIN = "a password in plain text; expected ${env:NAME} or ${file:PATH} instead"
+NOT_A_URL = (
+    "not the URL of a database; expected one such as sqlite:///people.db or "
+    "postgresql://reader:${env:PASSWORD}@db.example.com/people"
+)
+UNKNOWN_REFERENCE = "an unknown ${ reference; expected ${env:NAME} or ${file:PATH}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sqlite:///people.db",
+        "postgresql+psycopg://reader@db.example.com:5433/people",
+        "postgresql://${env:USER}:${env:PW}@${env:HOST}/people",
+        "postgresql:///people?host=/run/postgresql&sslkey=/etc/key.pem",
+        "postgresql://db.example.com/people?user=reader&password=${file:/run/pw}",
+        "${env:DATABASE_URL}",
+    ],
+)
+def test_a_url_without_a_plain_secret_is_accepted(text: str) -> None:
+    assert check_connection(text) == text
+    if not text.startswith("${"):
+        assert hide_password(text) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("postgresql://reader:hunter2@db.example.com/people", PLAIN),
+        ("postgresql://reader:hunter2${env:PW}@db.example.com/people", PLAIN),
+        ("mysql://db.example.com/people?Passwd=hunter2", PLAIN),
+        ("mysql://db.example.com/people?ssl_token=hunter2", PLAIN),
+        ("hunter2", NOT_A_URL),
+        ("postgresql://reader@db.example.com:hunter2/people", NOT_A_URL),
+        ("postgresql://reader:${PW}@db.example.com/people", UNKNOWN_REFERENCE),
+        ("postgresql://reader:${env:PW@db.example.com/people", UNKNOWN_REFERENCE),
+    ],
+)
+def test_other_values_are_refused_and_not_shown(value: object, error: str) -> None:
+    with pytest.raises(ValueError, match=r"expected") as caught:
+        check_connection(value)
+    assert str(caught.value) == error
+    assert caught.value.__cause__ is None
+
+
+def test_passwords_are_replaced_by_references() -> None:
+    hidden = hide_password("mysql://reader:hun%40ter2@db.example.com/people?a=b&passwd=hunter2")
+    assert hidden == (
+        "mysql://reader:${env:DATABASE_PASSWORD}@db.example.com/people?a=b&"
+        "passwd=${env:DATABASE_PASSWORD}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("connection", "message"),
+    [
+        ("docs", f"connection: {NOT_A_URL}"),
+        (
+            "access://host/docs",
+            "connection: 'access'; expected a dialect of SQLAlchemy, such as postgresql, mariadb, "
+            "mysql or sqlite",
+        ),
+        (
+            "oracle+oracledb://s3same@host/docs",
+            "connection: 'oracle+oracledb' needs the Python module 'oracledb'; install its "
+            "package, or use another driver",
+        ),
+        (
+            "postgresql://me:${env:NOT_SET_ANYWHERE}@host/docs",
+            "${env:NOT_SET_ANYWHERE}: not set; expected a variable of the environment",
+        ),
+    ],
+)
+def test_a_connection_without_a_driver_or_a_secret_is_refused(
+    connection: str, message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        connect(Mapping(connection=connection))
+    assert str(caught.value) == message
+    assert caught.value.__cause__ is None

@@ -1,0 +1,394 @@
+"""Mapping files: their keys, their errors, their page of documentation, and their drafts."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from schemas.errors import ConfigError
+from support.pages import read_page
+from transforms.sources.database.column_index import ColumnReference
+from transforms.sources.database.mapping import (
+    ALL_COLUMNS,
+    AclSource,
+    ActionColumn,
+    ContentSource,
+    IncrementalReading,
+    Mapping,
+    MetadataColumn,
+)
+from transforms.sources.database.mapping_draft import TableColumn, draft_mapping
+from transforms.sources.database.mapping_file import load_mapping
+
+CONNECTION = "connection: sqlite:///people.db\n"
+LEAST = CONNECTION + "table: people\nurl: https://x.example.com/{id}\n"
+STRUCTS = (Mapping, ContentSource, MetadataColumn, ActionColumn, AclSource, IncrementalReading)
+KEYS = [
+    field.encode_name
+    for struct in STRUCTS
+    for field in msgspec.structs.fields(struct)
+    if not field.encode_name.startswith("_")
+]
+PAGE = read_page("docs/formats/database.md")
+EXAMPLES = dict(re.findall(r'```yaml title="(.*?)"\n(.*?)```', PAGE, re.DOTALL))
+
+
+def loaded(folder: Path, text: str) -> Mapping:
+    path = folder / "people.yaml"
+    path.write_text(text, "utf-8")
+    return load_mapping(path)
+
+
+def errors(folder: Path, text: str) -> str:
+    """The errors of a file, without its name."""
+    with pytest.raises(ConfigError) as caught:
+        loaded(folder, text)
+    return str(caught.value).replace(f"{folder / 'people.yaml'}:", "")
+
+
+def test_most_keys_have_defaults(tmp_path: Path) -> None:
+    assert loaded(tmp_path, LEAST) == Mapping(
+        connection="sqlite:///people.db",
+        table="people",
+        url="https://x.example.com/{id}",
+        folder=str(tmp_path),
+    )
+
+
+def test_all_keys_can_be_given(tmp_path: Path) -> None:
+    text = """
+connection: postgresql+psycopg://reader:${env:PEOPLE_PASSWORD}@db.example.com/people
+table: people
+schema: hr
+key: [dept, id]
+url: https://people.example.com/{dept}/{id}
+content: {column: body}
+mimetype: text/html
+charset: utf-8
+title: name
+description: about
+keywords: words
+language: lang
+metadata:
+  - all
+  - title
+  - {column: dept, name: Department}
+  - {column: tags, separator: ";"}
+  - {name: phone, query: "SELECT id, phone FROM phones;"}
+display_url: https://www.example.com/{id}
+modified: updated_at
+action: {column: op, delete: [D, 1, true]}
+acl:
+  users: permit_users
+  groups: permit_groups
+  deny_users: no_users
+  deny_groups: no_groups
+  delimiter: "|"
+  namespace: corp
+  case_sensitive: false
+  inherit_from: https://people.example.com/{dept}/
+  inheritance: child-overrides
+incremental: {timestamp: updated_at, lag: 0s, deletes: "SELECT id FROM gone"}
+page_rows: 500
+retries: 0
+backoff: 200ms
+"""
+    assert loaded(tmp_path, text) == Mapping(
+        connection="postgresql+psycopg://reader:${env:PEOPLE_PASSWORD}@db.example.com/people",
+        table="people",
+        schema="hr",
+        key=("dept", "id"),
+        url="https://people.example.com/{dept}/{id}",
+        content=ContentSource(column="body"),
+        mimetype="text/html",
+        charset="utf-8",
+        title="name",
+        description="about",
+        keywords="words",
+        language="lang",
+        metadata=(
+            ALL_COLUMNS,
+            MetadataColumn(column="title"),
+            MetadataColumn(name="Department", column="dept"),
+            MetadataColumn(column="tags", separator=";"),
+            MetadataColumn(name="phone", query="SELECT id, phone FROM phones"),
+        ),
+        display_url="https://www.example.com/{id}",
+        modified="updated_at",
+        action=ActionColumn(column="op", delete=("D", "1", "true")),
+        acl=AclSource(
+            users="permit_users",
+            groups="permit_groups",
+            deny_users="no_users",
+            deny_groups="no_groups",
+            delimiter="|",
+            namespace="corp",
+            case_sensitive=False,
+            inherit_from="https://people.example.com/{dept}/",
+            inheritance="child-overrides",
+        ),
+        incremental=IncrementalReading(
+            timestamp="updated_at", lag_seconds=0, deletes="SELECT id FROM gone"
+        ),
+        page_rows=500,
+        retries=0,
+        backoff_seconds=0.2,
+        folder=str(tmp_path),
+    )
+
+
+def test_columns_can_replace_fixed_values(tmp_path: Path) -> None:
+    text = """
+connection: ${file:/run/secrets/url}
+query: " SELECT id, link FROM people ; "
+key: [id]
+url: {column: link}
+mimetype: {column: type}
+display_url: {column: shown}
+deleted_at: gone_since
+acl: {query: SELECT id FROM acl, inherit_from: {column: parent}}
+incremental: {deletes: compare}
+metadata: all
+content: none
+"""
+    assert loaded(tmp_path, text) == Mapping(
+        connection="${file:/run/secrets/url}",
+        query="SELECT id, link FROM people",
+        key=("id",),
+        url=ColumnReference(column="link"),
+        content=ContentSource(is_none=True),
+        mimetype=ColumnReference(column="type"),
+        metadata="all",
+        display_url=ColumnReference(column="shown"),
+        deleted_at="gone_since",
+        acl=AclSource(query="SELECT id FROM acl", inherit_from=ColumnReference(column="parent")),
+        incremental=IncrementalReading(deletes="compare"),
+        folder=str(tmp_path),
+    )
+
+
+def test_paths_are_relative_to_the_folder_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "page.j2").write_text("{{ id }}")
+    contents = [
+        loaded(tmp_path, f"{LEAST}content: {content}").content
+        for content in (
+            "{path: file, folder: files}",
+            "{path: file}",
+            "{template: page.j2}",
+            "{fetch: link, timeout: 2m}",
+        )
+    ]
+    assert contents == [
+        ContentSource(path="file", folder=str(tmp_path / "files")),
+        ContentSource(path="file", folder=str(tmp_path)),
+        ContentSource(template=str(tmp_path / "page.j2")),
+        ContentSource(fetch="link", timeout_seconds=120),
+    ]
+
+
+def test_an_invalid_template_and_a_missing_folder_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "page.j2").write_text("{{ id")
+    assert errors(tmp_path, LEAST + "content: {template: page.j2}") == (
+        f" content: {tmp_path / 'page.j2'}:1: unexpected end of template, expected 'end of print "
+        "statement'.; expected a Jinja2 template"
+    )
+    assert errors(tmp_path, LEAST + "content: {path: file, folder: none}") == (
+        f" content: folder: '{tmp_path / 'none'}'; expected an existing folder"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "connection: postgresql://reader:hunter2@db.example.com/people",
+            "1:13: connection: a password in plain text; expected ${env:NAME} or ${file:PATH} "
+            "instead",
+        ),
+        (CONNECTION, "1:1: neither table nor query; expected one of them"),
+        (LEAST + "query: SELECT 1", "1:1: table and query; expected one of them"),
+        (
+            CONNECTION + "query: SELECT 1\nschema: hr",
+            "1:1: schema without table; expected table: NAME, or no schema",
+        ),
+        (
+            CONNECTION + "query: SELECT 1\nurl: {column: link}",
+            "1:1: query without key; expected key: [COLUMN], unique for each row",
+        ),
+        (
+            CONNECTION + "table: people",
+            "1:1: no url; expected a template such as https://x.example.com/{id}, or {column: "
+            "NAME}",
+        ),
+        (
+            LEAST + "action: {column: a}\ndeleted_at: b",
+            "1:1: action and deleted_at; expected one of them",
+        ),
+        (LEAST + "key: id", "4:6: key: 'id'; expected a list of different columns"),
+        (
+            LEAST + "key: [id, id]",
+            "4:6: key: ['id', 'id']; expected a list of different columns",
+        ),
+        (
+            CONNECTION + "query: ' ; '",
+            "2:8: query: ' ; '; expected a query, SELECT …",
+        ),
+        (
+            CONNECTION + "url: https://x.example.com/",
+            "2:6: url: 'https://x.example.com/'; expected columns in braces, otherwise all rows "
+            "have the same URL",
+        ),
+        (
+            LEAST + "mimetype: html",
+            "4:11: mimetype: 'html'; expected a MIME type or keys and values: column",
+        ),
+        (LEAST + "charset: 'ü'", "4:10: charset: 'ü'; expected a charset"),
+        (LEAST + "page_rows: 0", "4:12: page_rows: 0; expected a number, 1 or more"),
+        (LEAST + "retries: -1", "4:10: retries: -1; expected a number, 0 or more"),
+        (
+            LEAST + "content: body",
+            "4:10: content: 'body'; expected {column: body}, or none",
+        ),
+        (
+            LEAST + "content: {column: a, fetch: b}",
+            "4:10: content: column, fetch; expected one of them",
+        ),
+        (
+            LEAST + "content: {column: a, folder: b}",
+            "4:10: content: folder without path; expected path: COLUMN",
+        ),
+        (
+            LEAST + "metadata: [a, {name: b}]",
+            "4:15: metadata[1]: expected a column or a query, and not both",
+        ),
+        (
+            LEAST + "metadata: [{query: b}]",
+            "4:12: metadata[0]: a query without a name; expected name: NAME",
+        ),
+        (
+            LEAST + "metadata: [{name: a, query: b, separator: ;}]",
+            "4:12: metadata[0]: separator with query; expected it with column only",
+        ),
+        (
+            LEAST + "action: {column: op, delete: []}",
+            "4:30: action: delete: []; expected the values that mean deleted, such as [D, delete]",
+        ),
+        (
+            LEAST + "acl: {namespace: corp}",
+            "4:6: acl: no principals; expected users, groups, deny_users, deny_groups, query or "
+            "inherit_from",
+        ),
+        (
+            LEAST + "acl: {query: SELECT 1, users: a}",
+            "4:6: acl: query with columns of principals; expected one of both",
+        ),
+        (
+            LEAST + "acl: {users: a, delimiter: \\}",
+            "4:28: acl: delimiter: '\\\\'; expected a delimiter such as \",\"",
+        ),
+        (
+            LEAST + "acl: {users: a, inheritance: x}",
+            "4:30: acl: inheritance: 'x'; expected parent-overrides or child-overrides or "
+            "and-both-permit or leaf-node",
+        ),
+        (
+            LEAST + "incremental: {lag: 1m}",
+            "4:14: incremental: neither timestamp nor deletes; expected at least one of them",
+        ),
+    ],
+)
+def test_an_error_names_the_place_and_the_fix(tmp_path: Path, text: str, error: str) -> None:
+    assert errors(tmp_path, text) == error
+
+
+@pytest.mark.parametrize("key", sorted(set(KEYS)))
+def test_the_page_has_a_row_for_each_key(key: str) -> None:
+    rows = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
+    assert f"`{key}`" in rows
+
+
+def test_the_page_names_each_inheritance() -> None:
+    (field,) = (one for one in msgspec.structs.fields(AclSource) if one.name == "inheritance")
+    for inheritance in get_args(get_args(field.type)[0]):
+        assert f"`{inheritance}`" in PAGE
+
+
+@pytest.mark.parametrize("name", ["mapping.yaml", "people.yaml"])
+def test_the_examples_of_the_page_can_be_loaded(tmp_path: Path, name: str) -> None:
+    assert loaded(tmp_path, EXAMPLES[name]).folder == str(tmp_path)
+
+
+PEOPLE = (
+    TableColumn("id", "INTEGER", is_nullable=False),
+    TableColumn("name", "VARCHAR(80)"),
+    TableColumn("body", "TEXT"),
+    TableColumn("updated_at", "TIMESTAMP"),
+)
+
+
+def test_a_draft_describes_a_table_and_can_be_loaded(tmp_path: Path) -> None:
+    draft = draft_mapping(PEOPLE, connection="sqlite:///people.db", table="people", key=["id"])
+    assert draft.startswith(
+        """\
+# How rows become records: see docs/formats/database.md. Lines with a # are examples.
+
+# The database. Secrets are references: ${env:NAME} or ${file:PATH}.
+connection: "sqlite:///people.db"
+
+table: people
+
+# The columns that order the rows and are unique: the primary key.
+key: [id]
+
+# The URL of each document: replace the host. Values are percent-encoded.
+url: "https://people.example.com/{id}"
+"""
+    )
+    assert "#   id: INTEGER, not NULL\n#   name: VARCHAR(80)\n" in draft
+    assert loaded(tmp_path, draft) == Mapping(
+        connection="sqlite:///people.db",
+        table="people",
+        key=("id",),
+        url="https://people.example.com/{id}",
+        content=ContentSource(column="body"),
+        title="name",
+        modified="updated_at",
+        metadata="all",
+        folder=str(tmp_path),
+    )
+
+
+def test_a_draft_of_any_names_can_be_loaded(tmp_path: Path) -> None:
+    columns = [TableColumn("a key", "INT"), TableColumn("on", "TEXT"), TableColumn("Ö: x", "TEXT")]
+    draft = draft_mapping(columns, connection="sqlite://", table="My Table", schema="null")
+    assert "# There is no primary key." in draft
+    assert loaded(tmp_path, draft) == Mapping(
+        connection="sqlite://",
+        table="My Table",
+        schema="null",
+        key=("a key",),
+        url="https://my-table.example.com/{a key}",
+        metadata="all",
+        folder=str(tmp_path),
+    )
+
+
+def test_a_draft_uses_a_column_of_urls_and_all_columns_of_the_key(tmp_path: Path) -> None:
+    columns = (*PEOPLE, TableColumn("URL", "TEXT"))
+    draft = draft_mapping(columns, connection="sqlite://", table="t", key=["name", "id"])
+    assert loaded(tmp_path, draft).url == ColumnReference(column="URL")
+    draft = draft_mapping(PEOPLE, connection="sqlite://", table="t", key=["name", "id"])
+    assert 'url: "https://t.example.com/{name}/{id}"\n' in draft
+
+
+def test_a_draft_replaces_a_password(tmp_path: Path) -> None:
+    connection = "postgresql://reader:hunter2@db.example.com/x"
+    draft = draft_mapping(PEOPLE, connection=connection, table="people")
+    assert "# ${env:DATABASE_PASSWORD} replaces the password.\n" in draft
+    assert "hunter2" not in draft
+    assert loaded(tmp_path, draft).connection == (
+        "postgresql://reader:${env:DATABASE_PASSWORD}@db.example.com/x"
+    )

@@ -1,0 +1,114 @@
+"""YAML files decoded into structs: values, and all errors with their lines and columns."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import pytest
+
+from schemas.errors import ConfigError
+from transforms.sources.yaml_structs import (
+    Value,
+    decode_yaml,
+    parse_duration,
+    parse_text,
+    read_yaml,
+)
+
+
+def parse_secret(value: object) -> str:
+    raise ValueError("a secret; expected a reference")
+
+
+Name = Annotated[str, Value(parse_text, "a name")]
+
+
+class Port(msgspec.Struct, frozen=True):
+    number: int = 80
+
+    @classmethod
+    def from_scalar(cls, value: object) -> "Port":
+        if value != "http":
+            raise ValueError
+        return cls()
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    host: Name
+    ports: tuple[Port, ...] = ()
+    mode: Literal["fast", "safe"] | Port = "fast"
+    is_open: bool | None = None
+    password: Annotated[str, Value(parse_secret, "a reference")] | None = None
+    wait: Annotated[float, Value(parse_duration, "a duration such as 90s")] = 1.0
+    folder: str = msgspec.field(default=".", name="_folder")
+
+    def check(self) -> None:
+        if self.wait == 0 and self.is_open:
+            raise ValueError("wait: 0 with is_open; expected one of both")
+
+
+def errors(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        decode_yaml(text, Server, name="s.yaml")
+    return str(caught.value).splitlines()
+
+
+def test_all_kinds_of_values_are_decoded() -> None:
+    text = "host: db\nports: [http, {number: 7}]\nmode: {number: 8}\nis_open: true\nwait: 200ms"
+    assert decode_yaml(text, Server, name="s.yaml") == Server(
+        host="db", ports=(Port(), Port(7)), mode=Port(8), is_open=True, wait=0.2
+    )
+
+
+def test_all_errors_are_reported_with_line_and_column() -> None:
+    text = "hots: db\nports:\n  - {number: x}\n  - ftp\nmode: slow\nwait: 7"
+    keys = "host, ports, mode, is_open, password, wait"
+    assert errors(text) == [
+        f"s.yaml:1:1: 'hots'; expected one of {keys}; did you mean 'host'?",
+        "s.yaml:3:14: ports[0]: number: 'x'; expected an integer",
+        "s.yaml:4:5: ports[1]: 'ftp'; expected keys and values: number",
+        "s.yaml:5:7: mode: 'slow'; expected fast or safe or keys and values: number",
+        "s.yaml:6:7: wait: 7; expected a duration such as 90s",
+        "s.yaml:1:1: host: missing; expected a value",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("host: a\nhost: b", "s.yaml:2:1: 'host' twice; expected each key once"),
+        ("host: ''", "s.yaml:1:7: host: ''; expected a name"),
+        ("host: a\npassword: x", "s.yaml:2:11: password: a secret; expected a reference"),
+        ("host: a\nis_open: 1", "s.yaml:2:10: is_open: 1; expected true or false"),
+        (
+            "host: a\nis_open: true\nwait: 0s",
+            "s.yaml:1:1: wait: 0 with is_open; expected one of both",
+        ),
+        (
+            "x",
+            "s.yaml:1:1: a scalar; expected keys and values: host, ports, mode, is_open, password, "
+            "wait",
+        ),
+    ],
+)
+def test_an_error_names_the_place_and_the_fix(text: str, error: str) -> None:
+    assert errors(text) == [error]
+
+
+def test_a_key_that_is_only_a_field_is_unknown() -> None:
+    assert errors("host: a\n_folder: x")[0].startswith("s.yaml:2:1: '_folder'; expected one of ")
+
+
+def test_a_document_must_be_yaml() -> None:
+    (error,) = errors("host: [")
+    assert error.startswith("s.yaml: while parsing")
+    assert error.endswith("; expected YAML")
+
+
+def test_a_file_must_be_readable(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    with pytest.raises(ConfigError, match="No such file or directory; expected a file that can be"):
+        read_yaml(path, Server)
+    path.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="not UTF-8; expected YAML"):
+        read_yaml(path, Server)
