@@ -1,6 +1,6 @@
-"""What became of the deliveries that a gateway forwards: a line for each that needs nothing more.
+"""The journal of a gateway: the outcome of each delivery that needs nothing more.
 
-The journal is appended to, and each line is on the disk before the next delivery begins.
+Lines are appended, and each is on the disk before the next delivery begins.
 """
 
 import enum
@@ -12,16 +12,16 @@ import msgspec
 from schemas.errors import FatalError
 from transforms.storage.journal import DISK, Disk, Lines
 
-FORWARDED = "forwarded.jsonl"
-_FEW = 1000
+FILE_NAME = "forwarded.jsonl"
+_MAX_PENDING = 1000
 
 
-class State(enum.Enum):
-    """What became of a delivery.
+class ForwardState(enum.Enum):
+    """The state of a delivery.
 
-    SET_ASIDE is told, and stays in the spool: nothing can be read of it, its conversion was not
-    finished, or the appliance refused it as a whole. LEFT_OUT has no place in the appliance.
-    RETRIED takes back what an earlier line says: the delivery is to be forwarded again.
+    SET_ASIDE: reported, and kept in the spool; it cannot be read, its conversion was not finished,
+    or the appliance refused it as a whole. LEFT_OUT: the appliance has no place for it. RETRIED
+    cancels an earlier line: the delivery is to be forwarded again.
     """
 
     FORWARDED = "forwarded"
@@ -30,15 +30,16 @@ class State(enum.Enum):
     RETRIED = "retried"
 
 
-class Forwarded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A delivery that needs nothing more; all up to the ordinal `settled` are such.
+class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of a delivery; all deliveries up to the ordinal `settled` have one too.
 
-    `accepted` and `refused` count records by what the appliance said, `rejected` and `filtered`
-    those that were not sent, `losses` what others were sent without. `at` is a time in RFC 3339.
+    `accepted` and `refused` count records by the reply of the appliance, `rejected` and `filtered`
+    count records that were not sent, `losses` what records were sent without. `at` is a time in
+    RFC 3339.
     """
 
     ordinal: int
-    state: State
+    state: ForwardState
     settled: int
     accepted: int = 0
     refused: int = 0
@@ -49,94 +50,83 @@ class Forwarded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: str = ""
 
 
-class Ledger:
-    """The journal of a gateway, which is alone with it.
+class ForwardJournal:
+    """The journal file, which one gateway has to itself.
 
-    All up to the ordinal `settled` need nothing more, but for those that are retried, and none
-    behind `last` was ever noted. `aside` has the deliveries that are set aside, by ordinal.
+    All deliveries up to the ordinal `settled` are settled, except those to be retried; `last` is
+    the last ordinal in the journal. `set_aside` has the deliveries that are set aside, by ordinal.
 
-    Raises FatalError where it cannot be opened or read. A last line without its end was never
-    written.
+    Raises FatalError if the file cannot be opened or read. A last line without its end is removed.
     """
 
     def __init__(self, path: Path, *, disk: Disk = DISK) -> None:
-        self._path = path
-        self._beyond: set[int] = set()
-        self._most = _FEW
         self.settled = 0
         self.last = 0
-        self.aside: dict[int, Forwarded] = {}
+        self.set_aside: dict[int, DeliveryOutcome] = {}
+        self._later: set[int] = set()
+        self._max_later = _MAX_PENDING
         self._retried: set[int] = set()
+        size = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._lines = Lines(path, size=self._read(), disk=disk)
+            for outcome, end in _read_lines(path):
+                self._apply(outcome)
+                size = end
+            self._lines = Lines(path, size=size, disk=disk)
             disk.sync_folder(path.parent)
             disk.sync_folder(path.parent.parent)
         except OSError as exc:
             raise FatalError(
-                f"{path}: {exc.strerror}; expected to keep there what became of deliveries"
+                f"{path}: {exc.strerror}; expected a place for the outcomes of deliveries"
             ) from exc
 
     @property
-    def set_aside(self) -> int:
-        """How many deliveries are set aside."""
-        return len(self.aside)
-
-    @property
     def open_after(self) -> int:
-        """All deliveries up to this ordinal need nothing more, without exception."""
+        """All deliveries up to this ordinal are settled, without exception."""
         return min(self._retried, default=self.settled + 1) - 1
 
     def is_settled(self, ordinal: int) -> bool:
         """Whether a delivery needs nothing more."""
-        if ordinal in self._retried:
-            return False
-        return ordinal <= self.settled or ordinal in self._beyond
+        is_known = ordinal <= self.settled or ordinal in self._later
+        return is_known and ordinal not in self._retried
 
-    def note(self, forwarded: Forwarded) -> None:
+    def append(self, outcome: DeliveryOutcome) -> None:
         """Append a line; it is on the disk when this returns."""
-        self._lines.append(msgspec.json.encode(forwarded) + b"\n")
-        self._remember(forwarded)
+        self._lines.append(msgspec.json.encode(outcome) + b"\n")
+        self._apply(outcome)
 
     def close(self) -> None:
         self._lines.close()
 
-    def _read(self) -> int:
-        """Take in all whole lines; return where they end."""
-        end = 0
-        for forwarded, end in _read_lines(self._path):  # noqa: B007 - the last end counts
-            self._remember(forwarded)
-        return end
-
-    def _remember(self, forwarded: Forwarded) -> None:
-        ordinal = forwarded.ordinal
-        self.last = max(self.last, ordinal, forwarded.settled)
-        self.aside.pop(ordinal, None)
-        if forwarded.state is State.RETRIED:
+    def _apply(self, outcome: DeliveryOutcome) -> None:
+        ordinal = outcome.ordinal
+        self.last = max(self.last, ordinal, outcome.settled)
+        self.set_aside.pop(ordinal, None)
+        if outcome.state is ForwardState.RETRIED:
             self._retried.add(ordinal)
             return
         self._retried.discard(ordinal)
-        self._beyond.add(ordinal)
-        self.settled = max(self.settled, forwarded.settled)
-        if forwarded.state is State.SET_ASIDE:
-            self.aside[ordinal] = forwarded
-        if len(self._beyond) > self._most:
-            self._beyond = {one for one in self._beyond if one > self.settled}
-            self._most = max(2 * len(self._beyond), _FEW)
+        self._later.add(ordinal)
+        self.settled = max(self.settled, outcome.settled)
+        if outcome.state is ForwardState.SET_ASIDE:
+            self.set_aside[ordinal] = outcome
+        if len(self._later) > self._max_later:
+            self._later = {later for later in self._later if later > self.settled}
+            self._max_later = max(2 * len(self._later), _MAX_PENDING)
 
 
-def read_set_aside(path: Path) -> dict[int, Forwarded]:
-    """Return the deliveries that a journal says are set aside, without opening it to be written."""
-    aside: dict[int, Forwarded] = {}
-    for forwarded, _ in _read_lines(path):
-        aside.pop(forwarded.ordinal, None)
-        if forwarded.state is State.SET_ASIDE:
-            aside[forwarded.ordinal] = forwarded
-    return aside
+def read_set_aside(path: Path) -> list[DeliveryOutcome]:
+    """Return the deliveries that are set aside, without opening the journal for writing."""
+    aside: dict[int, DeliveryOutcome] = {}
+    for outcome, _ in _read_lines(path):
+        aside.pop(outcome.ordinal, None)
+        if outcome.state is ForwardState.SET_ASIDE:
+            aside[outcome.ordinal] = outcome
+    return list(aside.values())
 
 
-def _read_lines(path: Path) -> Iterator[tuple[Forwarded, int]]:
-    """Yield all whole lines, and where each ends."""
+def _read_lines(path: Path) -> Iterator[tuple[DeliveryOutcome, int]]:
+    """Yield the complete lines, and where each ends."""
     if not path.exists():
         return
     end = 0
@@ -146,9 +136,9 @@ def _read_lines(path: Path) -> Iterator[tuple[Forwarded, int]]:
                 return
             end += len(line)
             try:
-                forwarded = msgspec.json.decode(line, type=Forwarded)
+                outcome = msgspec.json.decode(line, type=DeliveryOutcome)
             except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
                 raise FatalError(
-                    f"{path}:{number}: {exc}; expected what became of a delivery; take the line out"
+                    f"{path}:{number}: {exc}; expected the outcome of a delivery; remove the line"
                 ) from exc
-            yield forwarded, end
+            yield outcome, end

@@ -1,9 +1,10 @@
-"""One delivery on its way through a gateway: converted as `convert` does, pushed as `push` does."""
+"""One delivery in a gateway: converted as `convert` does, and pushed as `push` does."""
 
 import filecmp
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,232 +16,270 @@ from pipelines.cli.locks import WORK
 from pipelines.convert.publish import publish
 from pipelines.convert.settings import check_account, settings_of
 from pipelines.push.run import folder_of, read_manifest, settle
-from pipelines.serve.delivery_conversion import Conversion, SetAside
-from pipelines.serve.forward_journal import Forwarded, Ledger, State
-from pipelines.serve.receiver import INDEX
+from pipelines.serve.forward_journal import DeliveryOutcome, ForwardJournal, ForwardState
 from pipelines.serve.rehearsal import full_feed_deletions
+from pipelines.serve.rehearsal import index as rehearsal_index
 from pipelines.serve.rehearsal.digest import TORN
-from pipelines.serve.rehearsal.set_aside import MAX_ATTEMPTS, ended_too_often
-from pipelines.serve.rehearsal.worker_process import WorkerEndedError
-from schemas.account import Account, Chunk
+from pipelines.serve.rehearsal.views import DeliveryStatus
+from pipelines.serve.set_aside import MAX_ATTEMPTS, TOO_MANY_ATTEMPTS, SetAsideError
+from pipelines.serve.worker_process import GuardedWorker, WorkerEndedError
+from schemas.account import Account, Chunk, merge
 from schemas.delivery import Delivery, Door
-from schemas.errors import ConfigError, FatalError, FormatError, SourceError, TargetError
+from schemas.errors import (
+    ConfigError,
+    FatalError,
+    FeedferryError,
+    FormatError,
+    SourceError,
+    TargetError,
+)
 from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
 from schemas.reject import UNKNOWN_ENCODING, UNREADABLE
 from schemas.span import Span
-from transforms.convert import Settings
-from transforms.formats import by_door, by_name
+from transforms.convert import Settings, convert
+from transforms.formats import GSA_FEED, GSA_GROUPS, THUNDERSTONE, Format
 from transforms.sinks.push.model import ERASING, ApplianceProtocol, ResponseMeaning
-from transforms.sinks.push.outcome import ACCEPTED, REFUSED, ChunkOutcome, PushAccount, count_of
+from transforms.sinks.push.outcome import ACCEPTED, REFUSED, PushAccount, count_of
 from transforms.sinks.push.pusher import Pusher, PushPaths
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.wire import gsa_responses
-from transforms.sources.files import sniff_format
+from transforms.sources.files import cut_file, sniff_format
+from transforms.sources.span_reader import SpanReader
 from transforms.sources.spool import Selection, is_whole, spans_of
 
-FORWARD = "forward"
-"""Folder of a spool where what is forwarded stands: the journal, and runs that need looking at."""
+FOLDER = "forward"
+"""The folder of a spool with the journal of the gateway, and the runs that have rejects."""
 
-_TO = {
+_TARGET_FORMATS = {
     ApplianceProtocol.FEEDERGATE: {
-        Door.FEED: Door.FEED,
-        Door.GROUPS: Door.GROUPS,
-        Door.DATA: Door.FEED,
+        Door.FEED: GSA_FEED,
+        Door.GROUPS: GSA_GROUPS,
+        Door.DATA: GSA_FEED,
     },
-    ApplianceProtocol.RECVDATA: {Door.FEED: Door.DATA, Door.DATA: Door.DATA},
+    ApplianceProtocol.RECVDATA: {Door.FEED: THUNDERSTONE, Door.DATA: THUNDERSTONE},
 }
 _REPORT = "report.json"
 _DELIVERY = "delivery.json"
 _LEFT_OUT = "left-out.xml"
-_NOW = "left-out-now.xml"
+_LEFT_OUT_NOW = "left-out-now.xml"
 _REJECTS = "rejects"
 _ATTEMPTS = "attempts"
 
+Convert = Callable[[list[Span], Settings, int], Account]
+"""Converts the spans of a delivery, none larger than a number of bytes."""
 
-class Voice(NamedTuple):
-    """Who is told: `tell` takes what somebody has to look after, `remark` what is to be known."""
 
-    tell: Callable[[str], None]
-    remark: Callable[[str], None]
+class Notifier(NamedTuple):
+    """Reports to the operator: `warn` what needs attention, `inform` everything else."""
+
+    warn: Callable[[str], None]
+    inform: Callable[[str], None]
 
 
 class _Report(msgspec.Struct):
-    """What is read again of the report of a run."""
+    """The part of the report of a run that is read again."""
 
     account: Account
 
 
-class Forwarder:
-    """Forwards deliveries of a spool, each by a run of its own in a folder.
+def convert_spans(spans: list[Span], settings: Settings, span_bytes: int) -> Account:
+    """Convert a delivery, the last span; raise SetAsideError if it can never be read."""
+    cut = partial(cut_file, span_bytes=span_bytes, options=settings.reading)
+    try:
+        account = merge(convert(part, settings) for span in spans for part in cut(span))
+    except FormatError as exc:
+        raise SetAsideError(str(exc)) from exc
+    if account.exit_code == FatalError.exit_code and _is_unreadable(spans[-1], settings):
+        raise SetAsideError(str(account.stopped))
+    return account
 
-    `options` are those of each conversion; `ledger` tells what was forwarded before. `conversion`
-    is not closed.
+
+def _is_unreadable(span: Span, settings: Settings) -> bool:
+    """Whether the feed is at fault, and not a disk."""
+    with suppress(FeedferryError, OSError):
+        try:
+            for _ in SpanReader(span, options=settings.reading).results():
+                pass
+        except FormatError:
+            return True
+    return False
+
+
+class Forwarder:
+    """Forwards deliveries of a spool, each by a run in its own folder.
+
+    `options` apply to each conversion; `worker` runs them, and is not closed. `journal` has the
+    outcomes so far.
     """
 
-    def __init__(  # noqa: PLR0913 - what the two halves of a delivery's way need
+    def __init__(  # noqa: PLR0913 - the collaborators of a conversion and a push
         self,
         spool: Path,
         options: ConvertOptions,
         settings: PushSettings,
-        voice: Voice,
-        ledger: Ledger,
+        notifier: Notifier,
+        journal: ForwardJournal,
         *,
-        conversion: Conversion,
+        worker: GuardedWorker,
+        convert: Convert = convert_spans,
     ) -> None:
         self._spool = spool
-        self._folder = spool / FORWARD
+        self._folder = spool / FOLDER
+        self._index = spool / rehearsal_index.FILE_NAME
         self._options = options
         self._settings = settings
-        self._tell, self._remark = voice
-        self._ledger = ledger
-        self._conversion = conversion
+        self._warn, self._inform = notifier
+        self._journal = journal
+        self._worker = worker
+        self._convert_spans = convert
 
-    def forward(self, delivery: Delivery, pusher: Pusher) -> Forwarded:
-        """Return what became of a delivery; raise FeedferryError or OSError while that is open."""
-        to_door = _TO[self._settings.appliance.protocol].get(delivery.door)
-        if to_door is None:
-            self._remark(f"{name(delivery)}: groups, which Thunderstone has no place for; left out")
-            return Forwarded(ordinal=delivery.ordinal, state=State.LEFT_OUT, settled=0)
+    def forward(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
+        """Return the outcome of a delivery; raise FeedferryError or OSError if it has none yet."""
+        to_format = _TARGET_FORMATS[self._settings.appliance.protocol].get(delivery.door)
+        if to_format is None:
+            self._inform(f"{name(delivery)}: groups, which Thunderstone does not have; left out")
+            return _unsettled(delivery, ForwardState.LEFT_OUT)
         try:
             self._check_index(delivery)
             if delivery.feedtype == CLEANUP:
                 return self._clean_up(delivery, pusher)
-            output = self._convert(delivery, by_door(to_door).name)
-            return self._push(delivery, output, pusher)
-        except SetAside as exc:
-            self._tell(
-                f"{name(delivery)}: {exc}; set aside, it stays in {delivery.path};"
+            return self._push(delivery, self._convert(delivery, to_format), pusher)
+        except SetAsideError as exc:
+            self._warn(
+                f"{name(delivery)}: {exc}; set aside, its feed is {delivery.path};"
                 f" to try again: feedferry serve --spool {self._spool} --retry {delivery.ordinal}"
             )
-            return Forwarded(
-                ordinal=delivery.ordinal, state=State.SET_ASIDE, settled=0, reason=str(exc)
-            )
+            return _unsettled(delivery, ForwardState.SET_ASIDE, reason=str(exc))
 
     def is_ready(self, delivery: Delivery) -> bool:
-        """Whether it is known what a delivery deletes.
+        """Whether the deletions of a delivery are known.
 
-        All that was forwarded has to be digested too: it may have made urls its own.
+        All forwarded deliveries have to be digested too, as they may have taken URLs.
         """
-        if not self._must_delete(delivery):
+        if not self._needs_deletions(delivery):
             return True
-        last = max(delivery.ordinal, self._ledger.last)
-        return full_feed_deletions.is_digested(self._spool / INDEX, last)
+        last = max(delivery.ordinal, self._journal.last)
+        return full_feed_deletions.is_digested(self._index, last)
 
     def clear(self, ordinal: int) -> None:
-        """Remove what a run left, but for the rejects and their report; done again, it goes on."""
+        """Remove the folder of a run, except rejects and their report. Can be repeated."""
         output = self._output(ordinal)
-        if (output / _REJECTS).exists():
-            shutil.rmtree(output / WORK, ignore_errors=True)
-        else:
-            shutil.rmtree(output, ignore_errors=True)
+        has_rejects = (output / _REJECTS).exists()
+        shutil.rmtree(output / WORK if has_rejects else output, ignore_errors=True)
 
     def forget(self, ordinal: int) -> None:
-        """Remove all of a run, so that the next attempt begins anew."""
+        """Remove the folder of a run, so that the next attempt starts from the beginning."""
         shutil.rmtree(self._output(ordinal), ignore_errors=True)
 
-    def sweep(self) -> None:
-        """Clear what was noted as settled before an end that came too early."""
+    def clear_settled(self) -> None:
+        """Clear runs that were settled, but not cleared before the gateway was killed."""
         for path in self._folder.iterdir():
-            if path.name.isdecimal() and self._ledger.is_settled(int(path.name)):
+            if path.name.isdecimal() and self._journal.is_settled(int(path.name)):
                 self.clear(int(path.name))
 
     def _output(self, ordinal: int) -> Path:
         return self._folder / f"{ordinal:012d}"
 
-    def _clean_up(self, delivery: Delivery, pusher: Pusher) -> Forwarded:
+    def _clean_up(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
         verdict = gsa_responses.judge(pusher.wire.cleanup(delivery.datasource))
         if verdict.meaning is not ResponseMeaning.ACCEPTED:
             raise TargetError(verdict.message)
-        return Forwarded(ordinal=delivery.ordinal, state=State.FORWARDED, settled=0)
+        return _unsettled(delivery, ForwardState.FORWARDED)
 
-    def _convert(self, delivery: Delivery, to_format: str) -> Path:
-        """Make a run of a delivery, unless it stands; return its folder."""
+    def _convert(self, delivery: Delivery, to_format: Format) -> Path:
+        """Convert a delivery unless a finished run can be used; return the folder of the run."""
         output = self._output(delivery.ordinal)
         work = output / WORK
-        if _stands(output, to_format, delivery) and not self._is_overtaken(delivery, work):
+        if _is_finished(output, to_format, delivery) and not self._is_outdated(delivery, work):
             return output
-        attempts = _attempts(output)
+        attempts = _read_attempts(output)
         if attempts >= MAX_ATTEMPTS:
-            raise SetAside(ended_too_often())
+            raise SetAsideError(TOO_MANY_ATTEMPTS)
         shutil.rmtree(output, ignore_errors=True)
         work.mkdir(parents=True)
         (output / _DELIVERY).write_bytes(msgspec.json.encode(delivery))
-        options = self._options_of(delivery, to_format, output)
-        settings = settings_of(options, (), work, {})
-        spans = self._spans(delivery, work)
+        settings = settings_of(self._options_of(delivery, to_format, output), (), work, {})
+        spans = self._spans_of(delivery, work)
         (output / _ATTEMPTS).write_text(str(attempts + 1))
-        account = self._account(spans, settings, delivery)
+        account = self._run_conversion(spans, settings, delivery)
         self._check(account, delivery, spans[-1])
         publish(account, settings, output=output, spans=spans)
-        self._tell_account(account, delivery, output)
+        self._report(account, delivery, output)
         return output
 
-    def _account(self, spans: list[Span], settings: Settings, delivery: Delivery) -> Account:
-        """Convert a delivery; an attempt that ends the worker process counts as one, no other."""
-        span_bytes, size = self._options.span_bytes, delivery.bytes
+    def _run_conversion(self, spans: list[Span], settings: Settings, delivery: Delivery) -> Account:
+        """Convert in the worker process; only attempts that ended the process are counted."""
+        arguments = (spans, settings, self._options.span_bytes)
+        is_counted = False
         try:
-            account = self._conversion.run(spans, settings, span_bytes=span_bytes, size=size)
+            return self._worker.run(self._convert_spans, *arguments, size=delivery.bytes)
         except WorkerEndedError as exc:
+            is_counted = True
             raise FatalError(f"its conversion was not finished: {exc}") from exc
-        except Exception:
-            (self._output(delivery.ordinal) / _ATTEMPTS).unlink(missing_ok=True)
-            raise
-        (self._output(delivery.ordinal) / _ATTEMPTS).unlink(missing_ok=True)
-        return account
+        finally:
+            if not is_counted:
+                (self._output(delivery.ordinal) / _ATTEMPTS).unlink(missing_ok=True)
 
     def _check_index(self, delivery: Delivery) -> None:
-        """Raise SetAside for a delivery whose deletions the index cannot say."""
-        if self._must_delete(delivery) and full_feed_deletions.is_set_aside(
-            self._spool / INDEX, delivery.ordinal
-        ):
-            raise SetAside("the index could not digest it, so what it deletes is not known")
+        """Raise SetAsideError for a delivery whose deletions the index does not know."""
+        if self._needs_deletions(delivery):
+            with full_feed_deletions.open_index(self._index) as index:
+                if index.state(delivery.ordinal)[0] is DeliveryStatus.SET_ASIDE:
+                    raise SetAsideError(
+                        "the index could not digest it, so its deletions are not known"
+                    )
 
-    def _must_delete(self, delivery: Delivery) -> bool:
-        """Whether it removes documents, which its target has to be told one by one."""
-        is_feed = delivery.door is Door.FEED and is_whole(delivery)
-        return is_feed and self._settings.appliance.protocol is ApplianceProtocol.RECVDATA
+    def _needs_deletions(self, delivery: Delivery) -> bool:
+        """Whether a full feed is for an appliance without full feeds."""
+        is_full = delivery.door is Door.FEED and is_whole(delivery)
+        return is_full and self._settings.appliance.protocol is ApplianceProtocol.RECVDATA
 
-    def _spans(self, delivery: Delivery, work: Path) -> list[Span]:
-        """Return what is read for a delivery: deletions that it stands for, and then itself."""
-        deletions = []
-        if self._must_delete(delivery):
-            deletions = self._deletions(delivery, work / _LEFT_OUT)
+    def _spans_of(self, delivery: Delivery, work: Path) -> list[Span]:
+        """Return the deletions of a full feed where the target needs them, and the delivery."""
+        deletions: list[Span] = []
+        if self._needs_deletions(delivery):
+            path = work / _LEFT_OUT
+            if self._write_deletions(delivery, path):
+                source = self._deletions_source(delivery)
+                form = full_feed_deletions.FORMAT
+                deletions.append(Span(source=source, path=str(path), format=form))
             delivery = replace(delivery, feedtype=INCREMENTAL)
         source, selection = str(self._spool), Selection(deliveries=(delivery,))
         return [*deletions, *spans_of(selection, source=source, root=source, first=len(deletions))]
 
-    def _deletions(self, delivery: Delivery, path: Path) -> list[Span]:
-        if not self._write_deletions(delivery, path):
-            return []
-        source = self._source_of_deletions(delivery)
-        return [Span(source=source, path=str(path), format=full_feed_deletions.FORMAT)]
-
     def _write_deletions(self, delivery: Delivery, path: Path) -> int:
-        index, is_settled = self._spool / INDEX, self._ledger.is_settled
-        return full_feed_deletions.write_deletions(index, delivery, path, is_settled=is_settled)
+        is_settled = self._journal.is_settled
+        return full_feed_deletions.write_deletions(
+            self._index, delivery, path, is_settled=is_settled
+        )
 
-    def _source_of_deletions(self, delivery: Delivery) -> str:
-        return f"{self._spool}#{delivery.ordinal}: what it leaves out"
+    def _deletions_source(self, delivery: Delivery) -> str:
+        return f"{self._spool}#{delivery.ordinal}: documents left out"
 
-    def _is_overtaken(self, delivery: Delivery, work: Path) -> bool:
-        """Whether a run would delete what another datasource has made its own since it was made."""
-        if not self._must_delete(delivery):
+    def _is_outdated(self, delivery: Delivery, work: Path) -> bool:
+        """Whether a run would delete URLs that another datasource has taken since it was made."""
+        if not self._needs_deletions(delivery):
             return False
         with suppress(OSError):
-            self._write_deletions(delivery, work / _NOW)
-            return not filecmp.cmp(work / _LEFT_OUT, work / _NOW, shallow=False)
+            self._write_deletions(delivery, work / _LEFT_OUT_NOW)
+            return not filecmp.cmp(work / _LEFT_OUT, work / _LEFT_OUT_NOW, shallow=False)
         return True
 
-    def _options_of(self, delivery: Delivery, to_format: str, output: Path) -> ConvertOptions:
+    def _options_of(self, delivery: Delivery, to_format: Format, output: Path) -> ConvertOptions:
         options = replace(
             self._options,
             output=str(output),
-            to_format=to_format,
-            allow_empty_full=True,  # the client asked for it
+            to_format=to_format.name,
+            allow_empty_full=True,  # the client requested it
             accept_holes=True,  # a feed without its end is set aside, see `_check`
         )
-        if delivery.door is Door.DATA and by_name(to_format).door is Door.FEED:
-            options = replace(options, datasource=_as_datasource(delivery.profile))
+        if delivery.door is Door.DATA and to_format is GSA_FEED:
+            try:
+                as_datasource = "the profile as a datasource:"
+                datasource = check_datasource(delivery.profile, label=as_datasource)
+            except ConfigError as exc:
+                raise SetAsideError(str(exc)) from exc
+            options = replace(options, datasource=datasource)
         return options
 
     def _check(self, account: Account, delivery: Delivery, span: Span) -> None:
@@ -250,118 +289,108 @@ class Forwarder:
                 f"{name(delivery)}: {delivery.path} cannot be read; it is tried again"
             )
         if account.reject_codes.get(UNKNOWN_ENCODING):
-            raise SetAside(_unknown_encoding(span))
+            raise SetAsideError(_describe_encoding(span))
         if is_whole(delivery) and account.reject_codes.get(TORN):
-            raise SetAside(
-                "a full feed without its end; expected all of it, as it deletes what it leaves out"
+            raise SetAsideError(
+                "a full feed without its end; expected all of it, as it deletes other documents"
             )
 
-    def _tell_account(self, account: Account, delivery: Delivery, output: Path) -> None:
-        """Say what is not forwarded of a delivery, or not as it came, and what it deletes."""
-        source = self._source_of_deletions(delivery)
+    def _report(self, account: Account, delivery: Delivery, output: Path) -> None:
+        """Report deletions, losses, and records that are not forwarded."""
+        source = self._deletions_source(delivery)
         count = sum(count_of(chunk) for chunk in account.chunks if chunk.source == source)
         if count:
-            self._remark(f"{name(delivery)}: {count} that the full feed leaves out are deleted")
-        for noted in account.notices.values():
-            self._remark(f"{noted.first.message}; {noted.count} in all")
-        for field, lost in account.losses.items():
-            first = lost.samples[0]
-            self._remark(
-                f"{name(delivery)}: without {field}: {lost.count}, as {first.url}: {first.detail}"
+            self._inform(f"{name(delivery)}: {count} documents that it leaves out are deleted")
+        for notice in account.notices.values():
+            self._inform(f"{notice.first.message}; {notice.count} in all")
+        for field, loss in account.losses.items():
+            first = loss.samples[0]
+            self._inform(
+                f"{name(delivery)}: without {field}: {loss.count}, as {first.url}: {first.detail}"
             )
         if account.filtered:
-            self._remark(f"{name(delivery)}: {_shown(account.filter_codes)} left out")
+            self._inform(f"{name(delivery)}: {_format_counts(account.filter_codes)} left out")
         if account.rejected:
-            nothing = "" if account.chunks else "; nothing is left of it to be sent"
-            self._tell(
-                f"{name(delivery)}: {_shown(account.reject_codes)} rejected, in {output}/rejects/"
-                f"{nothing}"
+            nothing = "" if account.chunks else "; no record is sent"
+            self._warn(
+                f"{name(delivery)}: {_format_counts(account.reject_codes)} rejected, in"
+                f" {output}/rejects/{nothing}"
             )
 
-    def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> Forwarded:
-        chunks = [_restated(chunk, delivery) for chunk in read_manifest(root)]
-        places = PushPaths(root=root, folder=folder_of(root, self._settings))
-        pushed = pusher.push(chunks, places)
-        if any(fate.state != ACCEPTED for fate in pushed.outcomes):
+    def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> DeliveryOutcome:
+        chunks = [_restore_feedtype(chunk, delivery) for chunk in read_manifest(root)]
+        pushed = pusher.push(chunks, PushPaths(root=root, folder=folder_of(root, self._settings)))
+        if any(chunk.state != ACCEPTED for chunk in pushed.outcomes):
             settle(root, pushed, self._settings)
-        if any(map(_is_full_refused, pushed.outcomes)):
-            raise SetAside(f"{pushed.stopped}; its records are in {root}/rejects/")
+        refused = [outcome.chunk for outcome in pushed.outcomes if outcome.state == REFUSED]
+        if any(chunk.feedtype in ERASING for chunk in refused):
+            raise SetAsideError(f"{pushed.stopped}; its records are in {root}/rejects/")
         if pushed.stopped is not None:
             raise TargetError(pushed.stopped)
-        forwarded = _forwarded(delivery, pushed, _account_of(root))
-        if forwarded.refused:
-            self._tell(f"{name(delivery)}: {forwarded.refused} refused, in {root}/rejects/")
-        return forwarded
+        report = msgspec.json.decode((root / _REPORT).read_bytes(), type=_Report)
+        outcome = _outcome_of(delivery, pushed, report.account)
+        if outcome.refused:
+            self._warn(f"{name(delivery)}: {outcome.refused} refused, in {root}/rejects/")
+        return outcome
 
 
 def name(delivery: Delivery) -> str:
-    """What a delivery is called in a message."""
+    """Return the name of a delivery in a message."""
     return f"delivery {delivery.ordinal} of {delivery.datasource or delivery.profile!r}"
 
 
-def _attempts(output: Path) -> int:
-    """Return how often a conversion was begun there that ended its process each time."""
+def _read_attempts(output: Path) -> int:
+    """Return how often a conversion in this folder has ended its process."""
     try:
         return int((output / _ATTEMPTS).read_text())
     except (OSError, ValueError):
         return 0
 
 
-def _as_datasource(profile: str) -> str:
-    try:
-        return check_datasource(profile, label="the profile as a datasource:")
-    except ConfigError as exc:
-        raise SetAside(str(exc)) from exc
+def _is_finished(output: Path, to_format: Format, delivery: Delivery) -> bool:
+    """Whether there is a finished run of this delivery for this target.
 
-
-def _stands(output: Path, to_format: str, delivery: Delivery) -> bool:
-    """Whether a run is finished that is of use for this target, and of this delivery.
-
-    Another one may have had its ordinal, and been taken out of the journal.
+    The ordinal may have belonged to a delivery that was removed from the journal.
     """
-    made_of = output / _DELIVERY
-    if not (output / _REPORT).exists() or not made_of.exists():
+    source = output / _DELIVERY
+    if not (output / _REPORT).exists() or not source.exists():
         return False
-    if made_of.read_bytes() != msgspec.json.encode(delivery):
+    if source.read_bytes() != msgspec.json.encode(delivery):
         return False
-    return all(chunk.format == to_format for chunk in read_manifest(output))
+    return all(chunk.format == to_format.name for chunk in read_manifest(output))
 
 
-def _unknown_encoding(span: Span) -> str:
-    """Return what is wrong with the encoding that a delivery declares."""
+def _describe_encoding(span: Span) -> str:
     try:
         sniff_format(span)
     except FormatError as exc:
         return str(exc)
-    return f"{span.source}: an unknown encoding; expected the name of one"
+    return f"{span.source}: an unknown encoding; expected a known name"
 
 
-def _account_of(root: Path) -> Account:
-    return msgspec.json.decode((root / _REPORT).read_bytes(), type=_Report).account
+def _unsettled(delivery: Delivery, state: ForwardState, *, reason: str = "") -> DeliveryOutcome:
+    """Return an outcome; the gateway adds how many deliveries are settled, and the time."""
+    return DeliveryOutcome(ordinal=delivery.ordinal, state=state, settled=0, reason=reason)
 
 
-def _forwarded(delivery: Delivery, pushed: PushAccount, account: Account) -> Forwarded:
-    return Forwarded(
+def _outcome_of(delivery: Delivery, pushed: PushAccount, account: Account) -> DeliveryOutcome:
+    return DeliveryOutcome(
         ordinal=delivery.ordinal,
-        state=State.FORWARDED,
+        state=ForwardState.FORWARDED,
         settled=0,
-        accepted=sum(fate.accepted for fate in pushed.outcomes),
-        refused=sum(fate.refused for fate in pushed.outcomes),
+        accepted=sum(chunk.accepted for chunk in pushed.outcomes),
+        refused=sum(chunk.refused for chunk in pushed.outcomes),
         rejected=sum(account.rejected.values()),
         filtered=sum(account.filtered.values()),
-        losses={field: lost.count for field, lost in account.losses.items()},
+        losses={field: loss.count for field, loss in account.losses.items()},
     )
 
 
-def _is_full_refused(fate: ChunkOutcome) -> bool:
-    return fate.chunk.feedtype in ERASING and fate.state == REFUSED
-
-
-def _restated(chunk: Chunk, delivery: Delivery) -> Chunk:
-    """Groups that replace those of their source, and no others, are sent so again."""
+def _restore_feedtype(chunk: Chunk, delivery: Delivery) -> Chunk:
+    """Groups that were posted as `replace` are pushed as `replace`."""
     is_replaced = delivery.feedtype == REPLACE and chunk.feedtype == FULL
     return replace(chunk, feedtype=REPLACE) if is_replaced else chunk
 
 
-def _shown(codes: dict[str, int]) -> str:
+def _format_counts(codes: dict[str, int]) -> str:
     return ", ".join(f"{count} {code}" for code, count in codes.items())

@@ -1,58 +1,66 @@
-"""A receiver: the door of an appliance, the spool behind it, and what the appliance would hold."""
+"""A receiver: the HTTP server of an appliance, its spool, and its rehearsal index."""
 
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
-from pipelines.serve.http.endpoints import Doors
-from pipelines.serve.http.get_endpoints import Lookups
-from pipelines.serve.http.post_endpoints import Posts
-from pipelines.serve.http.server import Server
-from pipelines.serve.rehearsal import scenario
-from pipelines.serve.rehearsal.backlog_history import History
-from pipelines.serve.rehearsal.digest_worker import Digest, Isolated, digest_delivery
-from pipelines.serve.rehearsal.feeder import Feeder
-from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.overview import Overview
-from pipelines.serve.rehearsal.set_aside import SetAside, TimeLimit
+from pipelines.serve.http.endpoints import Endpoints
+from pipelines.serve.http.get_endpoints import GetEndpoints
+from pipelines.serve.http.post_endpoints import PostEndpoints
+from pipelines.serve.http.server import HttpServer
+from pipelines.serve.rehearsal import index as rehearsal_index
+from pipelines.serve.rehearsal import page, scenario
+from pipelines.serve.rehearsal.backlog_history import BacklogHistory
+from pipelines.serve.rehearsal.feeder import Digest, Feeder
+from pipelines.serve.rehearsal.index import Index, digest_delivery
+from pipelines.serve.set_aside import SetAsideDelivery
 from pipelines.serve.settings import ServeSettings
-from pipelines.serve.spool_writer import Spool
+from pipelines.serve.spool_writer import SpoolWriter
+from pipelines.serve.worker_process import GuardedWorker, TimeLimit
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from transforms.formats.base import ReadOptions
 
-INDEX = "index.db"
+
+class Forwarding(Protocol):
+    """The part of a gateway that a receiver uses."""
+
+    def backlog(self) -> int:
+        """Return the number of deliveries that are not forwarded."""
+
+    def set_aside(self) -> list[SetAsideDelivery]:
+        """Return the deliveries that the gateway has set aside."""
+
+    def retry(self, ordinal: int) -> None:
+        """Forward a delivery again that is set aside."""
 
 
 class Receiver:
     """Serves while its block runs, or until it is stopped.
 
     It raises ConfigError for settings that cannot be used, BusyError if another receiver has the
-    spool. What clients delivered stays in the spool, and in the index beside it. `backlog` counts
-    what is not digested yet; what the index has not, unless told otherwise. `set_aside` returns
-    what others than the index have set aside. `digest` is what runs in the worker process.
+    spool. With a gateway, the reported backlog is that of the gateway. `digest` runs in the worker
+    process.
     """
 
     def __init__(
         self,
         settings: ServeSettings,
         *,
-        backlog: Callable[[], int] | None = None,
-        set_aside: Callable[[], list[SetAside]] = list,
+        gateway: Forwarding | None = None,
         digest: Digest = digest_delivery,
     ) -> None:
         self._settings = settings
-        self._backlog = backlog
-        self._set_aside = set_aside
+        self._gateway = gateway
         self._digest = digest
-        self._told: queue.SimpleQueue[None] = queue.SimpleQueue()  # an Event is not reentrant
+        self._stops: queue.SimpleQueue[None] = queue.SimpleQueue()  # an Event is not reentrant
         self._stopping = threading.Event()
-        self._open = ExitStack()
+        self._opened = ExitStack()
 
     @property
     def url(self) -> str:
@@ -64,99 +72,118 @@ class Receiver:
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            self._begin(opened)
-            self._open = opened.pop_all()
+            self._open(opened)
+            self._opened = opened.pop_all()
         self._server.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.stop()
         self._stopping.set()
-        self._open.close()
+        self._opened.close()
 
     def wait(self, timeout_seconds: float | None = None) -> bool:
-        """Return when the receiver is told to stop, or when the time is up: then False."""
+        """Wait for `stop`; return False if the time is up before."""
         try:
-            self._told.get(timeout=timeout_seconds)
+            self._stops.get(timeout=timeout_seconds)
         except queue.Empty:
             return False
-        self._told.put(None)  # for whoever waits next
+        self._stops.put(None)  # for the next caller
         return True
 
     def stop(self) -> None:
-        """Tell it to stop; running requests end when its block does. Safe in signal handlers."""
-        self._told.put(None)
+        """End `wait`; running requests end with the block. Safe in signal handlers."""
+        self._stops.put(None)
 
-    def idle(self, timeout_seconds: float) -> bool:
-        """Wait until all that was delivered is digested; return whether it is, in that time."""
-        return self._feeder.idle(timeout_seconds)
+    def wait_until_idle(self, timeout_seconds: float) -> bool:
+        """Wait until all deliveries are digested; return False if the time is up before."""
+        return self._feeder.wait_until_idle(timeout_seconds)
 
-    def retry(self, ordinal: int) -> bool:
-        """Have a delivery that the index has set aside digested again; return whether it is noted.
-
-        Until then, ask again.
-        """
-        return self._feeder.retry(ordinal)
-
-    def _begin(self, opened: ExitStack) -> None:
-        settings = self._settings
-        folder = Path(settings.spool)
-        behaviours = scenario.load(Path(settings.scenario)) if settings.scenario else scenario.NONE
-        spool = opened.enter_context(Spool(folder, min_free_bytes=settings.min_free_bytes))
+    def _open(self, opened: ExitStack) -> None:
+        settings, gateway = self._settings, self._gateway
+        folder, limit = Path(settings.spool), TimeLimit(seconds=settings.feed_seconds)
+        rules = scenario.load(Path(settings.scenario)) if settings.scenario else scenario.Scenario()
+        self._spool = opened.enter_context(
+            SpoolWriter(folder, min_free_bytes=settings.min_free_bytes)
+        )
         reading = ReadOptions(max_content_bytes=settings.max_content_bytes)
-        index = opened.enter_context(Index(folder / INDEX, reading=reading))
-        _check_order(index, spool)
-        limit = TimeLimit(seconds=settings.feed_seconds)
-        digester = Isolated(index, folder, limit=limit, digest=self._digest)
-        self._feeder = opened.enter_context(Feeder(index, folder, digester=digester))
-        history = History(self._backlog) if self._backlog else self._feeder.history
-        posts = Posts(
-            spool,
-            index,
+        index_path = folder / rehearsal_index.FILE_NAME
+        self._index = opened.enter_context(Index(index_path, reading=reading))
+        _check_order(self._index, self._spool)
+        self._feeder = opened.enter_context(
+            Feeder(
+                self._index,
+                folder,
+                worker=GuardedWorker(limit=limit),
+                digest=self._digest,
+                on_retry=gateway.retry if gateway else lambda ordinal: None,
+            )
+        )
+        self._history = BacklogHistory(gateway.backlog) if gateway else self._feeder.history
+        posts = PostEndpoints(
+            self._spool,
+            self._index,
             arrived=self._feeder.arrived,
             profiles=settings.profiles,
-            reading=reading,
             limit=limit,
         )
-        notices = tuple(self._notices())
-        all_set_aside = partial(_all_set_aside, index, self._set_aside)
-        overview = Overview(index, spool, history=history, notices=notices)
-        lookups = Lookups(
-            index,
-            backlog=history.note,
-            set_aside=all_set_aside,
-            show=lambda: overview.show(self.url, all_set_aside()),
+        gets = GetEndpoints(
+            self._index,
+            backlog=self._history.sample,
+            set_aside=self._set_aside,
+            render_page=self._render_page,
         )
         started = time.monotonic()
-        doors = Doors(
+        endpoints = Endpoints(
             settings,
             posts,
-            lookups,
-            behave=lambda door: behaviours.next(door, time.monotonic() - started),
+            gets,
+            behave=lambda door: rules.next(door, time.monotonic() - started),
             wait=self._stopping.wait,
         )
-        self._server = Server(settings, doors.answer)
+        self._server = HttpServer(settings, endpoints.answer)
         opened.callback(self._server.stop)
 
+    def _set_aside(self) -> list[SetAsideDelivery]:
+        by_gateway = self._gateway.set_aside() if self._gateway else []
+        both = (*self._index.all_set_aside(), *by_gateway)
+        return sorted(both, key=lambda delivery: delivery.ordinal)
+
+    def _render_page(self) -> bytes:
+        now = time.time()
+        backlog = self._history.sample()
+        history = self._history.since(now - page.HISTORY_SECONDS)
+        view = page.PageView(
+            title="feedferry",
+            url=self.url,
+            now=datetime.fromtimestamp(now, UTC),
+            backlog=backlog,
+            history=tuple((max(now - at, 0), count) for at, count in history),
+            feeds=tuple(self._index.feed_rows(per_datasource=page.FEEDS_PER_DATASOURCE)),
+            totals=tuple(self._index.totals()),
+            groups=self._index.groups_count(),
+            spool_bytes=self._spool.bytes,
+            free_bytes=self._spool.free_bytes,
+            notices=tuple(self._notices()),
+            set_aside=tuple(self._set_aside()),
+            spool=str(self._spool.folder),
+        )
+        return page.render(view)
+
     def _notices(self) -> Iterator[str]:
-        """Yield what must be known to who looks at the page."""
         if self._settings.scenario is not None:
-            yield f"It misbehaves, as {Path(self._settings.scenario).name} tells it to."
-        if self._backlog is not None:
-            yield "It forwards what comes in: the backlog is what is not forwarded yet."
+            yield f"This receiver follows the scenario {Path(self._settings.scenario).name}."
+        if self._gateway is not None:
+            yield "This receiver forwards: the backlog counts feeds that are not forwarded yet."
 
 
-def _all_set_aside(index: Index, others: Callable[[], list[SetAside]]) -> list[SetAside]:
-    return sorted((*index.all_set_aside(), *others()), key=lambda one: one.ordinal)
+def _check_order(index: Index, spool: SpoolWriter) -> None:
+    """Raise ConfigError for an index with more deliveries than the journal.
 
-
-def _check_order(index: Index, spool: Spool) -> None:
-    """Raise ConfigError for an index that knows of more than was delivered.
-
-    What comes next would have the ordinals of what the index has digested, and be passed over.
+    The next deliveries would have ordinals that the index has digested, and would be skipped.
     """
     if index.applied > spool.ordinal:
         raise ConfigError(
-            f"{index.path}: made of {index.applied} deliveries, {JOURNAL} has {spool.ordinal}; "
-            "remove it, and it is made again of what was delivered"
+            f"{index.path}: made from {index.applied} deliveries, {JOURNAL} has {spool.ordinal};"
+            " expected no more; remove the file, and it is made again from the deliveries"
         )

@@ -1,4 +1,4 @@
-"""`feedferry serve`: the door of an appliance, for clients of one, for rehearsals, as a gateway."""
+"""`feedferry serve`: a receiver for clients of an appliance, a rehearsal appliance, a gateway."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -18,46 +18,47 @@ from pipelines.cli.push_options import (
 )
 from pipelines.cli.signals import draining
 from pipelines.push.run import keep_still, tell
-from pipelines.serve.delivery_conversion import Conversion
-from pipelines.serve.forward_journal import FORWARDED, read_set_aside
-from pipelines.serve.forwarder import FORWARD, Voice
+from pipelines.serve import forward_journal, forwarder
+from pipelines.serve.forwarder import Notifier
 from pipelines.serve.gateway import Gateway, describe
-from pipelines.serve.receiver import INDEX, Receiver
+from pipelines.serve.receiver import Receiver
 from pipelines.serve.rehearsal import full_feed_deletions
-from pipelines.serve.rehearsal.set_aside import ALL, SetAside, TimeLimit, answered, ask, asked
+from pipelines.serve.rehearsal import index as rehearsal_index
+from pipelines.serve.set_aside import ALL, SetAsideBy, SetAsideDelivery, request_retries
 from pipelines.serve.settings import LOOPBACK, ServeOptions, ServeSettings
+from pipelines.serve.worker_process import GuardedWorker, TimeLimit
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 
-_MOST_TOLD = 20
+_MAX_LISTED = 20
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
-_STOPPING = "feedferry: what is under way is finished; once more ends at once"
+_STOPPING = "feedferry: Finishing the current requests. Press Ctrl-C again to stop now."
 
 
 def run(words: Mapping[str, object]) -> int:
-    """Serve until a signal comes; print the url first, so that who started it can read it.
+    """Serve until a signal arrives; print the URL first, for the process that started this one.
 
-    With `--retry`, leave a note for the receiver of the spool instead.
+    With `--retry`, only request retries from the receiver of the spool.
     """
     settings = parse_serve(words)
     if settings.retry is not None:
         return retry(Path(settings.spool), settings.retry)
-    gateway = _gateway(settings, words)
+    gateway = _make_gateway(settings, words)
     is_quiet = settings.verbosity < 0
     with ExitStack() as opened:
-        receiver = opened.enter_context(_receiver(settings, gateway))
+        receiver = opened.enter_context(Receiver(settings, gateway=gateway))
         if gateway is not None:
-            _refuse_itself(settings, receiver, words)
+            _check_target(settings, receiver, words)
             opened.enter_context(gateway)
         opened.enter_context(draining(receiver.stop, said=None if is_quiet else _STOPPING))
         click.echo(receiver.url)
-        while not receiver.wait(1.0):  # a signal is only heard between two looks
-            _take_retries(Path(settings.spool), receiver, gateway)
+        while not receiver.wait(1.0):  # a wait without a timeout would delay signals
+            pass
     return 0
 
 
 def parse_serve(words: Mapping[str, object]) -> ServeOptions:
-    """Return the options of a receiver; raise ConfigError for the first word that is unusable."""
+    """Return the options of a receiver; raise ConfigError for the first flag with an error."""
     if words.get("spool") is None:
         raise ConfigError("--spool: not given; expected a folder for what is received")
     options = decode(ServeOptions, words)
@@ -65,45 +66,18 @@ def parse_serve(words: Mapping[str, object]) -> ServeOptions:
     return msgspec.structs.replace(options, trusted=(*LOOPBACK, *added))
 
 
-def _gateway(settings: ServeOptions, words: Mapping[str, object]) -> Gateway | None:
-    appliance = parse_push_to(words, flag="--forward")
-    if appliance is None:
-        if settings.accept_loss:
-            raise ConfigError("--accept-loss: given without --forward URL; expected both")
-        return None
-    options = ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss)
-    voice = Voice(tell=tell, remark=keep_still if settings.verbosity < 0 else tell)
-    conversion = Conversion(limit=TimeLimit(seconds=settings.feed_seconds))
-    return Gateway(Path(settings.spool), options, push_settings(appliance), voice, conversion)
-
-
-def _refuse_itself(
-    settings: ServeSettings, receiver: Receiver, words: Mapping[str, object]
-) -> None:
-    """Raise ConfigError for a gateway that would take for ever what it forwards itself."""
-    target = urlsplit(appliance_of(parse_appliance(words, flag="--forward")).url)
-    if target.port == receiver.port and target.hostname in (*_THIS_MACHINE, settings.host):
-        raise ConfigError(f"--forward {words['url']}: where it listens itself; expected another")
-
-
-def _receiver(settings: ServeSettings, gateway: Gateway | None) -> Receiver:
-    if gateway is None:
-        return Receiver(settings)
-    return Receiver(settings, backlog=gateway.backlog, set_aside=gateway.set_aside)
-
-
 def retry(spool: Path, wanted: str) -> int:
-    """Ask for another attempt at what is set aside: all, a delivery, or those of a datasource."""
-    aside = _all_set_aside(spool)
+    """Request retries of deliveries that are set aside: all, a delivery, or a datasource."""
+    aside = _read_all_set_aside(spool)
     chosen = [one for one in aside if wanted in (ALL, str(one.ordinal), one.name)]
     if not chosen and wanted != ALL:
-        known = ", ".join(sorted({f"{one.ordinal} ({one.name})" for one in aside[:_MOST_TOLD]}))
+        known = ", ".join(sorted({f"{one.ordinal} ({one.name})" for one in aside[:_MAX_LISTED]}))
         raise ConfigError(
             f"--retry {wanted}: not set aside in {spool}; expected all, or the number or datasource"
             f" of one of: {known or 'none is set aside'}"
         )
-    ordinals = {one.ordinal for one in chosen}
-    ask(spool, ordinals)
+    ordinals = {delivery.ordinal for delivery in chosen}
+    request_retries(spool, ordinals)
     for one in chosen:
         click.echo(f"delivery {one.ordinal} of {one.name!r}, by the {one.by.value}: {one.reason}")
     click.echo(
@@ -114,20 +88,35 @@ def retry(spool: Path, wanted: str) -> int:
     return 0
 
 
-def _all_set_aside(spool: Path) -> list[SetAside]:
+def _read_all_set_aside(spool: Path) -> list[SetAsideDelivery]:
     if not (spool / JOURNAL).exists():
         raise ConfigError(f"--spool {spool}: no {JOURNAL} in it; expected the folder of a receiver")
-    forwarded = read_set_aside(spool / FORWARD / FORWARDED).values()
-    found = [
-        *full_feed_deletions.read_set_aside(spool / INDEX),
-        *(describe(spool, one) for one in forwarded),
-    ]
-    return sorted(found, key=lambda one: one.ordinal)
+    forwarded = forward_journal.read_set_aside(spool / forwarder.FOLDER / forward_journal.FILE_NAME)
+    aside = [describe(spool, outcome) for outcome in forwarded]
+    index_path = spool / rehearsal_index.FILE_NAME
+    if index_path.exists():
+        with full_feed_deletions.open_index(index_path) as index:
+            aside += index.all_set_aside()
+    return sorted(aside, key=lambda delivery: (delivery.ordinal, delivery.by is SetAsideBy.GATEWAY))
 
 
-def _take_retries(spool: Path, receiver: Receiver, gateway: Gateway | None) -> None:
-    for ordinal in asked(spool):
-        if receiver.retry(ordinal):  # the index first: a gateway may need what it then knows
-            if gateway is not None:
-                gateway.retry(ordinal)
-            answered(spool, ordinal)
+def _make_gateway(settings: ServeOptions, words: Mapping[str, object]) -> Gateway | None:
+    appliance = parse_push_to(words, flag="--forward")
+    if appliance is None:
+        if settings.accept_loss:
+            raise ConfigError("--accept-loss: given without --forward URL; expected both")
+        return None
+    return Gateway(
+        Path(settings.spool),
+        ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss),
+        push_settings(appliance),
+        Notifier(warn=tell, inform=keep_still if settings.verbosity < 0 else tell),
+        worker=GuardedWorker(limit=TimeLimit(seconds=settings.feed_seconds)),
+    )
+
+
+def _check_target(settings: ServeSettings, receiver: Receiver, words: Mapping[str, object]) -> None:
+    """Raise ConfigError for a gateway that forwards to itself, which would never end."""
+    target = urlsplit(appliance_of(parse_appliance(words, flag="--forward")).url)
+    if target.port == receiver.port and target.hostname in (*_THIS_MACHINE, settings.host):
+        raise ConfigError(f"--forward {words['url']}: this receiver; expected another appliance")

@@ -1,4 +1,4 @@
-"""What a receiver is told."""
+"""The settings of a receiver, and the flags of `feedferry serve`."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import msgspec
 from pipelines.cli.flags import Flag
 from pipelines.cli.value_parsers import FIELDS, PORT, SIZE, TIMEOUT, count_of
 from pipelines.cli.verb import Section
-from pipelines.serve.rehearsal.set_aside import DEFAULT_LIMIT
+from pipelines.serve.worker_process import DEFAULT_LIMIT
 from schemas.content import MAX_CONTENT_BYTES
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 
@@ -17,18 +17,20 @@ _RECEIVER = Section.RECEIVER
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a receiver listens, whom it trusts, and where its bounds are.
+    """The address of a receiver, the clients it trusts, and its limits.
 
-    `spool` is its folder. `port` 0 takes a free one. `trusted` are addresses, netmasks, prefixes
-    and globs, as the appliances' own lists have them. `profiles` are those of Thunderstone data
-    that exist; none named: any. `min_free_bytes` of the spool's disk stay free. Time-outs are in
-    seconds: `idle_seconds` between two blocks of a request, `head_seconds` for a whole head;
-    a body slower than `min_rate` bytes a second, past its first `grace_seconds`, is cut off.
-    `scenario` is the path of a file that tells how to misbehave. A feed is set aside that is not
-    digested in `feed_seconds` and a second for each megabyte.
+    `spool` is its folder. Port 0 is any free port. `trusted` are addresses, netmasks, prefixes and
+    globs, as in the lists of the appliances. `profiles` are the existing profiles of Thunderstone
+    data; if it is empty, any profile exists. `min_free_bytes` of the disk of the spool stay free.
 
-    A feed of `max_request_bytes` or more is refused, as an appliance does. A document of more than
-    `max_content_bytes` is refused when its feed is read: it would take too much memory.
+    Timeouts are in seconds: `idle_seconds` between two blocks of a request, `head_seconds` for a
+    whole head; a body slower than `min_rate` bytes per second is refused after `grace_seconds`.
+    After a refusal, more of the request is read for `linger_seconds`, and at most
+    `linger_idle_seconds` between two blocks. `scenario` is the path of a scenario file. A feed is
+    set aside if its digestion takes longer than `feed_seconds`, plus a second for each megabyte.
+
+    A feed of `max_request_bytes` or more is refused, as by an appliance. A document of more than
+    `max_content_bytes` is refused when its feed is read, as it would take too much memory.
     """
 
     spool: Annotated[str, Flag("Folder for what is received.", _RECEIVER, metavar="DIR")]
@@ -52,7 +54,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     trusted: Annotated[
         tuple[str, ...],
         Flag(
-            "Clients to accept besides loopback: an address, a net, a glob, or all.",
+            "Clients to accept in addition to loopback: an address, a net, a glob, or all.",
             _RECEIVER,
             names=("--trust",),
             metavar="IP",
@@ -80,6 +82,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     idle_seconds: float = 60.0
     grace_seconds: float = 30.0
     min_rate: int = 1024
+    linger_seconds: float = 10.0
+    linger_idle_seconds: float = 1.0
     scenario: Annotated[
         str | None,
         Flag("Faults to simulate in a rehearsal, in YAML.", _RECEIVER, metavar="FILE"),
@@ -99,7 +103,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServeOptions(ServeSettings, frozen=True, kw_only=True):
-    """What `feedferry serve` does with the spool: receive, forward, or ask for another attempt."""
+    """The options of `feedferry serve`: receive, forward, or request retries."""
 
     retry: Annotated[
         str | None,

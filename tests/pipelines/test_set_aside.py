@@ -11,15 +11,13 @@ import msgspec
 import pytest
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.serve import gateway
-from pipelines.serve.delivery_conversion import Conversion, Convert
-from pipelines.serve.forward_journal import FORWARDED, Forwarded, Ledger, State
-from pipelines.serve.forwarder import Voice
-from pipelines.serve.gateway import Gateway
-from pipelines.serve.receiver import INDEX
+from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardJournal, ForwardState
+from pipelines.serve.forwarder import Convert, Notifier
+from pipelines.serve.gateway import DRAIN_SECONDS, Gateway
 from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.set_aside import TimeLimit, asked
 from pipelines.serve.run import retry
+from pipelines.serve.set_aside import requested_retries
+from pipelines.serve.worker_process import GuardedWorker, TimeLimit
 from schemas.errors import ConfigError
 from support import hostile_work as work
 from support.archives import document, gsa_feed
@@ -50,21 +48,32 @@ def sent(wire: FakeWire) -> list[tuple[str | None, list[str]]]:
 
 
 @pytest.fixture
-def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HandSpool:
-    monkeypatch.setattr(gateway, "FIRST_PAUSE_SECONDS", 0.01)
+def spool(tmp_path: Path) -> HandSpool:
     return HandSpool(tmp_path / "spool")
 
 
 @contextmanager
 def forwarding(
-    spool: HandSpool, convert: Convert, *, limit: TimeLimit = PLENTY, to: object = GSA
+    spool: HandSpool,
+    convert: Convert,
+    *,
+    limit: TimeLimit = PLENTY,
+    to: object = GSA,
+    drain_seconds: float = DRAIN_SECONDS,
 ) -> Iterator[Gateway]:
     options = ConvertOptions(inputs=(), output="", to_format="", accept_loss=frozenset())
     settings = PushSettings(appliance=msgspec.convert(to, type(GSA)), backoff=Backoff(attempts=1))
     said: list[str] = []
-    voice = Voice(tell=said.append, remark=said.append)
-    conversion = Conversion(limit=limit, convert=convert)
-    with Gateway(spool.root, options, settings, voice, conversion) as forwards:
+    with Gateway(
+        spool.root,
+        options,
+        settings,
+        Notifier(warn=said.append, inform=said.append),
+        worker=GuardedWorker(limit=limit),
+        convert=convert,
+        first_pause_seconds=0.01,
+        drain_seconds=drain_seconds,
+    ) as forwards:
         yield forwards
 
 
@@ -72,9 +81,9 @@ def settle(forwards: Gateway) -> None:
     wait_until(lambda: forwards.backlog() == 0)
 
 
-def journal(spool: HandSpool) -> list[tuple[int, State]]:
-    lines = (spool.root / "forward" / FORWARDED).read_bytes().splitlines()
-    found = [msgspec.json.decode(line, type=Forwarded) for line in lines]
+def journal(spool: HandSpool) -> list[tuple[int, ForwardState]]:
+    lines = (spool.root / "forward" / FILE_NAME).read_bytes().splitlines()
+    found = [msgspec.json.decode(line, type=DeliveryOutcome) for line in lines]
     return [(one.ordinal, one.state) for one in found]
 
 
@@ -121,10 +130,9 @@ def test_a_gateway_that_is_stopped_does_not_count_as_an_attempt(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wired(monkeypatch, accepting)
-    monkeypatch.setattr(gateway, "DRAIN_SECONDS", 0.0)
     spool.feed(gsa_feed(document(1)), "bad")
     attempts = spool.root / "forward" / "000000000001" / "attempts"
-    with forwarding(spool, work.convert_looping):
+    with forwarding(spool, work.convert_looping, drain_seconds=0.0):
         wait_until(attempts.exists)
     assert not attempts.exists()
     assert journal(spool) == []
@@ -160,14 +168,18 @@ def test_a_retry_is_not_forgotten_by_a_gateway_that_ends(
     spool.feed(gsa_feed(document(1)), "bad")
     with forwarding(spool, work.convert_failing) as forwards:
         settle(forwards)
-    ledger = Ledger(spool.root / "forward" / FORWARDED)
-    ledger.note(Forwarded(ordinal=1, state=State.RETRIED, settled=0))
-    ledger.close()
+    journal_file = ForwardJournal(spool.root / "forward" / FILE_NAME)
+    journal_file.append(DeliveryOutcome(ordinal=1, state=ForwardState.RETRIED, settled=0))
+    journal_file.close()
     (spool.root / "fixed").touch()
     with forwarding(spool, work.convert_failing) as forwards:
         settle(forwards)
     assert sent(wire) == [("incremental", ["1.txt"])]
-    assert journal(spool) == [(1, State.SET_ASIDE), (1, State.RETRIED), (1, State.FORWARDED)]
+    assert journal(spool) == [
+        (1, ForwardState.SET_ASIDE),
+        (1, ForwardState.RETRIED),
+        (1, ForwardState.FORWARDED),
+    ]
 
 
 def test_what_a_later_full_feed_supersedes_is_not_forwarded_again(
@@ -183,7 +195,7 @@ def test_what_a_later_full_feed_supersedes_is_not_forwarded_again(
         forwards.retry(1)
         wait_until(lambda: not forwards.set_aside())
     assert sent(wire) == [("full", ["2.txt"])]
-    assert journal(spool)[-1] == (1, State.LEFT_OUT)
+    assert journal(spool)[-1] == (1, ForwardState.LEFT_OUT)
 
 
 def test_a_full_feed_whose_deletions_the_index_cannot_say_is_set_aside(
@@ -191,20 +203,20 @@ def test_a_full_feed_whose_deletions_the_index_cannot_say_is_set_aside(
 ) -> None:
     wire = wired(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "crm", "full")
-    with Index(spool.root / INDEX) as index:
+    with Index(spool.root / "index.db") as index:
         for delivery in read_deliveries(spool.root):
             index.begin(delivery)
             index.set_aside(delivery, "not finished after 300 seconds")
     with forwarding(spool, work.convert_failing, to=THUNDERSTONE) as forwards:
         settle(forwards)
         (one,) = forwards.set_aside()
-    assert one.reason == "the index could not digest it, so what it deletes is not known"
+    assert one.reason == "the index could not digest it, so its deletions are not known"
     assert [one for one in wire.sent if one.chunk] == []
 
 
 def set_aside(spool: HandSpool) -> None:
     """Have the index set the first delivery aside."""
-    with Index(spool.root / INDEX) as index:
+    with Index(spool.root / "index.db") as index:
         delivery = next(read_deliveries(spool.root))
         index.begin(delivery)
         index.set_aside(delivery, "not finished after 300 seconds")
@@ -217,7 +229,7 @@ def test_a_command_asks_for_another_attempt(
     spool.feed(gsa_feed(document(1)), "crm")
     set_aside(spool)
     assert retry(spool.root, wanted) == 0
-    assert asked(spool.root) == [1]
+    assert requested_retries(spool.root) == [1]
     assert capsys.readouterr().out == (
         "delivery 1 of 'crm', by the index: not finished after 300 seconds\n"
         f"1 to be retried by the receiver of {spool.root}, now or at its next start\n"
@@ -229,9 +241,11 @@ def test_a_delivery_that_is_set_aside_twice_is_asked_for_once(
 ) -> None:
     spool.feed(gsa_feed(document(1)), "crm")
     set_aside(spool)
-    ledger = Ledger(spool.root / "forward" / FORWARDED)
-    ledger.note(Forwarded(ordinal=1, state=State.SET_ASIDE, settled=1, reason=FAILED))
-    ledger.close()
+    journal_file = ForwardJournal(spool.root / "forward" / FILE_NAME)
+    journal_file.append(
+        DeliveryOutcome(ordinal=1, state=ForwardState.SET_ASIDE, settled=1, reason=FAILED)
+    )
+    journal_file.close()
     retry(spool.root, "all")
     assert capsys.readouterr().out.splitlines() == [
         "delivery 1 of 'crm', by the index: not finished after 300 seconds",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pipelines.serve.rehearsal.index import Index
 from support.archives import ACL, gsa_feed
+from support.rehearsal import digest_missing
 from support.runs import convert, keep_levels, manifest
 from support.spools import HandSpool
 from transforms.sources.spool import read_deliveries
@@ -54,7 +55,7 @@ def held(spool: HandSpool) -> list[tuple[object, ...]]:
     """What an appliance holds behind all that was delivered."""
     with Index(spool.root / "index.db") as index:
         for delivery in read_deliveries(spool.root):
-            index.apply(delivery, spool.root)
+            digest_missing(index, delivery, spool.root)
         return [
             (one.url, one.datasource, one.sha256, one.acl and one.acl.principals)
             for one in index.documents()

@@ -10,8 +10,8 @@ import signal
 import time
 from pathlib import Path
 
-from pipelines.serve.delivery_conversion import convert_spans
-from pipelines.serve.rehearsal.digest_worker import digest_delivery
+from pipelines.serve.forwarder import convert_spans
+from pipelines.serve.rehearsal.index import digest_delivery
 from schemas.account import Account
 from schemas.delivery import Delivery
 from schemas.span import Span

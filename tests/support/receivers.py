@@ -14,10 +14,10 @@ from support.talk import PATIENCE_SECONDS
 
 
 @contextmanager
-def receiving(spool: Path, **told: object) -> Iterator[Receiver]:
+def receiving(spool: Path, **changes: object) -> Iterator[Receiver]:
     """Run a receiver; see that nothing is left on its way in when it ends."""
     settings = ServeSettings(spool=str(spool), port=0, min_free_bytes=0)
-    with Receiver(msgspec.structs.replace(settings, **told)) as receiver:
+    with Receiver(msgspec.structs.replace(settings, **changes)) as receiver:
         yield receiver
     assert list((spool / "incoming").iterdir()) == []
 

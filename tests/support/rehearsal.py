@@ -1,12 +1,16 @@
-"""A rehearsal appliance without a door: deliveries are written to a folder and digested there."""
+"""A rehearsal appliance without a server: deliveries are written to a folder and digested."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.views import Document, Fed
+from pipelines.serve.rehearsal.views import FeedRow, IndexedDocument
 from schemas.delivery import JOURNAL, Delivery, Door
+
+Result = TypeVar("Result")
 
 NOON = "2026-11-21T12:00:00+00:00"
 DAY = "2026-11-20T08:00:00+00:00"
@@ -70,8 +74,28 @@ def item(kind: str, name: str, inner: str = "") -> str:
     return f"<Item><Type>{kind}</Type><Url>{HOST}{name}</Url>{inner}</Item>"
 
 
+class InlineRunner:
+    """Runs the functions of a worker process in this process."""
+
+    def run(self, function: Callable[..., Result], *arguments: object, seconds: float) -> Result:
+        return function(*arguments)
+
+    def kill(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def digest_missing(index: Index, delivery: Delivery, spool: Path) -> None:
+    """Digest a delivery unless the index has it."""
+    if delivery.ordinal > index.applied:
+        index.begin(delivery)
+        index.digest(delivery, spool)
+
+
 class Rehearsal:
-    """An index and the spool beside it; each delivery is digested when it is written."""
+    """An index and its spool; each delivery is digested when it is written."""
 
     def __init__(self, spool: Path) -> None:
         self.spool = spool
@@ -80,17 +104,17 @@ class Rehearsal:
 
     def feed(
         self, markup: str, *, datasource: str = "sample", feedtype: str = "incremental"
-    ) -> Fed:
+    ) -> FeedRow:
         return self.apply(self.write(markup, datasource=datasource, feedtype=feedtype))
 
     def groups(
         self, markup: str, *, groupsource: str = "ldap", feedtype: str = "incremental"
-    ) -> Fed:
+    ) -> FeedRow:
         return self.apply(
             self.write(markup, door=Door.GROUPS, datasource=groupsource, feedtype=feedtype)
         )
 
-    def cleanup(self, groupsource: str) -> Fed:
+    def cleanup(self, groupsource: str) -> FeedRow:
         self._ordinal += 1
         return self.apply(
             Delivery(
@@ -103,7 +127,9 @@ class Rehearsal:
             )
         )
 
-    def send(self, *items: str, profile: str = "intranet", refused: tuple[str, ...] = ()) -> Fed:
+    def send(
+        self, *items: str, profile: str = "intranet", refused: tuple[str, ...] = ()
+    ) -> FeedRow:
         delivery = self.write(data(*items), door=Door.DATA, profile=profile)
         return self.apply(msgspec.structs.replace(delivery, refused=refused))
 
@@ -139,14 +165,14 @@ class Rehearsal:
         with (self.spool / JOURNAL).open("ab") as journal:
             journal.writelines(msgspec.json.encode(one) + b"\n" for one in deliveries)
 
-    def apply(self, delivery: Delivery) -> Fed:
-        self.index.apply(delivery, self.spool)
-        return self.index.feeds()[0]
+    def apply(self, delivery: Delivery) -> FeedRow:
+        digest_missing(self.index, delivery, self.spool)
+        return self.index.feed_rows()[0]
 
     def pages(self) -> list[str]:
         """The names of what is held."""
         return [one.url.removeprefix(HOST) for one in self.index.documents()]
 
-    def document(self, name: str) -> Document:
-        (found,) = (one for one in self.index.documents() if one.url == HOST + name)
-        return found
+    def document(self, name: str) -> IndexedDocument:
+        (document,) = (one for one in self.index.documents() if one.url == HOST + name)
+        return document

@@ -41,6 +41,7 @@ __all__ = [
     "CUTTERS",
     "FORMATS",
     "GSA_FEED",
+    "GSA_GROUPS",
     "LISTER_STREAM",
     "NATIVE",
     "READERS",

@@ -1,18 +1,18 @@
-"""Who may pass which door of a receiver, and how a scenario meets those who do.
+"""The endpoints of a receiver: who is trusted, and the scenario that a request meets.
 
-Every path has a door. An address that is not trusted gets the appliance's words, with status 200:
-clients of a GSA read the words, CM3 only those below status 400, and the refusal for want of disk
-space is documented with 200.
+An untrusted address gets the appliance's words with status 200: clients of a GSA read the words,
+CM3 only those with a status below 400, and the refusal for a full disk is documented with 200.
 """
 
 import re
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 
-from pipelines.serve.appliance_replies import UNAUTHORIZED
-from pipelines.serve.http.body_decoding import bounded, decompressed, too_large
-from pipelines.serve.http.exchange import RefusedError, Reply, Request, TornError
-from pipelines.serve.http.get_endpoints import COUNT_PATH, DTD_PATH, Lookups
-from pipelines.serve.http.post_endpoints import Posts
+from pipelines.serve.http.body_decoding import decompress, limit_size, too_large
+from pipelines.serve.http.exchange import ConnectionDroppedError, RefusedError, Reply, Request
+from pipelines.serve.http.get_endpoints import BACKLOG_PATH, DTD_PATH, GetEndpoints
+from pipelines.serve.http.post_endpoints import DISK_FULL, PostEndpoints
+from pipelines.serve.http.server import INTERNAL_ERROR
 from pipelines.serve.http.trusted_addresses import ALL, Trust
 from pipelines.serve.rehearsal import thunderstone_result
 from pipelines.serve.rehearsal.scenario import Behaviour
@@ -20,143 +20,137 @@ from pipelines.serve.settings import LOOPBACK, ServeSettings
 from schemas.delivery import Door
 
 DATA_PATH = "/recvdata.xml"
-_LOOPBACK, _ANY = Trust(LOOPBACK), Trust((ALL,))
+UNAUTHORIZED = "Error - Unauthorized Request"
 _FEED_PATHS = {"/xmlfeed": Door.FEED, "/xmlgroups": Door.GROUPS}
+_LOOPBACK, _ANY = Trust(LOOPBACK), Trust((ALL,))
+_TEXTS = {status.value: status.phrase for status in HTTPStatus} | {
+    500: INTERNAL_ERROR,
+    401: UNAUTHORIZED,
+}
 
 
-class Doors:
+class Endpoints:
     """Answers requests.
 
-    `behave` tells how to meet the next request at a door, None for the backlog's. `wait` passes
-    seconds, and fewer when the receiver stops.
+    `behave` returns the behaviour for the next request at an endpoint, None for the backlog.
+    `wait` waits some seconds, fewer when the receiver stops.
     """
 
     def __init__(
         self,
         settings: ServeSettings,
-        posts: Posts,
-        lookups: Lookups,
+        posts: PostEndpoints,
+        gets: GetEndpoints,
         *,
         behave: Callable[[Door | None], Behaviour],
         wait: Callable[[float], object],
     ) -> None:
-        self._limit = settings.max_request_bytes
+        self._max_bytes = settings.max_request_bytes
         self._trust = Trust(settings.trusted)
-        self._is_local = _is_local(settings.host)
+        self._is_local = settings.host == "localhost" or _LOOPBACK.allows(settings.host)
         self._posts = posts
-        self._lookups = lookups
+        self._gets = gets
         self._behave = behave
         self._wait = wait
 
     def answer(self, request: Request) -> Reply:
-        """Return the reply to a request; raise RefusedError, and TornError for no reply."""
-        door = _door_of(request.path)
+        """Return the reply; raise RefusedError, or ConnectionDroppedError for no reply."""
+        path = request.path
+        door = Door.DATA if path.endswith(DATA_PATH) else _FEED_PATHS.get(path)
         if door is not None:
-            return self._pass_post(door, request) if request.method == "POST" else _only("POST")
-        if request.path not in self._lookups.paths:
-            known = ", ".join((*_FEED_PATHS, *self._lookups.paths))
-            raise RefusedError(404, f"{request.path!r}; expected {known} or ...{DATA_PATH}")
-        if request.method not in {"GET", "HEAD"}:
-            return _only("GET, HEAD")
-        return self._pass_get(request)
+            return self._post(door, request) if request.method == "POST" else _only("POST")
+        if path not in self._gets.paths:
+            known = ", ".join((*_FEED_PATHS, *self._gets.paths))
+            raise RefusedError(404, f"{path!r}; expected {known} or ...{DATA_PATH}")
+        return self._get(request) if request.method in {"GET", "HEAD"} else _only("GET, HEAD")
 
-    def _pass_post(self, door: Door, request: Request) -> Reply:
+    def _post(self, door: Door, request: Request) -> Reply:
         if not self._is_trusted(door, request):
             if door is Door.DATA:
-                return Reply(
-                    body=thunderstone_result.refusal(thunderstone_result.NOT_ALLOWED),
-                    content_type="text/xml",
-                )
+                words = thunderstone_result.refusal(thunderstone_result.NOT_ALLOWED)
+                return Reply(body=words, content_type="text/xml")
             return Reply(body=UNAUTHORIZED.encode())
         behaviour = self._meet(door, request)
-        blocks = self._blocks(request, behaviour)
-        if behaviour.status is None:
+        blocks = self._read_body(request, behaviour)
+        scripted = _scripted_reply(behaviour)
+        if scripted is None:
             reply = self._posts.take(door, request, blocks, refused_urls=behaviour.refuse_urls)
         else:
-            _drop(blocks)
-            reply = _scripted(behaviour)
-        return self._end(reply, behaviour)
+            for _ in blocks:
+                pass
+            reply = scripted
+        return self._finish(reply, behaviour)
 
-    def _pass_get(self, request: Request) -> Reply:
+    def _get(self, request: Request) -> Reply:
         is_trusted = self._trust.allows(request.client)
-        if request.path not in {COUNT_PATH, DTD_PATH}:
+        if request.path in {BACKLOG_PATH, DTD_PATH}:
             if not is_trusted:
-                raise RefusedError(403, f"{request.client}; expected a trusted address")
-            if self._is_local:
-                _check_host(request.header("host"))
-            return self._lookups.answer(request)
+                return Reply(body=UNAUTHORIZED.encode())
+            return self._count(request) if request.path == BACKLOG_PATH else self._gets.dtd(request)
         if not is_trusted:
-            return Reply(body=UNAUTHORIZED.encode())
-        if request.path == DTD_PATH:
-            return self._lookups.answer(request)
-        return self._count(request)
+            raise RefusedError(403, f"{request.client}; expected a trusted address")
+        if self._is_local:
+            _check_host(request.header("host"))
+        return self._gets.answer(request)
 
     def _count(self, request: Request) -> Reply:
         behaviour = self._meet(None, request)
-        if behaviour.status is not None:
-            reply = _scripted(behaviour)
-        elif behaviour.backlog is not None:
+        reply = _scripted_reply(behaviour)
+        if reply is None and behaviour.backlog is not None:
             reply = Reply(body=str(behaviour.backlog).encode())
-        else:
-            reply = self._lookups.answer(request)
-        return self._end(reply, behaviour)
+        return self._finish(reply or self._gets.answer(request), behaviour)
 
     def _meet(self, door: Door | None, request: Request) -> Behaviour:
-        """Return how to meet a request; one without a body is torn at once, not in that."""
+        """Return the behaviour; reset the connection at once, also if there is no body."""
         behaviour = self._behave(door)
-        if behaviour.tear == "at-once" or (behaviour.tear == "in-body" and request.length == 0):
-            raise TornError("as the scenario says")
+        if behaviour.reset == "at-once" or (behaviour.reset == "in-body" and request.length == 0):
+            raise _reset_connection()
         return behaviour
 
-    def _end(self, reply: Reply, behaviour: Behaviour) -> Reply:
+    def _finish(self, reply: Reply, behaviour: Behaviour) -> Reply:
         if behaviour.delay_seconds:
             self._wait(behaviour.delay_seconds)
-        if behaviour.tear == "before-reply":
-            raise TornError("as the scenario says")
+        if behaviour.reset == "before-reply":
+            raise _reset_connection()
         return reply
 
     def _is_trusted(self, door: Door, request: Request) -> bool:
-        """A Thunderstone appliance asks for trust in all proxies that a request came through."""
+        """A Thunderstone appliance also requires trust in all proxies of the request."""
         chains = [value for name, value in request.headers if name == "x-forwarded-for"]
         if door is Door.DATA and not all(map(self._trust.allows_all, chains)):
             return False
         return self._trust.allows(request.client)
 
-    def _blocks(self, request: Request, behaviour: Behaviour) -> Iterator[bytes]:
-        """Return the body behind its encoding; refuse one that is too long, or may be."""
-        if request.length is not None and request.length >= self._limit:
-            raise too_large(request.length, limit=self._limit)
+    def _read_body(self, request: Request, behaviour: Behaviour) -> Iterator[bytes]:
+        """Return the decoded body; refuse one that is too large, before and after decoding."""
+        limit = self._max_bytes
+        if request.length is not None and request.length >= limit:
+            raise too_large(request.length, limit=limit)
         if request.length == 0 and not request.header("content-length"):
             raise RefusedError(411, "no Content-Length; expected it, or chunks")
-        raw = self._met(request, behaviour) if _slows(behaviour) else request.blocks
-        encoding = request.header("content-encoding")
-        blocks = decompressed(bounded(raw, limit=self._limit), encoding)
-        return bounded(blocks, limit=self._limit)
-
-    def _met(self, request: Request, behaviour: Behaviour) -> Iterator[bytes]:
-        """Yield the body as slowly as a scenario says, and to its middle only if it says so."""
-        received = 0
-        for block in request.blocks:
-            received += len(block)
-            if behaviour.bytes_per_second:
-                self._wait(len(block) / behaviour.bytes_per_second)
-            if behaviour.tear == "in-body" and 2 * received >= (request.length or 0):
-                raise TornError("as the scenario says")
-            yield block
+        blocks = _reset_in_body(request) if behaviour.reset == "in-body" else request.blocks
+        blocks = limit_size(blocks, limit=limit)
+        return limit_size(decompress(blocks, request.header("content-encoding")), limit=limit)
 
 
-def _door_of(path: str) -> Door | None:
-    return Door.DATA if path.endswith(DATA_PATH) else _FEED_PATHS.get(path)
+def _reset_in_body(request: Request) -> Iterator[bytes]:
+    """Yield the first half of the body, and reset the connection."""
+    received = 0
+    for block in request.blocks:
+        received += len(block)
+        if 2 * received >= (request.length or 0):
+            raise _reset_connection()
+        yield block
 
 
-def _is_local(host: str) -> bool:
-    return host == "localhost" or _LOOPBACK.allows(host)
+def _reset_connection() -> ConnectionDroppedError:
+    return ConnectionDroppedError("a reset of the scenario")
 
 
 def _check_host(host: str) -> None:
-    """Refuse a name that a web site may have given to this machine, to read what is shown here.
+    """Refuse a DNS name that a web site may have pointed at this machine, to read its pages.
 
-    The browser of an operator takes both for one site then. No public name is without a dot.
+    The operator's browser would then take both for one site. Every public name has a dot.
     """
     name = re.sub(r":[0-9]*$", "", host)
     if "." in name and not _ANY.allows(name):
@@ -167,18 +161,12 @@ def _only(methods: str) -> Reply:
     return Reply(status=405, body=f"expected {methods}".encode(), headers=(("Allow", methods),))
 
 
-def _slows(behaviour: Behaviour) -> bool:
-    return behaviour.tear == "in-body" or behaviour.bytes_per_second is not None
-
-
-def _drop(blocks: Iterator[bytes]) -> None:
-    for _ in blocks:
-        pass
-
-
-def _scripted(behaviour: Behaviour) -> Reply:
-    return Reply(
-        status=behaviour.status or 200,
-        body=(behaviour.text or "").encode(),
-        content_type=behaviour.content_type,
-    )
+def _scripted_reply(behaviour: Behaviour) -> Reply | None:
+    """Return the reply of a scenario, None if the request is answered normally."""
+    if behaviour.is_disk_full:
+        return Reply(body=DISK_FULL.encode())
+    if behaviour.status is None and behaviour.text is None:
+        return None
+    status = behaviour.status or 200
+    text = _TEXTS.get(status, "") if behaviour.text is None else behaviour.text
+    return Reply(status=status, body=text.encode())

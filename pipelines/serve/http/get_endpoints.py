@@ -1,4 +1,4 @@
-"""What a receiver shows to who asks with GET: the backlog, the DTD, and pages of what it holds."""
+"""Replies to GET: the backlog, the DTD, documents and set-aside deliveries as JSON, the page."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,23 +10,20 @@ import msgspec
 from pipelines.serve.http.exchange import RefusedError, Reply, Request
 from pipelines.serve.rehearsal import page
 from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.set_aside import SetAside
+from pipelines.serve.set_aside import SetAsideDelivery
 
-COUNT_PATH = "/getbacklogcount"
+BACKLOG_PATH = "/getbacklogcount"
 DTD_PATH = "/getdtd"
-SET_ASIDE_PATH = "/set-aside"
-MOST_OF_A_PAGE = 1000
-_LIMIT = re.compile("[0-9]{1,9}")
-_HTML = "text/html; charset=utf-8"
+MAX_PAGE = 1000
+_LIMIT = re.compile("[0-9]{1,9}", re.ASCII)
 _UNSNIFFED = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
-_OF_A_PAGE = (*_UNSNIFFED, ("Content-Security-Policy", page.CONTENT_SECURITY_POLICY))
 
 
-class Lookups:
-    """Answers at the paths that hold something to be read.
+class GetEndpoints:
+    """Answers GET requests.
 
-    `backlog` counts what is not digested yet, `set_aside` returns what is set aside, `show` makes
-    the page.
+    `backlog` returns the number of deliveries that wait, `set_aside` those that are set aside,
+    `render_page` the page.
     """
 
     def __init__(
@@ -34,19 +31,18 @@ class Lookups:
         index: Index,
         *,
         backlog: Callable[[], int],
-        show: Callable[[], bytes],
-        set_aside: Callable[[], list[SetAside]] = list,
+        render_page: Callable[[], bytes],
+        set_aside: Callable[[], list[SetAsideDelivery]] = list,
     ) -> None:
         self._index = index
         self._backlog = backlog
         self._set_aside = set_aside
-        self._show = show
+        self._render_page = render_page
         self._answers: dict[str, Callable[[Request], Reply]] = {
-            COUNT_PATH: self._count,
-            DTD_PATH: _dtd,
+            BACKLOG_PATH: self._count,
+            DTD_PATH: self.dtd,
             "/documents": self._documents,
-            "/groups": self._groups,
-            SET_ASIDE_PATH: self._list_set_aside,
+            "/set-aside": self._list_set_aside,
             "/feeds": self._page,
             "/": self._page,
         }
@@ -56,71 +52,65 @@ class Lookups:
         return tuple(self._answers)
 
     def answer(self, request: Request) -> Reply:
-        """Return what stands at one of the paths; raise RefusedError for a query that is none."""
+        """Return the reply at one of `paths`; raise RefusedError for an unknown query."""
         return self._answers[request.path](request)
+
+    def dtd(self, request: Request) -> Reply:
+        return Reply(body=files("schemas").joinpath("gsafeed-7.dtd").read_bytes())
 
     def _count(self, request: Request) -> Reply:
         return Reply(body=str(self._backlog()).encode())
 
     def _documents(self, request: Request) -> Reply:
-        asked = _query(request, "datasource", "prefix", "after", "limit")
-        limit = _limit(asked)
+        query = _parse_query(request, "datasource", "prefix", "after", "limit")
+        limit = _parse_limit(query)
         documents = self._index.documents(
-            datasource=asked.get("datasource"),
-            prefix=asked.get("prefix"),
-            after=asked.get("after"),
+            datasource=query.get("datasource"),
+            prefix=query.get("prefix"),
+            after=query.get("after"),
             limit=limit,
         )
-        following = documents[-1].url if len(documents) >= limit else None
         return _json(
             {
                 "documents": documents,
-                "next": following,
+                "next": documents[-1].url if len(documents) >= limit else None,
                 "backlog": self._backlog(),
                 "set_aside": len(self._set_aside()),
             }
         )
 
-    def _groups(self, request: Request) -> Reply:
-        asked = _query(request, "groupsource", "after", "limit")
-        limit = _limit(asked)
-        groups = self._index.groups(
-            groupsource=asked.get("groupsource"), after=asked.get("after"), limit=limit
-        )
-        following = groups[-1].name if len(groups) >= limit else None
-        return _json({"groups": groups, "next": following})
-
     def _list_set_aside(self, request: Request) -> Reply:
-        _query(request)
+        _parse_query(request)
         return _json({"set_aside": self._set_aside()})
 
     def _page(self, request: Request) -> Reply:
-        return Reply(body=self._show(), content_type=_HTML, headers=_OF_A_PAGE)
+        policy = ("Content-Security-Policy", page.CONTENT_SECURITY_POLICY)
+        return Reply(
+            body=self._render_page(),
+            content_type="text/html; charset=utf-8",
+            headers=(*_UNSNIFFED, policy),
+        )
 
 
-def _dtd(request: Request) -> Reply:
-    return Reply(body=files("schemas").joinpath("gsafeed-7.dtd").read_bytes())
-
-
-def _query(request: Request, *known: str) -> Mapping[str, str]:
+def _parse_query(request: Request, *known: str) -> Mapping[str, str]:
     try:
-        asked = parse_qsl(request.query, keep_blank_values=True, strict_parsing=bool(request.query))
+        pairs = parse_qsl(request.query, keep_blank_values=True, strict_parsing=bool(request.query))
     except ValueError as exc:
         raise RefusedError(400, f"?{request.query}; expected name=value pairs") from exc
-    for name, _ in asked:
+    for name, _ in pairs:
         if name not in known:
             raise RefusedError(400, f"{name!r}; expected one of {', '.join(known)}")
-    return {name: value for name, value in asked if value}
+    return {name: value for name, value in pairs if value}
 
 
-def _limit(asked: Mapping[str, str]) -> int:
-    text = asked.get("limit", str(MOST_OF_A_PAGE))
-    if not _LIMIT.fullmatch(text) or not 1 <= int(text) <= MOST_OF_A_PAGE:
-        raise RefusedError(400, f"limit: {text!r}; expected 1 to {MOST_OF_A_PAGE}")
+def _parse_limit(query: Mapping[str, str]) -> int:
+    text = query.get("limit", str(MAX_PAGE))
+    if not _LIMIT.fullmatch(text) or not 1 <= int(text) <= MAX_PAGE:
+        raise RefusedError(400, f"limit: {text!r}; expected 1 to {MAX_PAGE}")
     return int(text)
 
 
-def _json(answer: object) -> Reply:
+def _json(value: object) -> Reply:
     return Reply(
-        body=msgspec.json.encode(answer), content_type="application/json", headers=_UNSNIFFED
+        body=msgspec.json.encode(value), content_type="application/json", headers=_UNSNIFFED
     )

@@ -1,4 +1,4 @@
-"""Who may talk to a receiver.
+"""The addresses that a receiver trusts.
 
 A GSA has a List of Trusted IP Addresses, a Thunderstone appliance its Cluster Members.
 
@@ -23,13 +23,15 @@ _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 
 
 class Trust:
-    """A list of patterns; raises ConfigError for one that is none."""
+    """A list of patterns; raises ConfigError for an unknown form of pattern."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self._networks = tuple(network for one in patterns for network in parse_pattern(one))
+        self._networks = tuple(
+            network for pattern in patterns for network in parse_pattern(pattern)
+        )
 
     def allows(self, address: str) -> bool:
-        """Whether a pattern holds the address; nobody trusts what is none."""
+        """Whether a pattern contains the address; a text that is no address is not trusted."""
         parsed = _parse_address(address)
         return parsed is not None and any(parsed in network for network in self._networks)
 
@@ -39,7 +41,7 @@ class Trust:
 
 
 def parse_pattern(pattern: str) -> tuple[Network, ...]:
-    """Return the networks that a pattern stands for."""
+    """Return the networks of a pattern."""
     text = pattern.strip()
     if text.lower() == ALL:
         return ipaddress.IPv4Network("0.0.0.0/0"), ipaddress.IPv6Network("::/0")
@@ -52,7 +54,7 @@ def parse_pattern(pattern: str) -> tuple[Network, ...]:
 
 
 def _beginning(text: str) -> Network:
-    """Return the network of all addresses that begin so; a whole one is a network of its own."""
+    """Return the network of all addresses with this beginning."""
     numbers = text.removesuffix(".").split(".")
     while len(numbers) > 1 and numbers[-1] == "*":
         numbers.pop()
@@ -71,7 +73,7 @@ def _unmapped(network: Network) -> Network:
 
 
 def _parse_address(text: str) -> Address | None:
-    """Return an address without its zone, one of IPv4 in the clothes of IPv6 as what it is."""
+    """Return an address without its zone; an IPv4-mapped IPv6 address as IPv4."""
     try:
         address = ipaddress.ip_address(text.strip().partition("%")[0])
     except ValueError:

@@ -1,37 +1,36 @@
-"""How the backlog of a receiver changed of late."""
+"""The backlog of a receiver over the last hours, for the chart of its page."""
 
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 
-KEPT = 100_000
-"""How many counts are kept."""
+MAX_SAMPLES = 100_000
 
 
-class History:
-    """Counts, and when they were taken; safe from several threads.
+class BacklogHistory:
+    """Samples of the backlog; safe from several threads.
 
-    `count` tells the backlog, `now` the time in seconds since 1970.
+    `count` returns the backlog, `now` the time in seconds since 1970.
     """
 
     def __init__(self, count: Callable[[], int], *, now: Callable[[], float] = time.time) -> None:
         self._count = count
         self._now = now
         self._lock = threading.Lock()
-        self._noted: deque[tuple[float, int]] = deque(maxlen=KEPT)
+        self._samples: deque[tuple[float, int]] = deque(maxlen=MAX_SAMPLES)
 
-    def note(self) -> int:
-        """Count, and return it; of a count that stays, the first and the last are kept."""
+    def sample(self) -> int:
+        """Add a sample and return the count; of equal samples, the first and the last are kept."""
         with self._lock:
             count = self._count()
-            noted = self._noted
-            if len(noted) > 1 and noted[-1][1] == noted[-2][1] == count:
-                noted.pop()
-            noted.append((self._now(), count))
+            samples = self._samples
+            if len(samples) > 1 and samples[-1][1] == samples[-2][1] == count:
+                samples.pop()
+            samples.append((self._now(), count))
             return count
 
     def since(self, moment: float) -> list[tuple[float, int]]:
-        """Return what was counted from a moment on."""
+        """Return the samples from a moment on."""
         with self._lock:
-            return [(at, count) for at, count in self._noted if at >= moment]
+            return [(at, count) for at, count in self._samples if at >= moment]

@@ -1,217 +1,217 @@
-"""The documents that a rehearsal appliance holds, and how a record changes them.
+"""The table of documents of a rehearsal appliance, and the changes that a record makes to it.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Choosing the Feed Type", "Full Feeds and
 Incremental Feeds", "Removing Feed Content From the Index", "Fed Documents Aren't Updated or Removed
 as Specified in the Feed XML"; Thunderstone dataload API.
 
-What the guide says:
+The guide says:
 
-- All feeds share one space of urls. A url is the datasource's that updated it last, and only that
-  can delete it; but that of a content feed stays its own when a web feed names it.
-- A full feed replaces all that its datasource had, and none of its records may have metadata
+- All feeds share one space of URLs. A URL belongs to the datasource that updated it last, and only
+  that datasource can delete it. A URL of a content feed keeps its owner when a web feed names it.
+- A full feed replaces everything of its datasource, and none of its records may have metadata
   without content. A web feed is always incremental.
-- A record without content changes what it states, and leaves the rest, content above all.
+- A record without content changes what it states, and keeps everything else, content included.
 
-What it does not say, and we chose, so that no document loses its ACL:
+The guide leaves open, and we chose, so that no document loses its ACL:
 
-- An ACL that came alone for a url stays until another one comes or the url is deleted. It does not
-  change whose the url is, and to delete it alone leaves a document, and that its ACL.
+- An ACL that arrived alone for a URL stays until another ACL arrives or the URL is deleted. It does
+  not change the owner of the URL. Deleting it alone keeps a document, and the document's ACL.
 
-Profiles of Thunderstone data have a space of urls each. There `I` replaces; `U` changes what is
-stated, and adds what is not held; what `I` brought, and what `U` added, is searchable after `UI`.
+Each profile of Thunderstone data has its own space of URLs. `I` replaces a document; `U` changes
+what it states, and adds a missing document. What `I` and `U` add is searchable after `UI`.
+
+The table `left_out` has the URLs that each full feed removed, and `skipped` the URLs of refused
+records. A gateway reads both, as it deletes URLs one by one where the target has no full feeds.
 """
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from functools import partial
+import re
+from collections.abc import Callable
 from hashlib import sha256
 
 import msgspec
 
-from pipelines.serve.rehearsal import document_sql as sql
-from pipelines.serve.rehearsal.paging import Row, read_page
-from pipelines.serve.rehearsal.url_patterns import behind, literal_prefix
-from pipelines.serve.rehearsal.views import Document, Held, Total
-from schemas.acl import Acl
 from schemas.content import CHECKED, decode
 from schemas.delivery import Delivery, Door
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
 from schemas.patterns import is_wide
-from schemas.record import Action, Arrival, Crawl, Meta, Record
+from schemas.record import Action, Arrival, Crawl, Record
 
-MISPLACED = "Element record content does not follow the DTD, Misplaced metadata"
-"""The appliance's words for a record of which a metadata value is empty."""
+EMPTY_METADATA = "Element record content does not follow the DTD, Misplaced metadata"
+"""The appliance's text for a record with an empty metadata value."""
 
-SCHEMA = sql.SCHEMA
-REFUSED = "refused by the scenario"
+REFUSED_BY_SCENARIO = "refused by the scenario"
 
-_SELECT = (
-    "SELECT url, datasource, kind, action, arrival, mimetype, display_url, bytes, sha256, metadata,"
-    " acl, fields, flags, searchable, feed FROM documents"
-)
-
-_HOLDS = "SELECT 1 FROM documents WHERE url = ? AND profile = ? AND kind <> 'acl'"
-_TOTALS = (
-    "SELECT datasource, profile <> '', sum(kind <> 'acl'), sum(arrival IS 'CRAWLED'),"
-    " sum(kind = 'data' AND NOT searchable), sum(kind = 'acl'), coalesce(sum(bytes), 0)"
-    " FROM documents GROUP BY datasource, profile ORDER BY datasource, profile"
+SCHEMA = (
+    "CREATE TABLE documents (id INTEGER PRIMARY KEY, profile TEXT NOT NULL, url TEXT NOT NULL,"
+    " datasource TEXT NOT NULL, kind TEXT NOT NULL, action TEXT NOT NULL, arrival TEXT,"
+    " mimetype TEXT, display_url TEXT, bytes INTEGER, sha256 TEXT, metadata TEXT, acl TEXT,"
+    " acl_is_alone INTEGER NOT NULL, fields TEXT, flags TEXT, searchable INTEGER NOT NULL,"
+    " feed INTEGER NOT NULL)",
+    "CREATE UNIQUE INDEX documents_url ON documents (url, profile)",
+    "CREATE INDEX documents_of ON documents (datasource)",
+    "CREATE INDEX documents_hidden ON documents (profile) WHERE kind = 'data' AND NOT searchable",
+    "CREATE TABLE left_out (feed INTEGER NOT NULL, url TEXT NOT NULL, PRIMARY KEY (feed, url))"
+    " WITHOUT ROWID",
+    "CREATE TABLE skipped (url TEXT PRIMARY KEY, datasource TEXT NOT NULL) WITHOUT ROWID",
 )
 
 Change = tuple[str, tuple[object, ...]]
 """A statement and its values."""
 
-Changer = Callable[[Record], Change]
-
-_FURTHEST = b""
-"""Behind all text: SQLite has any bytes there."""
-
-# Looked up in their enums they cost a multiple.
-_DELETE = Action.DELETE
-_ADDS, _UPDATES = Action.ADD.value, Action.UPDATE.value
-_PUSHED, _CRAWLED = Arrival.PUSHED.value, Arrival.CRAWLED.value
-
-_DATA_CHANGES = {Action.ADD: (sql.REPLACE, _ADDS), Action.UPDATE: (sql.UPDATE, _UPDATES)}
-_FLAGS = tuple(name for name in Crawl.__struct_fields__ if name not in ("display_url", "anchors"))
-_TEXTS = ("title", "description", "keywords", "modified")
-_encode = msgspec.json.Encoder().encode
-_read_metadata = msgspec.json.Decoder(tuple[Meta, ...]).decode
-_read_acl = msgspec.json.Decoder(Acl).decode
-_read_fields = msgspec.json.Decoder(dict[str, str | list[str]]).decode
-_read_flags = msgspec.json.Decoder(dict[str, bool | int | str]).decode
+_COLUMNS = (
+    *("profile", "url", "datasource", "kind", "action", "arrival", "mimetype", "display_url"),
+    *("bytes", "sha256", "metadata", "acl", "acl_is_alone", "fields", "flags", "searchable"),
+    "feed",
+)
+_Assignments = dict[str, str]
 
 
-def changer(delivery: Delivery) -> Changer:
-    """Return what makes a change of each record; it raises RecordError for one that is refused."""
-    is_web_feed = is_web(delivery.datasource, delivery.feedtype)
-    kind = _Data if delivery.door is Door.DATA else _Web if is_web_feed else _Feed
-    change = kind(delivery).change
-    if not delivery.refused:
-        return change
-    return partial(_unless_refused, change=change, urls=frozenset(delivery.refused))
-
-
-def forget(delivery: Delivery) -> tuple[Change, ...]:
-    """Return the changes that a full feed begins with: all that there was is left out so far."""
-    ordinal, datasource = delivery.ordinal, delivery.datasource
+def _upsert(assignments: _Assignments) -> str:
+    """Return the statement that inserts a row, or assigns columns of the row with its URL."""
+    names, marks = ", ".join(_COLUMNS), ", ".join("?" * len(_COLUMNS))
+    settings = ", ".join(f"{name} = {value}" for name, value in assignments.items())
     return (
-        (sql.LEAVE_OUT, (ordinal, datasource)),
-        (sql.FORGET, (datasource,)),
-        (sql.UNSKIP, (datasource,)),
+        f"INSERT INTO documents ({names}) VALUES ({marks})"
+        f" ON CONFLICT (url, profile) DO UPDATE SET {settings}"
     )
 
 
-def skip(delivery: Delivery, record: Record) -> tuple[Change, ...]:
-    """Return the changes for a record that is refused here: a gateway forwards it all the same."""
-    is_fed = delivery.door is Door.FEED and record.action is not _DELETE
-    return ((sql.SKIP, (record.url, delivery.datasource)),) if is_fed else ()
+def _stated(name: str) -> str:
+    return f"coalesce(excluded.{name}, documents.{name})"
 
 
-def keep(delivery: Delivery) -> Change:
-    """Return the change that a full feed ends with: what it had again is not left out."""
-    return sql.KEEP, (delivery.ordinal,)
+def _merged(name: str) -> str:
+    old = f"coalesce(documents.{name}, '{{}}')"
+    return f"iif(excluded.{name} IS NULL, documents.{name}, json_patch({old}, excluded.{name}))"
 
 
-def read_left_out(
-    connection: sqlite3.Connection, delivery: Delivery
-) -> Iterator[tuple[str, int | None]]:
-    """Yield urls that a full feed removed, and what another datasource or profile took each by."""
-    yield from connection.execute(sql.LEFT_OUT, (delivery.ordinal, delivery.datasource))
+def _crawled(name: str) -> str:
+    """Return the new value for a web feed: an update of a pushed document, else a replacement."""
+    is_pushed = "documents.kind = 'feed' AND documents.arrival = 'PUSHED'"
+    kept = {**_STATED_ACL, "metadata": _stated("metadata"), "flags": _merged("flags")}
+    return f"iif({is_pushed}, {kept.get(name, f'documents.{name}')}, {_REPLACED[name]})"
+
+
+_STATED_ACL: _Assignments = {
+    "acl": _stated("acl"),
+    "acl_is_alone": "iif(excluded.acl IS NULL, documents.acl_is_alone, excluded.acl_is_alone)",
+}
+_KEEPS_ACL = "excluded.acl IS NULL AND documents.acl_is_alone"
+_REPLACED: _Assignments = {
+    **{name: f"excluded.{name}" for name in _COLUMNS if name not in ("profile", "url")},
+    "acl": f"iif({_KEEPS_ACL}, documents.acl, excluded.acl)",
+    "acl_is_alone": f"iif({_KEEPS_ACL}, 1, excluded.acl_is_alone)",
+}
+_TOUCHED: _Assignments = {name: f"excluded.{name}" for name in ("action", "feed")}
+
+_REPLACE = _upsert(_REPLACED)
+_UPDATE = _upsert(
+    {
+        **_REPLACED,
+        **{name: _stated(name) for name in ("mimetype", "display_url", "metadata")},
+        **{name: _stated(name) for name in ("bytes", "sha256")},
+        **{name: _merged(name) for name in ("fields", "flags")},
+        **_STATED_ACL,
+        "searchable": "max(documents.searchable, excluded.searchable)",
+    }
+)
+_CRAWL = _upsert({**{name: _crawled(name) for name in _REPLACED}, **_TOUCHED})
+_SET_ACL = _upsert(
+    {
+        "acl": "excluded.acl",
+        "acl_is_alone": "1",
+        "datasource": "iif(documents.kind = 'acl', excluded.datasource, documents.datasource)",
+        **_TOUCHED,
+    }
+)
+_DELETE = "DELETE FROM documents WHERE url = ? AND profile = ? AND datasource = ?"
+_DELETE_ACL = f"{_DELETE} AND kind = 'acl'"
+MATCHING = "FROM documents WHERE profile = ? AND url >= ? AND url < ? AND url GLOB ?"
+_DELETE_MATCHING = f"DELETE {MATCHING}"
+_SHOW = "UPDATE documents SET searchable = 1 WHERE profile = ? AND kind = 'data' AND NOT searchable"
+_FORGET = "DELETE FROM documents WHERE datasource = ? AND profile = ''"
+_IS_FED = "profile = '' AND kind <> 'acl'"
+_SKIP = "INSERT OR REPLACE INTO skipped VALUES (?, ?)"
+_UNSKIP = "DELETE FROM skipped WHERE datasource = ?"
+_LEAVE_OUT = (
+    f"INSERT INTO left_out SELECT ?1, url FROM documents WHERE {_IS_FED} AND datasource = ?2"
+    " UNION SELECT ?1, url FROM skipped WHERE datasource = ?2"
+)
+_EXISTS = "EXISTS (SELECT 1 FROM {0} WHERE {0}.url = left_out.url AND {1})".format
+_KEEP = (
+    f"DELETE FROM left_out WHERE feed = ?"
+    f" AND ({_EXISTS('documents', _IS_FED)} OR {_EXISTS('skipped', 'true')})"
+)
+LAST_CHARACTER = "\U0010ffff"
+
+# Module constants, as looking them up in their enums costs several times as much.
+_IS_DELETE = Action.DELETE
+_ADDS, _UPDATES = Action.ADD.value, Action.UPDATE.value
+_PUSHED, _CRAWLED = Arrival.PUSHED.value, Arrival.CRAWLED.value
+
+_DATA_CHANGES = {Action.ADD: (_REPLACE, _ADDS), Action.UPDATE: (_UPDATE, _UPDATES)}
+_FLAGS = tuple(name for name in Crawl.__struct_fields__ if name not in ("display_url", "anchors"))
+_TEXTS = ("title", "description", "keywords", "modified")
+_encode = msgspec.json.Encoder().encode
+
+
+def change_of(delivery: Delivery) -> Callable[[Record], Change]:
+    """Return the function that turns a record of a delivery into a change.
+
+    The function raises RecordError for a record that the appliance refuses.
+    """
+    is_web_feed = is_web(delivery.datasource, delivery.feedtype)
+    rules = _DataRules if delivery.door is Door.DATA else _WebRules if is_web_feed else _FeedRules
+    change = rules(delivery).change
+    refused = frozenset(delivery.refused)
+
+    def change_unless_refused(record: Record) -> Change:
+        if record.url in refused:
+            raise RecordError("refused", REFUSED_BY_SCENARIO)
+        return change(record)
+
+    return change_unless_refused if refused else change
+
+
+def begin_full_feed(delivery: Delivery) -> tuple[Change, ...]:
+    """Return the changes before the records of a full feed: everything of before is left out."""
+    return (
+        (_LEAVE_OUT, (delivery.ordinal, delivery.datasource)),
+        (_FORGET, (delivery.datasource,)),
+        (_UNSKIP, (delivery.datasource,)),
+    )
+
+
+def end_full_feed(delivery: Delivery) -> Change:
+    """Return the change after the records of a full feed: what it contains is not left out."""
+    return _KEEP, (delivery.ordinal,)
+
+
+def skip_record(delivery: Delivery, record: Record) -> tuple[Change, ...]:
+    """Return the changes for a record that is refused here: a gateway still forwards it."""
+    is_fed = delivery.door is Door.FEED and record.action is not _IS_DELETE
+    return ((_SKIP, (record.url, delivery.datasource)),) if is_fed else ()
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise RecordError for a pattern that the appliance denies."""
+    """Raise RecordError for a deletion pattern that the appliance denies."""
     if is_wide(pattern):
         raise RecordError(
             "wide-delete",
-            f"a deletion of all urls like {pattern!r}; expected a pattern that names part of a"
+            f"a deletion of all URLs like {pattern!r}; expected a pattern that names part of a"
             " path, as this one empties a host or more",
         )
 
 
-def read_documents(
-    connection: sqlite3.Connection,
-    *,
-    datasource: str | None,
-    prefix: str | None,
-    after: str | None,
-    limit: int,
-) -> list[Document]:
-    """Return documents in the order of their urls, which is that of their UTF-8."""
-    conditions = (
-        ("+datasource = ?", datasource),
-        ("url >= ?", prefix or None),
-        ("url < ?", (behind(prefix) or _FURTHEST) if prefix else None),
-        ("url > ?", after),
-    )
-    order = ("url", "profile")
-    rows = read_page(connection, _SELECT, conditions, order=order, limit=limit)
-    return list(map(_read_document, rows))
+def matching_values(pattern: str, profile: str) -> tuple[str, ...]:
+    """Return the values of the MATCHING condition; the range of URLs makes it use the index."""
+    prefix = re.split(r"[*?]", pattern, maxsplit=1)[0]
+    return profile, prefix, prefix + LAST_CHARACTER, pattern.replace("[", "[[]")
 
 
-def read_totals(connection: sqlite3.Connection) -> list[Total]:
-    """Return what is held of each datasource and each profile, in the order of their names."""
-    rows = connection.execute(_TOTALS).fetchall()
-    return [
-        Total(
-            datasource=datasource,
-            kind=Held.DATA if is_data else Held.FEED,
-            documents=count,
-            crawled=crawled,
-            unsearchable=unsearchable,
-            acls=acls,
-            bytes=size,
-        )
-        for datasource, is_data, count, crawled, unsearchable, acls, size in rows
-    ]
-
-
-def holds(connection: sqlite3.Connection, url: str, profile: str) -> bool:
-    """Whether there is a document of feeds, or of a profile, with this url."""
-    return connection.execute(_HOLDS, (url, profile)).fetchone() is not None
-
-
-def count_fitting(connection: sqlite3.Connection, pattern: str, profile: str) -> int:
-    """Return how many documents of feeds, or of a profile, a pattern names."""
-    (count,) = connection.execute(sql.COUNT_FITTING, _range_of(pattern, profile)).fetchone()
-    return int(count)
-
-
-def _read_document(row: Row) -> Document:
-    url, datasource, kind, action, arrival, mimetype, display_url, size, digest, *rest = row
-    metadata, acl, fields, flags, searchable, feed = rest
-    return Document(
-        url=url,
-        datasource=datasource,
-        kind=Held(kind),
-        action=Action(action),
-        arrival=None if arrival is None else Arrival(arrival),
-        mimetype=mimetype,
-        display_url=display_url,
-        bytes=size,
-        sha256=digest,
-        metadata=_read_metadata(metadata or "[]"),
-        acl=None if acl is None else _read_acl(acl),
-        fields=_read_fields(fields or "{}"),
-        flags=_read_flags(flags or "{}"),
-        searchable=bool(searchable),
-        feed=feed,
-    )
-
-
-def _unless_refused(record: Record, *, change: Changer, urls: frozenset[str]) -> Change:
-    if record.url in urls:
-        raise RecordError("refused", REFUSED)
-    return change(record)
-
-
-def _range_of(pattern: str, profile: str) -> tuple[object, ...]:
-    prefix = literal_prefix(pattern)
-    return profile, prefix, behind(prefix) or _FURTHEST, pattern
-
-
-class _Data:
-    """Thunderstone data, of a profile."""
+class _DataRules:
+    """Changes by Thunderstone data of a profile."""
 
     def __init__(self, delivery: Delivery) -> None:
         self._profile = delivery.profile
@@ -219,20 +219,20 @@ class _Data:
 
     def change(self, record: Record) -> Change:
         profile, action = self._profile, record.action
-        if action is _DELETE:
-            return sql.DELETE, (record.url, profile, profile)
+        if action is _IS_DELETE:
+            return _DELETE, (record.url, profile, profile)
         if action is Action.DELETE_PATTERN:
             check_pattern(record.url)
-            return sql.DELETE_FITTING, _range_of(record.url, profile)
+            return _DELETE_MATCHING, matching_values(record.url, profile)
         if action is Action.UPDATE_INDEX:
-            return sql.SHOW, (profile,)
+            return _SHOW, (profile,)
         statement, name = _DATA_CHANGES[action]
         head = (profile, record.url, profile, "data", name, _PUSHED)
         return statement, (*head, *_columns(record), False, self._ordinal)
 
 
-class _Feed:
-    """A content feed."""
+class _FeedRules:
+    """Changes by a content feed."""
 
     def __init__(self, delivery: Delivery) -> None:
         self._datasource = delivery.datasource
@@ -240,63 +240,60 @@ class _Feed:
         self._is_full = delivery.feedtype == FULL
 
     def change(self, record: Record) -> Change:
-        _check_metadata(record)
-        acl = record.acl
-        is_alone = acl is not None and acl.alone
-        if record.action is _DELETE:
-            statement = sql.DELETE_ACL if is_alone else sql.DELETE
+        for meta in record.metadata:
+            if not meta.value and not meta.data:
+                raise RecordError("empty-metadata", EMPTY_METADATA)
+        is_alone = record.acl is not None and record.acl.alone
+        if record.action is _IS_DELETE:
+            statement = _DELETE_ACL if is_alone else _DELETE
             return statement, (record.url, "", self._datasource)
         if is_alone:
             head = ("", record.url, self._datasource, "acl", _UPDATES, None)
-            return sql.GIVE_ACL, (*head, *_columns(record), False, self._ordinal)
+            return _SET_ACL, (*head, *_columns(record), False, self._ordinal)
         return self._change_document(record)
 
     def _change_document(self, record: Record) -> Change:
         if record.content is not None:
-            return sql.REPLACE, self._row(record, _ADDS, _PUSHED)
+            return _REPLACE, self._row(record, _ADDS, _PUSHED)
         if self._is_full and record.metadata:
-            found = "metadata without content in a full feed"
-            raise RecordError("metadata-alone", f"{found}; expected content, or incremental")
-        return sql.UPDATE, self._row(record, _UPDATES, _PUSHED)
+            raise RecordError(
+                "metadata-alone",
+                "metadata without content in a full feed; expected content, or incremental",
+            )
+        return _UPDATE, self._row(record, _UPDATES, _PUSHED)
 
     def _row(self, record: Record, action: str, arrival: str) -> tuple[object, ...]:
         head = ("", record.url, self._datasource, "feed", action, arrival)
         return (*head, *_columns(record), True, self._ordinal)
 
 
-class _Web(_Feed):
-    """A web feed: what it has of content is not looked at, nor is the type of that."""
+class _WebRules(_FeedRules):
+    """Changes by a web feed: its content, and the type of that, are ignored."""
 
     def _change_document(self, record: Record) -> Change:
         bare = msgspec.structs.replace(record, content=None, mimetype=None)
-        return sql.CRAWL, self._row(bare, _ADDS, _CRAWLED)
-
-
-def _check_metadata(record: Record) -> None:
-    for meta in record.metadata:
-        if not meta.value and not meta.data:
-            raise RecordError("empty-metadata", MISPLACED)
+        return _CRAWL, self._row(bare, _ADDS, _CRAWLED)
 
 
 def _columns(record: Record) -> tuple[object, ...]:
-    """Return what a row has between its arrival and whether it is searchable."""
+    """Return the values of the columns from `mimetype` to `flags`."""
     size, digest = _content_of(record)
-    acl, crawl, metadata = record.acl, record.crawl, record.metadata
+    acl, crawl = record.acl, record.crawl
     return (
         record.mimetype,
         None if crawl is None else crawl.display_url,
         size,
         digest,
-        _json(metadata) if metadata else None,
-        None if acl is None else _json(acl),
+        _json(record.metadata),
+        _json(acl),
         acl is not None and acl.alone,
-        _fields(record),
-        None if crawl is None else _flags(crawl),
+        _json(_fields_of(record)),
+        _json(_flags_of(crawl)),
     )
 
 
 def _content_of(record: Record) -> tuple[int | None, str | None]:
-    """Return size and digest of the document itself; a text stands in for it where it has none."""
+    """Return size and digest of the content, or of the body text if there is no content."""
     if record.content is not None:
         document = decode(record.content, max_bytes=CHECKED)
     elif record.body is not None:
@@ -306,23 +303,19 @@ def _content_of(record: Record) -> tuple[int | None, str | None]:
     return len(document), sha256(document).hexdigest()
 
 
-def _fields(record: Record) -> str | None:
-    fields: dict[str, object] = {}
-    for name in _TEXTS:
-        if (stated := getattr(record, name)) is not None:
-            fields[name] = stated
+def _fields_of(record: Record) -> dict[str, object]:
+    texts: dict[str, object] = {name: getattr(record, name) for name in _TEXTS}
+    fields = {name: text for name, text in texts.items() if text is not None}
     if record.categories:
         fields["categories"] = record.categories
-    for field in record.fields:
-        fields[f"u:{field.name}"] = field.values
-    return _json(fields) if fields else None
+    return fields | {f"u:{field.name}": field.values for field in record.fields}
 
 
-def _flags(crawl: Crawl) -> str | None:
-    stated = {name: getattr(crawl, name) for name in _FLAGS}
-    flags = {name: value for name, value in stated.items() if value is not None}
-    return _json(flags) if flags else None
+def _flags_of(crawl: Crawl | None) -> dict[str, object]:
+    flags: dict[str, object] = {name: getattr(crawl, name, None) for name in _FLAGS}
+    return {name: value for name, value in flags.items() if value is not None}
 
 
-def _json(found: object) -> str:
-    return _encode(found).decode()
+def _json(value: object) -> str | None:
+    """Return the JSON text of a value, `None` if it is empty."""
+    return _encode(value).decode() if value else None

@@ -1,42 +1,53 @@
-"""The feeder: a thread that digests what was delivered to a spool, one delivery after the other.
+"""The feeder: a thread that digests the deliveries of a spool into the index, in order.
 
-An appliance answers `Success` when it has a feed, and digests it later, in a process of this name.
-What it has not digested is its backlog.
+An appliance answers `Success` when it has stored a feed, and digests it later, in a process of this
+name. The number of feeds that are not digested is its backlog. Each delivery is digested in a
+worker process with a time limit.
 """
 
 import logging
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
-from pipelines.serve.rehearsal.backlog_history import History
-from pipelines.serve.rehearsal.digest import Interrupted
-from pipelines.serve.rehearsal.digest_worker import Digester, InProcess, UndigestibleError
-from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.set_aside import again, superseding
-from pipelines.serve.rehearsal.views import Status
+from pipelines.serve.rehearsal.backlog_history import BacklogHistory
+from pipelines.serve.rehearsal.index import Index, digest_delivery
+from pipelines.serve.rehearsal.views import DeliveryStatus
+from pipelines.serve.set_aside import (
+    MAX_ATTEMPTS,
+    TOO_MANY_ATTEMPTS,
+    SetAsideError,
+    deliveries_to_repeat,
+    find_superseding,
+    remove_retry_request,
+    requested_retries,
+)
+from pipelines.serve.worker_process import GuardedWorker, WorkerEndedError, WorkStoppedError
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import FatalError
+from transforms.formats.base import ReadOptions
 from transforms.sources.spool import name_of, read_deliveries
+
+Digest = Callable[[Path, Delivery, Path, ReadOptions], None]
+"""Digests a delivery that was begun: path of the index, delivery, spool, and how it is read."""
 
 _RETRY_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
-_HELD = (Status.COMPLETED, Status.WITH_ERRORS)
+_APPLIED = (DeliveryStatus.COMPLETED, DeliveryStatus.WITH_ERRORS)
 _log = logging.getLogger(__name__)
 
 
 class Feeder:
-    """Applies the deliveries of a journal to an index, in order, those that it lacks first.
+    """Digests the deliveries of a journal while its block runs, beginning with the missing ones.
 
-    Whatever is wrong with a delivery becomes its status, and the next one follows. Where the index
-    cannot be written, the same one is tried again every few seconds. One that cannot be digested is
-    set aside, and tried again after `retry`. All methods are safe from several threads; `stop`
-    leaves the delivery that is being digested to the next start. The backlog is noted in `history`
-    when it changes. `digester` is closed by `stop`.
+    Errors of a delivery become its status, and the next delivery follows. If the index cannot be
+    written, the same delivery is tried again every few seconds. A delivery that cannot be digested
+    is set aside; a request in the retry folder digests it again, after which `on_retry` is called.
+    All methods are safe from several threads. `stop` leaves the current delivery to the next start.
     """
 
     def __init__(
@@ -44,95 +55,81 @@ class Feeder:
         index: Index,
         spool: Path,
         *,
-        retry_seconds: float = _RETRY_SECONDS,
-        digester: Digester | None = None,
+        worker: GuardedWorker,
+        digest: Digest = digest_delivery,
+        on_retry: Callable[[int], None] = lambda ordinal: None,
     ) -> None:
         self._index = index
         self._spool = spool
-        self._retry_seconds = retry_seconds
-        self._digester = digester or InProcess(index, spool)
-        self._journal = _Journal(spool, after=index.applied, again=index.left_behind())
-        self._retries: deque[int] = deque()
-        self._retried: set[int] = set()
+        self._worker = worker
+        self._digest = digest
+        self._on_retry = on_retry
+        self._queue = _DeliveryQueue(spool, index)
         self._changed = threading.Condition()
-        self.history = History(self.backlog)
+        self.history = BacklogHistory(self.backlog)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
 
-    def start(self) -> None:
-        """Begin to digest."""
-        self._thread.start()
-
     def arrived(self) -> None:
-        """Tell of deliveries that stand in the journal now."""
+        """Announce new deliveries in the journal."""
         with self._changed:
             self._changed.notify_all()
-        self.history.note()
+        self.history.sample()
 
     def backlog(self) -> int:
-        """Return how many deliveries are not digested, that which is being digested among them."""
+        """Return how many deliveries are not digested, including the current one."""
         with self._changed:
-            return len(self._journal.waiting())
+            return len(self._queue.read())
 
-    def idle(self, timeout_seconds: float) -> bool:
-        """Wait until all is digested; return whether it is."""
+    def wait_until_idle(self, timeout_seconds: float) -> bool:
+        """Wait until all deliveries are digested; return False if the time is up before."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._journal.waiting(), timeout_seconds)
-
-    def retry(self, ordinal: int) -> bool:
-        """Have a delivery that is set aside digested again, and what came after it of its name.
-
-        Returns False until that was noted, between two deliveries: ask again then.
-        """
-        with self._changed:
-            if ordinal in self._retried:
-                self._retried.remove(ordinal)
-                return True
-            if ordinal not in self._retries:
-                self._retries.append(ordinal)
-                self._changed.notify_all()
-            return False
-
-    def stop(self) -> None:
-        """Stop soon, in the middle of a delivery too, and wait for that."""
-        self._stopping.set()
-        self._digester.stop()
-        with self._changed:
-            self._changed.notify_all()
-        while self._thread.is_alive():
-            self._digester.stop()  # it may have begun another one when it was first told
-            self._thread.join(_LOOK_SECONDS)
-        self._digester.close()
+            return self._changed.wait_for(lambda: not self._queue.read(), timeout_seconds)
 
     def __enter__(self) -> Self:
-        self.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.stop()
+        self._stopping.set()
+        with self._changed:
+            self._changed.notify_all()
+        while self._thread.is_alive():
+            self._worker.stop()
+            self._thread.join(_LOOK_SECONDS)
+        self._worker.close()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                while self._retries:
-                    self._requeue(self._retries[0])
-                    with self._changed:
-                        self._retried.add(self._retries.popleft())
+                for ordinal in requested_retries(self._spool):
+                    self._requeue(ordinal)
+                    self._on_retry(ordinal)  # after the index: a gateway may need its deletions
+                    remove_retry_request(self._spool, ordinal)
                 delivery = self._next()
                 if delivery is not None:
                     self._apply(delivery)
-            except Interrupted:
+            except WorkStoppedError:
                 return
             except (sqlite3.Error, OSError) as exc:
-                _log.warning("%s; tried again", _told(exc))
-                self._stopping.wait(self._retry_seconds)
+                _log.warning("%s; tried again", _describe(exc))
+                self._stopping.wait(_RETRY_SECONDS)
+
+    def _next(self) -> Delivery | None:
+        """Wait a moment for a delivery and return it."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._stopping.is_set() or self._queue.read(), _LOOK_SECONDS
+            )
+            waiting = self._queue.read()
+            return waiting[0] if waiting and not self._stopping.is_set() else None
 
     def _apply(self, delivery: Delivery) -> None:
         try:
-            self._digester.apply(delivery, stopping=self._stopping.is_set)
-        except UndigestibleError as exc:
+            self._digest_isolated(delivery)
+        except SetAsideError as exc:
             _log.error(
-                "delivery %s of %r: %s; set aside, what comes after it goes on; to try again: "
+                "delivery %s of %r: %s; set aside, later deliveries are digested; to try again: "
                 "feedferry serve --spool %s --retry %s",
                 delivery.ordinal, name_of(delivery), exc, self._spool, delivery.ordinal,
             )  # fmt: skip
@@ -141,81 +138,82 @@ class Feeder:
             exc.add_note(str(delivery.path))
             raise
         with self._changed:
-            self._journal.applied()
+            self._queue.remove_first()
             self._changed.notify_all()
-        self.history.note()
+        self.history.sample()
 
-    def _next(self) -> Delivery | None:
-        """Wait for a delivery and return it; None if there is something else to do."""
-        with self._changed:
-            self._changed.wait_for(self._is_wanted)
-            waiting = self._journal.waiting()
-            return None if self._stopping.is_set() or self._retries else waiting[0]
-
-    def _is_wanted(self) -> bool:
-        return self._stopping.is_set() or bool(self._retries) or bool(self._journal.waiting())
+    def _digest_isolated(self, delivery: Delivery) -> None:
+        """Digest a delivery in the worker process; only attempts that ended the process count."""
+        index = self._index
+        if index.state(delivery.ordinal)[1] >= MAX_ATTEMPTS:
+            raise SetAsideError(TOO_MANY_ATTEMPTS)
+        index.begin(delivery)
+        arguments = (index.path, delivery, self._spool, index.reading)
+        try:
+            self._worker.run(self._digest, *arguments, size=delivery.bytes)
+        except WorkerEndedError as exc:
+            raise OSError(None, str(exc)) from exc
+        except (WorkStoppedError, sqlite3.Error, OSError):
+            index.forget_attempts()
+            raise
 
     def _requeue(self, ordinal: int) -> None:
-        """Put a delivery that is set aside, and all after it of its name, into the queue again."""
+        """Put a delivery that is set aside, and all later ones of its queue, in the queue again."""
         index = self._index
-        if index.status(ordinal) is not Status.SET_ASIDE:
+        if index.state(ordinal)[0] is not DeliveryStatus.SET_ASIDE:
             return
         try:
-            repeated = again(read_deliveries(self._spool, after=ordinal - 1), ordinal)
+            repeated = deliveries_to_repeat(read_deliveries(self._spool, ordinal - 1), ordinal)
         except FatalError as exc:
             _log.error("%s", exc)
             return
-        begun = [one for one in repeated if one.ordinal <= index.applied]
-        done = [one for one in begun if index.status(one.ordinal) in _HELD]
-        later = superseding((*begun[:1], *done))
+        begun = [delivery for delivery in repeated if delivery.ordinal <= index.applied]
+        applied = [one for one in begun[1:] if index.state(one.ordinal)[0] in _APPLIED]
+        later = find_superseding((*begun[:1], *applied))
         if later is not None:
-            index.drop(ordinal, f"superseded by delivery {later.ordinal}, and not digested")
+            index.drop(begun[0], f"superseded by delivery {later.ordinal}, and not digested")
             return
-        index.requeue(one.ordinal for one in begun)
+        index.requeue(delivery.ordinal for delivery in begun)
         with self._changed:
-            self._journal = _Journal(self._spool, after=index.applied, again=index.left_behind())
+            self._queue = _DeliveryQueue(self._spool, index)
 
 
-def _told(exc: sqlite3.Error | OSError) -> str:
-    """Return what went wrong, after the notes that say where."""
-    found = exc.strerror or str(exc) if isinstance(exc, OSError) else str(exc)
-    return ": ".join((*getattr(exc, "__notes__", ()), found))
+def _describe(exc: sqlite3.Error | OSError) -> str:
+    """Return the message after the notes, which name the file."""
+    message = exc.strerror or str(exc) if isinstance(exc, OSError) else str(exc)
+    return ": ".join((*getattr(exc, "__notes__", ()), message))
 
 
-class _Journal:
-    """What waits in a journal, which is only read again when it has grown.
+class _DeliveryQueue:
+    """The deliveries of a journal that are not digested; it is read again only when it has grown.
 
-    That is what came `after` an ordinal, and before it what is to be digested `again`.
+    Deliveries of a retry come first: they arrived before the last digested delivery.
     """
 
-    def __init__(self, spool: Path, *, after: int, again: Iterable[int] = ()) -> None:
+    def __init__(self, spool: Path, index: Index) -> None:
         self._spool = spool
-        self._last = after
+        self._last = last = index.applied
         self._size = 0
-        ordinals = frozenset(again)
+        ordinals = frozenset(index.open_deliveries())
         earlier = read_deliveries(spool, min(ordinals) - 1) if ordinals else iter(())
-        earlier = takewhile(lambda one: one.ordinal <= after, earlier)
-        self._waiting = deque(one for one in earlier if one.ordinal in ordinals)
+        repeated = takewhile(lambda delivery: delivery.ordinal <= last, earlier)
+        self._waiting = deque(one for one in repeated if one.ordinal in ordinals)
 
-    def waiting(self) -> deque[Delivery]:
-        """Return what is not applied, in order of arrival."""
-        size = self._stat()
+    def read(self) -> deque[Delivery]:
+        """Return the deliveries that are not digested, in order of arrival."""
+        try:
+            size = (self._spool / JOURNAL).stat().st_size
+        except OSError:
+            size = 0
         if size != self._size:
             self._size = size
             try:
                 for delivery in read_deliveries(self._spool, self._last):
                     self._waiting.append(delivery)
                     self._last = delivery.ordinal
-            except FatalError as exc:  # what stands behind a damaged line cannot be trusted
+            except FatalError as exc:  # lines after a damaged line cannot be trusted
                 _log.error("%s", exc)
         return self._waiting
 
-    def applied(self) -> None:
-        """Let go of the first that waits."""
+    def remove_first(self) -> None:
         self._waiting.popleft()
-
-    def _stat(self) -> int:
-        try:
-            return (self._spool / JOURNAL).stat().st_size
-        except OSError:
-            return 0

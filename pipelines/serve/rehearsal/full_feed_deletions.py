@@ -1,17 +1,15 @@
-"""What full feeds removed, for whoever forwards them to an appliance that knows no such feeds.
+"""Deletions of the documents that a full feed removes, for an appliance without full feeds.
 
-It is asked of the index of a spool, while the receiver goes on to write that. Documents that the
-spool never saw are not in it.
+They are read from the index of a spool, while the receiver writes to it. Documents that the spool
+never contained are not among them.
 """
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-from pipelines.serve.rehearsal import deliveries, documents
-from pipelines.serve.rehearsal.set_aside import SetAside
-from pipelines.serve.rehearsal.views import Status
+from pipelines.serve.rehearsal.index_reader import IndexReader
 from schemas.delivery import Delivery
 from schemas.errors import SourceError
 from schemas.feed import INCREMENTAL, Feed
@@ -20,67 +18,48 @@ from transforms.formats import GSA_FEED, WriteOptions, write_all
 from transforms.storage.atomic import whole_file
 
 FORMAT = GSA_FEED.name
-"""The format that deletions are written in."""
-
-_WAIT_SECONDS = 10.0
 
 
-def is_digested(index: Path, ordinal: int) -> bool:
-    """Whether all deliveries up to one are digested; raise SourceError if that cannot be asked."""
-    if not index.exists():
+@contextmanager
+def open_index(path: Path) -> Iterator[IndexReader]:
+    """Open the index of a spool; raise SourceError if it cannot be read."""
+    try:
+        with IndexReader(path) as index:
+            yield index
+    except sqlite3.Error as exc:
+        raise SourceError(
+            f"{path}: {exc}; expected the index of the spool; stop the receiver and remove the"
+            " file: it is made again from the deliveries"
+        ) from exc
+
+
+def is_digested(path: Path, ordinal: int) -> bool:
+    """Whether all deliveries up to one are digested; raise SourceError if it cannot be read."""
+    if not path.exists():
         return False
-    with _connected(index) as connection:
-        waiting = deliveries.left_behind(connection)[:1]
-        return deliveries.applied(connection) >= ordinal and not any(
-            one <= ordinal for one in waiting
-        )
-
-
-def is_set_aside(index: Path, ordinal: int) -> bool:
-    """Whether the index could not digest a delivery."""
-    with _connected(index) as connection:
-        return deliveries.status(connection, ordinal) is Status.SET_ASIDE
-
-
-def read_set_aside(index: Path) -> list[SetAside]:
-    """Return what the index has set aside; nothing where there is no index yet."""
-    if not index.exists():
-        return []
-    with _connected(index) as connection:
-        return deliveries.read_set_aside(connection)
+    with open_index(path) as index:
+        first_open = next(iter(index.open_deliveries()), ordinal + 1)
+        return index.applied >= ordinal and first_open > ordinal
 
 
 def write_deletions(
-    index: Path, delivery: Delivery, path: Path, *, is_settled: Callable[[int], bool]
+    index_path: Path, delivery: Delivery, path: Path, *, is_settled: Callable[[int], bool]
 ) -> int:
-    """Write a feed that deletes what a full feed removed; return the number of its records.
+    """Write a feed that deletes the documents a full feed removed; return the number of records.
 
-    What other datasources have made theirs since then, by deliveries that are settled, is not among
-    them. Raises SourceError where the index cannot be read.
+    Documents that another datasource has taken since then, by a settled delivery, are not deleted.
+    Raises SourceError if the index cannot be read.
     """
     feed = Feed(datasource=delivery.datasource, feedtype=INCREMENTAL)
     count = 0
 
-    def deletions(connection: sqlite3.Connection) -> Iterator[Record]:
+    def deletions(index: IndexReader) -> Iterator[Record]:
         nonlocal count
-        for url, taken_by in documents.read_left_out(connection, delivery):
+        for url, taken_by in index.left_out(delivery):
             if taken_by is None or not is_settled(taken_by):
                 count += 1
                 yield Record(url=url, action=Action.DELETE)
 
-    with _connected(index) as connection, whole_file(path) as stream:
-        write_all(GSA_FEED.make_encoder(WriteOptions(feed=feed)), deletions(connection), stream)
+    with open_index(index_path) as index, whole_file(path) as stream:
+        write_all(GSA_FEED.make_encoder(WriteOptions(feed=feed)), deletions(index), stream)
     return count
-
-
-@contextmanager
-def _connected(index: Path) -> Iterator[sqlite3.Connection]:
-    try:
-        uri = f"{index.absolute().as_uri()}?mode=rw"
-        with closing(sqlite3.connect(uri, uri=True, timeout=_WAIT_SECONDS)) as connection:
-            yield connection
-    except sqlite3.Error as exc:
-        raise SourceError(
-            f"{index}: {exc}; expected the index of the spool; stop the receiver and remove it, and"
-            " it is made again of what was delivered"
-        ) from exc

@@ -1,7 +1,7 @@
-"""The page of a receiver, as the Feeds page of an appliance: what came in, what became of it.
+"""The page of a receiver, modelled on the Feeds page of an appliance.
 
-One document of HTML that needs no script and nothing from elsewhere. All names, reasons and
-addresses in it come from outside and are shown as text.
+One HTML document without scripts and external resources. All names, reasons and addresses in it
+are untrusted and are shown as text.
 """
 
 import shlex
@@ -15,8 +15,13 @@ from urllib.parse import urlencode
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from pipelines.serve.rehearsal.set_aside import By, SetAside
-from pipelines.serve.rehearsal.views import Fed, Held, Status, Total
+from pipelines.serve.rehearsal.views import (
+    DatasourceTotal,
+    DeliveryStatus,
+    DocumentOrigin,
+    FeedRow,
+)
+from pipelines.serve.set_aside import SetAsideBy, SetAsideDelivery
 from schemas.delivery import Door
 
 CONTENT_SECURITY_POLICY = (
@@ -24,54 +29,42 @@ CONTENT_SECURITY_POLICY = (
     "style-src 'sha256-ecM+gH+Stx9m/obDICAwbM5BqbwRvdFA6w6qVtsnuS4='; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""What the answer that carries a page says of it; the digest is that of its one style sheet."""
+"""The header of a reply with a page; the digest is that of its only style sheet."""
 
-MOST_DATASOURCES = 100
-MOST_SET_ASIDE = 100
-FEEDS_OF_EACH = 5
+MAX_DATASOURCES = 100
+MAX_SET_ASIDE = 100
+FEEDS_PER_DATASOURCE = 5
+HISTORY_SECONDS = 3600.0
 
 _CHART_WIDTH, _CHART_HEIGHT = 720, 160
-_MOST_POINTS = 360
-_MOST_LETTERS = 400
+_MAX_POINTS = 360
+_MAX_TEXT = 400
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
-_SPANS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-_PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {127: 0x2421}
+_DURATIONS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+_CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {
+    127: 0x2421
+}
 _DOORS = {Door.FEED: "feeds", Door.GROUPS: "groups", Door.DATA: "Thunderstone data"}
-_KINDS = {Held.FEED: "feeds", Held.DATA: "Thunderstone data"}
-_SET_ASIDE_BY = {By.INDEX: "the index", By.GATEWAY: "the gateway"}
-_SIGNS = {
-    Status.COMPLETED: ("good", "✓"),
-    Status.WITH_ERRORS: ("partly", "!"),
-    Status.FAILED: ("bad", "✕"),
-    Status.IN_PROGRESS: ("busy", "…"),
-    Status.SET_ASIDE: ("bad", "✕"),
-    Status.WAITING: ("busy", "…"),
+_ORIGINS = {DocumentOrigin.FEED: "feeds", DocumentOrigin.DATA: "Thunderstone data"}
+_SET_ASIDE_BY = {SetAsideBy.INDEX: "the index", SetAsideBy.GATEWAY: "the gateway"}
+_STATUS_SIGNS = {
+    DeliveryStatus.COMPLETED: ("good", "✓"),
+    DeliveryStatus.WITH_ERRORS: ("partly", "!"),
+    DeliveryStatus.FAILED: ("bad", "✕"),
+    DeliveryStatus.IN_PROGRESS: ("busy", "…"),
+    DeliveryStatus.SET_ASIDE: ("bad", "✕"),
+    DeliveryStatus.WAITING: ("busy", "…"),
 }
 
 
-class Link(msgspec.Struct, frozen=True):
-    """A way to another page of the receiver; `href` is of our own making."""
+class PageView(msgspec.Struct, frozen=True, kw_only=True):
+    """The values that a page shows.
 
-    text: str
-    href: str
-
-
-LINKS = (
-    Link("Documents as JSON", "/documents"),
-    Link("Groups as JSON", "/groups"),
-    Link("Set aside as JSON", "/set-aside"),
-)
-
-
-class View(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page shows.
-
-    `url` is where the receiver is reached. `backlog` is what it answers to who asks for it.
-    `history` has what the backlog was, by how many seconds ago; the last count holds until now.
-    `feeds` are those of all datasources, in any order. `notices` stand above all else: that the
-    receiver misbehaves as it was told, or that it forwards. `set_aside` are the deliveries that
-    need attention, `spool` the folder that a command for them names. A page that is not to load
-    itself again has 0 as `refresh_seconds`.
+    `url` is the address of the receiver, `backlog` what it reports to clients. `history` has
+    pairs of age in seconds and backlog, oldest first. `feeds` are those of all datasources, in any
+    order. `notices` are shown at the top: the receiver follows a scenario, or forwards. `spool`
+    is the folder in the command that retries `set_aside` deliveries. A page with 0
+    `refresh_seconds` does not reload itself.
     """
 
     title: str
@@ -79,20 +72,19 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     backlog: int = 0
     history: tuple[tuple[float, int], ...] = ()
-    feeds: tuple[Fed, ...] = ()
-    totals: tuple[Total, ...] = ()
+    feeds: tuple[FeedRow, ...] = ()
+    totals: tuple[DatasourceTotal, ...] = ()
     groups: int = 0
     spool_bytes: int = 0
     free_bytes: int = 0
     notices: tuple[str, ...] = ()
-    set_aside: tuple[SetAside, ...] = ()
+    set_aside: tuple[SetAsideDelivery, ...] = ()
     spool: str = ""
-    links: tuple[Link, ...] = LINKS
     refresh_seconds: int = 10
 
 
-class Chart(msgspec.Struct, frozen=True):
-    """A line of counts over time, as points of SVG, and what it says in words."""
+class BacklogChart(msgspec.Struct, frozen=True):
+    """The backlog over time: a polyline of SVG, its upper bound, its start and a description."""
 
     line: str
     top: int
@@ -100,30 +92,31 @@ class Chart(msgspec.Struct, frozen=True):
     words: str
 
 
-class Datasource(msgspec.Struct, frozen=True):
-    """The last feeds of a datasource that came in by the same door."""
+class DatasourceFeeds(msgspec.Struct, frozen=True):
+    """The last feeds of a datasource that arrived at one endpoint."""
 
     name: str
     door: str
-    feeds: tuple[Fed, ...]
+    feeds: tuple[FeedRow, ...]
 
 
-def render(view: View) -> bytes:
-    datasources = list(_datasources(view.feeds))
-    shown = _template().render(
+def render(view: PageView) -> bytes:
+    """Return the page as UTF-8."""
+    datasources = list(_group_feeds(view.feeds))
+    text = _template().render(
         view=view,
-        chart=_chart(view.history),
-        datasources=datasources[:MOST_DATASOURCES],
-        hidden=max(len(datasources) - MOST_DATASOURCES, 0),
-        totals=view.totals[:MOST_DATASOURCES],
-        set_aside=view.set_aside[:MOST_SET_ASIDE],
-        hidden_set_aside=max(len(view.set_aside) - MOST_SET_ASIDE, 0),
-        hidden_totals=max(len(view.totals) - MOST_DATASOURCES, 0),
+        chart=_draw_chart(view.history),
+        datasources=datasources[:MAX_DATASOURCES],
+        hidden=max(len(datasources) - MAX_DATASOURCES, 0),
+        totals=view.totals[:MAX_DATASOURCES],
+        hidden_totals=max(len(view.totals) - MAX_DATASOURCES, 0),
+        set_aside=view.set_aside[:MAX_SET_ASIDE],
+        hidden_set_aside=max(len(view.set_aside) - MAX_SET_ASIDE, 0),
         documents=sum(total.documents for total in view.totals),
         content_bytes=sum(total.bytes for total in view.totals),
     )
-    # What UTF-8 cannot hold becomes a reference that a browser shows as U+FFFD.
-    return shown.encode("utf-8", "xmlcharrefreplace")
+    # A character that UTF-8 cannot encode becomes a reference that a browser shows as U+FFFD.
+    return text.encode("utf-8", "xmlcharrefreplace")
 
 
 @cache
@@ -137,113 +130,98 @@ def _template() -> Template:
         auto_reload=False,
     )
     environment.filters |= {
-        "ago": _ago,
+        "ago": lambda moment, now: _format_age((now - moment).total_seconds()),
         "by": _SET_ASIDE_BY.__getitem__,
         "command": shlex.quote,
-        "door": _DOORS.__getitem__,
-        "documents_of": _documents_of,
-        "kind": _KINDS.__getitem__,
-        "moment": _moment,
-        "number": _number,
-        "shown": _shown,
-        "sign": _SIGNS.__getitem__,
-        "size": _size,
+        "documents_of": _documents_link,
+        "kind": _ORIGINS.__getitem__,
+        "moment": _parse_moment,
+        "number": _format_number,
+        "sign": _STATUS_SIGNS.__getitem__,
+        "size": _format_size,
+        "text": _visible_text,
     }
     return environment.get_template("feeds.html")
 
 
-def _datasources(feeds: Iterable[Fed]) -> Iterator[Datasource]:
-    """Yield them by name; a door of its own is a datasource of its own."""
+def _group_feeds(feeds: Iterable[FeedRow]) -> Iterator[DatasourceFeeds]:
+    """Yield the datasources by name; a name at two endpoints is two datasources."""
 
-    def place(fed: Fed) -> tuple[str, str]:
-        return fed.datasource, _DOORS[fed.door]
+    def key(row: FeedRow) -> tuple[str, str]:
+        return row.datasource, _DOORS[row.door]
 
-    for (name, door), same in groupby(sorted(feeds, key=place), key=place):
-        newest = sorted(same, key=lambda fed: fed.ordinal, reverse=True)
-        yield Datasource(name, door, tuple(newest[:FEEDS_OF_EACH]))
+    for (name, door), group in groupby(sorted(feeds, key=key), key=key):
+        newest = sorted(group, key=lambda row: row.ordinal, reverse=True)
+        yield DatasourceFeeds(name, door, tuple(newest[:FEEDS_PER_DATASOURCE]))
 
 
-def _chart(history: Sequence[tuple[float, int]]) -> Chart | None:
-    """Return None where there are too few counts for a line."""
-    counts = _until_now(_thinned(sorted(history, reverse=True)))
-    begin = counts[0][0] if counts else 0
-    if begin <= 0:
+def _draw_chart(history: Sequence[tuple[float, int]]) -> BacklogChart | None:
+    """Return the chart, None if there are too few samples for a line."""
+    samples = _thin_out(sorted(history, reverse=True))
+    if not samples or samples[0][0] <= 0:
         return None
-    highest = max(count for _, count in counts)
-    top = _round_up(highest)
-    corners = ((_x(ago, begin), _y(count, top)) for ago, count in counts)
-    when = next(ago for ago, count in counts if count == highest)
-    words = (
-        f"{_number(counts[-1][1])} at last; at most {_number(highest)}, {_since(when)}; "
-        f"at least {_number(min(count for _, count in counts))}."
-    )
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
-    return Chart(line, top, _span(begin), words)
-
-
-def _thinned(counts: Sequence[tuple[float, int]]) -> Sequence[tuple[float, int]]:
-    """Return the highest of each run, and the last, so that no peak is lost."""
-    run = -(-len(counts) // _MOST_POINTS)
-    if run <= 1:
-        return counts
-    runs = (counts[at : at + run] for at in range(0, len(counts), run))
-    return [*(max(some, key=lambda one: one[1]) for some in runs), counts[-1]]
-
-
-def _until_now(counts: Sequence[tuple[float, int]]) -> Sequence[tuple[float, int]]:
-    return [*counts, (0, counts[-1][1])] if counts and counts[-1][0] > 0 else counts
-
-
-def _x(ago: float, begin: float) -> float:
-    return _CHART_WIDTH * (1 - ago / begin)
-
-
-def _y(count: int, top: int) -> float:
-    return _CHART_HEIGHT * (1 - count / top)
-
-
-def _round_up(highest: int) -> int:
-    """Return the next of 10, 20, 50, 100, 200, …."""
+    begin = samples[0][0]
+    if samples[-1][0] > 0:
+        samples.append((0, samples[-1][1]))
+    counts = [count for _, count in samples]
+    highest = max(counts)
     power: int = 10 ** max(len(str(highest)) - 1, 1)
-    return next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= highest)
+    top = next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= highest)
+    corners = (
+        (_CHART_WIDTH * (1 - age / begin), _CHART_HEIGHT * (1 - count / top))
+        for age, count in samples
+    )
+    when = _format_age(next(age for age, count in samples if count == highest))
+    return BacklogChart(
+        line=" ".join(f"{x:.1f},{y:.1f}" for x, y in corners),
+        top=top,
+        begin=_format_duration(begin),
+        words=f"{_format_number(counts[-1])} now; highest {_format_number(highest)}, {when}; "
+        f"lowest {_format_number(min(counts))}.",
+    )
 
 
-def _documents_of(total: Total) -> str:
+def _thin_out(samples: list[tuple[float, int]]) -> list[tuple[float, int]]:
+    """Return the highest sample of each run, and the last, so that every peak is shown."""
+    run = -(-len(samples) // _MAX_POINTS)
+    if run <= 1:
+        return samples
+    runs = (samples[at : at + run] for at in range(0, len(samples), run))
+    return [*(max(each, key=lambda sample: sample[1]) for each in runs), samples[-1]]
+
+
+def _documents_link(total: DatasourceTotal) -> str:
     return "/documents?" + urlencode({"datasource": total.datasource}, errors="replace")
 
 
-def _shown(text: str) -> str:
-    """Return a text from outside with its control characters to be seen, and not without end."""
-    cut = text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]} …"
-    return cut.translate(_PICTURES)
+def _visible_text(text: str) -> str:
+    """Return an untrusted text, truncated, with visible control characters."""
+    short = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} …"
+    return short.translate(_CONTROL_PICTURES)
 
 
-def _number(count: int) -> str:
+def _format_number(count: int) -> str:
     return f"{count:,}"
 
 
-def _size(count: int) -> str:
+def _format_size(count: int) -> str:
     if count < 1024:
         return f"{count} bytes"
     power = min((count.bit_length() - 1) // 10, len(_UNITS))
     return f"{count / 1024**power:,.1f} {_UNITS[power - 1]}"
 
 
-def _moment(at: str | datetime) -> datetime:
+def _parse_moment(at: str | datetime) -> datetime:
     moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
     return moment.astimezone(UTC)
 
 
-def _ago(moment: datetime, now: datetime) -> str:
-    return _since((now - moment).total_seconds())
+def _format_age(seconds: float) -> str:
+    return f"{_format_duration(seconds)} ago" if seconds >= 1 else "just now"
 
 
-def _since(seconds: float) -> str:
-    return f"{_span(seconds)} ago" if seconds >= 1 else "just now"
-
-
-def _span(seconds: float) -> str:
-    """Return a length of time in its largest unit that it is one of."""
-    length, name = next((one for one in _SPANS if one[0] <= seconds), _SPANS[-1])
+def _format_duration(seconds: float) -> str:
+    """Return a duration in its largest unit."""
+    length, name = next((unit for unit in _DURATIONS if unit[0] <= seconds), _DURATIONS[-1])
     count = int(seconds // length)
     return f"{count} {name}" if count == 1 else f"{count} {name}s"

@@ -1,19 +1,21 @@
-"""What a Thunderstone appliance replies to data: a ThunderstoneReplicationResult.
+"""The reply of a Thunderstone appliance to data: a ThunderstoneReplicationResult.
 
-**Spec:** Parametric Search Appliance manual, "Reply Format". It is modelled on the manual and was
-never compared with an appliance. The manual does not say where a Status stands that is about
-the request as a whole: we give it an ItemResult of its own, and Rows of 0. Nor does it say whether
-the `DP` of its example, beside a Type D, is meant: we have it beside DP only, as its text says.
+**Spec:** Parametric Search Appliance manual, "Reply Format". The replies are modelled on the manual
+and were never compared with an appliance. The manual does not say where a Status about the whole
+request is placed: here it has an ItemResult of its own, and Rows is 0. The manual's example has a
+`DP` with Type D; its text has it with DP only, and so do these replies.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from tempfile import SpooledTemporaryFile
-from typing import IO, cast
+from typing import IO
 
-from pipelines.serve.rehearsal.digest import TORN, Interrupted
-from pipelines.serve.rehearsal.documents import REFUSED, check_pattern
+import msgspec
+
+from pipelines.serve.rehearsal.digest import TORN
+from pipelines.serve.rehearsal.documents import REFUSED_BY_SCENARIO, check_pattern
 from schemas.defect import record_error
 from schemas.errors import FormatError, RecordError
 from schemas.record import Action, Record
@@ -36,101 +38,84 @@ _ID = element("rid", "000000000")
 _HEAD = b'<?xml version="1.0" encoding="UTF-8"?>\n<ThunderstoneReplicationResult>\n'
 _TAIL = b"</ThunderstoneReplicationResult>\n"
 _TYPES = {action: name for name, action in ACTIONS.items()}
-_UNKNOWN = ("unknown-type", "no-type")
+_UNKNOWN_TYPE_CODES = ("unknown-type", "no-type")
 _ITEM = b"<Item"
 _TYPE = re.compile(rb"<Type\s*>([^<]*)</Type")
 _MEMORY_BYTES = 1 << 20
 
 
-def result(  # noqa: PLR0913 - what an appliance knows, and its bounds
-    stream: IO[bytes],
-    *,
-    refused_urls: frozenset[str] = frozenset(),
-    is_held: Callable[[str], bool] = lambda url: True,
-    count_fitting: Callable[[str], int] = lambda pattern: 0,
-    options: ReadOptions = ReadOptions(),
-    is_over: Callable[[], bool] = lambda: False,
-) -> IO[bytes]:
-    """Return a temporary file that answers each Item; raise FormatError where there is none.
+class DataTimeLimitError(Exception):
+    """Posted data could not be read within its time limit."""
 
-    Raises Interrupted when `is_over` says so, which is asked between two results of the reader.
 
-    `is_held` and `count_fitting` tell what an appliance holds before the document: what an Item
-    adds is not known to a deletion further down.
+class ItemReplies(msgspec.Struct, frozen=True, kw_only=True):
+    """Replies to Items, one by one.
+
+    `has_document` and `count_matching` report what the index had before the document: a deletion
+    does not see what an earlier Item of the same document adds. `is_over` is asked before each
+    reply whether the time limit is exceeded.
     """
-    answers = _Answers(refused_urls, is_held, count_fitting, is_over)
-    with ExitStack() as opened:
-        out = opened.enter_context(SpooledTemporaryFile(_MEMORY_BYTES))
-        out.write(_HEAD)
-        rows = 0
-        for answer in answers.read(stream, options):
-            out.write(answer)
-            rows += 1
-        if not rows:
-            raise FormatError("a document without Items; expected one or more")
-        out.write(_end(rows))
-        opened.pop_all()
-    return cast(IO[bytes], out)
+
+    refused_urls: frozenset[str] = frozenset()
+    has_document: Callable[[str], bool] = lambda url: True
+    count_matching: Callable[[str], int] = lambda pattern: 0
+    options: ReadOptions = ReadOptions()
+    is_over: Callable[[], bool] = lambda: False
+
+    def write(self, stream: IO[bytes]) -> IO[bytes]:
+        """Return a temporary file with a reply for each Item of a document.
+
+        Raises FormatError if there is no Item, DataTimeLimitError when the time is over.
+        """
+        with ExitStack() as opened:
+            out = opened.enter_context(SpooledTemporaryFile(_MEMORY_BYTES))
+            out.write(_HEAD)
+            rows = 0
+            for reply in self._read(stream):
+                out.write(reply)
+                rows += 1
+            if not rows:
+                raise FormatError("a document without Items; expected one or more")
+            out.write(_end(rows))
+            opened.pop_all()
+        return out
+
+    def _read(self, stream: IO[bytes]) -> Iterator[bytes]:
+        """Yield an ItemResult for each Item; damage without an Item has no reply."""
+        for result in THUNDERSTONE.read(stream, options=self.options):
+            if self.is_over():
+                raise DataTimeLimitError
+            if isinstance(result, Record):
+                try:
+                    yield self._reply_to(result)
+                except Exception as exc:  # a defect costs the Item, not the document
+                    yield _item_result(FAIL, notice=record_error(exc).reason)
+            elif isinstance(result, Reject) and result.code != TORN and _ITEM in result.data:
+                status = UNKNOWN_TYPE if result.code in _UNKNOWN_TYPE_CODES else FAIL
+                yield _item_result(status, kind=_type_of(result), notice=result.reason)
+
+    def _reply_to(self, record: Record) -> bytes:
+        kind, action = _TYPES[record.action], record.action
+        if record.url in self.refused_urls:
+            return _item_result(FAIL, kind=kind, notice=REFUSED_BY_SCENARIO)
+        if action is Action.DELETE_PATTERN:
+            try:
+                check_pattern(record.url)
+            except RecordError as exc:
+                return _item_result(FAIL, kind=kind, count=0, notice=exc.reason)
+            count = self.count_matching(record.url)
+            return _item_result(OK, kind=kind, count=count, notice="" if count else NOT_FOUND)
+        if action is Action.DELETE and not self.has_document(record.url):
+            return _item_result(OK, kind=kind, notice=NOT_FOUND)
+        return _item_result(OK, kind=kind)
 
 
 def refusal(status: str) -> bytes:
-    """Return the reply to a request of which nothing is taken."""
-    return _HEAD + _answer(status) + _end(0)
+    """Return the reply to a request that is refused as a whole."""
+    return _HEAD + _item_result(status) + _end(0)
 
 
-class _Answers:
-    """What is answered to Items, one by one."""
-
-    def __init__(
-        self,
-        refused_urls: frozenset[str],
-        is_held: Callable[[str], bool],
-        count_fitting: Callable[[str], int],
-        is_over: Callable[[], bool],
-    ) -> None:
-        self._refused = refused_urls
-        self._is_held = is_held
-        self._count_fitting = count_fitting
-        self._is_over = is_over
-
-    def read(self, stream: IO[bytes], options: ReadOptions) -> Iterator[bytes]:
-        """Yield an ItemResult for each Item; stretches that hold none have none."""
-        for one in THUNDERSTONE.read(stream, options=options):
-            if self._is_over():
-                raise Interrupted
-            if isinstance(one, Record):
-                yield self._of_record(one)
-            elif isinstance(one, Reject) and one.code != TORN and _ITEM in one.data:
-                status = UNKNOWN_TYPE if one.code in _UNKNOWN else FAIL
-                yield _answer(status, kind=_type_of(one), notice=one.reason)
-
-    def _of_record(self, record: Record) -> bytes:
-        try:
-            return self._of(record)
-        except Exception as exc:
-            return _answer(FAIL, notice=record_error(exc).reason)
-
-    def _of(self, record: Record) -> bytes:
-        kind, action = _TYPES[record.action], record.action
-        if record.url in self._refused:
-            return _answer(FAIL, kind=kind, notice=REFUSED)
-        if action is Action.DELETE_PATTERN:
-            return self._of_pattern(record.url)
-        if action is Action.DELETE and not self._is_held(record.url):
-            return _answer(OK, kind=kind, notice=NOT_FOUND)
-        return _answer(OK, kind=kind)
-
-    def _of_pattern(self, pattern: str) -> bytes:
-        kind = _TYPES[Action.DELETE_PATTERN]
-        try:
-            check_pattern(pattern)
-        except RecordError as exc:
-            return _answer(FAIL, kind=kind, count=0, notice=exc.reason)
-        count = self._count_fitting(pattern)
-        return _answer(OK, kind=kind, count=count, notice="" if count else NOT_FOUND)
-
-
-def _answer(
+def _item_result(
     status: str, *, kind: str | None = None, count: int | None = None, notice: str = ""
 ) -> bytes:
     stated = (
@@ -139,7 +124,7 @@ def _answer(
         ("Status", status),
         ("Info", notice or None),
     )
-    inner = "".join(element(name, _held(text)) for name, text in stated if text is not None)
+    inner = "".join(element(name, _xml_text(text)) for name, text in stated if text is not None)
     return f"<ItemResult>{_ID}{inner}</ItemResult>\n".encode()
 
 
@@ -149,10 +134,10 @@ def _end(rows: int) -> bytes:
 
 
 def _type_of(reject: Reject) -> str:
-    found = _TYPE.search(reject.data)
-    return found[1].decode("utf-8", "replace").strip() if found else ""
+    match = _TYPE.search(reject.data)
+    return match[1].decode("utf-8", "replace").strip() if match else ""
 
 
-def _held(text: str) -> str:
-    """The text as XML can hold it: of a torn Item anything may be told."""
+def _xml_text(text: str) -> str:
+    """Return a text that XML can hold; the reason for a damaged Item may quote anything."""
     return text if holds(text) else "".join(char if holds(char) else "?" for char in text)

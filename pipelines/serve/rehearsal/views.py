@@ -1,4 +1,4 @@
-"""What a rehearsal appliance shows of what it holds."""
+"""What a rehearsal appliance reports: documents, totals, and the rows of its Feeds page."""
 
 import enum
 
@@ -6,22 +6,21 @@ import msgspec
 
 from schemas.acl import Acl
 from schemas.delivery import Door
-from schemas.membership import Member
 from schemas.record import Action, Arrival, Meta
 
 
-class Held(enum.Enum):
-    """How a document came in; ACL is the ACL of a url that is no document, such as a folder."""
+class DocumentOrigin(enum.Enum):
+    """How a document arrived; ACL is the ACL of a URL without a document, such as a folder."""
 
     FEED = "feed"
     DATA = "data"
     ACL = "acl"
 
 
-class Status(enum.Enum):
-    """What became of a delivery, in the words of the appliance's Feeds page.
+class DeliveryStatus(enum.Enum):
+    """The state of a delivery, in the words of the appliance's Feeds page.
 
-    SET_ASIDE and WAITING are ours: another attempt may be asked for, or is asked for.
+    SET_ASIDE and WAITING are ours: a retry may be requested, or has been requested.
     """
 
     COMPLETED = "Completed"
@@ -32,19 +31,19 @@ class Status(enum.Enum):
     WAITING = "Waiting"
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """A document as it is held; its content is known by its digest only.
+class IndexedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A document of the index; its content is known by its digest only.
 
-    `datasource` is the one that owns it, or its profile. `bytes` and `sha256` are of the content
-    behind its encodings, `None` where it has none. `fields` are texts that stand in no metadata,
-    by their names; those of additional fields begin with `u:`. `flags` are hints for crawling
-    and ranking. `searchable` data waits for no update of the search indexes. `feed` is the ordinal
-    of the delivery that touched it last, `action` what that did.
+    `datasource` is the owner: a datasource or a profile. `bytes` and `sha256` are those of the
+    decoded content, `None` if there is none. `fields` are texts that are not metadata, by name;
+    the names of additional fields begin with `u:`. `flags` are hints for crawling and ranking.
+    `searchable` is false for data that waits for an update of the search indexes. `feed` is the
+    ordinal of the delivery that changed the document last, `action` the action of that change.
     """
 
     url: str
     datasource: str
-    kind: Held
+    kind: DocumentOrigin
     action: Action
     arrival: Arrival | None = None
     mimetype: str | None = None
@@ -59,15 +58,15 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     feed: int = 0
 
 
-class Total(msgspec.Struct, frozen=True, kw_only=True):
-    """What is held of a datasource, or of a profile.
+class DatasourceTotal(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of the documents of a datasource, or of a profile.
 
-    `documents` are all but ACLs that stand alone; `crawled` and `unsearchable` are among them.
-    `bytes` are those of their contents.
+    `documents` does not count URLs with only an ACL; it includes `crawled` and `unsearchable`.
+    `bytes` is the size of all contents.
     """
 
     datasource: str
-    kind: Held
+    kind: DocumentOrigin
     documents: int = 0
     crawled: int = 0
     unsearchable: int = 0
@@ -75,11 +74,11 @@ class Total(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
 
 
-class Fed(msgspec.Struct, frozen=True, kw_only=True):
-    """A delivery as a line of the Feeds page.
+class FeedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery as a row of the Feeds page.
 
-    `datasource` may be a groupsource or a profile. `included` counts records, `in_error` those that
-    were refused; `details` are the first few reasons. Times are in RFC 3339.
+    `datasource` may be a groupsource or a profile. `included` counts records, `in_error` refused
+    records; `details` are the first reasons. Times are in RFC 3339.
     """
 
     ordinal: int
@@ -88,7 +87,7 @@ class Fed(msgspec.Struct, frozen=True, kw_only=True):
     feedtype: str
     bytes: int
     at: str
-    status: Status
+    status: DeliveryStatus
     included: int = 0
     in_error: int = 0
     details: tuple[str, ...] = ()
@@ -97,11 +96,11 @@ class Fed(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: str = ""
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """A group as it is held: `count` members, the first of which are in `members`."""
+def json_columns(view: type[msgspec.Struct], **expressions: str) -> str:
+    """Return the SQL expression for a view as JSON: a column for each field, or an expression.
 
-    groupsource: str
-    name: str
-    namespace: str
-    count: int
-    members: tuple[Member, ...] = ()
+    >>> json_columns(DatasourceTotal, kind="'feed'")[:52]
+    "json_object('datasource', datasource, 'kind', 'feed'"
+    """
+    pairs = (f"'{name}', {expressions.get(name, name)}" for name in view.__struct_fields__)
+    return f"json_object({', '.join(pairs)})"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.spool_writer import Spool
+from pipelines.serve.spool_writer import SpoolWriter
 from schemas.delivery import JOURNAL, Door
 from support.archives import HOST, document, documents, gsa_feed, put, thunderstone
 from support.runs import chunks, column, convert, left, manifest, report
@@ -464,7 +464,7 @@ def test_several_workers_make_the_same_chunks(interleaved: HandSpool) -> None:
 
 def test_what_a_receiver_has_written_is_read() -> None:
     texts = (gsa_feed(document(1)), gsa_feed(document(2)))
-    with Spool(Path("spool")) as spool:
+    with SpoolWriter(Path("spool")) as spool:
         for text in texts:
             with spool.open_intake() as intake:
                 intake.write(text)

@@ -86,16 +86,20 @@ def test_the_manifest_tells_what_became_of_each_chunk(folder: Path, tmp_path: Pa
     "misbehaviour",
     [
         pytest.param("- {door: xmlfeed, every: 2, status: 500}", id="internal errors"),
-        pytest.param("- {door: xmlfeed, every: 2, tear: at-once}", id="torn at once"),
-        pytest.param("- {door: xmlfeed, every: 2, tear: in-body}", id="torn in the body"),
-        pytest.param("- {door: xmlfeed, every: 2, tear: before-reply}", id="torn before the reply"),
-        pytest.param("- {door: xmlfeed, first: 1, disk_full: true}", id="a full disk"),
-        pytest.param("- {door: xmlfeed, first: 2, status: 503, text: later}", id="busy"),
-        pytest.param("- {door: xmlfeed, slow: 20KiB, delay: 20ms}", id="slow"),
+        pytest.param("- {door: xmlfeed, every: 2, reset: at-once}", id="torn at once"),
+        pytest.param("- {door: xmlfeed, every: 2, reset: in-body}", id="torn in the body"),
+        pytest.param(
+            "- {door: xmlfeed, every: 2, reset: before-reply}", id="torn before the reply"
+        ),
+        pytest.param("- {door: xmlfeed, requests: 1, disk_full: true}", id="a full disk"),
+        pytest.param("- {door: xmlfeed, requests: 1-2, status: 503, text: later}", id="busy"),
+        pytest.param("- {door: xmlfeed, delay: 20ms}", id="slow"),
         pytest.param("- {door: getbacklogcount, status: 404}", id="no backlog"),
         pytest.param("- {backlog: [0, 4001, 4001, 1000, 999]}", id="a backlog that falls"),
-        pytest.param('- {door: getbacklogcount, first: 2, text: "-1"}', id="a negative backlog"),
-        pytest.param("- {door: getbacklogcount, first: 1, status: 401}", id="a hidden backlog"),
+        pytest.param(
+            '- {door: getbacklogcount, requests: 1-2, text: "-1"}', id="a negative backlog"
+        ),
+        pytest.param("- {door: getbacklogcount, requests: 1, status: 401}", id="a hidden backlog"),
     ],
 )
 def test_what_passes_is_outlived(folder: Path, tmp_path: Path, misbehaviour: str) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.spool_writer import Spool
+from pipelines.serve.spool_writer import SpoolWriter
 from schemas.delivery import JOURNAL
 from support.disks import RecordingDisk
-from support.houses import DATA, FEED, GROUPS, House, post, said
+from support.endpoints import DATA, FEED, GROUPS, StoredEndpoints, body_of, post
 
 FIRST = [
     "write incoming/1.partial",
@@ -38,10 +38,10 @@ def disk(tmp_path: Path) -> RecordingDisk:
 
 
 @pytest.fixture
-def house(tmp_path: Path, disk: RecordingDisk) -> Iterator[House]:
-    house = House(tmp_path, disk=disk)
-    yield house
-    house.close()
+def stored(tmp_path: Path, disk: RecordingDisk) -> Iterator[StoredEndpoints]:
+    stored = StoredEndpoints(tmp_path, disk=disk)
+    yield stored
+    stored.close()
 
 
 def is_accepted(reply: bytes) -> bool:
@@ -50,49 +50,49 @@ def is_accepted(reply: bytes) -> bool:
 
 @pytest.mark.parametrize(("path", "body"), DOORS)
 def test_a_feed_its_folder_and_its_line_are_on_the_disk_in_this_order(
-    house: House, disk: RecordingDisk, path: str, body: str
+    stored: StoredEndpoints, disk: RecordingDisk, path: str, body: str
 ) -> None:
     disk.done.clear()
-    assert is_accepted(said(house.doors().answer(post(path, body))))
+    assert is_accepted(body_of(stored.endpoints().answer(post(path, body))))
     assert disk.done == FIRST
     disk.done.clear()
-    assert is_accepted(said(house.doors().answer(post(path, body))))
+    assert is_accepted(body_of(stored.endpoints().answer(post(path, body))))
     assert disk.done == SECOND
 
 
-def test_the_line_of_a_cleanup_is_on_the_disk(house: House, disk: RecordingDisk) -> None:
+def test_the_line_of_a_cleanup_is_on_the_disk(stored: StoredEndpoints, disk: RecordingDisk) -> None:
     disk.done.clear()
-    assert said(house.doors().answer(post("/xmlgroups", "cleanup=ldap"))) == b"Success"
+    assert body_of(stored.endpoints().answer(post("/xmlgroups", "cleanup=ldap"))) == b"Success"
     assert disk.done == CLEANUP
 
 
 @pytest.mark.parametrize(("path", "body"), DOORS)
 @pytest.mark.parametrize("operation", range(1, len(SECOND) + 1))
 def test_no_client_is_told_of_success_before_the_last_step(
-    house: House, disk: RecordingDisk, path: str, body: str, operation: int
+    stored: StoredEndpoints, disk: RecordingDisk, path: str, body: str, operation: int
 ) -> None:
-    said(house.doors().answer(post(path, body)))
-    before = (house.folder / JOURNAL).read_bytes()
+    body_of(stored.endpoints().answer(post(path, body)))
+    before = (stored.folder / JOURNAL).read_bytes()
     disk.fail_at(operation)
     with pytest.raises(OSError, match="Input/output error"):
-        house.doors().answer(post(path, body))
+        stored.endpoints().answer(post(path, body))
     assert disk.done == SECOND[: operation - 1]
-    assert (house.folder / JOURNAL).read_bytes() == before
-    assert house.arrivals == 1
+    assert (stored.folder / JOURNAL).read_bytes() == before
+    assert stored.arrivals == 1
 
 
 @pytest.mark.parametrize("operation", [1, 2])
 def test_no_client_is_told_of_a_cleanup_before_the_last_step(
-    house: House, disk: RecordingDisk, operation: int
+    stored: StoredEndpoints, disk: RecordingDisk, operation: int
 ) -> None:
     disk.fail_at(operation)
     with pytest.raises(OSError, match="Input/output error"):
-        house.doors().answer(post("/xmlgroups", "cleanup=ldap"))
+        stored.endpoints().answer(post("/xmlgroups", "cleanup=ldap"))
     assert disk.done == CLEANUP[: operation - 1]
 
 
 def test_a_new_spool_is_on_the_disk_before_it_takes_anything(
     tmp_path: Path, disk: RecordingDisk
 ) -> None:
-    with Spool(tmp_path, disk=disk):
+    with SpoolWriter(tmp_path, disk=disk):
         assert disk.done == ["sync deliveries.jsonl", "sync folder ."]

@@ -7,31 +7,33 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.forward_journal import FORWARDED, Forwarded, Ledger, State
+from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardJournal, ForwardState
 from schemas.errors import FatalError
 from support.disks import RecordingDisk
 
 
-def settled(ordinal: int, *, up_to: int = 0, state: State = State.FORWARDED) -> Forwarded:
-    return Forwarded(ordinal=ordinal, state=state, settled=up_to)
+def settled(
+    ordinal: int, *, up_to: int = 0, state: ForwardState = ForwardState.FORWARDED
+) -> DeliveryOutcome:
+    return DeliveryOutcome(ordinal=ordinal, state=state, settled=up_to)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "forward" / FORWARDED
+    return tmp_path / "forward" / FILE_NAME
 
 
-def written(path: Path, *lines: Forwarded) -> None:
-    ledger = Ledger(path)
+def written(path: Path, *lines: DeliveryOutcome) -> None:
+    journal = ForwardJournal(path)
     for line in lines:
-        ledger.note(line)
-    ledger.close()
+        journal.append(line)
+    journal.close()
 
 
 def known(path: Path, *ordinals: int) -> list[bool]:
-    ledger = Ledger(path)
-    ledger.close()
-    return [ledger.is_settled(ordinal) for ordinal in ordinals]
+    journal = ForwardJournal(path)
+    journal.close()
+    return [journal.is_settled(ordinal) for ordinal in ordinals]
 
 
 def test_a_new_journal_knows_nothing(path: Path) -> None:
@@ -54,7 +56,7 @@ def test_all_up_to_an_ordinal_may_be_settled_at_once(path: Path) -> None:
 
 
 def test_a_line_says_what_is_not_usual_and_no_more(path: Path) -> None:
-    written(path, Forwarded(ordinal=7, state=State.FORWARDED, settled=7, accepted=2))
+    written(path, DeliveryOutcome(ordinal=7, state=ForwardState.FORWARDED, settled=7, accepted=2))
     assert path.read_text() == '{"ordinal":7,"state":"forwarded","settled":7,"accepted":2}\n'
 
 
@@ -81,16 +83,16 @@ def test_a_damaged_line_is_told(path: Path) -> None:
     with path.open("ab") as stream:
         stream.write(b"nothing\n")
     with pytest.raises(FatalError) as caught:
-        Ledger(path)
+        ForwardJournal(path)
     assert str(caught.value) == (
-        f"{path}:2: JSON is malformed: invalid character (byte 4); expected what became of a"
-        " delivery; take the line out"
+        f"{path}:2: JSON is malformed: invalid character (byte 4); expected the outcome of a"
+        " delivery; remove the line"
     )
 
 
 def test_what_is_set_aside_is_counted(path: Path) -> None:
-    written(path, settled(1, up_to=1, state=State.SET_ASIDE), settled(2, up_to=2))
-    assert Ledger(path).set_aside == 1
+    written(path, settled(1, up_to=1, state=ForwardState.SET_ASIDE), settled(2, up_to=2))
+    assert list(ForwardJournal(path).set_aside) == [1]
 
 
 def no_room(file: int, line: bytes, offset: int) -> None:
@@ -102,40 +104,40 @@ def no_room(file: int, line: bytes, offset: int) -> None:
 def test_a_disk_without_room_leaves_the_journal_as_it_was(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger = Ledger(path)
-    ledger.note(settled(1, up_to=1))
+    journal = ForwardJournal(path)
+    journal.append(settled(1, up_to=1))
     with monkeypatch.context() as patch:
         patch.setattr("transforms.storage.journal.write_at", no_room)
         with pytest.raises(OSError, match="No space left on device"):
-            ledger.note(settled(2, up_to=2))
-    ledger.close()
+            journal.append(settled(2, up_to=2))
+    journal.close()
     assert known(path, 1, 2) == [True, False]
 
 
 def test_what_many_settled_ones_had_between_them_stays_open(path: Path) -> None:
-    ledger = Ledger(path)
+    journal = ForwardJournal(path)
     for ordinal in range(2, 3000):
-        ledger.note(settled(ordinal, up_to=0))
-    ledger.close()
+        journal.append(settled(ordinal, up_to=0))
+    journal.close()
     assert known(path, 1, 2, 2999, 3000) == [False, True, True, False]
 
 
 def test_a_journal_that_cannot_be_opened_is_told(path: Path) -> None:
     path.mkdir(parents=True)
     with pytest.raises(FatalError) as caught:
-        Ledger(path)
+        ForwardJournal(path)
     assert str(caught.value) == (
-        f"{path}: Is a directory; expected to keep there what became of deliveries"
+        f"{path}: Is a directory; expected a place for the outcomes of deliveries"
     )
 
 
 def test_a_line_is_on_the_disk_when_it_was_noted(tmp_path: Path) -> None:
     disk = RecordingDisk(tmp_path)
-    ledger = Ledger(tmp_path / "forward" / FORWARDED, disk=disk)
+    journal = ForwardJournal(tmp_path / "forward" / FILE_NAME, disk=disk)
     assert disk.done == ["sync forward/forwarded.jsonl", "sync folder forward", "sync folder ."]
     disk.done.clear()
-    ledger.note(Forwarded(ordinal=1, state=State.FORWARDED, settled=1))
-    ledger.close()
+    journal.append(DeliveryOutcome(ordinal=1, state=ForwardState.FORWARDED, settled=1))
+    journal.close()
     assert disk.done == ["write forward/forwarded.jsonl", "sync forward/forwarded.jsonl"]
 
 
@@ -144,11 +146,11 @@ def test_a_delivery_is_not_settled_while_its_line_is_not_on_the_disk(
     tmp_path: Path, operation: int
 ) -> None:
     disk = RecordingDisk(tmp_path)
-    ledger = Ledger(tmp_path / "forward" / FORWARDED, disk=disk)
+    journal = ForwardJournal(tmp_path / "forward" / FILE_NAME, disk=disk)
     disk.fail_at(operation)
     with pytest.raises(OSError, match="Input/output error"):
-        ledger.note(Forwarded(ordinal=1, state=State.FORWARDED, settled=1))
-    assert not ledger.is_settled(1)
-    ledger.close()
-    with closing(Ledger(tmp_path / "forward" / FORWARDED)) as again:
+        journal.append(DeliveryOutcome(ordinal=1, state=ForwardState.FORWARDED, settled=1))
+    assert not journal.is_settled(1)
+    journal.close()
+    with closing(ForwardJournal(tmp_path / "forward" / FILE_NAME)) as again:
         assert not again.is_settled(1)

@@ -6,26 +6,26 @@ import re
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import pytest
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.serve import gateway
-from pipelines.serve.delivery_conversion import Conversion
-from pipelines.serve.forward_journal import FORWARDED, Forwarded, Ledger, State
-from pipelines.serve.forwarder import Forwarder, Voice
-from pipelines.serve.gateway import Gateway
-from pipelines.serve.receiver import INDEX
+from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardJournal, ForwardState
+from pipelines.serve.forwarder import Forwarder, Notifier
+from pipelines.serve.gateway import DRAIN_SECONDS, FIRST_PAUSE_SECONDS, Gateway
 from pipelines.serve.rehearsal.index import Index
+from pipelines.serve.worker_process import GuardedWorker
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
+from support import wires
 from support.archives import ACL, BROKEN, HOST, document, gsa_feed, thunderstone
+from support.rehearsal import InlineRunner, digest_missing
 from support.served import wait_until
 from support.spools import HandSpool
-from support.wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent, wired
+from support.wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent
 from transforms.sinks.push.model import Appliance, ApplianceResponse
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.backoff import Backoff
@@ -33,7 +33,7 @@ from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
 
-Result = TypeVar("Result")
+Wired = Callable[[Callable[[Sent], ApplianceResponse]], FakeWire]
 AWAY = ApplianceResponse(fault="nobody there")
 EMPTY = gsa_feed(datasource="crm", feedtype="full")
 _ITEM = re.compile(rb"<Type>([ID])</Type>\s*<Url>http://www\.example\.com/([^<]+)")
@@ -54,6 +54,11 @@ def taking(sent: Sent) -> ApplianceResponse:
 
 
 @pytest.fixture
+def wired(monkeypatch: pytest.MonkeyPatch) -> Wired:
+    return partial(wires.wired, monkeypatch)
+
+
+@pytest.fixture
 def spool(tmp_path: Path) -> HandSpool:
     return HandSpool(tmp_path / "spool")
 
@@ -61,29 +66,22 @@ def spool(tmp_path: Path) -> HandSpool:
 def digest(spool: Path) -> None:
     """As the receiver does, which the gateway stands beside."""
     spool.mkdir(exist_ok=True)
-    with Index(spool / INDEX) as index:
+    with Index(spool / "index.db") as index:
         for delivery in read_deliveries(spool):
-            index.apply(delivery, spool)
-
-
-class InThisProcess:
-    """Runs what a worker process would, without one."""
-
-    def run(self, function: Callable[..., Result], *arguments: object, seconds: float) -> Result:
-        return function(*arguments)
-
-    def kill(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
+            digest_missing(index, delivery, spool)
 
 
 class Run:
     """A gateway on a spool, and what it said."""
 
     def __init__(
-        self, spool: HandSpool, *, appliance: Appliance = GSA, accepted: tuple[str, ...] = ()
+        self,
+        spool: HandSpool,
+        *,
+        appliance: Appliance = GSA,
+        accepted: tuple[str, ...] = (),
+        first_pause_seconds: float = FIRST_PAUSE_SECONDS,
+        drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         options = ConvertOptions(
             inputs=(), output="", to_format="", accept_loss=frozenset(accepted)
@@ -91,11 +89,18 @@ class Run:
         settings = PushSettings(appliance=appliance, backoff=Backoff(attempts=1))
         self.said: list[str] = []
         self.remarks: list[str] = []
-        voice = Voice(tell=self.said.append, remark=self.remarks.append)
+        notifier = Notifier(warn=self.said.append, inform=self.remarks.append)
         self.spool = spool.root
         digest(spool.root)
-        conversion = Conversion(worker=InThisProcess())
-        self.gateway = Gateway(spool.root, options, settings, voice, conversion)
+        self.gateway = Gateway(
+            spool.root,
+            options,
+            settings,
+            notifier,
+            worker=GuardedWorker(runner=InlineRunner()),
+            first_pause_seconds=first_pause_seconds,
+            drain_seconds=drain_seconds,
+        )
 
     def until(self, is_so: Callable[[], bool]) -> "Run":
         with self.gateway:
@@ -108,9 +113,9 @@ class Run:
     def until_told(self, words: str) -> "Run":
         return self.until(lambda: any(words in line for line in self.said))
 
-    def journal(self) -> list[Forwarded]:
-        lines = (self.spool / "forward" / FORWARDED).read_bytes().splitlines()
-        return [msgspec.json.decode(line, type=Forwarded) for line in lines]
+    def journal(self) -> list[DeliveryOutcome]:
+        lines = (self.spool / "forward" / FILE_NAME).read_bytes().splitlines()
+        return [msgspec.json.decode(line, type=DeliveryOutcome) for line in lines]
 
     def kept(self) -> list[str]:
         return sorted(path.name for path in (self.spool / "forward").iterdir())
@@ -121,31 +126,27 @@ def texts(wire: FakeWire) -> list[tuple[str | None, int]]:
     return [(sent.feedtype, len(sent.names)) for sent in wire.sent]
 
 
-def test_of_what_was_forwarded_nothing_stays_but_a_line(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wired(monkeypatch, accepting)
+def test_of_what_was_forwarded_nothing_stays_but_a_line(spool: HandSpool, wired: Wired) -> None:
+    wired(accepting)
     spool.feed(gsa_feed(document(1), document(2)))
     spool.feed(gsa_feed(document(3)))
     run = Run(spool).to_the_end()
     found = [(one.ordinal, one.state, one.accepted, one.settled) for one in run.journal()]
-    assert found == [(1, State.FORWARDED, 2, 1), (2, State.FORWARDED, 1, 2)]
+    assert found == [(1, ForwardState.FORWARDED, 2, 1), (2, ForwardState.FORWARDED, 1, 2)]
     assert (run.kept(), run.said) == (["forwarded.jsonl"], [])
 
 
 def test_an_empty_full_feed_empties_the_datasource_as_its_client_meant(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wire = wired(monkeypatch, accepting)
+    wire = wired(accepting)
     spool.feed(EMPTY, "crm", "full")
     Run(spool).to_the_end()
     assert texts(wire) == [("full", 0)]
 
 
-def test_an_empty_feed_that_replaces_nothing_is_not_sent(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, accepting)
+def test_an_empty_feed_that_replaces_nothing_is_not_sent(spool: HandSpool, wired: Wired) -> None:
+    wire = wired(accepting)
     spool.feed(EMPTY, "crm", "incremental")
     Run(spool).to_the_end()
     assert texts(wire) == []
@@ -153,9 +154,9 @@ def test_an_empty_feed_that_replaces_nothing_is_not_sent(
 
 @pytest.mark.parametrize(("feedtype", "sent"), [("full", "full"), ("replace", "replace")])
 def test_groups_without_any_clear_their_source(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch, feedtype: str, sent: str
+    spool: HandSpool, wired: Wired, feedtype: str, sent: str
 ) -> None:
-    wire = wired(monkeypatch, accepting)
+    wire = wired(accepting)
     spool.groups(b"<xmlgroups></xmlgroups>", "ldap", feedtype)
     Run(spool).to_the_end()
     assert texts(wire) == [(sent, 0)]
@@ -174,9 +175,9 @@ def items(wire: FakeWire) -> list[list[tuple[str, str]]]:
 
 
 def test_what_a_full_feed_leaves_out_is_deleted_from_thunderstone(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wire = wired(monkeypatch, taking)
+    wire = wired(taking)
     spool.feed(gsa_feed(page("a"), page("b"), page("c")), "crm", "full")
     spool.feed(gsa_feed(page("b"), page("d")), "crm", "full")
     run = Run(spool, appliance=THUNDERSTONE).to_the_end()
@@ -185,14 +186,14 @@ def test_what_a_full_feed_leaves_out_is_deleted_from_thunderstone(
         [("D", "a"), ("D", "c")],
         [("I", "b"), ("I", "d")],
     ]
-    assert run.remarks == ["delivery 2 of 'crm': 2 that the full feed leaves out are deleted"]
+    assert run.remarks == ["delivery 2 of 'crm': 2 documents that it leaves out are deleted"]
     assert [(one.accepted, one.losses) for one in run.journal()] == [(3, {}), (4, {})]
 
 
 def test_an_empty_full_feed_deletes_all_that_its_datasource_had_at_thunderstone(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wire = wired(monkeypatch, taking)
+    wire = wired(taking)
     spool.feed(gsa_feed(page("a")), "crm", "full")
     spool.feed(gsa_feed(page("b")), "wiki", "full")
     spool.feed(EMPTY, "crm", "full")
@@ -201,18 +202,18 @@ def test_an_empty_full_feed_deletes_all_that_its_datasource_had_at_thunderstone(
 
 
 def test_an_empty_full_feed_of_what_never_was_sends_thunderstone_nothing(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wire = wired(monkeypatch, taking)
+    wire = wired(taking)
     spool.feed(EMPTY, "crm", "full")
     run = Run(spool, appliance=THUNDERSTONE).to_the_end()
     assert (items(wire), run.said, run.remarks) == ([], [], [])
 
 
 def test_what_another_datasource_makes_its_own_later_is_there_in_the_end(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wire = wired(monkeypatch, taking)
+    wire = wired(taking)
     spool.feed(gsa_feed(page("a")), "crm", "full")
     spool.feed(gsa_feed(page("b")), "crm", "full")
     spool.feed(gsa_feed(page("a")), "wiki")
@@ -221,10 +222,9 @@ def test_what_another_datasource_makes_its_own_later_is_there_in_the_end(
 
 
 def test_a_full_feed_waits_until_it_is_known_what_it_leaves_out(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    monkeypatch.setattr(gateway, "_LOOK_SECONDS", 0.01)
-    wire = wired(monkeypatch, taking)
+    wire = wired(taking)
     run = Run(spool, appliance=THUNDERSTONE)
     spool.feed(gsa_feed(page("a")), "crm", "full")
     spool.feed(gsa_feed(page("b")), "wiki")
@@ -242,33 +242,33 @@ def test_a_full_feed_waits_until_what_went_before_it_is_digested_too(spool: Hand
     options = ConvertOptions(inputs=(), output="", to_format="")
     settings = PushSettings(appliance=THUNDERSTONE)
     (delivery,) = read_deliveries(spool.root)
-    with closing(Ledger(spool.root / "forward" / FORWARDED)) as ledger:
-        voice = Voice(tell=print, remark=print)
-        forwarder = Forwarder(spool.root, options, settings, voice, ledger, conversion=Conversion())
+    with closing(ForwardJournal(spool.root / "forward" / FILE_NAME)) as journal:
+        notifier = Notifier(warn=print, inform=print)
+        worker = GuardedWorker(runner=InlineRunner())
+        forwarder = Forwarder(spool.root, options, settings, notifier, journal, worker=worker)
         assert forwarder.is_ready(delivery)
-        ledger.note(Forwarded(ordinal=2, state=State.FORWARDED, settled=0))
+        journal.append(DeliveryOutcome(ordinal=2, state=ForwardState.FORWARDED, settled=0))
         assert not forwarder.is_ready(delivery)
 
 
 def test_what_another_datasource_took_while_a_full_feed_was_held_is_not_deleted(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wired(monkeypatch, taking)
+    wired(taking)
     spool.feed(gsa_feed(page("a"), page("b")), "crm", "full")
     Run(spool, appliance=THUNDERSTONE).to_the_end()
-    monkeypatch.setattr(gateway, "FIRST_PAUSE_SECONDS", 1)
     answers = iter([AWAY])
-    wire = wired(monkeypatch, lambda sent: next(answers, None) or taking(sent))
+    wire = wired(lambda sent: next(answers, None) or taking(sent))
     spool.feed(gsa_feed(page("b")), "crm", "full")
     spool.feed(gsa_feed(page("a")), "wiki")
-    Run(spool, appliance=THUNDERSTONE).to_the_end()
+    Run(spool, appliance=THUNDERSTONE, first_pause_seconds=1).to_the_end()
     assert items(wire) == [[("D", "a")], [("I", "a")], [("I", "b")]]
 
 
 def test_what_another_datasource_takes_and_cannot_be_forwarded_is_deleted(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wire = wired(monkeypatch, taking)
+    wire = wired(taking)
     spool.feed(gsa_feed(page("a"), page("b")), "crm", "full")
     spool.feed(gsa_feed(page("b")), "crm", "full")
     spool.feed(gsa_feed(page("a").replace("<content>", f"{ACL}<content>")), "sec")
@@ -278,25 +278,24 @@ def test_what_another_datasource_takes_and_cannot_be_forwarded_is_deleted(
 
 
 def test_to_thunderstone_too_it_goes_on_when_the_appliance_is_there_again(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    monkeypatch.setattr(gateway, "FIRST_PAUSE_SECONDS", 0.01)
     answers = iter([AWAY, AWAY])
-    wire = wired(monkeypatch, lambda sent: next(answers, None) or taking(sent))
+    wire = wired(lambda sent: next(answers, None) or taking(sent))
     spool.feed(gsa_feed(page("a")))
-    run = Run(spool, appliance=THUNDERSTONE).to_the_end()
+    run = Run(spool, appliance=THUNDERSTONE, first_pause_seconds=0.01).to_the_end()
     assert items(wire) == [[("I", "a")], [("I", "a")], [("I", "a")]]
     told = (
-        "delivery 1 of 'intranet': chunks/000001.xml: nobody there; held back, with all of it that"
-        " is behind; tried again in 0 s"
+        "delivery 1 of 'intranet': chunks/000001.xml: nobody there; held back, with later"
+        " deliveries of it; tried again in 0 s"
     )
     assert run.said == [told, told]
 
 
 def test_of_a_full_feed_that_is_held_back_nothing_is_said_to_be_deleted(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wire = wired(monkeypatch, taking)
+    wire = wired(taking)
     spool.feed(gsa_feed(document(1), document(2)), "crm", "full")
     spool.feed(SECRET, "crm", "full")
     run = Run(spool, appliance=THUNDERSTONE).until_told("--accept-loss acl")
@@ -304,28 +303,28 @@ def test_of_a_full_feed_that_is_held_back_nothing_is_said_to_be_deleted(
 
 
 def test_a_full_feed_of_which_no_record_can_be_read_deletes_nothing(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wire = wired(monkeypatch, taking)
+    wire = wired(taking)
     spool.feed(gsa_feed(page("a")), "crm", "full")
     spool.feed(gsa_feed(BROKEN), "crm", "full")
     run = Run(spool, appliance=THUNDERSTONE).to_the_end()
     assert (items(wire), run.remarks) == ([[("I", "a")]], [])
     assert run.said == [
         f"delivery 2 of 'crm': 1 malformed rejected, in {run.spool}/forward/000000000002"
-        "/rejects/; nothing is left of it to be sent"
+        "/rejects/; no record is sent"
     ]
 
 
 def test_what_was_taken_out_of_the_journal_is_not_sent_in_place_of_what_comes_next(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wired(monkeypatch, lambda _sent: AWAY)
+    wired(lambda _sent: AWAY)
     spool.feed(gsa_feed(page("a")))
     Run(spool).until_told("nobody there")
     (spool.root / JOURNAL).unlink()
-    (spool.root / INDEX).unlink()
-    wire = wired(monkeypatch, accepting)
+    (spool.root / "index.db").unlink()
+    wire = wired(accepting)
     again = HandSpool(spool.root)
     again.feed(gsa_feed(page("b"), page("c")))
     Run(again).to_the_end()
@@ -333,25 +332,23 @@ def test_what_was_taken_out_of_the_journal_is_not_sent_in_place_of_what_comes_ne
 
 
 def test_a_journal_that_ends_before_what_was_forwarded_is_told(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wired(monkeypatch, accepting)
+    wired(accepting)
     spool.feed(gsa_feed(document(1)))
     run = Run(spool).to_the_end()
     (spool.root / JOURNAL).write_bytes(b"")
     with pytest.raises(ConfigError) as caught:
         Run(spool).to_the_end()
     assert str(caught.value) == (
-        f"{run.spool}/forward/forwarded.jsonl: tells of delivery 1, and deliveries.jsonl ends"
-        " before that; expected its line there: bring it back, as what comes next would have its"
-        " number, and count as forwarded"
+        f"{run.spool}/forward/forwarded.jsonl: has delivery 1, but deliveries.jsonl ends before it;"
+        " expected its line there; restore the line, as the next delivery would have its number"
+        " and count as forwarded"
     )
 
 
-def test_to_another_gsa_full_feeds_go_as_they_are(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, accepting)
+def test_to_another_gsa_full_feeds_go_as_they_are(spool: HandSpool, wired: Wired) -> None:
+    wire = wired(accepting)
     spool.feed(gsa_feed(document(1), document(2)), "crm", "full")
     spool.feed(gsa_feed(document(2)), "crm", "full")
     run = Run(spool).to_the_end()
@@ -360,9 +357,9 @@ def test_to_another_gsa_full_feeds_go_as_they_are(
 
 
 def test_a_datasource_web_that_is_said_to_be_full_is_sent_as_it_may_be(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wire = wired(monkeypatch, accepting)
+    wire = wired(accepting)
     spool.feed(gsa_feed(f'<record url="{HOST}/1" mimetype="text/html"/>'), "web", "full")
     Run(spool).to_the_end()
     assert [sent.feedtype for sent in wire.sent] == ["metadata-and-url"]
@@ -379,43 +376,39 @@ def test_a_datasource_web_that_is_said_to_be_full_is_sent_as_it_may_be(
         ),
         (
             gsa_feed(document(1), document(2))[:-12],
-            "a full feed without its end; expected all of it, as it deletes what it leaves out",
+            "a full feed without its end; expected all of it, as it deletes other documents",
         ),
     ],
     ids=["no-xml", "no-feed", "no-encoding", "torn"],
 )
 def test_what_cannot_be_forwarded_is_set_aside_and_what_is_behind_it_goes_on(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch, feed: bytes, reason: str
+    spool: HandSpool, wired: Wired, feed: bytes, reason: str
 ) -> None:
-    wire = wired(monkeypatch, accepting)
+    wire = wired(accepting)
     spool.feed(feed, "crm", "full")
     spool.feed(gsa_feed(document(3)), "crm")
     run = Run(spool).to_the_end()
     why = reason.format(spool.root)
     assert texts(wire) == [("incremental", 0)]
     assert run.said == [
-        f"delivery 1 of 'crm': {why}; set aside, it stays in feeds/000001.xml; to try again:"
+        f"delivery 1 of 'crm': {why}; set aside, its feed is feeds/000001.xml; to try again:"
         f" feedferry serve --spool {spool.root} --retry 1"
     ]
     assert [(one.state, one.reason) for one in run.journal()] == [
-        (State.SET_ASIDE, why),
-        (State.FORWARDED, ""),
+        (ForwardState.SET_ASIDE, why),
+        (ForwardState.FORWARDED, ""),
     ]
 
 
-def test_what_is_set_aside_is_counted_at_the_next_start(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wired(monkeypatch, accepting)
+def test_what_is_set_aside_is_counted_at_the_next_start(spool: HandSpool, wired: Wired) -> None:
+    wired(accepting)
     spool.feed(b"hello")
     Run(spool).to_the_end()
     assert Run(spool).to_the_end().remarks == ["1 deliveries are set aside so far"]
 
 
-def test_records_that_cannot_be_read_are_kept_and_told(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wired(monkeypatch, accepting)
+def test_records_that_cannot_be_read_are_kept_and_told(spool: HandSpool, wired: Wired) -> None:
+    wired(accepting)
     spool.feed(gsa_feed(document(1), BROKEN, document(2)))
     run = Run(spool).to_the_end()
     folder = spool.root / "forward" / "000000000001"
@@ -426,9 +419,9 @@ def test_records_that_cannot_be_read_are_kept_and_told(
 
 
 def test_an_acl_that_would_be_lost_holds_its_datasource_back_and_no_other(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wire = wired(monkeypatch, taking)
+    wire = wired(taking)
     spool.feed(SECRET, "sec")
     spool.feed(gsa_feed(document(2)), "sec")
     spool.feed(gsa_feed(document(3)), "crm")
@@ -437,15 +430,15 @@ def test_an_acl_that_would_be_lost_holds_its_datasource_back_and_no_other(
     assert (run.gateway.backlog(), [one.ordinal for one in run.journal()]) == (2, [3])
     assert run.said == [
         f"delivery 1 of 'sec': {spool.root}#1: {HOST}/1.txt: acl: 1 principal; --accept-loss acl"
-        " goes on without it; held back, with all of it that is behind; tried again when the"
+        " goes on without it; held back, with later deliveries of it; tried again when the"
         " gateway is started again"
     ]
 
 
 def test_what_was_held_back_goes_on_in_order_when_its_loss_is_accepted(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wired(monkeypatch, taking)
+    wired(taking)
     spool.feed(SECRET, "sec")
     spool.feed(gsa_feed(document(2)), "crm")
     spool.feed(gsa_feed(document(3)), "sec")
@@ -456,14 +449,13 @@ def test_what_was_held_back_goes_on_in_order_when_its_loss_is_accepted(
 
 
 def test_a_file_that_is_gone_holds_its_datasource_back_until_it_is_there_again(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    monkeypatch.setattr(gateway, "FIRST_PAUSE_SECONDS", 0.01)
-    wired(monkeypatch, accepting)
+    wired(accepting)
     path = Path(spool.feed(gsa_feed(document(1)), "crm"))
     spool.feed(gsa_feed(document(2)), "wiki")
     moved = path.rename(path.with_suffix(".gone"))
-    run = Run(spool)
+    run = Run(spool, first_pause_seconds=0.01)
     with run.gateway:
         wait_until(lambda: bool(run.said) and run.gateway.backlog() == 1)
         moved.rename(path)
@@ -472,63 +464,61 @@ def test_a_file_that_is_gone_holds_its_datasource_back_until_it_is_there_again(
     assert run.said[0] == (
         f"delivery 1 of 'crm': {spool.root}#1: {path}: No such file or directory; expected the"
         f" {path.stat().st_size} bytes that were delivered; copy the file again, or take its line"
-        " out of deliveries.jsonl; held back, with all of it that is behind; tried again in 0 s"
+        " out of deliveries.jsonl; held back, with later deliveries of it; tried again in 0 s"
     )
 
 
 def test_a_feed_that_the_target_chokes_on_holds_only_its_own_datasource_back(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    monkeypatch.setattr(gateway, "FIRST_PAUSE_SECONDS", 0.01)
     choke = ApplianceResponse(status=500, content_type="text/plain", body=b"Internal Error")
-    wired(monkeypatch, lambda sent: choke if len(sent.names) == 2 else SUCCESS)
+    wired(lambda sent: choke if len(sent.names) == 2 else SUCCESS)
     two = gsa_feed(*(f'<record url="http://www.example.com/{n}" action="delete"/>' for n in "ab"))
     spool.feed(two, "crm")
     spool.feed(gsa_feed(document(2)), "wiki")
-    run = Run(spool)
+    run = Run(spool, first_pause_seconds=0.01)
     run.until(lambda: run.gateway.backlog() == 1)
     assert [one.ordinal for one in run.journal()] == [2]
 
 
 def test_a_full_feed_that_is_refused_as_a_whole_is_set_aside(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
     refused = ApplianceResponse(status=400, content_type="text/plain", body=b"malformed feed")
-    wired(monkeypatch, lambda sent: refused if sent.feedtype == "full" else SUCCESS)
+    wired(lambda sent: refused if sent.feedtype == "full" else SUCCESS)
     spool.feed(gsa_feed(document(1)), "crm", "full")
     spool.feed(gsa_feed(document(2)), "crm")
     run = Run(spool).to_the_end()
-    assert [one.state for one in run.journal()] == [State.SET_ASIDE, State.FORWARDED]
+    assert [one.state for one in run.journal()] == [ForwardState.SET_ASIDE, ForwardState.FORWARDED]
     assert run.kept() == ["000000000001", "forwarded.jsonl"]
 
 
 def test_a_defect_holds_back_one_datasource_and_not_the_gateway(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    spool: HandSpool, wired: Wired, caplog: pytest.LogCaptureFixture
 ) -> None:
     def answer(sent: Sent) -> ApplianceResponse:
         if sent.feedtype == "metadata-and-url":
             raise ZeroDivisionError("by nothing")
         return SUCCESS
 
-    monkeypatch.setattr(gateway, "FIRST_PAUSE_SECONDS", 300)
-    wired(monkeypatch, answer)
+    wired(answer)
     spool.feed(
         gsa_feed(f'<record url="{HOST}/1" mimetype="text/html"/>'), "web", "metadata-and-url"
     )
     spool.feed(gsa_feed(document(2)), "crm")
-    run = Run(spool)
+    run = Run(spool, first_pause_seconds=300)
     run.until(lambda: run.gateway.backlog() == 1)
     assert run.said == [
-        "delivery 1 of 'web': ZeroDivisionError('by nothing'); held back, with all of it that is"
-        " behind; tried again in 300 s"
+        "delivery 1 of 'web': ZeroDivisionError('by nothing'); held back, with later deliveries of"
+        " it; tried again in 300 s"
     ]
     assert caplog.messages == ["delivery 1 cannot be forwarded"]
 
 
 def test_a_profile_that_is_no_name_of_a_datasource_is_set_aside(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wired(monkeypatch, accepting)
+    wired(accepting)
     spool.data(thunderstone(f"{HOST}/1"), "my profile")
     run = Run(spool).to_the_end()
     assert [one.reason for one in run.journal()] == [
@@ -537,59 +527,53 @@ def test_a_profile_that_is_no_name_of_a_datasource_is_set_aside(
     ]
 
 
-def test_groups_have_no_place_in_thunderstone(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wired(monkeypatch, taking)
+def test_groups_have_no_place_in_thunderstone(spool: HandSpool, wired: Wired) -> None:
+    wired(taking)
     spool.groups(b"<xmlgroups></xmlgroups>")
     run = Run(spool, appliance=THUNDERSTONE).to_the_end()
     assert run.remarks == [
-        "delivery 1 of 'ldap': groups, which Thunderstone has no place for; left out"
+        "delivery 1 of 'ldap': groups, which Thunderstone does not have; left out"
     ]
-    assert [one.state for one in run.journal()] == [State.LEFT_OUT]
+    assert [one.state for one in run.journal()] == [ForwardState.LEFT_OUT]
 
 
 def test_a_run_that_was_made_for_another_appliance_is_made_again(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wired(monkeypatch, lambda _sent: AWAY)
+    wired(lambda _sent: AWAY)
     spool.feed(gsa_feed(document(1)))
     Run(spool).until_told("nobody there")
-    wire = wired(monkeypatch, taking)
+    wire = wired(taking)
     run = Run(spool, appliance=THUNDERSTONE).until(lambda: len(wire.sent) == 2)
     assert run.said == []
 
 
-def test_what_an_early_end_left_of_a_run_is_swept(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wired(monkeypatch, accepting)
+def test_what_an_early_end_left_of_a_run_is_swept(spool: HandSpool, wired: Wired) -> None:
+    wired(accepting)
     spool.feed(gsa_feed(document(1)))
     Run(spool).to_the_end()
     (spool.root / "forward" / "000000000001" / "chunks").mkdir(parents=True)
     assert Run(spool).to_the_end().kept() == ["forwarded.jsonl"]
 
 
-def no_room(_ledger: Ledger, _forwarded: Forwarded) -> None:
+def no_room(_journal: ForwardJournal, _outcome: DeliveryOutcome) -> None:
     """As on a disk that is full."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_feed_that_was_sent_before_an_early_end_is_not_sent_again(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+    spool: HandSpool, wired: Wired
 ) -> None:
-    wire = wired(monkeypatch, accepting)
+    wire = wired(accepting)
     spool.feed(gsa_feed(document(1)))
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "note", no_room)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ForwardJournal, "append", no_room)
         Run(spool).until_told("No space left on device")
     Run(spool).to_the_end()
     assert len(wire.sent) == 1
 
 
-def test_it_stops_in_time_while_an_answer_does_not_come(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_stops_in_time_while_an_answer_does_not_come(spool: HandSpool, wired: Wired) -> None:
     asked, late = threading.Event(), threading.Event()
 
     def answer(_sent: Sent) -> ApplianceResponse:
@@ -597,30 +581,26 @@ def test_it_stops_in_time_while_an_answer_does_not_come(
         late.wait(60)
         return SUCCESS
 
-    monkeypatch.setattr(gateway, "DRAIN_SECONDS", 0.05)
-    wire = wired(monkeypatch, answer)
+    wire = wired(answer)
     spool.feed(gsa_feed(document(1)))
-    run = Run(spool).until(asked.is_set)
+    run = Run(spool, drain_seconds=0.05).until(asked.is_set)
     late.set()
-    assert run.said == ["what is under way has no answer yet; it is sent again at the next start"]
+    assert run.said == ["the current delivery has no reply yet; it is sent again at the next start"]
     assert len(wire.sent) == 1
 
 
-def test_it_stops_at_once_while_it_waits_to_try_again(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gateway, "FIRST_PAUSE_SECONDS", 10 * gateway.DRAIN_SECONDS)
-    wired(monkeypatch, lambda _sent: AWAY)
+def test_it_stops_at_once_while_it_waits_to_try_again(spool: HandSpool, wired: Wired) -> None:
+    wired(lambda _sent: AWAY)
     spool.feed(gsa_feed(document(1)))
-    run = Run(spool).until_told("nobody there")
+    run = Run(spool, first_pause_seconds=10 * DRAIN_SECONDS).until_told("nobody there")
     assert len(run.said) == 1  # nothing was under way when it stopped
 
 
 def test_a_thousand_deliveries_that_are_settled_are_passed_over(spool: HandSpool) -> None:
     for _ in range(1000):
         spool.cleanup()
-    ledger = Ledger(spool.root / "forward" / FORWARDED)
-    ledger.note(Forwarded(ordinal=1000, state=State.FORWARDED, settled=1000))
-    ledger.close()
+    journal = ForwardJournal(spool.root / "forward" / FILE_NAME)
+    journal.append(DeliveryOutcome(ordinal=1000, state=ForwardState.FORWARDED, settled=1000))
+    journal.close()
     spool.cleanup()
     assert Run(spool).gateway.backlog() == 1

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.serve.http import server
 from pipelines.serve.receiver import Receiver
 from support.receivers import deliveries, kept, receiving, wait_until
 from support.talk import PATIENCE_SECONDS, Heard, Talk, get, post, say
@@ -37,13 +36,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Receiver,
     spool = tmp_path_factory.mktemp("shared")
     with receiving(spool) as receiver:
         yield receiver, spool
-
-
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a receiver that has refused a client hear it out, be that as slow as it may."""
-    monkeypatch.setattr(server, "LINGER_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr(server, "LINGER_IDLE_SECONDS", PATIENCE_SECONDS)
 
 
 def files(spool: Path) -> list[str]:
@@ -349,9 +341,9 @@ def test_a_client_that_resets_its_connection_leaves_nothing(tmp_path: Path) -> N
         assert serves(receiver, tmp_path)
 
 
-@pytest.mark.usefixtures("patient")
 def test_an_untrusted_flood_of_bytes_is_not_taken(tmp_path: Path) -> None:
-    with receiving(tmp_path, trusted=("192.0.2.1",)) as receiver:
+    patience = {"linger_seconds": PATIENCE_SECONDS, "linger_idle_seconds": PATIENCE_SECONDS}
+    with receiving(tmp_path, trusted=("192.0.2.1",), **patience) as receiver:
         heard = say(receiver.port, post("/xmlfeed", bytes(1 << 20)))
     assert (heard.status, heard.body) == (200, b"Error - Unauthorized Request")
     assert files(tmp_path) == ["deliveries.jsonl"]

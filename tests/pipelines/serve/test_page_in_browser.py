@@ -8,8 +8,8 @@ from threading import Thread
 
 import pytest
 
-from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, View, render
-from pipelines.serve.rehearsal.views import Fed, Held, Status, Total
+from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
+from pipelines.serve.rehearsal.views import DatasourceTotal, DeliveryStatus, DocumentOrigin, FeedRow
 from schemas.delivery import Door
 from support.browser import Browser, Page, browser, needs_chromium
 
@@ -20,8 +20,10 @@ LONG = "w" * 300
 HOSTILE = "\"'><script>document.title = 'mine'</script><img src=http://example.com/x.png>"
 
 
-def fed(ordinal: int, status: Status, *, text: str = "intranet", door: Door = Door.FEED) -> Fed:
-    return Fed(
+def fed(
+    ordinal: int, status: DeliveryStatus, *, text: str = "intranet", door: Door = Door.FEED
+) -> FeedRow:
+    return FeedRow(
         ordinal=ordinal,
         door=door,
         datasource=text,
@@ -37,24 +39,31 @@ def fed(ordinal: int, status: Status, *, text: str = "intranet", door: Door = Do
     )
 
 
-def full(text: str) -> View:
+def full(text: str) -> PageView:
     """A view of everything there is, with a text wherever one comes from outside."""
-    return View(
+    return PageView(
         title=f"Rehearsal {text}",
         url="http://127.0.0.1:19900",
         now=NOW,
         backlog=312,
         history=((1800, 7), (300, 6000), (0, 312)),
         feeds=(
-            fed(1, Status.COMPLETED, text=text),
-            fed(2, Status.WITH_ERRORS, text=text),
-            fed(3, Status.FAILED, text=text),
-            fed(4, Status.IN_PROGRESS, text=text),
-            fed(5, Status.COMPLETED, text=text, door=Door.GROUPS),
+            fed(1, DeliveryStatus.COMPLETED, text=text),
+            fed(2, DeliveryStatus.WITH_ERRORS, text=text),
+            fed(3, DeliveryStatus.FAILED, text=text),
+            fed(4, DeliveryStatus.IN_PROGRESS, text=text),
+            fed(5, DeliveryStatus.COMPLETED, text=text, door=Door.GROUPS),
         ),
         totals=(
-            Total(datasource=text, kind=Held.FEED, documents=140_442_000, bytes=2_930_112_994),
-            Total(datasource=text, kind=Held.DATA, documents=5_120, unsearchable=120_000_000),
+            DatasourceTotal(
+                datasource=text,
+                kind=DocumentOrigin.FEED,
+                documents=140_442_000,
+                bytes=2_930_112_994,
+            ),
+            DatasourceTotal(
+                datasource=text, kind=DocumentOrigin.DATA, documents=5_120, unsearchable=120_000_000
+            ),
         ),
         notices=(text,),
         refresh_seconds=600,
@@ -62,7 +71,9 @@ def full(text: str) -> View:
 
 
 VIEWS = {
-    "/empty": View(title="Rehearsal", url="http://127.0.0.1:19900", now=NOW, refresh_seconds=600),
+    "/empty": PageView(
+        title="Rehearsal", url="http://127.0.0.1:19900", now=NOW, refresh_seconds=600
+    ),
     "/full": full("intranet"),
     "/long": full(LONG),
     "/hostile": full(HOSTILE),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.serve.receiver import Receiver
+from pipelines.serve.set_aside import SetAsideDelivery
 from pipelines.serve.settings import ServeSettings
 from schemas.errors import BusyError, ConfigError
 from support.receivers import deliveries, kept, receiving, wait_until
@@ -38,9 +39,22 @@ def push(content: bytes, *, feedtype: bytes = b"full", headers: str = "") -> byt
 
 def urls(receiver: Receiver) -> list[str]:
     """The urls of the documents that are held, once all is digested."""
-    assert receiver.idle(PATIENCE_SECONDS)
+    assert receiver.wait_until_idle(PATIENCE_SECONDS)
     held = json.loads(say(receiver.port, get("/documents"), method="GET").body)
     return [document["url"] for document in held["documents"]]
+
+
+class TwelveWaiting:
+    """A gateway with a backlog."""
+
+    def backlog(self) -> int:
+        return 12
+
+    def set_aside(self) -> list[SetAsideDelivery]:
+        return []
+
+    def retry(self, ordinal: int) -> None:
+        pass
 
 
 def told(path: Path, rules: str) -> str:
@@ -64,7 +78,7 @@ def test_a_full_feed_replaces_what_came_before(tmp_path: Path) -> None:
 def test_documents_come_in_pages(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         say(receiver.port, push(feed(1, 2, 3)))
-        assert receiver.idle(PATIENCE_SECONDS)
+        assert receiver.wait_until_idle(PATIENCE_SECONDS)
         asked = get("/documents?prefix=http://h/&limit=2&after=http://h/1")
         page = json.loads(say(receiver.port, asked, method="GET").body)
     assert [one["url"] for one in page["documents"]] == ["http://h/2", "http://h/3"]
@@ -102,7 +116,7 @@ def test_several_clients_deliver_at_once(tmp_path: Path) -> None:
 def test_the_page_shows_what_came(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         say(receiver.port, push(feed(1), headers="User-Agent: Java/1.8\r\n"))
-        assert receiver.idle(PATIENCE_SECONDS)
+        assert receiver.wait_until_idle(PATIENCE_SECONDS)
         heard = say(receiver.port, get("/feeds"), method="GET")
     assert heard.headers["content-type"] == "text/html; charset=utf-8"
     assert b"Java/1.8" in heard.body
@@ -118,14 +132,14 @@ def test_the_page_warns_of_a_scenario(tmp_path: Path) -> None:
     path = told(tmp_path / "disk-full.yaml", "- {disk_full: true}")
     with receiving(tmp_path / "spool", scenario=path) as receiver:
         page = say(receiver.port, get("/"), method="GET").body
-    assert b"It misbehaves, as disk-full.yaml tells it to." in page
+    assert b"This receiver follows the scenario disk-full.yaml." in page
 
 
 def test_the_page_tells_that_a_gateway_forwards(tmp_path: Path) -> None:
     settings = ServeSettings(spool=str(tmp_path), port=0, min_free_bytes=0)
-    with Receiver(settings, backlog=lambda: 12) as receiver:
+    with Receiver(settings, gateway=TwelveWaiting()) as receiver:
         page = say(receiver.port, get("/"), method="GET").body
-    assert b"It forwards what comes in: the backlog is what is not forwarded yet." in page
+    assert b"This receiver forwards: the backlog counts feeds that are not forwarded yet." in page
 
 
 def test_groups_are_counted_on_the_page(tmp_path: Path) -> None:
@@ -133,22 +147,22 @@ def test_groups_are_counted_on_the_page(tmp_path: Path) -> None:
     body = part(b"groupsource", b"s") + part(b"data", groups + b"</xmlgroups>") + b"--<<--\r\n"
     with receiving(tmp_path) as receiver:
         say(receiver.port, post("/xmlgroups", body, kind=KIND))
-        assert receiver.idle(PATIENCE_SECONDS)
+        assert receiver.wait_until_idle(PATIENCE_SECONDS)
         page = say(receiver.port, get("/"), method="GET").body
-    assert b"<dt>Groups held</dt><dd>1</dd>" in page
+    assert b"<dt>Groups</dt><dd>1</dd>" in page
 
 
 def test_an_index_of_another_spool_is_told(tmp_path: Path) -> None:
     with receiving(tmp_path / "a") as receiver:
         say(receiver.port, push(feed(1)))
-        assert receiver.idle(PATIENCE_SECONDS)
+        assert receiver.wait_until_idle(PATIENCE_SECONDS)
     (tmp_path / "b").mkdir()
     path = (tmp_path / "a" / "index.db").rename(tmp_path / "b" / "index.db")
     with pytest.raises(ConfigError) as caught:
         Receiver(ServeSettings(spool=str(tmp_path / "b"), port=0)).__enter__()
     assert str(caught.value) == (
-        f"{path}: made of 1 deliveries, deliveries.jsonl has 0; remove it, and it is made again of"
-        " what was delivered"
+        f"{path}: made from 1 deliveries, deliveries.jsonl has 0; expected no more; remove the"
+        " file, and it is made again from the deliveries"
     )
 
 
@@ -161,7 +175,7 @@ def test_an_index_that_was_removed_is_made_again(tmp_path: Path) -> None:
 
 
 def test_a_scenario_is_played(tmp_path: Path) -> None:
-    rules = "- {requests: 1, disk_full: true}\n- {requests: 2, tear: before-reply}\n"
+    rules = "- {requests: 1, disk_full: true}\n- {requests: 2, reset: before-reply}\n"
     with receiving(tmp_path / "spool", scenario=told(tmp_path / "a.yaml", rules)) as receiver:
         first = say(receiver.port, push(feed(1)))
         assert first.body.startswith(b"Feed not accepted due to insufficient disk space.")
@@ -182,7 +196,7 @@ def test_a_delay_of_a_scenario_ends_when_the_receiver_does(tmp_path: Path) -> No
 
 def test_a_backlog_may_be_counted_elsewhere(tmp_path: Path) -> None:
     settings = ServeSettings(spool=str(tmp_path), port=0, min_free_bytes=0)
-    with Receiver(settings, backlog=lambda: 12) as receiver:
+    with Receiver(settings, gateway=TwelveWaiting()) as receiver:
         assert say(receiver.port, get("/getbacklogcount"), method="GET").body == b"12"
 
 

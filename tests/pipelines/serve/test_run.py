@@ -86,4 +86,4 @@ def test_a_gateway_to_itself_is_refused(tmp_path: Path) -> None:
         url = f"http://localhost:{port}"
         with pytest.raises(ConfigError) as caught:
             run({"spool": str(tmp_path / "spool"), "port": str(port), "url": url})
-    assert str(caught.value) == f"--forward {url}: where it listens itself; expected another"
+    assert str(caught.value) == f"--forward {url}: this receiver; expected another appliance"

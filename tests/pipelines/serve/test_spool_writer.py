@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from pipelines.serve import spool_writer as spools
-from pipelines.serve.spool_writer import FullError, Spool
+from pipelines.serve.spool_writer import DiskFullError, SpoolWriter
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import BusyError, FatalError
 from transforms.storage import journal as durable
@@ -21,8 +21,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from schemas.delivery import Delivery, Door
-from pipelines.serve.spool_writer import Spool
-spool = Spool(Path(sys.argv[1]))
+from pipelines.serve.spool_writer import SpoolWriter
+spool = SpoolWriter(Path(sys.argv[1]))
 posted = Delivery(ordinal=0, door=Door.FEED, path=None, bytes=0)
 with spool.open_intake() as intake:
     intake.write(b"<whole/>")
@@ -33,7 +33,7 @@ with spool.open_intake() as intake:
 """
 
 
-def deliver(spool: Spool, *blocks: bytes) -> Delivery:
+def deliver(spool: SpoolWriter, *blocks: bytes) -> Delivery:
     with spool.open_intake() as intake:
         list(map(intake.write, blocks))
         return spool.commit(POSTED, intake)
@@ -51,7 +51,7 @@ def files(folder: Path) -> list[str]:
 
 
 def test_a_feed_is_kept_under_its_ordinal_and_noted(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         kept = deliver(spool, b"<gsafeed", b"/>")
     path = "feeds/000000000/000000000001.xml"
     assert kept == msgspec.structs.replace(POSTED, ordinal=1, path=path, bytes=10)
@@ -60,9 +60,9 @@ def test_a_feed_is_kept_under_its_ordinal_and_noted(tmp_path: Path) -> None:
 
 
 def test_a_spool_goes_on_behind_its_last_delivery(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         deliver(spool, b"<a/>")
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         kept = deliver(spool, b"<b/>")
     assert kept.path == "feeds/000000000/000000000002.xml"
 
@@ -70,43 +70,43 @@ def test_a_spool_goes_on_behind_its_last_delivery(tmp_path: Path) -> None:
 def test_a_thousand_feeds_stand_in_a_folder(tmp_path: Path) -> None:
     last = msgspec.structs.replace(POSTED, ordinal=999)
     (tmp_path / JOURNAL).write_bytes(msgspec.json.encode(last) + b"\n")
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         kept = deliver(spool, b"<a/>")
     assert kept.path == "feeds/000000001/000000001000.xml"
 
 
 def test_a_delivery_may_have_no_feed(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         kept = spool.commit(msgspec.structs.replace(POSTED, feedtype="cleanup"))
     assert (kept.ordinal, kept.path, kept.bytes) == (1, None, 0)
     assert files(tmp_path) == [JOURNAL]
 
 
 def test_what_is_not_committed_is_not_there(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool, spool.open_intake() as intake:
+    with SpoolWriter(tmp_path) as spool, spool.open_intake() as intake:
         intake.write(b"<gsafeed")
     assert files(tmp_path) == [JOURNAL]
     assert journal(tmp_path) == []
 
 
 def test_an_intake_can_be_read_before_it_is_committed(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool, spool.open_intake() as intake:
+    with SpoolWriter(tmp_path) as spool, spool.open_intake() as intake:
         intake.write(b"<gsafeed/>")
         with intake.open() as stream:
             assert stream.read() == b"<gsafeed/>"
 
 
 def test_a_spool_knows_how_much_it_holds(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         deliver(spool, b"<a/>")
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         deliver(spool, b"<b/>")
         assert spool.bytes == 8
 
 
 def test_a_second_receiver_must_wait(tmp_path: Path) -> None:
-    with Spool(tmp_path), pytest.raises(BusyError) as caught:
-        Spool(tmp_path)
+    with SpoolWriter(tmp_path), pytest.raises(BusyError) as caught:
+        SpoolWriter(tmp_path)
     assert str(caught.value) == (
         f"{tmp_path}: in use by another receiver, process {os.getpid()} on {socket.gethostname()}; "
         "start again when that has ended"
@@ -114,14 +114,14 @@ def test_a_second_receiver_must_wait(tmp_path: Path) -> None:
 
 
 def test_a_spool_that_was_closed_is_free(tmp_path: Path) -> None:
-    with Spool(tmp_path):
+    with SpoolWriter(tmp_path):
         pass
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         assert deliver(spool, b"<a/>").ordinal == 1
 
 
 def test_a_spool_is_made_where_there_is_none(tmp_path: Path) -> None:
-    with Spool(tmp_path / "a" / "b") as spool:
+    with SpoolWriter(tmp_path / "a" / "b") as spool:
         assert deliver(spool, b"<a/>").ordinal == 1
 
 
@@ -129,16 +129,16 @@ def test_a_file_is_no_spool(tmp_path: Path) -> None:
     path = tmp_path / "spool"
     path.touch()
     with pytest.raises(FatalError) as caught:
-        Spool(path)
+        SpoolWriter(path)
     assert str(caught.value) == f"{path}: File exists; expected a folder to write in"
 
 
 def test_a_torn_last_line_is_cut_off(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         whole = deliver(spool, b"<a/>")
     with (tmp_path / JOURNAL).open("ab") as stream:
         stream.write(b'{"ordinal":2,"door":"xmlfe')
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         following = deliver(spool, b"<b/>")
     assert journal(tmp_path) == [whole, following]
     assert following.ordinal == 2
@@ -146,7 +146,7 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path) -> None:
 
 def test_a_journal_of_nothing_but_a_torn_line_is_empty(tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_bytes(b'{"ordinal":1,')
-    with Spool(tmp_path):
+    with SpoolWriter(tmp_path):
         assert (tmp_path / JOURNAL).read_bytes() == b""
 
 
@@ -154,23 +154,23 @@ def test_a_line_that_is_no_delivery_is_told(tmp_path: Path) -> None:
     path = tmp_path / JOURNAL
     path.write_bytes(msgspec.json.encode(POSTED) + b"\n\0\0\0\n")
     with pytest.raises(FatalError) as caught:
-        Spool(tmp_path)
+        SpoolWriter(tmp_path)
     assert str(caught.value) == f"{path}:2: b'\\x00\\x00\\x00\\n'; expected a delivery"
 
 
 def test_a_spool_that_cannot_be_opened_is_free_again(tmp_path: Path) -> None:
     (tmp_path / JOURNAL).write_bytes(b"{}\n")
     with pytest.raises(FatalError):
-        Spool(tmp_path)
+        SpoolWriter(tmp_path)
     (tmp_path / JOURNAL).unlink()
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         assert deliver(spool, b"<a/>").ordinal == 1
 
 
 def test_what_a_killed_receiver_was_taking_is_gone_and_the_rest_is_there(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
     assert "incoming/2.partial" in files(tmp_path)
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         assert deliver(spool, b"<next/>").ordinal == 2
     assert files(tmp_path) == [
         JOURNAL,
@@ -183,13 +183,13 @@ def test_a_feed_that_was_never_noted_gives_its_name_away(tmp_path: Path) -> None
     path = tmp_path / "feeds" / "000000000" / "000000000001.xml"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"<never noted/>")
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         deliver(spool, b"<a/>")
     assert path.read_bytes() == b"<a/>"
 
 
 def test_deliveries_of_many_clients_are_noted_one_behind_the_other(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool, ThreadPoolExecutor(8) as clients:
+    with SpoolWriter(tmp_path) as spool, ThreadPoolExecutor(8) as clients:
         kept = list(clients.map(lambda number: deliver(spool, b"%d" % number), range(40)))
     assert sorted(kept, key=lambda one: one.ordinal) == journal(tmp_path)
     assert [one.ordinal for one in journal(tmp_path)] == list(range(1, 41))
@@ -198,17 +198,17 @@ def test_deliveries_of_many_clients_are_noted_one_behind_the_other(tmp_path: Pat
 
 
 def test_what_would_leave_too_little_free_is_refused_before_it_comes(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool, pytest.raises(FullError):
+    with SpoolWriter(tmp_path) as spool, pytest.raises(DiskFullError):
         spool.check_room(spool.free_bytes + (1 << 30))
 
 
 def test_what_fits_is_not_refused(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         spool.check_room(1)
 
 
 def test_some_of_the_disk_stays_free(tmp_path: Path) -> None:
-    with Spool(tmp_path, min_free_bytes=1 << 60) as spool, pytest.raises(FullError):
+    with SpoolWriter(tmp_path, min_free_bytes=1 << 60) as spool, pytest.raises(DiskFullError):
         deliver(spool, b"<gsafeed/>")
 
 
@@ -216,19 +216,19 @@ def test_the_room_is_looked_at_again_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spools, "CHECK_BYTES", 10)
-    with Spool(tmp_path) as spool, spool.open_intake() as intake:
+    with SpoolWriter(tmp_path) as spool, spool.open_intake() as intake:
         intake.write(b"a" * 10)
         monkeypatch.setattr(spool, "_min_free_bytes", 1 << 60)
-        with pytest.raises(FullError):
+        with pytest.raises(DiskFullError):
             intake.write(b"a")
 
 
 def test_a_disk_that_is_full_all_the_same_is_told(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool, spool.open_intake() as intake:
+    with SpoolWriter(tmp_path) as spool, spool.open_intake() as intake:
         full = os.open("/dev/full", os.O_WRONLY)
         os.dup2(full, intake._file)
         os.close(full)
-        with pytest.raises(FullError):
+        with pytest.raises(DiskFullError):
             intake.write(b"<gsafeed/>")
 
 
@@ -238,19 +238,19 @@ def test_a_disk_without_room_for_one_more_name_is_full(
     def refuse(*arguments: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         monkeypatch.setattr(os, "open", refuse)
-        with pytest.raises(FullError):
+        with pytest.raises(DiskFullError):
             spool.open_intake()
 
 
 def test_a_journal_without_room_keeps_nothing_of_the_feed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         first = deliver(spool, b"<a/>")
         monkeypatch.setattr(durable, "write_at", write_half_a_line)
-        with pytest.raises(FullError), spool.open_intake() as intake:
+        with pytest.raises(DiskFullError), spool.open_intake() as intake:
             spool.commit(POSTED, intake)
         monkeypatch.undo()
         second = deliver(spool, b"<b/>")
@@ -264,7 +264,7 @@ def test_other_trouble_of_the_disk_is_no_want_of_room(
     def fail(file: int) -> None:
         raise OSError(5, "Input/output error")
 
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         monkeypatch.setattr(os, "fsync", fail)
         with pytest.raises(OSError, match="Input/output error"):
             deliver(spool, b"<a/>")
@@ -283,7 +283,7 @@ def test_write_back_begins_while_more_comes_and_ends_before_the_feed_is_kept(
 
     monkeypatch.setattr(spools, "WRITE_BACK_BYTES", 4)
     monkeypatch.setattr(os, "fdatasync", write_back)
-    with Spool(tmp_path) as spool, spool.open_intake() as intake:
+    with SpoolWriter(tmp_path) as spool, spool.open_intake() as intake:
         intake.write(b"<gsafeed>")
         assert begun.wait(60)
         intake.write(b"</gsafeed>")
@@ -299,13 +299,13 @@ def test_a_write_back_that_went_wrong_is_not_forgotten(
 
     monkeypatch.setattr(spools, "WRITE_BACK_BYTES", 4)
     monkeypatch.setattr(os, "fdatasync", fail)
-    with Spool(tmp_path) as spool, pytest.raises(OSError, match="Input/output error"):
+    with SpoolWriter(tmp_path) as spool, pytest.raises(OSError, match="Input/output error"):
         deliver(spool, b"<gsafeed/>")
     assert files(tmp_path) == [JOURNAL]
 
 
 def test_a_closed_spool_takes_nothing(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool:
+    with SpoolWriter(tmp_path) as spool:
         pass
     with pytest.raises(OSError, match="Bad file descriptor"):
         spool.commit(POSTED)

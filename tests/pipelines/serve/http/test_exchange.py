@@ -5,7 +5,14 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from pipelines.serve.http.exchange import Exchange, Line, RefusedError, Reply, Request, TornError
+from pipelines.serve.http.exchange import (
+    ClientSocket,
+    ConnectionDroppedError,
+    Exchange,
+    RefusedError,
+    Reply,
+    Request,
+)
 from pipelines.serve.settings import ServeSettings
 
 SETTINGS = ServeSettings(
@@ -21,7 +28,7 @@ HEAD = (
 )
 
 
-class Scripted(Line):
+class Scripted(ClientSocket):
     """A line on which blocks come after a while each; the clock of the test goes with them."""
 
     def __init__(self, *coming: tuple[float, bytes]) -> None:
@@ -61,10 +68,10 @@ def status_of(exchange: Exchange) -> int:
 
 
 @contextmanager
-def pair() -> Iterator[tuple[Line, socket.socket]]:
+def pair() -> Iterator[tuple[ClientSocket, socket.socket]]:
     here, there = socket.socketpair()
     with here, there:
-        yield Line(here, "192.0.2.1"), there
+        yield ClientSocket(here, "192.0.2.1"), there
 
 
 def test_a_head_is_a_request() -> None:
@@ -106,7 +113,7 @@ def test_a_client_that_leaves_in_its_head_has_no_request() -> None:
 
 def test_a_client_that_leaves_in_its_body_tears_the_line() -> None:
     request = request_of(Scripted((0, HEAD), (0, b"a"), (0, b"")).exchange())
-    with pytest.raises(TornError) as caught:
+    with pytest.raises(ConnectionDroppedError) as caught:
         list(request.blocks)
     assert str(caught.value) == "the client left in the middle of its request"
 
@@ -167,24 +174,24 @@ def test_a_client_that_does_not_wait_is_not_told_to_go_on() -> None:
 def test_what_follows_a_request_stays_for_the_next() -> None:
     exchange = Scripted((0, HEAD + b"a" * 1000 + b"GET /")).exchange()
     list(request_of(exchange).blocks)
-    exchange.answer(Reply())
-    assert (exchange.ahead, exchange.is_whole, exchange.is_over) == (b"GET /", True, False)
+    exchange.reply(Reply())
+    assert (exchange.ahead, exchange.is_whole, exchange.is_last) == (b"GET /", True, False)
 
 
 def test_what_follows_chunks_stays_for_the_next() -> None:
     head = HEAD.replace(b"Content-Length: 1000", b"Transfer-Encoding: chunked")
     exchange = Scripted((0, head + b"1\r\na\r\n"), (0, b"0\r\n\r\nGET /")).exchange()
     assert list(request_of(exchange).blocks) == [b"a"]
-    exchange.answer(Reply())
-    assert (exchange.ahead, exchange.is_over) == (b"GET /", False)
+    exchange.reply(Reply())
+    assert (exchange.ahead, exchange.is_last) == (b"GET /", False)
 
 
 def test_nothing_can_follow_a_body_that_was_not_read() -> None:
     line = Scripted((0, HEAD))
     exchange = line.exchange()
     request_of(exchange)
-    exchange.answer(Reply())
-    assert (exchange.is_whole, exchange.is_over) == (False, True)
+    exchange.reply(Reply())
+    assert (exchange.is_whole, exchange.is_last) == (False, True)
     assert b"\r\nConnection: close\r\n" in line.sent
 
 
@@ -193,7 +200,7 @@ def test_a_short_reply_is_sent_in_one_go() -> None:
         there.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         exchange = Exchange(line, SETTINGS)
         request_of(exchange)
-        exchange.answer(Reply(status=404, body=b"Success", headers=(("Allow", "GET"),)))
+        exchange.reply(Reply(status=404, body=b"Success", headers=(("Allow", "GET"),)))
         heard = there.recv(1000)
     assert heard.startswith(b"HTTP/1.1 404 Not Found\r\nServer: feedergate_1.0\r\nDate: ")
     assert heard.endswith(
@@ -204,12 +211,12 @@ def test_a_short_reply_is_sent_in_one_go() -> None:
 def test_a_line_that_is_closed_is_torn() -> None:
     with pair() as (line, there):
         there.close()
-        with pytest.raises(TornError, match="Broken pipe"):
+        with pytest.raises(ConnectionDroppedError, match="Broken pipe"):
             line.send(b"a", 1)
 
 
 def test_a_line_that_takes_nothing_is_torn() -> None:
-    with pair() as (line, _), pytest.raises(TornError, match="timed out"):
+    with pair() as (line, _), pytest.raises(ConnectionDroppedError, match="timed out"):
         line.send(bytes(10 << 20), 0.1)
 
 

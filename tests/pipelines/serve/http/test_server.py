@@ -11,9 +11,8 @@ from email.utils import parsedate_to_datetime
 import msgspec
 import pytest
 
-from pipelines.serve.http import server as listening
-from pipelines.serve.http.exchange import RefusedError, Reply, Request, TornError
-from pipelines.serve.http.server import Answer, Server
+from pipelines.serve.http.exchange import ConnectionDroppedError, RefusedError, Reply, Request
+from pipelines.serve.http.server import Answer, HttpServer
 from pipelines.serve.settings import ServeSettings
 from schemas.errors import ConfigError
 from support import appliance_sockets
@@ -38,8 +37,8 @@ def digest(request: Request) -> Reply:
 
 def tell(request: Request) -> Reply:
     """Answer with what was understood."""
-    told = (request.method, request.path, request.query, request.length)
-    return Reply(body=repr(told).encode())
+    changes = (request.method, request.path, request.query, request.length)
+    return Reply(body=repr(changes).encode())
 
 
 def refuse(request: Request) -> Reply:
@@ -48,15 +47,15 @@ def refuse(request: Request) -> Reply:
 
 @contextmanager
 def serving(
-    answer: Answer = echo, settings: ServeSettings = SETTINGS, **told: object
-) -> Iterator[Server]:
-    server = Server(msgspec.structs.replace(settings, **told), answer)
+    answer: Answer = echo, settings: ServeSettings = SETTINGS, **changes: object
+) -> Iterator[HttpServer]:
+    server = HttpServer(msgspec.structs.replace(settings, **changes), answer)
     with started(server):
         yield server
 
 
 @contextmanager
-def started(server: Server) -> Iterator[None]:
+def started(server: HttpServer) -> Iterator[None]:
     server.start()
     try:
         yield
@@ -65,20 +64,13 @@ def started(server: Server) -> Iterator[None]:
 
 
 @contextmanager
-def sent_before(raw: bytes, **told: object) -> Iterator[Talk]:
+def sent_before(raw: bytes, **changes: object) -> Iterator[Talk]:
     """Send something to a server that only then begins to look, be we as slow as we may."""
-    server = Server(msgspec.structs.replace(SETTINGS, **told), echo)
+    server = HttpServer(msgspec.structs.replace(SETTINGS, **changes), echo)
     with Talk(server.port) as talk:
         talk.send(raw)
         with started(server):
             yield talk
-
-
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a server that has refused a client hear it out, be that as slow as it may."""
-    monkeypatch.setattr(listening, "LINGER_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr(listening, "LINGER_IDLE_SECONDS", PATIENCE_SECONDS)
 
 
 def plain_answer(port: int) -> bytes:
@@ -193,7 +185,7 @@ def test_more_than_a_body_does_not_take_the_answer_from_who_wants_no_more() -> N
         assert (talk.hear().body, talk.ends()) == (b"<a/>", True)
 
 
-def test_a_client_that_waits_is_told_to_go_on() -> None:
+def test_a_client_that_waits_is_changes_to_go_on() -> None:
     with serving() as server, Talk(server.port) as talk:
         talk.send(post("/", b"<a/>", headers="Expect: 100-continue\r\n").removesuffix(b"<a/>"))
         assert talk.socket.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -201,15 +193,18 @@ def test_a_client_that_waits_is_told_to_go_on() -> None:
         assert talk.hear().body == b"<a/>"
 
 
-def test_a_client_that_waits_and_is_refused_is_not_told_to_go_on() -> None:
+def test_a_client_that_waits_and_is_refused_gets_no_100_continue() -> None:
     with serving(refuse) as server, Talk(server.port) as talk:
         talk.send(post("/", b"<a/>", headers="Expect: 100-continue\r\n").removesuffix(b"<a/>"))
         assert talk.socket.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
-@pytest.mark.usefixtures("patient")
 def test_a_refusal_is_seen_by_a_client_that_first_sends_all() -> None:
-    with serving(refuse) as server, Talk(server.port) as talk:
+    patience = PATIENCE_SECONDS
+    with (
+        serving(refuse, linger_seconds=patience, linger_idle_seconds=patience) as server,
+        Talk(server.port) as talk,
+    ):
         talk.send(post("/", bytes(8 << 20)))
         heard = talk.hear()
         assert (heard.status, heard.body) == (413, b"too much")
@@ -272,7 +267,7 @@ def test_an_answer_that_has_no_body_sends_none(status: int) -> None:
 
 def test_a_torn_answer_is_a_reset() -> None:
     def tear(request: Request) -> Reply:
-        raise TornError("as told")
+        raise ConnectionDroppedError("a reset")
 
     with serving(tear) as server:
         assert is_reset(server.port, post("/", b"<a/>"))
@@ -353,7 +348,7 @@ def test_a_head_that_is_too_long_is_refused_behind_another_request() -> None:
 def test_a_head_that_does_not_end_is_cut_off() -> None:
     with sent_before(b"GET / HTTP/1.1\r\n", head_seconds=0.1) as talk:
         heard = talk.hear()
-        words = b"a head that does not come to its end; expected it at once"
+        words = b"an incomplete head; expected it at once"
         assert (heard.status, heard.body, talk.ends()) == (408, words, True)
 
 
@@ -372,7 +367,7 @@ def test_a_body_that_stops_is_cut_off() -> None:
     with serving(idle_seconds=0.1) as server, Talk(server.port) as talk:
         talk.send(post("/", b"<gsafeed/>")[:-3])
         heard = talk.hear()
-        words = b"0 bytes of the body; expected the rest to come faster"
+        words = b"0 bytes of the body; expected the remaining bytes sooner"
         assert (heard.status, heard.body, talk.ends()) == (408, words, True)
 
 
@@ -459,7 +454,7 @@ def test_a_stop_lets_a_request_end_and_takes_no_more() -> None:
         assert may_end.wait(PATIENCE_SECONDS)
         return Reply(body=b"".join(request.blocks))
 
-    server = Server(SETTINGS, wait)
+    server = HttpServer(SETTINGS, wait)
     server.start()
     with Talk(server.port) as talk:
         talk.send(post("/", b"<a/>"))
@@ -474,7 +469,7 @@ def test_a_stop_lets_a_request_end_and_takes_no_more() -> None:
 
 
 def test_a_stop_lets_go_who_says_nothing() -> None:
-    server = Server(SETTINGS, echo)
+    server = HttpServer(SETTINGS, echo)
     server.start()
     with Talk(server.port) as talk:
         talk.send(get("/"))
@@ -484,7 +479,7 @@ def test_a_stop_lets_go_who_says_nothing() -> None:
 
 
 def test_a_stop_waits_for_no_client_beyond_its_time() -> None:
-    server = Server(SETTINGS, echo)
+    server = HttpServer(SETTINGS, echo)
     server.start()
     with Talk(server.port) as talk:
         talk.send(post("/", b"<gsafeed/>", headers="Expect: 100-continue\r\n")[:-10])
@@ -494,7 +489,7 @@ def test_a_stop_waits_for_no_client_beyond_its_time() -> None:
 
 
 def test_a_server_that_never_started_can_be_stopped() -> None:
-    server = Server(SETTINGS, echo)
+    server = HttpServer(SETTINGS, echo)
     server.stop()
     with pytest.raises(ConnectionRefusedError):
         Talk(server.port)
@@ -513,14 +508,14 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
             assert connection.recv(12) == b"HTTP/1.1 200"
 
 
-def test_a_port_in_use_is_told() -> None:
+def test_a_port_in_use_is_refused() -> None:
     with serving() as server, pytest.raises(ConfigError) as caught:
-        Server(msgspec.structs.replace(SETTINGS, port=server.port), echo)
+        HttpServer(msgspec.structs.replace(SETTINGS, port=server.port), echo)
     assert str(caught.value) == f"--port {server.port}: in use; expected a free port, 0 for any"
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("changes", "words"),
     [
         (
             {"host": "192.0.2.1"},
@@ -540,9 +535,9 @@ def test_a_port_in_use_is_told() -> None:
         ),
     ],
 )
-def test_what_cannot_be_listened_on_is_told(told: dict[str, object], words: str) -> None:
+def test_settings_that_cannot_be_used_are_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Server(msgspec.structs.replace(SETTINGS, **told), echo)
+        HttpServer(msgspec.structs.replace(SETTINGS, **changes), echo)
     assert str(caught.value) == words
 
 

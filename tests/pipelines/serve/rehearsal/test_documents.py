@@ -5,7 +5,12 @@ import zlib
 import pybase64
 import pytest
 
-from pipelines.serve.rehearsal.views import Document, Held, Status, Total
+from pipelines.serve.rehearsal.views import (
+    DatasourceTotal,
+    DeliveryStatus,
+    DocumentOrigin,
+    IndexedDocument,
+)
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.record import Action, Arrival, Meta
 from support.rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
@@ -30,10 +35,10 @@ def test_a_document_is_held_with_all_that_a_feed_says_of_it(held: Rehearsal) -> 
         + metadata(author="Ann", topic="gears")
     )
     held.feed(gsa_feed(page("a", inner=inner, more=more)))
-    assert held.document("a") == Document(
+    assert held.document("a") == IndexedDocument(
         url="http://www.example.com/a",
         datasource="sample",
-        kind=Held.FEED,
+        kind=DocumentOrigin.FEED,
         action=Action.ADD,
         arrival=Arrival.PUSHED,
         mimetype="text/plain",
@@ -125,10 +130,10 @@ def test_a_web_feed_is_incremental_even_if_it_is_posted_as_full(held: Rehearsal)
 
 def test_an_url_to_be_crawled_is_held_without_content(held: Rehearsal) -> None:
     held.feed(gsa_feed(page("a", inner=metadata(x="1"))), feedtype="metadata-and-url")
-    assert held.document("a") == Document(
+    assert held.document("a") == IndexedDocument(
         url="http://www.example.com/a",
         datasource="sample",
-        kind=Held.FEED,
+        kind=DocumentOrigin.FEED,
         action=Action.ADD,
         arrival=Arrival.CRAWLED,
         metadata=(Meta("x", "1"),),
@@ -233,7 +238,7 @@ def test_an_empty_metadata_value_costs_its_record(held: Rehearsal) -> None:
     markup = gsa_feed(page("a", inner='<metadata><meta name="Tags" content=""/></metadata>'))
     fed = held.feed(markup)
     assert (fed.status, fed.included, fed.in_error, fed.details) == (
-        Status.FAILED,
+        DeliveryStatus.FAILED,
         0,
         1,
         (
@@ -259,10 +264,10 @@ def test_a_full_feed_cannot_have_metadata_without_content(held: Rehearsal) -> No
 
 def test_an_acl_may_stand_alone_for_a_folder(held: Rehearsal) -> None:
     held.feed(gsa_feed(acl("joe", url="folder/")))
-    assert held.document("folder/") == Document(
+    assert held.document("folder/") == IndexedDocument(
         url="http://www.example.com/folder/",
         datasource="sample",
-        kind=Held.ACL,
+        kind=DocumentOrigin.ACL,
         action=Action.UPDATE,
         acl=JOE_ALONE,
         searchable=False,
@@ -273,13 +278,13 @@ def test_an_acl_may_stand_alone_for_a_folder(held: Rehearsal) -> None:
 def test_an_acl_that_came_alone_is_that_of_its_document(held: Rehearsal) -> None:
     held.feed(gsa_feed(page("a"), acl("joe", url="a")))
     found = held.document("a")
-    assert (found.kind, found.sha256, found.acl) == (Held.FEED, TEXT, JOE_ALONE)
+    assert (found.kind, found.sha256, found.acl) == (DocumentOrigin.FEED, TEXT, JOE_ALONE)
 
 
 def test_an_acl_that_came_alone_before_its_document_stays(held: Rehearsal) -> None:
     held.feed(gsa_feed(acl("joe", url="a"), page("a")))
     found = held.document("a")
-    assert (found.kind, found.sha256, found.acl) == (Held.FEED, TEXT, JOE_ALONE)
+    assert (found.kind, found.sha256, found.acl) == (DocumentOrigin.FEED, TEXT, JOE_ALONE)
 
 
 def test_an_acl_that_came_alone_stays_when_its_document_is_crawled(held: Rehearsal) -> None:
@@ -320,10 +325,10 @@ def test_data_is_held_with_all_that_its_item_says(held: Rehearsal) -> None:
         "<value>Blue</value></u:Color>"
     )
     held.send(item("I", "a", inner))
-    assert held.document("a") == Document(
+    assert held.document("a") == IndexedDocument(
         url="http://www.example.com/a",
         datasource="intranet",
-        kind=Held.DATA,
+        kind=DocumentOrigin.DATA,
         action=Action.ADD,
         arrival=Arrival.PUSHED,
         mimetype="text/html",
@@ -373,7 +378,10 @@ def test_a_deletion_removes_the_document_of_its_profile_only(held: Rehearsal) ->
 def test_feeds_and_profiles_have_urls_of_their_own(held: Rehearsal) -> None:
     held.feed(gsa_feed(page("a")), datasource="intranet")
     held.send(item("I", "a"), profile="intranet")
-    assert [one.kind for one in held.index.documents()] == [Held.FEED, Held.DATA]
+    assert [one.kind for one in held.index.documents()] == [
+        DocumentOrigin.FEED,
+        DocumentOrigin.DATA,
+    ]
 
 
 def test_a_full_feed_leaves_a_profile_of_the_same_name(held: Rehearsal) -> None:
@@ -398,7 +406,7 @@ def test_a_pattern_of_a_whole_host_is_refused(held: Rehearsal, pattern: str) -> 
 def test_a_refused_pattern_says_why(held: Rehearsal) -> None:
     fed = held.send("<Item><Type>DP</Type><Url>http://www.example.com/*</Url></Item>")
     assert fed.details == (
-        "Skipping the record, Line number: 2, Error: a deletion of all urls like"
+        "Skipping the record, Line number: 2, Error: a deletion of all URLs like"
         " 'http://www.example.com/*'; expected a pattern that names part of a path, as this one"
         " empties a host or more",
     )
@@ -439,7 +447,34 @@ def test_totals_count_documents_acls_and_bytes(held: Rehearsal) -> None:
     held.feed(gsa_feed(page("c", None)), datasource="web")
     held.send(item("I", "a", "<Body>text</Body>"), "<Item><Type>UI</Type></Item>", item("I", "b"))
     assert held.index.totals() == [
-        Total(datasource="first", kind=Held.FEED, documents=2, acls=1, bytes=8),
-        Total(datasource="intranet", kind=Held.DATA, documents=2, unsearchable=1, bytes=4),
-        Total(datasource="web", kind=Held.FEED, documents=1, crawled=1),
+        DatasourceTotal(datasource="first", kind=DocumentOrigin.FEED, documents=2, acls=1, bytes=8),
+        DatasourceTotal(
+            datasource="intranet", kind=DocumentOrigin.DATA, documents=2, unsearchable=1, bytes=4
+        ),
+        DatasourceTotal(datasource="web", kind=DocumentOrigin.FEED, documents=1, crawled=1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("a/?", ["a/b"]),
+        ("a/*c", ["a/bc"]),
+        ("*//www.example.com/a/b?", ["a/bc"]),
+        ("a/[x]*", ["a/[x]y"]),
+        ("A/*", []),
+    ],
+)
+def test_a_pattern_matches_any_text_or_one_character(
+    held: Rehearsal, pattern: str, expected: list[str]
+) -> None:
+    names = ["a/b", "a/bc", "a/[x]y", "other"]
+    held.send(*(item("I", name) for name in names))
+    url = pattern if pattern.startswith("*") else HOST + pattern
+    held.send(f"<Item><Type>DP</Type><Url>{url}</Url></Item>")
+    assert sorted(set(names) - set(held.pages())) == expected
+
+
+def test_many_wildcards_do_not_make_a_deletion_slow(held: Rehearsal) -> None:
+    held.send(item("I", "a" * 2000))
+    assert held.index.count_matching(f"{HOST}{'a*' * 500}b", profile="intranet") == 0

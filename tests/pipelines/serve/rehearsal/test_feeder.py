@@ -1,229 +1,358 @@
-"""The feeder: it digests what is delivered, in order, whatever that is, and stops when told to."""
+"""The feeder digests deliveries in order, and sets aside those that it cannot digest."""
 
+import json
 import sqlite3
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from pipelines.serve.rehearsal.feeder import Feeder
-from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.views import Status
+from pipelines.serve.receiver import Receiver
+from pipelines.serve.rehearsal import feeder as feeder_module
+from pipelines.serve.rehearsal.feeder import Digest, Feeder
+from pipelines.serve.rehearsal.views import DeliveryStatus
+from pipelines.serve.set_aside import SetAsideBy, request_retries, requested_retries
+from pipelines.serve.settings import ServeSettings
+from pipelines.serve.worker_process import DEFAULT_LIMIT, GuardedWorker, TimeLimit
 from schemas.delivery import JOURNAL, Delivery
-from support.rehearsal import Rehearsal, gone, gsa_feed, page
+from support import hostile_work as work
+from support.rehearsal import InlineRunner, Rehearsal, gone, gsa_feed, page
+from support.served import wait_until
+from support.talk import PATIENCE_SECONDS, get, say
+from transforms.formats.base import ReadOptions
 
-ENOUGH_SECONDS = 60.0
+LIMIT = TimeLimit(seconds=3.0)
+FAILED = "Internal Error: ZeroDivisionError('division by zero')"
+DIED = "begun 3 times and never finished: the process ended each time"
 
 
-def delivered(held: Rehearsal, *records: str, feedtype: str = "incremental") -> Delivery:
-    delivery = held.write(gsa_feed(*records), datasource="sample", feedtype=feedtype)
+def deliver(
+    held: Rehearsal, *records: str, datasource: str = "sample", feedtype: str = "incremental"
+) -> Delivery:
+    delivery = held.write(gsa_feed(*records), datasource=datasource, feedtype=feedtype)
     held.deliver(delivery)
     return delivery
 
 
-class Gate:
-    """Holds the feeder in the middle of its first delivery until it is opened."""
+class InlineDigest:
+    """Digests in this process; stops in the middle of the first delivery until `opened` is set."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, held: Rehearsal, *faults: Exception) -> None:
         self.reached, self.opened = threading.Event(), threading.Event()
-        apply = Index.apply
+        self._held = held
+        self._faults = list(faults)
 
-        def wait_and_apply(*args: object, **options: object) -> None:
-            self.reached.set()
-            self.opened.wait(ENOUGH_SECONDS)
-            apply(*args, **options)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(Index, "apply", wait_and_apply)
-
-
-def test_what_was_delivered_before_it_started_is_digested(held: Rehearsal) -> None:
-    delivered(held, page("a"))
-    with Feeder(held.index, held.spool) as feeder:
-        assert (feeder.idle(ENOUGH_SECONDS), held.pages()) == (True, ["a"])
+    def __call__(self, index: Path, delivery: Delivery, spool: Path, reading: ReadOptions) -> None:
+        self.reached.set()
+        self.opened.wait(PATIENCE_SECONDS)
+        if self._faults:
+            raise self._faults.pop()
+        if delivery.datasource == "bad" and not (spool / "fixed").exists():
+            raise ZeroDivisionError("division by zero")
+        self._held.index.digest(delivery, spool)
 
 
-def test_what_arrives_is_digested(held: Rehearsal) -> None:
-    with Feeder(held.index, held.spool) as feeder:
-        delivered(held, page("a"))
+def inline(held: Rehearsal, digest: InlineDigest | None = None) -> Feeder:
+    worker = GuardedWorker(runner=InlineRunner())
+    if digest is None:
+        digest = InlineDigest(held)
+        digest.opened.set()
+    return Feeder(held.index, held.spool, worker=worker, digest=digest)
+
+
+@contextmanager
+def feeding(held: Rehearsal, digest: Digest, limit: TimeLimit = DEFAULT_LIMIT) -> Iterator[Feeder]:
+    """Run a feeder with a worker process."""
+    worker = GuardedWorker(limit=limit)
+    with Feeder(held.index, held.spool, worker=worker, digest=digest) as feeder:
+        yield feeder
+
+
+def digest_all(held: Rehearsal) -> None:
+    with inline(held) as feeder:
+        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+
+
+def statuses(held: Rehearsal) -> dict[int, DeliveryStatus]:
+    return {row.ordinal: row.status for row in held.index.feed_rows()}
+
+
+def retry(held: Rehearsal, feeder: Feeder, ordinal: int) -> None:
+    request_retries(held.spool, [ordinal])
+    wait_until(lambda: requested_retries(held.spool) == [])
+    assert feeder.wait_until_idle(PATIENCE_SECONDS)
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeder_module, "_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(feeder_module, "_LOOK_SECONDS", 0.05)
+
+
+def test_deliveries_before_and_after_the_start_are_digested_in_order(held: Rehearsal) -> None:
+    deliver(held, page("a"), page("b"), feedtype="full")
+    deliver(held, gone("a"), page("c"))
+    with inline(held) as feeder:
+        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+        deliver(held, page("d"))
         feeder.arrived()
-        assert (feeder.idle(ENOUGH_SECONDS), held.pages()) == (True, ["a"])
+        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+    assert held.pages() == ["b", "c", "d"]
 
 
-def test_deliveries_are_digested_in_their_order(held: Rehearsal) -> None:
-    delivered(held, page("a"), page("b"), feedtype="full")
-    delivered(held, gone("a"), page("c"))
-    delivered(held, page("a"))
-    with Feeder(held.index, held.spool) as feeder:
-        feeder.idle(ENOUGH_SECONDS)
-        assert [one.ordinal for one in held.index.feeds()] == [3, 2, 1]
-
-
-def test_what_is_in_the_index_is_not_digested_again(held: Rehearsal) -> None:
-    held.apply(delivered(held, page("a")))
+def test_a_digested_delivery_is_not_digested_again(held: Rehearsal) -> None:
+    held.apply(deliver(held, page("a")))
     (held.spool / "001.xml").unlink()
-    delivered(held, page("b"))
-    with Feeder(held.index, held.spool) as feeder:
-        feeder.idle(ENOUGH_SECONDS)
-        assert held.pages() == ["a", "b"]
+    deliver(held, page("b"))
+    digest_all(held)
+    assert held.pages() == ["a", "b"]
 
 
-def test_a_spool_without_a_journal_has_no_backlog(held: Rehearsal) -> None:
-    with Feeder(held.index, held.spool) as feeder:
-        assert (feeder.backlog(), feeder.idle(ENOUGH_SECONDS)) == (0, True)
-
-
-def test_the_backlog_counts_what_is_not_digested(held: Rehearsal) -> None:
-    delivered(held, page("a"))
-    delivered(held, page("b"))
-    assert Feeder(held.index, held.spool).backlog() == 2
-
-
-def test_the_backlog_counts_what_is_being_digested(
-    held: Rehearsal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = Gate(monkeypatch)
-    delivered(held, page("a"))
-    with Feeder(held.index, held.spool) as feeder:
-        gate.reached.wait(ENOUGH_SECONDS)
-        before = feeder.backlog()
-        gate.opened.set()
-        assert (before, feeder.idle(ENOUGH_SECONDS), feeder.backlog()) == (1, True, 0)
-
-
-def test_the_backlog_counts_what_arrives_meanwhile(
-    held: Rehearsal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = Gate(monkeypatch)
-    delivered(held, page("a"))
-    with Feeder(held.index, held.spool) as feeder:
-        gate.reached.wait(ENOUGH_SECONDS)
-        delivered(held, page("b"))
-        backlog = feeder.backlog()
-        gate.opened.set()
-        assert backlog == 2
-
-
-def test_it_is_not_idle_while_something_waits(
-    held: Rehearsal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = Gate(monkeypatch)
-    delivered(held, page("a"))
-    with Feeder(held.index, held.spool) as feeder:
-        idle = feeder.idle(0.01)
-        gate.opened.set()
-        assert not idle
-
-
-def test_the_backlog_is_noted_when_it_changes(held: Rehearsal) -> None:
-    feeder = Feeder(held.index, held.spool)
-    delivered(held, page("a"))
-    feeder.arrived()
-    delivered(held, page("b"))
-    feeder.arrived()
+def test_the_backlog_counts_deliveries_that_are_not_digested(held: Rehearsal) -> None:
+    digest = InlineDigest(held)
+    feeder = inline(held, digest)
+    assert (feeder.backlog(), feeder.wait_until_idle(0)) == (0, True)
+    deliver(held, page("a"))
     with feeder:
-        feeder.idle(ENOUGH_SECONDS)
+        digest.reached.wait(PATIENCE_SECONDS)
+        deliver(held, page("b"))
+        assert (feeder.backlog(), feeder.wait_until_idle(0.01)) == (2, False)
+        digest.opened.set()
+        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+        assert feeder.backlog() == 0
+
+
+def test_changes_of_the_backlog_are_in_its_history(held: Rehearsal) -> None:
+    feeder = inline(held)
+    for name in "ab":
+        deliver(held, page(name))
+        feeder.arrived()
+    with feeder:
+        feeder.wait_until_idle(PATIENCE_SECONDS)
     assert [count for _, count in feeder.history.since(0.0)] == [1, 2, 1, 0]
 
 
-def test_a_bad_delivery_does_not_end_it(held: Rehearsal) -> None:
-    delivery = held.write("<html/>", datasource="sample", feedtype="full")
-    held.deliver(delivery)
-    delivered(held, page("a"))
-    with Feeder(held.index, held.spool) as feeder:
-        feeder.idle(ENOUGH_SECONDS)
-        assert [one.status for one in held.index.feeds()] == [Status.COMPLETED, Status.FAILED]
+def test_an_unreadable_delivery_does_not_stop_later_ones(held: Rehearsal) -> None:
+    held.deliver(held.write("<html/>", datasource="sample", feedtype="full"))
+    deliver(held, page("a"))
+    (held.spool / "002.xml").unlink()
+    deliver(held, page("b"))
+    digest_all(held)
+    assert statuses(held) == {
+        1: DeliveryStatus.FAILED,
+        2: DeliveryStatus.FAILED,
+        3: DeliveryStatus.COMPLETED,
+    }
 
 
-def test_a_file_that_is_gone_does_not_end_it(held: Rehearsal) -> None:
-    delivered(held, page("a"))
-    (held.spool / "001.xml").unlink()
-    delivered(held, page("b"))
-    with Feeder(held.index, held.spool) as feeder:
-        feeder.idle(ENOUGH_SECONDS)
-        assert held.pages() == ["b"]
-
-
-def test_a_line_that_is_being_written_waits_for_its_end(held: Rehearsal) -> None:
-    delivered(held, page("a"))
+def test_an_incomplete_last_line_is_not_read_yet(held: Rehearsal) -> None:
+    deliver(held, page("a"))
     line = (held.spool / JOURNAL).read_bytes()
     (held.spool / JOURNAL).write_bytes(line[:-1])
-    feeder = Feeder(held.index, held.spool)
+    feeder = inline(held)
     before = feeder.backlog()
     (held.spool / JOURNAL).write_bytes(line)
     assert (before, feeder.backlog()) == (0, 1)
 
 
-def test_what_stands_before_a_damaged_line_is_digested(
+def test_deliveries_before_a_damaged_line_are_digested(
     held: Rehearsal, caplog: pytest.LogCaptureFixture
 ) -> None:
-    delivered(held, page("a"))
+    deliver(held, page("a"))
     with (held.spool / JOURNAL).open("ab") as journal:
         journal.write(b"{}\n")
-    with Feeder(held.index, held.spool) as feeder:
-        feeder.idle(ENOUGH_SECONDS)
-        assert held.pages() == ["a"]
-    assert [
-        (one.levelname, one.getMessage().removeprefix(f"{held.spool}/")[:21])
-        for one in caplog.records
-    ] == [("ERROR", "deliveries.jsonl:2: O")]
+    digest_all(held)
+    assert held.pages() == ["a"]
+    (record,) = caplog.records
+    assert record.getMessage().startswith(f"{held.spool}/deliveries.jsonl:2: O")
 
 
-def test_an_index_that_cannot_be_written_is_tried_again(
-    held: Rehearsal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_delivery_is_tried_again_when_the_index_cannot_be_written(
+    held: Rehearsal, caplog: pytest.LogCaptureFixture
 ) -> None:
-    apply, faults = Index.apply, iter([sqlite3.OperationalError("database or disk is full")])
-
-    def full_once(*args: object, **options: object) -> None:
-        if (fault := next(faults, None)) is not None:
-            raise fault
-        apply(*args, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Index, "apply", full_once)
-    delivered(held, page("a"))
-    with Feeder(held.index, held.spool, retry_seconds=0.01) as feeder:
-        assert (feeder.idle(ENOUGH_SECONDS), held.pages()) == (True, ["a"])
+    digest = InlineDigest(held, sqlite3.OperationalError("database or disk is full"))
+    digest.opened.set()
+    deliver(held, page("a"))
+    with inline(held, digest) as feeder:
+        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+    assert (held.pages(), held.index.state(1)[1]) == (["a"], 0)
     assert caplog.messages == ["001.xml: database or disk is full; tried again"]
 
 
-def test_it_stops_in_the_middle_of_a_large_delivery(held: Rehearsal) -> None:
-    delivered(held, *(page(f"{number}") for number in range(30_000)), feedtype="full")
-    feeder = Feeder(held.index, held.spool)
-    feeder.start()
-    feeder.stop()
-    assert (held.index.applied, held.pages()) == (0, [])
-
-
-def test_what_it_was_stopped_at_is_digested_at_the_next_start(held: Rehearsal) -> None:
-    delivered(held, page("a"))
-    delivered(held, page("b"))
-    first = Feeder(held.index, held.spool)
-    first.start()
-    first.stop()
-    with Feeder(held.index, held.spool) as second:
-        assert (second.idle(ENOUGH_SECONDS), held.pages()) == (True, ["a", "b"])
-
-
-def test_it_may_be_stopped_before_it_was_started(held: Rehearsal) -> None:
-    Feeder(held.index, held.spool).stop()
-    assert held.index.applied == 0
-
-
-def test_it_may_be_stopped_twice(held: Rehearsal) -> None:
-    feeder = Feeder(held.index, held.spool)
-    feeder.start()
-    feeder.stop()
-    feeder.stop()
-    assert feeder.backlog() == 0
-
-
-def test_nothing_but_the_files_is_left_when_all_is_closed(tmp_path: Path) -> None:
+def test_only_the_known_files_are_left_after_the_end(tmp_path: Path) -> None:
     held = Rehearsal(tmp_path)
-    delivered(held, page("a"))
-    with closing(held.index), Feeder(held.index, tmp_path) as feeder:
-        feeder.idle(ENOUGH_SECONDS)
-    assert sorted(one.name for one in tmp_path.iterdir()) == [
-        "001.xml",
-        "deliveries.jsonl",
-        "index.db",
-    ]
+    with closing(held.index):
+        deliver(held, page("a"))
+        digest_all(held)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["001.xml", "deliveries.jsonl", "index.db"]
+
+
+def test_a_larger_feed_has_more_time() -> None:
+    assert TimeLimit(seconds=300.0).of(0) == 300.0
+    assert TimeLimit(seconds=300.0).of(900_000_000) == 1200.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("digest", "limit", "reason"),
+    [
+        (work.digest_looping, LIMIT, "not finished after 3 seconds, the limit for 311 bytes"),
+        (work.digest_failing, DEFAULT_LIMIT, FAILED),
+        (work.digest_dying, DEFAULT_LIMIT, DIED),
+    ],
+    ids=["loops", "raises", "dies"],
+)
+def test_a_delivery_that_cannot_be_digested_is_set_aside_and_others_are_digested(
+    held: Rehearsal, digest: Digest, limit: TimeLimit, reason: str
+) -> None:
+    deliver(held, page("a"))
+    deliver(held, page("b"), datasource="bad")
+    deliver(held, page("c"))
+    with feeding(held, digest, limit) as feeder:
+        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+    assert held.pages() == ["a", "c"]
+    (aside,) = held.index.all_set_aside()
+    assert (aside.ordinal, aside.by, aside.name, aside.reason) == (
+        2,
+        SetAsideBy.INDEX,
+        "bad",
+        reason,
+    )
+
+
+@pytest.mark.slow
+def test_a_receiver_that_stops_ends_the_digestion_and_does_not_count_it(held: Rehearsal) -> None:
+    deliver(held, page("b"), datasource="bad")
+    with feeding(held, work.digest_looping):
+        wait_until(lambda: held.index.state(1)[1] == 1)
+    assert (statuses(held), held.index.state(1)[1]) == ({1: DeliveryStatus.IN_PROGRESS}, 0)
+    (held.spool / "fixed").touch()
+    with feeding(held, work.digest_looping) as feeder:
+        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+    assert held.pages() == ["b"]
+
+
+def test_a_new_start_does_not_begin_a_delivery_that_is_set_aside(held: Rehearsal) -> None:
+    deliver(held, page("b"), datasource="bad")
+    digest_all(held)
+    (held.spool / "fixed").touch()
+    digest_all(held)
+    assert statuses(held) == {1: DeliveryStatus.SET_ASIDE}
+
+
+def test_a_delivery_that_three_receivers_did_not_survive_is_set_aside(held: Rehearsal) -> None:
+    delivery = deliver(held, page("a"))
+    deliver(held, page("b"))
+    for _ in range(3):
+        held.index.begin(delivery)
+    digest_all(held)
+    assert statuses(held) == {1: DeliveryStatus.SET_ASIDE, 2: DeliveryStatus.COMPLETED}
+
+
+def test_a_retry_digests_all_later_deliveries_of_the_datasource_again(held: Rehearsal) -> None:
+    deliver(held, page("a"), page("b", "old"), page("c"), datasource="bad", feedtype="full")
+    deliver(held, page("b", "newer"), gone("c"), datasource="sample")
+    with inline(held) as feeder:
+        feeder.wait_until_idle(PATIENCE_SECONDS)
+        (held.spool / "fixed").touch()
+        deliver(held, page("b", "newest!"), gone("c"), datasource="bad")
+        feeder.arrived()
+        feeder.wait_until_idle(PATIENCE_SECONDS)
+        retry(held, feeder, 1)
+    assert held.pages() == ["a", "b"]
+    assert held.document("b").bytes == len("newest!")
+    assert set(statuses(held).values()) == {DeliveryStatus.COMPLETED}
+
+
+def test_a_delivery_that_fails_again_is_set_aside_again(held: Rehearsal) -> None:
+    deliver(held, page("b"), datasource="bad")
+    with inline(held) as feeder:
+        feeder.wait_until_idle(PATIENCE_SECONDS)
+        retry(held, feeder, 1)
+    assert statuses(held) == {1: DeliveryStatus.SET_ASIDE}
+
+
+def test_a_retry_that_a_receiver_did_not_finish_is_done_by_the_next(held: Rehearsal) -> None:
+    deliver(held, page("a"), datasource="bad")
+    deliver(held, page("b"))
+    digest_all(held)
+    held.index.requeue([1])
+    (held.spool / "fixed").touch()
+    digest_all(held)
+    assert held.pages() == ["a", "b"]
+
+
+def test_a_delivery_that_a_later_full_feed_supersedes_is_dropped(held: Rehearsal) -> None:
+    deliver(held, page("old"), datasource="bad", feedtype="full")
+    with inline(held) as feeder:
+        feeder.wait_until_idle(PATIENCE_SECONDS)
+        (held.spool / "fixed").touch()
+        deliver(held, page("new"), datasource="bad", feedtype="full")
+        feeder.arrived()
+        feeder.wait_until_idle(PATIENCE_SECONDS)
+        retry(held, feeder, 1)
+    assert held.pages() == ["new"]
+    row = held.index.feed_rows()[1]
+    assert row.details == ("superseded by delivery 2, and not digested",)
+    assert held.index.all_set_aside() == []
+
+
+def test_a_delivery_that_is_not_set_aside_is_not_retried(held: Rehearsal) -> None:
+    deliver(held, page("a"))
+    with inline(held) as feeder:
+        feeder.wait_until_idle(PATIENCE_SECONDS)
+        (held.spool / "001.xml").unlink()
+        retry(held, feeder, 1)
+    assert held.pages() == ["a"]
+
+
+def multipart(datasource: str, feed: str) -> bytes:
+    fields = {"datasource": datasource, "feedtype": "full", "data": feed}
+    parts = (
+        f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{text}\r\n'
+        for name, text in fields.items()
+    )
+    body = ("".join(parts) + "--b--\r\n").encode()
+    head = (
+        "POST /xmlfeed HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data;"
+        f" boundary=b\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+@pytest.mark.slow
+def test_a_delivery_that_is_set_aside_is_on_the_page_and_in_the_json(tmp_path: Path) -> None:
+    settings = ServeSettings(spool=str(tmp_path), port=0, min_free_bytes=0)
+    with Receiver(settings, digest=work.digest_failing) as receiver:
+        assert say(receiver.port, multipart("bad", gsa_feed(page("a")))).body == b"Success"
+        assert receiver.wait_until_idle(PATIENCE_SECONDS)
+        page_text = say(receiver.port, get("/"), method="GET").body.decode()
+        listed = json.loads(say(receiver.port, get("/set-aside"), method="GET").body)
+        documents = json.loads(say(receiver.port, get("/documents"), method="GET").body)
+        assert say(receiver.port, get("/getbacklogcount"), method="GET").body == b"0"
+    (aside,) = listed["set_aside"]
+    assert (aside["ordinal"], aside["by"], aside["name"], aside["door"]) == (
+        1,
+        "index",
+        "bad",
+        "xmlfeed",
+    )
+    assert (aside["reason"], aside["bytes"]) == (FAILED, len(gsa_feed(page("a"))))
+    assert aside["at"][:19] <= aside["set_aside_at"][:19]
+    assert documents["set_aside"] == 1
+    assert f"feedferry serve --spool {tmp_path} --retry all" in page_text
+    assert "Internal Error: ZeroDivisionError(&#39;division by zero&#39;)" in page_text
+
+
+@pytest.mark.slow
+def test_the_limit_for_a_document_also_applies_in_the_worker_process(tmp_path: Path) -> None:
+    settings = ServeSettings(spool=str(tmp_path), port=0, min_free_bytes=0, max_content_bytes=100)
+    with Receiver(settings) as receiver:
+        feed = gsa_feed(page("small"), page("large", "x" * 200))
+        assert say(receiver.port, multipart("crm", feed)).body == b"Success"
+        assert receiver.wait_until_idle(PATIENCE_SECONDS)
+        documents = json.loads(say(receiver.port, get("/documents"), method="GET").body)
+    assert [one["url"] for one in documents["documents"]] == ["http://www.example.com/small"]

@@ -160,5 +160,5 @@ def test_an_index_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
         is_digested(path, 1)
     assert str(caught.value) == (
         f"{path}: no such table: deliveries; expected the index of the spool; stop the receiver and"
-        " remove it, and it is made again of what was delivered"
+        " remove the file: it is made again from the deliveries"
     )

@@ -1,4 +1,4 @@
-"""The index of a rehearsal appliance: whole deliveries, pages, crashes, and a plain model of it."""
+"""The rehearsal index: whole deliveries, crashes, totals, and a plain model of feeds."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import tempfile
 import threading
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
@@ -19,16 +19,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from pipelines.serve.rehearsal import index
-from pipelines.serve.rehearsal.digest import Interrupted
+from pipelines.serve.rehearsal import index as index_module
+from pipelines.serve.rehearsal.digest import DigestTally
+from pipelines.serve.rehearsal.groups import CAPACITY_BYTES
 from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.views import Status
-from schemas.delivery import Delivery
+from pipelines.serve.rehearsal.views import DeliveryStatus, FeedRow
+from schemas.delivery import Door
 from schemas.errors import ConfigError
 from support.defects import FAULTS, MARK, break_at, put_in
 from support.rehearsal import (
+    DAY,
     HOST,
+    NOON,
     Rehearsal,
+    data,
     gone,
     gsa_feed,
     item,
@@ -39,327 +43,416 @@ from support.rehearsal import (
 )
 from support.runs import ROOT
 
-APPLY_AND_WAIT = """
+DIGEST_AND_WAIT = """
 import sys
 from pathlib import Path
 from schemas.delivery import Delivery, Door
-from pipelines.serve.rehearsal import digest, index
+from pipelines.serve.rehearsal import index
 
 index._SETTINGS = (*index._SETTINGS, "PRAGMA cache_size = 10")
-seen = 0
+read_changes = index.read_changes
 
-def stopping():
-    global seen
-    seen += 1
-    if seen == 15_000:
-        print("digesting", flush=True)
-        sys.stdin.read()
-    return False
+def wait_in_the_middle(*arguments):
+    for number, change in enumerate(read_changes(*arguments)):
+        if number == 15_000:
+            print("digesting", flush=True)
+            sys.stdin.read()
+        yield change
 
+index.read_changes = wait_in_the_middle
 spool = Path(sys.argv[1])
 delivery = Delivery(
     ordinal=2, door=Door.FEED, path="002.xml", bytes=0, datasource="sample", feedtype="full"
 )
-index.Index(spool / "index.db").apply(delivery, spool, stopping=stopping)
+rehearsal = index.Index(spool / "index.db")
+rehearsal.begin(delivery)
+rehearsal.digest(delivery, spool)
 """
-"""A receiver that stops in the middle of a feed, when much of that is in the file."""
+"""A receiver that stops in the middle of a feed, when a large part is in the file."""
+
+TORN_END = "</group>\n</gsafeed>\n"
 
 
-def test_a_delivery_is_all_or_nothing(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a"), page("b")))
-    delivery = held.write(gsa_feed(page("c"), page("d")), datasource="sample", feedtype="full")
-    answers = iter([False] * 5)
-    with pytest.raises(Interrupted):
-        held.index.apply(delivery, held.spool, stopping=lambda: next(answers, True))
-    assert (held.pages(), held.index.applied) == (["a", "b"], 1)
+class TestDeliveries:
+    def test_a_delivery_is_a_row_of_the_page(self, held: Rehearsal) -> None:
+        markup = gsa_feed(page("a"), page("b", inner=metadata(x="")))
+        held.feed(markup, feedtype="full")
+        assert held.index.feed_rows() == [
+            FeedRow(
+                ordinal=1,
+                door=Door.FEED,
+                datasource="sample",
+                feedtype="full",
+                bytes=len(markup),
+                at=DAY,
+                status=DeliveryStatus.WITH_ERRORS,
+                included=1,
+                in_error=1,
+                details=(
+                    "Skipping the record, Line number: 7, Error: Element record content does not"
+                    " follow the DTD, Misplaced metadata",
+                ),
+                finished_at=NOON,
+                client="127.0.0.1",
+                user_agent="curl/7.88.1",
+            )
+        ]
+
+    def test_the_statuses_are_in_the_words_of_the_appliance(self) -> None:
+        assert [status.value for status in DeliveryStatus] == [
+            "Completed",
+            "Completed with errors",
+            "Failed in error",
+            "In progress",
+            "Set aside",
+            "Waiting",
+        ]
+
+    def test_data_is_listed_under_its_profile(self, held: Rehearsal) -> None:
+        row = held.send(item("I", "a"), profile="intranet")
+        assert (row.door, row.datasource, row.feedtype) == (Door.DATA, "intranet", "")
+
+    def test_the_last_feeds_of_each_datasource_and_endpoint_are_newest_first(
+        self, held: Rehearsal
+    ) -> None:
+        held.feed(gsa_feed(), datasource="rare")
+        for _ in range(6):
+            held.feed(gsa_feed(), datasource="often")
+        held.groups(xmlgroups(), groupsource="often")
+        rows = held.index.feed_rows()
+        assert [row.ordinal for row in rows] == [8, 7, 6, 5, 4, 3, 1]
+        assert [row.ordinal for row in held.index.feed_rows(per_datasource=1)] == [8, 7, 1]
+
+    def test_a_delivery_that_was_begun_is_in_progress(self, held: Rehearsal) -> None:
+        delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
+        held.index.begin(delivery)
+        (row,) = held.index.feed_rows()
+        assert (row.status, row.included, row.finished_at) == (DeliveryStatus.IN_PROGRESS, 0, "")
+        assert held.index.applied == 0
 
 
-def test_a_delivery_that_was_interrupted_is_applied_again(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a"), page("b")))
-    delivery = held.write(gsa_feed(page("c"), page("d")), datasource="sample", feedtype="full")
-    answers = iter([False] * 5)
-    with pytest.raises(Interrupted):
-        held.index.apply(delivery, held.spool, stopping=lambda: next(answers, True))
-    held.apply(delivery)
-    assert (held.pages(), held.index.applied) == (["c", "d"], 2)
+class TestDigestion:
+    def test_a_finished_delivery_is_not_digested_again(self, held: Rehearsal) -> None:
+        delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
+        held.apply(delivery)
+        held.feed(gsa_feed(gone("a")))
+        held.index.digest(delivery, held.spool)
+        assert held.pages() == []
 
+    def test_readers_see_the_state_before_the_current_delivery(
+        self, held: Rehearsal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        held.feed(gsa_feed(page("a")))
+        states: list[list[str]] = []
 
-def test_a_delivery_is_digested_once(held: Rehearsal) -> None:
-    delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
-    held.apply(delivery)
-    held.feed(gsa_feed(gone("a")))
-    held.apply(delivery)
-    assert held.pages() == []
+        def look(*_: object) -> Iterator[object]:
+            thread = threading.Thread(target=lambda: states.append(held.pages()))
+            thread.start()
+            thread.join()
+            return iter(())
 
+        monkeypatch.setattr(index_module, "read_changes", look)
+        held.feed(gsa_feed(page("b")), feedtype="full")
+        assert states == [["a"]]
 
-def test_what_is_asked_meanwhile_is_answered_as_before(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")))
-    delivery = held.write(gsa_feed(page("b")), datasource="sample", feedtype="full")
-    seen = []
+    def test_an_index_is_kept_in_its_file(self, tmp_path: Path) -> None:
+        first = Rehearsal(tmp_path)
+        with closing(first.index):
+            first.feed(gsa_feed(page("a")))
+        with Index(tmp_path / "index.db") as second:
+            assert [one.url for one in second.documents()] == [f"{HOST}a"]
+            assert second.applied == 1
 
-    def look() -> bool:
-        seen.append(held.pages())
-        return False
-
-    held.index.apply(delivery, held.spool, stopping=look)
-    assert (seen[-1], held.pages()) == (["a"], ["b"])
-
-
-def test_another_thread_can_ask(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")))
-    found: list[list[str]] = []
-    thread = threading.Thread(target=lambda: found.append(held.pages()))
-    thread.start()
-    thread.join()
-    assert found == [["a"]]
-
-
-def test_an_index_is_there_after_a_new_start(tmp_path: Path) -> None:
-    first = Rehearsal(tmp_path)
-    with closing(first.index):
-        first.feed(gsa_feed(page("a")))
-    with Index(tmp_path / "index.db") as second:
-        assert ([one.url for one in second.documents()], second.applied) == ([f"{HOST}a"], 1)
-
-
-def test_a_receiver_that_is_killed_leaves_the_index_as_it_was(tmp_path: Path) -> None:
-    killed_in_the_middle(tmp_path)
-    with Index(tmp_path / "index.db") as index:
-        status = index.feeds()[0].status
-        assert ([one.url for one in index.documents()], index.applied, status) == (
-            [f"{HOST}a"],
+    def test_a_file_that_is_no_feed_changes_nothing(self, held: Rehearsal) -> None:
+        held.feed(gsa_feed(page("a")))
+        row = held.feed("<html></html>", feedtype="full")
+        assert (held.pages(), row.status, row.in_error, row.details) == (
+            ["a"],
+            DeliveryStatus.FAILED,
             1,
-            Status.IN_PROGRESS,
+            ("ProcessFeed: parsing error: 002.xml:1: root element 'html'; expected <gsafeed>",),
         )
 
+    def test_a_full_feed_without_its_end_changes_nothing(self, held: Rehearsal) -> None:
+        held.feed(gsa_feed(page("a")))
+        row = held.feed(gsa_feed(page("b")).removesuffix("</gsafeed>\n"), feedtype="full")
+        assert (held.pages(), row.status, row.details) == (
+            ["a"],
+            DeliveryStatus.FAILED,
+            (
+                "ProcessFeed: parsing error: Line number: 8: the end of the stream; expected"
+                " </gsafeed>: more records may have followed",
+            ),
+        )
 
-def test_what_a_killed_receiver_was_at_is_applied_again(tmp_path: Path) -> None:
-    delivery = killed_in_the_middle(tmp_path)
-    with Index(tmp_path / "index.db") as index:
-        index.apply(delivery, tmp_path)
-        assert (index.totals()[0].documents, index.applied) == (20_000, 2)
+    def test_a_full_feed_of_which_no_record_can_be_read_changes_nothing(
+        self, held: Rehearsal
+    ) -> None:
+        held.feed(gsa_feed(page("a")))
+        row = held.feed(gsa_feed(page("b", "x & y"), page("c", "x & y")), feedtype="full")
+        assert (held.pages(), row.status) == (["a"], DeliveryStatus.FAILED)
+        assert row.details[0] == "ProcessFeed: parsing error: none of its 2 records can be read"
+
+    def test_an_incremental_feed_without_its_end_is_included_up_to_the_damage(
+        self, held: Rehearsal
+    ) -> None:
+        row = held.feed(gsa_feed(page("a")).removesuffix(TORN_END))
+        assert (held.pages(), row.status, row.details) == (
+            ["a"],
+            DeliveryStatus.WITH_ERRORS,
+            (
+                "ProcessFeed: parsing error, Line number: 7: the end of the stream; expected"
+                " </gsafeed>: more records may have followed",
+            ),
+        )
+
+    def test_data_without_its_end_is_included_up_to_the_damage(self, held: Rehearsal) -> None:
+        markup = data(item("I", "a")).removesuffix("</ThunderstoneReplication>")
+        held.apply(held.write(markup, door=Door.DATA, profile="p"))
+        assert held.pages() == ["a"]
+
+    def test_a_malformed_record_costs_only_itself(self, held: Rehearsal) -> None:
+        row = held.feed(gsa_feed(page("a"), page("b", "x & y"), page("c")), feedtype="full")
+        assert (held.pages(), row.included, row.in_error) == (["a", "c"], 2, 1)
+        assert row.details == (
+            "Skipping the record, Line number: 7, Error: an & that is not escaped; expected &amp;",
+        )
+
+    def test_the_first_reasons_are_kept_and_truncated(self, held: Rehearsal) -> None:
+        bad = [page(f"{number}", inner=metadata(x="")) for number in range(8)]
+        row = held.feed(gsa_feed(f'<record url="a" action="{"x" * 5000}"/>', *bad))
+        assert (row.in_error, len(row.details)) == (9, 5)
+        assert (len(row.details[0]), row.details[0][-12:]) == (1002, "xxxxxxxxxx …")
+
+    def test_the_reason_of_a_failure_is_the_first(self) -> None:
+        tally = DigestTally()
+        tally.included = 7
+        tally.refuse(3, "odd; expected even")
+        tally.fail("no feed")
+        assert (tally.included, tally.in_error, tally.status) == (0, 1, DeliveryStatus.FAILED)
+        assert tally.details[0] == "no feed"
+
+    def test_a_missing_file_is_the_status_of_its_delivery(self, held: Rehearsal) -> None:
+        delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
+        (held.spool / "001.xml").unlink()
+        row = held.apply(delivery)
+        assert (row.status, row.details) == (
+            DeliveryStatus.FAILED,
+            ("001.xml: No such file or directory; expected the file of the delivery",),
+        )
+
+    def test_a_defect_sets_its_delivery_aside(
+        self, held: Rehearsal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(*_: object) -> Iterator[object]:
+            raise ZeroDivisionError("division by zero")
+
+        monkeypatch.setattr(index_module, "read_changes", broken)
+        row = held.feed(gsa_feed(page("a")))
+        assert (row.status, row.details) == (
+            DeliveryStatus.SET_ASIDE,
+            ("Internal Error: ZeroDivisionError('division by zero')",),
+        )
+
+    def test_a_defect_of_a_reader_costs_one_record(
+        self, held: Rehearsal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put_in(monkeypatch, FAULTS["gsa-feed"])
+        row = held.feed(gsa_feed(page("a"), page(MARK), page("b")))
+        assert (held.pages(), row.included, row.in_error) == (["a", "b"], 2, 1)
+        assert "a defect of feedferry: KeyError in " in row.details[0]
+
+    def test_a_defect_of_the_index_costs_one_record_or_group(
+        self, held: Rehearsal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        package = "pipelines.serve.rehearsal"
+        break_at(
+            monkeypatch,
+            f"{package}.documents:_FeedRules._change_document",
+            lambda self, record: MARK in record.url,
+        )
+        break_at(monkeypatch, f"{package}.groups._size", lambda member: member.name == MARK)
+        row = held.feed(gsa_feed(page("a"), page(MARK), page("b")))
+        assert (held.pages(), row.included, row.in_error) == (["a", "b"], 2, 1)
+        row = held.groups(xmlgroups(membership("x", "anna", MARK), membership("y", "ben")))
+        assert (held.index.groups_count(), row.included, row.in_error) == (1, 1, 1)
+
+    def test_a_locked_index_is_not_the_fault_of_the_delivery(self, tmp_path: Path) -> None:
+        held = Rehearsal(tmp_path)
+        delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
+        held.index.begin(delivery)
+        with (
+            closing(held.index),
+            closing(sqlite3.connect(tmp_path / "index.db", isolation_level=None)) as other,
+            Index(tmp_path / "index.db", wait_seconds=0) as impatient,
+        ):
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+                impatient.digest(delivery, tmp_path)
+        assert held.spool == tmp_path
+
+    def test_a_large_feed_takes_no_more_memory_than_a_small_one(self, held: Rehearsal) -> None:
+        held.feed(gsa_feed(page("a")))
+        contents = "x" * 100_000
+        records = (page(f"{number}", contents) for number in range(300))
+        delivery = held.write(gsa_feed(*records), datasource="sample", feedtype="full")
+        tracemalloc.start()
+        held.apply(delivery)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 12_000_000 < delivery.bytes
 
 
-def killed_in_the_middle(spool: Path) -> Delivery:
-    """Apply a small feed, and start a receiver that is killed in the middle of a large one."""
-    held = Rehearsal(spool)
+@pytest.mark.slow
+def test_a_receiver_that_is_killed_leaves_the_index_as_it_was(tmp_path: Path) -> None:
+    held = Rehearsal(tmp_path)
     with closing(held.index):
         held.feed(gsa_feed(page("a")))
     large = gsa_feed(*(page(f"{number}") for number in range(20_000)))
     delivery = held.write(large, datasource="sample", feedtype="full")
-    arguments = [sys.executable, "-c", APPLY_AND_WAIT, str(spool)]
+    arguments = [sys.executable, "-c", DIGEST_AND_WAIT, str(tmp_path)]
     with subprocess.Popen(
         arguments, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as worker:
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"digesting\n"
         os.kill(worker.pid, signal.SIGKILL)
-    return delivery
+    with Index(tmp_path / "index.db") as index:
+        status = index.feed_rows()[0].status
+        assert [one.url for one in index.documents()] == [f"{HOST}a"]
+        assert (index.applied, status) == (1, DeliveryStatus.IN_PROGRESS)
+        index.digest(delivery, tmp_path)
+        assert (index.totals()[0].documents, index.applied) == (20_000, 2)
 
 
-def test_a_feed_that_is_none_changes_nothing(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")))
-    fed = held.feed("<html></html>", feedtype="full")
-    assert (held.pages(), fed.status, fed.in_error, fed.details) == (
-        ["a"],
-        Status.FAILED,
-        1,
-        ("ProcessFeed: parsing error: 002.xml:1: root element 'html'; expected <gsafeed>",),
+class TestReading:
+    def test_documents_are_in_the_order_of_the_utf_8_of_urls(self, held: Rehearsal) -> None:
+        held.feed(gsa_feed(page("é"), page("b"), page("Z"), page("\U0001f600"), page("\uffee")))
+        assert held.pages() == ["Z", "b", "é", "\uffee", "\U0001f600"]
+
+    def test_documents_are_read_in_pages(self, held: Rehearsal) -> None:
+        held.feed(gsa_feed(page("a"), page("b"), page("c")))
+        assert [one.url for one in held.index.documents(limit=2)] == [f"{HOST}a", f"{HOST}b"]
+        following = held.index.documents(after=f"{HOST}a", limit=1)
+        assert [one.url for one in following] == [f"{HOST}b"]
+
+    def test_a_page_has_all_documents_of_its_last_url(self, held: Rehearsal) -> None:
+        held.send(item("I", "a"), item("I", "b"), profile="first")
+        held.send(item("I", "b"), profile="second")
+        documents = held.index.documents(limit=2)
+        assert [(one.url, one.datasource) for one in documents] == [
+            (f"{HOST}a", "first"),
+            (f"{HOST}b", "first"),
+            (f"{HOST}b", "second"),
+        ]
+
+    def test_documents_are_selected_by_datasource(self, held: Rehearsal) -> None:
+        held.feed(gsa_feed(page("a")), datasource="first")
+        held.feed(gsa_feed(page("b")), datasource="second")
+        documents = held.index.documents(datasource="second")
+        assert [one.url for one in documents] == [f"{HOST}b"]
+
+    @pytest.mark.parametrize(
+        ("prefix", "expected"), [("dir/", ["dir/%", "dir/a"]), ("dir/%", ["dir/%"]), ("e", [])]
     )
+    def test_documents_are_selected_by_prefix(
+        self, held: Rehearsal, prefix: str, expected: list[str]
+    ) -> None:
+        held.feed(gsa_feed(page("dir"), page("dir/a"), page("dir/%"), page("dir0")))
+        documents = held.index.documents(prefix=HOST + prefix)
+        assert [one.url.removeprefix(HOST) for one in documents] == expected
+        assert len(held.index.documents(prefix="")) == 4
+
+    def test_totals_follow_each_delivery(self, held: Rehearsal) -> None:
+        held.feed(gsa_feed(page("a")))
+        before = held.index.totals()[0].documents
+        held.feed(gsa_feed(page("b")))
+        assert (before, held.index.totals()[0].documents) == (1, 2)
+
+    def test_documents_are_looked_up_and_counted_by_profile(self, held: Rehearsal) -> None:
+        held.send(item("I", "dir/a"), item("I", "dir/b"), item("I", "c"), profile="intranet")
+        held.send(item("I", "dir/a"), profile="other")
+        assert held.index.has_document(f"{HOST}c", profile="intranet")
+        assert not held.index.has_document(f"{HOST}c", profile="other")
+        assert not held.index.has_document(f"{HOST}c")
+        assert held.index.count_matching(f"{HOST}dir/*", profile="intranet") == 2
 
 
-def test_a_full_feed_without_its_end_changes_nothing(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")))
-    fed = held.feed(gsa_feed(page("b")).removesuffix("</gsafeed>\n"), feedtype="full")
-    assert (held.pages(), fed.status, fed.details) == (
-        ["a"],
-        Status.FAILED,
-        (
-            "ProcessFeed: parsing error: Line number: 8: the end of the stream; expected"
-            " </gsafeed>: more records may have followed",
-        ),
+class TestGroups:
+    @pytest.mark.parametrize(
+        ("feedtype", "expected"),
+        [("incremental", 3), ("", 3), ("full", 2), ("replace", 2)],
     )
+    def test_a_feed_appends_or_replaces_the_groups_of_its_source(
+        self, held: Rehearsal, feedtype: str, expected: int
+    ) -> None:
+        held.groups(xmlgroups(membership("staff", "ann")))
+        held.groups(xmlgroups(membership("staff", "ann")), groupsource="other")
+        held.groups(xmlgroups(membership("sales", "zoe")), feedtype=feedtype)
+        assert held.index.groups_count() == expected
+
+    def test_a_cleanup_removes_the_groups_of_its_source(self, held: Rehearsal) -> None:
+        held.groups(xmlgroups(membership("staff", "ann")), groupsource="ldap")
+        held.groups(xmlgroups(membership("staff", "ann")), groupsource="ggg")
+        row = held.cleanup("ldap")
+        assert (row.status, row.included) == (DeliveryStatus.COMPLETED, 0)
+        assert held.index.groups_count() == 1
+
+    def test_an_empty_or_torn_full_feed_and_feeds_of_documents(self, held: Rehearsal) -> None:
+        held.groups(xmlgroups(membership("staff", "ann")), groupsource="sample")
+        torn = xmlgroups(membership("sales", "zoe")).removesuffix("</xmlgroups>\n")
+        row = held.groups(torn, groupsource="sample", feedtype="full")
+        held.feed(gsa_feed(page("a")), datasource="sample", feedtype="full")
+        assert (held.index.groups_count(), row.status) == (1, DeliveryStatus.FAILED)
+        held.groups(xmlgroups(), groupsource="sample", feedtype="full")
+        assert held.index.groups_count() == 0
+
+    def test_a_refused_membership_costs_only_itself(self, held: Rehearsal) -> None:
+        bad = '<membership><principal scope="USER">ann</principal><members/></membership>'
+        row = held.groups(xmlgroups(bad, membership("staff", "joe")))
+        assert (held.index.groups_count(), row.status) == (1, DeliveryStatus.WITH_ERRORS)
+        assert "the group 'ann' with scope='USER'; expected GROUP" in row.details[0]
+
+    def test_the_used_capacity_is_the_size_of_the_names(self, held: Rehearsal) -> None:
+        held.groups(xmlgroups(membership("stäff", "ann")))
+        held.groups(xmlgroups(membership("stäff", "joe")))
+        assert held.index.groups_bytes() == 2 * (6 + 7 + 16) + 2 * (3 + 7 + 16)
+        held.cleanup("ldap")
+        assert held.index.groups_bytes() == 0
+        assert CAPACITY_BYTES == 1_000_000_000
 
 
-def test_an_incremental_feed_without_its_end_goes_in_as_far_as_it_goes(held: Rehearsal) -> None:
-    fed = held.feed(gsa_feed(page("a"), page("b"))[:-40])
-    assert (held.pages(), fed.status) == (["a"], Status.WITH_ERRORS)
-
-
-def test_malformed_records_of_a_full_feed_do_not_take_others_with_them(held: Rehearsal) -> None:
-    fed = held.feed(gsa_feed(page("a"), page("b", "x & y"), page("c")), feedtype="full")
-    assert (held.pages(), fed.included, fed.in_error) == (["a", "c"], 2, 1)
-
-
-def test_a_file_that_is_gone_is_the_status_of_its_delivery(held: Rehearsal) -> None:
-    delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
-    (held.spool / "001.xml").unlink()
-    fed = held.apply(delivery)
-    assert (fed.status, fed.details) == (
-        Status.FAILED,
-        ("001.xml: No such file or directory; expected the file of the delivery",),
-    )
-
-
-def test_a_defect_sets_its_delivery_aside(held: Rehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object, **__: object) -> Iterator[object]:
-        raise ZeroDivisionError("division by zero")
-
-    monkeypatch.setattr("pipelines.serve.rehearsal.index.digest", broken)
-    fed = held.feed(gsa_feed(page("a")))
-    assert (fed.status, fed.details) == (
-        Status.SET_ASIDE,
-        ("Internal Error: ZeroDivisionError('division by zero')",),
-    )
-
-
-def test_an_index_that_cannot_be_written_is_no_fault_of_the_delivery(held: Rehearsal) -> None:
-    delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
-    with closing(sqlite3.connect(held.spool / "index.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        held.index._writer.execute("PRAGMA busy_timeout = 1")
-        with pytest.raises(sqlite3.OperationalError, match="database is locked"):
-            held.index.apply(delivery, held.spool)
-    assert held.index.applied == 0
-
-
-def test_pages_are_in_the_order_of_the_utf_8_of_urls(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("é"), page("b"), page("Z"), page("\U0001f600"), page("\uffee")))
-    assert held.pages() == ["Z", "b", "é", "\uffee", "\U0001f600"]
-
-
-def test_a_page_ends_at_its_limit(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a"), page("b"), page("c")))
-    assert [one.url for one in held.index.documents(limit=2)] == [f"{HOST}a", f"{HOST}b"]
-
-
-def test_the_next_page_begins_behind_an_url(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a"), page("b"), page("c")))
-    found = held.index.documents(after=f"{HOST}a", limit=1)
-    assert [one.url for one in found] == [f"{HOST}b"]
-
-
-def test_a_page_does_not_part_an_url_that_profiles_share(held: Rehearsal) -> None:
-    held.send(item("I", "a"), item("I", "b"), profile="first")
-    held.send(item("I", "b"), profile="second")
-    found = held.index.documents(limit=2)
-    assert [(one.url, one.datasource) for one in found] == [
-        (f"{HOST}a", "first"),
-        (f"{HOST}b", "first"),
-        (f"{HOST}b", "second"),
-    ]
-
-
-def test_documents_of_one_datasource_can_be_asked_for(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")), datasource="first")
-    held.feed(gsa_feed(page("b")), datasource="second")
-    found = held.index.documents(datasource="second")
-    assert [one.url for one in found] == [f"{HOST}b"]
-
-
-def test_documents_that_begin_alike_can_be_asked_for(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("dir"), page("dir/a"), page("dir/%"), page("dir0")))
-    found = held.index.documents(prefix=f"{HOST}dir/")
-    assert [one.url for one in found] == [f"{HOST}dir/%", f"{HOST}dir/a"]
-
-
-def test_an_empty_prefix_asks_for_all(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")))
-    assert len(held.index.documents(prefix="")) == 1
-
-
-def test_totals_follow_each_delivery(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")))
-    before = held.index.totals()[0].documents
-    held.feed(gsa_feed(page("b")))
-    assert (before, held.index.totals()[0].documents) == (1, 2)
-
-
-def test_a_document_is_held_or_not(held: Rehearsal) -> None:
-    held.send(item("I", "a"), profile="intranet")
-    answers = [
-        held.index.holds(f"{HOST}a", profile="intranet"),
-        held.index.holds(f"{HOST}a", profile="other"),
-        held.index.holds(f"{HOST}a"),
-    ]
-    assert answers == [True, False, False]
-
-
-def test_what_a_pattern_names_is_counted_in_its_profile(held: Rehearsal) -> None:
-    held.send(item("I", "dir/a"), item("I", "dir/b"), item("I", "c"), profile="intranet")
-    held.send(item("I", "dir/a"), profile="other")
-    assert held.index.count_fitting(f"{HOST}dir/*", profile="intranet") == 2
-
-
-def test_a_file_that_is_no_index_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "index.db"
-    path.write_bytes(b"not a database, but long enough to be looked at" * 99)
-    with pytest.raises(ConfigError) as caught:
-        Index(path)
-    assert str(caught.value) == (
-        f"{path}: file is not a database; expected an index of version 3; remove it, and it is made"
-        " again of what was delivered"
-    )
-
-
-def test_a_database_of_others_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "index.db"
-    with closing(sqlite3.connect(path)) as other:
-        other.execute("CREATE TABLE documents (url TEXT)")
-    with pytest.raises(ConfigError) as caught:
-        Index(path)
-    assert str(caught.value) == (
-        f"{path}: something else, or of another version; expected an index of version 3; remove"
-        " it, and it is made again of what was delivered"
-    )
-
-
-def test_an_index_that_cannot_be_written_is_not_called_another_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index, "_WAIT_SECONDS", 0)
-    path = tmp_path / "index.db"
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
+class TestFiles:
+    def test_a_file_that_is_no_database_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "index.db"
+        path.write_bytes(b"not a database, but long enough to be looked at" * 99)
         with pytest.raises(ConfigError) as caught:
             Index(path)
-    assert str(caught.value) == (
-        f"{path}: database is locked; expected a folder where it can be written"
-    )
+        assert str(caught.value) == (
+            f"{path}: file is not a database; expected an index of version 4; remove the file, and"
+            " it is made again from the deliveries"
+        )
 
+    def test_another_database_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "index.db"
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("CREATE TABLE documents (url TEXT)")
+        with pytest.raises(ConfigError) as caught:
+            Index(path)
+        assert str(caught.value) == (
+            f"{path}: another database, or another version; expected an index of version 4; remove"
+            " the file, and it is made again from the deliveries"
+        )
 
-def test_an_index_needs_a_folder(tmp_path: Path) -> None:
-    path = tmp_path / "missing" / "index.db"
-    with pytest.raises(ConfigError) as caught:
-        Index(path)
-    assert str(caught.value) == (
-        f"{path}: unable to open database file; expected a folder where it can be written"
-    )
-
-
-def test_a_large_feed_takes_no_more_memory_than_a_small_one(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")))
-    contents = "x" * 100_000
-    delivery = held.write(
-        gsa_feed(*(page(f"{number}", contents) for number in range(300))),
-        datasource="sample",
-        feedtype="full",
-    )
-    tracemalloc.start()
-    held.index.apply(delivery, held.spool)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 12_000_000 < delivery.bytes
-
-
-def test_data_is_applied_in_order(held: Rehearsal) -> None:
-    held.send(item("I", "a"), item("D", "a"), item("I", "b"))
-    assert held.pages() == ["b"]
-
-
-def test_metadata_of_a_wide_range_survives(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a", inner=metadata(x="\U0001f600 &amp; &lt;"))))
-    assert held.document("a").metadata[0].value == "\U0001f600 & <"
+    def test_an_index_that_cannot_be_written_is_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "index.db"
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            with pytest.raises(ConfigError) as caught:
+                Index(path, wait_seconds=0)
+        assert str(caught.value) == (
+            f"{path}: database is locked; expected a folder where it can be written"
+        )
 
 
 class Step(NamedTuple):
@@ -424,8 +517,8 @@ def after_step(model: Model, step: Step) -> Model:
     return left
 
 
-def held_after(found: list[Step], *, checks: int | None = None) -> dict[str, tuple[object, ...]]:
-    """What an index holds; each delivery is stopped after so many checks, and then applied."""
+def indexed_after(found: list[Step]) -> dict[str, tuple[object, ...]]:
+    """Return the documents of an index after these feeds."""
     with tempfile.TemporaryDirectory() as folder:
         held = Rehearsal(Path(folder))
         with closing(held.index):
@@ -433,8 +526,6 @@ def held_after(found: list[Step], *, checks: int | None = None) -> dict[str, tup
                 delivery = held.write(
                     markup_of(step), datasource=step.datasource, feedtype=step.feedtype
                 )
-                if checks is not None:
-                    stop_after(held, delivery, checks)
                 held.apply(delivery)
             return {
                 one.url.removeprefix(HOST): (one.datasource, one.bytes, one.sha256)
@@ -442,67 +533,7 @@ def held_after(found: list[Step], *, checks: int | None = None) -> dict[str, tup
             }
 
 
-def stop_after(held: Rehearsal, delivery: Delivery, checks: int) -> None:
-    answers = iter([False] * checks)
-    with suppress(Interrupted):
-        held.index.apply(delivery, held.spool, stopping=lambda: next(answers, True))
-
-
 @settings(max_examples=40)
 @given(steps())
 def test_any_feeds_leave_what_a_plain_model_has(found: list[Step]) -> None:
-    assert held_after(found) == expected_of(found)
-
-
-@settings(max_examples=30)
-@given(steps(), st.integers(0, 9))
-def test_interrupted_feeds_leave_what_whole_ones_do(found: list[Step], checks: int) -> None:
-    assert held_after(found, checks=checks) == expected_of(found)
-
-
-def test_a_defect_costs_one_record_of_a_delivery(
-    held: Rehearsal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_in(monkeypatch, FAULTS["gsa-feed"])
-    fed = held.feed(gsa_feed(page("a"), page(MARK), page("b")))
-    assert (held.pages(), fed.included, fed.in_error) == (["a", "b"], 2, 1)
-    assert "a defect of feedferry: KeyError in " in fed.details[0]
-
-
-def test_a_defect_in_the_index_costs_one_record_of_a_delivery(
-    held: Rehearsal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    break_at(
-        monkeypatch,
-        "pipelines.serve.rehearsal.documents:_Feed._change_document",
-        lambda self, record: MARK in record.url,
-    )
-    fed = held.feed(gsa_feed(page("a"), page(MARK), page("b")))
-    assert (held.pages(), fed.included, fed.in_error) == (["a", "b"], 2, 1)
-
-
-def test_a_defect_in_the_index_costs_one_group_of_a_delivery(
-    held: Rehearsal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    break_at(
-        monkeypatch, "pipelines.serve.rehearsal.groups._columns", lambda member: member.name == MARK
-    )
-    fed = held.groups(xmlgroups(membership("x", "anna", MARK), membership("y", "ben")))
-    assert [group.name for group in held.index.groups()] == ["y"]
-    assert (fed.included, fed.in_error) == (1, 1)
-
-
-def test_an_index_of_the_version_before_is_made_one_of_this(tmp_path: Path) -> None:
-    first = Rehearsal(tmp_path)
-    with closing(first.index):
-        first.feed(gsa_feed(page("a")))
-    with closing(sqlite3.connect(tmp_path / "index.db")) as old:
-        old.execute("DROP INDEX deliveries_by_status")
-        old.execute("ALTER TABLE deliveries DROP COLUMN attempts")
-        old.execute("PRAGMA user_version = 2")
-        old.commit()
-    second = Rehearsal(tmp_path)
-    with closing(second.index):
-        second.apply(second.write("", datasource="sample"))  # the ordinal of the first
-        second.feed(gsa_feed(page("b")))
-        assert second.pages() == ["a", "b"]
+    assert indexed_after(found) == expected_of(found)

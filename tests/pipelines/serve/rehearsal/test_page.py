@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from lxml import html
 
-from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, Link, View, render
-from pipelines.serve.rehearsal.set_aside import By, SetAside
-from pipelines.serve.rehearsal.views import Fed, Held, Status, Total
+from pipelines.serve.rehearsal.backlog_history import MAX_SAMPLES, BacklogHistory
+from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
+from pipelines.serve.rehearsal.views import DatasourceTotal, DeliveryStatus, DocumentOrigin, FeedRow
+from pipelines.serve.set_aside import SetAsideBy, SetAsideDelivery
 from schemas.delivery import Door
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -26,28 +27,28 @@ HOSTILE = [
 ]
 
 
-def fed(ordinal: int = 1, **fields: Any) -> Fed:  # the fields of Fed
+def fed(ordinal: int = 1, **fields: Any) -> FeedRow:  # the fields of Fed
     usual: dict[str, Any] = {
         "door": Door.FEED,
         "datasource": "intranet",
         "feedtype": "incremental",
         "bytes": 2048,
         "at": "2026-07-01T11:59:00Z",
-        "status": Status.COMPLETED,
+        "status": DeliveryStatus.COMPLETED,
         "client": "10.1.20.31",
     }
-    return Fed(ordinal=ordinal, **usual | fields)
+    return FeedRow(ordinal=ordinal, **usual | fields)
 
 
-def view(**fields: Any) -> View:  # the fields of View
+def view(**fields: Any) -> PageView:  # the fields of View
     usual: dict[str, Any] = {"title": "Rehearsal", "url": "http://127.0.0.1:19900", "now": NOW}
-    return View(**usual | fields)
+    return PageView(**usual | fields)
 
 
-def set_aside(**fields: Any) -> SetAside:  # the fields of SetAside
+def set_aside(**fields: Any) -> SetAsideDelivery:  # the fields of SetAside
     usual: dict[str, Any] = {
         "ordinal": 12,
-        "by": By.INDEX,
+        "by": SetAsideBy.INDEX,
         "reason": "not finished after 300 seconds, the limit for 2,048 bytes",
         "set_aside_at": "2026-07-01T11:30:00+00:00",
         "door": Door.FEED,
@@ -56,7 +57,7 @@ def set_aside(**fields: Any) -> SetAside:  # the fields of SetAside
         "bytes": 2048,
         "at": "2026-07-01T11:20:00+00:00",
     }
-    return SetAside(**usual | fields)
+    return SetAsideDelivery(**usual | fields)
 
 
 @dataclass
@@ -89,13 +90,13 @@ def rendered(**fields: Any) -> Rendered:  # the fields of View
     return Rendered(render(view(**fields)).decode())
 
 
-def everything(text: str) -> View:
+def everything(text: str) -> PageView:
     """A view that has a text wherever one comes from outside."""
     feeds = (
         fed(1, datasource=text, feedtype=text, client=text, user_agent=text, details=(text,)),
         fed(2, door=Door.GROUPS, datasource=text, feedtype=text, client=text),
     )
-    totals = (Total(datasource=text, kind=Held.FEED),)
+    totals = (DatasourceTotal(datasource=text, kind=DocumentOrigin.FEED),)
     aside = (set_aside(name=text, feedtype=text, reason=text),)
     return view(
         title=text, feeds=feeds, totals=totals, notices=(text,), set_aside=aside, spool=text
@@ -121,9 +122,7 @@ def test_the_title_is_that_of_the_tab_too() -> None:
 def test_it_says_of_when_it_is() -> None:
     summer = timezone(timedelta(hours=2))
     page = rendered(now=datetime(2026, 7, 1, 14, 5, 9, tzinfo=summer))
-    assert page.texts("//header//p") == [
-        "As of 2026-07-01 12:05:09 UTC. Loads itself again every 10 seconds."
-    ]
+    assert page.texts("//header//p") == ["As of 2026-07-01 12:05:09 UTC. Reloads every 10 seconds."]
     assert page.values("//header//time/@datetime") == ["2026-07-01T12:05:09+00:00"]
 
 
@@ -173,17 +172,17 @@ class TestFigures:
         page = rendered(
             backlog=4100,
             totals=(
-                Total(datasource="a", kind=Held.FEED, documents=1000),
-                Total(datasource="b", kind=Held.DATA, documents=234),
+                DatasourceTotal(datasource="a", kind=DocumentOrigin.FEED, documents=1000),
+                DatasourceTotal(datasource="b", kind=DocumentOrigin.DATA, documents=234),
             ),
             groups=1204,
             spool_bytes=3_120_000_000,
             free_bytes=181_000_000_000,
         )
         assert list(zip(page.texts("//dt"), page.texts("//dd"), strict=True)) == [
-            ("Documents held", "1,234"),
+            ("Documents", "1,234"),
             ("Backlog, in feeds", "4,100"),
-            ("Groups held", "1,204"),
+            ("Groups", "1,204"),
             ("In the spool", "2.9 GiB"),
             ("Free on its disk", "168.6 GiB"),
         ]
@@ -231,12 +230,12 @@ class TestBacklog:
     def test_it_is_told_in_words(self) -> None:
         page = rendered(history=((1800, 7), (300, 6000), (0, 312)))
         assert page.texts("//figcaption") == [
-            "Feeds that wait: 312 at last; at most 6,000, 5 minutes ago; at least 7."
+            "Feeds in the backlog: 312 now; highest 6,000, 5 minutes ago; lowest 7."
         ]
 
     def test_a_backlog_that_is_highest_now_is_so_just_now(self) -> None:
         assert rendered(history=((60, 0), (0, 9))).texts("//figcaption") == [
-            "Feeds that wait: 9 at last; at most 9, just now; at least 0."
+            "Feeds in the backlog: 9 now; highest 9, just now; lowest 0."
         ]
 
     def test_the_words_are_the_name_of_the_image(self) -> None:
@@ -271,7 +270,7 @@ class TestBacklog:
         page = rendered(history=tuple(history))
         assert len(page.values("//polyline/@points")[0].split()) <= 361
         assert page.texts("//figcaption") == [
-            "Feeds that wait: 3 at last; at most 4,000, 14 hours ago; at least 3."
+            "Feeds in the backlog: 3 now; highest 4,000, 14 hours ago; lowest 3."
         ]
 
 
@@ -308,13 +307,15 @@ class TestFeeds:
     @pytest.mark.parametrize(
         ("status", "expected"),
         [
-            (Status.COMPLETED, "✓ Completed"),
-            (Status.WITH_ERRORS, "! Completed with errors"),
-            (Status.FAILED, "✕ Failed in error"),
-            (Status.IN_PROGRESS, "… In progress"),
+            (DeliveryStatus.COMPLETED, "✓ Completed"),
+            (DeliveryStatus.WITH_ERRORS, "! Completed with errors"),
+            (DeliveryStatus.FAILED, "✕ Failed in error"),
+            (DeliveryStatus.IN_PROGRESS, "… In progress"),
         ],
     )
-    def test_a_status_is_told_in_words_and_by_a_sign(self, status: Status, expected: str) -> None:
+    def test_a_status_is_told_in_words_and_by_a_sign(
+        self, status: DeliveryStatus, expected: str
+    ) -> None:
         assert rendered(feeds=(fed(status=status),)).rows()[0][2] == expected
 
     @pytest.mark.parametrize(
@@ -375,16 +376,24 @@ class TestFeeds:
 
 class TestDocumentsHeld:
     TOTALS = (
-        Total(datasource="intranet", kind=Held.FEED, documents=1442, crawled=31, acls=12),
-        Total(datasource="products", kind=Held.DATA, documents=20, unsearchable=7, bytes=2048),
-        Total(datasource="wiki", kind=Held.FEED, acls=3),
+        DatasourceTotal(
+            datasource="intranet", kind=DocumentOrigin.FEED, documents=1442, crawled=31, acls=12
+        ),
+        DatasourceTotal(
+            datasource="products",
+            kind=DocumentOrigin.DATA,
+            documents=20,
+            unsearchable=7,
+            bytes=2048,
+        ),
+        DatasourceTotal(datasource="wiki", kind=DocumentOrigin.FEED, acls=3),
     )
 
     def test_what_is_held_of_each_datasource_adds_up(self) -> None:
         page = rendered(totals=self.TOTALS)
         assert page.rows(part="*") == [
             [
-                *("Datasource", "Came as", "Documents", "To be crawled", "Not yet searchable"),
+                *("Datasource", "Arrived as", "Documents", "To be crawled", "Not yet searchable"),
                 *("ACLs alone", "Content"),
             ],
             ["intranet", "feeds", "1,442", "31", "0", "12", "0 bytes"],
@@ -394,10 +403,10 @@ class TestDocumentsHeld:
         ]
 
     def test_the_table_has_a_caption(self) -> None:
-        assert rendered(totals=self.TOTALS).texts("//caption") == ["Held now · by datasource"]
+        assert rendered(totals=self.TOTALS).texts("//caption") == ["Documents now · by datasource"]
 
     def test_a_datasource_leads_to_its_documents(self) -> None:
-        totals = (Total(datasource="a b&c", kind=Held.FEED),)
+        totals = (DatasourceTotal(datasource="a b&c", kind=DocumentOrigin.FEED),)
         expected = ["/documents?datasource=a+b%26c"]
         assert rendered(totals=totals).values("//tbody//a/@href") == expected
 
@@ -406,13 +415,14 @@ class TestDocumentsHeld:
 
     def test_more_than_fit_are_counted(self) -> None:
         totals = tuple(
-            Total(datasource=f"wiki{n}", kind=Held.FEED, documents=2) for n in range(101)
+            DatasourceTotal(datasource=f"wiki{n}", kind=DocumentOrigin.FEED, documents=2)
+            for n in range(101)
         )
         page = rendered(totals=totals)
         assert len(page.rows()) == 100
         assert page.rows(part="tfoot")[0][1] == "202"
         assert page.texts("//section[@aria-labelledby='documents']/p") == [
-            "1 more are not shown, but counted."
+            "1 more are not shown, but are counted."
         ]
 
 
@@ -420,15 +430,9 @@ def test_the_page_leads_to_what_programs_read() -> None:
     page = rendered()
     assert page.texts("//nav//a") == [
         "Documents as JSON",
-        "Groups as JSON",
         "Set aside as JSON",
     ]
-    assert page.values("//nav//a/@href") == ["/documents", "/groups", "/set-aside"]
-
-
-def test_it_leads_where_its_view_says() -> None:
-    page = rendered(links=(Link("Stay", "/?refresh=0"),))
-    assert page.values("//nav//a/@href") == ["/?refresh=0"]
+    assert page.values("//nav//a/@href") == ["/documents", "/set-aside"]
 
 
 class TestWhatComesFromOutside:
@@ -484,5 +488,28 @@ class TestPolicy:
     def test_all_that_it_leads_to_is_its_own(self) -> None:
         page = Rendered(render(everything("intranet")).decode())
         assert [href[:6] for href in page.values("//@href")] == [
-            *("data:i", "/docum", "/docum", "/group", "/set-a")
+            *("data:i", "/docum", "/docum", "/set-a")
         ]
+
+
+class TestBacklogHistory:
+    @staticmethod
+    def sampled(*samples: tuple[float, int]) -> BacklogHistory:
+        at, count = zip(*samples, strict=True)
+        history = BacklogHistory(iter(count).__next__, now=iter(at).__next__)
+        assert [history.sample() for _ in samples] == list(count)
+        return history
+
+    def test_samples_since_a_moment_are_returned_in_order(self) -> None:
+        assert self.sampled((10.0, 3), (20.0, 7), (30.0, 8)).since(20.0) == [(20.0, 7), (30.0, 8)]
+
+    def test_of_equal_samples_the_first_and_the_last_are_kept(self) -> None:
+        history = self.sampled((10.0, 3), (20.0, 3), (30.0, 3), (40.0, 4))
+        assert history.since(0.0) == [(10.0, 3), (30.0, 3), (40.0, 4)]
+
+    def test_a_clock_may_be_set_back(self) -> None:
+        assert self.sampled((20.0, 7), (10.0, 3)).since(15.0) == [(20.0, 7)]
+
+    def test_the_oldest_samples_are_dropped(self) -> None:
+        history = self.sampled(*((float(at), at) for at in range(MAX_SAMPLES + 1)))
+        assert history.since(0.0)[0] == (1.0, 1)

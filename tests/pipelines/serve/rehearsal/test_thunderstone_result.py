@@ -6,8 +6,7 @@ from typing import IO
 import pytest
 from lxml import etree
 
-from pipelines.serve.rehearsal.digest import Interrupted
-from pipelines.serve.rehearsal.thunderstone_result import refusal, result
+from pipelines.serve.rehearsal.thunderstone_result import DataTimeLimitError, ItemReplies, refusal
 from schemas.errors import FormatError
 from support.rehearsal import DATA_HEAD, HOST, data, item
 
@@ -20,7 +19,8 @@ TAIL = VERSION + b"</ThunderstoneReplicationResult>\n"
 
 
 def reply(*items: str, **options: object) -> bytes:
-    return read(result(BytesIO(data(*items).encode()), **options))  # type: ignore[arg-type]
+    replies = ItemReplies(**options)  # type: ignore[arg-type]
+    return read(replies.write(BytesIO(data(*items).encode())))
 
 
 def read(stream: IO[bytes]) -> bytes:
@@ -52,7 +52,7 @@ def test_the_update_of_the_indexes_is_answered() -> None:
 
 
 def test_the_deletion_of_what_is_not_held_is_ok_with_a_remark() -> None:
-    found = results_of(item("D", "a"), item("D", "b"), is_held=lambda url: url == f"{HOST}a")
+    found = results_of(item("D", "a"), item("D", "b"), has_document=lambda url: url == f"{HOST}a")
     assert found == [
         {"Type": "D", "Status": "OK"},
         {"Type": "D", "Status": "OK", "Info": "Not found"},
@@ -60,7 +60,7 @@ def test_the_deletion_of_what_is_not_held_is_ok_with_a_remark() -> None:
 
 
 def test_a_deletion_by_pattern_tells_how_many_it_deleted() -> None:
-    found = results_of(item("DP", "dir/*"), count_fitting=len)
+    found = results_of(item("DP", "dir/*"), count_matching=len)
     assert found == [{"Type": "DP", "DP": "28", "Status": "OK"}]
 
 
@@ -76,7 +76,7 @@ def test_a_pattern_of_a_whole_host_fails() -> None:
             "Type": "DP",
             "DP": "0",
             "Status": "FAIL",
-            "Info": "a deletion of all urls like 'http://www.example.com/*'; expected a pattern"
+            "Info": "a deletion of all URLs like 'http://www.example.com/*'; expected a pattern"
             " that names part of a path, as this one empties a host or more",
         }
     ]
@@ -141,19 +141,19 @@ def test_text_between_items_is_no_row() -> None:
 
 def test_a_document_without_its_end_is_answered_as_far_as_it_goes() -> None:
     torn = BytesIO((DATA_HEAD + item("I", "a")).encode())
-    assert b"<Rows>1</Rows>" in read(result(torn))
+    assert b"<Rows>1</Rows>" in read(ItemReplies().write(torn))
 
 
 @pytest.mark.parametrize("document", [data(), DATA_HEAD, f"{DATA_HEAD}stray</x>"])
 def test_a_document_without_items_is_none(document: str) -> None:
     with pytest.raises(FormatError, match=r"^a document without Items; expected one or more$"):
-        result(BytesIO(document.encode()))
+        ItemReplies().write(BytesIO(document.encode()))
 
 
 @pytest.mark.parametrize("document", [b"", b"<html/>", b"profile=x"])
 def test_what_is_no_document_is_none(document: bytes) -> None:
     with pytest.raises(FormatError, match=r"; expected <ThunderstoneReplication>$"):
-        result(BytesIO(document))
+        ItemReplies().write(BytesIO(document))
 
 
 @pytest.mark.parametrize("status", [b"Not Allowed", b"No Profile", b"NODATA"])
@@ -171,5 +171,5 @@ def test_a_long_document_is_answered_from_a_file() -> None:
 
 def test_reading_ends_when_its_time_is_over() -> None:
     document = b"<ThunderstoneReplication><Item><Type>D</Type><Url>http://h/1</Url></Item>"
-    with pytest.raises(Interrupted):
-        result(BytesIO(document), is_over=lambda: True)
+    with pytest.raises(DataTimeLimitError):
+        ItemReplies(is_over=lambda: True).write(BytesIO(document))

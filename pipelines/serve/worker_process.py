@@ -1,13 +1,14 @@
-"""A process that runs functions for this one, and that can be ended at any moment.
+"""A worker process that runs one function at a time, and that can be killed at any moment.
 
 A thread cannot be stopped from outside: a slow regular expression, or a loop that neither reads nor
-yields, would go on for ever. A process can. The time limit is an alarm of the operating system in
-the worker process, so it holds whatever the function does, and also when this process is gone.
+yields, never ends. A process can be killed. The time limit is an alarm of the operating system in
+the worker process, so it works whatever the function does, and also after this process has ended.
 """
 
 import os
 import pickle
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,13 +18,32 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Protocol, TypeVar
 
+import msgspec
+
+from pipelines.serve.set_aside import SetAsideError
+from schemas.errors import FeedferryError
+
 Result = TypeVar("Result")
 
-_COMMAND = "from pipelines.serve.rehearsal.worker_process import main; main()"
+_COMMAND = "from pipelines.serve.worker_process import main; main()"
+
+
+class TimeLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """The time limit of one feed: `seconds`, plus the time for its bytes at a minimum speed."""
+
+    seconds: float = 300.0
+    bytes_per_second: int = 1_000_000
+
+    def of(self, size: int) -> float:
+        """Return the limit for a feed of `size` bytes."""
+        return self.seconds + size / self.bytes_per_second
+
+
+DEFAULT_LIMIT = TimeLimit()
 
 
 class TimeLimitError(Exception):
-    """A function ran longer than its time limit, and its process was ended."""
+    """A function exceeded its time limit, and its process was killed."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -34,7 +54,7 @@ class TimeLimitError(Exception):
 
 
 class WorkerEndedError(Exception):
-    """The process ended while it ran a function: a crash, or the system had no memory left."""
+    """The process ended while it ran a function: a crash, or the system ran out of memory."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(exit_code)
@@ -46,28 +66,32 @@ class WorkerEndedError(Exception):
         return f"its process ended with exit code {self.exit_code}"
 
 
+class WorkStoppedError(Exception):
+    """Work was ended because the receiver stops; it has to be done again."""
+
+
 class FunctionError(Exception):
-    """Stands for an exception of the function that cannot be sent to another process."""
+    """Replaces an exception of the function that cannot be sent to another process."""
 
 
 class Runner(Protocol):
-    """Runs functions; `Worker` says how."""
+    """Runs functions, as `WorkerProcess` does."""
 
     def run(self, function: Callable[..., Result], *arguments: object, seconds: float) -> Result:
         """Return what the function returns, or raise what it raises."""
 
     def kill(self) -> None:
-        """Have `run` end soon."""
+        """Make a running function end soon."""
 
     def close(self) -> None:
-        """Let go of everything, when `run` has ended."""
+        """Release all resources, when no function runs."""
 
 
-class Worker:
+class WorkerProcess:
     """A process that is started for the first function, and again after it has ended.
 
     `run` is for one thread at a time; `kill` may be called from any thread. Functions are sent by
-    their names, so they stand in modules that can be imported; arguments and results are pickled.
+    name, so they are in modules that can be imported; arguments and results are pickled.
     """
 
     def __init__(self) -> None:
@@ -93,13 +117,13 @@ class Worker:
         return returned
 
     def kill(self) -> None:
-        """End the process, whatever it does; a function that runs raises WorkerEndedError."""
+        """Kill the process, whatever it does; a function that runs raises WorkerEndedError."""
         with self._lock:
             if self._process is not None:
                 self._process.kill()
 
     def close(self) -> None:
-        """End the process and wait for it."""
+        """Kill the process and wait for it."""
         self.kill()
         with self._lock:
             self._reap()
@@ -109,7 +133,7 @@ class Worker:
             return self._channel
         ours, theirs = Pipe()
         with theirs:
-            # Its standard input ends when this process does, however that ends.
+            # Its standard input closes when this process ends, however that happens.
             self._process = subprocess.Popen(
                 (sys.executable, "-P", "-c", _COMMAND, str(theirs.fileno())),
                 stdin=subprocess.PIPE,
@@ -128,7 +152,7 @@ class Worker:
         return WorkerEndedError(exit_code)
 
     def _reap(self) -> int:
-        """Let go of a process that has ended, or is about to; return its exit code."""
+        """Wait for a process that has ended, or is about to; return its exit code."""
         process, channel = self._process, self._channel
         self._process = self._channel = None
         if channel is not None:
@@ -140,9 +164,52 @@ class Worker:
         return process.wait()
 
 
+class GuardedWorker:
+    """Does the work for one delivery at a time; a delivery that cannot be processed is set aside.
+
+    `stop` and `close` are safe from any thread.
+    """
+
+    def __init__(self, *, limit: TimeLimit = DEFAULT_LIMIT, runner: Runner | None = None) -> None:
+        self._limit = limit
+        self._runner = runner or WorkerProcess()
+        self._stopping = threading.Event()
+
+    def run(self, function: Callable[..., Result], *arguments: object, size: int) -> Result:
+        """Return what the function returns for a delivery of `size` bytes.
+
+        Raises SetAsideError for an exceeded time limit and for a defect, WorkerEndedError where
+        the process ended, WorkStoppedError after `stop`. An error of the disk, the database or
+        feedferry's own tree is raised as it is: another attempt may succeed.
+        """
+        if self._stopping.is_set():
+            raise WorkStoppedError
+        try:
+            return self._runner.run(function, *arguments, seconds=self._limit.of(size))
+        except TimeLimitError as exc:
+            raise SetAsideError(f"{exc}, the limit for {size:,} bytes") from exc
+        except WorkerEndedError as exc:
+            if self._stopping.is_set():
+                raise WorkStoppedError from exc
+            raise
+        except (SetAsideError, FeedferryError, OSError, sqlite3.Error):
+            raise
+        except Exception as exc:  # a defect must not stop the other deliveries
+            raise SetAsideError(f"Internal Error: {exc!r}") from exc
+
+    def stop(self) -> None:
+        """End the running function, and start no other."""
+        self._stopping.set()
+        self._runner.kill()
+
+    def close(self) -> None:
+        """End the worker process, when no function runs."""
+        self._runner.close()
+
+
 def main() -> None:
-    """Run what comes over the channel that is the first argument, until that is closed."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # they are for the process that started this one
+    """Run the functions that arrive on the channel in the first argument, until it is closed."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # these are for the parent process to handle
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -161,18 +228,18 @@ def _run(
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         return True, function(*arguments)
-    except Exception as exc:  # whatever it is, the other process is to know of it
+    except Exception as exc:  # raised again in the parent process
         return False, _sendable(exc)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _sendable(exc: Exception) -> Exception:
-    """Return the exception with its traceback as a note, or one that stands for it."""
+    """Return the exception with its traceback as a note, or a FunctionError with its text."""
     exc.add_note("".join(traceback.format_exception(exc)))
     try:
         pickle.loads(pickle.dumps(exc))
-    except Exception:  # an exception may fail in any way when it is pickled or made again
+    except Exception:  # pickling and unpickling an exception may raise anything
         return FunctionError(repr(exc))
     return exc
 

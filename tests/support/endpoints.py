@@ -1,4 +1,4 @@
-"""Doors of a receiver for tests: a spool and an index behind them, no socket before them."""
+"""The endpoints of a receiver with a spool and an index, without a server."""
 
 from pathlib import Path
 from urllib.parse import quote_plus
@@ -6,14 +6,15 @@ from urllib.parse import quote_plus
 import msgspec
 import pytest
 
-from pipelines.serve.http.endpoints import Doors
+from pipelines.serve.http.endpoints import Endpoints
 from pipelines.serve.http.exchange import RefusedError, Reply, Request
-from pipelines.serve.http.get_endpoints import Lookups
-from pipelines.serve.http.post_endpoints import Posts
+from pipelines.serve.http.get_endpoints import GetEndpoints
+from pipelines.serve.http.post_endpoints import PostEndpoints
 from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.scenario import Behaviour
+from pipelines.serve.rehearsal.scenario import IN_ORDER, Behaviour
 from pipelines.serve.settings import ServeSettings
-from pipelines.serve.spool_writer import Spool
+from pipelines.serve.spool_writer import SpoolWriter
+from pipelines.serve.worker_process import DEFAULT_LIMIT, TimeLimit
 from transforms.storage.journal import DISK, Disk
 
 URLENCODED = ("content-type", "application/x-www-form-urlencoded")
@@ -38,13 +39,13 @@ ONE_STATUS = (
 SETTINGS = ServeSettings(spool="unused", min_free_bytes=0)
 
 
-class House:
-    """Doors with a spool and an index behind them, without a socket before them."""
+class StoredEndpoints:
+    """A spool and an index, and endpoints that use them."""
 
     def __init__(self, folder: Path, *, disk: Disk = DISK) -> None:
         self.folder = folder
         self.index = Index(folder / "index.db")
-        self.spool = Spool(folder, disk=disk)
+        self.spool = SpoolWriter(folder, disk=disk)
         self.waited: list[float] = []
         self.arrivals = 0
 
@@ -52,12 +53,17 @@ class House:
         self.spool.__exit__(None, None, None)
         self.index.close()
 
-    def doors(self, behaviour: Behaviour | None = None, **told: object) -> Doors:
-        settings = msgspec.structs.replace(SETTINGS, **told)
-        posts = Posts(self.spool, self.index, arrived=self._arrive, profiles=settings.profiles)
-        lookups = Lookups(self.index, backlog=lambda: 7, show=lambda: b"<html>")
-        behave = (lambda door: behaviour) if behaviour else (lambda door: Behaviour())
-        return Doors(settings, posts, lookups, behave=behave, wait=self.waited.append)
+    def endpoints(
+        self, behaviour: Behaviour = IN_ORDER, limit: TimeLimit = DEFAULT_LIMIT, **changes: object
+    ) -> Endpoints:
+        settings = msgspec.structs.replace(SETTINGS, **changes)
+        posts = PostEndpoints(
+            self.spool, self.index, arrived=self._arrive, profiles=settings.profiles, limit=limit
+        )
+        gets = GetEndpoints(self.index, backlog=lambda: 7, render_page=lambda: b"<html>")
+        return Endpoints(
+            settings, posts, gets, behave=lambda door: behaviour, wait=self.waited.append
+        )
 
     def _arrive(self) -> None:
         self.arrivals += 1
@@ -79,7 +85,7 @@ def get(path: str, query: str = "", *, client: str = "127.0.0.1", method: str = 
     return Request(method=method, path=path, query=query, client=client)
 
 
-def said(reply: Reply) -> bytes:
+def body_of(reply: Reply) -> bytes:
     if isinstance(reply.body, bytes):
         return reply.body
     with reply.body as stream:
@@ -87,7 +93,7 @@ def said(reply: Reply) -> bytes:
         return stream.read()
 
 
-def refusal_of(doors: Doors, request: Request) -> tuple[int, str]:
+def refusal_of(endpoints: Endpoints, request: Request) -> tuple[int, str]:
     with pytest.raises(RefusedError) as caught:
-        doors.answer(request)
+        endpoints.answer(request)
     return caught.value.status, caught.value.words
