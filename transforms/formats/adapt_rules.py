@@ -1,14 +1,19 @@
-"""A record on its way to a target, and the rules that more than one target has."""
+"""Rules that adapt a record to a target, as far as more than one target has them.
 
-from collections.abc import Callable
+A rule changes a `Draft` and reports each value that the target cannot hold as a loss.
+"""
+
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from enum import Enum
+from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec.structs import asdict, replace
 
 from schemas.errors import RecordError
 from schemas.loss import Loss
-from schemas.record import Action, Authmethod, Content, Crawl, Extra, Field, Meta, Record
+from schemas.record import Action, Authmethod, Content, Crawl, Extra, Meta, Record
 from schemas.reject import Filtered, reject_record
 from transforms.formats.gsa.legacy_acl import is_acl_name
 from transforms.formats.target import Adapted, Target
@@ -34,7 +39,7 @@ _OF_DOCUMENTS = frozenset({Action.ADD, Action.UPDATE, Action.DELETE})
 
 
 class Draft:
-    """The record as far as it is adapted, and what it has lost so far."""
+    """A record that is being adapted, and its losses."""
 
     __slots__ = ("losses", "record")
 
@@ -49,7 +54,7 @@ class Draft:
         self.losses.append(Loss(field=field, url=self.record.url, detail=detail))
 
     def finish(self) -> Adapted:
-        """The outcome. A deletion loses nothing: what it carries describes a document that goes."""
+        """Return record and losses. A deletion has no losses: its document is deleted anyway."""
         losses = () if is_deletion(self.record) else tuple(self.losses)
         return (self.record,), losses
 
@@ -57,12 +62,58 @@ class Draft:
 Rule = Callable[[Draft, Target], None]
 
 
+class RuleOf(NamedTuple):
+    """A rule, and the records that it is for.
+
+    With `fields`, it is for records that state one of them; with `is_needed`, for those of which
+    that is true when it is the rule's turn; with neither, for all.
+    """
+
+    rule: Rule
+    fields: tuple[str, ...] = ()
+    is_needed: Callable[[Record], bool] | None = None
+
+
+class RuleTable:
+    """Rules in their order. Most records need none, and that is found out quickly."""
+
+    def __init__(self, rules: Iterable[RuleOf]) -> None:
+        self._rules = tuple(rules)
+        self._fields = sorted({field for rule in self._rules for field in rule.fields})
+        self._values = attrgetter(*self._fields)
+        nothing = Record(url="", action=Action.ADD)
+        self._nothing = self._values(nothing)
+        self._for_any = self._choose([False] * len(self._fields))
+        self._chosen: dict[tuple[bool, ...], tuple[RuleOf, ...]] = {}
+
+    def apply(self, record: Record, target: Target) -> Adapted:
+        values = self._values(record)
+        rules = self._for_any if values == self._nothing else self._rules_for(values)
+        draft = None
+        for rule, _, is_needed in rules:
+            if is_needed is None or is_needed(draft.record if draft else record):
+                draft = draft or Draft(record)
+                rule(draft, target)
+        return draft.finish() if draft else ((record,), ())
+
+    def _rules_for(self, values: tuple[object, ...]) -> tuple[RuleOf, ...]:
+        stated = tuple([value is not None and value != () for value in values])
+        rules = self._chosen.get(stated)
+        if rules is None:
+            rules = self._chosen[stated] = self._choose(stated)
+        return rules
+
+    def _choose(self, stated: Iterable[bool]) -> tuple[RuleOf, ...]:
+        names = {name for name, is_stated in zip(self._fields, stated, strict=True) if is_stated}
+        return tuple(rule for rule in self._rules if not rule.fields or names & set(rule.fields))
+
+
 def is_deletion(record: Record) -> bool:
     return record.action is Action.DELETE or record.action is Action.DELETE_PATTERN
 
 
 def is_alone(record: Record) -> bool:
-    """Whether it is an ACL and no document."""
+    """Whether the record is an ACL without a document."""
     return record.acl is not None and record.acl.alone
 
 
@@ -78,7 +129,7 @@ def lose_fields(draft: Draft, names: tuple[str, ...]) -> None:
     stated = [(name, value) for name, value in stated if value is not None]
     for name, value in stated:
         if value not in ("", _DEFAULT_FIELDS.get(name)):
-            draft.lose(name.replace("_", "-"), _shown(value))
+            draft.lose(name.replace("_", "-"), _format(value))
     if stated:
         draft.change(**dict.fromkeys(dict(stated)))
 
@@ -91,22 +142,22 @@ def lose_hints(draft: Draft, names: tuple[str, ...]) -> None:
     stated = {name for name in names if getattr(crawl, name) not in (None, ())}
     for name in names:
         if name in stated and getattr(crawl, name) != getattr(_DEFAULT_HINTS, name):
-            draft.lose(name.replace("_", "-"), _shown(getattr(crawl, name)))
+            draft.lose(name.replace("_", "-"), _format(getattr(crawl, name)))
     if stated:
         rest = replace(crawl, **{name: getattr(_NO_HINTS, name) for name in stated})
         draft.change(crawl=None if rest == _NO_HINTS else rest)
 
 
 def lose_protection(draft: Draft) -> None:
-    """Lose what protects a document without an ACL, where a target has no place for it.
+    """Report the protection of a document other than its ACL, for a target without a place for it.
 
-    This is how to log in for the document, and metadata that an appliance may take for an ACL.
+    It may be an authmethod, or metadata that an appliance may read as an ACL.
     """
     record = draft.record
     crawl = record.crawl
     if crawl is not None and record.acl is None:
         if crawl.authmethod not in (None, Authmethod.NONE):
-            draft.lose("acl", f"none, but the authmethod {_shown(crawl.authmethod)}")
+            draft.lose("acl", f"none, but the authmethod {_format(crawl.authmethod)}")
         elif crawl.secure:
             draft.lose("acl", "none, but the document is secure")
     for meta in record.metadata:
@@ -115,7 +166,7 @@ def lose_protection(draft: Draft) -> None:
 
 
 def field_of(meta: Meta) -> str:
-    """The field that is lost with a pair: `acl` where an appliance may read it as one."""
+    """Return the field that is lost with a pair: `acl` if an appliance may read it as an ACL."""
     return "acl" if is_acl_name(meta.name) else "metadata"
 
 
@@ -130,7 +181,7 @@ def lose_history(draft: Draft) -> None:
 
 
 def lose_extras(draft: Draft, held: tuple[str, ...]) -> None:
-    """Drop extras but those whose place begins with one of `held`."""
+    """Drop extras, except those whose place begins with one of `held`."""
     extras = draft.record.extras
     if not extras:
         return
@@ -142,7 +193,7 @@ def lose_extras(draft: Draft, held: tuple[str, ...]) -> None:
 
 
 def lose_each_extra(draft: Draft, lost: tuple[Extra, ...]) -> None:
-    """Count extras as lost: unreadable values under the name of their field, the others together.
+    """Report extras as lost: unreadable values under the name of their field, the others together.
 
     The caller drops them from the record.
     """
@@ -237,25 +288,15 @@ def body_as_content(draft: Draft, _target: Target) -> None:
     draft.change(body=None, content=content, mimetype=PLAIN_TEXT, charset=None)
 
 
-def texts_of(record: Record) -> tuple[Meta, ...]:
-    """The texts of a record that have names of their own, as metadata."""
-    metas = []
-    if record.title is not None:
-        metas.append(Meta("title", record.title))
-    if record.description is not None:
-        metas.append(Meta("description", record.description))
-    if record.keywords is not None:
-        metas.append(Meta("keywords", record.keywords))
-    if record.categories:
-        metas += [Meta("category", category) for category in record.categories]
-    return tuple(metas)
-
-
 def texts_as_metadata(draft: Draft, _target: Target) -> None:
+    """Put title, description, keywords and categories before the metadata."""
     record = draft.record
-    metas = texts_of(record)
+    names = ("title", "description", "keywords")
+    stated = [(name, getattr(record, name)) for name in names]
+    metas = [Meta(name, text) for name, text in stated if text is not None]
+    metas += [Meta("category", category) for category in record.categories]
     if metas:
-        metadata = metas + record.metadata
+        metadata = (*metas, *record.metadata)
         draft.change(title=None, description=None, keywords=None, categories=(), metadata=metadata)
 
 
@@ -266,19 +307,15 @@ def fields_as_metadata(draft: Draft, _target: Target) -> None:
     for field in record.fields:
         if field.namespace is not None:
             draft.lose("fields", f"namespace {field.namespace!r} of {field.name!r}")
-    metas = tuple(meta for field in record.fields for meta in _metas(field))
-    draft.change(fields=(), metadata=record.metadata + metas)
-
-
-def _metas(field: Field) -> tuple[Meta, ...]:
-    return tuple(Meta(field.name, value) for value in field.values)
+    metas = (Meta(field.name, value) for field in record.fields for value in field.values)
+    draft.change(fields=(), metadata=(*record.metadata, *metas))
 
 
 def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Enum):

@@ -1,4 +1,4 @@
-"""What the 5.0 dialect of gsafeeds cannot say.
+"""Adapt records to the 5.0 dialect of gsafeeds, which has fewer elements and attributes.
 
 **Spec:** Feeds Protocol Developer's Guide 5.0, "Google Search Appliance Feed DTD"; for the ACL in
 metadata 7.x, "Legacy Metadata Format (Deprecated)".
@@ -14,6 +14,7 @@ from schemas.content import decode
 from schemas.record import Authmethod, Content, Encoding, Meta
 from transforms.formats.adapt_rules import (
     Draft,
+    RuleOf,
     field_of,
     lose_acl,
     lose_extras,
@@ -29,7 +30,7 @@ _HELD_PLACES = ("record/", "group/")
 _DEFAULT_NAMESPACES = (None, "Default")
 _BLANKS = " \t\r\n"
 NOBODY = Principal(name="google:fakeUserToPreventMissingAcl", scope=Scope.USER, access=Access.DENY)
-"""Stands in an ACL that would have no principals: an appliance takes that for none at all.
+"""The principal of an ACL without others: an appliance takes an ACL without principals for none.
 
 The adaptor library sends the same one.
 """
@@ -39,16 +40,16 @@ def lose_unheld(draft: Draft, _target: Target) -> None:
     lose_hints(draft, _UNHELD_HINTS)
     crawl = draft.record.crawl
     if crawl is not None and crawl.authmethod is Authmethod.NEGOTIATE:
-        draft.lose("acl", "the authmethod NEGOTIATE")  # also beside an ACL: 5.0 may know none
+        draft.lose("acl", "the authmethod NEGOTIATE")  # also with an ACL: 5.0 may ignore it
         lose_hints(draft, ("authmethod",))
     lose_fields(draft, ("overwrite_acls",))
     lose_extras(draft, _HELD_PLACES)
 
 
 def acl_as_metadata(draft: Draft, target: Target) -> None:
-    """Spell the ACL as google:acl* metadata, after the record's own.
+    """Write the ACL as google:acl* metadata, after the record's own.
 
-    An ACL of which nothing can be said permits nobody.
+    If no part of the ACL can be written, the document is closed to everyone.
     """
     acl = draft.record.acl
     if acl is None:
@@ -56,27 +57,24 @@ def acl_as_metadata(draft: Draft, target: Target) -> None:
     if target.datasource == "web":
         lose_acl(draft)
         return
-    for detail in _unsayable(acl):
+    for detail in _unholdable(acl):
         draft.lose("acl", detail)
-    principals = tuple(filter(_is_sayable, acl.principals))
-    parent = acl.inherit_from if _has_sayable_parent(acl) else None
+    principals = tuple(filter(_is_holdable, acl.principals))
+    parent = acl.inherit_from if _has_holdable_parent(acl) else None
     fragment = None if parent is None else acl.inherit_fragment
-    sayable = replace(
+    held = replace(
         acl,
         principals=principals if principals or parent else (NOBODY,),
         inherit_from=parent,
         inherit_fragment=fragment,
     )
-    draft.change(acl=None, metadata=_others(draft) + metadata_of(sayable))
-
-
-def _others(draft: Draft) -> tuple[Meta, ...]:
-    """The metadata that is no second ACL: with it, the first would permit more."""
-    others = tuple(meta for meta in draft.record.metadata if not is_acl_name(meta.name))
+    others = []
     for meta in draft.record.metadata:
-        if is_acl_name(meta.name):
+        if is_acl_name(meta.name):  # a second ACL: with it, the first would permit more
             draft.lose("acl", f"metadata {meta.name!r} beside an ACL")
-    return others
+        else:
+            others.append(meta)
+    draft.change(acl=None, metadata=(*others, *metadata_of(held)))
 
 
 def unzip_content(draft: Draft, target: Target) -> None:
@@ -87,7 +85,7 @@ def unzip_content(draft: Draft, target: Target) -> None:
 
 
 def lose_binary_metadata(draft: Draft, _target: Target) -> None:
-    """Drop the pairs that would need base64, which the dialect has not."""
+    """Drop the pairs that need base64, which the dialect does not have."""
     metadata = draft.record.metadata
     kept = tuple(meta for meta in metadata if _is_text(meta))
     if len(kept) == len(metadata):
@@ -98,11 +96,15 @@ def lose_binary_metadata(draft: Draft, _target: Target) -> None:
     draft.change(metadata=kept)
 
 
-FIRST_RULES = (lose_unheld, acl_as_metadata, unzip_content)
-LAST_RULES = (lose_binary_metadata,)
+FIRST_RULES = (
+    RuleOf(lose_unheld, fields=("crawl", "overwrite_acls", "extras")),
+    RuleOf(acl_as_metadata, fields=("acl",)),
+    RuleOf(unzip_content),
+)
+LAST_RULES = (RuleOf(lose_binary_metadata),)
 
 
-def _unsayable(acl: Acl) -> Iterator[str]:
+def _unholdable(acl: Acl) -> Iterator[str]:
     for principal in acl.principals:
         if principal.namespace not in _DEFAULT_NAMESPACES:
             yield f"namespace {principal.namespace!r} of {principal.name!r}"
@@ -112,18 +114,18 @@ def _unsayable(acl: Acl) -> Iterator[str]:
             yield f"{principal.name!r} being unqualified"
         if not holds(principal.name):
             yield f"{principal.name!r}, that XML cannot hold"
-    if not _has_sayable_parent(acl):
+    if not _has_holdable_parent(acl):
         yield f"what it inherits from, {acl.inherit_from!r}, that XML cannot hold"
 
 
-def _is_sayable(principal: Principal) -> bool:
-    """A permit would be for whoever has the name in the default namespace. A denial may be."""
+def _is_holdable(principal: Principal) -> bool:
+    """Whether a principal may lose its namespace: a denial may, a permit must not."""
     if not principal.name.strip(_BLANKS) or not holds(principal.name):
         return False
     return principal.namespace in _DEFAULT_NAMESPACES or principal.access is Access.DENY
 
 
-def _has_sayable_parent(acl: Acl) -> bool:
+def _has_holdable_parent(acl: Acl) -> bool:
     return acl.inherit_from is None or holds(acl.inherit_from)
 
 

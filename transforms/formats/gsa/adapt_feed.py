@@ -1,4 +1,4 @@
-"""Records as gsafeeds hold them: content feeds, web and metadata-and-url feeds.
+"""Adapt records to gsafeeds: content feeds, web feeds and metadata-and-url feeds.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Defining the XML Record for a Document",
 "Choosing the Feed Type", "Adding Metadata Information to a Record".
@@ -6,11 +6,11 @@
 
 import re
 from functools import lru_cache
+from operator import attrgetter
 from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
-from schemas.acl import Acl
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
 from schemas.record import Action, Arrival, Authmethod, Crawl, Encoding, Meta, Record
@@ -18,7 +18,8 @@ from schemas.reject import Filtered
 from transforms import charset
 from transforms.formats.adapt_rules import (
     Draft,
-    Rule,
+    RuleOf,
+    RuleTable,
     body_as_content,
     field_of,
     fields_as_metadata,
@@ -33,201 +34,114 @@ from transforms.formats.adapt_rules import (
     rejected,
     require_absolute_url,
     texts_as_metadata,
-    texts_of,
 )
+from transforms.formats.base import DIALECT_5_0
+from transforms.formats.gsa import adapt_dialect_5
 from transforms.formats.gsa.acl_parent import join_parent, split_parent
-from transforms.formats.gsa.adapt_dialect_5 import FIRST_RULES, LAST_RULES, NOBODY
 from transforms.formats.target import Adapted, Adapter, Outcome, Target
 from transforms.mimetype_table import is_archive_type, type_of_name
-from transforms.values import FEEDRANKS, PAGERANKS, is_absolute
+from transforms.values import doubtful_ranks
 
 IGNORED_MIMETYPE = "text/plain"
 """The DTD requires a mimetype where the appliance ignores it; deployed connectors write this."""
 
+_TEXTS = ("title", "description", "keywords", "categories")
 _UNHELD_FIELDS = ("size", "visited", "next_check")
 _UNHELD_HINTS = ("no_index", "no_follow", "no_archive", "anchors")
-_REWORKED = ("secure", *_UNHELD_HINTS)
+_unheld_hints = attrgetter(*_UNHELD_HINTS)
+_NO_UNHELD_HINTS = _unheld_hints(Crawl())
 _HELD_PLACES = ("record/", "group/", "acl/")
 _UTF_8 = ("utf-8", "utf8")
-# Looked up in their enums they cost ten times as much.
-_ADD, _DELETE = Action.ADD, Action.DELETE
+# A look-up in the enum costs ten times as much.
+_ADD, _UPDATE = Action.ADD, Action.UPDATE
 _PUSHED, _CRAWLED = Arrival.PUSHED, Arrival.CRAWLED
+_UPDATE_INDEX, _DELETE_PATTERN = Action.UPDATE_INDEX, Action.DELETE_PATTERN
 
 
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to a feed of the target's feedtype and dialect."""
-    web = is_web(target.datasource, target.feedtype)
-    rules = _rules(target, web=web)
-    refuse = _refuse_for_web if web else _refuse_for_content
-    holds = _never if target.dialect == "5.0" else _held_by_web if web else _held_by_content
-    only_urls = target.datasource == "web"
+    is_url_feed = is_web(target.datasource, target.feedtype)
+    rules = RuleTable(_rules(target, is_url_feed=is_url_feed))
+    rules_for_alone = RuleTable(_rules_for_alone())
+    refuse = _refuse_for_url_feed if is_url_feed else _refuse_for_content_feed
 
     def adapt(record: Record) -> Adapted:
-        if not is_absolute(record.url):
-            return _adapt_or_reject(record)
-        if holds(record) and not (only_urls and record.metadata):
-            return (_typed(record),), ()
-        restated = _restated(record)
-        if restated is not record and holds(restated) and not only_urls:
-            return (_typed(restated),), ()
-        return _adapt_or_reject(record)
-
-    def _adapt_or_reject(record: Record) -> Adapted:
         try:
             require_absolute_url(record)
-            return _adapt(record)
+            if record.action is _UPDATE_INDEX:
+                action = record.action.value
+                return (Filtered(code="update-index", url=record.url, action=action),), ()
+            if record.action is _DELETE_PATTERN:
+                return _expand_pattern(record, target), ()
+            if is_alone(record):
+                if target.dialect == DIALECT_5_0:
+                    raise _alone_in_5_0()
+                return rules_for_alone.apply(record, target)
+            refuse(record, target)
+            return rules.apply(record, target)
         except RecordError as exc:
             return rejected(record, exc)
-
-    def _adapt(record: Record) -> Adapted:
-        if record.action is Action.UPDATE_INDEX:
-            return (Filtered(code="update-index", url=record.url, action=record.action.value),), ()
-        if record.action is Action.DELETE_PATTERN:
-            return _expanded(record, target), ()
-        if is_alone(record):
-            return _apply(_rules_for_alone(target), record, target)
-        refuse(record, target)
-        return _apply(rules, record, target)
 
     return adapt
 
 
-def _apply(rules: tuple[Rule, ...], record: Record, target: Target) -> Adapted:
-    draft = Draft(record)
-    for rule in rules:
-        rule(draft, target)
-    return draft.finish()
-
-
-def _rules(target: Target, *, web: bool) -> tuple[Rule, ...]:
-    old = target.dialect == "5.0"
-    return (
-        _shut_empty_acl,
-        _fit_parent,
-        _secure_as_authmethod,
-        _lose_unheld,
-        *(() if web else (body_as_content,)),
-        _lose_charset,
-        _lose_content if web else _arrive_pushed,
-        *(FIRST_RULES if old else ()),
-        _drop_empty_texts,
-        texts_as_metadata,
-        fields_as_metadata,
-        *((_lose_metadata,) if target.datasource == "web" else ()),
-        _fill_metadata,
-        *(LAST_RULES if old else ()),
-        _state_mimetype,
+def _rules(target: Target, *, is_url_feed: bool) -> list[RuleOf]:
+    is_5_0 = target.dialect == DIALECT_5_0
+    arrive = (
+        RuleOf(_crawl, is_needed=_is_not_crawled)
+        if is_url_feed
+        else RuleOf(_push, is_needed=_is_not_pushed)
     )
+    return [
+        *_rules_for_alone(),
+        RuleOf(_secure_as_authmethod, fields=("crawl",), is_needed=_is_secure_stated),
+        *([] if is_url_feed else [RuleOf(body_as_content, fields=("body",))]),
+        RuleOf(_drop_charset, fields=("charset",)),
+        arrive,
+        *(adapt_dialect_5.FIRST_RULES if is_5_0 else ()),
+        RuleOf(_drop_empty_texts, fields=_TEXTS),
+        RuleOf(texts_as_metadata, fields=_TEXTS),
+        RuleOf(fields_as_metadata, fields=("fields",)),
+        *([RuleOf(_lose_metadata)] if target.datasource == "web" else []),
+        RuleOf(_fill_metadata, is_needed=_has_empty_metadata),
+        *(adapt_dialect_5.LAST_RULES if is_5_0 else ()),
+        RuleOf(_state_mimetype, is_needed=lambda record: record.mimetype is None),
+    ]
 
 
-def _rules_for_alone(target: Target) -> tuple[Rule, ...]:
-    if target.dialect == "5.0":
-        raise RecordError(
-            "acl-alone",
-            "an ACL without a document; expected a document, as metadata holds the ACLs of the 5.0"
-            " dialect; --dialect 7.x holds it",
-        )
-    return (_shut_empty_acl, _fit_parent, _lose_unheld)
+def _rules_for_alone() -> list[RuleOf]:
+    return [
+        RuleOf(_close_empty_acl, fields=("acl",), is_needed=_has_empty_acl),
+        RuleOf(_fit_parent, fields=("acl",), is_needed=_has_parent),
+        RuleOf(lambda draft, _: lose_fields(draft, _UNHELD_FIELDS), fields=_UNHELD_FIELDS),
+        RuleOf(
+            lambda draft, _: lose_hints(draft, _UNHELD_HINTS),
+            fields=("crawl",),
+            is_needed=_has_unheld_hints,
+        ),
+        RuleOf(lambda draft, _: lose_history(draft), fields=("history",)),
+        RuleOf(
+            lambda draft, _: lose_doubtful_values(draft),
+            fields=("crawl", "extras"),
+            is_needed=_has_doubtful_values,
+        ),
+        RuleOf(lambda draft, _: lose_extras(draft, _HELD_PLACES), fields=("extras",)),
+    ]
 
 
-def _typed(record: Record) -> Record:
-    return record if record.mimetype is not None else replace(record, mimetype=IGNORED_MIMETYPE)
+# Records that a feed cannot hold
 
 
-def _never(_record: Record) -> bool:
-    return False
-
-
-def _held_by_web(record: Record) -> bool:
-    if record.action is not _DELETE and (
-        record.action is not _ADD or record.arrival is not _CRAWLED
-    ):
-        return False
-    return record.content is None and _is_plain(record)
-
-
-def _held_by_content(record: Record) -> bool:
-    if record.action is not _DELETE and (
-        record.action is not _ADD
-        or record.arrival is not _PUSHED
-        or record.content is None
-        or record.mimetype is None
-    ):
-        return False
-    return _is_plain(record)
-
-
-def _restated(record: Record) -> Record:
-    """The record with its texts as metadata, and without what UTF-8 content need not say.
-
-    The rules would do the same; this is quicker where a feed holds all the rest.
-    """
-    charset = record.charset
-    if charset is not None and record.content is not None:
-        if charset.lower() not in _UTF_8:
-            return record
-        charset = None
-    texts = texts_of(record)
-    if texts:
-        return replace(
-            record,
-            charset=charset,
-            title=None,
-            description=None,
-            keywords=None,
-            categories=(),
-            metadata=texts + record.metadata,
-        )
-    return record if charset is record.charset else replace(record, charset=charset)
-
-
-def _is_plain(record: Record) -> bool:
-    """Whether a feed has a place for all that it states, as it is."""
-    acl = record.acl
-    if acl is not None and (acl.alone or _is_empty(acl) or not _has_plain_parent(acl)):
-        return False
-    return (
-        record.title is None
-        and record.charset is None
-        and record.description is None
-        and record.keywords is None
-        and record.body is None
-        and record.size is None
-        and record.visited is None
-        and record.next_check is None
-        and record.history is None
-        and not (record.categories or record.fields or record.extras)
-        and (record.crawl is None or _has_held_hints(record.crawl))
-        and all_filled(record.metadata)
-    )
-
-
-def _has_held_hints(crawl: Crawl) -> bool:
-    if crawl.pagerank is not None and crawl.pagerank not in PAGERANKS:
-        return False
-    if crawl.feedrank is not None and crawl.feedrank not in FEEDRANKS:
-        return False
-    return all(getattr(crawl, name) in (None, ()) for name in _REWORKED)
-
-
-def all_filled(metadata: tuple[Meta, ...]) -> bool:
-    """Whether no pair lacks its name or value."""
-    for meta in metadata:  # noqa: SIM110 # a generator costs as much as the rest of the fast path
-        if not (meta.name and (meta.value or meta.data)):
-            return False
-    return True
-
-
-def _expanded(record: Record, target: Target) -> tuple[Outcome, ...]:
-    """A deletion for each known url that the pattern covers: the protocol deletes no patterns."""
+def _expand_pattern(record: Record, target: Target) -> tuple[Outcome, ...]:
+    """Return a deletion for each known url that the pattern covers; feeds have no patterns."""
     if not target.known_urls:
         raise RecordError(
             "delete-pattern",
             f"a deletion of all urls like {record.url!r}; expected one of a url, as a gsafeed has"
             " no patterns; --known-urls lists the urls that patterns are matched with",
         )
-    covered = _pattern(record.url)
-    urls = [url for url in target.known_urls if covered.fullmatch(url)]
+    pattern = _compile(record.url)
+    urls = [url for url in target.known_urls if pattern.fullmatch(url)]
     if not urls:
         return (Filtered(code="no-known-url", url=record.url, action=record.action.value),)
     deletion = Record(
@@ -240,15 +154,23 @@ def _expanded(record: Record, target: Target) -> tuple[Outcome, ...]:
 
 
 @lru_cache(maxsize=16)
-def _pattern(text: str) -> re.Pattern[str]:
-    """Only `*` stands for other characters: `?` and `[` are of urls."""
-    return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Only `*` is a wildcard: `?` and `[` occur in urls."""
+    return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
 
 
-def _refuse_for_content(record: Record, target: Target) -> None:
+def _alone_in_5_0() -> RecordError:
+    return RecordError(
+        "acl-alone",
+        "an ACL without a document; expected a document, as metadata holds the ACLs of the 5.0"
+        " dialect; --dialect 7.x holds it",
+    )
+
+
+def _refuse_for_content_feed(record: Record, target: Target) -> None:
     if is_deletion(record):
         return
-    if record.action is Action.UPDATE:
+    if record.action is _UPDATE:
         _refuse_update(record, target)
     elif record.content is None and record.body is None:
         crawled = " that is to be crawled" if record.arrival is Arrival.CRAWLED else ""
@@ -266,7 +188,7 @@ def _refuse_update(record: Record, target: Target) -> None:
             "a partial update; expected whole documents, as a full feed replaces all that its"
             " datasource had; --feedtype incremental makes a feed that holds it",
         )
-    if target.dialect == "5.0":
+    if target.dialect == DIALECT_5_0:
         raise RecordError(
             "partial-update",
             "a partial update; expected a whole document, as an appliance of release 5.0 replaces"
@@ -281,8 +203,8 @@ def _refuse_update(record: Record, target: Target) -> None:
         )
 
 
-def _refuse_for_web(record: Record, target: Target) -> None:
-    if record.action is not Action.UPDATE:
+def _refuse_for_url_feed(record: Record, target: Target) -> None:
+    if record.action is not _UPDATE:
         return
     metadata = () if target.datasource == "web" else record.metadata
     if not metadata and record.acl is None:
@@ -292,40 +214,30 @@ def _refuse_for_web(record: Record, target: Target) -> None:
         )
 
 
-def _is_empty(acl: Acl) -> bool:
-    return not acl.principals and not acl.inherit_from
+# Rules
 
 
-def _shut_empty_acl(draft: Draft, _target: Target) -> None:
-    """It permits nobody, and must not look as if there were none."""
+def _has_empty_acl(record: Record) -> bool:
+    acl = record.acl
+    return acl is not None and not acl.principals and not acl.inherit_from
+
+
+def _close_empty_acl(draft: Draft, _target: Target) -> None:
+    """Put a denial into an ACL without principals: an appliance would take it for no ACL."""
     acl = draft.record.acl
-    if acl is not None and _is_empty(acl) and not is_deletion(draft.record):
-        draft.change(acl=replace(acl, principals=(NOBODY,)))
+    if acl is not None and not is_deletion(draft.record):
+        draft.change(acl=replace(acl, principals=(adapt_dialect_5.NOBODY,)))
 
 
-def _secure_as_authmethod(draft: Draft, _target: Target) -> None:
-    """A retriever says that a document is secure, a feed how to log in: the more secure wins."""
-    crawl = draft.record.crawl
-    if crawl is None or crawl.secure is None:
-        return
-    authmethod = crawl.authmethod or Authmethod.NONE
-    if crawl.secure and authmethod is Authmethod.NONE:
-        authmethod = Authmethod.HTTPBASIC
-    draft.change(crawl=replace(crawl, secure=None, authmethod=authmethod))
-
-
-def _lose_unheld(draft: Draft, _target: Target) -> None:
-    lose_fields(draft, _UNHELD_FIELDS)
-    lose_hints(draft, _UNHELD_HINTS)
-    lose_history(draft)
-    lose_doubtful_values(draft)
-    lose_extras(draft, _HELD_PLACES)
+def _has_parent(record: Record) -> bool:
+    acl = record.acl
+    return acl is not None and (acl.inherit_from, acl.inherit_fragment) != (None, None)
 
 
 def _fit_parent(draft: Draft, _target: Target) -> None:
-    """State what an ACL inherits from as the reader does: a URL, or a URL and a fragment."""
+    """State the parent of an ACL as the reader does: a URL, or a URL and a fragment."""
     acl = draft.record.acl
-    if acl is None or (acl.inherit_from is None and acl.inherit_fragment is None):
+    if acl is None:
         return
     parent = join_parent(acl.inherit_from, acl.inherit_fragment)
     if parent is None:
@@ -337,40 +249,62 @@ def _fit_parent(draft: Draft, _target: Target) -> None:
         draft.change(acl=replace(acl, inherit_from=url, inherit_fragment=fragment))
 
 
-def _has_plain_parent(acl: Acl) -> bool:
-    parent = acl.inherit_from
-    if acl.inherit_fragment is not None:
-        return False
-    return parent is None or "?" not in parent or split_parent(parent)[1] is None
+def _has_unheld_hints(record: Record) -> bool:
+    return record.crawl is not None and _unheld_hints(record.crawl) != _NO_UNHELD_HINTS
 
 
-def _lose_charset(draft: Draft, _target: Target) -> None:
-    """A feed's content is in UTF-8, or says itself what it is in."""
-    record = draft.record
+def _has_doubtful_values(record: Record) -> bool:
+    return bool(record.extras) or next(doubtful_ranks(record), None) is not None
+
+
+def _is_secure_stated(record: Record) -> bool:
+    return record.crawl is not None and record.crawl.secure is not None
+
+
+def _secure_as_authmethod(draft: Draft, _target: Target) -> None:
+    """State that a document is secure as an authmethod; the more secure of both wins."""
+    crawl = draft.record.crawl
+    if crawl is None:
+        return
+    authmethod = crawl.authmethod or Authmethod.NONE
+    if crawl.secure and authmethod is Authmethod.NONE:
+        authmethod = Authmethod.HTTPBASIC
+    draft.change(crawl=replace(crawl, secure=None, authmethod=authmethod))
+
+
+def _drop_charset(draft: Draft, _target: Target) -> None:
+    """Drop the charset of content that is UTF-8 or states its charset itself; else it is a loss."""
+    record, content = draft.record, draft.record.content
     if record.charset is None:
         return
-    if record.content is None or not (record.charset.lower() in _UTF_8 or _tells(record)):
+    states_charset = (
+        content is not None
+        and content.encoding is Encoding.NONE
+        and charset.is_told(content.data, mimetype=record.mimetype or "")
+    )
+    if content is None or not (record.charset.lower() in _UTF_8 or states_charset):
         draft.lose("charset", repr(record.charset))
     draft.change(charset=None)
 
 
-def _tells(record: Record) -> bool:
-    """Whether an appliance finds the charset in the document itself."""
-    content = record.content
-    if content is None or content.encoding is not Encoding.NONE:
-        return False
-    return charset.is_told(content.data, mimetype=record.mimetype or "")
+def _is_not_pushed(record: Record) -> bool:
+    return record.arrival is not _PUSHED and (record.action is _ADD or record.action is _UPDATE)
 
 
-def _arrive_pushed(draft: Draft, _target: Target) -> None:
-    if draft.record.action in (Action.ADD, Action.UPDATE):
-        draft.change(arrival=Arrival.PUSHED)
+def _push(draft: Draft, _target: Target) -> None:
+    draft.change(arrival=Arrival.PUSHED)
 
 
-def _lose_content(draft: Draft, _target: Target) -> None:
-    """The appliance fetches it. An update of metadata is a record as any: its pairs replace all."""
+def _is_not_crawled(record: Record) -> bool:
+    if record.content is not None or record.body is not None or record.action is _UPDATE:
+        return True
+    return record.action is _ADD and record.arrival is not _CRAWLED
+
+
+def _crawl(draft: Draft, _target: Target) -> None:
+    """Drop content, which the appliance fetches. The metadata of an update replaces all others."""
     lose_content(draft)
-    if draft.record.action in (Action.ADD, Action.UPDATE):
+    if not is_deletion(draft.record):
         draft.change(action=Action.ADD, arrival=Arrival.CRAWLED)
 
 
@@ -385,7 +319,7 @@ def _lose_metadata(draft: Draft, _target: Target) -> None:
 
 
 def _drop_empty_texts(draft: Draft, _target: Target) -> None:
-    """An empty title is none; as metadata it would be a pair without a value."""
+    """Drop an empty title: as metadata it would be a pair without a value."""
     record = draft.record
     empty = [name for name in ("title", "description", "keywords") if getattr(record, name) == ""]
     if empty:
@@ -394,12 +328,17 @@ def _drop_empty_texts(draft: Draft, _target: Target) -> None:
         draft.change(categories=tuple(filter(None, record.categories)))
 
 
+def _has_empty_metadata(record: Record) -> bool:
+    for meta in record.metadata:  # noqa: SIM110 - a generator costs as much as all other checks
+        if not (meta.name and (meta.value or meta.data)):
+            return True
+    return False
+
+
 def _fill_metadata(draft: Draft, target: Target) -> None:
-    """The appliance refuses a whole record for one empty value ("Misplaced metadata")."""
-    metadata = draft.record.metadata
-    if not all_filled(metadata):
-        filled = (_filled(draft, meta, target) for meta in metadata)
-        draft.change(metadata=tuple(meta for meta in filled if meta is not None))
+    """Drop or fill empty values: an appliance refuses the whole record ("Misplaced metadata")."""
+    filled = [_filled(draft, meta, target) for meta in draft.record.metadata]
+    draft.change(metadata=tuple(meta for meta in filled if meta is not None))
 
 
 def _filled(draft: Draft, meta: Meta, target: Target) -> Meta | None:
@@ -417,12 +356,10 @@ def _filled(draft: Draft, meta: Meta, target: Target) -> Meta | None:
 
 def _state_mimetype(draft: Draft, target: Target) -> None:
     record = draft.record
-    if record.mimetype is not None:
-        return
     if record.content is None or is_deletion(record):
         draft.change(mimetype=IGNORED_MIMETYPE)
         return
-    mimetype = _guessed(record.url) or target.default_mimetype
+    mimetype = _guess(record.url) or target.default_mimetype
     if mimetype is None:
         raise RecordError(
             "mimetype-missing",
@@ -432,11 +369,11 @@ def _state_mimetype(draft: Draft, target: Target) -> None:
     draft.change(mimetype=mimetype)
 
 
-def _guessed(url: str) -> str | None:
-    """What the extension stands for; not what is inside where it is one of a compression."""
+def _guess(url: str) -> str | None:
+    """Return the mimetype of the url's extension, None for an extension of a compression."""
     try:
         path = urlsplit(url).path
-    except ValueError:  # brackets that hold no address
+    except ValueError:  # brackets without an address
         return None
     mimetype = type_of_name(unquote(path.rpartition("/")[2]))
     return None if is_archive_type(mimetype) else mimetype
