@@ -177,6 +177,7 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
             _WRITE,
             names=("-o", "--output"),
             metavar="DIR",
+            affects_output=False,
         ),
     ]
     to_format: Annotated[
@@ -227,18 +228,26 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
     allow_empty_full: Annotated[
         bool,
         Flag(
-            "Write a full feed without records. It deletes all documents of its datasource.", _WRITE
+            "Write a full feed without records. It deletes all documents of its datasource.",
+            _WRITE,
+            affects_output=False,
         ),
     ] = False
     accept_holes: Annotated[
         bool,
-        Flag("Write a full feed from which documents are missing. It deletes them.", _WRITE),
+        Flag(
+            "Write a full feed from which documents are missing. It deletes them.",
+            _WRITE,
+            affects_output=False,
+        ),
     ] = False
     delimiter: Annotated[
         str, Flag("Delimiter of the command streams that are written.", _WRITE, DELIMITER)
     ] = "\0"
 
-    jobs: Annotated[int, Flag("Worker processes.", _RUN, count_of("processes", minimum=1))] = 1
+    jobs: Annotated[
+        int, Flag("Worker processes.", _RUN, count_of("processes", minimum=1), affects_output=False)
+    ] = 1
     max_rejects: Annotated[
         RejectLimit | None,
         Flag("Stop if more records are rejected.", _RUN, REJECTS, default="no limit"),
@@ -250,13 +259,26 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
     fail_on_loss: Annotated[
         frozenset[str], Flag("Stop if the target cannot hold these fields.", _RUN, FIELDS)
     ] = frozenset()
-    fresh: Annotated[bool, Flag("Remove what an earlier run left in DIR.", _RUN)] = False
+    fresh: Annotated[
+        bool, Flag("Remove what an earlier run left in DIR.", _RUN, affects_output=False)
+    ] = False
     verify: Annotated[
-        bool, Flag("Resume on chunks of the right size without checking their SHA-256.", _RUN)
+        bool,
+        Flag(
+            "Resume on chunks of the right size without checking their SHA-256.",
+            _RUN,
+            affects_output=False,
+        ),
     ] = True
     runner: Annotated[
         str | None,
-        Flag("Beam runner, by name or class.", _RUN, metavar="NAME", default="in this process"),
+        Flag(
+            "Beam runner, by name or class.",
+            _RUN,
+            metavar="NAME",
+            default="in this process",
+            affects_output=False,
+        ),
     ] = None
     beam_flags: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""What the user is told of rejects that defects of feedferry caused."""
+"""The message about records that defects of feedferry cost."""
 
 import os
 from collections.abc import Mapping
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 import click
 
 
-def tell_defects(defects: Mapping[str, int], *, folder: str | None = None) -> None:
-    """Say on stderr, in red on a terminal, how many records defects cost; nothing if none.
+def print_defects(defects: Mapping[str, int], *, folder: str | None = None) -> None:
+    """Print how many records were rejected because of defects, in red on a terminal.
 
     `defects` counts them by the type of the exception; `folder` holds the rejects, if they are
-    kept. `-q` does not hide this: it is an error.
+    stored. `-q` does not suppress this message, because it is an error.
     """
     if defects:
-        color = False if os.environ.get("NO_COLOR") else None  # None: as the terminal is
+        color = False if os.environ.get("NO_COLOR") else None  # None: only on a terminal
         click.secho(_text(defects, folder), err=True, fg="red", color=color)
 
 
@@ -21,7 +21,7 @@ def _text(defects: Mapping[str, int], folder: str | None) -> str:
     count = sum(defects.values())
     types = ", ".join(f"{name} {number:,}" for name, number in sorted(defects.items()))
     records = "1 record was" if count == 1 else f"{count:,} records were"
-    where = f" The rejects in {folder}/rejects/ with the code defect say where." if folder else ""
+    where = f" See the rejects with the code defect in {folder}/rejects/." if folder else ""
     return (
         f"feedferry: {records} rejected because of a defect of feedferry ({types}).{where}"
         " Other records are not affected. Please report this."

@@ -28,12 +28,17 @@ class ReportFormat(enum.Enum):
 class DisplayOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of all verbs; `verbosity` is -1 for `-q`, else the number of `-v`."""
 
-    progress: Annotated[ProgressStyle, Flag("Progress on stderr.", Section.DISPLAY)] = (
-        ProgressStyle.AUTO
-    )
+    progress: Annotated[
+        ProgressStyle, Flag("Progress on stderr.", Section.DISPLAY, affects_output=False)
+    ] = ProgressStyle.AUTO
     report_format: Annotated[
         ReportFormat,
-        Flag("Format of the account on stdout.", Section.DISPLAY, names=("--format",)),
+        Flag(
+            "Format of the account on stdout.",
+            Section.DISPLAY,
+            names=("--format",),
+            affects_output=False,
+        ),
     ] = ReportFormat.TEXT
     verbosity: int = 0
 

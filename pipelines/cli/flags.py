@@ -33,7 +33,8 @@ class Flag:
 
     Without `names`, the flag is called like the field. Without a `value`, the type of the field
     decides. `metavar` replaces the placeholder of the value type. `default` is shown in the help
-    where the default of the field is `None`.
+    where the default of the field is `None`. A run is only resumed with the same values of all
+    flags that have `affects_output`.
     """
 
     help: str
@@ -42,6 +43,7 @@ class Flag:
     names: tuple[str, ...] = ()
     metavar: str = ""
     default: str = ""
+    affects_output: bool = True
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""What a run locks: its folder, its state, and the pushes whose files it is about to remove.
+"""Locks of a run: on its folder, its state, and the pushes whose files it is about to remove.
 
-A second run on any of them is refused at once. The locks end with the process, however it ends.
+A second run on any of them is refused at once. Locks end with the process, even if it is killed.
 """
 
 from collections.abc import Iterator
@@ -11,22 +11,22 @@ from schemas.errors import ConfigError, FatalError
 from transforms.storage.lock import Lock
 
 WORK = ".work"
-"""Folder inside the output folder where the files of an unfinished run are, to be resumed."""
+"""Folder of an output folder with the files of unfinished runs."""
 
 PUSHES = "push"
-"""Folder in that of a run where receipts are, in a folder for each appliance."""
+"""Folder of an output folder with the receipts, in a folder for each appliance."""
 
 LOCK = "lock"
-"""The file that is locked, in the folder of an unfinished run and in that of a push."""
+"""Name of the lock file of a run or a push, in its folder."""
 
 _TRIES = 100
 
 
 @contextmanager
 def locked_output(output: Path) -> Iterator[None]:
-    """Lock the folder of a run. Folders that are made for that are removed if they stay empty.
+    """Lock an output folder. Folders that are made for the lock are removed if they stay empty.
 
-    Raises BusyError if another run has it, ConfigError if it cannot be written to.
+    Raises BusyError if another run has the lock, ConfigError if the folder cannot be written to.
     """
     work = output / WORK
     missing = [folder for folder in (work, *work.parents) if not folder.exists()]
@@ -39,14 +39,14 @@ def locked_output(output: Path) -> Iterator[None]:
             yield
         finally:
             lock.remove()
-            with suppress(OSError):  # it is not empty
+            with suppress(OSError):  # a folder is not empty
                 for folder in missing or [work]:
                     folder.rmdir()
 
 
 @contextmanager
 def locked_state(path: Path) -> Iterator[None]:
-    """Lock a state; raises BusyError if another run has it."""
+    """Lock a state; raise BusyError if another run has the lock."""
     try:
         lock = Lock(state_lock(path), where=f"--state {path}", by="run")
     except OSError as exc:
@@ -59,14 +59,14 @@ def locked_state(path: Path) -> Iterator[None]:
 
 
 def state_lock(path: Path) -> Path:
-    """Return the file by which a state is locked: next to it, as SQLite has its own locks on it."""
+    """Return the lock file of a state. SQLite has locks of its own on the state itself."""
     path = path.resolve()
     return path.with_name(f".{path.name}.lock")
 
 
 @contextmanager
 def locked_pushes(output: Path) -> Iterator[None]:
-    """Lock all pushes of the chunks in a folder; raises BusyError if one of them is running."""
+    """Lock all pushes of an output folder; raise BusyError if one of them is running."""
     with ExitStack() as locks:
         for path in output.glob(f"{PUSHES}/*/{LOCK}"):
             locks.enter_context(Lock(path, where=str(path.parent), by="push"))
@@ -74,7 +74,7 @@ def locked_pushes(output: Path) -> Iterator[None]:
 
 
 def _lock_in(work: Path, *, where: str) -> Lock:
-    """Lock a folder; a run that ends in this moment may remove it while it is made."""
+    """Lock a folder that another run, which is just ending, may remove while it is made."""
     for _ in range(_TRIES):
         work.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):

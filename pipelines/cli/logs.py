@@ -1,22 +1,21 @@
-"""The one place that configures logging, for the command and for its worker processes."""
+"""Logging of the command and of its worker processes."""
 
 import logging
 
-_OURS = ("pipelines", "schemas", "transforms")
+_OWN = ("pipelines", "schemas", "transforms")
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
-_BEAM = "apache_beam"
 
 
 def configure(verbosity: int) -> None:
-    """Log to stderr: -1 (`-q`) errors, 0 warnings too, 1 (`-v`) progress too, 2 (`-vv`) all.
+    """Log to stderr: errors at -1 (`-q`), warnings at 0, progress at 1 (`-v`), all at 2 (`-vv`).
 
-    Libraries log two levels below that. Beam logs nothing before `-vv`: what is an error of the run
-    reaches the user as an exception. Call this before Beam is imported, which logs as it loads.
+    Libraries log two levels less. Beam logs only at `-vv`, because its errors reach the user as
+    exceptions. Call this before Beam is imported, which logs while it loads.
     """
-    ours = min(verbosity + 1, len(_LEVELS) - 1)
+    level = min(verbosity + 1, len(_LEVELS) - 1)
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger().setLevel(_LEVELS[max(ours - 2, 0)])
-    for name in _OURS:
-        logging.getLogger(name).setLevel(_LEVELS[ours])
+    logging.getLogger().setLevel(_LEVELS[max(level - 2, 0)])
+    for name in _OWN:
+        logging.getLogger(name).setLevel(_LEVELS[level])
     beam = logging.WARNING if verbosity > 1 else logging.CRITICAL + 1
-    logging.getLogger(_BEAM).setLevel(beam)
+    logging.getLogger("apache_beam").setLevel(beam)

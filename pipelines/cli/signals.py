@@ -1,7 +1,7 @@
-"""Signals that ask the command to end.
+"""Signals that end the command.
 
-Everywhere, the first SIGINT or SIGTERM is raised as an exception, and the second one ends the
-process. A push or a receiver drains at the first signal instead.
+The first SIGINT or SIGTERM is raised as an exception, and the second one ends the process at once.
+A push or a receiver finishes its current work at the first signal instead.
 """
 
 import os
@@ -11,77 +11,83 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-_HEARD = (signal.SIGINT, signal.SIGTERM)
-DRAINING = "feedferry: the chunk that is under way is finished; once more ends at once"
+DRAINING = "feedferry: Finishing the current chunk. Press Ctrl-C again to stop now."
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STDERR = 2
-_BASE = 128
+_SIGNAL_EXIT = 128
+"""A shell expects this plus the number of the signal."""
+
+Handler = Callable[[int, FrameType | None], None]
 
 
 class Terminated(BaseException):
-    """SIGTERM came."""
+    """SIGTERM was received."""
 
 
 @contextmanager
 def raised() -> Iterator[None]:
     """Raise KeyboardInterrupt or Terminated at the first signal; exit without clean-up at the next.
 
-    Whatever the clean-up waits for, a second signal ends the process. A run can be resumed after
-    that, as after SIGKILL. A signal that is ignored stays so.
+    A run can be resumed after that, as after SIGKILL.
     """
-    known = {number: signal.getsignal(number) for number in _HEARD}
-    before = {number: was for number, was in known.items() if was is not signal.SIG_IGN}
     is_ending = False
 
-    def hear(number: int, frame: FrameType | None) -> NoReturn:
+    def handle(number: int, frame: FrameType | None) -> NoReturn:
         nonlocal is_ending
         if is_ending:
-            os._exit(_BASE + number)
+            os._exit(_SIGNAL_EXIT + number)
         is_ending = True
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
-    for number in before:
-        signal.signal(number, hear)
-    try:
+    with _handling(handle):
         yield
-    finally:
-        for number, was in before.items():
-            signal.signal(number, was)
 
 
-class Heard:
-    """Which signal came first, if one did."""
+class ReceivedSignal:
+    """The first signal that was received, if any."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
 
     def exit_code(self, otherwise: int) -> int:
-        """What the shell expects of a command that a signal ended."""
-        return otherwise if self.signal is None else _BASE + self.signal
+        """Return the exit code that a shell expects after the signal; without one, `otherwise`."""
+        return otherwise if self.signal is None else _SIGNAL_EXIT + self.signal
 
 
 @contextmanager
-def draining(drain: Callable[[], None], *, said: str | None = DRAINING) -> Iterator[Heard]:
-    """Call `drain` at the first SIGINT or SIGTERM; the next has the effect that it had before.
+def draining(
+    drain: Callable[[], None], *, message: str | None = DRAINING
+) -> Iterator[ReceivedSignal]:
+    """Call `drain` and print the message at the first signal; the next has its previous effect."""
+    received = ReceivedSignal()
 
-    `said` is then said on stderr, if it is anything. A signal that is ignored stays so, as SIGINT
-    is for what a script runs in the background.
-    """
-    heard = Heard()
-    known = {number: signal.getsignal(number) for number in _HEARD}
-    before = {number: was for number, was in known.items() if was is not signal.SIG_IGN}
-
-    def hear(number: int, frame: FrameType | None) -> None:
-        for each, was in before.items():
-            signal.signal(each, was)
-        heard.signal = number
+    def handle(number: int, frame: FrameType | None) -> None:
+        restore()
+        received.signal = number
         drain()
-        if said is not None:
-            os.write(_STDERR, f"{said}\n".encode())
+        if message is not None:
+            os.write(_STDERR, f"{message}\n".encode())
 
-    for number in before:
-        signal.signal(number, hear)
+    with _handling(handle) as restore:
+        yield received
+
+
+@contextmanager
+def _handling(handler: Handler) -> Iterator[Callable[[], None]]:
+    """Handle signals that are not ignored, as SIGINT is in background jobs of a shell script.
+
+    Yields the function that restores the previous handlers.
+    """
+    known = {number: signal.getsignal(number) for number in _SIGNALS}
+    previous = {number: old for number, old in known.items() if old is not signal.SIG_IGN}
+
+    def restore() -> None:
+        for number, old in previous.items():
+            signal.signal(number, old)
+
+    for number in previous:
+        signal.signal(number, handler)
     try:
-        yield heard
+        yield restore
     finally:
-        for number, was in before.items():
-            signal.signal(number, was)
+        restore()

@@ -1,4 +1,4 @@
-"""What an appliance's group database can hold, and whether that is near.
+"""Limits of the group database of an appliance.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Feeding Groups to the Search Appliance" (three
 million members), "Creating a Groups Feed Client" (1 GB).
@@ -18,37 +18,38 @@ _log = logging.getLogger(__name__)
 
 
 def check_groups(chunks: Iterable[Chunk]) -> None:
-    """Raise StoppedError if the groups are more than one appliance takes; warn from 90 % on.
+    """Raise StoppedError for more groups than an appliance accepts; warn at 90 % of a limit.
 
-    Only what this run wrote is counted: an incremental feed is added to what is there. Chunks are
-    in the order in which they are pushed; what a full feed of the same groupsource comes behind
-    does not count.
+    Only the chunks of this run are counted, in the order in which they are pushed; a full feed
+    replaces the earlier chunks of its groupsource. The groups that an appliance already has are
+    not known.
     """
-    chunks = _standing(chunks)
+    chunks = _effective(chunks)
     _check("members", sum(chunk.members for chunk in chunks), MAX_MEMBERS)
     _check("bytes", sum(chunk.bytes for chunk in chunks), MAX_BYTES)
 
 
-def _standing(chunks: Iterable[Chunk]) -> list[Chunk]:
-    standing: dict[str | None, list[Chunk]] = {}
-    begun: dict[str | None, str] = {}
+def _effective(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """Return the chunks that no later full feed of their groupsource replaces."""
+    effective: dict[str | None, list[Chunk]] = {}
+    last_full: dict[str | None, str] = {}
     for chunk in chunks:
-        if chunk.origin is not None and begun.get(chunk.datasource) != chunk.origin:
-            begun[chunk.datasource] = chunk.origin
-            standing.pop(chunk.datasource, None)
-        standing.setdefault(chunk.datasource, []).append(chunk)
-    return [chunk for chunks in standing.values() for chunk in chunks]
+        if chunk.origin is not None and last_full.get(chunk.datasource) != chunk.origin:
+            last_full[chunk.datasource] = chunk.origin
+            effective.pop(chunk.datasource, None)
+        effective.setdefault(chunk.datasource, []).append(chunk)
+    return [chunk for chunks in effective.values() for chunk in chunks]
 
 
 def _check(unit: str, count: int, limit: int) -> None:
     if count > limit:
         raise StoppedError(
-            f"groups with {count:,} {unit}; expected at most {limit:,}, for the group database of"
-            " an appliance takes no more; leave out groups that no ACL names"
+            f"groups with {count:,} {unit}; expected at most {limit:,}, the limit of the group"
+            " database of an appliance; leave out groups that no ACL names"
         )
     if count * 100 >= limit * WARNED_PERCENT:
         _log.warning(
-            "groups with %s %s, of %s that an appliance takes at most",
+            "groups with %s %s; an appliance accepts at most %s",
             f"{count:,}",
             unit,
             f"{limit:,}",

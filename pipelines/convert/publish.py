@@ -1,9 +1,9 @@
-"""Publish what a run made in its user's folder: all of it at the end, or nothing.
+"""Publish the output of a run in its output folder: everything at the end, or nothing.
 
-The files of the spans stay where they are until the run is over: what is published are links to
-them, or copies where the file system has no links. So publishing can be interrupted anywhere, and
-begins again from the start. Chunks get their names by one rename of their folder. The report comes
-last: a run without one is unfinished.
+The files of the spans stay in the folder of the run until the run is finished. Published files are
+links to them, or copies if the file system has no links, so publishing can be interrupted at any
+point and starts again from the beginning. Chunks appear by one rename of their folder. The report
+is written last: a run without a report is unfinished.
 """
 
 import os
@@ -29,7 +29,7 @@ from transforms.storage.attempts import is_untouched, is_whole
 from transforms.storage.journal import sync_file, sync_folder
 
 _COPY_BYTES = 1 << 20
-_SYNCED_AT_ONCE = 8
+_SYNC_THREADS = 8
 _REPORT = "report.json"
 _PUBLISHED = ("chunks", "rejects", "manifest.jsonl", "urls.txt", "filtered.jsonl")
 _APPENDED = (
@@ -38,11 +38,11 @@ _APPENDED = (
 
 
 def publish(account: Account, settings: Settings, *, output: Path, spans: list[Span]) -> Report:
-    """Number the chunks in input order, let them and all else appear in `output`, and report.
+    """Number the chunks in input order, publish all files in `output`, and return the report.
 
-    May be called again after it was interrupted anywhere. Raises StoppedError where a full feed
-    would delete more than it says (see `settle_full_feeds`), and FatalError where a file of the run
-    is not as it was written; nothing is published then.
+    It may be called again after an interruption. Raises StoppedError for a full feed that would
+    delete documents without being asked to (see `settle_full_feeds`), and FatalError if a file of
+    the run has changed; nothing is published then.
     """
     settle_full_feeds(account, settings)
     work = Path(settings.folder)
@@ -62,7 +62,7 @@ def publish(account: Account, settings: Settings, *, output: Path, spans: list[S
     _publish_rejects(account, work, output)
     _join(_parts(account, work, ".urls.txt"), output / "urls.txt")
     _join(_parts(account, work, ".filtered.jsonl"), output / "filtered.jsonl")
-    _move_chunks(staged, output / "chunks", aside=work / "chunks-before")
+    _move_chunks(staged, output / "chunks", previous=work / "chunks-before")
     report = _report(account, chunks, settings, output=output, spans=spans)
     _sync(output)
     write_json(output / _REPORT, as_json(report))
@@ -72,37 +72,37 @@ def publish(account: Account, settings: Settings, *, output: Path, spans: list[S
 
 
 def check_files(account: Account, work: Path, *, verify: bool) -> None:
-    """Raise FatalError unless all files of the spans are as they were written.
+    """Raise FatalError if a file of the spans has changed.
 
-    A file is read again only if it was written to since: it was hashed while it was written, or
-    when this run took it over from the one before.
+    Files are hashed while they are written, or when a run is resumed. A file is read again only if
+    its time stamp has changed since.
     """
     for file in account.files:
         path = work / file.path
         if not is_untouched(path, file) and not is_whole(path, file, verify=verify):
             raise FatalError(
-                f"{path}: not the {file.bytes:,} bytes that were written there; expected that no"
-                " one touches the files of a run; start again, and they are made again"
+                f"{path}: differs from the {file.bytes:,} bytes that were written; expected an"
+                " unchanged file; start again to write it again"
             )
 
 
-def _move_chunks(staged: Path, standing: Path, *, aside: Path) -> None:
-    """Give the chunks their names, in place of what an interrupted run has published."""
-    _remove(aside)
-    if standing.exists():
-        os.replace(standing, aside)
-    os.replace(staged, standing)
+def _move_chunks(staged: Path, published: Path, *, previous: Path) -> None:
+    """Publish the folder of chunks, in place of the one that an interrupted run has published."""
+    _remove(previous)
+    if published.exists():
+        os.replace(published, previous)
+    os.replace(staged, published)
 
 
 def _sync(output: Path) -> None:
-    """Let all that is published outlive a crash, before the report says that it is there.
+    """Write the published files through to the disk, before the report is written.
 
-    Several files at a time: the file system writes them together, in a tenth of the time.
+    Several files at a time take a tenth of the time, because the file system joins the writes.
     """
     paths = [output / name for name in _PUBLISHED if (output / name).exists()]
     folders = [path for path in paths if path.is_dir()]
     files = [path for path in paths if not path.is_dir()]
-    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_SYNC_THREADS) as pool:
         files += [file for folder in folders for file in folder.iterdir()]
         for _ in pool.map(sync_file, files):
             pass
@@ -111,7 +111,7 @@ def _sync(output: Path) -> None:
 
 
 def _link(path: Path, to: Path) -> None:
-    """Link a file, or copy it where that cannot be done."""
+    """Link a file, or copy it if the file system has no links."""
     try:
         os.link(path, to)
     except OSError:
@@ -124,10 +124,9 @@ def _remove(folder: Path) -> None:
 
 
 def _full_chunks(chunks: list[Chunk]) -> set[str]:
-    """Paths of the chunks to be sent as full: of each full feed the first, and no other.
+    """Return the paths of the chunks to be sent as full: the first one of each full feed.
 
-    A span cannot know whether those before it left anything to write, nor whether the feed that
-    it is a part of began in another file.
+    A span cannot know this, because the first record of its feed may be in an earlier span.
     """
     first: dict[tuple[str | None, str], str] = {}
     for chunk in chunks:
@@ -137,7 +136,7 @@ def _full_chunks(chunks: list[Chunk]) -> set[str]:
 
 
 def _stage(chunk: Chunk, ordinal: int, staged: Path, settings: Settings, *, is_full: bool) -> Chunk:
-    """Give the chunk its number, and the feedtype that it must have among the others."""
+    """Return the chunk with its number, and with the feedtype that its place requires."""
     path = Path(settings.folder) / chunk.path
     name = f"{ordinal:06d}{path.suffix}"
     feedtype = chunk.feedtype
@@ -160,7 +159,7 @@ def _stage(chunk: Chunk, ordinal: int, staged: Path, settings: Settings, *, is_f
 
 
 def _restate(path: Path, to: Path, before: Chunk, after: Chunk, settings: Settings) -> Chunk:
-    """Write a chunk with another feedtype at its head; return what it is now."""
+    """Copy a chunk with another feedtype in its header; return the new chunk."""
     head = _encoder(settings, before).prolog()
     with path.open("rb") as source, HashedFile(to) as stream:
         source.seek(len(head))
@@ -178,7 +177,7 @@ def _encoder(settings: Settings, chunk: Chunk) -> Encoder:
 
 
 def _update_index(chunks: list[Chunk], work: Path, settings: Settings) -> Iterator[Chunk]:
-    """The appliance updates its search indexes once, after all else: a document of its own."""
+    """Yield a last chunk that makes a Thunderstone appliance update its search indexes."""
     if by_name(settings.target.format).has_index_updates and chunks:
         yield write_update(work / "update-index.xml", options=settings.writing)
 
@@ -199,7 +198,7 @@ def _publish_rejects(account: Account, work: Path, output: Path) -> None:
 
 
 def _join(parts: list[Path], path: Path) -> None:
-    """Put files behind one another."""
+    """Concatenate files."""
     if parts:
         with whole_file(path) as stream:
             for part in parts:
@@ -216,12 +215,12 @@ def _report(
         chunks=len(chunks),
         chunk_bytes=sum(chunk.bytes for chunk in chunks),
         exit_code=1 if account.rejected else 0,
-        settings=_shown(settings),
+        settings=_settings_json(settings),
         sources=tuple(span.source for span in spans),
     )
 
 
-def _shown(settings: Settings) -> dict[str, Any]:
+def _settings_json(settings: Settings) -> dict[str, Any]:
     values: dict[str, Any] = msgspec.to_builtins(settings, order="sorted")
     for name in ("folder", "has_progress", "sources", "state", "verify"):
         del values[name]

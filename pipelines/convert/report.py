@@ -1,4 +1,4 @@
-"""The account of a run as its user reads it, and as `report.json`."""
+"""The report of a run, as text for a terminal and as `report.json`."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ _COLUMNS = ("read", "written", "rejected", "filtered")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a finished run tells: its account, where it lies, and the exit code that this means."""
+    """The account of a finished run, its folder, and its exit code."""
 
     account: Account
     folder: str
@@ -25,7 +25,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def as_json(report: Report) -> dict[str, Any]:
-    """The report as plain values; chunks stand in the manifest and are not repeated."""
+    """Return the report as plain values, without the chunks, which are in the manifest."""
     values: dict[str, Any] = msgspec.to_builtins(report)
     dropped = ("chunks", "files", "exit_code", "stopped", "full_feeds", "rejects_of", "holes_of")
     for name in dropped:
@@ -34,12 +34,12 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def as_json_text(report: Report) -> str:
-    """The report as one indented document, keys sorted."""
+    """Return the report as indented JSON with sorted keys."""
     return json.dumps(as_json(report), indent=2, sort_keys=True, ensure_ascii=False)
 
 
 def as_text(report: Report) -> str:
-    """The account as a table, then losses, rejects, chunks and where the report is."""
+    """Return the account as a table, then losses, notices, rejects, chunks and file names."""
     account = report.account
     lines = [
         *_table(account),

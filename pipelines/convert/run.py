@@ -1,15 +1,13 @@
-"""`feedferry convert`: archives in, chunk files for another appliance out.
+"""`feedferry convert`: read the inputs, write chunk files for another appliance.
 
 ::
 
-    files ── CutFile ──► spans ── Convert ──► accounts ── Merge ──► account ──► report
+    inputs ── CutFile ──► spans ── Convert ──► accounts ── Merge ──► account ──► report
 """
 
 import hashlib
 import json
 import logging
-import os
-import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -21,15 +19,22 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.runners.runner import PipelineRunner
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.defect_report import tell_defects
+from pipelines.cli.defect_report import print_defects
 from pipelines.cli.display_options import ReportFormat
-from pipelines.cli.locks import LOCK, WORK, locked_output, locked_pushes, locked_state
+from pipelines.cli.flags import flags_of
+from pipelines.cli.locks import WORK, locked_output, locked_state
 from pipelines.cli.progress import Snapshot, show_progress
 from pipelines.convert.group_limits import check_groups
 from pipelines.convert.inputs import changed, group_spans, list_spans, size_of
 from pipelines.convert.publish import publish
 from pipelines.convert.report import Report, as_json_text, as_text
-from pipelines.convert.run_fingerprint import is_sealed, seal
+from pipelines.convert.run_folder import (
+    STDIN_COPY,
+    check_output,
+    close_run_folder,
+    open_run_folder,
+    seal,
+)
 from pipelines.convert.runners import pipeline_options, runner_of
 from pipelines.convert.settings import check_account, settings_of
 from pipelines.convert.source_setup import (
@@ -41,11 +46,7 @@ from pipelines.convert.source_setup import (
     rules_of,
 )
 from schemas.account import Account
-from schemas.errors import (
-    ConfigError,
-    FatalError,
-    TooManyRejectsError,
-)
+from schemas.errors import ConfigError, TooManyRejectsError
 from schemas.span import Span
 from transforms.convert import PROGRESS, Settings
 from transforms.formats import by_name
@@ -57,139 +58,45 @@ from transforms.storage.atomic import write_by_several
 
 _log = logging.getLogger(__name__)
 
-SPOOL = "stdin"
-"""What standard input is kept as in there; it was just read, so `--fresh` leaves it."""
-
-_OF_THE_RUN = (
-    *("jobs", "fresh", "runner", "verbosity", "beam_flags", "progress", "report_format"),
-    *("allow_empty_full", "accept_holes", "verify"),
-)
-"""Options that change nothing about what is made."""
-
-_OVER = ".over"
-"""How the folder of a run is called while it is removed."""
-
-_FINISHED = (
-    *("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt"),
-    *("filtered.jsonl", "push"),
-)
-
 
 def run(options: ConvertOptions, *, deliver: Callable[[Path], PushAccount] | None = None) -> Report:
-    """Convert, publish, print the account; raise FeedferryError, and publish nothing, otherwise.
+    """Convert, publish and print the account; raise FeedferryError with nothing published.
 
-    Started again with the same options and inputs, it goes on where it was interrupted. What it
-    published is then delivered; what is remembered of the sources moves when all of it was.
+    A run that is started again with the same options and inputs is resumed. `deliver` is called
+    with the folder of the published chunks. The state of the sources is updated after that, if all
+    chunks were delivered.
     """
     output = Path(options.output)
     known_urls = _known_urls(options.known_urls)
-    _require_room(output, options)
+    check_output(output, options)
     runner = runner_of(options)
     with ExitStack() as locks:
         locks.enter_context(locked_output(output))
-        return _run(options, known_urls, runner, deliver, locks)
-
-
-def _run(
-    options: ConvertOptions,
-    known_urls: tuple[str, ...],
-    runner: PipelineRunner,
-    deliver: Callable[[Path], PushAccount] | None,
-    locks: ExitStack,
-) -> Report:
-    """Convert, publish and deliver, alone in the folder of the run."""
-    output = Path(options.output)
-    spool = output / WORK / SPOOL
-    try:
-        spans = list_spans(
-            options.inputs,
-            from_format=options.from_format,
-            spool=spool,
-            encoding=options.encoding or "",
-        )
-        sources = load_sources(spans, options)
-    except ConfigError:
-        spool.unlink(missing_ok=True)
-        raise
-    if options.state is not None:
-        locks.enter_context(locked_state(Path(options.state)))
-    _prepare(output, fresh=options.fresh)
-    work = output / WORK / _fingerprint(options, known_urls, spans, sources)
-    _refuse_finished(output, options, work)
-    _discard_damaged(work, output, options)
-    _make_folder(work, output)
-    settings = settings_of(options, known_urls, work, sources)
-    begin(settings)
-    FileSystems.set_options(pipeline_options(options))
-    try:
-        listed = [part for span in spans for part in cut_source(span, settings, options)]
-        refuse_shared_urls(spans, settings, options)
-    finally:
-        seal(work)
-    with _progress(options, settings, listed):
-        account = _account(
-            group_spans(listed, span_bytes=options.span_bytes), options, settings, runner
-        )
-    _check(account, options)
-    _log_notices(account)
-    report = publish(account, settings, output=output, spans=spans)
-    as_asked = as_text if options.report_format is ReportFormat.TEXT else as_json_text
-    click.echo(as_asked(report))
-    tell_defects(account.defects, folder=report.folder)
-    if deliver is not None:
-        pushed = deliver(output)
-        report = msgspec.structs.replace(report, exit_code=pushed.exit_code or report.exit_code)
-        if pushed.stopped is not None:
-            return report
-    remember(spans, settings, options, account)
-    _clear(work)
+        spans, sources = _list_sources(options, output / WORK / STDIN_COPY)
+        if options.state is not None:
+            locks.enter_context(locked_state(Path(options.state)))
+        fingerprint = _fingerprint(options, known_urls, spans, sources)
+        work = open_run_folder(output, fingerprint, options)
+        settings = settings_of(options, known_urls, work, sources)
+        account = _convert(options, settings, spans, runner)
+        report = publish(account, settings, output=output, spans=spans)
+        is_text = options.report_format is ReportFormat.TEXT
+        click.echo(as_text(report) if is_text else as_json_text(report))
+        print_defects(account.defects, folder=report.folder)
+        if deliver is not None:
+            pushed = deliver(output)
+            report = msgspec.structs.replace(report, exit_code=pushed.exit_code or report.exit_code)
+            if pushed.stopped is not None:
+                return report
+        remember(spans, settings, options, account)
+        close_run_folder(work)
     return report
-
-
-def _discard_damaged(work: Path, output: Path, options: ConvertOptions) -> None:
-    """Let a run begin again if what it had found of its sources is not there, or not as it was.
-
-    A run that has published may have moved its state, so that it would find nothing to do.
-    """
-    if not work.exists() or is_sealed(work, verify=options.verify):
-        return
-    if options.state is not None and (output / "report.json").exists():
-        raise FatalError(
-            f"{work}: files of the run are damaged; expected them as they were written; what it"
-            f" made is published in {output}: push that, or begin again with --fresh"
-        )
-    _remove_whole(work)
-
-
-def _remove_whole(work: Path) -> None:
-    """Remove the folder of a run.
-
-    It is renamed first: a run that is killed in the middle of this must not leave one that looks
-    unfinished and has lost some of its files. Workers that outlived their run may still write.
-    """
-    over = work.with_suffix(_OVER)
-    os.replace(work, over)
-    shutil.rmtree(over, ignore_errors=True)
-
-
-def _clear(work: Path) -> None:
-    """Remove the files of all unfinished runs in a folder, now that one is over."""
-    _remove_whole(work)
-    for path in work.parent.glob("*"):
-        if path.name != LOCK:
-            _remove(path)
-
-
-def _log_notices(account: Account) -> None:
-    """Say once of each thing that a reader mended or did not know what it was, and how often."""
-    for noted in account.notices.values():
-        _log.warning("%s; %s in all", noted.first.message, noted.count)
 
 
 def build(
     pipeline: beam.Pipeline, spans: list[Span], settings: Settings, *, span_bytes: int
 ) -> beam.PCollection[bytes]:
-    """The dataflow: whole files in, one account out."""
+    """Return the account of a pipeline that converts these spans."""
     return (
         pipeline
         | "Files" >> beam.Create([msgspec.json.encode(span) for span in spans])
@@ -199,25 +106,61 @@ def build(
     )
 
 
-def _account(
-    spans: list[Span], options: ConvertOptions, settings: Settings, runner: PipelineRunner
-) -> Account:
-    if not spans:
-        return Account()
-    path = Path(settings.folder) / "account.json"
-    pipeline = beam.Pipeline(runner=runner, options=pipeline_options(options))
-    total = build(pipeline, spans, settings, span_bytes=options.span_bytes)
-    _ = total | "Report" >> beam.Map(_store, str(path))
+def run_to_file(pipeline: beam.Pipeline, account: beam.PCollection[bytes], path: Path) -> bytes:
+    """Run a pipeline, let a worker write its only result to a file, and return that."""
+    _ = account | "Report" >> beam.Map(_store, str(path.absolute()))
     pipeline.run().wait_until_finish()
-    return msgspec.json.decode(path.read_bytes(), type=Account)
+    return path.read_bytes()
 
 
 def _store(account: bytes, path: str) -> None:
     write_by_several(Path(path), account)
 
 
+def _list_sources(
+    options: ConvertOptions, stdin_copy: Path
+) -> tuple[list[Span], dict[str, SourceConfig]]:
+    """Return the inputs, and the configurations of those that are not files of records."""
+    try:
+        spans = list_spans(
+            options.inputs,
+            from_format=options.from_format,
+            spool=stdin_copy,
+            encoding=options.encoding or "",
+        )
+        return spans, load_sources(spans, options)
+    except ConfigError:
+        stdin_copy.unlink(missing_ok=True)
+        raise
+
+
+def _convert(
+    options: ConvertOptions, settings: Settings, sources: list[Span], runner: PipelineRunner
+) -> Account:
+    """Convert all spans of the sources; raise FeedferryError for a run that must stop."""
+    work = Path(settings.folder)
+    begin(settings)
+    FileSystems.set_options(pipeline_options(options))
+    try:
+        spans = [part for source in sources for part in cut_source(source, settings, options)]
+        refuse_shared_urls(sources, settings, options)
+    finally:
+        seal(work)
+    account = Account()
+    with _progress(options, work, spans):
+        if grouped := group_spans(spans, span_bytes=options.span_bytes):
+            pipeline = beam.Pipeline(runner=runner, options=pipeline_options(options))
+            total = build(pipeline, grouped, settings, span_bytes=options.span_bytes)
+            text = run_to_file(pipeline, total, work / "account.json")
+            account = msgspec.json.decode(text, type=Account)
+    _check(account, options)
+    for notice in account.notices.values():
+        _log.warning("%s; %s in all", notice.first.message, notice.count)
+    return account
+
+
 def _check(account: Account, options: ConvertOptions) -> None:
-    """Raise what stopped a span, or the threshold that the whole run is over."""
+    """Raise the error that stopped a span, or the error of a limit that the run exceeds."""
     check_account(account)
     if by_name(options.to_format).holds_only_memberships:
         check_groups(account.chunks)
@@ -230,62 +173,13 @@ def _check(account: Account, options: ConvertOptions) -> None:
         )
 
 
-def _require_room(output: Path, options: ConvertOptions) -> None:
-    """Refuse to touch what a finished run has left, and to read what is about to be removed."""
-    inside = [name for name in options.inputs if _is_below(name, output)]
-    if inside and options.fresh:
-        raise ConfigError(f"INPUT: {inside[0]!r} is in -o {output}, which --fresh would remove")
-    _refuse_finished(output, options, output / WORK)
-
-
-def _refuse_finished(output: Path, options: ConvertOptions, work: Path) -> None:
-    """Raise ConfigError for what a run has left that no unfinished one at `work` goes on with."""
-    standing = [name for name in _FINISHED if (output / name).exists()]
-    if standing and not options.fresh and not work.exists():
-        raise ConfigError(
-            f"-o {output}: holds {standing[0]} of a finished run; "
-            "expected another folder, or --fresh"
-        )
-
-
-def _is_below(name: str, output: Path) -> bool:
-    return "://" not in name and Path(name).absolute().is_relative_to(output.absolute())
-
-
-def _prepare(output: Path, *, fresh: bool) -> None:
-    for path in (output / WORK).glob(f"*{_OVER}"):
-        _remove(path)
-    if not fresh:
-        return
-    with locked_pushes(output):
-        for name in _FINISHED:
-            _remove(output / name)
-    for path in (output / WORK).glob("*"):
-        if path.name not in (SPOOL, LOCK):
-            _remove(path)
-
-
-def _make_folder(folder: Path, output: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise ConfigError(f"-o {output}: {exc.strerror}; expected a folder to write in") from exc
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
 def _known_urls(path: str | None) -> tuple[str, ...]:
     if path is None:
         return ()
     try:
         return tuple(Path(path).read_text("utf-8").split())
     except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"--known-urls {path}: {exc}; expected a url on each line") from exc
+        raise ConfigError(f"--known-urls {path}: {exc}; expected a URL on each line") from exc
 
 
 def _fingerprint(
@@ -294,11 +188,12 @@ def _fingerprint(
     spans: list[Span],
     sources: dict[str, SourceConfig],
 ) -> str:
-    """What decides over the bytes that are written: the inputs, and every option but how to run."""
-    usual = ConvertOptions(inputs=(), output="", to_format="")
-    kept = msgspec.structs.replace(
-        options, **{name: getattr(usual, name) for name in _OF_THE_RUN}, output=""
-    )
+    """Return a hash of the inputs and of all options that affect the output."""
+    affecting = {
+        name: getattr(options, name)
+        for name, declared in flags_of(ConvertOptions).items()
+        if declared.flag.affects_output
+    }
     states = [
         (span.source, span.format, size_of(span), changed(span), span.signature) for span in spans
     ]
@@ -307,28 +202,25 @@ def _fingerprint(
         for span in spans
         if span.source in sources
     }
-    text = msgspec.json.encode((kept, known_urls, states, rules), order="sorted")
+    text = msgspec.json.encode((affecting, known_urls, states, rules), order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
 
 
 def _progress(
-    options: ConvertOptions, settings: Settings, spans: list[Span]
+    options: ConvertOptions, work: Path, spans: list[Span]
 ) -> AbstractContextManager[None]:
     sizes = [0 if _is_unsized(span) else size_of(span) for span in spans]
     total = sum(sizes) if all(sizes) else None
-    folder = Path(settings.folder)
-    return show_progress(lambda: _snapshot(folder, total), options)
+    return show_progress(lambda: _snapshot(work, total), options)
 
 
 def _is_unsized(span: Span) -> bool:
-    """Whether the bytes that are read of it are not those of its file."""
+    """Whether the number of bytes that are read of a span is not the size of its file."""
     return source_of(span).counts_contents or is_compressed(span.path)
 
 
-def _snapshot(folder: Path, total: int | None) -> Snapshot:
-    """Adds up what the spans tell of themselves in their small files."""
-    progress = [json.loads(path.read_text()) for path in folder.glob(f"*{PROGRESS}")]
-    done, records, rejects = (
-        (sum(column) for column in zip(*progress, strict=True)) if progress else (0, 0, 0)
-    )
+def _snapshot(work: Path, total: int | None) -> Snapshot:
+    """Add up the progress files of the spans."""
+    counts = [json.loads(path.read_text()) for path in work.glob(f"*{PROGRESS}")]
+    done, records, rejects = map(sum, zip((0, 0, 0), *counts, strict=True))
     return Snapshot(bytes_done=done, bytes_total=total, records=records, rejects=rejects)

@@ -2,10 +2,10 @@
 
 ::
 
-    files ──► convert ──► published chunks ── Push ──► account ──► what is remembered of the sources
+    inputs ──► convert ──► published chunks ── Push ──► account ──► state of the sources
 
-Nothing is sent before all is written and the account balances: a run that stops at a threshold has
-sent nothing. Started again, it goes on in the part in which it ended.
+Nothing is sent before all chunks are written and the account balances: a run that stops at a limit
+has sent nothing. A run that is started again continues in the part in which it ended.
 """
 
 from pathlib import Path
@@ -23,11 +23,10 @@ from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.pusher import PushPaths
 from transforms.sinks.push.settings import PushSettings
 from transforms.stages import Push
-from transforms.storage.atomic import write_by_several
 
 
 def run(options: ConvertOptions, appliance: ApplianceOptions | None) -> int:
-    """Convert, then push if an appliance is named; return the exit code of what ended it."""
+    """Convert, then push if an appliance is named; return the exit code of the run."""
     if appliance is None:
         return convert.run(options).exit_code
     limit = options.max_rejects
@@ -50,21 +49,11 @@ def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions)
     """Push by a worker of the runner that converts as well; it shares the folder of the run."""
     folder = folder_of(output, settings)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "account.json"
     pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
     places = PushPaths(root=output.absolute(), folder=folder.absolute())
     chunks = [msgspec.json.encode(chunk) for chunk in read_manifest(output)]
-    _ = (
-        pipeline
-        | "Chunks" >> beam.Create(chunks)
-        | Push(settings, places)
-        | "Report" >> beam.Map(_store, str(path.absolute()))
-    )
-    pipeline.run().wait_until_finish()
-    pushed = msgspec.json.decode(path.read_bytes(), type=PushAccount)
+    account = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, places)
+    text = convert.run_to_file(pipeline, account, folder / "account.json")
+    pushed = msgspec.json.decode(text, type=PushAccount)
     settle(output, pushed, settings)
     return tell_pushed(output, pushed, settings, telling=options)
-
-
-def _store(account: bytes, path: str) -> None:
-    write_by_several(Path(path), account)

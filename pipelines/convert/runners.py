@@ -1,41 +1,240 @@
-"""Runners of Beam, by the names that their users give them."""
+"""Beam runners: the local one by default, with worker processes that always end, or one by name.
 
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.runner import PipelineRunner, create_runner
+Beam's `DirectRunner` would first try to fetch another runner from the network, so local runs use
+the in-process FnApiRunner by its class. It starts its workers without the pipeline options, so
+that log levels and file systems have no effect in them; `LocalRunner` passes the options on. Its
+worker processes are replaced as well: Beam starts them with the working folder first on the module
+path, and waits without a limit for a worker that has not connected yet, so that a signal or an
+error at that time hangs the run. See docs/decisions/worker-processes.md.
+
+This module uses private attributes of Beam, which is why `pyproject.toml` pins its version.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import ClassVar
+
+import grpc  # type: ignore[import-untyped]  # its stubs are a package of their own
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+from apache_beam.pipeline import Pipeline
+from apache_beam.portability import python_urns
+from apache_beam.portability.api import beam_provision_api_pb2, endpoints_pb2
+from apache_beam.runners.portability.fn_api_runner import fn_runner, worker_handlers
+from apache_beam.runners.portability.portable_runner import JobServiceHandle
+from apache_beam.runners.runner import PipelineResult, PipelineRunner, create_runner
+from google.protobuf import json_format, text_format  # type: ignore[import-untyped]
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.convert.local_runner import LocalRunner
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, FatalError
 from transforms.sources import find_source
+
+_MULTI_PROCESSING = "multi_processing"
+_EXIT_SECONDS = 10.0
+"""Time for an idle worker to end, and for a pipeline to notice that its workers have ended."""
+_POLL_SECONDS = 0.1
 
 
 def runner_of(options: ConvertOptions) -> PipelineRunner:
-    """Return the runner that is asked for; raise ConfigError if there is none of that name."""
+    """Return the runner that --runner names; raise ConfigError if there is none of that name."""
     if options.runner is None:
         return LocalRunner(verbosity=options.verbosity)
     try:
         runner = create_runner(options.runner)
     except (AttributeError, ImportError, TypeError, ValueError) as exc:
         cause = f" ({exc})" if isinstance(exc, ImportError) else ""  # it may say what to install
-        raise _bad_runner(f"{options.runner!r}{cause}") from exc
+        raise _unknown_runner(f"{options.runner!r}{cause}") from exc
     if not isinstance(runner, PipelineRunner):
-        raise _bad_runner(repr(options.runner))
+        raise _unknown_runner(repr(options.runner))
     return runner
 
 
 def pipeline_options(options: ConvertOptions) -> PipelineOptions:
-    """Return what Beam is told: how many workers, and what stood behind `--`."""
+    """Return the options for Beam: the number of workers, and the words after `--`."""
     flags = ["--default_sdk_harness_log_level=ERROR", *options.beam_flags]
     source = find_source(options.from_format)
     if options.jobs > 1 and not (source is not None and source.reads_in_threads):
         flags += [
-            "--direct_running_mode=multi_processing",
+            f"--direct_running_mode={_MULTI_PROCESSING}",
             f"--direct_num_workers={options.jobs}",
         ]
     return PipelineOptions(flags)
 
 
-def _bad_runner(found: str) -> ConfigError:
+class LocalRunner(fn_runner.FnApiRunner):
+    """The FnApiRunner, with workers that get the pipeline options and end with the run.
+
+    With worker processes, the pipeline runs in a thread of its own. The main thread only waits, so
+    that the exception of a signal is never raised inside Beam, where it could be lost.
+    """
+
+    def __init__(self, *, verbosity: int = 0) -> None:
+        super().__init__()
+        self._verbosity = verbosity
+
+    def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> PipelineResult:
+        encoded = JobServiceHandle.encode_pipeline_options(options.get_all_options())
+        self._provision_info = fn_runner.ExtendedProvisionInfo(
+            beam_provision_api_pb2.ProvisionInfo(pipeline_options=encoded)
+        )
+        run = super().run_pipeline
+        if options.view_as(DirectOptions).direct_running_mode != _MULTI_PROCESSING:
+            return run(pipeline, options)
+        WorkerProcess.verbosity = self._verbosity
+        WorkerProcess.deaths.clear()
+        return _run_in_thread(lambda: run(pipeline, options))
+
+
+@worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
+class WorkerProcess(worker_handlers.GrpcWorkerHandler):
+    """One worker process; `close` ends it in any state."""
+
+    running: ClassVar[set["subprocess.Popen[bytes]"]] = set()
+    deaths: ClassVar[list[int]] = []
+    """Exit codes of workers that ended before they were closed."""
+    verbosity: ClassVar[int] = 0
+
+    def __init__(self, _command: bytes, *args: object) -> None:
+        super().__init__(*args)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_closing = threading.Event()
+        self._suppress_connection_errors()
+
+    def start_worker(self) -> None:
+        """Start the process, without a shell and without the working folder on its module path."""
+        command = [sys.executable, "-P", "-m", "pipelines.convert.worker", str(self.verbosity)]
+        environment = {
+            **os.environ,
+            "CONTROL_API_SERVICE_DESCRIPTOR": text_format.MessageToString(
+                endpoints_pb2.ApiServiceDescriptor(url=self.control_address)
+            ),
+            "PIPELINE_OPTIONS": json_format.MessageToJson(
+                self.provision_info.provision_info.pipeline_options
+            ),
+            "WORKER_ID": self.worker_id,
+        }
+        # A worker that is starting would print a traceback on Ctrl-C; it unblocks SIGINT later.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self.running.add(self._process)
+        threading.Thread(target=self._watch, args=(self._process,), daemon=True).start()
+
+    def close(self) -> None:
+        """Let an idle process end, and kill a busy one.
+
+        Beam announces the end of the work only to a worker that has connected. Here it is queued in
+        any case, and the process has ended before anything waits for its connections.
+        """
+        self._is_closing.set()
+        is_idle = not self.control_conn._futures_by_id
+        self.control_conn.push(worker_handlers.BeamFnControlServicer._DONE_MARKER)
+        if is_idle:
+            self.data_conn.close()
+        self.data_conn._closed = True
+        self._end(_EXIT_SECONDS if is_idle else 0)
+        self.control_conn.close()
+
+    def stop_worker(self) -> None:
+        """Do nothing: `close` has ended the process."""
+
+    def _end(self, seconds: float) -> None:
+        process = self._process
+        if process is None:
+            return
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self.running.discard(process)
+        if process.stdin is not None:
+            process.stdin.close()
+
+    def _watch(self, process: "subprocess.Popen[bytes]") -> None:
+        """Abort all requests to the process if it ends before it is closed."""
+        code = process.wait()
+        if self._is_closing.is_set():
+            return
+        self.deaths.append(code)
+        self.data_conn._closed = True
+        while not self._is_closing.wait(_POLL_SECONDS):
+            self.control_conn.abort(RuntimeError(f"a worker process ended with exit code {code}"))
+
+    def _suppress_connection_errors(self) -> None:
+        """Let the threads that read from the process end without a traceback when it ends.
+
+        The thread of the control connection is made a daemon: otherwise it would keep the command
+        from ending.
+        """
+        connection, data = self.control_conn, self.data_conn
+        read, read_inputs = connection._read, data._read_inputs
+
+        def read_responses() -> None:
+            with suppress(grpc.RpcError):
+                read()
+
+        def read_data(elements: object) -> None:
+            with suppress(grpc.RpcError):
+                read_inputs(elements)
+
+        connection._read_thread = threading.Thread(
+            name="beam_control_read", target=read_responses, daemon=True
+        )
+        data._read_inputs = read_data
+
+
+def _run_in_thread(run: Callable[[], PipelineResult]) -> PipelineResult:
+    """Return or raise the result of `run`; end the workers if a signal ends this thread."""
+    result: Future[PipelineResult] = Future()
+
+    def run_to_result() -> None:
+        try:
+            result.set_result(run())
+        except Exception as exc:  # raised again by result.result()
+            result.set_exception(_worker_error(exc))
+
+    thread = threading.Thread(target=run_to_result, name="pipeline", daemon=True)
+    thread.start()
+    try:
+        return result.result()
+    finally:
+        _end_workers(thread)
+
+
+def _worker_error(exc: Exception) -> Exception:
+    """Return the error to raise for `exc`: Beam reports a closed channel when a worker has died."""
+    if not WorkerProcess.deaths:
+        return exc
+    code = WorkerProcess.deaths[0]
+    reason = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+    fix = "; use fewer --jobs if memory is short" if code == -signal.SIGKILL else ""
+    fatal = FatalError(
+        f"worker process: ended with {reason}; expected it to work to the end of the run; start"
+        f" again to resume{fix}"
+    )
+    fatal.__cause__ = exc
+    return fatal
+
+
+def _end_workers(thread: threading.Thread) -> None:
+    """Wait for the thread of the pipeline; kill the worker processes until it has ended."""
+    end = time.monotonic() + _EXIT_SECONDS
+    while thread.is_alive() and time.monotonic() < end:
+        for process in tuple(WorkerProcess.running):
+            process.kill()
+        thread.join(_POLL_SECONDS)
+
+
+def _unknown_runner(found: str) -> ConfigError:
     return ConfigError(
         f"--runner: {found}; expected one of Beam's, such as DirectRunner, FlinkRunner or "
         "PortableRunner, or the full name of a class"

@@ -1,7 +1,7 @@
-"""A worker process of a local run: Beam's worker, which does not outlive the command.
+"""A worker process of a local run: Beam's worker, which ends with the command.
 
 It is started as `python -P -m pipelines.convert.worker VERBOSITY`. Its standard input is a pipe
-that the command holds open and never writes to. When the command ends, also by SIGKILL, the pipe
+that the command holds open and never writes to. When the command ends, even by SIGKILL, the pipe
 closes.
 """
 
@@ -14,13 +14,13 @@ from types import FrameType
 from pipelines.cli import logs
 
 _STDIN = 0
-_ORPHANED_EXIT = 1
+_ORPHAN_EXIT = 1
 
 
 def main(verbosity: int) -> None:
-    """Work until the command sends no more; a Ctrl-C of the terminal is the command's to handle."""
-    # A function, as programs that a worker starts would inherit SIG_IGN.
-    signal.signal(signal.SIGINT, _leave_to_the_command)
+    """Work until the command ends the connection; leave a Ctrl-C of the terminal to the command."""
+    # A function, because programs that a worker starts would inherit SIG_IGN.
+    signal.signal(signal.SIGINT, _do_nothing)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_the_command, name="parent", daemon=True).start()
     logs.configure(verbosity)
@@ -29,14 +29,14 @@ def main(verbosity: int) -> None:
     sdk_worker_main.main(sys.argv)
 
 
-def _leave_to_the_command(number: int, frame: FrameType | None) -> None:
+def _do_nothing(number: int, frame: FrameType | None) -> None:
     pass
 
 
 def _end_with_the_command() -> None:
     while os.read(_STDIN, 1):
         pass
-    os._exit(_ORPHANED_EXIT)
+    os._exit(_ORPHAN_EXIT)
 
 
 if __name__ == "__main__":

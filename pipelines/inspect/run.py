@@ -13,7 +13,7 @@ import msgspec
 
 from pipelines.cli import convert_options
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.defect_report import tell_defects
+from pipelines.cli.defect_report import print_defects
 from pipelines.cli.display_options import ReportFormat
 from pipelines.cli.value_parsers import parse_count
 from pipelines.convert.inputs import list_spans
@@ -100,7 +100,7 @@ def run(options: InspectOptions) -> int:
             if options.head is not None:
                 return show_records(results, options.head)
             counts = count(results)
-    tell_defects(counts.defects)
+    print_defects(counts.defects)
     sources = [span.source for span in spans]
     is_text = options.report_format is ReportFormat.TEXT
     click.echo(as_text(counts) if is_text else as_json_text(counts, sources=sources))
@@ -123,7 +123,7 @@ def show_records(results: Iterable[ReadResult], head: int) -> int:
             printed += 1
         if printed == head:
             break
-    tell_defects(defects)
+    print_defects(defects)
     return _FINDINGS_EXIT_CODE if rejects else 0
 
 

@@ -104,12 +104,12 @@ def push_and_tell(
     is_quiet = telling.is_quiet
     stop, watch = StopSignal(), PushProgress(keep_still if is_quiet else tell)
     with (
-        draining(stop.drain, said=None if is_quiet else DRAINING) as heard,
+        draining(stop.drain, message=None if is_quiet else DRAINING) as received,
         _progress(telling, chunks, watch),
     ):
         pushed = push_folder(root, chunks, settings, stop=stop, watch=watch)
     if pushed.stopped is not None:
-        pushed = replace(pushed, exit_code=heard.exit_code(pushed.exit_code))
+        pushed = replace(pushed, exit_code=received.exit_code(pushed.exit_code))
     return tell_pushed(root, pushed, settings, telling=telling)
 
 

@@ -50,7 +50,7 @@ def run(words: Mapping[str, object]) -> int:
         if gateway is not None:
             _check_target(settings, receiver, words)
             opened.enter_context(gateway)
-        opened.enter_context(draining(receiver.stop, said=None if is_quiet else _STOPPING))
+        opened.enter_context(draining(receiver.stop, message=None if is_quiet else _STOPPING))
         click.echo(receiver.url)
         while not receiver.wait(1.0):  # a wait without a timeout would delay signals
             pass

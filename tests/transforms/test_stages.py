@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from pipelines.convert.local_runner import LocalRunner
+from pipelines.convert.runners import LocalRunner
 from schemas.account import Account, Chunk, LossCount
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.loss import Loss

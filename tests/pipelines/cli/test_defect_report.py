@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from pipelines.cli.defect_report import tell_defects
+from pipelines.cli.defect_report import print_defects
 from pipelines.cli.main import main
 from support.archives import HOST, document, gsa_feed, put
 from support.defects import FAULTS, MARK, break_at, put_in
@@ -55,7 +55,7 @@ def test_a_defect_of_a_reader_ends_a_run_with_1(
     assert [reject["data"] for reject in rejects()] == [FAULTS[name].cost]
     assert capsys.readouterr().err == (
         "feedferry: 1 record was rejected because of a defect of feedferry (KeyError 1)."
-        f" The rejects in out/rejects/ with the code defect say where. {ASKED}\n"
+        f" See the rejects with the code defect in out/rejects/. {ASKED}\n"
     )
 
 
@@ -144,7 +144,7 @@ def test_a_defect_behind_the_reader_costs_one_record(
 def test_a_defect_in_cutting_leaves_a_file_whole(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    break_at(monkeypatch, "transforms.formats.gsa.feed.cut_units", lambda *told, **more: True)
+    break_at(monkeypatch, "transforms.formats.gsa.feed.cut_spans", lambda *told, **more: True)
     put(Path("in.xml"), gsa_feed(*[document(number) for number in range(900)]))
     assert convert("in.xml", "-o", "out", "--to", "native", "--span-bytes", "10000") == 0
     assert "in.xml: read in one piece: a defect of feedferry: KeyError" in caplog.text
@@ -154,7 +154,7 @@ def test_a_defect_in_cutting_leaves_a_file_whole(
 
 
 def test_all_types_are_said_with_their_number(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_defects({"lxml.etree.XMLSyntaxError": 1, "KeyError": 1200})
+    print_defects({"lxml.etree.XMLSyntaxError": 1, "KeyError": 1200})
     assert capsys.readouterr().err == (
         "feedferry: 1,201 records were rejected because of a defect of feedferry"
         f" (KeyError 1,200, lxml.etree.XMLSyntaxError 1). {ASKED}\n"
@@ -162,7 +162,7 @@ def test_all_types_are_said_with_their_number(capsys: pytest.CaptureFixture[str]
 
 
 def test_nothing_is_said_without_a_defect(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_defects({})
+    print_defects({})
     assert capsys.readouterr().err == ""
 
 
@@ -170,7 +170,7 @@ def test_a_defect_is_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    tell_defects({"KeyError": 1})
+    print_defects({"KeyError": 1})
     assert (terminal.getvalue()[:5], terminal.getvalue()[-5:]) == (RED, f"{RESET}\n")
 
 
@@ -178,5 +178,5 @@ def test_a_defect_is_not_red_where_no_color_is_wanted(monkeypatch: pytest.Monkey
     monkeypatch.setenv("NO_COLOR", "1")
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    tell_defects({"KeyError": 1})
+    print_defects({"KeyError": 1})
     assert terminal.getvalue().startswith("feedferry: 1 record")

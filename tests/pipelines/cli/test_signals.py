@@ -1,3 +1,5 @@
+"""Signals drain what runs, and the second one has its previous effect."""
+
 import os
 import signal
 
@@ -8,16 +10,18 @@ from pipelines.cli.signals import draining
 
 def test_the_first_signal_drains(capfd: pytest.CaptureFixture[str]) -> None:
     drained: list[bool] = []
-    with draining(lambda: drained.append(True)) as heard:
+    before = signal.getsignal(signal.SIGTERM)
+    with draining(lambda: drained.append(True)) as received:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    assert (drained, heard.exit_code(0)) == ([True], 143)
+    assert (drained, received.exit_code(0)) == ([True], 143)
+    assert signal.getsignal(signal.SIGTERM) is before
     assert capfd.readouterr().err == (
-        "feedferry: the chunk that is under way is finished; once more ends at once\n"
+        "feedferry: Finishing the current chunk. Press Ctrl-C again to stop now.\n"
     )
 
 
-def test_the_second_has_the_effect_that_it_had_before() -> None:
+def test_the_second_signal_has_its_previous_effect() -> None:
     drained: list[bool] = []
 
     def interrupt_twice() -> None:
@@ -30,26 +34,20 @@ def test_the_second_has_the_effect_that_it_had_before() -> None:
     assert drained == [True]
 
 
-def test_a_signal_that_is_ignored_stays_so() -> None:
+def test_an_ignored_signal_stays_ignored() -> None:
     drained: list[bool] = []
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with draining(lambda: drained.append(True)) as heard:
+        with draining(lambda: drained.append(True)) as received:
             os.kill(os.getpid(), signal.SIGINT)
             is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
-    assert (drained, heard.signal, is_ignored) == ([], None, True)
+    assert (drained, received.signal, is_ignored) == ([], None, True)
 
 
-def test_without_a_signal_the_exit_code_is_the_one_that_it_would_be() -> None:
-    with draining(lambda: None) as heard:
-        pass
-    assert heard.exit_code(75) == 75
-
-
-def test_behind_it_signals_are_what_they_were() -> None:
+def test_without_a_signal_the_exit_code_is_unchanged() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with draining(lambda: None):
+    with draining(lambda: None) as received:
         assert signal.getsignal(signal.SIGTERM) is not before
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert (received.exit_code(75), signal.getsignal(signal.SIGTERM)) == (75, before)

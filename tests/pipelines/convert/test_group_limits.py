@@ -1,10 +1,12 @@
-"""How many groups an appliance takes, and what is said before that."""
+"""Limits of groups: warned of at 90 %, refused above."""
 
 import pytest
 
 from pipelines.convert.group_limits import check_groups
 from schemas.account import Chunk
 from schemas.errors import StoppedError
+
+FIX = "the limit of the group database of an appliance; leave out groups that no ACL names"
 
 
 def chunk(
@@ -25,68 +27,57 @@ def chunk(
     )
 
 
-def refusal(*chunks: Chunk) -> str:
+def warning(members: str) -> str:
+    return f"groups with {members} members; an appliance accepts at most 3,000,000"
+
+
+@pytest.mark.parametrize(
+    ("chunks", "warnings"),
+    [
+        ([chunk(members=2_000_000), chunk(members=1_000_000)], [warning("3,000,000")]),
+        ([chunk(members=2_700_000)], [warning("2,700,000")]),
+        ([chunk(members=2_699_999)], []),
+        ([], []),
+        (
+            [
+                chunk(members=2_000_000, datasource="g", origin="a.xml"),
+                chunk(members=2_000_000, datasource="g", origin="b.xml"),
+                chunk(members=700_000, datasource="h", origin="a.xml"),
+            ],
+            [warning("2,700,000")],
+        ),
+    ],
+    ids=["limit", "90 %", "less", "none", "a later full feed replaces an earlier one"],
+)
+def test_groups_within_the_limits_are_accepted(
+    chunks: list[Chunk], warnings: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    check_groups(chunks)
+    assert caplog.messages == warnings
+
+
+@pytest.mark.parametrize(
+    ("chunks", "message"),
+    [
+        (
+            [chunk(members=2_000_000), chunk(members=1_000_001)],
+            f"groups with 3,000,001 members; expected at most 3,000,000, {FIX}",
+        ),
+        (
+            [chunk(size=600_000_000), chunk(size=400_000_001)],
+            f"groups with 1,000,000,001 bytes; expected at most 1,000,000,000, {FIX}",
+        ),
+        (
+            [
+                chunk(members=2_000_000, datasource="g", origin="a.xml"),
+                chunk(members=2_000_000, datasource="g", origin="a.xml"),
+            ],
+            f"groups with 4,000,000 members; expected at most 3,000,000, {FIX}",
+        ),
+    ],
+    ids=["members", "bytes", "chunks of one full feed"],
+)
+def test_groups_above_a_limit_are_refused(chunks: list[Chunk], message: str) -> None:
     with pytest.raises(StoppedError) as caught:
         check_groups(chunks)
-    return str(caught.value)
-
-
-def test_three_million_members_are_taken(caplog: pytest.LogCaptureFixture) -> None:
-    check_groups([chunk(members=2_000_000), chunk(members=1_000_000)])
-
-    assert caplog.messages == [
-        "groups with 3,000,000 members, of 3,000,000 that an appliance takes at most"
-    ]
-
-
-def test_one_member_more_is_refused() -> None:
-    assert refusal(chunk(members=2_000_000), chunk(members=1_000_001)) == (
-        "groups with 3,000,001 members; expected at most 3,000,000, for the group database of an"
-        " appliance takes no more; leave out groups that no ACL names"
-    )
-
-
-def test_more_than_a_billion_bytes_are_refused() -> None:
-    assert refusal(chunk(size=600_000_000), chunk(size=400_000_001)) == (
-        "groups with 1,000,000,001 bytes; expected at most 1,000,000,000, for the group database of"
-        " an appliance takes no more; leave out groups that no ACL names"
-    )
-
-
-def test_ninety_percent_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    check_groups([chunk(members=2_700_000)])
-
-    assert caplog.messages == [
-        "groups with 2,700,000 members, of 3,000,000 that an appliance takes at most"
-    ]
-
-
-def test_a_little_less_is_not(caplog: pytest.LogCaptureFixture) -> None:
-    check_groups([chunk(members=2_699_999, size=899_999_999)])
-
-    assert caplog.messages == []
-
-
-def test_what_a_full_feed_comes_behind_does_not_count(caplog: pytest.LogCaptureFixture) -> None:
-    check_groups(
-        [
-            chunk(members=2_000_000, datasource="ldap", origin="spool#1"),
-            chunk(members=900_000, datasource="ggg", origin="spool#2"),
-            chunk(members=1_000_000, datasource="ldap", origin="spool#3"),
-            chunk(members=800_000, datasource="ldap", origin="spool#3"),
-        ]
-    )
-
-    assert caplog.messages == [
-        "groups with 2,700,000 members, of 3,000,000 that an appliance takes at most"
-    ]
-
-
-def test_what_is_added_to_a_full_feed_counts() -> None:
-    assert refusal(
-        chunk(members=2_000_000, datasource="ldap", origin="spool#1"),
-        chunk(members=1_000_001, datasource="ldap"),
-    ) == (
-        "groups with 3,000,001 members; expected at most 3,000,000, for the group database of an"
-        " appliance takes no more; leave out groups that no ACL names"
-    )
+    assert str(caught.value) == message

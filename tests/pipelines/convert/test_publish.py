@@ -279,8 +279,8 @@ def test_a_file_that_is_not_as_it_was_written_is_not_published(
         published(work, chunk, files=[file])
 
     assert (str(caught.value), left("out/chunks")) == (
-        f"{work}/1.jsonl: not the 3 bytes that were written there; expected that no one touches"
-        " the files of a run; start again, and they are made again",
+        f"{work}/1.jsonl: differs from the 3 bytes that were written; expected an unchanged file;"
+        " start again to write it again",
         [],
     )
 

@@ -104,7 +104,7 @@ def test_known_urls_that_are_not_there_end_with_2(
     code = convert(good, "-o", "out", "--to", "gsa-feed", "--known-urls", "no.txt")
 
     cause = "[Errno 2] No such file or directory: 'no.txt'"
-    message = f"--known-urls no.txt: {cause}; expected a url on each line"
+    message = f"--known-urls no.txt: {cause}; expected a URL on each line"
     assert (code, capsys.readouterr().err) == (2, f"feedferry: {message}\n")
 
 

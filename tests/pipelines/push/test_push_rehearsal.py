@@ -222,7 +222,7 @@ def test_a_signal_lets_the_chunk_that_is_under_way_be_finished(
 
     assert (process.returncode, drained) == (expected, 2)
     assert [first, *said(rest)] == [
-        "feedferry: the chunk that is under way is finished; once more ends at once",
+        "feedferry: Finishing the current chunk. Press Ctrl-C again to stop now.",
         "feedferry: stopped behind the chunk that was under way; push again to go on",
     ]
     assert (ended, urls, total) == ((0, ""), ALL, 6)

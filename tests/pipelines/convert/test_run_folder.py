@@ -1,4 +1,4 @@
-"""What a run has found of its sources is believed when it is resumed, unless it was damaged."""
+"""A resumed run continues with the lists of its sources, unless they were damaged."""
 
 import os
 from collections.abc import Callable
@@ -42,7 +42,7 @@ DAMAGES = pytest.mark.parametrize("damage", [remove, shorten, zero])
 
 @pytest.fixture
 def stopped(here: Path) -> None:
-    """A run that stopped at a document that was too large, and is not any more."""
+    """A run that stopped at a large document, which has become smaller since."""
     for name in "abcd":
         put(Path(f"docs/{name}.txt"), name.encode())
     put(Path("docs/a.txt"), b"too large " * 9)
@@ -51,7 +51,7 @@ def stopped(here: Path) -> None:
 
 
 @pytest.mark.usefixtures("stopped")
-def test_a_run_whose_listing_is_whole_goes_on_with_it() -> None:
+def test_a_resumed_run_keeps_its_listing() -> None:
     modified_ns = the("*.listing").stat().st_mtime_ns
     put(Path("docs/a.txt"), b"too large " * 9)
     convert(*REFUSING)
@@ -62,7 +62,7 @@ def test_a_run_whose_listing_is_whole_goes_on_with_it() -> None:
 @DAMAGES
 @pytest.mark.parametrize("name", ["*.listing", "seal.json"])
 @pytest.mark.usefixtures("stopped")
-def test_a_run_whose_listing_was_damaged_begins_again(
+def test_a_run_with_a_damaged_listing_begins_again(
     name: str, damage: Callable[[Path], None]
 ) -> None:
     damage(the(name))
@@ -73,7 +73,7 @@ def test_a_run_whose_listing_was_damaged_begins_again(
 
 
 @DAMAGES
-def test_a_published_run_whose_listing_was_damaged_is_not_done_again(
+def test_a_published_run_with_a_damaged_listing_is_refused(
     damage: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(Path("docs/a.txt"), b"a")
@@ -87,6 +87,6 @@ def test_a_published_run_whose_listing_was_damaged_is_not_done_again(
     assert (code, capsys.readouterr().err) == (
         4,
         f"feedferry: {work}: files of the run are damaged; expected them as they were written;"
-        " what it made is published in out: push that, or begin again with --fresh\n",
+        " its output is published in out: push that, or begin again with --fresh\n",
     )
     assert column("out", "records") == [{"ADD": 1}]

@@ -8,7 +8,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
-from pipelines.convert.local_runner import LocalRunner
+from pipelines.convert.runners import LocalRunner
 
 pytestmark = pytest.mark.slow
 
