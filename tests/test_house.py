@@ -1,4 +1,4 @@
-"""The house rules that a machine can check."""
+"""Rules of the code that a program can check."""
 
 import ast
 import json
@@ -20,9 +20,10 @@ from schemas.record import Record
 from schemas.reject import Reject
 
 ROOT = Path(__file__).parents[1]
-FLOORS = ("schemas", "transforms", "pipelines")
+PACKAGES = ("schemas", "transforms", "pipelines")
 TOP = {
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "LICENSE",
     "README.md",
     "docs",
@@ -34,11 +35,11 @@ TOP = {
     "transforms",
 }
 MACHINE = re.compile(
-    r"(?<![\w.~/-])/(work|root|home)" + "/"  # apart, so that this file is not found
+    r"(?<![\w.~/-])/(work|root|home)" + "/"  # split, so that this file does not match
     "|pypi[.]org|python" + "hosted"
 )
 
-MOST_LINES_OF_A_FUNCTION = 60
+MAX_FUNCTION_LINES = 60
 
 SCALARS = {
     inspect.StrType: "string",
@@ -51,8 +52,8 @@ SCALARS = {
 AVRO_SCALARS = {"int": "integer", "long": "integer"}
 
 
-def modules(*floors: str) -> list[Path]:
-    return sorted(path for floor in floors for path in (ROOT / floor).rglob("*.py"))
+def modules(*packages: str) -> list[Path]:
+    return sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
 
 
 def name_of(path: Path) -> str:
@@ -66,7 +67,9 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    return (node.end_lineno or node.lineno) - node.body[0].lineno + 1
+    """Return the lines of the body without its docstring."""
+    body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
+    return (node.end_lineno or node.lineno) - body[0].lineno + 1
 
 
 STREAM_BASES = {"RawIOBase", "FileIO", "BufferedIOBase", "IOBase"}
@@ -81,19 +84,19 @@ def stream_classes() -> Iterator[tuple[str, ast.ClassDef]]:
 
 
 def test_every_stream_can_be_buffered() -> None:
-    """A stream that has `read` only is read byte by byte, or not at all, under a buffer."""
+    """Without `readinto`, a stream is read byte by byte under a buffer."""
     methods = {
-        name: {one.name for one in node.body if isinstance(one, ast.FunctionDef)}
+        name: {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
         for name, node in stream_classes()
     }
     assert methods
-    assert [name for name, own in methods.items() if "readinto" not in own] == []
+    assert [name for name, names in methods.items() if "readinto" not in names] == []
 
 
 def kept_files() -> list[str]:
-    """What is in the repository, or would be if it were added now."""
+    """Return the files of the repository, including new files that are not ignored."""
     if not shutil.which("git") or not (ROOT / ".git").exists():
-        pytest.skip("git is missing, or this is no checkout")
+        pytest.skip("git or a checkout is missing")
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return [name for name in listing.stdout.splitlines() if (ROOT / name).is_file()]
@@ -104,7 +107,7 @@ def avro(name: str) -> Any:  # JSON
 
 
 def shape_of_avro(kind: Any) -> object:
-    """The shape of an Avro type, in the words of `shape_of_struct`."""
+    """Return the shape of an Avro type, as `shape_of_struct` does."""
     match kind:
         case str():
             return AVRO_SCALARS.get(kind, kind)
@@ -122,7 +125,7 @@ def shape_of_avro(kind: Any) -> object:
 
 
 def shape_of_struct(kind: inspect.Type) -> object:
-    """The shape of a type of `msgspec.inspect`."""
+    """Return the shape of a type of `msgspec.inspect`."""
     match kind:
         case inspect.UnionType(types=types):
             (other,) = (one for one in types if not isinstance(one, inspect.NoneType))
@@ -137,7 +140,7 @@ def shape_of_struct(kind: inspect.Type) -> object:
 
 
 def undocumented(kind: Any, place: str) -> Iterator[str]:
-    """The fields, at any depth, that have no doc string."""
+    """Yield the fields, at any depth, without a doc string."""
     match kind:
         case list():
             for one in kind:
@@ -163,43 +166,48 @@ def test_imports_run_downwards() -> None:
     assert run.returncode == 0, run.stdout
 
 
-def test_importing_transforms_loads_nothing() -> None:
+def test_importing_transforms_imports_no_module() -> None:
     assert (ROOT / "transforms" / "__init__.py").read_bytes() == b""
 
 
-def test_every_folder_of_modules_is_a_package_and_so_is_installed() -> None:
-    folders = {path.parent for path in modules(*FLOORS)}
+def test_every_folder_of_modules_is_a_package() -> None:
+    folders = {path.parent for path in modules(*PACKAGES)}
     assert [name_of(one) for one in sorted(folders) if not (one / "__init__.py").exists()] == []
 
 
-def test_no_function_is_longer_than_an_eye_can_hold() -> None:
+def test_no_function_has_more_than_60_lines() -> None:
     long = [
         f"{name_of(path)}:{node.lineno} {node.name} has {lines_of(node)} lines"
-        for path in modules(*FLOORS)
+        for path in modules(*PACKAGES)
         for node in functions(path)
-        if lines_of(node) > MOST_LINES_OF_A_FUNCTION
+        if lines_of(node) > MAX_FUNCTION_LINES
     ]
     assert long == []
 
 
+def test_no_module_is_private() -> None:
+    private = [path for path in modules(*PACKAGES) if re.match("_[^_]", path.name)]
+    assert [name_of(path) for path in private] == []
+
+
 @pytest.mark.parametrize("word", ["from __future__ import annotations", "TYPE_CHECKING"])
-def test_beam_can_read_the_annotations(word: str) -> None:
-    hidden = [
+def test_beam_can_resolve_annotations(word: str) -> None:
+    using = [
         name_of(path)
         for path in modules("transforms", "pipelines")
         if word in path.read_text("utf-8")
     ]
-    assert hidden == []
+    assert using == []
 
 
 def test_only_stages_and_pipelines_mention_beam() -> None:
-    knowing = {
+    importing = {
         name_of(path)
         for path in modules("schemas", "transforms")
         if "apache_beam" in path.read_text("utf-8")
     }
-    stages = {name for name in knowing if name.startswith("transforms/stages")}
-    assert knowing - stages == set()
+    stages = {name for name in importing if name.startswith("transforms/stages")}
+    assert importing - stages == set()
 
 
 @pytest.mark.parametrize(
@@ -212,20 +220,20 @@ def test_a_struct_has_the_fields_of_its_avro_schema_in_their_order(
 
 
 @pytest.mark.parametrize("name", ["record", "reject", "membership"])
-def test_every_field_of_a_schema_says_what_it_means(name: str) -> None:
+def test_every_field_of_a_schema_has_a_description(name: str) -> None:
     assert list(undocumented(avro(name), name)) == []
 
 
-def test_the_top_of_the_house_is_fixed() -> None:
+def test_the_top_level_is_fixed() -> None:
     tops = {Path(name).parts[0] for name in kept_files()}
     assert {top for top in tops if not top.startswith(".")} <= TOP
 
 
-def test_no_file_knows_the_machine_it_was_written_on() -> None:
-    knowing = [name for name in kept_files() if MACHINE.search((ROOT / name).read_text("latin-1"))]
-    assert knowing == []
+def test_no_file_contains_a_path_of_the_machine_it_was_written_on() -> None:
+    matching = [name for name in kept_files() if MACHINE.search((ROOT / name).read_text("latin-1"))]
+    assert matching == []
 
 
-def test_every_shell_script_can_be_started() -> None:
-    stuck = [name for name in ("run_local.sh", ".ci/run") if not shutil.which(ROOT / name)]
-    assert stuck == []
+def test_every_shell_script_is_executable() -> None:
+    missing = [name for name in ("run_local.sh", ".ci/run") if not shutil.which(ROOT / name)]
+    assert missing == []
