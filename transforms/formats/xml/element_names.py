@@ -32,9 +32,7 @@ class ElementNames:
         header: str = _NEVER,
         prefixes: tuple[tuple[str, str], ...] = (),
     ) -> None:
-        self.root = root
-        self.records = records
-        self.prefixes = prefixes
+        self.root, self.records, self.prefixes = root, records, prefixes
         main, any_record = records[0], "|".join(records)
         standalone = "|".join(records[1:]) or _NEVER
         outer = f"/?(?:{group}|{root}|{header})"
