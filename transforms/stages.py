@@ -170,8 +170,10 @@ def _own(chunk: bytes, name: str) -> tuple[str, bytes]:
 
 def _push(owned: tuple[str, Iterable[bytes]], settings: PushSettings, places: PushPaths) -> bytes:
     decoded = [_chunks.decode(chunk) for chunk in owned[1]]
-    watch = PushProgress(_log.warning)
-    return msgspec.json.encode(push(decoded, places, settings, stop=StopSignal(), watch=watch))
+    progress = PushProgress(_log.warning)
+    return msgspec.json.encode(
+        push(decoded, places, settings, stop=StopSignal(), progress=progress)
+    )
 
 
 def _read(span: bytes, options: ReadOptions) -> Iterator[ReadResult]:

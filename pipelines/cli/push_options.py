@@ -19,12 +19,12 @@ from pipelines.cli.value_parsers import (
 from pipelines.cli.verb import Section
 from schemas.errors import ConfigError
 from schemas.feed import FEEDTYPES, check_datasource
+from transforms.retry import RetryPolicy
 from transforms.sinks.push.existing_feeds import SeveralFull
 from transforms.sinks.push.model import Appliance, ApplianceProtocol
 from transforms.sinks.push.settings import GroupsMode, Keep, OnRefusal, PushSettings
 from transforms.sinks.push.throttle.backlog import BacklogLimits
-from transforms.sinks.push.throttle.backoff import Backoff
-from transforms.sinks.push.throttle.schedule import SendWindow
+from transforms.sinks.push.throttle.window import SendWindow
 from transforms.sinks.push.wire.address import parse_target
 
 _APPLIANCE = Section.APPLIANCE
@@ -237,7 +237,7 @@ def push_settings(options: ApplianceOptions) -> PushSettings:
         appliance=appliance_of(options),
         on_refusal=options.on_refusal,
         backlog=backlog_of(options),
-        backoff=Backoff(attempts=options.attempts),
+        retry=RetryPolicy(max_attempts=options.attempts),
         window=options.window,
         deadline=options.deadline,
         max_wait_seconds=options.max_wait,

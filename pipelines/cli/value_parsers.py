@@ -18,7 +18,7 @@ from schemas.units import duration_text, parse_duration, parse_size, size_text
 from transforms.formats.command_stream.syntax import check_delimiter
 from transforms.formats.xml.encoding import is_encoding
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
-from transforms.sinks.push.throttle.schedule import parse_deadline, parse_window, zone_of
+from transforms.sinks.push.throttle.window import find_zone, parse_deadline, parse_window
 
 MIN_CHUNK_BYTES = 64 * 1024
 _MAX_PORT = 65535
@@ -169,7 +169,7 @@ def parse_mimetype(text: str) -> str:
 
 def parse_zone(text: str) -> str:
     """Return the name of a time zone of the IANA database."""
-    return zone_of(text).key
+    return find_zone(text).key
 
 
 def parse_fields(text: str) -> frozenset[str]:

@@ -18,7 +18,8 @@ from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.push_options import ApplianceOptions, push_settings
 from pipelines.convert import run as convert
 from pipelines.convert.runners import pipeline_options, runner_of
-from pipelines.push.run import folder_of, push_and_tell, read_manifest, settle, tell_pushed
+from pipelines.push.run import print_account, push_and_report
+from pipelines.push.run_folder import paths_of, read_manifest, record_push
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.pusher import PushPaths
 from transforms.sinks.push.settings import PushSettings
@@ -39,7 +40,7 @@ def run(options: ConvertOptions, appliance: ApplianceOptions | None) -> int:
 
     def deliver(output: Path) -> PushAccount:
         if options.runner is None:
-            return push_and_tell(output, read_manifest(output), settings, telling=options)
+            return push_and_report(output, read_manifest(output), settings, output=options)
         return _push_on_beam(output, settings, options)
 
     return convert.run(options, deliver=deliver).exit_code
@@ -47,13 +48,14 @@ def run(options: ConvertOptions, appliance: ApplianceOptions | None) -> int:
 
 def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions) -> PushAccount:
     """Push by a worker of the runner that converts as well; it shares the folder of the run."""
-    folder = folder_of(output, settings)
+    folder = paths_of(output, settings).folder
     folder.mkdir(parents=True, exist_ok=True)
     pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
-    places = PushPaths(root=output.absolute(), folder=folder.absolute())
+    paths = PushPaths(root=output.absolute(), folder=folder.absolute())
     chunks = [msgspec.json.encode(chunk) for chunk in read_manifest(output)]
-    account = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, places)
+    account = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, paths)
     text = convert.run_to_file(pipeline, account, folder / "account.json")
-    pushed = msgspec.json.decode(text, type=PushAccount)
-    settle(output, pushed, settings)
-    return tell_pushed(output, pushed, settings, telling=options)
+    push_account = msgspec.json.decode(text, type=PushAccount)
+    record_push(output, push_account, settings)
+    print_account(output, push_account, settings, output=options)
+    return push_account

@@ -1,98 +1,95 @@
-"""The account of a push as its user reads it, and as `report.json` beside its receipts."""
+"""The account of a push as text, and as `report.json` next to its receipts."""
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from pipelines.cli.progress import format_clock
 from schemas.account import Chunk
+from transforms.sinks.push.model import count_records
 from transforms.sinks.push.outcome import (
     ACCEPTED,
     FAILED,
-    PARTLY,
+    PARTLY_ACCEPTED,
     READY,
     REFUSED,
     ChunkOutcome,
     PushAccount,
-    count_of,
 )
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.update_index import is_added_update
 
 VERSION = 1
-SAMPLES = 5
-"""How many refused records are shown with the appliance's words."""
+MAX_SAMPLES = 5
+"""How many refused records the text shows, with the words of the appliance."""
 
-_ROWS = ((ACCEPTED, (ACCEPTED, PARTLY)), (REFUSED, (REFUSED,)), ("left", (FAILED, READY)))
+_ROWS = ((ACCEPTED, (ACCEPTED, PARTLY_ACCEPTED)), (REFUSED, (REFUSED,)), ("left", (FAILED, READY)))
 
 
-def as_text(pushed: PushAccount, *, root: Path, folder: Path) -> str:
-    """The account as a table, then what was refused, and where everything is."""
-    refused = sum(fate.refused for fate in pushed.outcomes)
+def as_text(account: PushAccount, *, root: Path, folder: Path) -> str:
+    """Return the account as a table, then refusals, notices and the places of files."""
+    refused = sum(outcome.refused for outcome in account.outcomes)
     lines = [
-        *_table(pushed.outcomes),
-        *_earlier(pushed),
-        *(f"refused   {line}" for line in _refusals(pushed.outcomes)),
-        *(f"notice    {words}: {count:,}" for words, count in sorted(pushed.notices.items())),
+        *_table(account.outcomes),
+        *_earlier(account),
+        *(f"refused   {line}" for line in _refusals(account.outcomes)),
+        *(f"notice    {words}: {count:,}" for words, count in sorted(account.notices.items())),
         *([f"rejects   {refused:,}, in {root}/rejects/"] if refused else []),
-        f"target    {pushed.target}{_time(pushed)}",
+        f"target    {account.target}{_time(account)}",
         f"receipts  {folder}/",
     ]
     return "\n".join(lines)
 
 
-def as_json(pushed: PushAccount) -> dict[str, Any]:
-    """The account as plain values; what became of each chunk stands in the manifest."""
+def as_json(account: PushAccount) -> dict[str, object]:
+    """Return the account as plain values; the manifest has the outcome of each chunk."""
+    records = zip(("accepted", "refused", "left"), _count_records(account.outcomes), strict=True)
     return {
         "version": VERSION,
-        "target": pushed.target,
-        "chunks": pushed.chunks(),
-        "records": dict(
-            zip(("accepted", "refused", "left"), _records(pushed.outcomes), strict=True)
-        ),
-        "earlier_chunks": pushed.earlier_chunks,
-        "bytes": pushed.sent_bytes + pushed.earlier_bytes,
-        "sent_bytes": pushed.sent_bytes,
-        "attempts": sum(fate.attempts for fate in pushed.outcomes),
-        "notices": pushed.notices,
-        "stopped": pushed.stopped,
-        "waited_seconds": round(pushed.waited_seconds, 3),
-        "seconds": round(pushed.seconds, 3),
+        "target": account.target,
+        "chunks": account.count_states(),
+        "records": dict(records),
+        "earlier_chunks": account.earlier_chunks,
+        "bytes": account.sent_bytes + account.earlier_bytes,
+        "sent_bytes": account.sent_bytes,
+        "attempts": sum(outcome.attempts for outcome in account.outcomes),
+        "notices": account.notices,
+        "stopped": account.stopped,
+        "waited_seconds": round(account.waited_seconds, 3),
+        "seconds": round(account.seconds, 3),
     }
 
 
-def as_json_text(pushed: PushAccount, *, root: Path, folder: Path) -> str:
-    """The report as one indented document, keys sorted."""
-    told = {**as_json(pushed), "folder": str(root), "receipts": str(folder)}
-    return json.dumps(told, indent=2, sort_keys=True, ensure_ascii=False)
+def as_json_text(account: PushAccount, *, root: Path, folder: Path) -> str:
+    """Return the report as one indented document with sorted keys."""
+    report = {**as_json(account), "folder": str(root), "receipts": str(folder)}
+    return json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False)
 
 
 def plan_text(chunks: Sequence[Chunk], settings: PushSettings) -> str:
-    """What a push would send, in order, a line for each datasource."""
-    lanes: dict[tuple[str, str], list[Chunk]] = {}
+    """Return what a push would send, in order, with a line for each datasource."""
+    by_source: dict[tuple[str, str], list[Chunk]] = {}
     for chunk in chunks:
-        lanes.setdefault((chunk.format or "", chunk.datasource or ""), []).append(chunk)
-    lines = [_lane(*lane, found) for lane, found in lanes.items()]
+        by_source.setdefault((chunk.format or "", chunk.datasource or ""), []).append(chunk)
+    lines = [
+        _plan_line(datasource or name, name, of) for (name, datasource), of in by_source.items()
+    ]
     lines = lines or ["chunks    none left: earlier pushes have settled all of them"]
     return "\n".join([*lines, f"target    {settings.appliance.url}", "nothing was sent"])
 
 
-def _lane(format_name: str, datasource: str, chunks: list[Chunk]) -> str:
-    types = ", ".join(
-        f"{count} {feedtype}"
-        for feedtype, count in Counter(chunk.feedtype or format_name for chunk in chunks).items()
-    )
+def _plan_line(name: str, format: str, chunks: list[Chunk]) -> str:
+    feedtypes = Counter(chunk.feedtype or format for chunk in chunks)
+    types = ", ".join(f"{count} {feedtype}" for feedtype, count in feedtypes.items())
     size = sum(chunk.bytes for chunk in chunks)
-    records = sum(count_of(chunk) for chunk in chunks if not is_added_update(chunk))
-    name = f"{datasource or format_name}: "
-    return f"chunks    {name}{len(chunks):,} ({types}), {records:,} records, {size:,} bytes"
+    records = sum(count_records(chunk) for chunk in chunks if not is_added_update(chunk))
+    return f"chunks    {name}: {len(chunks):,} ({types}), {records:,} records, {size:,} bytes"
 
 
-def _earlier(pushed: PushAccount) -> list[str]:
-    """Say which chunks this push did not send, because an earlier push settled them."""
-    earlier, total = pushed.earlier_chunks, len(pushed.outcomes)
+def _earlier(account: PushAccount) -> list[str]:
+    """Return a line about the chunks that this push did not send again."""
+    earlier, total = account.earlier_chunks, len(account.outcomes)
     if not earlier:
         return []
     if earlier == total:
@@ -103,46 +100,40 @@ def _earlier(pushed: PushAccount) -> list[str]:
     return [f"sent      an earlier push has settled {earlier:,} of the {total:,} chunks"]
 
 
-def _table(outcomes: Sequence[ChunkOutcome]) -> list[str]:
-    """Chunks are where they stand; records where each of them is."""
-    records = _records(outcomes)
-    rows = [
-        (name, sum(fate.state in states for fate in outcomes), count)
-        for (name, states), count in zip(_ROWS, records, strict=True)
-    ]
-    rows.append(("total", len(outcomes), sum(records)))
-    head = f"{'':<10}{'chunks':>12}{'records':>12}"
-    return [head, *(f"{name:<10}{chunks:>12,}{count:>12,}" for name, chunks, count in rows)]
+def _table(outcomes: Sequence[ChunkOutcome]) -> Iterator[str]:
+    records = _count_records(outcomes)
+    yield f"{'':<10}{'chunks':>12}{'records':>12}"
+    for (name, states), count in zip(_ROWS, records, strict=True):
+        chunks = sum(outcome.state in states for outcome in outcomes)
+        yield f"{name:<10}{chunks:>12,}{count:>12,}"
+    yield f"{'total':<10}{len(outcomes):>12,}{sum(records):>12,}"
 
 
-def _records(outcomes: Sequence[ChunkOutcome]) -> tuple[int, int, int]:
-    """Count records that were accepted, refused and left.
-
-    An update of search indexes that feedferry added is not a record.
-    """
-    carried = [fate for fate in outcomes if not is_added_update(fate.chunk)]
+def _count_records(outcomes: Sequence[ChunkOutcome]) -> tuple[int, int, int]:
+    """Count accepted, refused and left records; an update of indexes that we added is no record."""
+    counted = [outcome for outcome in outcomes if not is_added_update(outcome.chunk)]
     return (
-        sum(fate.accepted for fate in carried),
-        sum(fate.refused for fate in carried),
-        sum(fate.left for fate in carried),
+        sum(outcome.accepted for outcome in counted),
+        sum(outcome.refused for outcome in counted),
+        sum(outcome.left for outcome in counted),
     )
 
 
 def _refusals(outcomes: Sequence[ChunkOutcome]) -> list[str]:
-    found = [
-        f"{fate.chunk.path}, record {refusal.record + 1}: {refusal.words}"
-        for fate in outcomes
-        for refusal in fate.refusals
+    records = [
+        f"{outcome.chunk.path}, record {refusal.record + 1}: {refusal.words}"
+        for outcome in outcomes
+        for refusal in outcome.refusals
     ]
-    found += [
-        f"{fate.chunk.path}: {fate.reply}"
-        for fate in outcomes
-        if fate.state == REFUSED and not fate.refusals
+    whole_chunks = [
+        f"{outcome.chunk.path}: {outcome.reply}"
+        for outcome in outcomes
+        if outcome.state == REFUSED and not outcome.refusals
     ]
-    return found[:SAMPLES]
+    return [*records, *whole_chunks][:MAX_SAMPLES]
 
 
-def _time(pushed: PushAccount) -> str:
-    seconds = pushed.waited_seconds
-    waited = f", {format_clock(seconds)} waiting" if seconds >= 1 else ""
-    return f", {pushed.sent_bytes:,} bytes on the wire in {format_clock(pushed.seconds)}{waited}"
+def _time(account: PushAccount) -> str:
+    waited = account.waited_seconds
+    waiting = f", {format_clock(waited)} waiting" if waited >= 1 else ""
+    return f", {account.sent_bytes:,} bytes on the wire in {format_clock(account.seconds)}{waiting}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from schemas.errors import FatalError
-from transforms.storage.journal import DISK, Disk, Lines
+from transforms.storage.journal import DISK, Disk, Journal, read_journal
 
 FILE_NAME = "forwarded.jsonl"
 _MAX_PENDING = 1000
@@ -72,7 +72,7 @@ class ForwardJournal:
             for outcome, end in _read_lines(path):
                 self._apply(outcome)
                 size = end
-            self._lines = Lines(path, size=size, disk=disk)
+            self._lines = Journal(path, size=size, disk=disk)
             disk.sync_folder(path.parent)
             disk.sync_folder(path.parent.parent)
         except OSError as exc:
@@ -127,18 +127,11 @@ def read_set_aside(path: Path) -> list[DeliveryOutcome]:
 
 def _read_lines(path: Path) -> Iterator[tuple[DeliveryOutcome, int]]:
     """Yield the complete lines, and where each ends."""
-    if not path.exists():
-        return
-    end = 0
-    with path.open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
-            if not line.endswith(b"\n"):
-                return
-            end += len(line)
-            try:
-                outcome = msgspec.json.decode(line, type=DeliveryOutcome)
-            except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-                raise FatalError(
-                    f"{path}:{number}: {exc}; expected the outcome of a delivery; remove the line"
-                ) from exc
-            yield outcome, end
+    for line in read_journal(path):
+        try:
+            outcome = msgspec.json.decode(line.text, type=DeliveryOutcome)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+            raise FatalError(
+                f"{path}:{line.number}: {exc}; expected the outcome of a delivery; remove the line"
+            ) from exc
+        yield outcome, line.end

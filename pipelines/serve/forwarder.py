@@ -15,7 +15,7 @@ from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.locks import WORK
 from pipelines.convert.publish import publish
 from pipelines.convert.settings import check_account, settings_of
-from pipelines.push.run import folder_of, read_manifest, settle
+from pipelines.push.run_folder import paths_of, read_manifest, record_push
 from pipelines.serve.forward_journal import DeliveryOutcome, ForwardJournal, ForwardState
 from pipelines.serve.rehearsal import full_feed_deletions
 from pipelines.serve.rehearsal import index as rehearsal_index
@@ -38,9 +38,14 @@ from schemas.reject import UNKNOWN_ENCODING, UNREADABLE
 from schemas.span import Span
 from transforms.convert import Settings, convert
 from transforms.formats import GSA_FEED, GSA_GROUPS, THUNDERSTONE, Format
-from transforms.sinks.push.model import ERASING, ApplianceProtocol, ResponseMeaning
-from transforms.sinks.push.outcome import ACCEPTED, REFUSED, PushAccount, count_of
-from transforms.sinks.push.pusher import Pusher, PushPaths
+from transforms.sinks.push.model import (
+    ERASING_FEEDTYPES,
+    ApplianceProtocol,
+    ResponseMeaning,
+    count_records,
+)
+from transforms.sinks.push.outcome import ACCEPTED, REFUSED, PushAccount
+from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.wire import gsa_responses
 from transforms.sources.files import cut_file, sniff_format
@@ -181,7 +186,7 @@ class Forwarder:
         return self._folder / f"{ordinal:012d}"
 
     def _clean_up(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
-        verdict = gsa_responses.judge(pusher.wire.cleanup(delivery.datasource))
+        verdict = gsa_responses.judge(pusher.client.cleanup(delivery.datasource))
         if verdict.meaning is not ResponseMeaning.ACCEPTED:
             raise TargetError(verdict.message)
         return _unsettled(delivery, ForwardState.FORWARDED)
@@ -298,7 +303,7 @@ class Forwarder:
     def _report(self, account: Account, delivery: Delivery, output: Path) -> None:
         """Report deletions, losses, and records that are not forwarded."""
         source = self._deletions_source(delivery)
-        count = sum(count_of(chunk) for chunk in account.chunks if chunk.source == source)
+        count = sum(count_records(chunk) for chunk in account.chunks if chunk.source == source)
         if count:
             self._inform(f"{name(delivery)}: {count} documents that it leaves out are deleted")
         for notice in account.notices.values():
@@ -319,11 +324,11 @@ class Forwarder:
 
     def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> DeliveryOutcome:
         chunks = [_restore_feedtype(chunk, delivery) for chunk in read_manifest(root)]
-        pushed = pusher.push(chunks, PushPaths(root=root, folder=folder_of(root, self._settings)))
+        pushed = pusher.push(chunks, paths_of(root, self._settings))
         if any(chunk.state != ACCEPTED for chunk in pushed.outcomes):
-            settle(root, pushed, self._settings)
+            record_push(root, pushed, self._settings)
         refused = [outcome.chunk for outcome in pushed.outcomes if outcome.state == REFUSED]
-        if any(chunk.feedtype in ERASING for chunk in refused):
+        if any(chunk.feedtype in ERASING_FEEDTYPES for chunk in refused):
             raise SetAsideError(f"{pushed.stopped}; its records are in {root}/rejects/")
         if pushed.stopped is not None:
             raise TargetError(pushed.stopped)

@@ -122,7 +122,7 @@ class Gateway:
 
     def __exit__(self, *exc: object) -> None:
         self._ending.set()
-        self._stop.drain()
+        self._stop.stop()
         self._thread.join(self._drain_seconds)
         self._worker.stop()
         self._thread.join(_LOOK_SECONDS)
@@ -223,7 +223,7 @@ class Gateway:
         while not self._ending.is_set():
             try:
                 progress = PushProgress(self._inform)
-                with Pusher(self._settings, stop=self._stop, watch=progress) as pusher:
+                with Pusher(self._settings, stop=self._stop, progress=progress) as pusher:
                     self._forward_all(pusher)
             except (FeedferryError, OSError) as exc:
                 pause = self._first_pause_seconds
@@ -233,7 +233,7 @@ class Gateway:
 
     def _forward_all(self, pusher: Pusher) -> None:
         """Forward deliveries as they arrive, until the gateway or the push is stopped."""
-        while not (self._ending.is_set() or self._stop.is_drained):
+        while not (self._ending.is_set() or self._stop.is_set):
             queue = self._next_queue()
             if queue is None:
                 self._update_index(pusher)

@@ -17,7 +17,7 @@ from pipelines.cli.push_options import (
     push_settings,
 )
 from pipelines.cli.signals import draining
-from pipelines.push.run import keep_still, tell
+from pipelines.push.run import discard_message, print_message
 from pipelines.serve import forward_journal, forwarder
 from pipelines.serve.forwarder import Notifier
 from pipelines.serve.gateway import Gateway, describe
@@ -110,7 +110,10 @@ def _make_gateway(settings: ServeOptions, words: Mapping[str, object]) -> Gatewa
         Path(settings.spool),
         ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss),
         push_settings(appliance),
-        Notifier(warn=tell, inform=keep_still if settings.verbosity < 0 else tell),
+        Notifier(
+            warn=print_message,
+            inform=discard_message if settings.verbosity < 0 else print_message,
+        ),
         worker=GuardedWorker(limit=TimeLimit(seconds=settings.feed_seconds)),
     )
 

@@ -26,7 +26,7 @@ import msgspec
 
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import FatalError
-from transforms.storage.journal import DISK, Disk, Lines
+from transforms.storage.journal import DISK, Disk, Journal
 from transforms.storage.lock import Lock
 
 FEEDS_PER_FOLDER = 1000
@@ -70,7 +70,7 @@ class SpoolWriter:
             incoming.mkdir(exist_ok=True)
             for path in incoming.glob("*.partial"):
                 path.unlink()
-            self._lines = Lines(folder / JOURNAL, size=self._read_journal(), disk=disk)
+            self._lines = Journal(folder / JOURNAL, size=self._read_journal(), disk=disk)
             disk.sync_folder(folder)
         except BaseException:
             self._lock.close()

@@ -23,10 +23,10 @@ from support import hostile_work as work
 from support.archives import document, gsa_feed
 from support.served import run, serving, wait_until
 from support.spools import HandSpool
-from support.wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent, wired
+from support.wires import GSA, SUCCESS, THUNDERSTONE, FakeClient, Sent, wired
+from transforms.retry import RetryPolicy
 from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.throttle.backoff import Backoff
 from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def accepting(_sent: Sent) -> ApplianceResponse:
     return SUCCESS
 
 
-def sent(wire: FakeWire) -> list[tuple[str | None, list[str]]]:
+def sent(wire: FakeClient) -> list[tuple[str | None, list[str]]]:
     """The feedtype and the names of the documents of each feed."""
     both = zip(wire.sent, wire.texts, strict=True)
     return [(one.feedtype, re.findall(r"/(\d+\.txt)", text.decode())) for one, text in both]
@@ -62,7 +62,9 @@ def forwarding(
     drain_seconds: float = DRAIN_SECONDS,
 ) -> Iterator[Gateway]:
     options = ConvertOptions(inputs=(), output="", to_format="", accept_loss=frozenset())
-    settings = PushSettings(appliance=msgspec.convert(to, type(GSA)), backoff=Backoff(attempts=1))
+    settings = PushSettings(
+        appliance=msgspec.convert(to, type(GSA)), retry=RetryPolicy(max_attempts=1)
+    )
     said: list[str] = []
     with Gateway(
         spool.root,

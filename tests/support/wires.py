@@ -1,4 +1,4 @@
-"""Wires for tests: what an appliance says is a function of what it is sent."""
+"""HTTP clients for tests, at whose other end a function responds; chunks to send."""
 
 import hashlib
 import re
@@ -28,15 +28,15 @@ _NAME = re.compile(rb'(?:<record url="|<Url>)http://www\.example\.com/([^"<]+)')
 
 
 class Sent(NamedTuple):
-    """What an appliance was sent: of which chunk, as what, and the last parts of its urls."""
+    """One request: the chunk, its feedtype, and the last parts of the URLs of its records."""
 
     chunk: int
     feedtype: str | None
     names: tuple[str, ...]
 
 
-class FakeWire:
-    """A wire at whose end a function answers; it remembers all that it was sent."""
+class FakeClient:
+    """A client with a function in place of the appliance; it keeps what it was sent."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class FakeWire:
         return self._answer(sent)
 
     def request_bytes(self, part: ChunkPart) -> int:
-        """As if there were no form around a document."""
+        """Return the size of the document, without a form around it."""
         return part.size
 
     def backlog(self) -> ApplianceResponse:
@@ -81,9 +81,9 @@ def wired(
     answer: Callable[[Sent], ApplianceResponse],
     *,
     backlog: ApplianceResponse | None = None,
-) -> FakeWire:
-    """Have pushes talk to a function instead of a network."""
-    wire = FakeWire(answer, backlog=backlog)
+) -> FakeClient:
+    """Replace the client of all pushes."""
+    wire = FakeClient(answer, backlog=backlog)
     patch.setattr("transforms.sinks.push.pusher.ApplianceClient", wire)
     return wire
 

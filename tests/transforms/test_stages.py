@@ -312,7 +312,7 @@ def test_chunks_in_any_order_are_pushed_in_that_of_the_manifest(
 
     def accepted(found: list[bytes]) -> None:
         [pushed] = [msgspec.json.decode(one, type=PushAccount) for one in found]
-        assert pushed.chunks() == {"accepted": 3}
+        assert pushed.count_states() == {"accepted": 3}
 
     with pipeline:
         given = pipeline | beam.Create([msgspec.json.encode(chunk) for chunk in chunks])

@@ -1,14 +1,16 @@
-"""Files that outlive a crash of the machine: lines that are appended, and names in folders."""
+"""Append-only files that outlive a crash of the machine."""
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 
 class Disk:
-    """The operations that make files durable; a test has others in their place.
+    """The operations that make files durable; a test passes others.
 
-    Each returns when the system has done what it says, and raises OSError where it has not.
+    Each returns when the system has done it, and raises OSError otherwise.
     """
 
     def write(self, file: int, block: bytes, offset: int) -> None:
@@ -23,11 +25,11 @@ class Disk:
         os.fsync(file)
 
     def write_back(self, file: int) -> None:
-        """Wait until what a file holds so far is on the disk."""
+        """Wait until the content that a file has so far is on the disk."""
         os.fdatasync(file)
 
     def rename(self, path: Path, new: Path) -> None:
-        """Give a file another name, on the disk only after `sync_folder`."""
+        """Give a file another name, which is on the disk only after `sync_folder`."""
         os.replace(path, new)
 
     def sync_folder(self, folder: Path) -> None:
@@ -38,11 +40,35 @@ class Disk:
 DISK = Disk()
 
 
-class Lines:
-    """A file that lines are appended to; whoever has it is alone with it.
+class JournalLine(NamedTuple):
+    """A whole line without its line break; `end` is the offset after the line break."""
 
-    What stands behind its first `size` bytes, a line that was torn, is cut off. Raises OSError
-    where the file cannot be opened.
+    number: int
+    text: bytes
+    end: int
+
+
+def read_journal(path: Path) -> Iterator[JournalLine]:
+    """Yield the whole lines of a journal, none if there is no file.
+
+    A crash may leave a last line without its end, which never counted.
+    """
+    if not path.exists():
+        return
+    end = 0
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            if not line.endswith(b"\n"):
+                return
+            end += len(line)
+            yield JournalLine(number, line[:-1], end)
+
+
+class Journal:
+    """Appends lines to a file; the caller has locked it.
+
+    Everything after the first `size` bytes, a torn line, is cut off. Raises OSError if the file
+    cannot be opened.
     """
 
     def __init__(self, path: Path, *, size: int, disk: Disk = DISK) -> None:
@@ -57,7 +83,7 @@ class Lines:
             raise
 
     def append(self, line: bytes) -> None:
-        """Append a line; it is on the disk when this returns. Else nothing of it stays: OSError."""
+        """Append a line, which is on the disk on return. After an OSError nothing of it stays."""
         try:
             self._disk.write(self._file, line, self._size)
             self._disk.sync(self._file)
@@ -72,26 +98,26 @@ class Lines:
 
 
 def write_at(file: int, block: bytes, offset: int) -> None:
-    """Write all of a block, which the system may take in several pieces."""
-    rest = memoryview(block)
-    while rest:
-        written = os.pwrite(file, rest, offset)
+    """Write a whole block, which the system may take in several pieces."""
+    left = memoryview(block)
+    while left:
+        written = os.pwrite(file, left, offset)
         offset += written
-        rest = rest[written:]
+        left = left[written:]
 
 
 def sync_file(path: Path) -> None:
-    """Let the bytes of a file outlive a crash."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    """Wait until the content of a file is on the disk."""
+    _sync(path, os.O_RDONLY)
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder outlive a crash."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Wait until the names in a folder are on the disk."""
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
     try:
         os.fsync(handle)
     finally:

@@ -47,7 +47,7 @@ def test_options_reach_the_settings_of_a_push() -> None:
 
     assert (settings.backlog.ceiling, settings.backlog.floor) == (50, 5)
     assert settings.backlog.interval_seconds == 10
-    assert settings.backoff.attempts == 3
+    assert settings.retry.max_attempts == 3
     assert settings.on_refusal is OnRefusal.SKIP
     assert settings.max_wait_seconds == 7200
     assert settings.appliance.reply_seconds == 90

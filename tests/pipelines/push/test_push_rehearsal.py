@@ -113,7 +113,7 @@ def test_what_passes_is_outlived(folder: Path, tmp_path: Path, misbehaviour: str
 def test_pausing_and_going_on_is_said_with_the_count(folder: Path, tmp_path: Path) -> None:
     flags = scenario(tmp_path, "- {backlog: [0, 4001, 3000, 999]}")
     with serving(tmp_path / "spool", *flags) as appliance:
-        _, stderr = push(folder, appliance, "--max-rate", "20/s")
+        _, stderr = push(folder, appliance)
 
     assert "4,001 feeds" in stderr
     assert "999 feeds" in stderr
@@ -223,7 +223,7 @@ def test_a_signal_lets_the_chunk_that_is_under_way_be_finished(
     assert (process.returncode, drained) == (expected, 2)
     assert [first, *said(rest)] == [
         "feedferry: Finishing the current chunk. Press Ctrl-C again to stop now.",
-        "feedferry: stopped behind the chunk that was under way; push again to go on",
+        "feedferry: stopped after the current chunk; push again to continue",
     ]
     assert (ended, urls, total) == ((0, ""), ALL, 6)
 

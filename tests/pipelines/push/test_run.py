@@ -59,7 +59,7 @@ def test_feed_files_are_not_gone_on_with_under_another_name(
 
     assert main(["push", path, "-o", out, "--datasource", "other", *NOBODY]) == 2
     assert capsys.readouterr().err == (
-        f"feedferry: -o {out}: holds the run of other files, or of other names for them; expected"
+        f"feedferry: -o {out}: has the run of other files, or of other names for them; expected"
         " another folder\n"
     )
 

@@ -25,16 +25,16 @@ from support.archives import ACL, BROKEN, HOST, document, gsa_feed, thunderstone
 from support.rehearsal import InlineRunner, digest_missing
 from support.served import wait_until
 from support.spools import HandSpool
-from support.wires import GSA, SUCCESS, THUNDERSTONE, FakeWire, Sent
+from support.wires import GSA, SUCCESS, THUNDERSTONE, FakeClient, Sent
+from transforms.retry import RetryPolicy
 from transforms.sinks.push.model import Appliance, ApplianceResponse
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.throttle.backoff import Backoff
 from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
 
-Wired = Callable[[Callable[[Sent], ApplianceResponse]], FakeWire]
-AWAY = ApplianceResponse(fault="nobody there")
+Wired = Callable[[Callable[[Sent], ApplianceResponse]], FakeClient]
+AWAY = ApplianceResponse(error="nobody there")
 EMPTY = gsa_feed(datasource="crm", feedtype="full")
 _ITEM = re.compile(rb"<Type>([ID])</Type>\s*<Url>http://www\.example\.com/([^<]+)")
 SECRET = gsa_feed(document(1, inside=ACL))
@@ -86,7 +86,7 @@ class Run:
         options = ConvertOptions(
             inputs=(), output="", to_format="", accept_loss=frozenset(accepted)
         )
-        settings = PushSettings(appliance=appliance, backoff=Backoff(attempts=1))
+        settings = PushSettings(appliance=appliance, retry=RetryPolicy(max_attempts=1))
         self.said: list[str] = []
         self.remarks: list[str] = []
         notifier = Notifier(warn=self.said.append, inform=self.remarks.append)
@@ -121,7 +121,7 @@ class Run:
         return sorted(path.name for path in (self.spool / "forward").iterdir())
 
 
-def texts(wire: FakeWire) -> list[tuple[str | None, int]]:
+def texts(wire: FakeClient) -> list[tuple[str | None, int]]:
     """The feedtype and the number of records of each feed that was sent."""
     return [(sent.feedtype, len(sent.names)) for sent in wire.sent]
 
@@ -168,7 +168,7 @@ def page(name: str) -> str:
     return f'<record url="{url}" mimetype="text/plain"><content>{name}</content></record>'
 
 
-def items(wire: FakeWire) -> list[list[tuple[str, str]]]:
+def items(wire: FakeClient) -> list[list[tuple[str, str]]]:
     """Of each chunk the types and the last parts of the urls of its Items, but for updates."""
     found = [_ITEM.findall(text) for text in wire.texts]
     return [[(kind.decode(), name.decode()) for kind, name in one] for one in found if one]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from transforms.storage import journal
-from transforms.storage.journal import Lines, sync_folder, write_at
+from transforms.storage.journal import Journal, sync_folder, write_at
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_lines_are_appended(path: Path) -> None:
-    lines = Lines(path, size=0)
+    lines = Journal(path, size=0)
     lines.append(b"a\n")
     lines.append(b"b\n")
     lines.close()
@@ -24,7 +24,7 @@ def test_lines_are_appended(path: Path) -> None:
 
 def test_a_torn_line_is_cut_off(path: Path) -> None:
     path.write_bytes(b"a\nto")
-    lines = Lines(path, size=2)
+    lines = Journal(path, size=2)
     lines.append(b"b\n")
     lines.close()
 
@@ -34,7 +34,7 @@ def test_a_torn_line_is_cut_off(path: Path) -> None:
 def test_a_line_is_on_the_disk_when_it_was_appended(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = Lines(path, size=0)
+    lines = Journal(path, size=0)
     synced: list[bytes] = []
     monkeypatch.setattr(os, "fsync", lambda _file: synced.append(path.read_bytes()))
     lines.append(b"a\n")
@@ -50,7 +50,7 @@ def test_nothing_stays_of_a_line_that_has_no_room(
         os.pwrite(file, line[:1], offset)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    lines = Lines(path, size=0)
+    lines = Journal(path, size=0)
     lines.append(b"a\n")
     monkeypatch.setattr(journal, "write_at", write_a_part)
     with pytest.raises(OSError, match="No space left on device"):

@@ -1,7 +1,7 @@
-"""Feed files that nobody here has made, as chunks to be pushed: each is looked through first.
+"""Feed files that feedferry has not written, as chunks to be pushed.
 
-An appliance takes what it is sent as it is: a torn feed or one that is empty may wipe a datasource.
-So each file is checked before the first one is sent, and all that is found is told at once.
+An appliance takes a feed as it is: a torn or an empty full feed may delete a datasource. So every
+file is checked before the first one is sent, and all faults are reported at once.
 """
 
 import enum
@@ -12,104 +12,101 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FormatError, SourceError
-from schemas.feed import FEEDTYPES, FULL, INCREMENTAL, check_datasource
+from schemas.feed import FULL, INCREMENTAL, check_datasource
 from schemas.membership import MembershipAction
 from schemas.record import Action
-from transforms.formats import Format, by_name, look_of, sniff
-from transforms.formats.splitter import FORMATS, RecordOffsets
+from transforms.formats import Format, find_format, look_of, sniff
+from transforms.formats.splitter import RecordOffsets
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
+from transforms.sinks.push.request_forms import REQUEST_FORMS, RequestForm, pushed_formats
 from transforms.storage.atomic import whole_file
 from transforms.storage.hashing_reader import Digested
 
-COMPRESSED = frozenset({".gz", ".bz2", ".xz", ".zst"})
-"""Extensions of files that are decompressed before they are sent."""
+COMPRESSED_EXTENSIONS = frozenset({".gz", ".bz2", ".xz", ".zst"})
+"""Files with these extensions are decompressed before they are sent."""
 
 RECORDS = "records"
-"""What records are counted by where only a parser can tell their action."""
+"""The key of record counts if only a parser can distinguish actions."""
 
 _COPY_BYTES = 1 << 20
 _SNIFFED_BYTES = 64 << 10
 
 OpenPlain = Callable[[Path], AbstractContextManager[IO[bytes]]]
-"""Opens a file decompressed; raises SourceError where it cannot be read, on reading too."""
+"""Opens a file decompressed; raises SourceError, also on reading, if it cannot be read."""
 
 
 class SeveralFull(enum.Enum):
-    """What becomes of several full feeds of one datasource, each of which erases the one before.
-
-    FIRST: they are one feed in several files, so all but the first are sent as incremental.
-    EACH: they are sent as they stand.
-    """
+    """What to do with several full feeds of one datasource; each deletes the one before it."""
 
     REFUSE = "refuse"
     FIRST = "first"
+    """They are one feed in several files: all but the first are sent as incremental."""
+
     EACH = "each"
+    """They are sent as they are."""
 
 
-def describe(  # noqa: PLR0913 - one for each thing that a file does not say of itself
-    paths: Sequence[Path],
-    *,
-    datasource: str | None,
-    feedtype: str | None,
-    several_full: SeveralFull,
-    staging: Path,
-    open_plain: OpenPlain,
-    allow_empty_full: bool = False,
+class FeedFileOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user says about feed files; `datasource` and `feedtype` override the files."""
+
+    datasource: str | None = None
+    feedtype: str | None = None
+    several_full: SeveralFull = SeveralFull.REFUSE
+    allow_empty_full: bool = False
+
+
+def chunks_of_files(
+    paths: Sequence[Path], options: FeedFileOptions, *, staging: Path, open_plain: OpenPlain
 ) -> list[Chunk]:
-    """Return a chunk for each file, in the order given; its path is that of the file.
+    """Return a chunk for each file, in the given order; compressed files are unpacked to `staging`.
 
-    A `datasource` and a `feedtype` win over those that stand in the files. What is compressed is
-    decompressed into `staging`. Raises ConfigError with a line for each thing that keeps a file
-    from being sent.
+    Raises ConfigError with a line for each fault.
     """
-    stated = _Stated(datasource, feedtype)
     chunks: list[Chunk] = []
     faults: list[str] = []
     for ordinal, path in enumerate(paths, start=1):
         try:
-            plain = _plain(path, ordinal, staging, open_plain)
-            looked = _look(path, plain)
+            feed = _scan(path, _unpack(path, ordinal, staging, open_plain))
         except (ConfigError, FormatError, SourceError) as exc:
             faults.append(str(exc))
             continue
-        faults += _faults(looked, stated)
-        chunks.append(_chunk(looked, ordinal, stated))
-    chunks = _in_turn(chunks, several_full)
-    faults += _several(chunks, several_full)
-    faults += () if allow_empty_full else _emptying(chunks)
+        chunk = _chunk(feed, ordinal, options)
+        faults += _faults(feed, chunk)
+        chunks.append(chunk)
+    if options.several_full is SeveralFull.FIRST:
+        chunks = list(_with_first_full(chunks))
+    elif options.several_full is SeveralFull.REFUSE:
+        faults += _several_full_faults(chunks)
+    if not options.allow_empty_full:
+        faults += _empty_full_faults(chunks)
     if faults:
         raise ConfigError("\n".join(faults))
     return chunks
 
 
-class _Stated(NamedTuple):
-    """What is said of the files beside what they say."""
-
-    datasource: str | None
-    feedtype: str | None
-
-
-class _Looked(NamedTuple):
-    """What was found in a file that reads as a feed."""
+class _ScannedFeed(NamedTuple):
+    """A file that reads as a feed; `plain` is the file that is sent."""
 
     path: Path
     plain: Path
     format: Format
-    offsets: RecordOffsets
+    form: RequestForm
+    records: RecordOffsets
     bytes: int
     sha256: str
 
 
-def _plain(path: Path, ordinal: int, staging: Path, open_plain: OpenPlain) -> Path:
-    """Return where the file stands as it will be sent."""
+def _unpack(path: Path, ordinal: int, staging: Path, open_plain: OpenPlain) -> Path:
+    """Return the file that is sent, decompressed if necessary."""
     if not path.is_file():
-        found = "no file" if path.exists() else "not there"
+        found = "not a file" if path.exists() else "no such file"
         raise SourceError(f"{path}: {found}; expected a feed")
-    if path.suffix.lower() not in COMPRESSED:
+    if path.suffix.lower() not in COMPRESSED_EXTENSIONS:
         return path
     staging.mkdir(parents=True, exist_ok=True)
     plain = staging / f"{ordinal:06d}-{path.stem}"
@@ -119,147 +116,121 @@ def _plain(path: Path, ordinal: int, staging: Path, open_plain: OpenPlain) -> Pa
             size += len(block)
             if size >= REQUEST_BYTES_LIMIT:
                 raise ConfigError(
-                    f"{path}: {REQUEST_BYTES_LIMIT:,} bytes or more when it is decompressed; "
+                    f"{path}: {REQUEST_BYTES_LIMIT:,} bytes or more when decompressed; "
                     "expected fewer: convert it into chunks first"
                 )
             stream.write(block)
     return plain
 
 
-def _look(path: Path, plain: Path) -> _Looked:
+def _scan(path: Path, plain: Path) -> _ScannedFeed:
     try:
         with plain.open("rb") as stream:
-            format = _format(path, stream.read(_SNIFFED_BYTES))
+            format, form = _format(path, stream.read(_SNIFFED_BYTES))
             stream.seek(0)
             digested = Digested(stream)
-            found = RecordOffsets(io.BufferedReader(digested), format, source=str(path))
+            records = RecordOffsets(io.BufferedReader(digested), format.name, source=str(path))
     except OSError as exc:
-        raise SourceError(f"{path}: {exc.strerror}; expected a file that can be read") from exc
-    return _Looked(path, plain, by_name(format), found, digested.bytes, digested.digest.hexdigest())
+        raise SourceError(f"{path}: {exc.strerror}; expected a readable file") from exc
+    sha256 = digested.digest.hexdigest()
+    return _ScannedFeed(path, plain, format, form, records, digested.bytes, sha256)
 
 
-def _format(path: Path, head: bytes) -> str:
-    expected = " or ".join(FORMATS)
+def _format(path: Path, head: bytes) -> tuple[Format, RequestForm]:
+    expected = "expected " + " or ".join(format.name for format in pushed_formats())
     if not head:
-        raise FormatError(f"{path}: an empty file; expected {expected}")
+        raise FormatError(f"{path}: an empty file; {expected}")
     try:
-        format = sniff(head)
-    except FormatError as exc:  # it begins with the line
+        name = sniff(head)
+    except FormatError as exc:  # its message begins with the line
         raise FormatError(f"{path}{exc}") from exc
-    if format is None:
-        raise FormatError(f"{path}: looks like {look_of(head)}; expected {expected}")
-    if format not in FORMATS:
-        raise FormatError(f"{path}: {format}; expected {expected}: convert it first")
-    return format
+    if name is None:
+        raise FormatError(f"{path}: looks like {look_of(head)}; {expected}")
+    format = find_format(name)
+    if format is None or format.door is None:
+        raise FormatError(f"{path}: {name}; {expected}: convert it first")
+    return format, REQUEST_FORMS[format.door]
 
 
-def _chunk(looked: _Looked, ordinal: int, stated: _Stated) -> Chunk:
-    found, feedtype = looked.offsets, _feedtype(looked, stated)
+def _chunk(feed: _ScannedFeed, ordinal: int, options: FeedFileOptions) -> Chunk:
+    form, records = feed.form, feed.records
+    datasource = feedtype = None
+    if form.source_field:
+        datasource = options.datasource or records.datasource
+        feedtype = options.feedtype or form.default_feedtype or records.feedtype
+    has_groups = feed.format.holds_only_memberships
+    counts = {
+        Action.UPDATE_INDEX.value: records.updates,
+        MembershipAction.MEMBERSHIP.value if has_groups else RECORDS: len(records)
+        - records.updates,
+    }
     return Chunk(
         ordinal=ordinal,
-        path=str(looked.plain),
-        bytes=looked.bytes,
-        sha256=looked.sha256,
-        records=_counts(looked),
-        first_url=found.first_url,
-        last_url=found.last_url,
-        source=str(looked.path),
+        path=str(feed.plain),
+        bytes=feed.bytes,
+        sha256=feed.sha256,
+        records={action: count for action, count in counts.items() if count},
+        first_url=records.first_url,
+        last_url=records.last_url,
+        source=str(feed.path),
         span=0,
-        format=looked.format.name,
-        datasource=_datasource(looked, stated),
+        format=feed.format.name,
+        datasource=datasource,
         feedtype=feedtype,
         requested_feedtype=feedtype,
     )
 
 
-def _counts(looked: _Looked) -> dict[str, int]:
-    count, updates = len(looked.offsets), looked.offsets.updates
-    name = MembershipAction.MEMBERSHIP.value if looked.format.holds_only_memberships else RECORDS
-    counts = {Action.UPDATE_INDEX.value: updates, name: count - updates}
-    return {action: number for action, number in counts.items() if number}
-
-
-def _datasource(looked: _Looked, stated: _Stated) -> str | None:
-    """Return the datasource that a feed is sent with, the groupsource of groups."""
-    if not looked.format.has_feedtypes:
-        return None
-    return stated.datasource or looked.offsets.datasource
-
-
-def _feedtype(looked: _Looked, stated: _Stated) -> str | None:
-    """Return the feedtype; groups that say none are added, for a full feed erases all others."""
-    if not looked.format.has_feedtypes:
-        return None
-    default = INCREMENTAL if looked.format.holds_only_memberships else looked.offsets.feedtype
-    return stated.feedtype or default
-
-
-def _faults(looked: _Looked, stated: _Stated) -> Iterator[str]:
-    path, found = looked.path, looked.offsets
-    if found.documents > 1:
-        yield f"{path}: {found.documents} feeds behind one another; expected one: convert it first"
-    if found.is_torn:
-        yield f"{path}: the end of the file; expected its last end tag: records may be missing"
-    if looked.format.has_feedtypes:
-        yield from _unnamed(looked, stated)
-        yield from _untyped(looked, stated)
-
-
-def _unnamed(looked: _Looked, stated: _Stated) -> Iterator[str]:
-    name = _datasource(looked, stated)
-    what = "groupsource" if looked.format.holds_only_memberships else "datasource"
-    if name is None:
-        yield f"{looked.path}: no {what}; expected one: give it by --datasource"
+def _faults(feed: _ScannedFeed, chunk: Chunk) -> Iterator[str]:
+    path, form, records = feed.path, feed.form, feed.records
+    if records.documents > 1:
+        yield f"{path}: {records.documents} feeds in one file; expected one: convert it first"
+    if records.is_torn:
+        yield f"{path}: the last end tag is missing; expected a complete feed: records may be lost"
+    if not form.source_field:
         return
-    try:
-        check_datasource(name, label=f"{looked.path}: {what}")
-    except ConfigError as exc:
-        yield f"{exc}: give another by --datasource"
+    if chunk.datasource is None:
+        yield f"{path}: no {form.source_field}; expected one: give it by --datasource"
+    else:
+        try:
+            check_datasource(chunk.datasource, label=f"{path}: {form.source_field}")
+        except ConfigError as exc:
+            yield f"{exc}: give another by --datasource"
+    if chunk.feedtype not in form.file_feedtypes:
+        found = "no feedtype" if chunk.feedtype is None else f"feedtype {chunk.feedtype!r}"
+        *others, last = form.file_feedtypes
+        yield f"{path}: {found}; expected {', '.join(others)} or {last}: give it by --feedtype"
 
 
-def _untyped(looked: _Looked, stated: _Stated) -> Iterator[str]:
-    feedtype = _feedtype(looked, stated)
-    expected = FEEDTYPES[:2] if looked.format.holds_only_memberships else FEEDTYPES
-    if feedtype not in expected:
-        found = "no feedtype" if feedtype is None else f"feedtype {feedtype!r}"
-        names = f"{', '.join(expected[:-1])} or {expected[-1]}"
-        yield f"{looked.path}: {found}; expected {names}: give it by --feedtype"
-
-
-def _in_turn(chunks: list[Chunk], several_full: SeveralFull) -> list[Chunk]:
-    """Return the chunks as they are sent: of full feeds that are one, only the first is full."""
-    if several_full is not SeveralFull.FIRST:
-        return chunks
+def _with_first_full(chunks: list[Chunk]) -> Iterator[Chunk]:
+    """Yield the chunks; only the first full feed of each datasource stays full."""
     seen: set[tuple[str | None, str | None]] = set()
-    turned = []
     for chunk in chunks:
         key = (chunk.format, chunk.datasource)
         is_later = chunk.feedtype == FULL and key in seen
-        seen |= {key} if chunk.feedtype == FULL else set()
-        turned.append(replace(chunk, feedtype=INCREMENTAL) if is_later else chunk)
-    return turned
+        if chunk.feedtype == FULL:
+            seen.add(key)
+        yield replace(chunk, feedtype=INCREMENTAL) if is_later else chunk
 
 
-def _several(chunks: list[Chunk], several_full: SeveralFull) -> Iterator[str]:
-    if several_full is not SeveralFull.REFUSE:
-        return
-    full: dict[tuple[str | None, str | None], list[str]] = defaultdict(list)
+def _several_full_faults(chunks: list[Chunk]) -> Iterator[str]:
+    sources: dict[tuple[str | None, str | None], list[str]] = defaultdict(list)
     for chunk in chunks:
         if chunk.feedtype == FULL:
-            full[chunk.format, chunk.datasource].append(chunk.source)
-    for (_, datasource), sources in full.items():
-        if len(sources) > 1:
+            sources[chunk.format, chunk.datasource].append(chunk.source)
+    for (_, datasource), names in sources.items():
+        if len(names) > 1:
             yield (
-                f"{', '.join(sources)}: {len(sources)} full feeds of {datasource!r}; expected one, "
-                "for each erases what the one before it brought: give --several-full first if they "
-                "are one feed in several files, --several-full each to send them as they are"
+                f"{', '.join(names)}: {len(names)} full feeds of {datasource!r}; expected one, "
+                "because each deletes the one before it: give --several-full first if they are one "
+                "feed in several files, or --several-full each to send them as they are"
             )
 
 
-def _emptying(chunks: list[Chunk]) -> Iterator[str]:
+def _empty_full_faults(chunks: list[Chunk]) -> Iterator[str]:
     for chunk in chunks:
         if chunk.feedtype == FULL and not chunk.records:
             yield (
-                f"{chunk.source}: a full feed without records; expected some, for it wipes all of "
-                f"{chunk.datasource!r}: give --allow-empty-full if that is what you want"
+                f"{chunk.source}: a full feed without records; expected some, because it deletes "
+                f"all of {chunk.datasource!r}: give --allow-empty-full to delete it"
             )

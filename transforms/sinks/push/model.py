@@ -1,4 +1,4 @@
-"""What the parts of a push hand to each other."""
+"""The values that the parts of a push exchange."""
 
 import enum
 import re
@@ -9,35 +9,35 @@ from typing import IO
 import msgspec
 
 from schemas.account import Chunk
-from schemas.delivery import Door
 from schemas.feed import CLEANUP, FULL, REPLACE
 from schemas.receipt import Refusal
-from transforms.formats import find_format
 
 REQUEST_BYTES_LIMIT = 1_000_000_000
-"""An appliance refuses a feed of this many bytes as they go over the wire."""
+"""An appliance refuses a request with a body of this many bytes or more."""
 
-ERASING = (FULL, REPLACE, CLEANUP)
-"""The feedtypes of what erases all that stood there before: only ever sent first."""
+ERASING_FEEDTYPES = (FULL, REPLACE, CLEANUP)
+"""Feedtypes that delete what the datasource had. Only the first request of a feed may have one."""
 
 _NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
 
 
 class ApplianceProtocol(enum.Enum):
-    """What an appliance speaks at its door."""
+    """How an appliance takes feeds."""
 
     FEEDERGATE = "feedergate"
+    """A Google Search Appliance: multipart forms to /xmlfeed and /xmlgroups."""
+
     RECVDATA = "recvdata"
+    """A Thunderstone appliance: URL-encoded forms to recvdata.xml."""
 
 
 class Appliance(msgspec.Struct, frozen=True, kw_only=True):
-    """Where chunks go, and how it is reached.
+    """The address of an appliance and how to connect to it.
 
-    `url` has scheme, host and port, without a path, for FEEDERGATE; it is the whole address of
-    recvdata.xml for RECVDATA. `ca_file` replaces the certificate authorities of the system. A
-    `proxy` is used only if it is named. Time-outs are in seconds, each for one step on the wire;
-    `reply_seconds` is how long the head of an answer may take, and again what follows it. With
-    `gzip`, requests are compressed that a FEEDERGATE takes so: those below 1 MiB.
+    `url` has scheme, host and port for FEEDERGATE, and is the whole address of recvdata.xml for
+    RECVDATA. `ca_file` replaces the certificate authorities of the system. Without `proxy`, none is
+    used. Each timeout limits one step of a request; `reply_seconds` limits the head of a response,
+    and again its body. With `gzip`, requests below 1 MiB to a FEEDERGATE are compressed.
     """
 
     protocol: ApplianceProtocol
@@ -52,17 +52,17 @@ class Appliance(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What a folder of receipts is called: only letters, digits, `.`, `-` and `_`."""
-        full = "/".join(filter(None, (self.url.split("://")[-1], self.profile)))
-        return _NOT_IN_NAME.sub("_", full).strip("._")
+        """The name of its folder of receipts: letters, digits, `.`, `-` and `_`."""
+        address = "/".join(filter(None, (self.url.split("://")[-1], self.profile)))
+        return _NOT_IN_NAME.sub("_", address).strip("._")
 
 
 class ChunkPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A chunk, or some records of one, as a document: `head`, a range of the file, `tail`.
+    """A chunk, or some of its records, as a document: `head`, a range of the file, `tail`.
 
-    Holds records `first` to `first + count` of the chunk; a `count` of 0 means all of it, as it
-    stands in its file, with nothing at its ends. `length` counts the bytes of the range.
-    `sha256` is that of the range, where it is known beforehand.
+    It holds records `first` to `first + count` of the chunk. A `count` of 0 means the whole file,
+    without head and tail. `length` counts the bytes of the range; `sha256` is the digest of the
+    range if it is known.
     """
 
     chunk: Chunk
@@ -77,15 +77,19 @@ class ChunkPart(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """How many bytes the document has."""
+        """The number of bytes of the document."""
         return len(self.head) + self.length + len(self.tail)
 
     @property
     def is_whole(self) -> bool:
         return self.count == 0
 
+    @property
+    def records(self) -> int:
+        return self.count or count_records(self.chunk)
+
     def blocks(self, stream: IO[bytes], *, block_bytes: int = 1 << 20) -> Iterator[bytes]:
-        """Yield the document from an open file, at most a block in memory."""
+        """Yield the document from an open file, one block at a time."""
         if self.head:
             yield self.head
         stream.seek(self.offset)
@@ -97,55 +101,56 @@ class ChunkPart(msgspec.Struct, frozen=True, kw_only=True):
             yield self.tail
 
 
-def is_groups(chunk: Chunk) -> bool:
-    """Whether a chunk is a groups feed."""
-    format_ = find_format(chunk.format)
-    return format_ is not None and format_.door is Door.GROUPS
+def count_records(chunk: Chunk) -> int:
+    return sum(chunk.records.values())
 
 
 class ApplianceResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back for one request, or what came instead.
+    """The response to one request, or the error that occurred in its place.
 
-    `status` is None where no answer came; `fault` then says why, in words. `is_unsent` says that
-    the appliance cannot have taken it: no connection was made, or the body was not sent to its
-    end. `body` is at most the first 16 MiB. `sent_bytes` is how long the body of the request was,
-    `where` the address that it was for. `is_final` tells of a fault that another attempt meets
-    again: a certificate that is not trusted, a file that has changed.
+    Without a response, `status` is None and `error` says why. `is_permanent` marks an error that
+    another attempt would meet again, such as a certificate that is not trusted or a changed file.
+    `is_unsent` says that the appliance cannot have taken the feed: there was no connection, or the
+    body was not sent to its end. `body` has at most the first 16 MiB. `sent_bytes` counts the bytes
+    of the request body that were sent, `url` is the address of the request.
     """
 
     status: int | None = None
     content_type: str = ""
     body: bytes = b""
-    fault: str = ""
+    error: str = ""
     is_unsent: bool = False
+    is_permanent: bool = False
     location: str = ""
     retry_after: str = ""
     sent_bytes: int = 0
     seconds: float = 0.0
-    where: str = ""
-    is_final: bool = False
+    url: str = ""
 
 
 class ResponseMeaning(enum.Enum):
-    """What a pusher does next.
-
-    ACCEPTED go on · REFUSED this chunk as it stands: another one may be taken · RETRY soon ·
-    FULL_DISK retry, when there is room again · FATAL nothing will be taken until somebody acts.
-    """
+    """What a response means for the chunk that was sent."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
+    """This chunk is refused as it is; the appliance may take another one."""
+
     RETRY = "retry"
+    """The same request may succeed later."""
+
     FULL_DISK = "full-disk"
+    """The same request may succeed when the appliance has room again."""
+
     FATAL = "fatal"
+    """The appliance takes nothing until somebody changes its configuration or ours."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What an answer means, and why, in the appliance's words and with the cure if there is one.
+    """The meaning of a response, with a message for the operator.
 
-    `refused` are single records of an accepted chunk, by their place in what was sent;
-    `notices` what the appliance remarked of records that it took. `can_split` says that a part
-    of the chunk may be taken.
+    `refused` are single records of an accepted chunk, numbered from the start of the request.
+    `notices` are remarks of the appliance about records that it took. `can_split` says that the
+    appliance may take a part of a refused chunk.
     """
 
     meaning: ResponseMeaning

@@ -1,26 +1,27 @@
-"""What became of each chunk, by its receipts: the account of a push."""
+"""The outcome of each chunk, computed from its receipts, and the account of a push."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 import msgspec
 
 from schemas.account import Chunk
 from schemas.receipt import AttemptState, Receipt, Refusal
-from transforms.sinks.push.model import ERASING
+from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 
-READY, ACCEPTED, PARTLY = "ready", "accepted", "partly-accepted"
+READY, ACCEPTED, PARTLY_ACCEPTED = "ready", "accepted", "partly-accepted"
 REFUSED, FAILED = "refused", "failed"
-"""The states of a chunk in a manifest; PARTLY is one of which some records were refused."""
+"""The states of a chunk in a manifest."""
 
 _SETTLED = (AttemptState.ACCEPTED, AttemptState.REFUSED)
 
 
 class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one chunk: records accepted and refused, and those that are left.
+    """The state of one chunk, and how many of its records were accepted and refused.
 
-    `refusals` name single records; a chunk that was refused as a whole has none. `bytes` are
-    those of requests that were accepted.
+    `refusals` are single records; a chunk that was refused as a whole has none. `bytes` counts the
+    bytes of accepted requests.
     """
 
     chunk: Chunk
@@ -34,22 +35,21 @@ class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def allows_next(self) -> bool:
-        """Whether what is behind it may be sent: nothing is, if it erases and was refused."""
+        """Whether the chunk after it may be sent: not after a refused full feed."""
         if self.state == REFUSED:
-            return self.chunk.feedtype not in ERASING
-        return self.state in (ACCEPTED, PARTLY)
+            return self.chunk.feedtype not in ERASING_FEEDTYPES
+        return self.state in (ACCEPTED, PARTLY_ACCEPTED)
 
     @property
     def left(self) -> int:
-        return count_of(self.chunk) - self.accepted - self.refused
+        return count_records(self.chunk) - self.accepted - self.refused
 
 
 class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """The account of a push: what was pushed by it, or by those that it goes on with.
+    """The account of a push, and of earlier pushes that it continues.
 
-    `stopped` says why it ended before all was settled, and `exit_code` what that means.
-    `earlier_chunks` were settled by earlier pushes, which sent `earlier_bytes`; this push did not
-    send them.
+    `stopped` says why the push ended before everything was settled, and `exit_code` what kind of
+    reason that is. `earlier_chunks` were settled by earlier pushes, which sent `earlier_bytes`.
     """
 
     target: str
@@ -64,75 +64,57 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sent_bytes(self) -> int:
-        """Bytes of the accepted requests of this push."""
-        return sum(fate.bytes for fate in self.outcomes) - self.earlier_bytes
+        """The bytes of the accepted requests of this push."""
+        return sum(outcome.bytes for outcome in self.outcomes) - self.earlier_bytes
 
-    def chunks(self) -> dict[str, int]:
-        """How many chunks are in each state."""
-        return dict(sorted(Counter(fate.state for fate in self.outcomes).items()))
-
-
-def count_of(chunk: Chunk) -> int:
-    """How many records a chunk has."""
-    return sum(chunk.records.values())
+    def count_states(self) -> dict[str, int]:
+        return dict(sorted(Counter(outcome.state for outcome in self.outcomes).items()))
 
 
 def outcomes_of(chunks: Iterable[Chunk], receipts: Iterable[Receipt]) -> Iterator[ChunkOutcome]:
-    """Yield what became of each chunk, in the order of the chunks."""
-    of_chunk: dict[int, list[Receipt]] = defaultdict(list)
+    """Yield the outcome of each chunk, in the order of the chunks."""
+    by_chunk: dict[int, list[Receipt]] = defaultdict(list)
     for receipt in receipts:
-        of_chunk[receipt.chunk].append(receipt)
+        by_chunk[receipt.chunk].append(receipt)
     for chunk in chunks:
-        yield fate(chunk, of_chunk[chunk.ordinal])
+        yield outcome_of(chunk, by_chunk[chunk.ordinal])
 
 
-def fate(chunk: Chunk, receipts: list[Receipt]) -> ChunkOutcome:
-    """Return what became of one chunk, by all receipts that it has, in their order."""
+def outcome_of(chunk: Chunk, receipts: list[Receipt]) -> ChunkOutcome:
+    """Return the outcome of one chunk from all its receipts, in their order."""
     last = {(receipt.first, receipt.count): receipt for receipt in receipts}
     settled = [receipt for receipt in last.values() if receipt.state in _SETTLED]
-    refusals = tuple(sorted(_refusals(chunk, settled), key=_by_record))
-    refused = len(refusals) + sum(_unnamed(chunk, receipt) for receipt in settled)
+    refusals = sorted(_single_refusals(chunk, settled), key=attrgetter("record"))
+    refused = len(refusals) + sum(
+        _size(chunk, receipt)
+        for receipt in settled
+        if receipt.state is AttemptState.REFUSED and _size(chunk, receipt) > 1
+    )
     covered = sum(_size(chunk, receipt) for receipt in settled)
-    is_settled = bool(settled) and covered == count_of(chunk)
+    state = FAILED if receipts else READY
+    if settled and covered == count_records(chunk):
+        is_accepted = all(
+            receipt.state is AttemptState.ACCEPTED and not receipt.refused for receipt in settled
+        )
+        state = ACCEPTED if is_accepted else PARTLY_ACCEPTED if covered > refused else REFUSED
     return ChunkOutcome(
         chunk=chunk,
-        state=_state(receipts, settled, is_settled=is_settled, accepted=covered - refused),
+        state=state,
         accepted=covered - refused,
         refused=refused,
-        refusals=refusals,
+        refusals=tuple(refusals),
         attempts=sum(receipt.state is AttemptState.SENDING for receipt in receipts),
-        bytes=sum(one.bytes for one in settled if one.state is AttemptState.ACCEPTED),
-        reply=next((one.reply for one in reversed(receipts) if one.reply), None),
+        bytes=sum(receipt.bytes for receipt in settled if receipt.state is AttemptState.ACCEPTED),
+        reply=next((receipt.reply for receipt in reversed(receipts) if receipt.reply), None),
     )
 
 
-def _state(
-    receipts: list[Receipt], settled: list[Receipt], *, is_settled: bool, accepted: int
-) -> str:
-    """A chunk without records is accepted or refused too, by its receipt alone."""
-    if not is_settled:
-        return FAILED if receipts else READY
-    if all(one.state is AttemptState.ACCEPTED and not one.refused for one in settled):
-        return ACCEPTED
-    return PARTLY if accepted else REFUSED
-
-
-def _size(chunk: Chunk, receipt: Receipt) -> int:
-    return receipt.count or count_of(chunk)
-
-
-def _refusals(chunk: Chunk, settled: list[Receipt]) -> Iterator[Refusal]:
+def _single_refusals(chunk: Chunk, settled: list[Receipt]) -> Iterator[Refusal]:
     for receipt in settled:
         yield from receipt.refused
         if receipt.state is AttemptState.REFUSED and _size(chunk, receipt) == 1:
             yield Refusal(receipt.first, receipt.reply)
 
 
-def _unnamed(chunk: Chunk, receipt: Receipt) -> int:
-    """How many records were refused together, so that nobody knows which of them is why."""
-    size = _size(chunk, receipt)
-    return size if receipt.state is AttemptState.REFUSED and size > 1 else 0
-
-
-def _by_record(refusal: Refusal) -> int:
-    return refusal.record
+def _size(chunk: Chunk, receipt: Receipt) -> int:
+    return receipt.count or count_records(chunk)

@@ -1,30 +1,32 @@
-"""How far a push is, and what it says on its way."""
+"""The progress of a push, for a display in another thread."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from transforms.sinks.push.outcome import ChunkOutcome, count_of
+from transforms.sinks.push.model import count_records
+from transforms.sinks.push.outcome import ChunkOutcome
 from transforms.sinks.push.update_index import is_added_update
 
 
 class PushProgress:
-    """Counts what is settled, for whoever looks on from another thread; passes on what is said."""
+    """Counts what is settled, and passes messages for the operator to `notify`."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.tell = tell
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self.notify = notify
         self._lock = threading.Lock()
         self.bytes = self.records = self.rejects = 0
 
-    def begin(self, outcomes: tuple[ChunkOutcome, ...]) -> None:
+    def add_earlier(self, outcomes: Iterable[ChunkOutcome]) -> None:
         """Count what earlier pushes settled."""
-        for fate in outcomes:
-            share = (fate.accepted + fate.refused) / (count_of(fate.chunk) or 1)
-            size = int(fate.chunk.bytes * share)
-            records = 0 if is_added_update(fate.chunk) else fate.accepted
-            self.settled(size=size, records=records, rejects=fate.refused)
+        for outcome in outcomes:
+            chunk, settled = outcome.chunk, outcome.accepted + outcome.refused
+            self.add(
+                size=int(chunk.bytes * settled / (count_records(chunk) or 1)),
+                records=0 if is_added_update(chunk) else outcome.accepted,
+                rejects=outcome.refused,
+            )
 
-    def settled(self, *, size: int, records: int, rejects: int) -> None:
-        """Count a part of a chunk."""
+    def add(self, *, size: int, records: int, rejects: int) -> None:
         with self._lock:
             self.bytes += size
             self.records += records

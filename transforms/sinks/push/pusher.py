@@ -1,15 +1,15 @@
-"""Chunks to an appliance: each datasource in order, each chunk accepted once, throttled.
+"""Push chunks to an appliance: each datasource in order, each chunk accepted once, throttled.
 
-What happened stands in receipts, each on the disk before the next request begins, so that a push
-that ended anywhere goes on where it was. The one chunk whose answer was not seen is sent again, and
-nothing else: records are idempotent by their url, and a full part is only ever sent while nothing
-behind it was.
+Every attempt has a receipt, which is on the disk before the next request begins. So a push that
+ended anywhere can be continued. Only the chunk whose response was not seen is sent again. That does
+no harm: records are identified by their URLs, and the full part of a feed is only sent while
+nothing after it was sent.
 """
 
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -31,226 +31,288 @@ from schemas.errors import (
 from schemas.feed import FULL
 from schemas.record import Action
 from transforms.formats import THUNDERSTONE
-from transforms.sinks.push.chunk_sender import ChunkSender, Drained
+from transforms.retry import RetryPauses
+from transforms.sinks.push.chunk_sender import ChunkSender, PushInterrupted
 from transforms.sinks.push.model import (
-    ERASING,
+    ERASING_FEEDTYPES,
     ApplianceProtocol,
     ApplianceResponse,
     ResponseMeaning,
-    is_groups,
+    count_records,
 )
 from transforms.sinks.push.outcome import (
-    PARTLY,
+    PARTLY_ACCEPTED,
     REFUSED,
     ChunkOutcome,
     PushAccount,
-    count_of,
     outcomes_of,
 )
 from transforms.sinks.push.progress import PushProgress
 from transforms.sinks.push.receipts import Receipts, read_receipts
+from transforms.sinks.push.request_forms import check_chunk, is_groups
 from transforms.sinks.push.settings import GroupsMode, PushSettings
-from transforms.sinks.push.splitter import whole
-from transforms.sinks.push.throttle.backlog import BacklogThrottle, Count
-from transforms.sinks.push.throttle.backoff import Waits
+from transforms.sinks.push.splitter import whole_chunk
+from transforms.sinks.push.throttle.backlog import BacklogCount, BacklogThrottle
 from transforms.sinks.push.throttle.gate import SendGate, StopSignal
 from transforms.sinks.push.update_index import is_update, update_document, write_update
 from transforms.sinks.push.wire import thunderstone_responses
-from transforms.sinks.push.wire.client import ApplianceClient, check
-from transforms.sinks.push.wire.gsa_responses import count
+from transforms.sinks.push.wire.client import ApplianceClient
+from transforms.sinks.push.wire.gsa_responses import read_backlog
+from transforms.sinks.push.wire.responses import retry_after_seconds
 from transforms.storage.journal import DISK, Disk
 
-DRAINED = "stopped behind the chunk that was under way; push again to go on"
+INTERRUPTED = "stopped after the current chunk; push again to continue"
 
-UPDATE = "update-index.xml"
-"""The document that has search indexes updated, where no run has made one."""
-
-_LOOK_SECONDS = 0.2
+UPDATE_FILE = "update-index.xml"
+"""The request that updates search indexes, if no run has made one."""
 
 
 class PushPaths(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a push has its files: chunks below `root`, all that it writes itself in `folder`."""
+    """The folders of a push: chunks are below `root`, the push writes its own files to `folder`."""
 
     root: Path
     folder: Path
 
 
 class Pusher:
-    """Pushes to one appliance, run after run: they share its throttle, window and rate.
+    """Pushes runs to one appliance, one after another; they share its throttle and window.
 
-    The first run that is ended before all is settled drains `stop`, and is the last one. `disk`
-    does what makes receipts durable.
+    The first run that ends before everything is settled sets `stop` and is the last one. `client`
+    is the HTTP client; `disk` makes receipts durable.
     """
 
     def __init__(
-        self, settings: PushSettings, *, stop: StopSignal, watch: PushProgress, disk: Disk = DISK
+        self,
+        settings: PushSettings,
+        *,
+        stop: StopSignal,
+        progress: PushProgress,
+        client: ApplianceClient | None = None,
+        disk: Disk = DISK,
     ) -> None:
         self._settings = settings
         self._disk = disk
         self._stop = stop
-        self._watch = watch
-        self.wire = ApplianceClient(settings.appliance)
-        self._first: ApplianceResponse | None = None
+        self._progress = progress
+        self.client = client or ApplianceClient(settings.appliance)
+        self._first_backlog: ApplianceResponse | None = None
         self._is_reached = False
-        self._pace = _pace(settings, self._count, stop, watch.tell)
+        self._gate = self._make_gate()
 
     def __enter__(self) -> Self:
-        self.wire.__enter__()
+        self.client.__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.wire.__exit__(*exc)
+        self.client.__exit__(*exc)
 
-    def push(self, chunks: Sequence[Chunk], places: PushPaths) -> PushAccount:
-        """Push all chunks that are not settled yet; return the account of the whole.
+    def push(self, chunks: Sequence[Chunk], paths: PushPaths) -> PushAccount:
+        """Push all chunks that are not settled yet; return the account of the whole run.
 
-        Raises ConfigError before anything is sent, SourceError where a file is not there, and
-        BusyError where another push has the folder. What ends the push later is told in the
-        account: it can be done again, and goes on.
+        Raises ConfigError before anything is sent, SourceError if a file is missing, and BusyError
+        if another push has the folder. Any later end of the push is stated in the account; a push
+        that is started again continues.
         """
-        settings, begun = self._settings, time.monotonic()
-        chunks = restated(chunks, settings.groups_mode)
+        settings, started = self._settings, time.monotonic()
+        chunks = with_groups_mode(chunks, settings.groups_mode)
         check_chunks(chunks, settings)
-        _check_files(chunks, places, settings)
-        with _receipts(chunks, places, settings, self._disk) as receipts:
-            chunks = _with_update(chunks, places, settings)
-            known = tuple(outcomes_of(chunks, read_receipts(places.folder)))
-            self._watch.begin(known)
-            lanes = ChunkSender(
+        with _receipts(chunks, paths, settings, self._disk) as receipts:
+            chunks = _with_update(chunks, paths, settings)
+            earlier = tuple(outcomes_of(chunks, receipts.all()))
+            remaining = [outcome.chunk for outcome in earlier if not outcome.allows_next]
+            for chunk in remaining:  # a full part deletes what missing files could not bring back
+                whole_chunk(chunk, paths.root)
+            self._progress.add_earlier(earlier)
+            sender = ChunkSender(
                 settings=settings,
-                wire=self.wire,
-                pace=self._pace,
+                client=self.client,
+                gate=self._gate,
                 receipts=receipts,
-                root=places.root,
-                watch=self._watch,
+                root=paths.root,
+                progress=self._progress,
             )
-            left = [fate.chunk for fate in known if not fate.allows_next]
-            ended = self._too_many(known, left) or self._unreached(left)
-            ended = ended or self._run(left, lanes, last=chunks[-1:])
-            found = tuple(outcomes_of(chunks, read_receipts(places.folder)))
-            is_settled = not ended and all(fate.allows_next for fate in found)
+            errors = self._check_rejects(earlier, remaining) or self._connect(remaining)
+            errors = errors or self._send(remaining, sender, last=chunks[-1] if chunks else None)
+            outcomes = tuple(outcomes_of(chunks, receipts.all()))
+            is_settled = not errors and all(outcome.allows_next for outcome in outcomes)
             if is_settled:
                 receipts.finish(datetime.now(UTC).isoformat(timespec="seconds"))
-        end = _gravest(ended)
+        error = _most_serious(errors)
         return PushAccount(
             target=_target(settings),
-            outcomes=found,
-            earlier_chunks=len(known) - len(left),
-            earlier_bytes=sum(fate.bytes for fate in known),
-            notices=dict(lanes.notices),
-            stopped=None if is_settled else _why(end),
-            exit_code=_exit_code(end, found),
-            waited_seconds=self._pace.waited_seconds,
-            seconds=time.monotonic() - begun,
+            outcomes=outcomes,
+            earlier_chunks=len(earlier) - len(remaining),
+            earlier_bytes=sum(outcome.bytes for outcome in earlier),
+            notices=dict(sender.notices),
+            stopped=None if is_settled else _stop_reason(error),
+            exit_code=_exit_code(error, outcomes),
+            waited_seconds=self._gate.waited_seconds,
+            seconds=time.monotonic() - started,
         )
 
     def update_index(self, folder: Path) -> None:
-        """Have Thunderstone's search indexes updated; raise TargetError if it does not say so.
+        """Update Thunderstone's search indexes; raise TargetError unless it confirms that.
 
-        That is for runs without end: one that ends has it done behind all else.
+        This is for a gateway, which has no end; `push` updates them after all chunks.
         """
-        update = write_update(folder / UPDATE)
-        verdict = thunderstone_responses.judge(
-            self.wire.send(whole(update, folder), feedtype=None), sent=1
-        )
+        update = write_update(folder / UPDATE_FILE)
+        response = self.client.send(whole_chunk(update, folder), feedtype=None)
+        verdict = thunderstone_responses.judge(response, sent=1)
         if verdict.meaning is not ResponseMeaning.ACCEPTED or verdict.refused:
             raise TargetError(verdict.message)
 
-    def _too_many(self, known: Sequence[ChunkOutcome], left: Sequence[Chunk]) -> list[Exception]:
-        """Return what says that earlier pushes ended because too many records were refused."""
-        refused, limit = sum(fate.refused for fate in known), self._settings.max_rejects
-        if not left or limit is None or refused <= limit:
+    def _make_gate(self) -> SendGate:
+        settings, throttle = self._settings, None
+        if settings.appliance.protocol is ApplianceProtocol.FEEDERGATE:
+            throttle = BacklogThrottle(
+                self._request_backlog,
+                settings.backlog,
+                clock=time.monotonic,
+                notify=self._progress.notify,
+            )
+        left = settings.deadline and settings.deadline - time.time()
+        return SendGate(
+            stop=self._stop,
+            clock=time.monotonic,
+            now=lambda: datetime.now().astimezone(),
+            notify=self._progress.notify,
+            throttle=throttle,
+            window=settings.window,
+            deadline=left and time.monotonic() + left,
+            max_wait_seconds=settings.max_wait_seconds,
+        )
+
+    def _check_rejects(
+        self, earlier: Sequence[ChunkOutcome], remaining: Sequence[Chunk]
+    ) -> list[Exception]:
+        """Return an error if earlier pushes had more refused records than allowed."""
+        limit = self._settings.max_rejects
+        refused = sum(outcome.refused for outcome in earlier)
+        if not remaining or limit is None or refused <= limit:
             return []
         return [
             TooManyRejectsError(
-                f"{refused} records were refused before; this is more than the {limit} that"
-                " --max-rejects allows: allow more to go on"
+                f"{refused} records were refused by earlier pushes; expected at most {limit}, the "
+                "limit of --max-rejects: raise it to continue"
             )
         ]
 
-    def _unreached(self, left: Sequence[Chunk]) -> list[Exception]:
-        """Ask for the backlog until a connection is made; return what says that none can be.
+    def _connect(self, remaining: Sequence[Chunk]) -> list[Exception]:
+        """Request the backlog until there is a connection; return an error if there is none.
 
-        A wrong address is told within minutes so, where a backlog is waited for by the hour.
+        A wrong address is so reported within minutes, while a backlog is waited for by the hour.
         """
-        if (
-            not left
-            or self._is_reached
-            or self._settings.appliance.protocol is not ApplianceProtocol.FEEDERGATE
-        ):
+        is_gsa = self._settings.appliance.protocol is ApplianceProtocol.FEEDERGATE
+        if not remaining or self._is_reached or not is_gsa:
             return []
-        pauses = Waits(self._settings.backoff)
-        while (answer := self.wire.backlog()).status is None and answer.is_unsent:
-            pause = None if answer.is_final else pauses(answer)
-            if pause is None:
-                return [TargetError(answer.fault)]
+        pauses = RetryPauses(self._settings.retry)
+        while (response := self.client.backlog()).status is None and response.is_unsent:
+            at_least = retry_after_seconds(response, now=datetime.now(UTC))
+            seconds = None if response.is_permanent else pauses.next_seconds(at_least=at_least)
+            if seconds is None:
+                return [TargetError(response.error)]
+            self._progress.notify(f"{response.error}; next attempt in {seconds:.0f} s")
             try:
-                self._watch.tell(f"{answer.fault}; tried again in {pause:.0f} s")
-                if not self._pace.pause(pause):
-                    return [Drained()]
+                if not self._gate.pause(seconds):
+                    return [PushInterrupted()]
             except BusyError as exc:
                 return [exc]
-        self._first, self._is_reached = answer, True
+        self._first_backlog, self._is_reached = response, True
         return []
 
-    def _count(self) -> Count:
-        first, self._first = self._first, None
-        return count(first or self.wire.backlog())
+    def _request_backlog(self) -> BacklogCount:
+        response, self._first_backlog = self._first_backlog, None
+        return read_backlog(response or self.client.backlog())
 
-    def _run(
-        self, chunks: Sequence[Chunk], lanes: ChunkSender, *, last: Sequence[Chunk]
+    def _send(
+        self, chunks: Sequence[Chunk], sender: ChunkSender, *, last: Chunk | None
     ) -> list[Exception]:
-        """Push the lanes side by side, then the update of search indexes that is the last chunk."""
-        ended = _run(_lanes(chunks), lanes, self._stop, jobs=self._settings.jobs)
+        """Send the datasources in parallel, then the update of search indexes if that is last."""
+        by_source: dict[tuple[str | None, str | None], list[Chunk]] = {}
         updates = [chunk for chunk in chunks if is_update(chunk)]
-        behind = [[chunk] for chunk in updates if chunk in last]
-        ended = ended or _run(behind, lanes, self._stop, jobs=1)
-        if not ended and not self._stop.is_drained:
+        for chunk in chunks:
+            if chunk not in updates:
+                by_source.setdefault((chunk.format, chunk.datasource), []).append(chunk)
+        errors = self._send_parallel(list(by_source.values()), sender)
+        if not errors and last is not None and last in updates:
+            errors = self._send_parallel([[last]], sender)
+        if not errors and not self._stop.is_set:
             for chunk in updates:
-                if chunk not in last:
-                    lanes.forgo(chunk)
-        return ended
+                if chunk != last:
+                    sender.settle_unsent(chunk)
+        return errors
+
+    def _send_parallel(
+        self, datasources: Sequence[Sequence[Chunk]], sender: ChunkSender
+    ) -> list[Exception]:
+        """Send datasources, at most `jobs` at a time; return the errors that ended them.
+
+        The first error ends the other datasources after their current chunk.
+        """
+        waiting = SimpleQueue[Sequence[Chunk]]()
+        for chunks in datasources:
+            waiting.put(chunks)
+        errors: list[Exception] = []
+
+        def work() -> None:
+            try:
+                while not self._stop.is_set:
+                    sender.send_all(waiting.get_nowait())
+            except Empty:
+                return
+            except Exception as exc:  # reported, or raised again, when all threads have ended
+                errors.append(exc)
+                self._stop.stop()
+
+        count = min(self._settings.jobs, len(datasources))
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return errors
 
 
 def push(
     chunks: Sequence[Chunk],
-    places: PushPaths,
+    paths: PushPaths,
     settings: PushSettings,
     *,
     stop: StopSignal,
-    watch: PushProgress,
+    progress: PushProgress,
 ) -> PushAccount:
-    """Push chunks to an appliance once: what `Pusher.push` does, and raises."""
-    with Pusher(settings, stop=stop, watch=watch) as pusher:
-        return pusher.push(chunks, places)
+    """Push the chunks of one run; see `Pusher.push`."""
+    with Pusher(settings, stop=stop, progress=progress) as pusher:
+        return pusher.push(chunks, paths)
 
 
-def restated(chunks: Sequence[Chunk], mode: GroupsMode) -> list[Chunk]:
-    """Return the chunks as they are sent: in a mode, the first groups of each source begin anew.
+def with_groups_mode(chunks: Sequence[Chunk], mode: GroupsMode) -> list[Chunk]:
+    """Return the chunks with the feedtypes that a mode asks for.
 
-    So does each full groups feed. Raises ConfigError for a mode where there are no groups feeds.
+    The first groups feed of each groupsource, and each full one, gets the feedtype of the mode.
+    Raises ConfigError if a mode is given and there are no groups feeds.
     """
     if mode is GroupsMode.AS_STATED:
         return list(chunks)
     seen: set[str | None] = set()
-    found = []
-    for chunk in sorted(chunks, key=lambda chunk: chunk.ordinal):  # Beam brings them in any order
+    changed = []
+    for chunk in sorted(chunks, key=lambda chunk: chunk.ordinal):  # Beam may change the order
         is_first = chunk.feedtype == FULL or chunk.datasource not in seen
-        begins = is_groups(chunk) and is_first
-        seen |= {chunk.datasource} if begins else set()
-        found.append(replace(chunk, feedtype=mode.value) if begins else chunk)
+        if is_groups(chunk) and is_first:
+            seen.add(chunk.datasource)
+            changed.append(replace(chunk, feedtype=mode.value))
+        else:
+            changed.append(chunk)
     if not seen:
-        raise ConfigError(
-            f"--groups-mode {mode.value}: no groups feed among what is pushed; expected one"
-        )
-    return found
+        raise ConfigError(f"--groups-mode {mode.value}: no groups feed is pushed; expected one")
+    return changed
 
 
 def check_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> None:
-    """Raise ConfigError for what the appliance cannot take, or what nobody can mean."""
+    """Raise ConfigError if the appliance cannot take a chunk, or it would empty a datasource."""
     for chunk in chunks:
-        check(chunk, settings.appliance)
-        is_empty = chunk.feedtype in ERASING and not count_of(chunk)
+        check_chunk(chunk, settings.appliance)
+        is_empty = chunk.feedtype in ERASING_FEEDTYPES and not count_records(chunk)
         if is_empty and not settings.can_empty:
             raise ConfigError(
                 f"{chunk.path}: a full feed without records, which empties {chunk.datasource!r};"
@@ -258,57 +320,44 @@ def check_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> None:
             )
 
 
-def check_receipts(chunks: Sequence[Chunk], places: PushPaths, settings: PushSettings) -> None:
-    """Raise ConfigError if earlier receipts refuse the push of a run; no file is made."""
-    _receipts(chunks, places, settings, DISK).check()
+def check_receipts(chunks: Sequence[Chunk], paths: PushPaths, settings: PushSettings) -> None:
+    """Raise ConfigError if earlier receipts do not allow the push of a run; make no file."""
+    _receipts(chunks, paths, settings, DISK).check()
 
 
-def planned(chunks: Sequence[Chunk], folder: Path, settings: PushSettings) -> list[Chunk]:
-    """Return the chunks that a push would send now, in order; no file is made.
+def planned_chunks(chunks: Sequence[Chunk], folder: Path, settings: PushSettings) -> list[Chunk]:
+    """Return the chunks that a push would send now, in order; make no file.
 
-    The update of Thunderstone's search indexes that the push adds is among them.
+    The update of search indexes that the push adds is one of them.
     """
     ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
     if _adds_update(ordered, settings):
-        size = len(update_document())
-        ordered.append(
-            Chunk(
-                ordinal=_last_ordinal(chunks) + 1,
-                path=UPDATE,
-                bytes=size,
-                sha256="",
-                records={Action.UPDATE_INDEX.value: 1},
-                first_url="",
-                last_url="",
-                source="",
-                span=0,
-                format=THUNDERSTONE.name,
-            )
+        update = Chunk(
+            ordinal=_next_ordinal(ordered),
+            path=UPDATE_FILE,
+            bytes=len(update_document()),
+            sha256="",
+            records={Action.UPDATE_INDEX.value: 1},
+            first_url="",
+            last_url="",
+            source="",
+            span=0,
+            format=THUNDERSTONE.name,
         )
-    return unsettled(ordered, folder, replay=settings.replay)
-
-
-def unsettled(chunks: Sequence[Chunk], folder: Path, *, replay: bool) -> list[Chunk]:
-    """Return the chunks that have no final receipt in a folder; all of them for a replay."""
-    known = outcomes_of(chunks, read_receipts(folder))
-    left = [fate.chunk for fate in known if not fate.allows_next]
-    return list(chunks) if replay and not left else left
-
-
-def _check_files(chunks: Sequence[Chunk], places: PushPaths, settings: PushSettings) -> None:
-    """Raise SourceError before anything is sent: a full part erases what the others would bring."""
-    for chunk in unsettled(chunks, places.folder, replay=settings.replay):
-        whole(chunk, places.root)
+        ordered.append(update)
+    outcomes = outcomes_of(ordered, read_receipts(folder))
+    remaining = [outcome.chunk for outcome in outcomes if not outcome.allows_next]
+    return ordered if settings.replay and not remaining else remaining
 
 
 def _receipts(
-    chunks: Sequence[Chunk], places: PushPaths, settings: PushSettings, disk: Disk
+    chunks: Sequence[Chunk], paths: PushPaths, settings: PushSettings, disk: Disk
 ) -> Receipts:
-    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)  # Beam brings them in any order
-    named = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in ordered]
-    digest = hashlib.sha256(msgspec.json.encode(named))
+    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)  # Beam may change the order
+    identity = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in ordered]
+    digest = hashlib.sha256(msgspec.json.encode(identity))
     return Receipts(
-        places.folder,
+        paths.folder,
         target=_target(settings),
         run=digest.hexdigest()[:16],
         replay=settings.replay,
@@ -317,117 +366,60 @@ def _receipts(
 
 
 def _target(settings: PushSettings) -> str:
-    appliance = settings.appliance
-    return f"{appliance.url} {appliance.profile}".strip()
+    return f"{settings.appliance.url} {settings.appliance.profile}".strip()
 
 
-def _pace(
-    settings: PushSettings, ask: Callable[[], Count], stop: StopSignal, tell: Callable[[str], None]
-) -> SendGate:
-    throttle = None
-    if settings.appliance.protocol is ApplianceProtocol.FEEDERGATE:
-        throttle = BacklogThrottle(ask, settings.backlog, clock=time.monotonic, tell=tell)
-    left = settings.deadline and settings.deadline - time.time()
-    return SendGate(
-        stop=stop,
-        clock=time.monotonic,
-        now=lambda: datetime.now().astimezone(),
-        tell=tell,
-        throttle=throttle,
-        window=settings.window,
-        rate=settings.rate,
-        deadline=left and time.monotonic() + left,
-        max_wait_seconds=settings.max_wait_seconds,
-    )
-
-
-def _with_update(chunks: Sequence[Chunk], places: PushPaths, settings: PushSettings) -> list[Chunk]:
-    """Return the chunks in order; for Thunderstone, an update of its indexes is the last."""
+def _with_update(chunks: Sequence[Chunk], paths: PushPaths, settings: PushSettings) -> list[Chunk]:
+    """Return the chunks in order; for Thunderstone, the last one updates the search indexes."""
     ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
     if not settings.update_index:
         return [chunk for chunk in ordered if not is_update(chunk)]
     if not _adds_update(ordered, settings):
         return ordered
-    path = places.folder / UPDATE
-    ordinal = _last_ordinal(chunks) + 1
-    return [*ordered, replace(write_update(path), path=str(path.absolute()), ordinal=ordinal)]
+    path = paths.folder / UPDATE_FILE
+    update = write_update(path)
+    return [*ordered, replace(update, path=str(path.absolute()), ordinal=_next_ordinal(ordered))]
 
 
 def _adds_update(ordered: Sequence[Chunk], settings: PushSettings) -> bool:
-    """Whether a push ends with an update of search indexes that its chunks do not have."""
-    is_thunderstone = (
-        settings.update_index and settings.appliance.protocol is ApplianceProtocol.RECVDATA
-    )
-    return is_thunderstone and not any(map(is_update, ordered[-1:]))
+    """Whether a push adds an update of search indexes, because the last chunk is none."""
+    is_thunderstone = settings.appliance.protocol is ApplianceProtocol.RECVDATA
+    is_updated = bool(ordered) and is_update(ordered[-1])
+    return settings.update_index and is_thunderstone and not is_updated
 
 
-def _last_ordinal(chunks: Sequence[Chunk]) -> int:
-    return max((chunk.ordinal for chunk in chunks), default=0)
+def _next_ordinal(ordered: Sequence[Chunk]) -> int:
+    return ordered[-1].ordinal + 1 if ordered else 1
 
 
-def _lanes(chunks: Sequence[Chunk]) -> list[list[Chunk]]:
-    """Return the lanes that may run side by side."""
-    lanes: dict[tuple[str | None, str | None], list[Chunk]] = {}
-    for chunk in chunks:
-        if not is_update(chunk):
-            lanes.setdefault((chunk.format, chunk.datasource), []).append(chunk)
-    return list(lanes.values())
+_SERIOUSNESS = (PushInterrupted, BusyError, StoppedError, FatalError, OSError)
+"""Errors that can end a push, from an interruption to those that hit every push."""
 
 
-def _run(
-    found: list[list[Chunk]], lanes: ChunkSender, stop: StopSignal, *, jobs: int
-) -> list[Exception]:
-    """Push all of these lanes, as many at a time as there are jobs; return what ended them.
+def _most_serious(errors: list[Exception]) -> Exception | None:
+    """Return the error to report: a fatal one, else a threshold, else one that only says "later".
 
-    The first that is ended ends the others, each behind the chunk that it has under way.
+    Raises an error that is a defect.
     """
-    waiting = SimpleQueue[list[Chunk]]()
-    for lane in found:
-        waiting.put(lane)
-    ended: list[Exception] = []
-
-    def work() -> None:
-        try:
-            while not stop.is_drained:
-                lanes.run(waiting.get_nowait())
-        except Empty:
-            return
-        except Exception as exc:  # told, or raised again, when all lanes have ended
-            ended.append(exc)
-            stop.drain()
-
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(jobs, len(found)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        while thread.is_alive():
-            thread.join(_LOOK_SECONDS)  # a signal is only heard between two looks
-    return ended
+    for error in errors:
+        if not isinstance(error, (FeedferryError, *_SERIOUSNESS)):
+            raise error
+    return max(errors, key=_seriousness, default=None)
 
 
-def _why(end: Exception | None) -> str:
-    return DRAINED if end is None or isinstance(end, Drained) else str(end)
+def _seriousness(error: Exception) -> int:
+    matches = [isinstance(error, kind) for kind in _SERIOUSNESS]
+    return matches.index(True) if any(matches) else len(matches)
 
 
-def _gravest(ended: list[Exception]) -> Exception | None:
-    """What ended a push: something fatal, else a threshold, else what is only too early."""
-    exc = min(ended, key=_gravity, default=None)
-    if exc is not None and not isinstance(exc, (FeedferryError, Drained, OSError)):
-        raise exc
-    return exc
+def _stop_reason(error: Exception | None) -> str:
+    return INTERRUPTED if error is None or isinstance(error, PushInterrupted) else str(error)
 
 
-def _gravity(exc: Exception) -> int:
-    """Lowest first; what was never expected comes before all others."""
-    order = (Drained, BusyError, StoppedError, FatalError, OSError)
-    found = [isinstance(exc, kind) for kind in order]
-    return -found.index(True) if any(found) else -len(order)
-
-
-def _exit_code(end: Exception | None, found: Sequence[ChunkOutcome]) -> int:
-    match end:
-        case FeedferryError():
-            return end.exit_code
-        case OSError():
-            return FatalError.exit_code
-    return 1 if any(fate.state in (PARTLY, REFUSED) for fate in found) else 0
+def _exit_code(error: Exception | None, outcomes: Sequence[ChunkOutcome]) -> int:
+    if isinstance(error, FeedferryError):
+        return error.exit_code
+    if isinstance(error, OSError):
+        return FatalError.exit_code
+    has_refusals = any(outcome.state in (PARTLY_ACCEPTED, REFUSED) for outcome in outcomes)
+    return 1 if has_refusals else 0

@@ -1,11 +1,10 @@
-"""Records that an appliance refused, as rejects: their bytes and the appliance's words."""
+"""Write the records that an appliance refused as rejects, with its words."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from schemas.errors import FormatError, RecordError
 from schemas.reject import Reject
-from transforms.sinks.push.model import ChunkPart
 from transforms.sinks.push.outcome import REFUSED, ChunkOutcome
 from transforms.sinks.push.splitter import ChunkSplitter
 from transforms.storage.atomic import RejectFile
@@ -15,41 +14,37 @@ EXPECTED = "; expected "
 
 
 def write_rejects(outcomes: Iterable[ChunkOutcome], *, root: Path, path: Path) -> int:
-    """Write all that was refused, in the order of the chunks; return how many rejects these are.
+    """Write all refused records, in the order of the chunks; return the number of rejects.
 
-    A chunk of several records that was refused as a whole is one reject, with its first bytes: it
-    keeps its file.
+    A chunk of several records that was refused as a whole is one reject, with its first bytes. Its
+    file is kept.
     """
-    refused = [fate for fate in outcomes if fate.refused or fate.state == REFUSED]
+    refused = [outcome for outcome in outcomes if outcome.refused or outcome.state == REFUSED]
     if not refused:
-        path.unlink(missing_ok=True)  # of a push before this one: what it refused is taken now
+        path.unlink(missing_ok=True)  # an earlier push wrote it; its records are accepted now
         return 0
     path.parent.mkdir(exist_ok=True)
     rejects = RejectFile(path)
-    for fate in refused:
-        for reject in _rejects(fate, root):
+    for outcome in refused:
+        for reject in _rejects(outcome, root):
             rejects.add(reject)
     rejects.close(whole=True)
     return rejects.count
 
 
-def _rejects(fate: ChunkOutcome, root: Path) -> Iterator[Reject]:
-    cutter = ChunkSplitter(fate.chunk, root)
-    if fate.state == REFUSED and not fate.refusals:
-        yield cutter.reject(cutter.whole, _refused(fate.reply or ""))
-    for refusal in fate.refusals:
-        yield cutter.reject(_single(cutter, refusal.record), _refused(refusal.words))
+def _rejects(outcome: ChunkOutcome, root: Path) -> Iterator[Reject]:
+    splitter = ChunkSplitter(outcome.chunk, root)
+    if outcome.state == REFUSED and not outcome.refusals:
+        yield splitter.reject(splitter.whole, _error(outcome.reply or ""))
+    for refusal in outcome.refusals:
+        try:
+            part = splitter.single(splitter.whole, refusal.record)
+        except FormatError:  # a chunk in another encoding cannot be split
+            part = splitter.whole
+        yield splitter.reject(part, _error(refusal.words))
 
 
-def _single(cutter: ChunkSplitter, record: int) -> ChunkPart:
-    """One record; or the whole of a chunk that cannot be cut, as it is in another encoding."""
-    try:
-        return cutter.single(cutter.whole, record)
-    except FormatError:
-        return cutter.whole
-
-
-def _refused(words: str) -> RecordError:
-    if EXPECTED in words:  # it was said of a request as a whole, with all that there is to say
+def _error(words: str) -> RecordError:
+    if EXPECTED in words:  # a message about the whole request, which is complete
         return RecordError(CODE, words)
-    return RecordError(CODE, f"the appliance said {words!r}; expected it to take the record")
+    return RecordError(CODE, f"the appliance responded {words!r}; expected it to take the record")

@@ -1,64 +1,65 @@
-"""What a push is told."""
+"""The settings of a push."""
 
 import enum
 
 import msgspec
 
+from transforms.retry import RetryPolicy
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT, Appliance
 from transforms.sinks.push.throttle.backlog import BacklogLimits
-from transforms.sinks.push.throttle.backoff import Backoff
-from transforms.sinks.push.throttle.schedule import Rate, SendWindow
+from transforms.sinks.push.throttle.window import SendWindow
 
 
 class OnRefusal(enum.Enum):
-    """What becomes of a chunk that the appliance refuses as it stands.
-
-    BISECT halves it until the records that are refused stand alone, where the answer allows that,
-    and stops where it does not; STOP ends the push there; SKIP sets the chunk aside, and goes on.
-    """
+    """What to do with a chunk that the appliance refuses."""
 
     BISECT = "bisect"
+    """Halve it until the refused records are alone; stop if the response does not allow that."""
+
     STOP = "stop"
     SKIP = "skip"
+    """Set the chunk aside and continue."""
 
 
 class Keep(enum.Enum):
-    """Which chunk files stay when they were pushed: all, as an archive, or what was refused."""
+    """Which chunk files stay after the push."""
 
     ALL = "all"
     REFUSED = "refused"
 
 
 class GroupsMode(enum.Enum):
-    """What becomes of the groups that an appliance has of a groupsource that is pushed.
+    """What to do with the groups that an appliance has of a groupsource that is pushed.
 
-    AS_STATED: what the feedtype of each groups feed says. REPLACE: they are replaced by the first
-    feed. CLEANUP: a request removes them before the first feed. Groups of other sources stay.
+    Groups of other groupsources stay.
     """
 
     AS_STATED = "as-stated"
+    """What the feedtype of each groups feed says."""
+
     REPLACE = "replace"
+    """The first feed replaces them."""
+
     CLEANUP = "cleanup"
+    """A request removes them before the first feed."""
 
 
 class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How chunks are pushed, and how long it may take.
+    """How chunks are pushed.
 
-    `jobs` datasources are pushed side by side. `deadline` is a moment in seconds since the epoch
-    behind which nothing is begun; `max_wait_seconds` bounds all waiting for a backlog or a disk
-    together. A request is below `max_request_bytes`. `replay` sends again what was accepted.
-    Thunderstone's search indexes are updated at the end, unless `update_index` is false.
-    `can_empty` allows a full feed without records, which empties its datasource. `groups_mode` is
-    of groups feeds only.
+    Up to `jobs` datasources are pushed in parallel. No chunk is begun after `deadline`, in seconds
+    since the epoch. `max_wait_seconds` limits all waiting for the appliance together. `replay`
+    sends accepted chunks again. With `update_index`, the push ends with an update of Thunderstone's
+    search indexes. `can_empty` allows a full feed without records, which empties its datasource.
+    `groups_mode` applies to groups feeds only.
     """
 
     appliance: Appliance
     on_refusal: OnRefusal = OnRefusal.BISECT
     jobs: int = 1
     backlog: BacklogLimits = BacklogLimits()
-    backoff: Backoff = Backoff()
+    retry: RetryPolicy = RetryPolicy()
     window: SendWindow | None = None
-    rate: Rate | None = None
     deadline: float | None = None
     max_wait_seconds: float | None = 24 * 3600.0
     max_request_bytes: int = REQUEST_BYTES_LIMIT

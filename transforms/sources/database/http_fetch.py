@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import httpx2
 
 from schemas.errors import RecordError
-from transforms.sinks.push.wire.response_deadline import ResponseDeadline
+from transforms.response_deadline import ResponseDeadline
 from transforms.sources.database.values import check_size
 
 MAX_REDIRECTS = 5
@@ -53,10 +53,10 @@ def fetch(
                 with deadline, client.stream("GET", url, **options) as response:
                     outcome = _read(url, response, max_bytes=max_bytes)
             except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as exc:
-                if not deadline.is_over and not isinstance(exc, httpx2.TimeoutException):
+                if not deadline.is_exceeded and not isinstance(exc, httpx2.TimeoutException):
                     raise _error(url, _cause(exc), expected="200 OK") from exc
                 outcome = None
-            if outcome is None or deadline.is_over or clock() > end:
+            if outcome is None or deadline.is_exceeded or clock() > end:
                 found = f"not complete within {timeout_seconds:g} s"
                 raise _error(url, found, expected="200 OK")
             if isinstance(outcome, FetchedDocument):

@@ -3,7 +3,7 @@ from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.receipt import AttemptState, Receipt, Refusal
-from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, fate, outcomes_of
+from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, outcome_of, outcomes_of
 
 CHUNK = Chunk(
     ordinal=1,
@@ -27,14 +27,14 @@ def counts(found: ChunkOutcome) -> tuple[str, int, int, int]:
 
 
 def test_a_chunk_without_receipts_is_ready() -> None:
-    assert counts(fate(CHUNK, [])) == ("ready", 0, 0, 8)
+    assert counts(outcome_of(CHUNK, [])) == ("ready", 0, 0, 8)
 
 
 @pytest.mark.parametrize(
     "state", [AttemptState.SENDING, AttemptState.FAILED, AttemptState.SPLIT], ids=str
 )
 def test_a_chunk_that_is_not_settled_has_failed_so_far(state: AttemptState) -> None:
-    assert counts(fate(CHUNK, [receipt(state)])) == ("failed", 0, 0, 8)
+    assert counts(outcome_of(CHUNK, [receipt(state)])) == ("failed", 0, 0, 8)
 
 
 def test_a_chunk_that_was_accepted_as_a_whole_is_accepted() -> None:
@@ -44,7 +44,7 @@ def test_a_chunk_that_was_accepted_as_a_whole_is_accepted() -> None:
         receipt(AttemptState.SENDING),
         receipt(AttemptState.ACCEPTED, reply="Success", bytes=90),
     ]
-    found = fate(CHUNK, told)
+    found = outcome_of(CHUNK, told)
 
     assert counts(found) == ("accepted", 8, 0, 0)
     assert (found.attempts, found.bytes, found.reply) == (2, 90, "Success")
@@ -52,7 +52,7 @@ def test_a_chunk_that_was_accepted_as_a_whole_is_accepted() -> None:
 
 def test_a_chunk_of_which_only_a_half_was_accepted_has_failed_so_far() -> None:
     told = [receipt(AttemptState.SPLIT), receipt(AttemptState.ACCEPTED, 0, 4)]
-    assert counts(fate(CHUNK, told)) == ("failed", 4, 0, 4)
+    assert counts(outcome_of(CHUNK, told)) == ("failed", 4, 0, 4)
 
 
 def test_a_chunk_whose_halves_are_settled_is_settled() -> None:
@@ -63,7 +63,7 @@ def test_a_chunk_whose_halves_are_settled_is_settled() -> None:
         receipt(AttemptState.ACCEPTED, 4, 3),
         receipt(AttemptState.REFUSED, 7, 1, reply="malformed feed"),
     ]
-    found = fate(CHUNK, told)
+    found = outcome_of(CHUNK, told)
 
     assert counts(found) == ("partly-accepted", 7, 1, 0)
     assert found.refusals == (Refusal(7, "malformed feed"),)
@@ -71,14 +71,14 @@ def test_a_chunk_whose_halves_are_settled_is_settled() -> None:
 
 def test_records_that_are_named_are_refused_out_of_an_accepted_chunk() -> None:
     refused = (Refusal(5, "FAIL"), Refusal(2, "FAIL_UNKNOWNTYPE"))
-    found = fate(CHUNK, [receipt(AttemptState.ACCEPTED, refused=refused)])
+    found = outcome_of(CHUNK, [receipt(AttemptState.ACCEPTED, refused=refused)])
 
     assert counts(found) == ("partly-accepted", 6, 2, 0)
     assert [one.record for one in found.refusals] == [2, 5]
 
 
 def test_a_chunk_that_was_refused_as_a_whole_names_no_record() -> None:
-    found = fate(CHUNK, [receipt(AttemptState.REFUSED, reply="malformed feed")])
+    found = outcome_of(CHUNK, [receipt(AttemptState.REFUSED, reply="malformed feed")])
 
     assert counts(found) == ("refused", 0, 8, 0)
     assert (found.refusals, found.reply) == ((), "malformed feed")
@@ -128,15 +128,15 @@ def test_nothing_passes_what_is_not_settled_nor_a_full_part_that_was_refused(
 def test_a_push_counts_its_chunks_by_state() -> None:
     one = ChunkOutcome(chunk=CHUNK, state="accepted")
     pushed = PushAccount(target="", outcomes=(one, one, ChunkOutcome(chunk=CHUNK, state="ready")))
-    assert pushed.chunks() == {"accepted": 2, "ready": 1}
+    assert pushed.count_states() == {"accepted": 2, "ready": 1}
 
 
 def test_a_chunk_without_records_is_refused_by_its_receipt_alone() -> None:
     empty = replace(CHUNK, records={}, feedtype="full")
-    found = fate(empty, [receipt(AttemptState.REFUSED, reply="no")])
+    found = outcome_of(empty, [receipt(AttemptState.REFUSED, reply="no")])
     assert (*counts(found), found.allows_next) == ("refused", 0, 0, 0, False)
 
 
 def test_nothing_passes_groups_that_replace_others_and_were_refused() -> None:
     groups = replace(CHUNK, format="gsa-groups", feedtype="replace")
-    assert not fate(groups, [receipt(AttemptState.REFUSED, reply="no")]).allows_next
+    assert not outcome_of(groups, [receipt(AttemptState.REFUSED, reply="no")]).allows_next

@@ -1,3 +1,5 @@
+"""A push to an appliance that is a function: order, receipts, refusals, and how it ends."""
+
 import hashlib
 import threading
 from collections.abc import Callable, Sequence
@@ -10,271 +12,274 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, SourceError
 from schemas.receipt import AttemptState
-from support.wires import GSA, ILL_FORMED, SUCCESS, THUNDERSTONE, Sent, chunk_of, items_of, wired
+from support.wires import (
+    GSA,
+    ILL_FORMED,
+    SUCCESS,
+    THUNDERSTONE,
+    FakeClient,
+    Sent,
+    chunk_of,
+    items_of,
+)
+from transforms.retry import RetryPolicy
 from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.progress import PushProgress
-from transforms.sinks.push.pusher import DRAINED, PushPaths, push
+from transforms.sinks.push.pusher import INTERRUPTED, Pusher, PushPaths
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.sinks.push.settings import GroupsMode, OnRefusal, PushSettings
-from transforms.sinks.push.throttle.backoff import Backoff
+from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sinks.push.update_index import write_update
 
-AT_ONCE = Backoff(attempts=3, chance=lambda: 0.0)
-TO_GSA = PushSettings(appliance=GSA, backoff=AT_ONCE)
-TO_THUNDERSTONE = PushSettings(appliance=THUNDERSTONE, backoff=AT_ONCE)
-TORN = ApplianceResponse(
-    fault="http://gsa.example.com:19900/xmlfeed: the connection was torn", sent_bytes=9
-)
-
-
-@pytest.fixture
-def told() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def pushing(tmp_path: Path, told: list[str]) -> Callable[..., PushAccount]:
-    def run(
-        chunks: Sequence[Chunk], settings: PushSettings = TO_GSA, stop: StopSignal | None = None
-    ) -> PushAccount:
-        places = PushPaths(root=tmp_path, folder=tmp_path / "push" / "gsa")
-        return push(
-            chunks, places, settings, stop=stop or StopSignal(), watch=PushProgress(told.append)
-        )
-
-    return run
-
-
-Pushing = Callable[..., PushAccount]
+AT_ONCE = RetryPolicy(max_attempts=3, jitter=lambda: 0.0)
+TO_GSA = PushSettings(appliance=GSA, retry=AT_ONCE, backlog=BacklogLimits(interval_seconds=0.001))
+TO_THUNDERSTONE = PushSettings(appliance=THUNDERSTONE, retry=AT_ONCE)
+CLOSED = ApplianceResponse(error="http://gsa/xmlfeed: connection closed", sent_bytes=9)
+Respond = Callable[[Sent], ApplianceResponse]
 
 
 def accept(_sent: Sent) -> ApplianceResponse:
     return SUCCESS
 
 
-def saying(*answers: ApplianceResponse) -> Callable[[Sent], ApplianceResponse]:
-    """One answer after the other, the last of them for ever."""
-    left = list(answers)
+def respond(*responses: ApplianceResponse | str) -> Respond:
+    """Return one response after another, the last of them for ever; "kill" raises."""
+    left = list(responses)
 
-    def answer(_sent: Sent) -> ApplianceResponse:
-        return left.pop(0) if len(left) > 1 else left[0]
+    def next_response(_sent: Sent) -> ApplianceResponse:
+        response = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(response, str):
+            raise RuntimeError(response)
+        return response
 
-    return answer
+    return next_response
 
 
-def refusing(*names: str) -> Callable[[Sent], ApplianceResponse]:
-    """Refuses whatever holds one of these."""
-
-    def answer(sent: Sent) -> ApplianceResponse:
-        return ILL_FORMED if set(names) & set(sent.names) else SUCCESS
-
-    return answer
+def refuse(*names: str) -> Respond:
+    """Refuse every request with one of these records."""
+    return lambda sent: ILL_FORMED if set(names) & set(sent.names) else SUCCESS
 
 
 def results(*statuses: str) -> ApplianceResponse:
-    """The answer of a Thunderstone appliance, with a status for each Item."""
-    told = "".join(f"<ItemResult><Status>{status}</Status></ItemResult>" for status in statuses)
+    """Return the response of a Thunderstone appliance, with a status for each Item."""
+    items = "".join(f"<ItemResult><Status>{status}</Status></ItemResult>" for status in statuses)
     body = (
-        f"<ThunderstoneReplicationResult>{told}<Rows>{len(statuses)}</Rows>"
+        f"<ThunderstoneReplicationResult>{items}<Rows>{len(statuses)}</Rows>"
         "</ThunderstoneReplicationResult>"
     )
     return ApplianceResponse(status=200, content_type="text/xml", body=body.encode(), sent_bytes=10)
 
 
-def states(pushed: PushAccount) -> list[str]:
-    return [fate.state for fate in pushed.outcomes]
+def take_items(sent: Sent) -> ApplianceResponse:
+    return results(*["OK"] * (len(sent.names) or 1))
+
+
+class PushRig:
+    """A folder with chunks, and an appliance that is a function."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / "push" / "gsa"
+        self.messages: list[str] = []
+        self.stop = StopSignal()
+        self.client = FakeClient(accept)
+
+    def push(
+        self,
+        chunks: Sequence[Chunk],
+        settings: PushSettings = TO_GSA,
+        *,
+        to: Respond = accept,
+        backlog: ApplianceResponse | None = None,
+    ) -> PushAccount:
+        self.client = FakeClient(to, backlog=backlog)
+        pusher = Pusher(
+            settings,
+            stop=self.stop,
+            progress=PushProgress(self.messages.append),
+            client=self.client,
+        )
+        self.stop = StopSignal()
+        with pusher:
+            return pusher.push(chunks, PushPaths(root=self.root, folder=self.folder))
+
+    def push_killed(self, chunks: Sequence[Chunk], *before: ApplianceResponse) -> None:
+        """Push chunks until the process ends, after some responses."""
+        with pytest.raises(RuntimeError, match=r"^killed$"):
+            self.push(chunks, to=respond(*before, "killed"))
+
+    def chunks(self, *names: str, **fields: object) -> list[Chunk]:
+        """Write chunks with records of these names."""
+        stated: dict[str, str] = fields  # type: ignore[assignment]  # the fields of a chunk
+        return [
+            chunk_of(self.root, ordinal, each, **stated)
+            for ordinal, each in enumerate(names, start=1)
+        ]
+
+    def full(self, *names: str) -> list[Chunk]:
+        """Write chunks, the first of which is the full part of a feed."""
+        rest = self.chunks(*names)[1:]
+        return [chunk_of(self.root, 1, names[0], feedtype="full"), *rest]
+
+    def sent(self) -> list[int]:
+        return [sent.chunk for sent in self.client.sent]
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> PushRig:
+    return PushRig(tmp_path)
+
+
+def states(account: PushAccount) -> list[str]:
+    return [outcome.state for outcome in account.outcomes]
 
 
 # Order, and once each
 
 
-def test_chunks_are_sent_in_their_order(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, accept)
-    pushed = pushing([chunk_of(tmp_path, 2, "cd"), chunk_of(tmp_path, 1, "ab")])
+def test_chunks_are_sent_once_in_their_order(rig: PushRig) -> None:
+    chunks = rig.chunks("ab", "cd")
+    account = rig.push(chunks[::-1])
 
-    assert wire.sent == [Sent(1, "incremental", ("a", "b")), Sent(2, "incremental", ("c", "d"))]
-    assert states(pushed) == ["accepted", "accepted"]
-    assert (pushed.stopped, pushed.exit_code) == (None, 0)
-
-
-def test_what_was_accepted_is_not_sent_again(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chunks = [chunk_of(tmp_path, 1, "ab")]
-    wire = wired(monkeypatch, accept)
-    pushing(chunks)
-    pushed = pushing(chunks)
-
-    assert len(wire.sent) == 1
-    assert states(pushed) == ["accepted"]
+    assert rig.client.sent == [
+        Sent(1, "incremental", ("a", "b")),
+        Sent(2, "incremental", ("c", "d")),
+    ]
+    assert states(account) == ["accepted", "accepted"]
+    assert (account.stopped, account.exit_code) == (None, 0)
+    assert states(rig.push(chunks)) == ["accepted", "accepted"]
+    assert rig.sent() == []
 
 
-def test_an_attempt_has_a_receipt_before_it_begins_and_one_when_it_is_over(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "push" / "gsa"
-    seen: list[AttemptState] = []
+def test_an_attempt_has_a_receipt_before_and_after_it(rig: PushRig) -> None:
+    during: list[AttemptState] = []
 
     def look(_sent: Sent) -> ApplianceResponse:
-        seen.extend(receipt.state for receipt in read_receipts(folder))
+        during.extend(receipt.state for receipt in read_receipts(rig.folder))
         return SUCCESS
 
-    wired(monkeypatch, look)
-    pushing([chunk_of(tmp_path, 1, "a")])
+    rig.push(rig.chunks("a"), to=look)
+    receipts = read_receipts(rig.folder)
 
-    found = [(one.state, one.attempt, one.status, one.reply) for one in read_receipts(folder)]
-    assert seen == [AttemptState.SENDING]
-    assert found == [
+    assert during == [AttemptState.SENDING]
+    assert [(one.state, one.attempt, one.status, one.reply) for one in receipts] == [
         (AttemptState.SENDING, 1, None, ""),
         (AttemptState.ACCEPTED, 1, 200, "Success"),
     ]
 
 
-def test_the_chunk_whose_answer_was_not_seen_is_sent_again(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chunks = [chunk_of(tmp_path, 1, "a"), chunk_of(tmp_path, 2, "b")]
+def test_a_chunk_whose_response_was_not_seen_is_sent_again(rig: PushRig) -> None:
+    chunks = rig.chunks("a", "b", "c")
+    rig.push_killed(chunks, SUCCESS)
+    account = rig.push(chunks[::-1])
 
-    def killed(_sent: Sent) -> ApplianceResponse:
-        raise RuntimeError("killed")
-
-    wired(monkeypatch, killed)
-    with pytest.raises(RuntimeError, match=r"^killed$"):
-        pushing(chunks)
-    wire = wired(monkeypatch, accept)
-    pushed = pushing(chunks)
-
-    assert [sent.chunk for sent in wire.sent] == [1, 2]
-    assert pushed.outcomes[0].attempts == 2
+    assert rig.sent() == [2, 3]
+    assert [outcome.attempts for outcome in account.outcomes] == [1, 2, 1]
 
 
-def test_datasources_are_pushed_side_by_side_each_in_its_order(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_datasources_are_pushed_in_parallel_each_in_its_order(rig: PushRig) -> None:
     both = threading.Barrier(2, timeout=60)
 
     def meet(_sent: Sent) -> ApplianceResponse:
         both.wait()
         return SUCCESS
 
-    wire = wired(monkeypatch, meet)
     chunks = [
-        chunk_of(tmp_path, number, str(number), datasource=f"lane{number % 2}")
-        for number in range(1, 7)
+        replace(chunk, datasource=f"source{chunk.ordinal % 2}") for chunk in rig.chunks(*"abcdef")
     ]
-    pushed = pushing(chunks, replace(TO_GSA, jobs=2))
+    account = rig.push(chunks, replace(TO_GSA, jobs=2), to=meet)
 
-    sent = [one.chunk for one in wire.sent]
-    assert [number for number in sent if number % 2] == [1, 3, 5]
-    assert [number for number in sent if not number % 2] == [2, 4, 6]
-    assert states(pushed) == ["accepted"] * 6
-
-
-# What goes wrong
+    assert [number for number in rig.sent() if number % 2] == [1, 3, 5]
+    assert [number for number in rig.sent() if not number % 2] == [2, 4, 6]
+    assert states(account) == ["accepted"] * 6
 
 
-def test_a_torn_connection_is_tried_again(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch, told: list[str]
-) -> None:
-    wire = wired(monkeypatch, saying(TORN, SUCCESS))
-    pushed = pushing([chunk_of(tmp_path, 1, "a")])
+def test_a_push_does_not_continue_with_another_datasource(rig: PushRig) -> None:
+    (chunk,) = rig.chunks("a")
+    rig.push([chunk])
+    with pytest.raises(ConfigError, match="push the files that they belong to, with"):
+        rig.push([replace(chunk, datasource="other")])
 
-    assert len(wire.sent) == 2
-    assert states(pushed) == ["accepted"]
-    assert told == [
-        "chunks/000001.xml: http://gsa.example.com:19900/xmlfeed: the connection was torn; tried"
-        " again in 0 s"
+    assert rig.sent() == []
+
+
+def test_accepted_chunks_are_sent_again_with_replay(rig: PushRig) -> None:
+    chunks = rig.chunks("a", "b")
+    rig.push(chunks)
+    account = rig.push(chunks, replace(TO_GSA, replay=True))
+
+    assert rig.sent() == [1, 2]
+    assert states(account) == ["accepted", "accepted"]
+
+
+# Errors
+
+
+def test_a_closed_connection_is_tried_again(rig: PushRig) -> None:
+    account = rig.push(rig.chunks("a"), to=respond(CLOSED, SUCCESS))
+
+    assert rig.sent() == [1, 1]
+    assert states(account) == ["accepted"]
+    assert rig.messages == [
+        "chunks/000001.xml: http://gsa/xmlfeed: connection closed; next attempt in 0 s"
     ]
 
 
-def test_a_chunk_that_cannot_be_sent_ends_the_push_and_holds_back_what_is_behind_it(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, saying(TORN))
-    pushed = pushing([chunk_of(tmp_path, 1, "a"), chunk_of(tmp_path, 2, "b")])
+def test_a_chunk_that_cannot_be_sent_holds_back_the_chunks_after_it(rig: PushRig) -> None:
+    chunks = rig.chunks("a", "b", "c")
+    account = rig.push(chunks, to=respond(SUCCESS, CLOSED))
 
-    assert [sent.chunk for sent in wire.sent] == [1, 1, 1]
-    assert states(pushed) == ["failed", "ready"]
-    assert pushed.exit_code == 4
-    assert pushed.stopped == (
-        "chunks/000001.xml: http://gsa.example.com:19900/xmlfeed: the connection was torn"
-    )
+    assert rig.sent() == [1, 2, 2, 2]
+    assert states(account) == ["accepted", "failed", "ready"]
+    assert account.exit_code == 4
+    assert account.stopped == "chunks/000002.xml: http://gsa/xmlfeed: connection closed"
+    assert states(rig.push(chunks)) == ["accepted"] * 3
+    assert rig.sent() == [2, 3]
 
 
-def test_a_push_that_was_ended_goes_on_where_it_was(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chunks = [chunk_of(tmp_path, number, str(number)) for number in (1, 2, 3)]
-    wired(monkeypatch, saying(SUCCESS, TORN))
-    pushing(chunks)
-    wire = wired(monkeypatch, accept)
-    pushed = pushing(chunks)
+def test_a_push_without_trust_ends_at_once(rig: PushRig) -> None:
+    chunks = [*rig.chunks("a"), chunk_of(rig.root, 2, "b", datasource="other")]
+    refused = ApplianceResponse(status=200, body=b"Error - Unauthorized Request")
+    account = rig.push(chunks, to=respond(refused))
 
-    assert [sent.chunk for sent in wire.sent] == [2, 3]
-    assert states(pushed) == ["accepted"] * 3
+    assert rig.sent() == [1]
+    assert account.exit_code == 4
+    assert "List of Trusted IP Addresses" in (account.stopped or "")
 
 
-def test_an_appliance_that_does_not_trust_us_ends_the_push_at_once(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(
-        monkeypatch, saying(ApplianceResponse(status=200, body=b"Error - Unauthorized Request"))
-    )
-    pushed = pushing([chunk_of(tmp_path, 1, "a"), chunk_of(tmp_path, 2, "b", datasource="other")])
-
-    assert len(wire.sent) == 1
-    assert pushed.exit_code == 4
-    assert "List of Trusted IP Addresses" in (pushed.stopped or "")
-
-
-def test_a_full_disk_is_waited_for_beyond_the_attempts(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_waited_for_beyond_the_attempts(rig: PushRig) -> None:
     full = ApplianceResponse(
-        status=200,
-        body=b"Feed not accepted due to insufficient disk space. Contact Google for Work Support.",
+        status=200, body=b"Feed not accepted due to insufficient disk space. Contact Google."
     )
-    wire = wired(monkeypatch, saying(full, full, full, full, full, SUCCESS))
-    nothing = Backoff(attempts=3, base_seconds=0.001, chance=lambda: 0.0)
-    backlog = replace(TO_GSA.backlog, interval_seconds=0.001)
-    pushed = pushing(
-        [chunk_of(tmp_path, 1, "a")], replace(TO_GSA, backoff=nothing, backlog=backlog)
-    )
+    no_pause = RetryPolicy(max_attempts=3, first_seconds=0.001, jitter=lambda: 0.0)
+    settings = replace(TO_GSA, retry=no_pause)
+    account = rig.push(rig.chunks("a"), settings, to=respond(*[full] * 5, SUCCESS))
 
-    assert len(wire.sent) == 6
-    assert states(pushed) == ["accepted"]
+    assert rig.sent() == [1] * 6
+    assert states(account) == ["accepted"]
 
 
-# What is refused
+# Refusals
 
 
-def test_a_refused_chunk_is_halved_until_its_bad_records_stand_alone(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, refusing("c"))
-    pushed = pushing([chunk_of(tmp_path, 1, "abcdefgh"), chunk_of(tmp_path, 2, "z")])
+def test_a_refused_chunk_is_halved_until_its_bad_records_are_alone(rig: PushRig) -> None:
+    account = rig.push(rig.chunks("abcdefgh", "z"), to=refuse("c"))
+    accepted = [name for sent in rig.client.sent for name in sent.names if "c" not in sent.names]
+    first, second = account.outcomes
 
-    taken = [name for sent in wire.sent for name in sent.names if "c" not in sent.names]
-    [fate, behind] = pushed.outcomes
-    assert taken == ["a", "b", "d", "e", "f", "g", "h", "z"]
-    assert (fate.state, fate.accepted, fate.refused) == ("partly-accepted", 7, 1)
-    assert [refusal.record for refusal in fate.refusals] == [2]
-    assert behind.state == "accepted"
-    assert (pushed.stopped, pushed.exit_code) == (None, 1)
+    assert accepted == ["a", "b", "d", "e", "f", "g", "h", "z"]
+    assert (first.state, first.accepted, first.refused) == ("partly-accepted", 7, 1)
+    assert [refusal.record for refusal in first.refusals] == [2]
+    assert second.state == "accepted"
+    assert (account.stopped, account.exit_code) == (None, 1)
 
 
-def test_only_the_first_part_of_a_halved_full_chunk_is_full(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, refusing("a"))
-    chunks = [chunk_of(tmp_path, 1, "abcd", feedtype="full"), chunk_of(tmp_path, 2, "z")]
-    pushing(chunks)
+def test_only_the_first_part_of_a_halved_full_chunk_is_full(rig: PushRig) -> None:
+    rig.push(rig.full("abcd", "z"), to=refuse("a"))
 
-    assert wire.sent == [
+    assert rig.client.sent == [
         Sent(1, "full", ("a", "b", "c", "d")),
         Sent(1, "full", ("a", "b")),
         Sent(1, "full", ("a",)),
@@ -284,446 +289,289 @@ def test_only_the_first_part_of_a_halved_full_chunk_is_full(
     ]
 
 
-def test_nothing_is_sent_behind_a_full_part_of_which_nothing_was_taken(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, refusing("a"))
-    chunks = [chunk_of(tmp_path, 1, "a", feedtype="full"), chunk_of(tmp_path, 2, "z")]
-    pushed = pushing(chunks)
+def test_nothing_is_sent_after_a_refused_full_part(rig: PushRig) -> None:
+    chunks = rig.full("a", "z")
+    account = rig.push(chunks, to=refuse("a"))
 
-    assert [sent.chunk for sent in wire.sent] == [1]
-    assert pushed.exit_code == 4
-    assert pushed.stopped == (
-        "chunks/000001.xml: the full part of 'wiki' was refused; expected it to be taken before"
-        " the parts behind it, which are not sent: mend its records and convert again, or remove"
-        " the receipts to try it again as it is"
+    assert rig.sent() == [1]
+    assert account.exit_code == 4
+    assert account.stopped == (
+        "chunks/000001.xml: the full part of 'wiki' was refused; expected it to be accepted before"
+        " the parts after it, which are not sent: fix its records and convert again, or remove"
+        " the receipts to send it again as it is"
+    )
+    assert rig.push(chunks).exit_code == 4
+    assert rig.sent() == []
+
+
+@pytest.mark.parametrize("way", [OnRefusal.BISECT, OnRefusal.SKIP], ids=str)
+def test_nothing_is_sent_after_a_refused_empty_full_feed(rig: PushRig, way: OnRefusal) -> None:
+    chunks = rig.full("", "z")
+    settings = replace(TO_GSA, can_empty=True, on_refusal=way)
+    first = rig.push(chunks, settings, to=respond(ILL_FORMED, SUCCESS))
+    assert rig.sent() == [1]
+    second = rig.push(chunks, settings)
+
+    assert rig.sent() == []
+    for account in (first, second):
+        assert (states(account), account.exit_code) == (["refused", "ready"], 4)
+
+
+def test_halving_continues_after_a_kill(rig: PushRig) -> None:
+    chunks = rig.chunks("abcd")
+    rig.push_killed(chunks, ILL_FORMED, SUCCESS)
+    account = rig.push(chunks)
+
+    assert [sent.names for sent in rig.client.sent] == [("c", "d")]
+    assert states(account) == ["accepted"]
+
+
+@pytest.mark.parametrize(
+    ("way", "sent", "expected", "exit_code"),
+    [
+        (OnRefusal.STOP, [1], ["failed", "ready"], 4),
+        (OnRefusal.SKIP, [1, 2], ["refused", "accepted"], 1),
+    ],
+)
+def test_a_refused_chunk_can_end_the_push_or_be_set_aside(
+    rig: PushRig, way: OnRefusal, sent: list[int], expected: list[str], exit_code: int
+) -> None:
+    account = rig.push(rig.chunks("ab", "c"), replace(TO_GSA, on_refusal=way), to=refuse("b"))
+
+    assert rig.sent() == sent
+    assert (states(account), account.exit_code) == (expected, exit_code)
+
+
+def test_more_refused_records_than_allowed_end_the_push(rig: PushRig) -> None:
+    chunks = rig.chunks("abcd", "e")
+    settings = replace(TO_GSA, max_rejects=1)
+    account = rig.push(chunks, settings, to=refuse("a", "b"))
+
+    assert account.exit_code == 3
+    assert account.stopped is not None
+    assert account.stopped.endswith("; more than 1 records are refused, the limit of --max-rejects")
+    account = rig.push(chunks, settings)
+    assert (rig.sent(), account.exit_code) == ([], 3)
+    assert account.stopped == (
+        "2 records were refused by earlier pushes; expected at most 1, the limit of --max-rejects:"
+        " raise it to continue"
     )
 
 
-def test_that_holds_for_the_push_that_goes_on_too(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, refusing("a"))
-    chunks = [chunk_of(tmp_path, 1, "a", feedtype="full"), chunk_of(tmp_path, 2, "z")]
-    pushing(chunks)
-    pushed = pushing(chunks)
+def test_a_hundred_consecutive_refusals_end_the_push(rig: PushRig) -> None:
+    chunk = chunk_of(rig.root, 1, [f"{number:03d}" for number in range(300)])
+    account = rig.push([chunk], to=respond(ILL_FORMED))
 
-    assert [sent.chunk for sent in wire.sent] == [1]
-    assert pushed.exit_code == 4
-
-
-def test_halving_goes_on_where_it_was(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chunks = [chunk_of(tmp_path, 1, "abcd")]
-    left = [ILL_FORMED, SUCCESS]
-
-    def killed(_sent: Sent) -> ApplianceResponse:
-        if not left:
-            raise RuntimeError("killed")
-        return left.pop(0)
-
-    wired(monkeypatch, killed)
-    with pytest.raises(RuntimeError, match=r"^killed$"):
-        pushing(chunks)
-    wire = wired(monkeypatch, accept)
-    pushed = pushing(chunks)
-
-    assert [sent.names for sent in wire.sent] == [("c", "d")]
-    assert states(pushed) == ["accepted"]
+    assert account.exit_code == 4
+    assert account.stopped is not None
+    assert account.stopped.endswith(
+        "; 100 consecutive records refused: expected the appliance to accept some; push again to "
+        "continue"
+    )
+    assert sum(len(sent.names) == 1 for sent in rig.client.sent) == 100
 
 
-def test_a_refused_chunk_can_end_the_push(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, refusing("b"))
-    chunks = [chunk_of(tmp_path, 1, "ab"), chunk_of(tmp_path, 2, "c")]
-    pushed = pushing(chunks, replace(TO_GSA, on_refusal=OnRefusal.STOP))
+def test_a_record_too_large_for_a_request_is_refused_unsent(rig: PushRig) -> None:
+    chunk = chunk_of(rig.root, 1, ["a", "b" * 2000, "c"], feedtype="full")
+    account = rig.push([chunk], replace(TO_GSA, max_request_bytes=1500))
+    [outcome] = account.outcomes
 
-    assert [sent.chunk for sent in wire.sent] == [1]
-    assert (states(pushed), pushed.exit_code) == (["failed", "ready"], 4)
-
-
-def test_a_refused_chunk_can_be_set_aside_whole(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, refusing("b"))
-    chunks = [chunk_of(tmp_path, 1, "ab"), chunk_of(tmp_path, 2, "c")]
-    pushed = pushing(chunks, replace(TO_GSA, on_refusal=OnRefusal.SKIP))
-
-    assert [sent.chunk for sent in wire.sent] == [1, 2]
-    assert (states(pushed), pushed.exit_code) == (["refused", "accepted"], 1)
-    assert [(fate.accepted, fate.refused, fate.left) for fate in pushed.outcomes] == [
-        (0, 2, 0),
-        (1, 0, 0),
+    assert rig.client.sent == [Sent(1, "full", ("a",)), Sent(1, "incremental", ("c",))]
+    assert (outcome.state, outcome.accepted, outcome.refused) == ("partly-accepted", 2, 1)
+    assert [msgspec.structs.astuple(refusal) for refusal in outcome.refusals] == [
+        (1, "2,289 bytes on the wire; expected fewer than 1,500 for one request")
     ]
 
 
-def test_more_refused_records_than_allowed_end_the_push(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wired(monkeypatch, refusing("a", "b"))
-    pushed = pushing([chunk_of(tmp_path, 1, "abcd")], replace(TO_GSA, max_rejects=1))
+def test_a_record_too_large_for_a_request_can_end_the_push(rig: PushRig) -> None:
+    chunk = chunk_of(rig.root, 1, ["b" * 2000])
+    settings = replace(TO_GSA, max_request_bytes=1500, on_refusal=OnRefusal.STOP)
+    account = rig.push([chunk], settings)
 
-    assert pushed.exit_code == 3
-    assert pushed.stopped is not None
-    assert pushed.stopped.endswith(
-        "this is more than the 1 records that --max-rejects allows the appliance to refuse"
-    )
-
-
-def test_an_appliance_that_takes_nothing_at_all_ends_the_push(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, lambda _sent: ILL_FORMED)
-    names = [f"{number:03d}" for number in range(300)]
-    pushed = pushing([chunk_of(tmp_path, 1, names)])
-
-    assert pushed.exit_code == 4
-    assert pushed.stopped is not None
-    assert pushed.stopped.endswith(
-        "; 100 records refused in a row: expected the appliance to take some; push again to go on"
-    )
-    assert sum(len(sent.names) == 1 for sent in wire.sent) == 100
+    assert (states(account), account.exit_code) == (["failed"], 4)
 
 
 # Thunderstone
 
 
-def test_the_search_indexes_are_updated_once_last_and_alone(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, lambda sent: results(*["OK"] * (len(sent.names) or 1)))
-    pushed = pushing([items_of(tmp_path, 1, "ab"), items_of(tmp_path, 2, "c")], TO_THUNDERSTONE)
+def test_search_indexes_are_updated_once_after_all_chunks(rig: PushRig) -> None:
+    items = [items_of(rig.root, 1, "ab"), items_of(rig.root, 3, "c")]
+    update = replace(write_update(rig.root / "chunks" / "u.xml"), path="chunks/u.xml", ordinal=2)
+    chunks = [items[0], update, items[1]]
+    account = rig.push(chunks, TO_THUNDERSTONE, to=take_items)
 
-    assert [(sent.chunk, sent.names) for sent in wire.sent] == [
+    assert [(sent.chunk, sent.names) for sent in rig.client.sent] == [
         (1, ("a", "b")),
-        (2, ("c",)),
-        (3, ()),
+        (3, ("c",)),
+        (4, ()),
     ]
-    assert states(pushed) == ["accepted"] * 3
+    assert states(account) == ["accepted"] * 4
+    assert account.outcomes[1].reply == "not sent: the update after all chunks does the same"
+    assert rig.push(chunks, TO_THUNDERSTONE, to=take_items).stopped is None
+    assert rig.sent() == []
 
 
-def test_they_are_not_updated_behind_a_push_that_was_ended(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, saying(results("Not Allowed")))
-    pushed = pushing([items_of(tmp_path, 1, "a")], TO_THUNDERSTONE)
+def test_search_indexes_are_not_updated_after_a_push_that_ended(rig: PushRig) -> None:
+    chunks = [items_of(rig.root, 1, "a")]
+    account = rig.push(chunks, TO_THUNDERSTONE, to=respond(results("Not Allowed")))
 
-    assert len(wire.sent) == 1
-    assert pushed.exit_code == 4
-    assert "Cluster Members" in (pushed.stopped or "")
+    assert rig.sent() == [1]
+    assert account.exit_code == 4
+    assert "Cluster Members" in (account.stopped or "")
 
 
-def test_an_item_that_the_appliance_names_is_refused_without_halving(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, saying(results("OK", "FAIL", "OK"), results("OK")))
-    pushed = pushing([items_of(tmp_path, 1, "abc")], TO_THUNDERSTONE)
+def test_an_item_that_the_appliance_names_is_refused_without_halving(rig: PushRig) -> None:
+    chunks = [items_of(rig.root, 1, "abc")]
+    to = respond(results("OK", "FAIL", "OK"), results("OK"))
+    account = rig.push(chunks, TO_THUNDERSTONE, to=to)
 
-    assert [sent.chunk for sent in wire.sent] == [1, 2]
-    assert [refusal.record for refusal in pushed.outcomes[0].refusals] == [1]
-    assert (pushed.outcomes[0].accepted, pushed.exit_code) == (2, 1)
-
-
-# When it ends
+    assert rig.sent() == [1, 2]
+    assert [refusal.record for refusal in account.outcomes[0].refusals] == [1]
+    assert (account.outcomes[0].accepted, account.exit_code) == (2, 1)
 
 
-def test_a_push_that_drains_finishes_the_chunk_that_is_under_way(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stop = StopSignal()
+def test_a_refused_item_can_end_the_push_after_its_chunk(rig: PushRig) -> None:
+    chunks = [items_of(rig.root, 1, "ab"), items_of(rig.root, 2, "cd")]
+    settings = replace(TO_THUNDERSTONE, on_refusal=OnRefusal.STOP)
+    account = rig.push(chunks, settings, to=respond(results("OK", "FAIL")))
 
-    def interrupted(_sent: Sent) -> ApplianceResponse:
-        stop.drain()
-        return SUCCESS
-
-    wire = wired(monkeypatch, interrupted)
-    pushed = pushing([chunk_of(tmp_path, 1, "a"), chunk_of(tmp_path, 2, "b")], stop=stop)
-
-    assert [sent.chunk for sent in wire.sent] == [1]
-    assert states(pushed) == ["accepted", "ready"]
-    assert pushed.stopped == DRAINED
-
-
-def test_nothing_is_begun_behind_the_deadline(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, accept)
-    pushed = pushing([chunk_of(tmp_path, 1, "a")], replace(TO_GSA, deadline=1.0))
-
-    assert wire.sent == []
-    assert pushed.exit_code == 75
-
-
-def test_a_backlog_above_the_ceiling_holds_the_first_chunk_back(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, accept, backlog=ApplianceResponse(status=200, body=b"4001"))
-    pushed = pushing([chunk_of(tmp_path, 1, "a")], replace(TO_GSA, max_wait_seconds=0.0))
-
-    assert wire.sent == []
-    assert pushed.exit_code == 75
-
-
-def test_a_second_push_of_a_run_is_kept_out(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, accept)
-    with (
-        Receipts(tmp_path / "push" / "gsa", target="other", run="other"),
-        pytest.raises(BusyError),
-    ):
-        pushing([chunk_of(tmp_path, 1, "a")])
-
-    assert wire.sent == []
-
-
-# Before anything is sent
-
-
-def test_a_full_feed_without_records_is_refused(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wired(monkeypatch, accept)
-    with pytest.raises(ConfigError) as caught:
-        pushing([chunk_of(tmp_path, 1, "", feedtype="full")])
-
-    assert str(caught.value) == (
-        "chunks/000001.xml: a full feed without records, which empties 'wiki'; expected records,"
-        " or --allow-empty-full"
+    assert rig.sent() == [1]
+    assert states(account) == ["partly-accepted", "ready", "ready"]
+    assert account.exit_code == 4
+    assert account.stopped == (
+        "chunks/000001.xml: OK for 1 of 2 Items, FAIL; expected all Items to be accepted, because"
+        " --on-refusal is stop"
     )
 
 
-def test_one_is_sent_if_that_is_meant(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, accept)
-    pushed = pushing([chunk_of(tmp_path, 1, "", feedtype="full")], replace(TO_GSA, can_empty=True))
-
-    assert wire.sent == [Sent(1, "full", ())]
-    assert states(pushed) == ["accepted"]
+# Groups
 
 
-def test_what_was_accepted_is_sent_again_if_that_is_asked_for(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chunks = [chunk_of(tmp_path, 1, "a"), chunk_of(tmp_path, 2, "b")]
-    wire = wired(monkeypatch, accept)
-    pushing(chunks)
-    pushed = pushing(chunks, replace(TO_GSA, replay=True))
-
-    assert [sent.chunk for sent in wire.sent] == [1, 2, 1, 2]
-    assert states(pushed) == ["accepted", "accepted"]
-
-
-# What must never happen
-
-
-@pytest.mark.parametrize("way", [OnRefusal.BISECT, OnRefusal.SKIP], ids=str)
-def test_nothing_is_sent_behind_an_empty_full_feed_that_was_refused(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch, way: OnRefusal
-) -> None:
-    wire = wired(monkeypatch, saying(ILL_FORMED, SUCCESS))
-    chunks = [chunk_of(tmp_path, 1, "", feedtype="full"), chunk_of(tmp_path, 2, "z")]
-    settings = replace(TO_GSA, can_empty=True, on_refusal=way)
-    pushing(chunks, settings)
-    pushed = pushing(chunks, settings)
-
-    assert [sent.chunk for sent in wire.sent] == [1]
-    assert (states(pushed), pushed.exit_code) == (["refused", "ready"], 4)
-
-
-def groups_of(root: Path) -> Chunk:
-    """Write a chunk of two groups that take the place of those of their source."""
+def groups_of(root: Path, feedtype: str) -> Chunk:
+    """Write a chunk of two groups."""
     chunk = chunk_of(root, 1, "ab")
     member = "<membership><principal>%s</principal><members/></membership>"
     text = f"<xmlgroups>{member % 'a'}{member % 'b'}</xmlgroups>".encode()
     (root / chunk.path).write_bytes(text)
     digest = hashlib.sha256(text).hexdigest()
-    return replace(chunk, format="gsa-groups", feedtype="replace", bytes=len(text), sha256=digest)
+    return replace(chunk, format="gsa-groups", feedtype=feedtype, bytes=len(text), sha256=digest)
 
 
-def test_only_the_first_part_of_halved_groups_replaces_what_there_was(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, saying(ILL_FORMED, SUCCESS))
-    pushed = pushing([groups_of(tmp_path)])
+def test_only_the_first_part_of_halved_groups_replaces_others(rig: PushRig) -> None:
+    account = rig.push([groups_of(rig.root, "replace")], to=respond(ILL_FORMED, SUCCESS))
 
-    assert [sent.feedtype for sent in wire.sent] == ["replace", "replace", "incremental"]
-    assert states(pushed) == ["accepted"]
-
-
-def test_nothing_is_sent_while_a_chunk_that_is_to_be_sent_again_is_gone(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chunks = [chunk_of(tmp_path, 1, "a", feedtype="full"), chunk_of(tmp_path, 2, "b")]
-    wire = wired(monkeypatch, accept)
-    pushing(chunks)
-    (tmp_path / "chunks" / "000002.xml").unlink()
-    with pytest.raises(SourceError) as caught:
-        pushing(chunks, replace(TO_GSA, replay=True))
-
-    assert [sent.chunk for sent in wire.sent] == [1, 2]
-    assert states(pushing(chunks)) == ["accepted", "accepted"]
-    assert str(caught.value) == (
-        f"{tmp_path}/chunks/000002.xml: No such file or directory; expected the file of a chunk"
-    )
-
-
-# What no appliance can take
-
-
-def test_a_record_that_no_request_can_hold_is_set_aside_without_being_sent(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, accept)
-    chunk = chunk_of(tmp_path, 1, ["a", "b" * 2000, "c"], feedtype="full")
-    pushed = pushing([chunk], replace(TO_GSA, max_request_bytes=1500))
-
-    [fate] = pushed.outcomes
-    assert wire.sent == [Sent(1, "full", ("a",)), Sent(1, "incremental", ("c",))]
-    assert (fate.state, fate.accepted, fate.refused, fate.left) == ("partly-accepted", 2, 1, 0)
-    assert [tuple(msgspec.structs.astuple(one)) for one in fate.refusals] == [
-        (1, "2,289 bytes on the wire; expected fewer than 1,500: no request holds it")
-    ]
-
-
-def test_it_ends_a_push_that_is_to_stop_at_a_refusal(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wired(monkeypatch, accept)
-    settings = replace(TO_GSA, max_request_bytes=1500, on_refusal=OnRefusal.STOP)
-    pushed = pushing([chunk_of(tmp_path, 1, ["b" * 2000])], settings)
-
-    assert (states(pushed), pushed.exit_code) == (["failed"], 4)
-
-
-# Going on
-
-
-def test_an_item_that_is_refused_can_end_the_push_behind_its_chunk(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, saying(results("OK", "FAIL")))
-    chunks = [items_of(tmp_path, 1, "ab"), items_of(tmp_path, 2, "cd")]
-    pushed = pushing(chunks, replace(TO_THUNDERSTONE, on_refusal=OnRefusal.STOP))
-
-    assert [sent.chunk for sent in wire.sent] == [1]
-    assert states(pushed) == ["partly-accepted", "ready", "ready"]
-    assert pushed.exit_code == 4
-    assert pushed.stopped == (
-        "chunks/000001.xml: OK for 1 of 2 Items, FAIL; expected all of them to be taken, as"
-        " --on-refusal is stop"
-    )
-
-
-def test_updates_of_the_search_indexes_between_chunks_are_left_to_the_last_one(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = wired(monkeypatch, lambda sent: results(*["OK"] * (len(sent.names) or 1)))
-    items = [items_of(tmp_path, 1, "a"), items_of(tmp_path, 3, "b")]
-    update = replace(write_update(tmp_path / "chunks" / "u.xml"), path="chunks/u.xml", ordinal=2)
-    pushing([items[0], update, items[1]], TO_THUNDERSTONE)
-    pushed = pushing([items[0], update, items[1]], TO_THUNDERSTONE)
-
-    assert [sent.chunk for sent in wire.sent] == [1, 3, 4]
-    assert states(pushed) == ["accepted"] * 4
-    assert pushed.outcomes[1].reply == "not sent: the update behind all chunks does the same"
-
-
-def test_a_push_that_had_too_many_refused_is_not_gone_on_with(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chunks = [chunk_of(tmp_path, 1, "ab"), chunk_of(tmp_path, 2, "c")]
-    wired(monkeypatch, refusing("a", "b"))
-    pushing(chunks, replace(TO_GSA, max_rejects=0))
-    wire = wired(monkeypatch, accept)
-    pushed = pushing(chunks, replace(TO_GSA, max_rejects=0))
-
-    assert wire.sent == []
-    assert pushed.exit_code == 3
-    assert pushed.stopped == (
-        "1 records were refused before; this is more than the 0 that --max-rejects allows: allow"
-        " more to go on"
-    )
-
-
-def test_a_push_that_is_asked_to_end_when_all_is_settled_has_ended_well(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stop = StopSignal()
-
-    def interrupted(_sent: Sent) -> ApplianceResponse:
-        stop.drain()
-        return SUCCESS
-
-    wired(monkeypatch, interrupted)
-    chunks = [chunk_of(tmp_path, 1, "a")]
-    pushed = pushing(chunks, stop=stop)
-
-    assert (pushed.stopped, pushed.exit_code) == (None, 0)
-    assert states(pushing(chunks, replace(TO_GSA, replay=True))) == ["accepted"]
-
-
-def test_a_push_goes_on_in_whatever_order_its_chunks_are_given(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chunks = [chunk_of(tmp_path, 1, "a"), chunk_of(tmp_path, 2, "b")]
-    wired(monkeypatch, saying(SUCCESS, TORN))
-    pushing(chunks)
-    wire = wired(monkeypatch, accept)
-    pushing(chunks[::-1])
-
-    assert [sent.chunk for sent in wire.sent] == [2]
-
-
-def test_a_push_does_not_go_on_under_another_name(
-    tmp_path: Path, pushing: Pushing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chunk = chunk_of(tmp_path, 1, "a")
-    wire = wired(monkeypatch, accept)
-    pushing([chunk])
-    with pytest.raises(ConfigError, match="push the files that they are of, with"):
-        pushing([replace(chunk, datasource="other")])
-
-    assert len(wire.sent) == 1
+    assert [sent.feedtype for sent in rig.client.sent] == ["replace", "replace", "incremental"]
+    assert states(account) == ["accepted"]
 
 
 @pytest.mark.parametrize("mode", [GroupsMode.REPLACE, GroupsMode.CLEANUP])
-def test_the_first_groups_of_each_source_begin_anew_in_a_mode(
-    pushing: Pushing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: GroupsMode
-) -> None:
-    wire = wired(monkeypatch, accept)
-    groups = replace(groups_of(tmp_path), feedtype="incremental")
+def test_the_first_groups_of_each_groupsource_have_the_mode(rig: PushRig, mode: GroupsMode) -> None:
+    groups = groups_of(rig.root, "incremental")
     chunks = [
         replace(groups, ordinal=1, datasource="ldap"),
         replace(groups, ordinal=2, datasource="ldap"),
         replace(groups, ordinal=3, datasource="files"),
     ]
-    pushing(chunks, replace(TO_GSA, groups_mode=mode))
-    assert [one.feedtype for one in wire.sent] == [mode.value, "incremental", mode.value]
+    rig.push(chunks, replace(TO_GSA, groups_mode=mode))
+
+    assert [sent.feedtype for sent in rig.client.sent] == [mode.value, "incremental", mode.value]
 
 
-def test_a_push_that_is_done_again_does_not_remove_the_groups_that_it_brought(
-    pushing: Pushing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    groups = replace(groups_of(tmp_path), feedtype="full")
+def test_a_push_that_continues_does_not_remove_its_own_groups(rig: PushRig) -> None:
+    groups = groups_of(rig.root, "full")
     chunks = [replace(groups, ordinal=1), replace(groups, ordinal=2, feedtype="incremental")]
     settings = replace(TO_GSA, groups_mode=GroupsMode.CLEANUP)
-    wired(monkeypatch, saying(SUCCESS, TORN))
-    pushing(chunks, settings)
-    wire = wired(monkeypatch, accept)
-    pushing(chunks, settings)
-    assert [(one.chunk, one.feedtype) for one in wire.sent] == [(2, "incremental")]
+    rig.push(chunks, settings, to=respond(SUCCESS, CLOSED))
+    rig.push(chunks, settings)
+
+    assert [(sent.chunk, sent.feedtype) for sent in rig.client.sent] == [(2, "incremental")]
 
 
-def test_a_mode_of_groups_needs_groups(
-    pushing: Pushing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wired(monkeypatch, accept)
+def test_a_groups_mode_needs_groups(rig: PushRig) -> None:
     with pytest.raises(ConfigError) as caught:
-        pushing([chunk_of(tmp_path, 1, "a")], replace(TO_GSA, groups_mode=GroupsMode.REPLACE))
+        rig.push(rig.chunks("a"), replace(TO_GSA, groups_mode=GroupsMode.REPLACE))
+
+    assert str(caught.value) == ("--groups-mode replace: no groups feed is pushed; expected one")
+
+
+# Before anything is sent
+
+
+def test_an_empty_full_feed_is_refused_unless_it_is_allowed(rig: PushRig) -> None:
+    chunks = rig.full("")
+    with pytest.raises(ConfigError) as caught:
+        rig.push(chunks)
+
     assert str(caught.value) == (
-        "--groups-mode replace: no groups feed among what is pushed; expected one"
+        "chunks/000001.xml: a full feed without records, which empties 'wiki'; expected records,"
+        " or --allow-empty-full"
     )
+    assert states(rig.push(chunks, replace(TO_GSA, can_empty=True))) == ["accepted"]
+    assert rig.client.sent == [Sent(1, "full", ())]
+
+
+def test_nothing_is_sent_while_a_chunk_file_is_missing(rig: PushRig) -> None:
+    chunks = rig.full("a", "b")
+    rig.push(chunks)
+    path = rig.root / "chunks" / "000002.xml"
+    path.unlink()
+    with pytest.raises(SourceError) as caught:
+        rig.push(chunks, replace(TO_GSA, replay=True))
+
+    assert rig.sent() == []
+    assert str(caught.value) == (f"{path}: No such file or directory; expected the file of a chunk")
+    assert states(rig.push(chunks)) == ["accepted", "accepted"]
+
+
+def test_a_second_push_of_a_run_is_kept_out(rig: PushRig) -> None:
+    chunks = rig.chunks("a")
+    with Receipts(rig.folder, target="other", run="other"), pytest.raises(BusyError):
+        rig.push(chunks)
+
+    assert rig.sent() == []
+
+
+# How it ends
+
+
+@pytest.mark.parametrize(
+    ("names", "expected", "stopped"),
+    [("ab", ["accepted", "ready"], INTERRUPTED), ("a", ["accepted"], None)],
+)
+def test_a_stopped_push_finishes_the_current_chunk(
+    rig: PushRig, names: str, expected: list[str], stopped: str | None
+) -> None:
+    stop = rig.stop
+
+    def interrupt(_sent: Sent) -> ApplianceResponse:
+        stop.stop()
+        return SUCCESS
+
+    account = rig.push(rig.chunks(*names), to=interrupt)
+
+    assert rig.sent() == [1]
+    assert (states(account), account.stopped, account.exit_code) == (expected, stopped, 0)
+
+
+def test_nothing_is_sent_after_the_deadline(rig: PushRig) -> None:
+    account = rig.push(rig.chunks("a"), replace(TO_GSA, deadline=1.0))
+
+    assert (rig.sent(), account.exit_code) == ([], 75)
+
+
+def test_nothing_is_sent_above_the_ceiling_of_the_backlog(rig: PushRig) -> None:
+    settings = replace(TO_GSA, max_wait_seconds=0.0)
+    full = ApplianceResponse(status=200, body=b"4001")
+    account = rig.push(rig.chunks("a"), settings, backlog=full)
+
+    assert (rig.sent(), account.exit_code) == ([], 75)
+
+
+def test_an_appliance_without_a_connection_ends_the_push_before_its_first_chunk(
+    rig: PushRig,
+) -> None:
+    refused = ApplianceResponse(error="gsa: connection refused", is_unsent=True)
+    account = rig.push(rig.chunks("a"), backlog=refused)
+
+    assert (rig.sent(), account.exit_code, account.stopped) == ([], 4, "gsa: connection refused")
+    assert rig.messages == ["gsa: connection refused; next attempt in 0 s"] * 2

@@ -32,7 +32,7 @@ def test_a_word_of_the_appliance_is_told_as_one(tmp_path: Path) -> None:
         (
             "http://www.example.com/b",
             "refused",
-            "the appliance said 'FAIL'; expected it to take the record",
+            "the appliance responded 'FAIL'; expected it to take the record",
         )
     ]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.account import Chunk
 from schemas.errors import FormatError, RecordError, SourceError
 from transforms.sinks.push.model import ChunkPart
-from transforms.sinks.push.splitter import KEPT_BYTES, ChunkSplitter, whole
+from transforms.sinks.push.splitter import MAX_REJECT_BYTES, ChunkSplitter, whole_chunk
 
 HEAD = b"<gsafeed>\n<header><datasource>docs</datasource></header>\n<group>\n"
 TAIL = b"</group>\n</gsafeed>\n"
@@ -60,7 +60,7 @@ def below(size: int) -> Callable[[ChunkPart], bool]:
 
 def refusal(root: Path, chunk: Chunk) -> str:
     with pytest.raises(SourceError) as caught:
-        whole(chunk, root)
+        whole_chunk(chunk, root)
     return str(caught.value)
 
 
@@ -69,7 +69,7 @@ def refusal(root: Path, chunk: Chunk) -> str:
 
 def test_the_whole_is_the_file_of_its_chunk(tmp_path: Path) -> None:
     chunk = chunk_of(tmp_path, HEAD + TAIL)
-    assert whole(chunk, tmp_path) == ChunkPart(
+    assert whole_chunk(chunk, tmp_path) == ChunkPart(
         chunk=chunk,
         path=tmp_path / "000001.xml",
         offset=0,
@@ -94,8 +94,8 @@ def test_a_file_with_another_size_is_not_that_of_the_chunk(tmp_path: Path) -> No
     chunk = chunk_of(tmp_path, HEAD + TAIL)
     (tmp_path / "000001.xml").write_bytes(HEAD)
     assert refusal(tmp_path, chunk) == (
-        f"{tmp_path}/000001.xml: 65 bytes; expected 85, as its manifest says: the file was "
-        "changed, make the chunk again"
+        f"{tmp_path}/000001.xml: 65 bytes; expected 85 as in the manifest: the file was "
+        "changed; convert again to make the chunk anew"
     )
 
 
@@ -173,7 +173,7 @@ def test_what_is_no_feed_is_not_split(tmp_path: Path) -> None:
 def test_a_chunk_may_state_its_format(tmp_path: Path) -> None:
     chunk = chunk_of(tmp_path, HEAD + record("0") + TAIL, format="thunderstone")
     with pytest.raises(FormatError) as caught:
-        ChunkSplitter(chunk, tmp_path).split(whole(chunk, tmp_path))
+        ChunkSplitter(chunk, tmp_path).split(whole_chunk(chunk, tmp_path))
     assert str(caught.value) == (
         f"{tmp_path}/000001.xml:1: root element 'gsafeed'; expected <ThunderstoneReplication>"
     )
@@ -221,20 +221,20 @@ def test_a_chunk_without_records_is_not_to_be_split(tmp_path: Path) -> None:
 
 def test_runs_are_as_long_as_they_can_be(tmp_path: Path) -> None:
     cut = cutter(tmp_path, 100, 100, 100, 100, 100)
-    assert runs(*cut.fitting(below(len(HEAD + TAIL) + 400))) == [(0, 2), (2, 2), (4, 1)]
+    assert runs(*cut.split_to_fit(below(len(HEAD + TAIL) + 400))) == [(0, 2), (2, 2), (4, 1)]
 
 
 def test_what_fits_is_one_run(tmp_path: Path) -> None:
-    assert runs(*cutter(tmp_path, 100, 100).fitting(below(10_000))) == [(0, 2)]
+    assert runs(*cutter(tmp_path, 100, 100).split_to_fit(below(10_000))) == [(0, 2)]
 
 
 def test_a_record_that_does_not_fit_comes_alone(tmp_path: Path) -> None:
     cut = cutter(tmp_path, 1, 1, 1000, 1, 1)
-    assert runs(*cut.fitting(below(500))) == [(0, 2), (2, 1), (3, 2)]
+    assert runs(*cut.split_to_fit(below(500))) == [(0, 2), (2, 1), (3, 2)]
 
 
 def test_a_chunk_without_records_has_no_runs(tmp_path: Path) -> None:
-    assert list(cutter(tmp_path).fitting(below(1))) == []
+    assert list(cutter(tmp_path).split_to_fit(below(1))) == []
 
 
 @settings(max_examples=40)
@@ -245,7 +245,7 @@ def test_a_chunk_without_records_has_no_runs(tmp_path: Path) -> None:
 def test_runs_hold_all_records_in_order(
     sizes: list[int], most: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    found = runs(*cutter(tmp_path_factory.mktemp("chunk"), *sizes).fitting(below(most)))
+    found = runs(*cutter(tmp_path_factory.mktemp("chunk"), *sizes).split_to_fit(below(most)))
     assert [first + at for first, count in found for at in range(count)] == list(range(len(sizes)))
 
 
@@ -257,7 +257,7 @@ def test_runs_hold_all_records_in_order(
 def test_runs_of_several_records_fit(
     sizes: list[int], most: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    found = cutter(tmp_path_factory.mktemp("chunk"), *sizes).fitting(below(most))
+    found = cutter(tmp_path_factory.mktemp("chunk"), *sizes).split_to_fit(below(most))
     assert [part for part in found if part.count > 1 and part.size >= most] == []
 
 
@@ -268,7 +268,7 @@ def test_few_questions_are_asked_of_many_records(tmp_path: Path) -> None:
         asked.append(part.count)
         return part.count <= 500
 
-    next(cutter(tmp_path, *[0] * 2000).fitting(fits))
+    next(cutter(tmp_path, *[0] * 2000).split_to_fit(fits))
     assert asked == [2000, 1000, 500, 750, 625, 562, 531, 515]
 
 
@@ -315,7 +315,7 @@ def test_the_reject_of_a_membership_has_the_name_of_its_group(tmp_path: Path) ->
 
 
 def test_a_reject_keeps_a_megabyte(tmp_path: Path) -> None:
-    cut = cutter(tmp_path, KEPT_BYTES)
+    cut = cutter(tmp_path, MAX_REJECT_BYTES)
     reject = cut.reject(cut.whole, REFUSED)
     assert (len(reject.data), reject.truncated) == (1 << 20, True)
 
@@ -345,6 +345,6 @@ def test_a_file_that_was_changed_is_not_cut(tmp_path: Path) -> None:
 
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     assert str(caught.value) == (
-        f"{path}: a SHA-256 of {found}; expected {cut.whole.sha256}, as its manifest says: the "
-        "file was changed, make the chunk again"
+        f"{path}: SHA-256 {found}; expected {cut.whole.sha256} as in the manifest: the file "
+        "was changed; convert again to make the chunk anew"
     )

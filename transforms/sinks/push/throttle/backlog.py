@@ -1,13 +1,16 @@
-"""How many feeds an appliance has not digested yet, and whether it may be sent more of them.
+"""Pause a push while too many feeds wait at the appliance.
 
-The push pauses when more than `ceiling` feeds wait there, and goes on when fewer than `floor` do;
-between them it stays as it is. The count is asked for at most once in `interval_seconds`.
+The push pauses when more than `ceiling` feeds wait, and continues when fewer than `floor` wait.
+Between the two it stays as it is. The count is requested at most once in `interval_seconds`.
 
-**Spec:** the deployed connector manager (3.2.2 and later), whose rule and numbers these are. We
-differ from it where it goes on without knowing better: feeds that were accepted since the last
-count are added to it, so that many small ones cannot overshoot the ceiling within one interval; an
-empty answer and a negative count are no counts; after an answer that is none the appliance is asked
-again soon, and less and less often; and a pause does not end by itself after some rounds.
+**Spec:** the deployed connector manager (3.2.2 and later), from which the rule and its numbers
+come. We deviate where it continues without knowledge:
+
+- Feeds that were accepted since the last count are added to it, so that many small feeds cannot
+  exceed the ceiling within one interval.
+- An empty response and a negative count are no counts.
+- After a response that is no count, the next request comes soon, then less and less often.
+- A pause does not end after a number of rounds.
 """
 
 import threading
@@ -19,18 +22,19 @@ from msgspec.structs import replace
 
 from schemas.errors import ConfigError
 from schemas.units import format_duration
-from transforms.sinks.push.throttle.backoff import Backoff, pause
+from transforms.retry import RetryPolicy
 
-Count = int | None | str
-"""The number; None: the appliance has no such page (404), for good; str: why it is not known."""
+BacklogCount = int | None | str
+"""A number; None if the appliance has no such page (404); or the reason why it is unknown."""
 
-_LEAST_SECONDS = 0.001
-"""Nobody is told to wait less: the interval must be over, not just reached."""
-_ASKING = Backoff()
+_MIN_WAIT_SECONDS = 0.001
+"""The interval must be over, not only reached."""
+
+_RETRY = RetryPolicy()
 
 
 class BacklogLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """When a push pauses for the feeds that wait at the appliance, in feeds."""
+    """When a push pauses and continues, in feeds that wait at the appliance."""
 
     ceiling: int = 4000
     floor: int = 1000
@@ -39,8 +43,8 @@ class BacklogLimits(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.floor < 1:
             raise ConfigError(
-                f"--backlog-floor: {self.floor}; expected 1 or more, for a push goes on when "
-                "fewer feeds wait"
+                f"--backlog-floor: {self.floor}; expected 1 or more: a push continues when fewer "
+                "feeds wait"
             )
         if self.ceiling <= self.floor:
             raise ConfigError(
@@ -48,212 +52,199 @@ class BacklogLimits(msgspec.Struct, frozen=True, kw_only=True):
                 f"{self.floor}"
             )
         if not self.interval_seconds > 0:
-            raise ConfigError(
-                f"--backlog-interval: {self.interval_seconds:g} s; expected more than no time"
-            )
+            raise ConfigError(f"--backlog-interval: {self.interval_seconds:g} s; expected over 0 s")
 
 
 class BacklogThrottle:
     """Holds back the feeds of all threads that push to one appliance, by its backlog.
 
-    Each thread calls `wait_seconds` until it may send one feed, then `sent` or `doubt`, or
-    neither. `ask` is called from one of them at a time, while the others wait for its answer;
-    `tell` is given a line when the push pauses and when it goes on, and at most one for each
-    interval between.
+    Each thread calls `wait_seconds` until that returns 0, sends one feed, and then calls
+    `accepted`, `doubt` or neither. `request_count` is called in one thread at a time. `notify` gets
+    a message when the push pauses or continues, and at most one per interval during a pause.
     """
 
     def __init__(
         self,
-        ask: Callable[[], Count],
-        backlog: BacklogLimits,
+        request_count: Callable[[], BacklogCount],
+        limits: BacklogLimits,
         *,
         clock: Callable[[], float],
-        tell: Callable[[str], None],
-        backoff: Backoff = _ASKING,
+        notify: Callable[[str], None],
+        retry: RetryPolicy = _RETRY,
     ) -> None:
-        self._ask = ask
-        self._backlog = backlog
+        self._request_count = request_count
+        self._limits = limits
         self._clock = clock
-        self._tell = tell
-        least = min(backoff.base_seconds, backlog.interval_seconds)
-        self._backoff = replace(
-            backoff,
-            base_seconds=least,
-            least_seconds=least,
-            cap_seconds=min(backoff.cap_seconds, backlog.interval_seconds),
+        self._notify = notify
+        shortest = min(retry.first_seconds, limits.interval_seconds)
+        longest = min(retry.max_seconds, limits.interval_seconds)
+        self._retry = replace(
+            retry, first_seconds=shortest, min_seconds=shortest, max_seconds=longest
         )
-        self._turn = threading.Lock()
-        self._lock = threading.Lock()  # of all below
+        self._request_lock = threading.Lock()
+        self._lock = threading.Lock()  # guards all attributes below
         self._is_supported = True
-        self._is_above = False  # the ceiling, and not yet below the floor
-        self._unknown: str | None = None
-        self._asked_at: float | None = None
-        self._delay = backlog.interval_seconds
+        self._is_above = False  # the ceiling was exceeded; the floor is not reached yet
+        self._unknown = ""  # why the backlog is unknown
+        self._requested_at: float | None = None
+        self._delay = limits.interval_seconds  # until the next request
         self._bad_counts = 0
         self._doubts = 0
-        self._counts: deque[tuple[float, int]] = deque(maxlen=2)  # each with its time
-        self._count = 0
-        self._sent = 0
+        self._counts: deque[tuple[float, int]] = deque(maxlen=2)  # with their times
+        self._accepted = 0  # since the last count
         self._sending: set[threading.Thread] = set()
-        self._told = ""
-        self._told_at = 0.0
+        self._reported = ""
+        self._reported_at = 0.0
 
     def wait_seconds(self) -> float:
-        """Return 0 when this thread may send one feed now, else how long to wait until it asks.
+        """Return 0 if this thread may send one feed now, else the seconds until it asks again.
 
-        May ask the appliance, and then takes as long as that does.
+        May request the count, and then takes as long as the request.
         """
-        with self._turn:
-            if self._must_ask():
-                self._learn()
-            seconds, said = self._left()
-            if said:
-                self._tell(said)
+        with self._request_lock:
+            if self._is_request_due():
+                self._update_count()
+            seconds, message = self._admit()
+            if message:
+                self._notify(message)
         return seconds
 
-    def sent(self) -> None:
+    def accepted(self) -> None:
         """Count a feed of this thread that was accepted."""
         with self._lock:
             self._sending.discard(threading.current_thread())
-            self._sent += 1
+            self._accepted += 1
             self._doubts = 0
 
     def doubt(self) -> None:
-        """Let the appliance be asked before the next feed, for one was not accepted.
+        """Request the backlog before the next feed, because a feed was not accepted.
 
-        That is soon for the first, and later the more of them there are in a row.
+        The request comes soon after the first one, and later with each further one in a row.
         """
         with self._lock:
             self._sending.discard(threading.current_thread())
             self._doubts += 1
-            if self._unknown is None:
+            if not self._unknown:
                 self._unknown = "a feed was not accepted"
-                self._delay = pause(self._backoff, failed=self._doubts)
+                self._delay = self._retry.pause_seconds(self._doubts)
 
-    @property
-    def words(self) -> str:
-        """What is known of the backlog now."""
+    def describe(self) -> str:
+        """Return what is known of the backlog."""
         with self._lock:
-            if not self._is_supported:
-                return "backlog not known: the appliance does not count it"
-            if self._asked_at is None:
-                return "backlog not asked for yet"
-            if self._unknown is not None:
-                return f"backlog not known: {self._unknown}"
-            return self._trend()
+            if self._unknown:
+                return f"backlog unknown: {self._unknown}"
+            return self._trend() if self._counts else "backlog unknown"
 
-    def _must_ask(self) -> bool:
+    def _is_request_due(self) -> bool:
         with self._lock:
-            if self._asked_at is None or not self._is_supported:
+            if self._requested_at is None or not self._is_supported:
                 return self._is_supported
-            return self._clock() - self._asked_at > self._delay
+            return self._clock() - self._requested_at > self._delay
 
-    def _learn(self) -> None:
+    def _update_count(self) -> None:
         with self._lock:
-            sent_before = self._sent
-        count = self._ask()
+            accepted_before = self._accepted
+        count = self._request_count()
         with self._lock:
-            self._asked_at = self._clock()
-            self._take(count, sent_before=sent_before)
-            said = self._news()
-        if said:
-            self._tell(said)
+            self._requested_at = self._clock()
+            if count is None:
+                self._is_supported, self._unknown = False, ""
+            elif isinstance(count, int) and count >= 0:
+                self._set_count(count)
+                self._accepted -= accepted_before  # later ones may not be in the count
+            else:
+                self._unknown = str(count) if isinstance(count, str) else f"{count} feeds"
+                self._unknown = self._unknown or "an empty response"
+                self._bad_counts += 1
+                self._delay = self._retry.pause_seconds(self._bad_counts)
+            message = self._message()
+        if message:
+            self._notify(message)
 
-    def _take(self, count: Count, *, sent_before: int) -> None:
-        if count is None:
-            self._is_supported = False
-        elif isinstance(count, int) and count >= 0:
-            self._take_number(count)
-            self._sent -= sent_before  # the rest was accepted while we asked, and may not be in it
-        else:
-            words = count if isinstance(count, str) else f"{count} feeds"
-            self._unknown = words or "no words"
-            self._bad_counts += 1
-            self._delay = pause(self._backoff, failed=self._bad_counts)
-
-    def _take_number(self, count: int) -> None:
-        self._unknown = None
+    def _set_count(self, count: int) -> None:
+        self._unknown = ""
         self._bad_counts = 0
-        self._delay = self._backlog.interval_seconds
-        self._count = count
+        self._delay = self._limits.interval_seconds
         self._counts.append((self._clock(), count))
-        limit = self._backlog.floor - 1 if self._is_above else self._backlog.ceiling
-        self._is_above = count > limit
+        self._is_above = count >= self._limits.floor if self._is_above else self._is_over(count)
 
-    def _left(self) -> tuple[float, str]:
-        """How long this thread has to wait, and what is to be told of that."""
+    def _is_over(self, count: int) -> bool:
+        return count > self._limits.ceiling
+
+    def _count(self) -> int:
+        return self._counts[-1][1] if self._counts else 0
+
+    def _admit(self) -> tuple[float, str]:
+        """Return how long this thread has to wait, and a message about it."""
         with self._lock:
             if not self._is_supported:
                 return 0.0, ""
             self._sending.discard(threading.current_thread())
             self._sending = {thread for thread in self._sending if thread.is_alive()}
-            estimate = self._count + self._sent + len(self._sending)
-            if self._unknown is None and not self._is_above and estimate <= self._backlog.ceiling:
+            estimate = self._count() + self._accepted + len(self._sending)
+            if not (self._unknown or self._is_above or self._is_over(estimate)):
                 self._sending.add(threading.current_thread())
                 return 0.0, ""
-            self._is_above = self._is_above or self._unknown is None
-            said = "" if self._unknown is not None else self._news()
-            asked_at = self._asked_at or 0.0
-            return max(asked_at + self._delay - self._clock(), _LEAST_SECONDS), said
+            message = ""
+            if not self._unknown:
+                self._is_above = True
+                message = self._message()
+            next_request = (self._requested_at or 0.0) + self._delay
+            return max(next_request - self._clock(), _MIN_WAIT_SECONDS), message
 
-    def _news(self) -> str:
-        """What is to be told: a change, or how a pause goes on when the last word is old."""
-        cause = self._cause()
-        is_change = cause != self._told
-        if not is_change and not self._is_due():
+    def _message(self) -> str:
+        """Return a message about a change, or about a pause if the last message is old."""
+        state = self._state()
+        before, now = self._reported, self._clock()
+        is_paused = state in ("unknown", "above")
+        is_due = is_paused and now - self._reported_at >= self._limits.interval_seconds
+        if state == before and not is_due:
             return ""
-        before, self._told, self._told_at = self._told, cause, self._clock()
-        return self._changed(before) if is_change else self._unchanged()
+        self._reported, self._reported_at = state, now
+        return self._change(before) if state != before else self._reminder()
 
-    def _cause(self) -> str:
-        """Why it pauses, in a word, or why it can never know; "" where it goes on."""
+    def _state(self) -> str:
         if not self._is_supported:
             return "unsupported"
-        if self._unknown is not None:
+        if self._unknown:
             return "unknown"
         return "above" if self._is_above else ""
 
-    def _is_due(self) -> bool:
-        is_pause = self._told in ("unknown", "above")
-        return is_pause and self._clock() - self._told_at >= self._backlog.interval_seconds
-
-    def _changed(self, before: str) -> str:
-        floor = self._backlog.floor
-        if self._told == "unsupported":
+    def _change(self, before: str) -> str:
+        floor, count = self._limits.floor, _waiting(self._count())
+        if self._reported == "unsupported":
             return (
-                "the appliance does not tell its backlog (404); the push goes on without knowing "
-                "it, and --max-rate bounds how fast"
+                "the appliance does not report its backlog (404); the push continues without a"
+                " limit; use --window to limit when it sends"
             )
-        if self._told == "unknown":
-            return (
-                f"the backlog is not known: {self._unknown}; the push pauses, and asks again until "
-                "it is"
-            )
-        if self._told == "above":
+        if self._reported == "unknown":
+            return f"backlog unknown: {self._unknown}; the push pauses until it is known"
+        if self._reported == "above":
             return f"{self._excess()}; the push pauses until fewer than {floor:,} wait"
         if before == "unknown":
-            return f"{_waiting(self._count)}; the push goes on, for the backlog is known again"
-        return f"{_waiting(self._count)}, fewer than the floor of {floor:,}; the push goes on"
+            return f"{count}; the push continues: the backlog is known again"
+        return f"{count}, fewer than the floor of {floor:,}; the push continues"
+
+    def _reminder(self) -> str:
+        if self._unknown:
+            return f"backlog still unknown: {self._unknown}; the push still pauses"
+        return f"{self._trend()}; the push continues when fewer than {self._limits.floor:,} wait"
 
     def _excess(self) -> str:
-        ceiling, since = self._backlog.ceiling, self._sent + len(self._sending)
-        if self._count + since <= ceiling:
-            return _waiting(self._count)  # they were more, before the count was not known
-        sent = f" and {since:,} sent since" if self._count <= ceiling else ""
-        return f"{_waiting(self._count)}{sent}, more than the ceiling of {ceiling:,}"
-
-    def _unchanged(self) -> str:
-        if self._unknown is not None:
-            return f"the backlog is still not known: {self._unknown}; the push still pauses"
-        return f"{self._trend()}; the push goes on when fewer than {self._backlog.floor:,} wait"
+        ceiling, count = self._limits.ceiling, self._count()
+        sent = self._accepted + len(self._sending)
+        if not self._is_over(count + sent):
+            return _waiting(count)  # there were more before the backlog became unknown
+        since = "" if self._is_over(count) else f" and {sent:,} sent since"
+        return f"{_waiting(count)}{since}, more than the ceiling of {ceiling:,}"
 
     def _trend(self) -> str:
         (then, earlier), (now, count) = self._counts[0], self._counts[-1]
         if len(self._counts) == 1:
             return _waiting(count)
-        change = "as many as" if count == earlier else f"{abs(count - earlier):,} "
+        change = "as many as"
         if count != earlier:
-            change += "more than" if count > earlier else "fewer than"
+            change = f"{abs(count - earlier):,} {'more' if count > earlier else 'fewer'} than"
         return f"{_waiting(count)}, {change} {format_duration(now - then)} ago"
 
 

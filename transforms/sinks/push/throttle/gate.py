@@ -1,6 +1,6 @@
-"""Everything that may make a push wait before a feed: window, rate, backlog, and an end to both.
+"""The gate before each feed: stop signal, deadline, window and backlog.
 
-A feed that is under way is never held up: what is said here is said between feeds.
+A feed that is being sent is never held up.
 """
 
 import threading
@@ -12,253 +12,198 @@ from datetime import datetime, timedelta
 from schemas.errors import BusyError
 from schemas.units import format_duration
 from transforms.sinks.push.throttle.backlog import BacklogThrottle
-from transforms.sinks.push.throttle.schedule import Rate, SendWindow
+from transforms.sinks.push.throttle.window import SendWindow
 
-_LEAST_SECONDS = 0.001
-_MOST_SECONDS = 60.0
-"""A window is looked at so often: the clock on the wall may be set, or the machine fall asleep."""
-_CURE = "push again later: it goes on where it was"
+_MIN_WAIT_SECONDS = 0.001
+_MAX_WINDOW_WAIT_SECONDS = 60.0
+"""The window is checked again after this time: the clock may be set, or the machine may sleep."""
+
+_FIX = "push again later to continue"
 
 
 class StopSignal:
-    """Says that a push is to end behind the feeds that are under way, and ends all waiting.
+    """Asks a push to end after the feeds that are being sent, and ends all waiting.
 
-    `drain` may be called in a signal handler, at any instant. An Event may not: its `set` takes a
-    lock that the thread which is interrupted may hold.
+    `stop` may be called in a signal handler, at any instant. An Event may not: its `set` takes a
+    lock that the interrupted thread may hold.
     """
 
     def __init__(self) -> None:
-        self._gate = threading.Lock()
-        self._gate.acquire()
-        self._is_drained = False
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self._is_set = False
 
     @property
-    def is_drained(self) -> bool:
-        return self._is_drained
+    def is_set(self) -> bool:
+        return self._is_set
 
-    def drain(self) -> None:
-        self._is_drained = True
-        self._open()
+    def stop(self) -> None:
+        self._is_set = True
+        self._release()
 
     def wait(self, seconds: float) -> bool:
-        """Return whether it was drained, as soon as it is, or after so many seconds."""
+        """Wait for the signal, at most this time; return whether it is set."""
         timeout = min(max(seconds, 0.0), threading.TIMEOUT_MAX)
-        if not self._is_drained and self._gate.acquire(timeout=timeout):
-            self._open()  # for the next one who waits
-        return self._is_drained
+        if not self._is_set and self._lock.acquire(timeout=timeout):
+            self._release()  # for the next thread that waits
+        return self._is_set
 
-    def _open(self) -> None:
-        with suppress(RuntimeError):  # it is open: two opened it at the same time
-            self._gate.release()
+    def _release(self) -> None:
+        with suppress(RuntimeError):  # another thread has released it
+            self._lock.release()
 
 
 @dataclass(kw_only=True, eq=False)
 class SendGate:
-    """Lets the feeds of all threads that push to one appliance go when their time has come.
+    """Lets the feeds of all threads that push to one appliance pass when their time has come.
 
-    `deadline` is a time of `clock`, behind which no feed begins; `max_wait_seconds` bounds the
-    waiting for the appliance, that is for its backlog and between attempts, while any thread does
-    so. Waiting for the window or for the rate has no bound but the deadline. `wait` is that of
-    `stop`, unless another one is given.
+    No feed begins after `deadline`, a time of `clock`. `max_wait_seconds` limits the waiting for
+    the appliance: for its backlog and between attempts, while any thread waits. Only the deadline
+    limits the waiting for the window. `wait` is that of `stop` by default.
 
-    BusyError comes as soon as nothing can be sent any more within these bounds, rather than at
-    their end.
+    All methods raise BusyError as soon as no feed can be sent within these limits.
     """
 
     stop: StopSignal
     clock: Callable[[], float]
     now: Callable[[], datetime]
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     throttle: BacklogThrottle | None = None
     window: SendWindow | None = None
-    rate: Rate | None = None
     deadline: float | None = None
     max_wait_seconds: float | None = None
     wait: Callable[[float], bool] | None = None
 
     def __post_init__(self) -> None:
-        self._patience = _Patience(self.clock)
-        self._spacing = _Spacing(self.rate, self.clock) if self.rate else None
+        self._appliance_wait = _WaitTime(self.clock)
         self._lock = threading.Lock()
-        self._told_opening: datetime | None = None
+        self._reported_opening: datetime | None = None
 
     @property
     def waited_seconds(self) -> float:
-        """How long the appliance was waited for so far, by one thread or several."""
-        return self._patience.seconds()
+        """How long any thread has waited for the appliance."""
+        return self._appliance_wait.seconds()
 
-    def before(self) -> bool:
-        """Wait until this thread may send a feed; False says that the push is to end instead."""
-        while not self.stop.is_drained:
+    def wait_until_open(self) -> bool:
+        """Wait until this thread may send a feed; return False if the push is to end instead."""
+        while not self.stop.is_set:
             self._check_deadline(0.0, "")
-            if seconds := self._until_open():
-                self._rest(min(seconds, _MOST_SECONDS))
-            elif seconds := self._until_due():
-                self._rest(seconds)
-            elif seconds := self._until_digested():
-                self._rest_counted(seconds)
-            elif seconds := self._until_taken():
-                self._rest(seconds)
+            if seconds := self._seconds_until_window():
+                self._wait(min(seconds, _MAX_WINDOW_WAIT_SECONDS))
+            elif seconds := self._seconds_until_digested():
+                with self._appliance_wait.running():
+                    self._wait(seconds)
             else:
-                return not self.stop.is_drained
+                return not self.stop.is_set
         return False
 
-    def sent(self, size: int) -> None:
-        """Count a feed of so many bytes that this thread sent, and that was accepted."""
-        if self._spacing:
-            self._spacing.sent(size)
+    def accepted(self) -> None:
+        """Count a feed of this thread that was accepted."""
         if self.throttle:
-            self.throttle.sent()
+            self.throttle.accepted()
 
     def doubt(self) -> None:
-        """Let the backlog be asked for before the next feed, for one was not accepted."""
+        """Request the backlog before the next feed, because a feed was not accepted."""
         if self.throttle:
             self.throttle.doubt()
 
     def pause(self, seconds: float) -> bool:
-        """Wait between two attempts; False says that the push is to end instead."""
-        if self.stop.is_drained:
+        """Wait between two attempts; return False if the push is to end instead."""
+        if self.stop.is_set:
             return False
         self._check_deadline(seconds, f"the next attempt would be in {format_duration(seconds)}")
-        self._check_patience(seconds, "a feed was not accepted")
-        self._rest_counted(seconds)
-        return not self.stop.is_drained
+        self._check_max_wait(seconds, "a feed was not accepted")
+        with self._appliance_wait.running():
+            self._wait(seconds)
+        return not self.stop.is_set
 
-    def _until_open(self) -> float:
+    def _seconds_until_window(self) -> float:
         if not self.window:
             return 0.0
         now = self.now()
-        seconds = self.window.opens_in(now)
-        self._tell_window(self.window, now, seconds)
+        opens_at = self.window.opens_at(now)
+        seconds = (opens_at - now).total_seconds()
+        self._report_window(self.window, opens_at if seconds else None, now)
         if seconds:
-            opening = f"{self.window.opens_at(now):%Y-%m-%d %H:%M %Z}"
+            opening = f"{opens_at:%Y-%m-%d %H:%M %Z}"
             self._check_deadline(seconds, f"the window {self.window.text} opens at {opening}")
         return seconds
 
-    def _tell_window(self, window: SendWindow, now: datetime, seconds: float) -> None:
-        opening = window.opens_at(now) if seconds else None
+    def _report_window(self, window: SendWindow, opens_at: datetime | None, now: datetime) -> None:
         with self._lock:
-            is_news = opening != self._told_opening
-            self._told_opening = opening
-        if is_news and opening:
-            self.tell(
-                f"the window {window.text} is shut; the push goes on at "
-                f"{opening:%Y-%m-%d %H:%M %Z}, in {format_duration(seconds)}"
+            is_change = opens_at != self._reported_opening
+            self._reported_opening = opens_at
+        if is_change and opens_at:
+            duration = format_duration((opens_at - now).total_seconds())
+            self.notify(
+                f"the window {window.text} is closed; the push continues at "
+                f"{opens_at:%Y-%m-%d %H:%M %Z}, in {duration}"
             )
-        elif is_news:
+        elif is_change:
             closes = window.closes_at(now)
             until = f" until {closes:%Y-%m-%d %H:%M %Z}" if closes else ""
-            self.tell(f"the window {window.text} is open; the push goes on{until}")
+            self.notify(f"the window {window.text} is open; the push continues{until}")
 
-    def _until_due(self) -> float:
-        seconds = self._spacing.left() if self._spacing else 0.0
-        due = format_duration(seconds)
-        self._check_deadline(seconds, f"--max-rate: the next feed is due in {due}")
-        return seconds
-
-    def _until_taken(self) -> float:
-        return self._spacing.take() if self._spacing else 0.0
-
-    def _until_digested(self) -> float:
+    def _seconds_until_digested(self) -> float:
         if not self.throttle:
             return 0.0
-        with self._patience.waiting():  # it may take its time to tell its backlog
+        with self._appliance_wait.running():  # the request for the backlog may take long
             seconds = self.throttle.wait_seconds()
-        if seconds and not self.stop.is_drained:
-            words = self.throttle.words
-            self._check_deadline(seconds, words)
-            self._check_patience(seconds, words)
+        if seconds and not self.stop.is_set:
+            backlog = self.throttle.describe()
+            self._check_deadline(seconds, backlog)
+            self._check_max_wait(seconds, backlog)
         return seconds
 
-    def _check_deadline(self, seconds: float, why: str) -> None:
-        """Raise BusyError if the deadline is over, or will be after so many seconds."""
+    def _check_deadline(self, seconds: float, reason: str) -> None:
+        """Raise BusyError if the deadline has passed, or will have after some seconds."""
         if self.deadline is None:
             return
         left = self.deadline - self.clock()
         if left > seconds:
             return
-        moment = f"{self.now() + timedelta(seconds=left):%Y-%m-%d %H:%M %Z}"
+        deadline = f"{self.now() + timedelta(seconds=left):%Y-%m-%d %H:%M %Z}"
         if left <= 0:
-            why = "the deadline is over"
-        raise BusyError(f"{why}; expected a feed to begin before {moment}; {_CURE}")
+            reason = "the deadline has passed"
+        raise BusyError(f"{reason}; expected a feed to begin before {deadline}; {_FIX}")
 
-    def _check_patience(self, seconds: float, why: str) -> None:
-        waited = self._patience.seconds()
+    def _check_max_wait(self, seconds: float, reason: str) -> None:
+        waited = self.waited_seconds
         if self.max_wait_seconds is not None and waited + seconds > self.max_wait_seconds:
             raise BusyError(
-                f"{why}, after {format_duration(waited)} of waiting for the appliance; expected"
-                f" at most {format_duration(self.max_wait_seconds)} of that (--max-wait); {_CURE}"
+                f"{reason}, after {format_duration(waited)} of waiting for the appliance; expected"
+                f" at most {format_duration(self.max_wait_seconds)} (--max-wait); {_FIX}"
             )
 
-    def _rest_counted(self, seconds: float) -> None:
-        with self._patience.waiting():
-            self._rest(seconds)
-
-    def _rest(self, seconds: float) -> None:
-        (self.wait or self.stop.wait)(max(seconds, _LEAST_SECONDS))
+    def _wait(self, seconds: float) -> None:
+        (self.wait or self.stop.wait)(max(seconds, _MIN_WAIT_SECONDS))
 
 
-class _Spacing:
-    """Keeps feeds apart, so that all threads together keep to a rate.
-
-    How large a feed is, is known when it was sent. So several threads may each begin one, and the
-    next one then waits for all of them.
-    """
-
-    def __init__(self, rate: Rate, clock: Callable[[], float]) -> None:
-        self._rate = rate
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._due = clock()
-        self._begun = threading.local()
-
-    def left(self) -> float:
-        with self._lock:
-            return max(0.0, self._due - self._clock())
-
-    def take(self) -> float:
-        """Return 0 when this thread's feed begins now, else how long until one may."""
-        with self._lock:
-            now = self._clock()
-            if now < self._due:
-                return self._due - now
-            self._begun.at = now
-            if self._rate.feeds_per_second:
-                self._due = now + self._rate.seconds(0)
-            return 0.0
-
-    def sent(self, size: int) -> None:
-        if not self._rate.bytes_per_second:
-            return
-        with self._lock:
-            begun = getattr(self._begun, "at", self._clock())
-            self._due = max(self._due, begun) + self._rate.seconds(size)
-
-
-class _Patience:
-    """Adds up the time in which any thread waits for the appliance."""
+class _WaitTime:
+    """The time in which at least one thread waits."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._waiting = 0
+        self._threads = 0
         self._since = 0.0
-        self._past = 0.0
+        self._total = 0.0
 
     def seconds(self) -> float:
         with self._lock:
-            return self._past + (self._clock() - self._since if self._waiting else 0.0)
+            return self._total + (self._clock() - self._since if self._threads else 0.0)
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def running(self) -> Iterator[None]:
+        """Count the time of this block."""
         with self._lock:
-            if not self._waiting:
+            if not self._threads:
                 self._since = self._clock()
-            self._waiting += 1
+            self._threads += 1
         try:
             yield
         finally:
             with self._lock:
-                self._waiting -= 1
-                if not self._waiting:
-                    self._past += self._clock() - self._since
+                self._threads -= 1
+                if not self._threads:
+                    self._total += self._clock() - self._since

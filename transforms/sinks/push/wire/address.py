@@ -1,4 +1,4 @@
-"""The address of an appliance, as its user gives it."""
+"""Parse the address of an appliance."""
 
 import re
 import ssl
@@ -6,15 +6,16 @@ from urllib.parse import SplitResult, urlsplit
 
 from schemas.errors import ConfigError
 from transforms.sinks.push.model import Appliance, ApplianceProtocol
+from transforms.sinks.push.request_forms import REQUEST_FORMS
 
-FEEDERGATE_PORTS = {"http": 19900, "https": 19902}
-"""Where a feedergate listens, if the address does not say it."""
-
-FEED_PATH, GROUPS_PATH, BACKLOG_PATH = "/xmlfeed", "/xmlgroups", "/getbacklogcount"
-DATA_PATH = "/recvdata.xml"
-_PATHS = ("", FEED_PATH, GROUPS_PATH, BACKLOG_PATH)
-_FEEDERGATE = "http://HOST[:19900], https://HOST[:19902]"
-_EXPECTED = f"expected {_FEEDERGATE} or the whole address of a {DATA_PATH.lstrip('/')}"
+BACKLOG_PATH = "/getbacklogcount"
+RECVDATA_PATH = "/recvdata.xml"
+_DEFAULT_PORTS = {"http": 19900, "https": 19902}
+_FEEDERGATE_PATHS = {"", BACKLOG_PATH, *(form.path for form in REQUEST_FORMS.values())}
+_EXPECTED = (
+    "expected http://HOST[:19900], https://HOST[:19902] or the whole address of a "
+    f"{RECVDATA_PATH.lstrip('/')}"
+)
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
@@ -26,43 +27,43 @@ def parse_target(
     ca_file: str | None = None,
     proxy: str | None = None,
 ) -> Appliance:
-    """Return what `--to` names; raise ConfigError unless feeds can be posted there.
+    """Return the appliance at an address; raise ConfigError unless feeds can be sent there.
 
     >>> parse_target("http://gsa.example.com/xmlfeed").url
     'http://gsa.example.com:19900'
     """
     parts = _split("--to", url, _EXPECTED)
-    if parts.path.endswith(DATA_PATH):
-        kind, address = ApplianceProtocol.RECVDATA, _authority(parts) + parts.path
-    elif parts.path.rstrip("/") in _PATHS:
-        kind, address = ApplianceProtocol.FEEDERGATE, _authority(parts, FEEDERGATE_PORTS)
+    if parts.path.endswith(RECVDATA_PATH):
+        protocol, address = ApplianceProtocol.RECVDATA, _origin(parts) + parts.path
+    elif parts.path.rstrip("/") in _FEEDERGATE_PATHS:
+        protocol, address = ApplianceProtocol.FEEDERGATE, _origin(parts, _DEFAULT_PORTS)
     else:
-        raise ConfigError(f"--to: {url!r}: a path of {parts.path!r}; {_EXPECTED}")
+        raise ConfigError(f"--to: {url!r}: path {parts.path!r}; {_EXPECTED}")
+    _check_profile(protocol, profile)
     if ca_file is not None:
-        trust(ca_file)
+        trusted_certificates(ca_file)
     return Appliance(
-        protocol=kind,
+        protocol=protocol,
         url=address,
-        profile=_profile(kind, profile),
+        profile=profile or "",
         ca_file=ca_file,
-        proxy=None if proxy is None else _proxy(proxy),
+        proxy=None if proxy is None else _parse_proxy(proxy),
     )
 
 
-def trust(ca_file: str | None) -> ssl.SSLContext:
-    """Return what certificates are checked by: those of a file, or those of the system."""
+def trusted_certificates(ca_file: str | None) -> ssl.SSLContext:
+    """Return the certificate authorities of a file, or those of the system."""
+    expected = "expected certificates in PEM"
     try:
         return ssl.create_default_context(cafile=ca_file)
     except ssl.SSLError as exc:
-        raise ConfigError(f"--ca-file: {ca_file}: no certificates; expected some in PEM") from exc
+        raise ConfigError(f"--ca-file: {ca_file}: no certificates; {expected}") from exc
     except OSError as exc:
-        raise ConfigError(
-            f"--ca-file: {ca_file}: {exc.strerror}; expected certificates in PEM"
-        ) from exc
+        raise ConfigError(f"--ca-file: {ca_file}: {exc.strerror}; {expected}") from exc
 
 
 def _split(flag: str, url: str, expected: str) -> SplitResult:
-    """Return the parts of an address that has scheme, host and path, and nothing beyond."""
+    """Return the parts of an address that has a scheme, a host and a path only."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -71,19 +72,15 @@ def _split(flag: str, url: str, expected: str) -> SplitResult:
     if "@" in parts.netloc:  # not shown: it may be a password
         raise ConfigError(f"{flag}: a user or password in the address; {expected}")
     if parts.query or parts.fragment or url.endswith(("?", "#")):
-        raise ConfigError(f"{flag}: {url!r}: something behind the path; {expected}")
-    if (
-        parts.scheme not in FEEDERGATE_PORTS
-        or not _HOST.fullmatch(_host(parts))
-        or port == 0
-        or _CONTROL.search(url)
-    ):
+        raise ConfigError(f"{flag}: {url!r}: a query or fragment; {expected}")
+    is_http = parts.scheme in _DEFAULT_PORTS
+    if not is_http or not _HOST.fullmatch(_host(parts)) or port == 0 or _CONTROL.search(url):
         raise ConfigError(f"{flag}: {url!r}; {expected}")
     return parts
 
 
-def _authority(parts: SplitResult, ports: dict[str, int] | None = None) -> str:
-    port = parts.port or (ports or {}).get(parts.scheme)
+def _origin(parts: SplitResult, default_ports: dict[str, int] | None = None) -> str:
+    port = parts.port or (default_ports or {}).get(parts.scheme)
     return f"{parts.scheme}://{_host(parts)}" + (f":{port}" if port else "")
 
 
@@ -92,22 +89,21 @@ def _host(parts: SplitResult) -> str:
     return f"[{name}]" if ":" in name else name
 
 
-def _profile(kind: ApplianceProtocol, profile: str | None) -> str:
-    if kind is ApplianceProtocol.FEEDERGATE and profile is not None:
-        raise ConfigError(f"--profile: {profile!r}; expected none, as a feedergate knows none")
-    if kind is ApplianceProtocol.RECVDATA and not profile:
+def _check_profile(protocol: ApplianceProtocol, profile: str | None) -> None:
+    if protocol is ApplianceProtocol.FEEDERGATE and profile is not None:
+        raise ConfigError(f"--profile: {profile!r}; expected none: only Thunderstone has profiles")
+    if protocol is ApplianceProtocol.RECVDATA and not profile:
         raise ConfigError(
-            "--profile: not given; expected the profile that receives, as the address ends in"
-            " recvdata.xml"
+            "--profile: not given; expected the profile that receives, because the address ends in "
+            "recvdata.xml"
         )
-    if profile and any(not letter.isprintable() for letter in profile):
+    if profile and not profile.isprintable():
         raise ConfigError(f"--profile: {profile!r}; expected a name without control characters")
-    return profile or ""
 
 
-def _proxy(proxy: str) -> str:
+def _parse_proxy(proxy: str) -> str:
     expected = "expected http://HOST:PORT or https://HOST:PORT"
     parts = _split("--proxy", proxy, expected)
     if parts.path.rstrip("/"):
-        raise ConfigError(f"--proxy: {proxy!r}: a path of {parts.path!r}; {expected}")
-    return _authority(parts)
+        raise ConfigError(f"--proxy: {proxy!r}: path {parts.path!r}; {expected}")
+    return _origin(parts)

@@ -1,20 +1,18 @@
-"""Bodies of requests: a form around a document that is streamed from its file.
+"""Request bodies: a form around a document that is streamed from its file.
 
-A GSA takes multipart/form-data. Ours is that of the adaptor library, whose connectors feed real
-appliances: parts in its order with the content types that it gives, and no file name. (The client
-of the Feeds Protocol Developer's Guide gives one and no types, so both are known to be taken.)
+A GSA takes multipart/form-data. The form is that of the adaptor library, whose connectors feed real
+appliances: the parts in its order, with its content types, and no file name. The client of the
+Feeds Protocol Developer's Guide sends a file name and no types, so appliances take both.
 
-**The boundary** is made of the SHA-256 of the file that the document is, or is a part of. No file
-holds its own digest, or what is made of it, so the boundary never occurs in what it bounds and
-nothing has to be searched for it.
+**The boundary** is made of the SHA-256 of the file. No file contains its own digest, so the
+boundary never occurs in the document, and the document need not be searched for it.
 
-**A file that has changed is never taken for what it was.** The digest is counted while the blocks
-go out, and the last block waits for it. If it is another one, neither that block nor the end of the
-form is sent: the connection is cut, the announced Content-Length is not reached, and no appliance
-has got a feed.
+**A file that has changed is never accepted.** The digest is computed while the blocks are sent, and
+the last block waits for it. If the digest differs, neither that block nor the end of the form is
+sent. The connection is closed before the announced Content-Length, so the appliance has no feed.
 
-A Thunderstone appliance takes application/x-www-form-urlencoded, which is longer by as much as must
-be encoded: the file is read once more to know how long.
+A Thunderstone appliance takes application/x-www-form-urlencoded. The length depends on the bytes
+that must be encoded, so the file is read once more to compute it.
 """
 
 import gzip
@@ -32,13 +30,13 @@ from transforms.sinks.push.model import ChunkPart
 from transforms.sinks.push.wire.urlencode import encode, encoded_length
 
 BLOCK_BYTES = 1 << 20
-_CURE = "make the chunk again"
+_FIX = "convert again to make the chunk anew"
 
-Field = tuple[str, str]
+FormField = tuple[str, str]
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent: `before`, the encoded document if there is one, `after`; `length` bytes."""
+class RequestBody(msgspec.Struct, frozen=True, kw_only=True):
+    """`before`, the encoded document if there is one, and `after`: `length` bytes in total."""
 
     content_type: str
     length: int
@@ -49,29 +47,29 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     content_encoding: str = ""
 
     def blocks(self) -> Generator[bytes, None, None]:
-        """Yield the body; raise SourceError before its end if the file is not what it was."""
+        """Yield the body; raise SourceError before its end if the file has changed."""
         yield self.before
         if self.part is not None:
-            with closing(checked(self.part)) as blocks:
+            with closing(verified_blocks(self.part)) as blocks:
                 yield from map(self.encode, blocks)
         if self.after:
             yield self.after
 
 
 def multipart(
-    fields: Iterable[Field], part: ChunkPart | None = None, *, content_type: str = "text/xml"
-) -> Body:
-    """Return a form of fields and, as the last of them, the document as `data`."""
+    fields: Iterable[FormField], part: ChunkPart | None = None, *, content_type: str = "text/xml"
+) -> RequestBody:
+    """Return a form of fields and, as the last field `data`, the document."""
     fields = tuple(fields)
     boundary = _boundary(fields, part)
     before = "".join(
-        _header(boundary, name, "text/plain") + f"{value}\r\n" for name, value in fields
+        _field_header(boundary, name, "text/plain") + f"{value}\r\n" for name, value in fields
     )
     after = f"--{boundary}--\r\n"
     if part is not None:
-        before += _header(boundary, "data", content_type)
+        before += _field_header(boundary, "data", content_type)
         after = "\r\n" + after
-    return Body(
+    return RequestBody(
         content_type=f"multipart/form-data; boundary={boundary}",
         length=len(before.encode()) + (part.size if part else 0) + len(after),
         before=before.encode(),
@@ -80,60 +78,61 @@ def multipart(
     )
 
 
-def urlencoded(fields: Iterable[Field], part: ChunkPart) -> Body:
-    """Return a form of fields and, as the last of them, the document as `data`; reads the file."""
+def urlencoded(fields: Iterable[FormField], part: ChunkPart) -> RequestBody:
+    """Return a form of fields and, as the last field `data`, the document; reads the file."""
     pairs = [name.encode() + b"=" + encode(value.encode()) for name, value in fields]
     before = b"&".join([*pairs, b"data="])
-    return Body(
+    with _opened(part.path) as stream:
+        data_length = sum(map(encoded_length, part.blocks(stream, block_bytes=BLOCK_BYTES)))
+    return RequestBody(
         content_type="application/x-www-form-urlencoded",
-        length=len(before) + _encoded_length(part),
+        length=len(before) + data_length,
         before=before,
         part=part,
         encode=encode,
     )
 
 
-def compressed(body: Body) -> Body:
+def compressed(body: RequestBody) -> RequestBody:
     """Return a small body compressed by gzip; the same body gives the same bytes.
 
-    It is read to its end for that: raises SourceError if its file is not what it was.
+    Reads the whole body: raises SourceError if its file has changed.
     """
-    text = gzip.compress(b"".join(body.blocks()), mtime=0)
-    return Body(
-        content_type=body.content_type, length=len(text), before=text, content_encoding="gzip"
+    data = gzip.compress(b"".join(body.blocks()), mtime=0)
+    return RequestBody(
+        content_type=body.content_type, length=len(data), before=data, content_encoding="gzip"
     )
 
 
-def checked(part: ChunkPart) -> Generator[bytes, None, None]:
-    """Yield the document; the last block only if the file still is what it was.
+def verified_blocks(part: ChunkPart) -> Generator[bytes, None, None]:
+    """Yield the document; raise SourceError before the last block if the file has changed.
 
-    Raise SourceError if it is not. A block is hashed while the one who asked for it sends it.
+    A block is hashed while the caller sends it.
     """
     expected = part.chunk.sha256 if part.is_whole else part.sha256
-    middle = msgspec.structs.replace(part, head=b"", tail=b"")
+    file_range = msgspec.structs.replace(part, head=b"", tail=b"")
     digest, left = hashlib.sha256(), part.length
     if part.head:
         yield part.head
     with _opened(part.path) as stream, ThreadPoolExecutor(max_workers=1) as hasher:
-        for block in middle.blocks(stream, block_bytes=BLOCK_BYTES):
+        for block in file_range.blocks(stream, block_bytes=BLOCK_BYTES):
             left -= len(block)
             hashing = hasher.submit(digest.update, block)
             if not left:
                 hashing.result()
-                _check(part, digest.hexdigest(), expected)
+                if expected is not None and digest.hexdigest() != expected:
+                    raise SourceError(
+                        f"{part.path}: changed on disk: SHA-256 {digest.hexdigest()}; "
+                        f"expected {expected}: {_FIX}"
+                    )
             yield block
             hashing.result()
     if left:
-        raise SourceError(f"{part.path}: changed on disk: {left} bytes fewer than it had; {_CURE}")
+        raise SourceError(
+            f"{part.path}: changed on disk: {left} bytes missing; expected {part.length}: {_FIX}"
+        )
     if part.tail:
         yield part.tail
-
-
-def _check(part: ChunkPart, found: str, expected: str | None) -> None:
-    if expected is not None and found != expected:
-        raise SourceError(
-            f"{part.path}: changed on disk: a SHA-256 of {found}; expected {expected}: {_CURE}"
-        )
 
 
 @contextmanager
@@ -142,26 +141,19 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         with path.open("rb") as stream:
             yield stream
     except OSError as exc:
-        raise SourceError(f"{path}: {exc.strerror}; expected a chunk that can be read") from exc
+        raise SourceError(f"{path}: {exc.strerror}; expected a readable chunk file") from exc
 
 
-def _encoded_length(part: ChunkPart) -> int:
-    with _opened(part.path) as stream:
-        return sum(map(encoded_length, part.blocks(stream, block_bytes=BLOCK_BYTES)))
-
-
-def _boundary(fields: tuple[Field, ...], part: ChunkPart | None) -> str:
-    if part is None:
-        digest = hashlib.sha256(repr(fields).encode()).hexdigest()
-    elif part.is_whole:
+def _boundary(fields: tuple[FormField, ...], part: ChunkPart | None) -> str:
+    if part is not None and part.is_whole:
         digest = part.chunk.sha256
     else:
-        of_part = f"{part.chunk.sha256} {part.first} {part.count}"
-        digest = hashlib.sha256(of_part.encode()).hexdigest()
+        seed = f"{part.chunk.sha256} {part.first} {part.count}" if part else repr(fields)
+        digest = hashlib.sha256(seed.encode()).hexdigest()
     return f"feedferry-{digest[:48]}"
 
 
-def _header(boundary: str, name: str, content_type: str) -> str:
+def _field_header(boundary: str, name: str, content_type: str) -> str:
     return (
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n'
         f"Content-Type: {content_type}\r\n\r\n"

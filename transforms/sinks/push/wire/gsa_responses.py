@@ -1,29 +1,29 @@
-"""What the answers of a Google Search Appliance mean.
+"""The responses of a Google Search Appliance.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "How a Feed Client Pushes a Feed", "Insufficient
 Disk Space Rejects Feeds", "Creating a Groups Feed Client". `Error - Unauthorized Request` and
 `Internal Error` are known from the connector manager.
 
-A status of 200 means nothing: an appliance without room says so with it. Only `Success` is
-acceptance, in any case and with any line breaks, as clients find it; we differ from the adaptor
-library, which takes it from a 500 too.
+A status of 200 means nothing: an appliance with a full disk sends it too. Only `Success` is
+acceptance, in upper or lower case and with any line breaks, as clients find it. We deviate from the
+adaptor library, which accepts `Success` with a status of 500.
 """
 
 import re
 
 from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
-from transforms.sinks.push.throttle.backlog import Count
+from transforms.sinks.push.throttle.backlog import BacklogCount
 from transforms.sinks.push.wire.responses import (
-    Cures,
-    by_fault,
-    by_status,
+    ApplianceHints,
+    describe,
     is_html,
     is_success,
-    place,
-    said,
-    shown,
+    judge_early_acceptance,
+    judge_error,
+    judge_status,
+    origin_of,
+    quote,
     text_of,
-    too_early,
 )
 
 SUCCESS = "success"
@@ -31,57 +31,57 @@ _TRUST = (
     "add the address of this machine to the List of Trusted IP Addresses "
     "in Content Sources > Feeds of the Admin Console"
 )
-_CURES = Cures(
+_HINTS = ApplianceHints(
     acceptance="Success",
     trust=_TRUST,
-    address="check host and port of --to; a feedergate listens on 19900, with TLS on 19902",
+    address="check host and port of --to; a feedergate listens on port 19900, with TLS on 19902",
 )
-_KNOWN = (
+_KNOWN_ERRORS = (
     ("error - unauthorized", ResponseMeaning.FATAL, f"expected Success: {_TRUST}"),
     (
         "feed not accepted due to insufficient disk space",
         ResponseMeaning.FULL_DISK,
-        "expected Success: it has room again when feeds are digested, or when somebody makes some",
+        "expected Success: it has space again when it has digested feeds, or when an administrator "
+        "makes some",
     ),
     (
         "error: group db at capacity",
         ResponseMeaning.FATAL,
-        "expected Success: the groups of all sources may have 1 GB; clear some of them first",
+        "expected Success: the groups of all groupsources may have 1 GB; remove some first",
     ),
     ("internal error", ResponseMeaning.RETRY, "expected Success"),
 )
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
-def judge(answer: ApplianceResponse) -> Verdict:
-    """Return what an answer to a feed means."""
-    if answer.fault:
-        return by_fault(answer)
-    if not is_html(answer):
-        text = text_of(answer)
-        if is_success(answer) and re.sub("[\r\n]", "", text).casefold() == SUCCESS:
-            return too_early(answer) if answer.is_unsent else _accepted(text)
+def judge(response: ApplianceResponse) -> Verdict:
+    """Return what a response to a feed means."""
+    if response.error:
+        return judge_error(response)
+    if not is_html(response):
+        text = text_of(response)
+        if is_success(response) and re.sub("[\r\n]", "", text).casefold() == SUCCESS:
+            if response.is_unsent:
+                return judge_early_acceptance(response)
+            return Verdict(meaning=ResponseMeaning.ACCEPTED, message=text)
         words = " ".join(text.casefold().split())
-        for beginning, meaning, cure in _KNOWN:
+        for beginning, meaning, fix in _KNOWN_ERRORS:
             if words.startswith(beginning):
-                message = f"{place(answer)}: {answer.status}, {said(answer)}; {cure}"
-                return Verdict(meaning=meaning, message=message)
-    return by_status(answer, _CURES)
+                found = f"{origin_of(response)}: {response.status}, {describe(response)}"
+                return Verdict(meaning=meaning, message=f"{found}; {fix}")
+    return judge_status(response, _HINTS)
 
 
-def count(answer: ApplianceResponse) -> Count:
-    """Return how many feeds wait; `None` if it cannot tell at all; words if it did not now."""
-    if answer.fault:
-        return answer.fault
-    if answer.status == 404:
+def read_backlog(response: ApplianceResponse) -> BacklogCount:
+    """Return how many feeds wait at the appliance."""
+    if response.error:
+        return response.error
+    if response.status == 404:
         return None
-    text = text_of(answer)
-    if is_success(answer) and _NUMBER.fullmatch(text):
+    text = text_of(response)
+    if is_success(response) and _NUMBER.fullmatch(text):
         return int(text)
-    found = shown(text) if text and not is_html(answer) else said(answer)
-    trust = f": {_TRUST}" if answer.status in (401, 403) else ""
-    return f"{place(answer)}: {answer.status}, {found}; expected a number of feeds{trust}"
-
-
-def _accepted(text: str) -> Verdict:
-    return Verdict(meaning=ResponseMeaning.ACCEPTED, message=text)
+    found = quote(text) if text and not is_html(response) else describe(response)
+    trust = f": {_TRUST}" if response.status in (401, 403) else ""
+    origin = f"{origin_of(response)}: {response.status}"
+    return f"{origin}, {found}; expected a number of feeds{trust}"

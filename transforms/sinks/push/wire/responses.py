@@ -1,149 +1,154 @@
-"""Answers that say nothing of what an appliance says: shown, and judged by their status."""
+"""What all responses have in common: their text, and the meaning of their status."""
 
 import html
 import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 import msgspec
 
 from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
 
-ANSWER_BYTES_LIMIT = 16 << 20
-"""What is longer of an answer is not read."""
+MAX_RESPONSE_BYTES = 16 << 20
+"""The rest of a longer response is not read."""
 
-SHOWN_LETTERS = 200
-_LOOKED_AT = 1 << 13  # bytes of a text that are looked at
+MAX_QUOTED_LETTERS = 200
+_MAX_TEXT_BYTES = 1 << 13
 _HTML = re.compile(
     r"(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body|title)\b",
     re.I | re.S,
 )
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.I | re.S)
 _TAG = re.compile(r"<script.*?</script>|<style.*?</style>|<[^>]*>", re.I | re.S)
-_NOT_IN_NAME = re.compile(r"[^A-Za-z_ -]", re.ASCII)
 _ILL_FORMED = re.compile(
     r"malformed|ill-formed|not well[- ]formed|pars(?:e|er|ing) error|invalid (?:xml|feed)"
     r"|does not follow the dtd|xml syntax",
     re.I,
 )
-_REFUSING = (400, 422)
-_TOO_LARGE = 413
-_FULL_DISK = 507
-_PASSING = (408, 425, 429)
+_SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
+_BAD_REQUEST, _UNPROCESSABLE, _TOO_LARGE, _FULL_DISK = 400, 422, 413, 507
+_TEMPORARY = (408, 425, 429)
 _UNKNOWN_METHOD = 501
 
 
-class Cures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kind of appliance is to be asked for: whom it trusts, and where it listens."""
+class ApplianceHints(msgspec.Struct, frozen=True, kw_only=True):
+    """What one kind of appliance says on acceptance, and how to fix its trust and its address."""
 
     acceptance: str
     trust: str
     address: str
 
 
-def place(answer: ApplianceResponse) -> str:
-    """Where a message begins."""
-    return answer.where or "the appliance"
+def origin_of(response: ApplianceResponse) -> str:
+    """Return the beginning of a message about a response."""
+    return response.url or "the appliance"
 
 
-def is_success(answer: ApplianceResponse) -> bool:
-    return answer.status is not None and 200 <= answer.status < 300
+def is_success(response: ApplianceResponse) -> bool:
+    return response.status is not None and 200 <= response.status < 300
 
 
-def text_of(answer: ApplianceResponse) -> str:
-    """Return the answer as text, whatever it is."""
-    return answer.body[:_LOOKED_AT].decode("utf-8", "replace").strip("\ufeff \t\r\n\0")
+def text_of(response: ApplianceResponse) -> str:
+    """Return the beginning of the body as text, whatever the body is."""
+    return response.body[:_MAX_TEXT_BYTES].decode("utf-8", "replace").strip("\ufeff \t\r\n\0")
 
 
-def shown(text: str) -> str:
-    """Return `text` in quotes, at most 200 letters of it, control characters escaped."""
-    return repr(text) if len(text) <= SHOWN_LETTERS else repr(text[:SHOWN_LETTERS]) + "…"
+def quote(text: str) -> str:
+    """Return at most 200 letters in quotes, with control characters escaped."""
+    return repr(text) if len(text) <= MAX_QUOTED_LETTERS else repr(text[:MAX_QUOTED_LETTERS]) + "…"
 
 
-def named(text: str) -> str:
-    """Return a word of an appliance as it is; in quotes if it is not one."""
-    return shown(text) if len(text) > 40 or not text or _NOT_IN_NAME.search(text) else text
+def is_html(response: ApplianceResponse) -> bool:
+    is_html_type = "html" in response.content_type.lower()
+    return is_html_type or _HTML.match(text_of(response)) is not None
 
 
-def is_html(answer: ApplianceResponse) -> bool:
-    return "html" in answer.content_type.lower() or _HTML.match(text_of(answer)) is not None
-
-
-def said(answer: ApplianceResponse) -> str:
-    """Return what the answer says, in words: the title of a page, or the text."""
-    text = text_of(answer)
+def describe(response: ApplianceResponse) -> str:
+    """Return the quoted text of a response, or the title of an HTML page."""
+    text = text_of(response)
     if not text:
-        return "nothing"
+        return "an empty response"
     if not _HTML.match(text):
-        return shown(text)
+        return quote(text)
     title = _TITLE.search(text)
-    return "a page that says " + shown(_plain(title[1] if title else text))
+    plain = " ".join(html.unescape(_TAG.sub(" ", title[1] if title else text)).split())
+    return "a page with the title " + quote(plain) if title else "a page with " + quote(plain)
 
 
-def by_fault(answer: ApplianceResponse) -> Verdict:
-    """Judge what came instead of an answer."""
-    meaning = ResponseMeaning.FATAL if answer.is_final else ResponseMeaning.RETRY
-    return Verdict(meaning=meaning, message=answer.fault)
+def retry_after_seconds(response: ApplianceResponse, *, now: datetime) -> float | None:
+    """Return the pause that a Retry-After header asks for, None if it asks for none.
+
+    **Spec:** RFC 9110, 10.2.3: seconds, or an HTTP date. A date in the past asks for no pause.
+    """
+    text = response.retry_after.strip()
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (aware - now).total_seconds())
 
 
-def too_early(answer: ApplianceResponse) -> Verdict:
-    """Judge an acceptance of what was not sent."""
+def judge_error(response: ApplianceResponse) -> Verdict:
+    """Judge an error that occurred in place of a response."""
+    meaning = ResponseMeaning.FATAL if response.is_permanent else ResponseMeaning.RETRY
+    return Verdict(meaning=meaning, message=response.error)
+
+
+def judge_early_acceptance(response: ApplianceResponse) -> Verdict:
+    """Judge an acceptance of a feed that was not sent to its end."""
     return Verdict(
         meaning=ResponseMeaning.RETRY,
-        message=f"{place(answer)}: {said(answer)} after {answer.sent_bytes} bytes; "
+        message=f"{origin_of(response)}: {describe(response)} after {response.sent_bytes} bytes; "
         "expected the whole feed to be read first",
     )
 
 
-def is_ill_formed(answer: ApplianceResponse) -> bool:
-    """Whether the appliance says that what it got is no feed, so that a part of it may be one."""
-    if is_html(answer):
-        return False
-    if answer.status in _REFUSING:
-        return True
-    looks_so = _ILL_FORMED.search(text_of(answer)) is not None
-    return looks_so and (is_success(answer) or answer.status == 500)
-
-
-def by_status(answer: ApplianceResponse, cures: Cures) -> Verdict:
-    """Judge an answer whose text is not known."""
-    status = answer.status or 0
-    found = f"{place(answer)}: {status}, {said(answer)}"
+def judge_status(response: ApplianceResponse, hints: ApplianceHints) -> Verdict:
+    """Judge a response with an unknown text."""
+    status = response.status or 0
+    found = f"{origin_of(response)}: {status}, {describe(response)}"
     if status == _TOO_LARGE:
         message = f"{found}; expected it to be small enough: a part of it may be"
         return Verdict(meaning=ResponseMeaning.REFUSED, message=message, can_split=True)
-    if is_ill_formed(answer):
-        message = f"{found}; expected {cures.acceptance}: something in it is not understood"
+    if _is_ill_formed(response):
+        message = f"{found}; expected {hints.acceptance}: the appliance cannot read something in it"
         return Verdict(meaning=ResponseMeaning.REFUSED, message=message, can_split=True)
     if status == _FULL_DISK:
-        return Verdict(
-            meaning=ResponseMeaning.FULL_DISK, message=f"{found}; expected room for a feed"
-        )
-    if status in _PASSING or (status >= 500 and status != _UNKNOWN_METHOD):
-        return Verdict(
-            meaning=ResponseMeaning.RETRY, message=f"{found}; expected {cures.acceptance}"
-        )
-    if is_success(answer) and not text_of(answer):
-        return Verdict(
-            meaning=ResponseMeaning.RETRY, message=f"{found}; expected {cures.acceptance}"
-        )
-    return Verdict(meaning=ResponseMeaning.FATAL, message=f"{found}; {_cure(answer, cures)}")
+        message = f"{found}; expected disk space for a feed"
+        return Verdict(meaning=ResponseMeaning.FULL_DISK, message=message)
+    is_server_error = status >= 500 and status != _UNKNOWN_METHOD
+    if status in _TEMPORARY or is_server_error or (is_success(response) and not text_of(response)):
+        message = f"{found}; expected {hints.acceptance}"
+        return Verdict(meaning=ResponseMeaning.RETRY, message=message)
+    return Verdict(meaning=ResponseMeaning.FATAL, message=f"{found}; {_fix(response, hints)}")
 
 
-def _cure(answer: ApplianceResponse, cures: Cures) -> str:
-    status = answer.status or 0
+def _is_ill_formed(response: ApplianceResponse) -> bool:
+    """Whether the appliance says that the feed is ill-formed, so that a part of it may be taken."""
+    if is_html(response):
+        return False
+    if response.status in (_BAD_REQUEST, _UNPROCESSABLE):
+        return True
+    can_say_so = is_success(response) or response.status == 500
+    return can_say_so and _ILL_FORMED.search(text_of(response)) is not None
+
+
+def _fix(response: ApplianceResponse, hints: ApplianceHints) -> str:
+    status = response.status or 0
     if 300 <= status < 400:
-        to = f"to {shown(answer.location)}" if answer.location else "to nowhere"
-        return f"a redirect {to}, which no feed follows: if that is right, give it as --to"
-    known = {
-        401: f"expected no question for a user: {cures.address}",
-        403: f"expected to be trusted: {cures.trust}",
-        404: f"expected feeds to be taken there: {cures.address}",
-        405: f"expected feeds to be taken there: {cures.address}",
+        target = quote(response.location) if response.location else "no address"
+        return f"a redirect to {target}, which is not followed: if it is right, give it as --to"
+    not_there = f"expected feeds to be accepted there: {hints.address}"
+    fixes = {
+        401: f"expected no request for a user: {hints.address}",
+        403: f"expected to be trusted: {hints.trust}",
+        404: not_there,
+        405: not_there,
         407: "expected a proxy that asks for no user: check --proxy, or leave it out",
-        _UNKNOWN_METHOD: f"expected feeds to be taken there: {cures.address}",
+        _UNKNOWN_METHOD: not_there,
     }
-    address = f": {cures.address}" if is_success(answer) else ""
-    return known.get(status, f"expected {cures.acceptance}{address}")
-
-
-def _plain(markup: str) -> str:
-    return " ".join(html.unescape(_TAG.sub(" ", markup)).split())
+    address = f": {hints.address}" if is_success(response) else ""
+    return fixes.get(status, f"expected {hints.acceptance}{address}")

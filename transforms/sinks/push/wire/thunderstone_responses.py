@@ -1,10 +1,11 @@
-"""What the answers of a Thunderstone appliance to dataload mean.
+"""The responses of a Thunderstone appliance to dataload.
 
-**Spec:** Parametric Search Appliance manual, "Reply Format". It does not say where the Status of a
-whole request stands, which status of HTTP comes with it, or that each Item has a result: so a
-Status is looked for everywhere, and nothing is taken as accepted that does not add up.
+**Spec:** Parametric Search Appliance manual, "Reply Format". It says neither where the Status of a
+whole request is, nor which HTTP status comes with it, nor that each Item has a result. So a Status
+is accepted anywhere, and nothing counts as accepted unless the numbers agree.
 """
 
+import io
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -14,191 +15,174 @@ from lxml import etree
 from schemas.receipt import Refusal
 from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
 from transforms.sinks.push.wire.responses import (
-    ANSWER_BYTES_LIMIT,
-    Cures,
-    by_fault,
-    by_status,
+    MAX_RESPONSE_BYTES,
+    ApplianceHints,
+    describe,
     is_success,
-    named,
-    place,
-    said,
-    shown,
+    judge_early_acceptance,
+    judge_error,
+    judge_status,
+    origin_of,
+    quote,
     text_of,
-    too_early,
 )
 
-REMARKS = 20
-"""How many remarks are told apart; others are one more."""
+MAX_REMARKS = 20
+"""Further remarks are counted as one."""
 
 _ROOT, _ITEM, _ROWS = "ThunderstoneReplicationResult", "ItemResult", "Rows"
 _STATUS, _INFO = "Status", "Info"
 _BEGINNING = re.compile(rb"(?:<\?xml[^>]*>\s*)?<(?:[A-Za-z]\w*:)?%b[\s/>]" % _ROOT.encode())
-_FEED_BYTES = 1 << 16
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+_NOT_IN_WORD = re.compile(r"[^A-Za-z_ -]", re.ASCII)
 _CLUSTER = (
     "add the address of this machine, and those of all proxies between, to Cluster Members "
     "of the appliance"
 )
-_CURES = Cures(
+_HINTS = ApplianceHints(
     acceptance=f"a {_ROOT}",
     trust=_CLUSTER,
-    address="check --to: it is the address of the admin interface with /recvdata.xml behind it",
+    address="check --to: expected the address of the admin interface, followed by /recvdata.xml",
 )
 _FATAL = {
     "not allowed": f"expected OK: {_CLUSTER}",
     "no profile": "expected OK: check that --profile is the name of a profile there",
 }
-_REMEDIES = {
-    "nodata": "expected OK: it found no Item that it could read; `feedferry inspect` may tell why",
+_FIXES = {
+    "nodata": "expected OK: it found no Item that it could read; `feedferry inspect` may show why",
     "fail_unknowntype": "expected OK: it does not know the Type of an Item",
-    "fail": "expected OK: it does not say why; its own log may",
+    "fail": "expected OK: it does not say why; see its own log",
 }
 _PAGES = (
     (
         "configured to deny administration from your location",
         "expected dataload to be allowed: add the address of this machine to Admin Access IPs",
     ),
-    ("non-secure protocol", "expected TLS to be used: give --to with https://"),
+    ("non-secure protocol", "expected TLS: give --to with https://"),
 )
 
 
-class _Result(NamedTuple):
-    """Status and Info of one Item."""
+class _ItemStatus(NamedTuple):
+    """Status and Info of one Item, or of the whole request."""
 
     status: str
-    info: str
+    info: str = ""
 
     @property
     def is_ok(self) -> bool:
         return self.status.casefold() == "ok"
 
-    @property
-    def words(self) -> str:
-        return named(self.status) + (f", {shown(self.info)}" if self.info else "")
+    def __str__(self) -> str:
+        is_word = 0 < len(self.status) <= 40 and not _NOT_IN_WORD.search(self.status)
+        status = self.status if is_word else quote(self.status)
+        return status + (f", {quote(self.info)}" if self.info else "")
+
+    def with_fix(self) -> str:
+        return f"{self}; {_FIXES.get(self.status.casefold(), 'expected OK')}"
 
 
-class _Reply:
-    """A ThunderstoneReplicationResult: results by Item, and each Status that belongs to none."""
+class _ReplicationResult:
+    """A ThunderstoneReplicationResult: a status for each Item, and those of the whole request."""
 
     def __init__(self) -> None:
-        self.is_one = False
-        self.is_whole = True
-        self.results: list[_Result] = []
-        self.general: list[_Result] = []
+        self.is_recognized = False
+        self.is_complete = True
+        self.items: list[_ItemStatus] = []
+        self.general: list[_ItemStatus] = []
         self.rows: int | None = None
-        self._status = self._info = ""
-
-    def take(self, name: str, text: str) -> None:
-        """Take what has ended within an Item, or the Item itself."""
-        if name == _STATUS:
-            self._status = text
-        elif name == _INFO:
-            self._info = text
-        elif name == _ITEM:
-            self.results.append(_Result(self._status, self._info))
-            self._status = self._info = ""
-
-    def take_general(self, name: str, text: str) -> None:
-        """Take what has ended outside of all Items."""
-        if name == _ROWS:
-            self.rows = int(text) if _NUMBER.fullmatch(text) else None
-        elif name == _STATUS:
-            self.general.append(_Result(text, ""))
-        elif name == _INFO and self.general:
-            self.general[-1] = self.general[-1]._replace(info=text)
 
 
-def judge(answer: ApplianceResponse, *, sent: int) -> Verdict:
-    """Return what an answer to so many Items means; a `sent` of 0 stands for a number not known."""
-    if answer.fault:
-        return by_fault(answer)
-    reply = _parse(answer.body)
-    if not reply.is_one:
-        return _judge_other(answer)
-    for result in (*reply.general, *reply.results):
-        if cure := _FATAL.get(result.status.casefold()):
-            return _verdict(answer, ResponseMeaning.FATAL, f"{result.words}; {cure}")
-    if not is_success(answer):
-        return by_status(answer, _CURES)
-    verdict = _judge_whole(answer, reply, sent) or _judge_results(answer, reply, sent)
-    is_early = verdict.meaning is ResponseMeaning.ACCEPTED and answer.is_unsent
-    return too_early(answer) if is_early else verdict
+def judge(response: ApplianceResponse, *, sent: int) -> Verdict:
+    """Return what a response to a number of Items means; `sent` is 0 if that is not known."""
+    if response.error:
+        return judge_error(response)
+    result = _parse(response.body)
+    if not result.is_recognized:
+        return _judge_other(response)
+    for status in (*result.general, *result.items):
+        if fix := _FATAL.get(status.status.casefold()):
+            return _verdict(response, ResponseMeaning.FATAL, f"{status}; {fix}")
+    if not is_success(response):
+        return judge_status(response, _HINTS)
+    verdict = _judge_request(response, result, sent) or _judge_items(response, result, sent)
+    if verdict.meaning is ResponseMeaning.ACCEPTED and response.is_unsent:
+        return judge_early_acceptance(response)
+    return verdict
 
 
-def _judge_other(answer: ApplianceResponse) -> Verdict:
-    text = " ".join(text_of(answer).split())
-    for words, cure in _PAGES:
+def _judge_other(response: ApplianceResponse) -> Verdict:
+    text = " ".join(text_of(response).split())
+    for words, fix in _PAGES:
         if words in text:
-            return _verdict(
-                answer, ResponseMeaning.FATAL, f"{answer.status}, {said(answer)}; {cure}"
-            )
-    return by_status(answer, _CURES)
+            found = f"{response.status}, {describe(response)}"
+            return _verdict(response, ResponseMeaning.FATAL, f"{found}; {fix}")
+    return judge_status(response, _HINTS)
 
 
-def _judge_whole(answer: ApplianceResponse, reply: _Reply, sent: int) -> Verdict | None:
-    """Return what the reply means as a whole, `None` if its results are to be looked at."""
-    if len(answer.body) >= ANSWER_BYTES_LIMIT:
-        found = f"results longer than {ANSWER_BYTES_LIMIT} bytes"
-        return _refused(answer, f"{found}; expected fewer: a part of the Items will have")
-    if not reply.is_whole:
-        return _verdict(answer, ResponseMeaning.RETRY, f"{said(answer)}; expected it to end as XML")
-    for result in reply.general:
-        if not result.is_ok:
-            return _refused(answer, _with_remedy(result))
-    if not reply.results and reply.general and reply.rows == sent:
+def _judge_request(
+    response: ApplianceResponse, result: _ReplicationResult, sent: int
+) -> Verdict | None:
+    """Judge the response as a whole; return None if its Items decide."""
+    if len(response.body) >= MAX_RESPONSE_BYTES:
+        found = f"results longer than {MAX_RESPONSE_BYTES} bytes"
+        return _refused(response, f"{found}; expected fewer: a part of the Items will have them")
+    if not result.is_complete:
+        found = f"{describe(response)}; expected complete XML"
+        return _verdict(response, ResponseMeaning.RETRY, found)
+    for status in result.general:
+        if not status.is_ok:
+            return _refused(response, status.with_fix())
+    count = len(result.items)
+    if not count and result.general and result.rows == sent:
         return Verdict(meaning=ResponseMeaning.ACCEPTED, message="OK")
-    count = len(reply.results)
     expected = sent or count
-    is_alone = sent == count == 1  # its own Status says it all
-    if not count or count != expected or not (is_alone or reply.rows in (None, expected)):
-        rows = "" if reply.rows is None else f" and Rows {reply.rows}"
-        return _refused(answer, f"results of {count} Items{rows}; expected {sent or 'some'}")
+    is_single = sent == count == 1  # its own Status says everything
+    if not count or count != expected or not (is_single or result.rows in (None, expected)):
+        rows = "" if result.rows is None else f" and Rows {result.rows}"
+        return _refused(response, f"results of {count} Items{rows}; expected {sent or 'some'}")
     return None
 
 
-def _judge_results(answer: ApplianceResponse, reply: _Reply, sent: int) -> Verdict:
-    failed = [place for place, result in enumerate(reply.results) if not result.is_ok]
-    count = len(reply.results)
+def _judge_items(response: ApplianceResponse, result: _ReplicationResult, sent: int) -> Verdict:
+    failed = [number for number, status in enumerate(result.items) if not status.is_ok]
+    count = len(result.items)
     if failed and (len(failed) == count or not sent):
-        words = _with_remedy(reply.results[failed[0]])
-        return _refused(answer, f"{len(failed)} of {count} Items: {words}")
+        first = result.items[failed[0]]
+        return _refused(response, f"{len(failed)} of {count} Items: {first.with_fix()}")
     return Verdict(
         meaning=ResponseMeaning.ACCEPTED,
         message=f"OK for {count - len(failed)} of {count} Items",
-        refused=tuple(Refusal(place, reply.results[place].words) for place in failed),
-        notices=tuple(_remarks(reply.results)),
+        refused=tuple(Refusal(number, str(result.items[number])) for number in failed),
+        notices=tuple(_remarks(result.items)),
     )
 
 
-def _remarks(results: list[_Result]) -> Iterator[str]:
-    """Yield what is remarked of each Item that was taken, in few different words."""
+def _remarks(items: list[_ItemStatus]) -> Iterator[str]:
+    """Yield the remark about each Item that was taken; there are few different ones."""
     known: dict[str, str] = {}
-    for result in results:
-        if result.is_ok and result.info:
-            if result.info not in known and len(known) < REMARKS:
-                known[result.info] = result.words
-            yield known.get(result.info, "OK, with another remark")
+    for item in items:
+        if item.is_ok and item.info:
+            if item.info not in known and len(known) < MAX_REMARKS:
+                known[item.info] = str(item)
+            yield known.get(item.info, "OK, with another remark")
 
 
-def _with_remedy(result: _Result) -> str:
-    remedy = _REMEDIES.get(result.status.casefold(), "expected OK")
-    return f"{result.words}; {remedy}"
+def _refused(response: ApplianceResponse, found: str) -> Verdict:
+    message = f"{origin_of(response)}: {found}"
+    return Verdict(meaning=ResponseMeaning.REFUSED, message=message, can_split=True)
 
 
-def _refused(answer: ApplianceResponse, words: str) -> Verdict:
-    return Verdict(
-        meaning=ResponseMeaning.REFUSED, message=f"{place(answer)}: {words}", can_split=True
-    )
+def _verdict(response: ApplianceResponse, meaning: ResponseMeaning, found: str) -> Verdict:
+    return Verdict(meaning=meaning, message=f"{origin_of(response)}: {found}")
 
 
-def _verdict(answer: ApplianceResponse, meaning: ResponseMeaning, words: str) -> Verdict:
-    return Verdict(meaning=meaning, message=f"{place(answer)}: {words}")
-
-
-def _parse(body: bytes) -> _Reply:
-    """Read what stands in a reply, as far as it is XML; an element at a time."""
-    reply = _Reply()
-    parser: etree.XMLPullParser = etree.XMLPullParser(
+def _parse(body: bytes) -> _ReplicationResult:
+    """Read a result as far as it is XML, one element at a time."""
+    body = body.lstrip()  # a script may write a blank line before it
+    result = _ReplicationResult()
+    result.is_recognized = _BEGINNING.match(body) is not None
+    elements = etree.iterparse(
+        io.BytesIO(body),
         events=("end",),
         tag=[f"{{*}}{name}" for name in (_ROOT, _ITEM, _ROWS, _STATUS, _INFO)],
         resolve_entities=False,
@@ -207,33 +191,43 @@ def _parse(body: bytes) -> _Reply:
         remove_comments=True,
         remove_pis=True,
     )
-    body = body.lstrip()  # a script may write a blank line before it
-    reply.is_one = _BEGINNING.match(body) is not None
     try:
-        for start in range(0, len(body), _FEED_BYTES):
-            parser.feed(body[start : start + _FEED_BYTES])
-            for _, element in parser.read_events():
-                _take(reply, element)
-        parser.close()
+        _read_elements(elements, result)
     except etree.XMLSyntaxError:
-        reply.is_whole = False
-    return reply
+        result.is_complete = False
+    return result
 
 
-def _take(reply: _Reply, element: etree._Element) -> None:
-    name, text = _name(element), (element.text or "").strip()
-    parent = element.getparent()
-    if parent is None:
-        reply.is_one = reply.is_one or name == _ROOT
-    elif name == _ITEM:
-        reply.take(name, text)
-        element.clear()
-        while element.getprevious() is not None:
-            del parent[0]
-    elif _name(parent) == _ITEM or any(_name(one) == _ITEM for one in parent.iterancestors()):
-        reply.take(name, text)
-    else:
-        reply.take_general(name, text)
+def _read_elements(
+    elements: "etree.iterparse[tuple[str, etree._Element]]", result: _ReplicationResult
+) -> None:
+    status = info = ""
+    for _, element in elements:
+        name, text = _name(element), (element.text or "").strip()
+        parent = element.getparent()
+        if parent is None:
+            result.is_recognized = result.is_recognized or name == _ROOT
+        elif name == _ITEM:
+            result.items.append(_ItemStatus(status, info))
+            status = info = ""
+            element.clear()
+            while element.getprevious() is not None:
+                del parent[0]
+        elif _is_in_item(element):
+            if name == _STATUS:
+                status = text
+            elif name == _INFO:
+                info = text
+        elif name == _ROWS:
+            result.rows = int(text) if _NUMBER.fullmatch(text) else None
+        elif name == _STATUS:
+            result.general.append(_ItemStatus(text))
+        elif name == _INFO and result.general:
+            result.general[-1] = result.general[-1]._replace(info=text)
+
+
+def _is_in_item(element: etree._Element) -> bool:
+    return any(_name(ancestor) == _ITEM for ancestor in element.iterancestors())
 
 
 def _name(element: etree._Element) -> str:

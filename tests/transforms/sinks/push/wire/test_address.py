@@ -1,4 +1,4 @@
-"""Addresses of appliances, as their users give them."""
+"""The address of an appliance."""
 
 from pathlib import Path
 
@@ -7,17 +7,18 @@ import pytest
 from schemas.errors import ConfigError
 from support.appliance_sockets import certificate
 from transforms.sinks.push.model import Appliance, ApplianceProtocol
-from transforms.sinks.push.wire.address import parse_target, trust
+from transforms.sinks.push.wire.address import parse_target, trusted_certificates
 
 RECVDATA = "http://search.example.com/texis/dowalk/recvdata.xml"
 EXPECTED = (
     "expected http://HOST[:19900], https://HOST[:19902] or the whole address of a recvdata.xml"
 )
+EXPECTED_PROXY = "expected http://HOST:PORT or https://HOST:PORT"
 
 
-def refusal(url: str, **others: str) -> str:
+def refusal(url: str, **options: str | None) -> str:
     with pytest.raises(ConfigError) as caught:
-        parse_target(url, **others)
+        parse_target(url, **options)
     return str(caught.value)
 
 
@@ -25,39 +26,24 @@ def refusal(url: str, **others: str) -> str:
     ("given", "url"),
     [
         ("http://gsa.example.com", "http://gsa.example.com:19900"),
-        ("https://gsa.example.com", "https://gsa.example.com:19902"),
-        ("http://gsa.example.com/", "http://gsa.example.com:19900"),
-        ("http://gsa.example.com:80", "http://gsa.example.com:80"),
-        ("HTTP://GSA.Example.COM:19900", "http://gsa.example.com:19900"),
-        ("http://gsa.example.com/xmlfeed", "http://gsa.example.com:19900"),
+        ("https://gsa.example.com/", "https://gsa.example.com:19902"),
+        ("HTTP://GSA.Example.COM:80", "http://gsa.example.com:80"),
         ("http://gsa.example.com/xmlfeed/", "http://gsa.example.com:19900"),
         ("https://gsa.example.com:443/xmlgroups", "https://gsa.example.com:443"),
         ("http://gsa:1/getbacklogcount", "http://gsa:1"),
-        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
         ("http://[::1]", "http://[::1]:19900"),
     ],
 )
-def test_a_feedergate_is_named_by_host_and_port(given: str, url: str) -> None:
+def test_a_gsa_is_named_by_host_and_port(given: str, url: str) -> None:
     assert parse_target(given) == Appliance(protocol=ApplianceProtocol.FEEDERGATE, url=url)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        RECVDATA,
-        "https://search.example.com:8443/recvdata.xml",
-        "http://[::1]:8080/texis/dowalk/recvdata.xml",
-    ],
-)
-def test_dataload_is_named_by_its_whole_address(url: str) -> None:
-    expected = Appliance(protocol=ApplianceProtocol.RECVDATA, url=url, profile="intranet")
-    assert parse_target(url, profile="intranet") == expected
+@pytest.mark.parametrize("url", [RECVDATA, "https://[::1]:8443/recvdata.xml"])
+@pytest.mark.parametrize("profile", ["intranet", "Büro 7"])
+def test_thunderstone_is_named_by_its_whole_address(url: str, profile: str) -> None:
+    expected = Appliance(protocol=ApplianceProtocol.RECVDATA, url=url, profile=profile)
 
-
-def test_a_proxy_and_authorities_are_kept(tmp_path: Path) -> None:
-    ca_file = str(certificate(tmp_path)[0])
-    found = parse_target("https://gsa", ca_file=ca_file, proxy="http://proxy.example.com:3128/")
-    assert (found.ca_file, found.proxy) == (ca_file, "http://proxy.example.com:3128")
+    assert parse_target(url, profile=profile) == expected
 
 
 @pytest.mark.parametrize(
@@ -66,10 +52,8 @@ def test_a_proxy_and_authorities_are_kept(tmp_path: Path) -> None:
         "gsa.example.com",
         "gsa.example.com:19900",
         "ftp://gsa.example.com",
-        "http://",
         "http://:19900",
         "http://gsa.example.com:port",
-        "http://gsa.example.com:99999",
         "http://gsa.example.com:0",
         "http://[::1",
         "http://gsa example com",
@@ -78,84 +62,111 @@ def test_a_proxy_and_authorities_are_kept(tmp_path: Path) -> None:
         "",
     ],
 )
-def test_what_is_no_address_is_shown(url: str) -> None:
+def test_another_address_is_refused(url: str) -> None:
     assert refusal(url) == f"--to: {url!r}; {EXPECTED}"
 
 
-@pytest.mark.parametrize("path", ["/dowalk", "/feeds/xmlfeed", "/recvdata.xml/x"])
-def test_a_path_that_is_no_door_is_shown(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/dowalk", "path '/dowalk'"),
+        ("/feeds/xmlfeed", "path '/feeds/xmlfeed'"),
+        ("/recvdata.xml/x", "path '/recvdata.xml/x'"),
+        ("/xmlfeed?", "a query or fragment"),
+        ("/xmlfeed?a=b", "a query or fragment"),
+        ("#top", "a query or fragment"),
+    ],
+)
+def test_another_path_is_refused(path: str, found: str) -> None:
     url = f"http://gsa.example.com{path}"
-    assert refusal(url) == f"--to: {url!r}: a path of {path!r}; {EXPECTED}"
+
+    assert refusal(url) == f"--to: {url!r}: {found}; {EXPECTED}"
 
 
-def test_a_password_is_refused_and_not_shown() -> None:
-    found = refusal("http://tim:geheim@gsa.example.com")
-    assert found == f"--to: a user or password in the address; {EXPECTED}"
+@pytest.mark.parametrize(
+    ("url", "proxy", "expected"),
+    [
+        (
+            "http://tim:secret@gsa",
+            None,
+            f"--to: a user or password in the address; {EXPECTED}",
+        ),
+        (
+            "http://gsa",
+            "http://tim:secret@proxy:3128",
+            f"--proxy: a user or password in the address; {EXPECTED_PROXY}",
+        ),
+        ("http://gsa", "proxy:3128", f"--proxy: 'proxy:3128'; {EXPECTED_PROXY}"),
+        ("http://gsa", "socks5://proxy:1", f"--proxy: 'socks5://proxy:1'; {EXPECTED_PROXY}"),
+        (
+            "http://gsa",
+            "http://proxy:3128/pac",
+            f"--proxy: 'http://proxy:3128/pac': path '/pac'; {EXPECTED_PROXY}",
+        ),
+    ],
+)
+def test_a_password_or_a_bad_proxy_is_refused(url: str, proxy: str | None, expected: str) -> None:
+    assert refusal(url, proxy=proxy) == expected
 
 
-@pytest.mark.parametrize("behind", ["?", "?a=b", "#", "#top"])
-def test_a_query_or_fragment_is_refused(behind: str) -> None:
-    url = f"http://gsa.example.com/xmlfeed{behind}"
-    assert refusal(url) == f"--to: {url!r}: something behind the path; {EXPECTED}"
+@pytest.mark.parametrize(
+    ("url", "profile", "expected"),
+    [
+        (
+            RECVDATA,
+            None,
+            "--profile: not given; expected the profile that receives, because the address ends in "
+            "recvdata.xml",
+        ),
+        (
+            "http://gsa",
+            "intranet",
+            "--profile: 'intranet'; expected none: only Thunderstone has profiles",
+        ),
+        (RECVDATA, "a\nb", "--profile: 'a\\nb'; expected a name without control characters"),
+    ],
+)
+def test_a_profile_belongs_to_thunderstone(url: str, profile: str | None, expected: str) -> None:
+    assert refusal(url, profile=profile) == expected
 
 
-@pytest.mark.parametrize("profile", [None, ""])
-def test_dataload_needs_a_profile(profile: str | None) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse_target(RECVDATA, profile=profile)
-    assert str(caught.value) == (
-        "--profile: not given; expected the profile that receives, as the address ends in "
-        "recvdata.xml"
-    )
+def test_a_proxy_and_certificates_are_kept(tmp_path: Path) -> None:
+    ca_file = str(certificate(tmp_path)[0])
+    appliance = parse_target("https://gsa", ca_file=ca_file, proxy="http://proxy.example.com:3128/")
+
+    assert (appliance.ca_file, appliance.proxy) == (ca_file, "http://proxy.example.com:3128")
 
 
-def test_a_feedergate_has_no_profile() -> None:
-    found = refusal("http://gsa.example.com", profile="intranet")
-    assert found == "--profile: 'intranet'; expected none, as a feedergate knows none"
-
-
-def test_a_profile_has_no_control_characters() -> None:
-    found = refusal(RECVDATA, profile="a\nb")
-    assert found == "--profile: 'a\\nb'; expected a name without control characters"
-
-
-def test_a_profile_may_have_spaces_and_any_letters() -> None:
-    assert parse_target(RECVDATA, profile="Büro 7").profile == "Büro 7"
-
-
-@pytest.mark.parametrize("proxy", ["proxy:3128", "socks5://proxy:1080", "http://"])
-def test_a_proxy_that_is_no_address_is_shown(proxy: str) -> None:
-    found = refusal("http://gsa", proxy=proxy)
-    assert found == f"--proxy: {proxy!r}; expected http://HOST:PORT or https://HOST:PORT"
-
-
-def test_a_password_of_a_proxy_is_not_shown() -> None:
-    assert refusal("http://gsa", proxy="http://tim:geheim@proxy:3128") == (
-        "--proxy: a user or password in the address; expected http://HOST:PORT or https://HOST:PORT"
-    )
-
-
-def test_a_proxy_has_no_path() -> None:
-    assert refusal("http://gsa", proxy="http://proxy:3128/pac") == (
-        "--proxy: 'http://proxy:3128/pac': a path of '/pac'; "
-        "expected http://HOST:PORT or https://HOST:PORT"
-    )
-
-
-def test_a_file_of_authorities_that_is_missing_is_named(tmp_path: Path) -> None:
-    path = str(tmp_path / "ca.pem")
-    assert refusal("https://gsa", ca_file=path) == (
-        f"--ca-file: {path}: No such file or directory; expected certificates in PEM"
-    )
-
-
-def test_a_file_of_authorities_that_has_none_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "found"), [(None, "No such file or directory"), ("x", "no certificates")]
+)
+def test_a_file_without_certificates_is_refused(
+    tmp_path: Path, content: str | None, found: str
+) -> None:
     path = tmp_path / "ca.pem"
-    path.write_text("no certificate")
+    if content is not None:
+        path.write_text(content)
+
     assert refusal("https://gsa", ca_file=str(path)) == (
-        f"--ca-file: {path}: no certificates; expected some in PEM"
+        f"--ca-file: {path}: {found}; expected certificates in PEM"
     )
 
 
-def test_the_authorities_of_the_system_are_asked_by_default() -> None:
-    assert trust(None).check_hostname
+def test_certificates_of_the_system_are_the_default() -> None:
+    assert trusted_certificates(None).check_hostname
+
+
+@pytest.mark.parametrize(
+    ("url", "profile", "name"),
+    [
+        ("http://gsa-1.example.com:19900", "", "gsa-1.example.com_19900"),
+        ("http://[::1]:19900", "", "1__19900"),
+        (
+            "https://www.example.com:443/texis/dowalk/recvdata.xml",
+            "in tranet/..",
+            "www.example.com_443_texis_dowalk_recvdata.xml_in_tranet",
+        ),
+    ],
+)
+def test_a_folder_is_named_after_an_appliance(url: str, profile: str, name: str) -> None:
+    assert Appliance(protocol=ApplianceProtocol.FEEDERGATE, url=url, profile=profile).name == name

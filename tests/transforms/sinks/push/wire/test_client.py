@@ -1,10 +1,10 @@
-"""Requests over real sockets, and what comes back or instead."""
+"""Requests over real sockets, their responses, and the errors in their place."""
 
 import gzip
 import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,12 +13,10 @@ from msgspec.structs import replace
 
 from schemas.errors import ConfigError
 from support.appliance_sockets import (
-    BOUND_SECONDS,
     LARGE,
     Listener,
     Talk,
     certificate,
-    chunk,
     deaf,
     dripping,
     hasty,
@@ -31,21 +29,27 @@ from support.appliance_sockets import (
 )
 from support.ports import kept_port
 from support.served import wait_until
-from transforms.sinks.push.model import Appliance, ApplianceProtocol, ApplianceResponse, ChunkPart
-from transforms.sinks.push.wire.client import ApplianceClient, check
-
-pytestmark = pytest.mark.slow
+from transforms.sinks.push.model import (
+    Appliance,
+    ApplianceProtocol,
+    ApplianceResponse,
+    ChunkPart,
+)
+from transforms.sinks.push.wire.client import ApplianceClient
 
 FEED = b"<gsafeed/>"
 SUCCESS = reply("Success")
-CHUNKED_REPLY = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 GROUPS = {"format": "gsa-groups", "datasource": "ldap"}
 DATA = {"format": "thunderstone", "datasource": None, "feedtype": None}
-NOBODY = "http://127.0.0.1:9"
-FEEDERGATE = Appliance(protocol=ApplianceProtocol.FEEDERGATE, url="http://gsa.example.com:19900")
-RECVDATA = Appliance(
+CLOSED_URL = "http://127.0.0.1:9"
+pytestmark = pytest.mark.slow  # sockets, and requests of 24 MiB
+
+GSA = Appliance(protocol=ApplianceProtocol.FEEDERGATE, url="http://gsa.example.com:19900")
+THUNDERSTONE = Appliance(
     protocol=ApplianceProtocol.RECVDATA, url="http://search/recvdata.xml", profile="intranet"
 )
+FEEDERGATE_PORTS = "a feedergate listens on port 19900, with TLS on 19902"
+BUSY = "if the appliance is busy, raise --reply-timeout"
 
 
 @pytest.fixture
@@ -72,7 +76,7 @@ def context(pair: tuple[Path, Path]) -> ssl.SSLContext:
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port on which nobody listens, and nobody will."""
+    """A port without a listener."""
     with kept_port() as port:
         yield port
 
@@ -82,228 +86,166 @@ def appliance(listener: Listener, **fields: object) -> Appliance:
     return Appliance(**{**stated, **fields})  # type: ignore[arg-type]  # the fields of Appliance
 
 
+def tls(listener: Listener, **fields: object) -> Appliance:
+    return appliance(listener, url=f"https://127.0.0.1:{listener.port}", **fields)
+
+
 def send(part: ChunkPart, to: Appliance, feedtype: str | None = None) -> ApplianceResponse:
-    with ApplianceClient(to) as wire:
-        return wire.send(part, feedtype=feedtype)
+    with ApplianceClient(to) as client:
+        return client.send(part, feedtype=feedtype)
 
 
-def request_bytes(part: ChunkPart, to: Appliance) -> int:
-    with ApplianceClient(to) as wire:
-        return wire.request_bytes(part)
+def send_to(
+    talk: Callable[[Listener], Talk], part: ChunkPart, **fields: object
+) -> tuple[ApplianceResponse, Listener]:
+    """Send a part to a listener that speaks so; return the response and what was heard."""
+    with listening(talk) as listener:
+        return send(part, appliance(listener, **fields)), listener
 
 
-def fault(answer: ApplianceResponse) -> str:
-    """What came instead of an answer, without the port, which differs."""
-    assert answer.status is None
-    return re.sub(r"127\.0\.0\.1:\d+", "HOST", answer.fault)
+def error_of(response: ApplianceResponse) -> str:
+    """Return the error without the port, which differs."""
+    assert response.status is None
+    return re.sub(r"127\.0\.0\.1:\d+", "HOST", response.error)
 
 
-def names(body: bytes) -> list[bytes]:
-    return re.findall(rb'name="(.*?)"', body)
+def fields_of(body: bytes) -> dict[str, str]:
+    """Return the text fields of a form."""
+    pairs = re.findall(rb'name="(.*?)"\r\nContent-Type: text/plain\r\n\r\n(.*?)\r\n', body)
+    return {name.decode(): value.decode() for name, value in pairs}
 
 
-def refusal(**fields: object) -> str:
-    with pytest.raises(ConfigError) as caught:
-        check(chunk(FEED, **fields), FEEDERGATE)
-    return str(caught.value)
+# Requests
 
 
-# What is sent.
-
-
-def test_a_feed_is_posted_to_xmlfeed(feed: ChunkPart) -> None:
+@pytest.mark.parametrize(
+    ("stated", "feedtype", "path", "fields"),
+    [
+        ({}, None, "/xmlfeed", {"datasource": "sample", "feedtype": "incremental"}),
+        ({}, "full", "/xmlfeed", {"datasource": "sample", "feedtype": "full"}),
+        (
+            {"datasource": "web", "feedtype": None},
+            None,
+            "/xmlfeed",
+            {"datasource": "web", "feedtype": "metadata-and-url"},
+        ),
+        (GROUPS, None, "/xmlgroups", {"groupsource": "ldap", "feedtype": "incremental"}),
+        (GROUPS, "replace", "/xmlgroups", {"replace": "ldap"}),
+    ],
+)
+def test_a_feed_is_posted_as_a_form(
+    tmp_path: Path,
+    stated: dict[str, object],
+    feedtype: str | None,
+    path: str,
+    fields: dict[str, str],
+) -> None:
+    part = whole(tmp_path / "feed.xml", FEED, **stated)
     with listening(saying(SUCCESS)) as listener:
-        send(feed, appliance(listener))
-    assert listener.heard[0].startswith(b"POST /xmlfeed HTTP/1.1\r\n")
+        send(part, appliance(listener), feedtype)
+    head, _, body = listener.heard[0].partition(b"\r\n\r\n")
 
-
-def test_a_feed_has_datasource_feedtype_and_data(feed: ChunkPart) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(feed, appliance(listener))
-    assert names(listener.body()) == [b"datasource", b"feedtype", b"data"]
-
-
-def test_the_feedtype_that_is_asked_for_is_sent(feed: ChunkPart) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(feed, appliance(listener), "full")
-    assert b'name="feedtype"\r\nContent-Type: text/plain\r\n\r\nfull\r\n' in listener.body()
-
-
-def test_the_feedtype_of_the_chunk_is_sent_if_none_is_asked_for(feed: ChunkPart) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(feed, appliance(listener))
-    assert b'name="feedtype"\r\nContent-Type: text/plain\r\n\r\nincremental\r\n' in listener.body()
-
-
-def test_a_web_feed_without_a_feedtype_is_metadata_and_url(tmp_path: Path) -> None:
-    part = whole(tmp_path / "feed.xml", FEED, datasource="web", feedtype=None)
-    with listening(saying(SUCCESS)) as listener:
-        send(part, appliance(listener))
-    assert b"\r\n\r\nmetadata-and-url\r\n" in listener.body()
-
-
-def test_nothing_is_chunked_or_compressed(feed: ChunkPart) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(feed, appliance(listener))
-    head = listener.heard[0].partition(b"\r\n\r\n")[0]
+    assert head.startswith(f"POST {path} HTTP/1.1\r\n".encode())
+    assert fields_of(body) == fields
+    assert b'name="data"\r\nContent-Type: text/xml\r\n\r\n<gsafeed/>\r\n' in body
+    assert f"\r\nContent-Length: {len(body)}".encode() in head
     names = [line.partition(b":")[0].lower() for line in head.split(b"\r\n")[1:]]
     assert sorted(names) == [
-        b"accept",
-        b"accept-encoding",
-        b"connection",
-        b"content-length",
-        b"content-type",
-        b"host",
-        b"user-agent",
+        *(b"accept", b"accept-encoding", b"connection", b"content-length", b"content-type"),
+        *(b"host", b"user-agent"),
     ]
 
 
-def test_groups_are_posted_to_xmlgroups(tmp_path: Path) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(whole(tmp_path / "groups.xml", FEED, **GROUPS), appliance(listener))
-    assert listener.heard[0].startswith(b"POST /xmlgroups HTTP/1.1\r\n")
-
-
-def test_groups_have_groupsource_feedtype_and_data(tmp_path: Path) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(whole(tmp_path / "groups.xml", FEED, **GROUPS), appliance(listener))
-    assert names(listener.body()) == [b"groupsource", b"feedtype", b"data"]
-
-
-def test_groups_that_replace_name_their_source_so(tmp_path: Path) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(whole(tmp_path / "groups.xml", FEED, **GROUPS), appliance(listener), "replace")
-    assert names(listener.body()) == [b"replace", b"data"]
-
-
-def test_a_cleanup_names_the_source_and_nothing_else() -> None:
-    with listening(saying(SUCCESS)) as listener, ApplianceClient(appliance(listener)) as wire:
-        wire.cleanup("ldap")
-    assert re.fullmatch(
-        rb'--(feedferry-[0-9a-f]{48})\r\nContent-Disposition: form-data; name="cleanup"\r\n'
-        rb"Content-Type: text/plain\r\n\r\nldap\r\n--\1--\r\n",
-        listener.body(),
-    )
-
-
-def test_a_cleanup_is_posted_to_xmlgroups() -> None:
-    with listening(saying(SUCCESS)) as listener, ApplianceClient(appliance(listener)) as wire:
-        wire.cleanup("ldap")
-    assert listener.heard[0].startswith(b"POST /xmlgroups HTTP/1.1\r\n")
-
-
-def test_dataload_is_posted_to_its_address_as_a_form(tmp_path: Path) -> None:
+def test_thunderstone_data_is_posted_as_an_encoded_form(tmp_path: Path) -> None:
     part = whole(tmp_path / "data.xml", b"<a b='c'/>", **DATA)
     with listening(saying(SUCCESS)) as listener:
-        to = appliance(listener, protocol=ApplianceProtocol.RECVDATA, profile="intra net")
-        send(part, replace(to, url=listener.url + "/texis/dowalk/recvdata.xml"))
-    head, _, body = listener.heard[0].partition(b"\r\n\r\n")
-    assert (head.partition(b"\r\n")[0], body) == (
-        b"POST /texis/dowalk/recvdata.xml HTTP/1.1",
-        b"profile=intra+net&data=%3Ca+b%3D%27c%27%2F%3E",
-    )
+        url = listener.url + "/texis/dowalk/recvdata.xml"
+        to = replace(THUNDERSTONE, url=url, profile="intra net")
+        send(part, to)
+        with ApplianceClient(to) as client:
+            length = client.request_bytes(part)
+
+    assert listener.heard[0].startswith(b"POST /texis/dowalk/recvdata.xml HTTP/1.1\r\n")
+    assert listener.body() == b"profile=intra+net&data=%3Ca+b%3D%27c%27%2F%3E"
+    assert length == len(listener.body())
 
 
-def test_the_backlog_is_asked_for() -> None:
-    with listening(saying(reply("17"))) as listener, ApplianceClient(appliance(listener)) as wire:
-        wire.backlog()
+def test_the_length_of_a_request_is_known_in_advance(feed: ChunkPart) -> None:
+    _, listener = send_to(saying(SUCCESS), feed)
+    with ApplianceClient(GSA) as client:
+        assert client.request_bytes(feed) == len(listener.body())
+
+
+def test_the_backlog_is_requested() -> None:
+    with listening(saying(reply("17"))) as listener, ApplianceClient(appliance(listener)) as client:
+        assert client.backlog().body == b"17"
     assert listener.heard[0].startswith(b"GET /getbacklogcount HTTP/1.1\r\n")
 
 
-def test_the_length_of_a_feed_is_known_beforehand(feed: ChunkPart) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(feed, appliance(listener))
-    assert request_bytes(feed, FEEDERGATE) == len(listener.body())
-
-
-def test_the_length_of_dataload_is_known_beforehand(tmp_path: Path) -> None:
-    part = whole(tmp_path / "data.xml", b"<a b='c'/>", **DATA)
-    assert request_bytes(part, RECVDATA) == len(b"profile=intranet&data=%3Ca+b%3D%27c%27%2F%3E")
-
-
-def test_proxies_of_the_environment_are_not_asked(
+def test_a_proxy_is_used_only_if_it_is_named(
     feed: ChunkPart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HTTP_PROXY", NOBODY)
-    monkeypatch.setenv("http_proxy", NOBODY)
-    monkeypatch.setenv("ALL_PROXY", NOBODY)
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, CLOSED_URL)
     with listening(saying(SUCCESS)) as listener:
         assert send(feed, appliance(listener)).body == b"Success"
+        send(feed, replace(GSA, proxy=listener.url))
+
+    assert listener.heard[1].startswith(b"POST http://gsa.example.com:19900/xmlfeed HTTP/1.1\r\n")
 
 
-def test_a_proxy_that_is_named_is_asked(feed: ChunkPart) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(feed, replace(FEEDERGATE, proxy=listener.url))
-    first = b"POST http://gsa.example.com:19900/xmlfeed HTTP/1.1\r\n"
-    assert listener.heard[0].startswith(first)
-
-
-def test_no_cookie_is_kept(feed: ChunkPart) -> None:
-    baked = reply("Success", headers="Set-Cookie: a=b\r\n")
-    with listening(saying(baked)) as listener, ApplianceClient(appliance(listener)) as wire:
-        wire.send(feed, feedtype=None)
-        wire.send(feed, feedtype=None)
-    assert b"ookie" not in listener.heard[1]
-
-
-def test_a_kept_connection_that_was_closed_is_not_used(feed: ChunkPart) -> None:
-    kept = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: keep-alive\r\n\r\nSuccess"
-    with listening(saying(kept)) as listener, ApplianceClient(appliance(listener)) as wire:
-        answers = [wire.send(feed, feedtype=None).body for _ in range(3)]
-    assert answers == [b"Success"] * 3
-
-
-def test_several_threads_may_send(feed: ChunkPart) -> None:
+def test_requests_are_independent_and_may_come_from_threads(feed: ChunkPart) -> None:
+    kept = (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: keep-alive\r\n"
+        b"Set-Cookie: a=b\r\n\r\nSuccess"
+    )
     with (
-        listening(saying(SUCCESS)) as listener,
-        ApplianceClient(appliance(listener)) as wire,
+        listening(saying(kept)) as listener,
+        ApplianceClient(appliance(listener)) as client,
         ThreadPoolExecutor(4) as threads,
     ):
-        sent = [threads.submit(wire.send, feed, feedtype=None) for _ in range(8)]
-        assert [one.result().body for one in sent] == [b"Success"] * 8
+        sent = [threads.submit(client.send, feed, feedtype=None) for _ in range(8)]
+        assert [future.result().body for future in sent] == [b"Success"] * 8
+    assert not any(b"ookie" in request for request in listener.heard)
 
 
-# What comes back.
+# Responses
 
 
-def test_an_answer_tells_what_came_and_how_much_went_out(feed: ChunkPart) -> None:
+def test_a_response_says_what_was_received_and_sent(feed: ChunkPart) -> None:
     ticks = iter([100.0, 103.5])
     with (
         listening(saying(reply("Success", headers="Retry-After: 120\r\n"))) as listener,
-        ApplianceClient(appliance(listener), clock=lambda: next(ticks)) as wire,
+        ApplianceClient(appliance(listener), clock=lambda: next(ticks)) as client,
     ):
-        answer = wire.send(feed, feedtype=None)
-    assert answer == ApplianceResponse(
+        response = client.send(feed, feedtype=None)
+
+    assert response == ApplianceResponse(
         status=200,
         content_type="text/plain",
         body=b"Success",
         retry_after="120",
         sent_bytes=len(listener.body()),
         seconds=3.5,
-        where=f"{listener.url}/xmlfeed",
+        url=f"{listener.url}/xmlfeed",
     )
 
 
-def test_a_redirect_is_told_and_not_followed(feed: ChunkPart) -> None:
-    moved = reply("", status="302 Found", headers="Location: http://elsewhere/xmlfeed\r\n")
-    with listening(saying(moved)) as listener:
-        answer = send(feed, appliance(listener))
-    found = (answer.status, answer.location, len(listener.heard))
-    assert found == (302, "http://elsewhere/xmlfeed", 1)
+@pytest.mark.parametrize("location", ["http://elsewhere/xmlfeed", "http://[x"])
+def test_a_redirect_is_not_followed(feed: ChunkPart, location: str) -> None:
+    moved = reply("", status="302 Found", headers=f"Location: {location}\r\n")
+    response, listener = send_to(saying(moved), feed)
+
+    assert (response.status, response.location, len(listener.heard)) == (302, location, 1)
 
 
-def test_a_redirect_to_nonsense_is_told_all_the_same(feed: ChunkPart) -> None:
-    moved = reply("", status="307 Temporary Redirect", headers="Location: http://[x\r\n")
-    with listening(saying(moved)) as listener:
-        assert send(feed, appliance(listener)).location == "http://[x"
+def test_a_response_without_a_length_ends_with_its_connection(feed: ChunkPart) -> None:
+    response, _ = send_to(saying(b"HTTP/1.0 200 OK\r\n\r\nSuccess"), feed)
+
+    assert response.body == b"Success"
 
 
-def test_an_answer_without_a_length_ends_with_its_connection(feed: ChunkPart) -> None:
-    with listening(saying(b"HTTP/1.0 200 OK\r\n\r\nSuccess")) as listener:
-        assert send(feed, appliance(listener)).body == b"Success"
-
-
-def test_an_endless_answer_is_cut_off(feed: ChunkPart) -> None:
+def test_an_endless_response_is_cut_off(feed: ChunkPart) -> None:
     def talk_of(listener: Listener) -> Talk:
         def talk(connection: socket.socket) -> None:
             saying(b"HTTP/1.0 200 OK\r\n\r\n")(listener)(connection)
@@ -312,461 +254,292 @@ def test_an_endless_answer_is_cut_off(feed: ChunkPart) -> None:
 
         return talk
 
-    with listening(talk_of) as listener:
-        assert len(send(feed, appliance(listener)).body) == 16 << 20
+    assert len(send_to(talk_of, feed)[0].body) == 16 << 20
 
 
 @pytest.mark.parametrize("round", range(3))
-def test_an_answer_before_the_end_of_the_feed_is_heard(large_feed: ChunkPart, round: int) -> None:
+def test_a_response_before_the_end_of_the_feed_is_read(large_feed: ChunkPart, round: int) -> None:
     early = reply("too large", status="413 Request Entity Too Large")
-    with listening(torn(early, read_bytes=1 << 16)) as listener:
-        answer = send(large_feed, appliance(listener))
-    assert (answer.status, answer.body, answer.is_unsent) == (413, b"too large", True)
+    response, _ = send_to(torn(early, read_bytes=1 << 16), large_feed)
+
+    assert (response.status, response.body, response.is_unsent) == (413, b"too large", True)
 
 
-def test_an_answer_that_is_torn_keeps_its_status_if_that_says_enough(feed: ChunkPart) -> None:
-    with listening(torn(b"HTTP/1.0 500 X\r\nContent-Length: 99\r\n\r\nsome")) as listener:
-        answer = send(feed, appliance(listener))
-    assert (answer.status, answer.body, answer.fault) == (500, b"some", "")
+@pytest.mark.parametrize(
+    "talk",
+    [
+        torn(b"HTTP/1.0 500 X\r\nContent-Length: 99\r\n\r\nsome"),
+        dripping(b"HTTP/1.1 500 Busy\r\n\r\n", b"x"),
+    ],
+)
+def test_an_incomplete_response_counts_if_its_status_says_enough(
+    feed: ChunkPart, talk: Callable[[Listener], Talk]
+) -> None:
+    response, _ = send_to(talk, feed, reply_seconds=0.5)
+
+    assert (response.status, response.error) == (500, "")
 
 
-# What comes instead.
+# Errors in place of a response
 
 
-def test_a_torn_acceptance_is_no_answer(feed: ChunkPart) -> None:
-    with listening(torn(b"HTTP/1.0 200 OK\r\nContent-Length: 7\r\n\r\nSucc")) as listener:
-        answer = send(feed, appliance(listener))
-    assert (
-        fault(answer) == "http://HOST/xmlfeed: the connection was torn in the middle of the answer"
-    )
+@pytest.mark.parametrize(
+    ("reply_bytes", "expected"),
+    [
+        (
+            b"HTTP/1.0 200 OK\r\nContent-Length: 7\r\n\r\nSucc",
+            "connection closed within the response",
+        ),
+        (b"", "connection closed before the response"),
+        (b"HTTP/1.0 200 OK\r\nContent-", "connection closed before the response"),
+        (
+            b"220 mail.example.com ESMTP\r\n\r\n",
+            "the response is not HTTP: "
+            "\"illegal status line: bytearray(b'220 mail.example.com ESMTP')\"; "
+            f"{FEEDERGATE_PORTS}",
+        ),
+        (
+            reply("Success", headers="Content-Encoding: gzip\r\n"),
+            "the response is not HTTP: "
+            f"'Error -3 while decompressing data: incorrect header check'; {FEEDERGATE_PORTS}",
+        ),
+    ],
+)
+def test_a_feed_without_a_whole_response_was_sent(
+    feed: ChunkPart, reply_bytes: bytes, expected: str
+) -> None:
+    response, _ = send_to(torn(reply_bytes), feed)
 
-
-def test_a_feed_whose_answer_was_torn_was_sent(feed: ChunkPart) -> None:
-    with listening(torn(b"HTTP/1.0 200 OK\r\nContent-Length: 7\r\n\r\nSucc")) as listener:
-        assert not send(feed, appliance(listener)).is_unsent
-
-
-def test_a_connection_that_ends_before_the_answer_is_told(feed: ChunkPart) -> None:
-    with listening(torn()) as listener:
-        answer = send(feed, appliance(listener))
-    assert fault(answer) == "http://HOST/xmlfeed: the connection was torn before the answer"
-
-
-def test_a_feed_without_an_answer_was_sent(feed: ChunkPart) -> None:
-    with listening(torn()) as listener:
-        assert not send(feed, appliance(listener)).is_unsent
-
-
-def test_a_connection_that_ends_in_the_head_of_the_answer_is_told(feed: ChunkPart) -> None:
-    with listening(torn(b"HTTP/1.0 200 OK\r\nContent-")) as listener:
-        answer = send(feed, appliance(listener))
-    assert fault(answer) == "http://HOST/xmlfeed: the connection was torn before the answer"
+    assert error_of(response) == f"http://HOST/xmlfeed: {expected}"
+    assert not response.is_unsent
 
 
 @pytest.mark.parametrize("read_bytes", [0, 100, 1 << 20])
-def test_a_connection_that_ends_within_the_feed_is_told(
+def test_a_feed_is_unsent_if_the_connection_closes_within_it(
     large_feed: ChunkPart, read_bytes: int
 ) -> None:
-    with listening(torn(read_bytes=read_bytes)) as listener:
-        answer = send(large_feed, appliance(listener))
+    response, _ = send_to(torn(read_bytes=read_bytes), large_feed)
+
     assert re.fullmatch(
-        r"http://HOST/xmlfeed: the connection was torn after \d+ of 25166324 bytes"
+        r"http://HOST/xmlfeed: connection closed after \d+ of 25166324 bytes"
         r"( \((Connection reset by peer|Broken pipe)\))?",
-        fault(answer),
+        error_of(response),
     )
+    assert response.is_unsent
 
 
-def test_a_feed_that_was_torn_was_not_sent(large_feed: ChunkPart) -> None:
-    with listening(torn(read_bytes=1 << 20)) as listener:
-        assert send(large_feed, appliance(listener)).is_unsent
+def test_an_appliance_that_does_not_respond_is_given_up(feed: ChunkPart) -> None:
+    response, _ = send_to(silent, feed, reply_seconds=0.1)
 
-
-def test_an_appliance_that_does_not_answer_is_given_up(feed: ChunkPart) -> None:
-    with listening(silent) as listener:
-        answer = send(feed, appliance(listener, reply_seconds=0.1))
-    assert fault(answer) == (
-        "http://HOST/xmlfeed: no answer within 0.1 s; expected one: give it more time if it is busy"
-    )
-
-
-def test_a_feed_that_was_given_up_was_sent(feed: ChunkPart) -> None:
-    with listening(silent) as listener:
-        assert not send(feed, appliance(listener, reply_seconds=0.1)).is_unsent
-
-
-def test_an_answer_that_does_not_end_is_given_up(feed: ChunkPart) -> None:
-    def talk_of(listener: Listener) -> Talk:
-        def talk(connection: socket.socket) -> None:
-            saying(b"HTTP/1.0 200 OK\r\n\r\nSucc")(listener)(connection)
-            listener.is_over.wait(BOUND_SECONDS)
-
-        return talk
-
-    with listening(talk_of) as listener:
-        answer = send(feed, appliance(listener, reply_seconds=1))  # its beginning comes in time
-    assert fault(answer) == (
-        "http://HOST/xmlfeed: the answer did not end within 1 s; "
-        "expected one: give it more time if it is busy"
-    )
+    assert error_of(response) == f"http://HOST/xmlfeed: no response within 0.1 s; {BUSY}"
+    assert not response.is_unsent
 
 
 @pytest.mark.parametrize(
     ("head", "drop", "found"),
     [
-        (b"", b"HTTP/1.1 102 Processing\r\n\r\n", "no answer"),
-        (b"HTTP/1.1 200 OK\r\nX: ", b"x", "no answer"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", b"x", "the answer did not end"),
-        (CHUNKED_REPLY + b"5;", b"x", "the answer did not end"),
+        (b"", b"HTTP/1.1 102 Processing\r\n\r\n", "no response"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x", "no response"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x", "incomplete response"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;", b"x", "incomplete response"),
+        (b"HTTP/1.0 200 OK\r\n\r\nSucc", b"", "incomplete response"),
     ],
-    ids=["informational", "head", "body", "chunk"],
+    ids=["informational", "head", "body", "chunk", "silent body"],
 )
-def test_an_answer_that_drips_is_given_up(
+def test_a_response_that_never_ends_is_given_up(
     feed: ChunkPart, head: bytes, drop: bytes, found: str
 ) -> None:
-    with listening(dripping(head, drop)) as listener:
-        answer = send(feed, appliance(listener, reply_seconds=1))  # a whole head comes in time
-    assert fault(answer) == (
-        f"http://HOST/xmlfeed: {found} within 1 s; expected one: give it more time if it is busy"
-    )
+    response, _ = send_to(dripping(head, drop), feed, reply_seconds=0.5)
+
+    assert error_of(response) == f"http://HOST/xmlfeed: {found} within 0.5 s; {BUSY}"
 
 
-def test_an_answer_that_drips_in_tls_is_given_up(
+def test_a_response_that_never_ends_in_tls_is_given_up(
     feed: ChunkPart, context: ssl.SSLContext, pair: tuple[Path, Path]
 ) -> None:
     with listening(dripping(b"", b"H"), context=context) as listener:
-        url = f"https://127.0.0.1:{listener.port}"
-        where = appliance(listener, url=url, ca_file=str(pair[0]), reply_seconds=0.2)
-        answer = send(feed, where)
-    assert fault(answer) == (
-        "https://HOST/xmlfeed: no answer within 0.2 s; expected one: give it more time if it is"
-        " busy"
-    )
+        response = send(feed, tls(listener, ca_file=str(pair[0]), reply_seconds=0.2))
+
+    assert error_of(response) == f"https://HOST/xmlfeed: no response within 0.2 s; {BUSY}"
 
 
-def test_a_failure_that_drips_on_is_told_by_its_status(feed: ChunkPart) -> None:
-    with listening(dripping(b"HTTP/1.1 503 Busy\r\n\r\n", b"x")) as listener:
-        answer = send(feed, appliance(listener, reply_seconds=1))
-    assert (answer.status, answer.fault) == (503, "")
+def test_an_appliance_that_reads_nothing_is_given_up(large_feed: ChunkPart) -> None:
+    response, _ = send_to(deaf, large_feed, write_seconds=0.1)
 
-
-def test_an_appliance_that_takes_nothing_is_given_up(large_feed: ChunkPart) -> None:
-    with listening(deaf) as listener:
-        answer = send(large_feed, appliance(listener, write_seconds=0.1))
     assert re.fullmatch(
-        r"http://HOST/xmlfeed: took no bytes for 0\.1 s, after \d+ of 25166324 bytes; "
+        r"http://HOST/xmlfeed: no bytes read for 0\.1 s, after \d+ of 25166324 bytes; "
         r"expected it to read on",
-        fault(answer),
+        error_of(response),
     )
-
-
-def test_what_nothing_was_taken_of_was_not_sent(large_feed: ChunkPart) -> None:
-    with listening(deaf) as listener:
-        assert send(large_feed, appliance(listener, write_seconds=0.1)).is_unsent
+    assert response.is_unsent
 
 
 def test_a_handshake_that_hangs_is_given_up(feed: ChunkPart) -> None:
     with listening(deaf) as listener:
-        url = f"https://127.0.0.1:{listener.port}"
-        answer = send(feed, appliance(listener, url=url, connect_seconds=0.1))
-    assert fault(answer) == (
-        "https://HOST/xmlfeed: no connection within 0.1 s; "
-        "a feedergate listens on 19900, with TLS on 19902: check host, port and firewalls"
+        response = send(feed, tls(listener, connect_seconds=0.1))
+
+    assert error_of(response) == (
+        f"https://HOST/xmlfeed: no connection within 0.1 s; {FEEDERGATE_PORTS}: check host, port "
+        "and firewalls"
     )
 
 
-def test_a_port_on_which_nobody_listens_is_told(feed: ChunkPart, closed_port: int) -> None:
-    answer = send(feed, replace(FEEDERGATE, url=f"http://127.0.0.1:{closed_port}"))
-    assert fault(answer) == (
-        "http://HOST/xmlfeed: connection refused; a feedergate listens on 19900, with TLS on 19902"
-    )
+def test_a_port_without_a_listener_is_named(tmp_path: Path, closed_port: int) -> None:
+    url = f"http://127.0.0.1:{closed_port}"
+    feed, data = whole(tmp_path / "f.xml", FEED), whole(tmp_path / "d.xml", FEED, **DATA)
+    response = send(feed, replace(GSA, url=url))
 
-
-def test_what_was_refused_a_connection_was_not_sent(feed: ChunkPart, closed_port: int) -> None:
-    answer = send(feed, replace(FEEDERGATE, url=f"http://127.0.0.1:{closed_port}"))
-    assert (answer.is_unsent, answer.is_final, answer.sent_bytes) == (True, False, 0)
-
-
-def test_a_web_server_that_does_not_listen_is_told(tmp_path: Path, closed_port: int) -> None:
-    part = whole(tmp_path / "data.xml", FEED, **DATA)
-    url = f"http://127.0.0.1:{closed_port}/recvdata.xml"
-    assert fault(send(part, replace(RECVDATA, url=url))) == (
+    assert error_of(response) == f"http://HOST/xmlfeed: connection refused; {FEEDERGATE_PORTS}"
+    assert (response.is_unsent, response.is_permanent, response.sent_bytes) == (True, False, 0)
+    assert error_of(send(data, replace(THUNDERSTONE, url=f"{url}/recvdata.xml"))) == (
         "http://HOST/recvdata.xml: connection refused; expected the appliance's web server there"
     )
-
-
-def test_a_name_that_is_not_known_is_told(feed: ChunkPart, monkeypatch: pytest.MonkeyPatch) -> None:
-    def look_up(*_: object, **__: object) -> None:
-        raise socket.gaierror(-2, "Name or service not known")
-
-    monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    assert send(feed, FEEDERGATE).fault == (
-        "http://gsa.example.com:19900/xmlfeed: no address for 'gsa.example.com' "
-        "(Name or service not known); expected a name that this machine can look up"
+    assert error_of(send(feed, replace(GSA, proxy=url))) == (
+        "http://gsa.example.com:19900/xmlfeed: connection refused; expected a connection through "
+        "the proxy http://HOST"
     )
 
 
-def test_a_host_without_a_route_is_told(feed: ChunkPart, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (
+            socket.gaierror(-2, "Name or service not known"),
+            "no address for 'gsa.example.com' (Name or service not known); expected a name that "
+            "this machine can look up",
+        ),
+        (
+            OSError(113, "No route to host"),
+            f"no connection (No route to host); {FEEDERGATE_PORTS}",
+        ),
+        (
+            ssl.SSLEOFError(8, "EOF occurred in violation of protocol"),
+            "TLS: handshake broken off; expected TLS on this port: is it one for http://?",
+        ),
+    ],
+)
+def test_an_error_of_the_network_is_explained(
+    feed: ChunkPart, monkeypatch: pytest.MonkeyPatch, error: OSError, expected: str
+) -> None:
     def connect(*_: object, **__: object) -> None:
-        raise OSError(113, "No route to host")
+        raise error
 
     monkeypatch.setattr(socket, "create_connection", connect)
-    assert send(feed, FEEDERGATE).fault == (
-        "http://gsa.example.com:19900/xmlfeed: no connection (No route to host); "
-        "a feedergate listens on 19900, with TLS on 19902"
-    )
+    response = send(feed, GSA)
+
+    assert response.error == f"{GSA.url}/xmlfeed: {expected}"
+    assert not response.is_permanent
 
 
-def test_a_proxy_that_does_not_listen_is_told(feed: ChunkPart, closed_port: int) -> None:
-    to = replace(FEEDERGATE, proxy=f"http://127.0.0.1:{closed_port}")
-    assert fault(send(feed, to)) == (
-        "http://gsa.example.com:19900/xmlfeed: connection refused; "
-        "expected the proxy http://HOST to lead there"
-    )
+def test_a_proxy_that_asks_for_a_user_is_a_permanent_error(feed: ChunkPart) -> None:
+    refusing = reply("", status="407 Proxy Authentication Required")
+    with listening(saying(refusing)) as listener:
+        to = replace(GSA, url="https://gsa.example.com:19902", proxy=listener.url)
+        response = send(feed, to)
 
-
-def test_a_proxy_that_refuses_is_told(feed: ChunkPart) -> None:
-    shut = reply("", status="407 Proxy Authentication Required")
-    with listening(saying(shut)) as listener:
-        to = replace(FEEDERGATE, url="https://gsa.example.com:19902", proxy=listener.url)
-        answer = send(feed, to)
-    assert fault(answer) == (
-        "https://gsa.example.com:19902/xmlfeed: the proxy http://HOST said "
+    assert error_of(response) == (
+        "https://gsa.example.com:19902/xmlfeed: the proxy http://HOST responded "
         "'407 Proxy Authentication Required'; "
-        "expected a way through: check --proxy, or leave it out"
+        "expected a connection: check --proxy, or leave it out"
     )
+    assert response.is_permanent
 
 
-def test_a_proxy_that_asks_for_a_user_will_ask_again(feed: ChunkPart) -> None:
-    shut = reply("", status="407 Proxy Authentication Required")
-    with listening(saying(shut)) as listener:
-        to = replace(FEEDERGATE, url="https://gsa.example.com:19902", proxy=listener.url)
-        assert send(feed, to).is_final
-
-
-def test_what_is_not_http_is_shown(feed: ChunkPart) -> None:
-    with listening(torn(b"220 mail.example.com ESMTP\r\n\r\n")) as listener:
-        answer = send(feed, appliance(listener))
-    assert fault(answer) == (
-        "http://HOST/xmlfeed: what came is not HTTP: "
-        "\"illegal status line: bytearray(b'220 mail.example.com ESMTP')\"; "
-        "a feedergate listens on 19900, with TLS on 19902"
-    )
-
-
-def test_what_cannot_be_decoded_is_shown(feed: ChunkPart) -> None:
-    packed = reply("Success", headers="Content-Encoding: gzip\r\n")
-    with listening(saying(packed)) as listener:
-        answer = send(feed, appliance(listener))
-    assert fault(answer) == (
-        "http://HOST/xmlfeed: what came is not HTTP: "
-        "'Error -3 while decompressing data: incorrect header check'; "
-        "a feedergate listens on 19900, with TLS on 19902"
-    )
-
-
-def test_a_file_that_has_changed_is_never_sent_to_its_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gzip", [False, True])
+def test_a_changed_file_is_never_sent_to_its_end(tmp_path: Path, gzip: bool) -> None:
     part = whole(tmp_path / "feed.xml", b"before")
     part.path.write_bytes(b"behind")
     with listening(saying(SUCCESS)) as listener:
-        send(part, appliance(listener))
-        wait_until(lambda: bool(listener.heard))  # the client may have left before it is accepted
-    assert b"behind" not in listener.body()
+        response = send(part, appliance(listener, gzip=gzip))
+        if not gzip:  # the client may have left before the connection is accepted
+            wait_until(lambda: bool(listener.heard))
+
+    assert not any(b"behind" in request for request in listener.heard)
+    assert response.error.startswith(f"{tmp_path}/feed.xml: changed on disk: SHA-256 ")
+    assert (response.is_unsent, response.is_permanent) == (True, True)
 
 
-def test_a_file_that_has_changed_is_told(tmp_path: Path) -> None:
-    part = whole(tmp_path / "feed.xml", b"before")
-    part.path.write_bytes(b"behind")
-    with listening(saying(SUCCESS)) as listener:
-        answer = send(part, appliance(listener))
-    begin = f"{tmp_path}/feed.xml: changed on disk: a SHA-256 of "
-    assert (answer.fault.startswith(begin), answer.is_unsent, answer.is_final) == (True, True, True)
-
-
-def test_a_file_that_is_gone_is_told_before_dataload_is_sent(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_before_anything_is_sent(tmp_path: Path) -> None:
     part = whole(tmp_path / "data.xml", FEED, **DATA)
     part.path.unlink()
-    assert send(part, RECVDATA) == ApplianceResponse(
-        fault=f"{tmp_path}/data.xml: No such file or directory; expected a chunk that can be read",
+
+    assert send(part, THUNDERSTONE) == ApplianceResponse(
+        error=f"{tmp_path}/data.xml: No such file or directory; expected a readable chunk file",
         is_unsent=True,
-        is_final=True,
+        is_permanent=True,
     )
 
 
-# TLS.
+# TLS
 
 
 def test_a_certificate_of_a_named_authority_is_trusted(
     feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext
 ) -> None:
     with listening(saying(SUCCESS), context=context) as listener:
-        url = f"https://127.0.0.1:{listener.port}"
-        answer = send(feed, appliance(listener, url=url, ca_file=str(pair[0])))
-    assert answer.body == b"Success"
+        assert send(feed, tls(listener, ca_file=str(pair[0]))).body == b"Success"
 
 
-def test_a_certificate_of_nobody_is_not_trusted(feed: ChunkPart, context: ssl.SSLContext) -> None:
-    with listening(saying(SUCCESS), context=context) as listener:
-        answer = send(feed, appliance(listener, url=f"https://127.0.0.1:{listener.port}"))
-    assert fault(answer) == (
-        "https://HOST/xmlfeed: its certificate is not trusted (self-signed certificate); "
-        "expected one that the system knows: name the authority's by --ca-file"
-    )
-
-
-def test_a_certificate_that_is_not_trusted_will_not_be_later(
-    feed: ChunkPart, context: ssl.SSLContext
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("127.0.0.1", False, "self-signed certificate"),
+        (
+            "localhost",
+            True,
+            "Hostname mismatch, certificate is not valid for 'localhost'.",
+        ),
+    ],
+)
+def test_another_certificate_is_a_permanent_error(
+    feed: ChunkPart,
+    pair: tuple[Path, Path],
+    context: ssl.SSLContext,
+    case: tuple[str, bool, str],
 ) -> None:
+    host, is_named, reason = case
     with listening(saying(SUCCESS), context=context) as listener:
-        answer = send(feed, appliance(listener, url=f"https://127.0.0.1:{listener.port}"))
-    assert (answer.is_final, answer.is_unsent) == (True, True)
+        url = f"https://{host}:{listener.port}"
+        ca_file = str(pair[0]) if is_named else None
+        response = send(feed, appliance(listener, url=url, ca_file=ca_file))
 
-
-def test_a_certificate_of_another_host_is_not_trusted(
-    feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext
-) -> None:
-    with listening(saying(SUCCESS), context=context) as listener:
-        url = f"https://localhost:{listener.port}"
-        answer = send(feed, appliance(listener, url=url, ca_file=str(pair[0])))
-    assert answer.fault == (
-        f"{url}/xmlfeed: its certificate is not trusted (Hostname mismatch, certificate is not "
-        "valid for 'localhost'.); expected one that the system knows: name the authority's by "
-        "--ca-file"
+    assert response.error == (
+        f"{url}/xmlfeed: its certificate is not trusted ({reason}); expected one that the system "
+        "trusts: name its authority by --ca-file"
     )
+    assert (response.is_permanent, response.is_unsent) == (True, True)
 
 
-def test_a_port_without_tls_is_told(feed: ChunkPart) -> None:
+def test_a_port_without_tls_is_named(feed: ChunkPart) -> None:
     with listening(torn(b"HTTP/1.0 400 Bad Request\r\n\r\n", read_bytes=1)) as listener:
-        answer = send(feed, appliance(listener, url=f"https://127.0.0.1:{listener.port}"))
-    assert fault(answer) == (
-        "https://HOST/xmlfeed: TLS: wrong version number; expected TLS at this port: "
+        response = send(feed, tls(listener))
+
+    assert error_of(response) == (
+        "https://HOST/xmlfeed: TLS: wrong version number; expected TLS on this port: "
         "is it one for http://?"
     )
 
 
-def test_a_handshake_that_is_broken_off_may_do_better_later(
-    feed: ChunkPart, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def connect(*_: object, **__: object) -> None:
-        raise ssl.SSLEOFError(8, "EOF occurred in violation of protocol")
-
-    monkeypatch.setattr(socket, "create_connection", connect)
-    answer = send(feed, FEEDERGATE)
-    assert (answer.fault, answer.is_final) == (
-        "http://gsa.example.com:19900/xmlfeed: TLS: handshake broken off; "
-        "expected TLS at this port: is it one for http://?",
-        False,
-    )
-
-
-def test_an_early_answer_is_heard_through_tls_if_the_feed_is_read_on(
+def test_an_early_response_is_read_through_tls(
     large_feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext
 ) -> None:
     early = reply("too large", status="413 Request Entity Too Large")
     with listening(hasty(early), context=context) as listener:
-        url = f"https://127.0.0.1:{listener.port}"
-        answer = send(large_feed, appliance(listener, url=url, ca_file=str(pair[0])))
-    assert (answer.status, answer.body, answer.is_unsent) == (413, b"too large", False)
+        response = send(large_feed, tls(listener, ca_file=str(pair[0])))
+
+    assert (response.status, response.body, response.is_unsent) == (413, b"too large", False)
 
 
-def test_a_feed_that_was_torn_within_tls_was_not_sent(
+def test_a_feed_is_unsent_if_tls_closes_within_it(
     large_feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext
 ) -> None:
     with listening(torn(read_bytes=1 << 10), context=context) as listener:
-        url = f"https://127.0.0.1:{listener.port}"
-        answer = send(large_feed, appliance(listener, url=url, ca_file=str(pair[0])))
-    assert (answer.status, answer.is_unsent, answer.is_final) == (None, True, False)
+        response = send(large_feed, tls(listener, ca_file=str(pair[0])))
+
+    assert (response.status, response.is_unsent, response.is_permanent) == (None, True, False)
 
 
-# What is refused before anything is sent.
-
-
-@pytest.mark.parametrize("feedtype", ["full", "incremental", "metadata-and-url"])
-def test_a_feed_may_have_any_feedtype(feedtype: str) -> None:
-    check(chunk(FEED, feedtype=feedtype), FEEDERGATE)
-
-
-@pytest.mark.parametrize("feedtype", ["full", "incremental", "replace"])
-def test_groups_have_feedtypes_of_their_own(feedtype: str) -> None:
-    check(chunk(FEED, **GROUPS, feedtype=feedtype), FEEDERGATE)
-
-
-@pytest.mark.parametrize("feedtype", [None, "incremental", "metadata-and-url"])
-def test_a_web_feed_adds_to_what_is_there(feedtype: str | None) -> None:
-    check(chunk(FEED, datasource="web", feedtype=feedtype), FEEDERGATE)
-
-
-def test_a_datasource_may_have_250_letters() -> None:
-    check(chunk(FEED, datasource="a" * 250), FEEDERGATE)
-
-
-def test_a_file_whose_format_is_not_stated_is_a_feed() -> None:
-    check(chunk(FEED, format=None), FEEDERGATE)
-
-
-def test_dataload_needs_no_names() -> None:
-    check(chunk(FEED, **DATA), RECVDATA)
-
-
-def test_dataload_is_not_for_a_feedergate() -> None:
-    assert refusal(**DATA) == (
-        "chunks/00000-000.xml: thunderstone; "
-        "expected gsa-feed or gsa-groups for http://gsa.example.com:19900"
-    )
-
-
-def test_a_feed_is_not_for_dataload() -> None:
-    with pytest.raises(ConfigError) as caught:
-        check(chunk(FEED), RECVDATA)
-    assert str(caught.value) == (
-        "chunks/00000-000.xml: gsa-feed; expected thunderstone for http://search/recvdata.xml"
-    )
-
-
-def test_a_datasource_has_few_characters() -> None:
-    assert refusal(datasource="my feed") == (
-        "chunks/00000-000.xml: datasource 'my feed'; "
-        "expected a letter or _, then letters, digits, _ and -"
-    )
-
-
-def test_a_groupsource_has_few_characters() -> None:
-    assert refusal(format="gsa-groups", datasource="1") == (
-        "chunks/00000-000.xml: groupsource '1'; "
-        "expected a letter or _, then letters, digits, _ and -"
-    )
-
-
-def test_a_datasource_is_not_long() -> None:
-    assert refusal(datasource="a" * 251) == (
-        "chunks/00000-000.xml: datasource 'aaaaaaaaaaaaaaaaaaaa'… has 251 letters; "
-        "expected 250 at most"
-    )
-
-
-def test_a_feed_has_a_datasource() -> None:
-    assert refusal(datasource=None) == (
-        "chunks/00000-000.xml: no datasource; expected a name, such as by --datasource"
-    )
-
-
-def test_a_feed_has_a_feedtype() -> None:
-    assert refusal(feedtype=None) == (
-        "chunks/00000-000.xml: no feedtype; expected full or incremental or metadata-and-url"
-    )
-
-
-def test_groups_are_not_metadata() -> None:
-    assert refusal(**GROUPS, feedtype="metadata-and-url") == (
-        "chunks/00000-000.xml: feedtype='metadata-and-url'; expected full or incremental or replace"
-        " or cleanup"
-    )
-
-
-def test_a_web_feed_is_never_full() -> None:
-    assert refusal(datasource="web", feedtype="full") == (
-        "chunks/00000-000.xml: feedtype='full'; "
-        "expected metadata-and-url or incremental for the datasource web"
-    )
+# Refused chunks
 
 
 def test_a_refused_chunk_is_not_sent(tmp_path: Path) -> None:
@@ -777,105 +550,68 @@ def test_a_refused_chunk_is_not_sent(tmp_path: Path) -> None:
         assert listener.heard == []
 
 
-def test_a_cleanup_needs_a_name() -> None:
-    with ApplianceClient(FEEDERGATE) as wire, pytest.raises(ConfigError) as caught:
-        wire.cleanup("a b")
+# Compressed requests
+
+
+def test_a_small_request_is_compressed_on_demand(tmp_path: Path) -> None:
+    part = whole(tmp_path / "feed.xml", b"<gsafeed>" + b" " * 100_000 + b"</gsafeed>")
+    _, plain = send_to(saying(SUCCESS), part)
+    with listening(saying(SUCCESS)) as listener:
+        responses = [send(part, appliance(listener, gzip=True)) for _ in range(2)]
+    first, second = listener.heard
+    head, _, body = first.partition(b"\r\n\r\n")
+
+    assert first == second
+    assert b"\r\nContent-Encoding: gzip\r\n" in head + b"\r\n"
+    assert f"\r\nContent-Length: {len(body)}\r\n".encode() in head + b"\r\n"
+    assert gzip.decompress(body) == plain.body()
+    assert responses[0].sent_bytes == len(body) < 2000
+
+
+def test_a_request_of_a_mebibyte_is_not_compressed(tmp_path: Path) -> None:
+    part = whole(tmp_path / "feed.xml", b"x" * (1 << 20))
+    _, listener = send_to(saying(SUCCESS), part, gzip=True)
+
+    assert b"Content-Encoding" not in listener.heard[0]
+
+
+# Groups that replace others
+
+
+@pytest.mark.parametrize(
+    ("reply_bytes", "requests", "error"),
+    [
+        (SUCCESS, 2, ""),
+        (reply("Internal Error"), 1, ""),
+        (
+            reply("what?", status="400 Bad Request"),
+            1,
+            "the cleanup of 'ldap' was refused: ",
+        ),
+    ],
+)
+def test_groups_are_added_only_after_an_accepted_cleanup(
+    tmp_path: Path, reply_bytes: bytes, requests: int, error: str
+) -> None:
+    groups = whole(tmp_path / "groups.xml", b"<xmlgroups/>", **GROUPS, feedtype="cleanup")
+    response, listener = send_to(saying(reply_bytes), groups)
+    forms = [fields_of(request) for request in listener.heard]
+
+    assert (
+        forms
+        == [
+            {"cleanup": "ldap"},
+            {"groupsource": "ldap", "feedtype": "incremental"},
+        ][:requests]
+    )
+    assert response.error.startswith(error)
+    assert response.is_permanent is bool(error)
+
+
+def test_a_cleanup_needs_the_name_of_a_groupsource() -> None:
+    with ApplianceClient(GSA) as client, pytest.raises(ConfigError) as caught:
+        client.cleanup("a b")
+
     assert str(caught.value) == (
         "cleanup: groupsource 'a b'; expected a letter or _, then letters, digits, _ and -"
     )
-
-
-def test_an_appliance_that_cannot_be_reached_took_nothing() -> None:
-    with ApplianceClient(
-        Appliance(protocol=ApplianceProtocol.FEEDERGATE, url="http://127.0.0.1:1")
-    ) as wire:
-        assert wire.backlog().is_unsent
-
-
-# Compressed requests.
-
-
-def unzipped(request: bytes) -> bytes:
-    """The body of a request, after its length was compared with the one that is announced."""
-    head, _, body = request.partition(b"\r\n\r\n")
-    assert b"\r\nContent-Encoding: gzip\r\n" in head + b"\r\n"
-    assert f"\r\nContent-Length: {len(body)}\r\n".encode() in head + b"\r\n"
-    return gzip.decompress(body)
-
-
-def test_a_small_request_is_compressed_when_that_is_asked_for(feed: ChunkPart) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(feed, appliance(listener))
-    with listening(saying(SUCCESS)) as compressing:
-        send(feed, appliance(compressing, gzip=True))
-    assert unzipped(compressing.heard[0]) == listener.body()
-
-
-def test_nothing_is_compressed_unless_that_is_asked_for(feed: ChunkPart) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(feed, appliance(listener))
-    assert b"Content-Encoding" not in listener.heard[0]
-
-
-def test_the_same_request_is_compressed_to_the_same_bytes(feed: ChunkPart) -> None:
-    with listening(saying(SUCCESS, SUCCESS)) as listener:
-        send(feed, appliance(listener, gzip=True))
-        send(feed, appliance(listener, gzip=True))
-    first, second = listener.heard
-    assert first == second
-
-
-def test_a_request_of_a_mebibyte_is_not_compressed(large_feed: ChunkPart) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(large_feed, appliance(listener, gzip=True))
-    assert large_feed.size >= 1 << 20
-    assert b"Content-Encoding" not in listener.heard[0]
-    assert f"Content-Length: {len(listener.body())}\r\n".encode() in listener.heard[0]
-
-
-def test_the_bytes_that_were_sent_are_those_on_the_wire(tmp_path: Path) -> None:
-    part = whole(tmp_path / "feed.xml", b"<gsafeed>" + b" " * 100_000 + b"</gsafeed>")
-    with listening(saying(SUCCESS)) as listener:
-        answer = send(part, appliance(listener, gzip=True))
-    assert answer.sent_bytes == len(listener.body()) < 2000
-
-
-def test_nothing_of_a_changed_file_is_sent_compressed(feed: ChunkPart) -> None:
-    feed.path.write_bytes(b"<changed/>")
-    with listening(saying(SUCCESS)) as listener:
-        answer = send(feed, appliance(listener, gzip=True))
-    assert listener.heard == []
-    assert (answer.is_unsent, answer.is_final) == (True, True)
-    assert "changed on disk" in answer.fault
-
-
-# Groups that take the place of others.
-
-
-def test_a_cleanup_goes_before_the_groups_which_are_then_added(tmp_path: Path) -> None:
-    groups = whole(tmp_path / "groups.xml", b"<xmlgroups/>", **GROUPS, feedtype="cleanup")
-    with listening(saying(SUCCESS, SUCCESS)) as listener:
-        answer = send(groups, appliance(listener))
-    first, second = listener.heard
-    assert names(first) == [b"cleanup"]
-    assert b"\r\n\r\nldap\r\n" in first
-    assert names(second) == [b"groupsource", b"feedtype", b"data"]
-    assert b"\r\n\r\nincremental\r\n" in second
-    assert answer.body == b"Success"
-
-
-def test_no_groups_follow_a_cleanup_that_is_not_accepted(tmp_path: Path) -> None:
-    groups = whole(tmp_path / "groups.xml", b"<xmlgroups/>", **GROUPS, feedtype="cleanup")
-    with listening(saying(reply("Internal Error"))) as listener:
-        answer = send(groups, appliance(listener))
-    assert len(listener.heard) == 1
-    assert answer.body == b"Internal Error"
-
-
-def test_a_cleanup_that_is_refused_is_the_fault_of_no_record(tmp_path: Path) -> None:
-    groups = whole(tmp_path / "groups.xml", b"<xmlgroups/>", **GROUPS, feedtype="cleanup")
-    with listening(saying(reply("what?", status="400 Bad Request"))) as listener:
-        answer = send(groups, appliance(listener))
-    assert len(listener.heard) == 1
-    assert answer.is_final
-    assert fault(answer).startswith("the cleanup of 'ldap' was refused: ")

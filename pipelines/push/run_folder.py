@@ -1,0 +1,70 @@
+"""The folder of a run: its manifest, and what a push adds to it."""
+
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from pipelines.cli.locks import PUSHES
+from pipelines.push.report import as_json
+from schemas.account import Chunk
+from schemas.errors import ConfigError
+from transforms.sinks.push.outcome import ACCEPTED, ChunkOutcome, PushAccount
+from transforms.sinks.push.pusher import PushPaths
+from transforms.sinks.push.rejects import write_rejects
+from transforms.sinks.push.settings import Keep, PushSettings
+from transforms.storage.atomic import whole_file, write_json
+
+MANIFEST = "manifest.jsonl"
+REPORT = "report.json"
+
+
+def paths_of(root: Path, settings: PushSettings) -> PushPaths:
+    """Return the folder of a run and the folder of its receipts for an appliance."""
+    return PushPaths(root=root, folder=root / PUSHES / settings.appliance.name)
+
+
+def read_manifest(root: Path) -> list[Chunk]:
+    """Return the chunks of a run; raise ConfigError if it is unfinished or cannot be read."""
+    if not (root / REPORT).exists():
+        raise ConfigError(unfinished_message(root))
+    try:
+        lines = (root / MANIFEST).read_bytes().splitlines()
+        return [msgspec.json.decode(line, type=Chunk) for line in lines]
+    except (OSError, msgspec.DecodeError) as exc:
+        raise ConfigError(f"{root / MANIFEST}: {exc}; expected the manifest of a run") from exc
+
+
+def write_manifest(root: Path, chunks: list[Chunk]) -> None:
+    with whole_file(root / MANIFEST) as stream:
+        stream.writelines(msgspec.json.encode(chunk, order="sorted") + b"\n" for chunk in chunks)
+
+
+def record_push(root: Path, account: PushAccount, settings: PushSettings) -> None:
+    """Write report, manifest and rejects of a push; remove accepted chunks if that is asked for."""
+    folder = paths_of(root, settings).folder
+    write_json(folder / REPORT, as_json(account))
+    outcomes = {outcome.chunk.ordinal: outcome for outcome in account.outcomes}
+    # An update of indexes that the push added is not in the manifest. An update of the run that is
+    # not pushed stays there, because receipts belong to all chunks of a run.
+    write_manifest(
+        root, [_with_outcome(chunk, outcomes.get(chunk.ordinal)) for chunk in read_manifest(root)]
+    )
+    write_rejects(account.outcomes, root=root, path=root / "rejects" / f"push-{folder.name}.avro")
+    if settings.keep is Keep.REFUSED:
+        for outcome in account.outcomes:
+            if outcome.state == ACCEPTED:
+                (root / outcome.chunk.path).unlink(missing_ok=True)
+
+
+def unfinished_message(path: Path) -> str:
+    return (
+        f"INPUT: {str(path)!r}: an unfinished run; expected a finished one: start its conversion"
+        " again to complete it"
+    )
+
+
+def _with_outcome(chunk: Chunk, outcome: ChunkOutcome | None) -> Chunk:
+    if outcome is None:
+        return chunk
+    return replace(chunk, state=outcome.state, attempts=outcome.attempts, reply=outcome.reply)

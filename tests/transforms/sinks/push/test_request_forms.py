@@ -1,0 +1,67 @@
+"""Chunks that an appliance can take, by format, datasource and feedtype."""
+
+import pytest
+
+from schemas.errors import ConfigError
+from support.appliance_sockets import chunk
+from support.wires import GSA, THUNDERSTONE
+from transforms.sinks.push.request_forms import check_chunk
+
+FEED = b"<gsafeed/>"
+GROUPS = {"format": "gsa-groups", "datasource": "ldap"}
+DATA = {"format": "thunderstone", "datasource": None, "feedtype": None}
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        *({"feedtype": feedtype} for feedtype in ("full", "incremental", "metadata-and-url")),
+        *({**GROUPS, "feedtype": name} for name in ("full", "incremental", "replace", "cleanup")),
+        *({"datasource": "web", "feedtype": name} for name in (None, "incremental")),
+        {"datasource": "a" * 250},
+        {"format": None},
+    ],
+)
+def test_a_chunk_of_the_appliance_is_accepted(stated: dict[str, object]) -> None:
+    check_chunk(chunk(FEED, **stated), GSA)
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        (DATA, "thunderstone; expected gsa-feed or gsa-groups for http://gsa.example.com:19900"),
+        (
+            {"datasource": "my feed"},
+            "datasource 'my feed'; expected a letter or _, then letters, digits, _ and -",
+        ),
+        (
+            {"format": "gsa-groups", "datasource": "1"},
+            "groupsource '1'; expected a letter or _, then letters, digits, _ and -",
+        ),
+        (
+            {"datasource": "a" * 251},
+            f"datasource '{'a' * 20}'… has 251 letters; expected at most 250",
+        ),
+        ({"datasource": None}, "no datasource; expected a name: give it by --datasource"),
+        ({"feedtype": None}, "no feedtype; expected full or incremental or metadata-and-url"),
+        (
+            {**GROUPS, "feedtype": "metadata-and-url"},
+            "feedtype='metadata-and-url'; expected full or incremental or replace or cleanup",
+        ),
+        (
+            {"datasource": "web", "feedtype": "full"},
+            "feedtype='full'; expected metadata-and-url or incremental for the datasource web",
+        ),
+    ],
+)
+def test_another_chunk_is_refused(stated: dict[str, object], expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_chunk(chunk(FEED, **stated), GSA)
+
+    assert str(caught.value) == f"chunks/00000-000.xml: {expected}"
+
+
+def test_thunderstone_takes_only_its_own_data() -> None:
+    check_chunk(chunk(FEED, **DATA), THUNDERSTONE)
+    with pytest.raises(ConfigError, match="gsa-feed; expected thunderstone for http"):
+        check_chunk(chunk(FEED), THUNDERSTONE)
