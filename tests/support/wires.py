@@ -15,6 +15,7 @@ from schemas.feed import Feed
 from schemas.record import Action, Content, Record
 from transforms.formats import WriteOptions, by_name
 from transforms.sinks.push.model import Appliance, ApplianceProtocol, ApplianceResponse, ChunkPart
+from transforms.sinks.push.wire.client import ApplianceClient
 
 GSA = Appliance(protocol=ApplianceProtocol.FEEDERGATE, url="http://gsa.example.com:19900")
 THUNDERSTONE = Appliance(
@@ -35,7 +36,7 @@ class Sent(NamedTuple):
     names: tuple[str, ...]
 
 
-class FakeClient:
+class FakeClient(ApplianceClient):
     """A client with a function in place of the appliance; it keeps what it was sent."""
 
     def __init__(

@@ -9,20 +9,25 @@ from hypothesis import strategies as st
 from transforms.retry import RetryPauses, RetryPolicy, retry
 
 
+def policy(**limits: float) -> RetryPolicy:
+    """Return a policy without jitter."""
+    return RetryPolicy(jitter=lambda: 1.0, **limits)  # type: ignore[arg-type]  # attempts are whole
+
+
 def pauses(
-    *, limited: str = "yyyy", at_least: float | None = None, **policy: float
-) -> list[object]:
-    """Return the longest pauses after failures, which are limited or not."""
-    made = RetryPauses(RetryPolicy(jitter=lambda: 1.0, **policy))  # type: ignore[arg-type]
-    return [made.next_seconds(at_least=at_least, is_limited=letter == "y") for letter in limited]
+    made: RetryPolicy, *, limited: str = "yyyy", at_least: float | None = None
+) -> list[float | None]:
+    """Return the pauses after failures, which are limited or not."""
+    after = RetryPauses(made)
+    return [after.next_seconds(at_least=at_least, is_limited=letter == "y") for letter in limited]
 
 
 def test_pauses_double_up_to_the_maximum() -> None:
-    assert pauses(first_seconds=2, max_seconds=9) == [2, 4, 8, 9]
+    assert pauses(policy(first_seconds=2, max_seconds=9)) == [2, 4, 8, 9]
 
 
 def test_many_failures_do_not_overflow() -> None:
-    assert RetryPolicy(jitter=lambda: 1.0).pause_seconds(1_000_000) == 300
+    assert policy().pause_seconds(1_000_000) == 300
 
 
 @given(
@@ -31,13 +36,13 @@ def test_many_failures_do_not_overflow() -> None:
     least=st.floats(0, 10),
 )
 def test_jitter_keeps_a_pause_within_its_bounds(jitter: float, failures: int, least: float) -> None:
-    policy = RetryPolicy(first_seconds=10, min_seconds=least, jitter=lambda: jitter)
+    made = RetryPolicy(first_seconds=10, min_seconds=least, jitter=lambda: jitter)
 
-    assert least <= policy.pause_seconds(failures) <= 300
+    assert least <= made.pause_seconds(failures) <= 300
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"),
+    ("limits", "expected"),
     [
         ({"max_attempts": 3}, [1, 2, None, None]),
         ({"max_attempts": 1}, [None] * 4),
@@ -46,22 +51,22 @@ def test_jitter_keeps_a_pause_within_its_bounds(jitter: float, failures: int, le
     ],
 )
 def test_attempts_and_total_time_are_limited(
-    policy: dict[str, float], expected: list[object]
+    limits: dict[str, float], expected: list[object]
 ) -> None:
-    assert pauses(**policy) == expected
+    assert pauses(policy(**limits)) == expected
 
 
 def test_failures_without_a_limit_have_pauses_of_their_own() -> None:
-    assert pauses(limited="nnnnyy", max_attempts=2) == [1, 2, 4, 8, 1, None]
+    assert pauses(policy(max_attempts=2), limited="nnnnyy") == [1, 2, 4, 8, 1, None]
 
 
 @pytest.mark.parametrize("limited", ["yyy", "nnn"])
 def test_a_pause_is_at_least_what_the_other_side_asks_for(limited: str) -> None:
-    assert pauses(limited=limited, at_least=3) == [3, 3, 4]
+    assert pauses(policy(), limited=limited, at_least=3) == [3, 3, 4]
 
 
 def test_a_requested_pause_beyond_the_total_ends_the_attempts() -> None:
-    assert pauses(limited="y", at_least=3601) == [None]
+    assert pauses(policy(), limited="y", at_least=3601) == [None]
 
 
 def test_a_policy_can_be_sent_to_a_worker() -> None:
@@ -77,10 +82,9 @@ def run_retry(*errors: Exception, max_attempts: int = 3) -> tuple[str, list[floa
             raise left.pop(0)
         return "done"
 
-    policy = RetryPolicy(max_attempts=max_attempts, jitter=lambda: 1.0)
     result = retry(
         operation,
-        policy,
+        policy(max_attempts=max_attempts),
         is_temporary=lambda error: isinstance(error, OSError),
         sleep=slept.append,
     )

@@ -1,10 +1,20 @@
+"""The outcome of a chunk by its receipts, and the rejects of refused records."""
+
+from pathlib import Path
+
+import fastavro
 import pytest
 from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.receipt import AttemptState, Receipt, Refusal
+from support.wires import chunk_of
 from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, outcome_of, outcomes_of
+from transforms.sinks.push.rejects import write_rejects
 
+ACCEPTED, REFUSED = AttemptState.ACCEPTED, AttemptState.REFUSED
+SENDING, FAILED, SPLIT = AttemptState.SENDING, AttemptState.FAILED, AttemptState.SPLIT
+ILL_FORMED = "http://gsa.example.com:19900/xmlfeed: 400, 'malformed feed'; expected Success"
 CHUNK = Chunk(
     ordinal=1,
     path="chunks/000001.xml",
@@ -18,93 +28,67 @@ CHUNK = Chunk(
 )
 
 
-def receipt(state: AttemptState, first: int = 0, count: int = 0, **more: object) -> Receipt:
-    return Receipt(chunk=1, sha256="5994", state=state, first=first, count=count, **more)  # type: ignore[arg-type]  # the fields of Receipt
-
-
-def counts(found: ChunkOutcome) -> tuple[str, int, int, int]:
-    return found.state, found.accepted, found.refused, found.left
-
-
-def test_a_chunk_without_receipts_is_ready() -> None:
-    assert counts(outcome_of(CHUNK, [])) == ("ready", 0, 0, 8)
+def receipt(state: AttemptState, first: int = 0, count: int = 0, **fields: object) -> Receipt:
+    return Receipt(chunk=1, sha256="5994", state=state, first=first, count=count, **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "state", [AttemptState.SENDING, AttemptState.FAILED, AttemptState.SPLIT], ids=str
+    ("receipts", "expected"),
+    [
+        ([], ("ready", 0, 0, 8)),
+        ([receipt(SENDING)], ("failed", 0, 0, 8)),
+        ([receipt(FAILED)], ("failed", 0, 0, 8)),
+        ([receipt(SPLIT)], ("failed", 0, 0, 8)),
+        ([receipt(SENDING), receipt(FAILED), receipt(ACCEPTED)], ("accepted", 8, 0, 0)),
+        ([receipt(REFUSED)], ("refused", 0, 8, 0)),
+        ([receipt(SPLIT), receipt(ACCEPTED, 0, 4)], ("failed", 4, 0, 4)),
+        (
+            [
+                receipt(SPLIT),
+                receipt(ACCEPTED, 0, 4),
+                receipt(SPLIT, 4, 4),
+                receipt(ACCEPTED, 4, 4),
+            ],
+            ("accepted", 8, 0, 0),
+        ),
+        (
+            [receipt(SPLIT), receipt(ACCEPTED, 0, 7), receipt(REFUSED, 7, 1)],
+            ("partly-accepted", 7, 1, 0),
+        ),
+        ([receipt(ACCEPTED, refused=(Refusal(5, ""),))], ("partly-accepted", 7, 1, 0)),
+    ],
 )
-def test_a_chunk_that_is_not_settled_has_failed_so_far(state: AttemptState) -> None:
-    assert counts(outcome_of(CHUNK, [receipt(state)])) == ("failed", 0, 0, 8)
+def test_the_last_receipts_decide(
+    receipts: list[Receipt], expected: tuple[str, int, int, int]
+) -> None:
+    outcome = outcome_of(CHUNK, receipts)
+
+    assert (outcome.state, outcome.accepted, outcome.refused, outcome.left) == expected
 
 
-def test_a_chunk_that_was_accepted_as_a_whole_is_accepted() -> None:
-    told = [
-        receipt(AttemptState.SENDING),
-        receipt(AttemptState.FAILED, reply="torn"),
-        receipt(AttemptState.SENDING),
-        receipt(AttemptState.ACCEPTED, reply="Success", bytes=90),
+def test_attempts_bytes_and_the_last_reply_are_kept() -> None:
+    receipts = [
+        receipt(SENDING),
+        receipt(FAILED, reply="connection closed"),
+        receipt(SENDING),
+        receipt(ACCEPTED, reply="Success", bytes=90),
+        Receipt(chunk=2, sha256="", state=FAILED),
     ]
-    found = outcome_of(CHUNK, told)
+    [outcome] = outcomes_of([CHUNK], receipts)
 
-    assert counts(found) == ("accepted", 8, 0, 0)
-    assert (found.attempts, found.bytes, found.reply) == (2, 90, "Success")
-
-
-def test_a_chunk_of_which_only_a_half_was_accepted_has_failed_so_far() -> None:
-    told = [receipt(AttemptState.SPLIT), receipt(AttemptState.ACCEPTED, 0, 4)]
-    assert counts(outcome_of(CHUNK, told)) == ("failed", 4, 0, 4)
+    assert (outcome.attempts, outcome.bytes, outcome.reply) == (2, 90, "Success")
 
 
-def test_a_chunk_whose_halves_are_settled_is_settled() -> None:
-    told = [
-        receipt(AttemptState.SPLIT),
-        receipt(AttemptState.ACCEPTED, 0, 4),
-        receipt(AttemptState.SPLIT, 4, 4),
-        receipt(AttemptState.ACCEPTED, 4, 3),
-        receipt(AttemptState.REFUSED, 7, 1, reply="malformed feed"),
-    ]
-    found = outcome_of(CHUNK, told)
-
-    assert counts(found) == ("partly-accepted", 7, 1, 0)
-    assert found.refusals == (Refusal(7, "malformed feed"),)
-
-
-def test_records_that_are_named_are_refused_out_of_an_accepted_chunk() -> None:
+def test_single_refused_records_are_named_in_order() -> None:
     refused = (Refusal(5, "FAIL"), Refusal(2, "FAIL_UNKNOWNTYPE"))
-    found = outcome_of(CHUNK, [receipt(AttemptState.ACCEPTED, refused=refused)])
+    receipts = [
+        receipt(SPLIT),
+        receipt(ACCEPTED, 0, 7, refused=refused),
+        receipt(REFUSED, 7, 1, reply="malformed feed"),
+    ]
 
-    assert counts(found) == ("partly-accepted", 6, 2, 0)
-    assert [one.record for one in found.refusals] == [2, 5]
-
-
-def test_a_chunk_that_was_refused_as_a_whole_names_no_record() -> None:
-    found = outcome_of(CHUNK, [receipt(AttemptState.REFUSED, reply="malformed feed")])
-
-    assert counts(found) == ("refused", 0, 8, 0)
-    assert (found.refusals, found.reply) == ((), "malformed feed")
-
-
-def test_each_chunk_has_its_own_receipts() -> None:
-    found = outcomes_of(
-        [CHUNK],
-        [receipt(AttemptState.ACCEPTED), Receipt(chunk=2, sha256="", state=AttemptState.FAILED)],
-    )
-    assert [one.state for one in found] == ["accepted"]
-
-
-def passes(feedtype: str | None, state: str) -> bool:
-    chunk = Chunk(
-        path="",
-        bytes=0,
-        sha256="",
-        records={},
-        first_url="",
-        last_url="",
-        source="",
-        span=0,
-        feedtype=feedtype,
-    )
-    return ChunkOutcome(chunk=chunk, state=state).allows_next
+    assert outcome_of(CHUNK, receipts).refusals == (*refused[::-1], Refusal(7, "malformed feed"))
+    assert outcome_of(CHUNK, [receipt(REFUSED, reply="malformed feed")]).refusals == ()
 
 
 @pytest.mark.parametrize(
@@ -113,30 +97,81 @@ def passes(feedtype: str | None, state: str) -> bool:
         ("full", "accepted", True),
         ("full", "partly-accepted", True),
         ("full", "refused", False),
+        ("replace", "refused", False),
+        ("cleanup", "refused", False),
         ("incremental", "refused", True),
         (None, "refused", True),
         ("incremental", "failed", False),
         ("incremental", "ready", False),
     ],
 )
-def test_nothing_passes_what_is_not_settled_nor_a_full_part_that_was_refused(
+def test_no_chunk_follows_an_open_chunk_or_a_refused_full_part(
     feedtype: str | None, state: str, expected: bool
 ) -> None:
-    assert passes(feedtype, state) is expected
+    outcome = ChunkOutcome(chunk=replace(CHUNK, feedtype=feedtype), state=state)
+
+    assert outcome.allows_next is expected
 
 
-def test_a_push_counts_its_chunks_by_state() -> None:
-    one = ChunkOutcome(chunk=CHUNK, state="accepted")
-    pushed = PushAccount(target="", outcomes=(one, one, ChunkOutcome(chunk=CHUNK, state="ready")))
-    assert pushed.count_states() == {"accepted": 2, "ready": 1}
-
-
-def test_a_chunk_without_records_is_refused_by_its_receipt_alone() -> None:
+def test_a_chunk_without_records_is_refused_by_its_receipt() -> None:
     empty = replace(CHUNK, records={}, feedtype="full")
-    found = outcome_of(empty, [receipt(AttemptState.REFUSED, reply="no")])
-    assert (*counts(found), found.allows_next) == ("refused", 0, 0, 0, False)
+    outcome = outcome_of(empty, [receipt(REFUSED, reply="no")])
+
+    assert (outcome.state, outcome.refused, outcome.allows_next) == ("refused", 0, False)
 
 
-def test_nothing_passes_groups_that_replace_others_and_were_refused() -> None:
-    groups = replace(CHUNK, format="gsa-groups", feedtype="replace")
-    assert not outcome_of(groups, [receipt(AttemptState.REFUSED, reply="no")]).allows_next
+def test_an_account_counts_chunks_by_state() -> None:
+    states = ("accepted", "ready", "accepted")
+    outcomes = tuple(ChunkOutcome(chunk=CHUNK, state=state) for state in states)
+
+    assert PushAccount(target="", outcomes=outcomes).count_states() == {"accepted": 2, "ready": 1}
+
+
+# Rejects
+
+
+def written(root: Path, outcome: ChunkOutcome) -> list[tuple[object, ...]]:
+    """Return URL, code and reason of the rejects of an outcome."""
+    path = root / "rejects" / "push-gsa.avro"
+    count = write_rejects([outcome], root=root, path=path)
+    if not count:
+        assert not path.exists()
+        return []
+    with path.open("rb") as stream:
+        rejects = [reject for reject in fastavro.reader(stream) if isinstance(reject, dict)]
+    assert len(rejects) == count
+    return [(reject["url"], reject["code"], reject["reason"]) for reject in rejects]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("FAIL", "the appliance responded 'FAIL'; expected it to take the record"),
+        (ILL_FORMED, ILL_FORMED),
+    ],
+)
+def test_a_refused_record_is_a_reject_until_it_is_accepted(
+    tmp_path: Path, words: str, reason: str
+) -> None:
+    outcome = ChunkOutcome(
+        chunk=chunk_of(tmp_path, 1, "ab"),
+        state="partly-accepted",
+        accepted=1,
+        refused=1,
+        refusals=(Refusal(1, words),),
+    )
+
+    assert written(tmp_path, outcome) == [("http://www.example.com/b", "refused", reason)]
+    accepted = ChunkOutcome(chunk=outcome.chunk, state="accepted", accepted=2)
+    assert written(tmp_path, accepted) == []
+
+
+@pytest.mark.parametrize(("names", "url"), [("ab", "http://www.example.com/a"), ("", None)])
+def test_a_chunk_that_was_refused_as_a_whole_is_one_reject(
+    tmp_path: Path, names: str, url: str | None
+) -> None:
+    outcome = ChunkOutcome(
+        chunk=chunk_of(tmp_path, 1, names), state="refused", refused=len(names), reply=ILL_FORMED
+    )
+
+    assert written(tmp_path, outcome) == [(url, "refused", ILL_FORMED)]
