@@ -42,7 +42,7 @@ from transforms.normalize import normalize
 from transforms.sources import SourceConfig, source_of
 from transforms.sources.seen import SEEN, SeenFile
 from transforms.sources.span_reader import SpanReader
-from transforms.storage.atomic import ChunkFiles, LineFile, RejectFile, Written
+from transforms.storage.atomic import ChunkFiles, LineFile, RejectFile, WrittenFile
 from transforms.storage.attempts import Accounts, Attempt
 from transforms.values import notices as value_notices
 
@@ -380,7 +380,7 @@ class SpanConversion:
         """Return the chunks and all files, with paths relative to the folder of the run."""
         chunks = self._chunks.finished
         lists = (self._rejects, self._uncrawled, self._filtered, self._seen)
-        files = [Written(chunk.path, chunk.bytes, chunk.sha256) for chunk in chunks]
+        files = [WrittenFile(chunk.path, chunk.bytes, chunk.sha256) for chunk in chunks]
         files += [file.written for file in lists if file.written is not None]
         placed = [replace(chunk, path=self._attempt.path_of(chunk.path)) for chunk in chunks]
         return placed, [self._attempt.file(file) for file in files]

@@ -258,5 +258,5 @@ def _spool(spool: Path) -> FileSignature:
         os.replace(partial, spool)
     except OSError as exc:
         raise unwritable(spool, exc) from exc
-    written = stream.written(spool.name)
+    written = stream.describe(spool.name)
     return FileSignature(size=written.bytes, sha256=written.sha256)

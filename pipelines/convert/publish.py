@@ -166,7 +166,7 @@ def _restate(path: Path, to: Path, before: Chunk, after: Chunk, settings: Settin
         stream.write(_encoder(settings, after).prolog())
         while block := source.read(_COPY_BYTES):
             stream.write(block)
-        written = stream.written(to.name)
+        written = stream.describe(to.name)
     return msgspec.structs.replace(after, bytes=written.bytes, sha256=written.sha256)
 
 

@@ -23,7 +23,7 @@ from transforms.sources.database.watermark import encode_mark
 from transforms.sources.deletion_guard import Safety
 from transforms.sources.seen import rejected
 from transforms.sources.span_reader import SpanReader
-from transforms.storage.state import Stamp, move, open_state
+from transforms.storage.state import StateStamp, open_state, update_state
 
 Refuses = Callable[[Record], bool]
 USUAL = Safety(min_records=0, max_delete_percent=Safety().max_delete_percent * 5)
@@ -88,8 +88,8 @@ class Database:
             changes = advance_state(seen, state=state, next_run=plan.next_run, path=path)
             before = state.generation
         mark = None if plan.next_run.mark is None else encode_mark(plan.next_run.mark)
-        stamp = Stamp(source="people.yaml", rules=plan.rules, mark=mark)
-        move(self.state, changes, before=before, stamp=stamp)
+        stamp = StateStamp(source="people.yaml", rules=plan.rules, mark=mark)
+        update_state(self.state, changes, before=before, stamp=stamp)
         self.runs += 1
         return lines
 

@@ -27,7 +27,7 @@ import msgspec
 from schemas.errors import FeedferryError
 from schemas.known import UNCHANGED, Known
 from transforms.sources.listing import Kind, Listed
-from transforms.storage.state import State
+from transforms.storage.state import SourceState
 
 VANISHED = "vanished"
 _SENT = (Kind.FILE, Kind.FOLDER)
@@ -35,7 +35,7 @@ _YOUNG_NS = 2_000_000_000  # the ticks of FAT, the coarsest there are
 
 
 def compare(
-    listed: Iterable[Listed], state: State, *, rules: str, is_refresh: bool
+    listed: Iterable[Listed], state: SourceState, *, rules: str, is_refresh: bool
 ) -> Iterator[Listed]:
     """Yield what is to be sent and deleted, and what is not; the state need fit no memory.
 
@@ -53,7 +53,7 @@ def is_folder(line: Listed) -> bool:
 
 
 class _Comparison:
-    def __init__(self, state: State, claims: "_Claims", *, is_anew: bool) -> None:
+    def __init__(self, state: SourceState, claims: "_Claims", *, is_anew: bool) -> None:
         self._state = state
         self._claims = claims
         self._is_anew = is_anew
@@ -156,7 +156,7 @@ class _Claims:
     These urls stand in a file that has no name and ends with the process.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: SourceState) -> None:
         self._state = state
         self._shares_urls = state.shares_urls()
         self._is_empty = True
@@ -186,7 +186,7 @@ class _Claims:
         return rows.fetchone() is not None
 
     def _is_left(self, known: Known) -> bool:
-        return self._shares_urls and self._state.has_behind(known.url, key=known.key)
+        return self._shares_urls and self._state.has_later(known.url, key=known.key)
 
     def close(self) -> None:
         self._connection.close()

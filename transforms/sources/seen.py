@@ -9,7 +9,7 @@ from schemas.account import SpanFile
 from schemas.known import Seen
 from schemas.record import Action
 from schemas.reject import Reject
-from transforms.storage.atomic import LineFile, Written
+from transforms.storage.atomic import LineFile, WrittenFile
 
 SEEN = ".seen.jsonl"
 """How the names of these files end."""
@@ -41,7 +41,7 @@ class SeenFile:
 
     def __init__(self, path: Path, *, keeps_rejected: bool) -> None:
         self._path = path
-        self.written: Written | None = None
+        self.written: WrittenFile | None = None
         self._keeps_rejected = keeps_rejected
         self._seen: dict[tuple[str, bool], Seen] = {}
         self._places: dict[tuple[str, bool], tuple[str, bool]] = {}

@@ -1,4 +1,4 @@
-"""Files as sinks: chunks, rejects and lists, each under a temporary name until it is whole."""
+"""Files that get their name when they are complete: chunks, rejects, lists and reports."""
 
 import hashlib
 import io
@@ -23,14 +23,17 @@ from schemas.reject import Reject
 from schemas.span import Span
 from transforms.chunk import Frame
 
-SYNC_MARKER = b"feedferryrejects"  # fixed, so that the same rejects make the same bytes
-_ACTION = attrgetter("action._value_")
+SYNC_MARKER = b"feedferryrejects"
+"""Fixed, so that the same rejects make the same bytes."""
+
 PARTIAL = ".partial"
-"""Suffix of a file that is not whole."""
+"""Suffix of an incomplete file."""
+
+_ACTION = attrgetter("action._value_")
 
 
-class Written(NamedTuple):
-    """A file that is whole, as its writer knows it."""
+class WrittenFile(NamedTuple):
+    """A complete file."""
 
     name: str
     bytes: int
@@ -38,7 +41,7 @@ class Written(NamedTuple):
 
 
 class HashedFile(io.BufferedWriter):
-    """A file that is written from its beginning, and hashed on the way."""
+    """A file that is hashed while it is written."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(io.FileIO(path, "wb"))
@@ -50,14 +53,14 @@ class HashedFile(io.BufferedWriter):
         self._size += memoryview(data).nbytes
         return super().write(data)
 
-    def written(self, name: str) -> Written:
-        """Describe what was written so far."""
-        return Written(name, self._size, self._digest.hexdigest())
+    def describe(self, name: str) -> WrittenFile:
+        """Return the size and the digest so far."""
+        return WrittenFile(name, self._size, self._digest.hexdigest())
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that gets its name when the block ends, and is removed if it raises."""
+    """Open a file that gets its name when the block ends; remove it if the block raises."""
     partial = path.with_name(path.name + PARTIAL)
     try:
         with partial.open("wb") as stream:
@@ -72,7 +75,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_by_several(path: Path, text: bytes) -> None:
-    """Write a file that several processes may write at a time: it is that of the last one."""
+    """Write a file that several processes may write at the same time; the last one wins."""
     partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
     try:
         partial.write_bytes(text)
@@ -82,14 +85,14 @@ def write_by_several(path: Path, text: bytes) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a document, indented, keys sorted."""
+    """Write an indented document with sorted keys."""
     with whole_file(path) as stream:
         text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
         stream.write(text.encode() + b"\n")
 
 
 def write_chunk(path: Path, text: bytes) -> Chunk:
-    """Write a chunk that is all of a text; return it without ordinal, records and what it is of."""
+    """Write a chunk; return it without ordinal, records and datasource."""
     with whole_file(path) as stream:
         stream.write(text)
     return Chunk(
@@ -105,7 +108,7 @@ def write_chunk(path: Path, text: bytes) -> Chunk:
 
 
 class ChunkFiles:
-    """Writes frames to `folder/NAME-NNN.EXTENSION`, and lists the chunks that are finished."""
+    """Writes frames to `folder/NAME-NNN.EXTENSION`; `finished` lists the complete chunks."""
 
     def __init__(self, folder: Path, span: Span, extension: str) -> None:
         self._folder = folder
@@ -114,7 +117,7 @@ class ChunkFiles:
         self.finished: list[Chunk] = []
 
     def write(self, frames: Iterable[Frame]) -> None:
-        """Write all frames; a chunk whose last frame did not come is removed."""
+        """Write all frames; remove a chunk if its last frame does not come."""
         frames = iter(frames)
         frame = next(frames, None)
         while frame is not None:
@@ -123,18 +126,20 @@ class ChunkFiles:
     def _write_chunk(self, frame: Frame, frames: Iterator[Frame]) -> Frame | None:
         """Write the chunk that begins with `frame`; return the first frame of the next."""
         path = self._folder / f"{self._span.name}-{frame.number:03d}.{self._extension}"
-        tally = _Tally(frame)
+        totals = _ChunkTotals(frame)
         following: Frame | None = frame
         with whole_file(path) as stream:
             while following is not None and following.number == frame.number:
                 stream.write(following.data)
-                tally.add(following)
+                totals.add(following)
                 following = next(frames, None)
-        self.finished.append(tally.chunk(path.name, self._span))
+        self.finished.append(totals.chunk(path.name, self._span))
         return following
 
 
-class _Tally:
+class _ChunkTotals:
+    """Size, digest and records of a chunk."""
+
     def __init__(self, frame: Frame) -> None:
         self._feed = frame.feed
         self._target_feed = frame.target_feed
@@ -152,8 +157,8 @@ class _Tally:
             first = self._urls[0] if self._urls else frame.records[0].url
             self._urls = (first, frame.records[-1].url)
         if self._target_feed and self._target_feed.memberships:
-            groups = (one for one in frame.records if isinstance(one, Membership))
-            self._members += sum(len(one.members) for one in groups)
+            groups = (record for record in frame.records if isinstance(record, Membership))
+            self._members += sum(len(group.members) for group in groups)
 
     def chunk(self, path: str, span: Span) -> Chunk:
         first, last = self._urls or ("", "")
@@ -176,80 +181,65 @@ class _Tally:
         )
 
 
-class LineFile:
-    """Keeps lines; the file is made when there is a first one.
+class _OptionalFile:
+    """A file that is made when there is something to write, and is atomic.
 
-    `written` describes it when it is whole.
+    `written` describes it when it is complete.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._partial = path.with_name(path.name + PARTIAL)
         self._stream: HashedFile | None = None
-        self.written: Written | None = None
+        self.written: WrittenFile | None = None
+
+    def close(self, *, whole: bool) -> None:
+        """Give the file its name if it is complete, else remove it."""
+        if self._stream is None:
+            return
+        self._stream.close()
+        if whole:
+            os.replace(self._partial, self._path)
+            self.written = self._stream.describe(self._path.name)
+        else:
+            self._partial.unlink(missing_ok=True)
+
+
+class LineFile(_OptionalFile):
+    """A file of lines, made with the first line."""
 
     def add(self, line: bytes) -> None:
-        """Write a line that has no end yet."""
+        """Write a line without its line break."""
         try:
             self._stream = self._stream or HashedFile(self._partial)
             self._stream.write(line + b"\n")
         except OSError as exc:
             raise unwritable(self._path, exc) from exc
 
-    def close(self, *, whole: bool) -> None:
-        """Give the file its name, or remove it."""
-        if self._stream is None:
-            return
-        self._stream.close()
-        if whole:
-            os.replace(self._partial, self._path)
-            self.written = self._stream.written(self._path.name)
-        else:
-            self._partial.unlink(missing_ok=True)
 
+class RejectFile(_OptionalFile):
+    """An Avro container of rejects, made with the first reject."""
 
-class RejectFile:
-    """Keeps rejects in an Avro container; the file is made when there is a first one.
-
-    `written` describes it when it is whole.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._partial = path.with_name(path.name + PARTIAL)
-        self._stream: HashedFile | None = None
-        self.written: Written | None = None
-        self.count = 0
+    count = 0
 
     def add(self, reject: Reject) -> None:
         try:
-            self._add(reject)
+            if self._stream is None:
+                self._stream = HashedFile(self._partial)
+                self._writer = fastavro.write.Writer(
+                    self._stream, schema("reject"), sync_marker=SYNC_MARKER
+                )
+            self._writer.write(msgspec.to_builtins(reject, builtin_types=(bytes,)))
         except OSError as exc:
             raise unwritable(self._path, exc) from exc
-
-    def _add(self, reject: Reject) -> None:
-        if self._stream is None:
-            self._stream = HashedFile(self._partial)
-            self._writer = fastavro.write.Writer(
-                self._stream, schema("reject"), sync_marker=SYNC_MARKER
-            )
-        self._writer.write(msgspec.to_builtins(reject, builtin_types=(bytes,)))
         self.count += 1
 
     def close(self, *, whole: bool) -> None:
-        """Give the file its name, or remove it."""
-        if self._stream is None:
-            return
-        if whole:
+        if self._stream is not None and whole:
             self._writer.flush()
-        self._stream.close()
-        if whole:
-            os.replace(self._partial, self._path)
-            self.written = self._stream.written(self._path.name)
-        else:
-            self._partial.unlink(missing_ok=True)
+        super().close(whole=whole)
 
 
 def unwritable(path: Path, exc: OSError) -> FatalError:
-    """Return the error that says why a file cannot be written."""
+    """Return the error for a file that cannot be written."""
     return FatalError(f"{path}: {exc.strerror}; expected to write there")

@@ -1,18 +1,18 @@
-"""The files of spans in the folder of an unfinished run.
+"""The output of spans in the folder of an unfinished run.
 
 ::
 
     NAME/ATTEMPT/…          files of one attempt to convert the span NAME
     NAME/ATTEMPT.lock       locked while that attempt runs
-    NAME.0.json             the account of the span, with all files that belong to it
+    NAME.0.json             the account of the span, with all its files
 
-Any number of attempts may convert one span at a time: a runner tries again, or a run is started
-again while workers of the one before still live. Each attempt writes to a folder of its own, and
-the first to put its account wins. The others remove their files and return that account.
+Several attempts may convert one span at the same time: a runner retries, or a run is started
+again while workers of the run before still live. Each attempt writes to its own folder, and the
+first to publish its account wins. The others remove their files and return that account.
 
-Nothing is ever replaced. If the files of an account are damaged, or it is the account of a span
-that was cut differently, the span is converted again, and the new account is NAME.1.json. So the
-only thing that the storage has to provide is to put a file if there is none of that name.
+No file is ever replaced. If the files of an account are damaged, or the span was split differently,
+the span is converted again and the new account is NAME.1.json. So the storage only has to provide
+one operation: create a file unless there is one with that name.
 """
 
 import errno
@@ -31,14 +31,14 @@ import msgspec
 from schemas.account import Account, SpanFile
 from schemas.errors import BusyError
 from schemas.span import Span
-from transforms.storage.atomic import Written, unwritable
+from transforms.storage.atomic import WrittenFile, unwritable
 from transforms.storage.lock import Lock
 
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
-class _Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """What is put when a span is converted; `span` is a digest of the span."""
+class _PublishedAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """The account of a converted span; `span` is a digest of the span."""
 
     span: str
     attempt: str
@@ -46,10 +46,10 @@ class _Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attempt:
-    """One attempt to convert a span; its files are removed unless `commit` has put its account.
+    """One attempt to convert a span; its files are removed unless `commit` publishes its account.
 
-    `verify` tells whether an account of another attempt is believed only if the SHA-256 of its
-    files is right, or if their sizes are. Raises FatalError if no files can be written.
+    With `verify`, an account of another attempt counts only if the SHA-256 of its files matches,
+    otherwise if their sizes match. Raises FatalError if no files can be written.
     """
 
     def __init__(self, folder: Path, span: Span, *, verify: bool = True) -> None:
@@ -82,8 +82,8 @@ class Attempt:
         """Return the path of a file of this attempt, relative to the folder of the run."""
         return str(self.folder.relative_to(self._root) / name)
 
-    def file(self, written: Written) -> SpanFile:
-        """Describe a whole file of this attempt."""
+    def file(self, written: WrittenFile) -> SpanFile:
+        """Describe a complete file of this attempt."""
         return SpanFile(
             path=self.path_of(written.name),
             bytes=written.bytes,
@@ -92,18 +92,18 @@ class Attempt:
         )
 
     def commit(self, account: Account) -> Account:
-        """Put the account, unless another attempt was first; return the account that counts."""
-        while (standing := self._accounts.find()) is None:
+        """Publish the account unless another attempt was first; return the account that counts."""
+        while (published := self._accounts.find()) is None:
             staged = self.folder / "account.json"
-            if self._accounts.put(account, attempt=self._name, staged=staged):
+            if self._accounts.publish(account, attempt=self._name, staged=staged):
                 self._is_committed = True
                 return account
-        return standing
+        return published
 
     def _sweep(self) -> None:
         """Remove the files of attempts whose process ended before they could commit.
 
-        Those of other hosts are left alone: locks may not reach them.
+        Attempts on other hosts are left alone, because locks may not work between hosts.
         """
         for path in list(self._parent.glob(f"{glob.escape(self._host)}-*")):
             if not path.is_dir():
@@ -128,7 +128,7 @@ class Accounts:
         self._damaged = 0
 
     def find(self) -> Account | None:
-        """Return the account that counts, None if there is none whose files are whole."""
+        """Return the account that counts, None if there is none with undamaged files."""
         while (path := self._path(self._damaged)).exists():
             commit = _read(path)
             if commit is not None and commit.span == self._digest and self._is_whole(commit):
@@ -136,17 +136,17 @@ class Accounts:
             self._damaged += 1
         return None
 
-    def put(self, account: Account, *, attempt: str, staged: Path) -> bool:
-        """Put an account behind those that were found damaged; False if there is one by now."""
-        commit = _Commit(span=self._digest, attempt=attempt, account=account)
+    def publish(self, account: Account, *, attempt: str, staged: Path) -> bool:
+        """Publish an account after the damaged ones; return False if another one was first."""
+        commit = _PublishedAccount(span=self._digest, attempt=attempt, account=account)
         try:
             staged.write_bytes(msgspec.json.encode(commit))
-            return _put_if_absent(staged, self._path(self._damaged))
+            return _create_linked(staged, self._path(self._damaged))
         except OSError as exc:
             raise unwritable(self._path(self._damaged), exc) from exc
 
     def attempts(self) -> frozenset[str]:
-        """Return the names of all attempts that have put an account."""
+        """Return the names of all attempts that have published an account."""
         number, names = 0, set()
         while (path := self._path(number)).exists():
             commit = _read(path)
@@ -155,7 +155,7 @@ class Accounts:
             number += 1
         return frozenset(names)
 
-    def _is_whole(self, commit: _Commit) -> bool:
+    def _is_whole(self, commit: _PublishedAccount) -> bool:
         return all(
             is_whole(self._folder / file.path, file, verify=self._verify)
             for file in commit.account.files
@@ -166,7 +166,7 @@ class Accounts:
 
 
 def is_whole(path: Path, file: SpanFile, *, verify: bool = True) -> bool:
-    """Whether a file has the size that its account says and, if that is asked for, the SHA-256."""
+    """Whether a file has the size of its account and, with `verify`, the SHA-256."""
     try:
         if path.stat().st_size != file.bytes:
             return False
@@ -176,7 +176,7 @@ def is_whole(path: Path, file: SpanFile, *, verify: bool = True) -> bool:
 
 
 def is_untouched(path: Path, file: SpanFile) -> bool:
-    """Whether nobody has written to a file since its writer closed it."""
+    """Whether a file is unchanged since its writer closed it."""
     try:
         status = path.stat()
     except OSError:
@@ -190,19 +190,19 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _read(path: Path) -> _Commit | None:
+def _read(path: Path) -> _PublishedAccount | None:
     """Return an account, None if it is damaged or cannot be read."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Commit)
+        return msgspec.json.decode(path.read_bytes(), type=_PublishedAccount)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
-def _put_if_absent(staged: Path, path: Path) -> bool:
-    """Give a file its name unless there is one of that name; return whether it got it.
+def _create_linked(staged: Path, path: Path) -> bool:
+    """Give a file its name unless there is one with that name; return whether it got the name.
 
-    On a file system without hard links a new file is written. If that is interrupted, it is a
-    damaged account.
+    On a file system without hard links a new file is written. If that is interrupted, the new file
+    is a damaged account.
     """
     try:
         os.link(staged, path)

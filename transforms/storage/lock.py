@@ -1,7 +1,7 @@
-"""Locks between processes: exclusive, never waited for, released when their process ends.
+"""Exclusive locks between processes. No process waits for one.
 
-The lock is an flock of a file, so the kernel releases it however the process ends. On NFS it
-holds between machines too, if the mount supports locks.
+A lock is an flock of a file, so the kernel releases it when the process ends in any way. On NFS it
+also excludes processes on other machines, if the mount supports locks.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ from schemas.errors import BusyError
 _HOLDER_BYTES = 4096
 
 
-class _Holder(msgspec.Struct, frozen=True):
+class _LockHolder(msgspec.Struct, frozen=True):
     """The process that has the lock."""
 
     pid: int
@@ -25,11 +25,11 @@ class _Holder(msgspec.Struct, frozen=True):
 
 
 class Lock:
-    """An exclusive lock on the file at `path`, which is created if it is not there.
+    """An exclusive lock on the file at `path`, which is created if necessary.
 
-    Raises BusyError if another process, or this one, has it already: `where` and `by` say in the
-    message what is locked, and what kind of process locks it. Raises OSError if the file cannot be
-    created, or if its file system has no locks.
+    Raises BusyError if another process, or this one, has the lock; its message names the resource
+    `where` and the kind of process `by`. Raises OSError if the file cannot be created or its file
+    system has no locks.
     """
 
     def __init__(self, path: Path, *, where: str, by: str) -> None:
@@ -37,7 +37,7 @@ class Lock:
         self._file = _locked(path, where=where, by=by)
 
     def remove(self) -> None:
-        """Remove the file. Do this only while the lock is held: others check for it."""
+        """Remove the file, while the lock is held; other processes notice that."""
         self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class Lock:
 
 
 def _locked(path: Path, *, where: str, by: str) -> IO[bytes]:
-    """Open and lock the file; start over if its last holder removed it in the meantime."""
+    """Open and lock the file; start again if its last holder has removed it meanwhile."""
     while True:
         file = path.open("a+b")
         try:
@@ -81,14 +81,14 @@ def _is_at(file: IO[bytes], path: Path) -> bool:
 
 def _write_holder(file: IO[bytes]) -> None:
     file.truncate(0)
-    file.write(msgspec.json.encode(_Holder(os.getpid(), socket.gethostname())) + b"\n")
+    file.write(msgspec.json.encode(_LockHolder(os.getpid(), socket.gethostname())) + b"\n")
     file.flush()
 
 
 def _holder(file: IO[bytes], by: str) -> str:
     file.seek(0)
     try:
-        holder = msgspec.json.decode(file.read(_HOLDER_BYTES), type=_Holder)
+        holder = msgspec.json.decode(file.read(_HOLDER_BYTES), type=_LockHolder)
     except msgspec.MsgspecError:  # it has the lock, but has not written its name yet
         return f"another {by}"
     return f"another {by}, process {holder.pid} on {holder.host}"

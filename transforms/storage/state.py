@@ -1,9 +1,9 @@
-"""What a source was when it was sent last: one SQLite file, for trees and databases alike.
+"""The state of a source after its last run: one SQLite file, for trees and databases.
 
-A run reads it, and moves it on in one transaction when it has succeeded: whoever is killed in the
-middle of that leaves it as it was. It keeps a `Known` for each document; besides, for each archive
-that was opened, one without a url. The key of a folder, of which only an ACL is sent, ends in `/`,
-or is empty, as that of the root is.
+A run reads the state, and updates it in one transaction after it has succeeded. A run that is
+killed during the update leaves the state as it was. The state has a `Known` for each document, and
+one without a URL for each archive that was opened. The key of a folder, of which only an ACL is
+sent, ends in `/`; the key of the root is empty.
 """
 
 import os
@@ -13,7 +13,6 @@ from contextlib import closing, contextmanager
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -21,10 +20,10 @@ from schemas.errors import ConfigError, FatalError
 from schemas.known import Known, Seen
 
 VERSION = 1
-_APPLICATION = 0x66657272  # "ferr", by which `file` and we know the file
+_APPLICATION = 0x66657272  # "ferr", the type of the file
 _WAIT_SECONDS = 10.0
-_CACHE = "PRAGMA cache_size = -16384"  # 16 MiB, whatever the number of documents
-_LARGEST = (1 << 63) - 1
+_CACHE = "PRAGMA cache_size = -16384"  # 16 MiB for any number of documents
+_MAX_INTEGER = (1 << 63) - 1
 
 _SCHEMA = (
     f"PRAGMA application_id = {_APPLICATION}",
@@ -38,17 +37,20 @@ _SCHEMA = (
 )
 _COLUMNS = "SELECT key, url, size, modified_ns, around, digest, parent FROM known"
 _HEAD = "SELECT generation, documents, source, rules, mark, listed_at_ns, run FROM head"
-_REMEMBER = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
-_FORGET = "DELETE FROM known WHERE key = ?"
+_INSERT_HEAD = "INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)"
+_PUT = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
+_DELETE = "DELETE FROM known WHERE key = ?"
 _COUNT = "SELECT count(*) FROM known WHERE url <> '' AND key <> '' AND substr(key, -1) <> '/'"
 _SHARED = "SELECT EXISTS (SELECT 1 FROM known WHERE url <> '' GROUP BY url HAVING count(*) > 1)"
+_SAME_URL = "SELECT EXISTS (SELECT 1 FROM known WHERE url = ? AND key {} ?)"
 
 
-class Stamp(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run says of the state that it leaves, beside the documents.
+class StateStamp(msgspec.Struct, frozen=True, kw_only=True):
+    """The run that updates a state.
 
-    `rules` is a fingerprint of the options that records were made by, `mark` how far a database was
-    read, `listed_at_ns` when the listing began. `run` names the run, so that it may move twice.
+    `rules` is a fingerprint of the options that affect records, `mark` the watermark of a database,
+    `listed_at_ns` the time when the listing began. `run` names the run, so that it may repeat the
+    update.
     """
 
     source: str
@@ -58,34 +60,46 @@ class Stamp(msgspec.Struct, frozen=True, kw_only=True):
     run: str = ""
 
 
-class State:
-    """A state as it stands; it can be read by any number of processes at once.
+class _StateHead(msgspec.Struct, frozen=True):
+    """The only row of the table `head`."""
 
-    `generation` counts how often it was moved, 0 if it is not there; `count` are its documents,
+    generation: int = 0
+    documents: int = 0
+    source: str | None = None
+    rules: str | None = None
+    mark: str | None = None
+    listed_at_ns: int = 0
+    run: str = ""
+
+
+class SourceState:
+    """A state for reading; several processes may read it at the same time.
+
+    `generation` counts its updates and is 0 if there is no file. `count` is the number of documents
     without archives and folders.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        head = _head(connection)
-        self.generation: int = head["generation"]
-        self.count: int = head["documents"]
-        self.source: str | None = head["source"]
-        self.rules: str | None = head["rules"]
-        self.mark: str | None = head["mark"]
-        self.listed_at_ns: int = head["listed_at_ns"]
+        head = _read_head(connection)
+        self.generation = head.generation
+        self.count = head.documents
+        self.source = head.source
+        self.rules = head.rules
+        self.mark = head.mark
+        self.listed_at_ns = head.listed_at_ns
 
     def documents(self) -> Iterator[Known]:
-        """Yield all that it knows, in the order of the UTF-8 bytes of their keys."""
+        """Yield all documents, in the order of the UTF-8 bytes of their keys."""
         return self._select(f"{_COLUMNS} ORDER BY key")
 
     def outermost(self) -> Iterator[Known]:
-        """Yield all but the members of archives, in the same order."""
+        """Yield all documents but the members of archives, in the same order."""
         return self._select(f"{_COLUMNS} WHERE parent IS NULL ORDER BY key")
 
     def find(self, key: str) -> Known | None:
-        """Return what it knows of a document, `None` if nothing."""
+        """Return a document, None if the state does not have it."""
         return next(self._select(f"{_COLUMNS} WHERE key = ?", key), None)
 
     def members_of(self, key: str) -> tuple[Known, ...]:
@@ -93,21 +107,21 @@ class State:
         return tuple(self._select(f"{_COLUMNS} WHERE parent = ? ORDER BY key", key))
 
     def shares_urls(self) -> bool:
-        """Whether any two documents have one url."""
-        return self._ask(_SHARED)
+        """Whether any two documents have the same URL."""
+        return self._exists(_SHARED)
 
     def has_elsewhere(self, url: str, *, key: str) -> bool:
-        """Whether a document with another key has this url."""
-        return self._ask(_exists("key <> ?"), url, key)
+        """Whether a document with another key has this URL."""
+        return self._exists(_SAME_URL.format("<>"), url, key)
 
-    def has_behind(self, url: str, *, key: str) -> bool:
-        """Whether a document with a greater key has this url."""
-        return self._ask(_exists("key > ?"), url, key)
+    def has_later(self, url: str, *, key: str) -> bool:
+        """Whether a document with a greater key has this URL."""
+        return self._exists(_SAME_URL.format(">"), url, key)
 
     def close(self) -> None:
         self._connection.close()
 
-    def __enter__(self) -> "State":
+    def __enter__(self) -> "SourceState":
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -126,16 +140,16 @@ class State:
                     parent=parent,
                 )
 
-    def _ask(self, query: str, *values: str) -> bool:
+    def _exists(self, query: str, *values: str) -> bool:
         with _explained(self._path):
-            (answer,) = self._connection.execute(query, values).fetchone()
-        return bool(answer)
+            (exists,) = self._connection.execute(query, values).fetchone()
+        return bool(exists)
 
 
-def open_state(path: Path, *, source: str | None = None) -> State:
-    """Return the state at `path`, an empty one if nothing is there; nothing is made by that.
+def open_state(path: Path, *, source: str | None = None) -> SourceState:
+    """Return the state at `path`, an empty one if there is no file; make no file.
 
-    Raise ConfigError for what is no state, or one of another `source` if that is given.
+    Raises ConfigError if the file is no state, or the state of another source than `source`.
     """
     connection = _connect_existing(path)
     try:
@@ -143,11 +157,11 @@ def open_state(path: Path, *, source: str | None = None) -> State:
             if _is_blank(connection, path):
                 connection.close()
                 connection = _blank()
-            state = State(connection, path)
+            state = SourceState(connection, path)
         if source is not None and state.source not in (None, source):
             raise ConfigError(
                 f"--state {path}: a state of {state.source!r}; expected one of {source!r}; "
-                "name another path, and all is sent"
+                "name another path to send all documents"
             )
     except BaseException:
         connection.close()
@@ -156,47 +170,51 @@ def open_state(path: Path, *, source: str | None = None) -> State:
 
 
 def check_state(path: Path, *, source: str | None = None) -> None:
-    """Raise ConfigError unless a run can read the state and will be able to move it."""
+    """Raise ConfigError unless a run can read the state and will be able to update it."""
     folder = path.parent
     if not folder.is_dir():
-        raise ConfigError(f"--state {path}: no folder {str(folder)!r}; expected one that is there")
+        raise ConfigError(f"--state {path}: no folder {str(folder)!r}; expected an existing one")
     for place in (folder, path) if path.exists() else (folder,):
         if not os.access(place, os.W_OK):
             raise ConfigError(f"--state {path}: {str(place)!r} is not writable; expected it to be")
     open_state(path, source=source).close()
 
 
-def move(
+def update_state(
     path: Path,
     seen: Iterable[Seen],
     *,
     before: int,
-    stamp: Stamp,
+    stamp: StateStamp,
     drop: Iterable[str] = (),
 ) -> int:
-    """Move the state on from generation `before`, all or nothing; return how many documents it has.
+    """Update the state from generation `before`, all or nothing; return its number of documents.
 
-    What is `seen` is taken in its order, which is that of the listing; then the keys in `drop` are
-    forgotten. Raise FatalError, and leave all as it is, if the state has another generation: unless
-    this very run has moved it, for that is a run that was interrupted just behind it.
+    Documents in `seen` are stored in their order, then the keys in `drop` are removed. Raises
+    FatalError without a change if the state has another generation, unless this run has updated it:
+    the run was then interrupted after the update.
     """
     with _explained(path), closing(_connect(path, "rwc")) as connection:
         connection.execute(_CACHE)
         connection.execute("BEGIN IMMEDIATE")
         if _is_blank(connection, path):
-            _lay_out(connection)
-        head = _head(connection)
-        if stamp.run and (head["generation"], head["run"]) == (before + 1, stamp.run):
-            return int(head["documents"])
-        _require_generation(path, found=head["generation"], before=before)
-        _write(connection, seen, drop)
-        count = _stamp(connection, generation=before + 1, stamp=stamp)
+            _create_tables(connection)
+        head = _read_head(connection)
+        if stamp.run and (head.generation, head.run) == (before + 1, stamp.run):
+            return head.documents
+        if head.generation != before:
+            raise FatalError(
+                f"{path}: generation {head.generation}; expected {before}: another run has updated "
+                "this state; start again with --fresh to compare the source with the new state"
+            )
+        _write_documents(connection, seen, drop)
+        count = _write_head(connection, generation=before + 1, stamp=stamp)
         connection.execute("COMMIT")
     return count
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Open it for several threads: a DoFn may be set up in another one than it works in."""
+    """Open the file for several threads: a DoFn is set up in any thread."""
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
@@ -207,10 +225,10 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _connect_existing(path: Path) -> sqlite3.Connection:
-    """Open the file to be read; an empty state if it is not there.
+    """Open the file for reading, or an empty state if there is no file.
 
-    It is opened for writing too: what a run that was killed left in it is rolled back by the next
-    that opens it, which a connection that may only read cannot do.
+    The connection may write too: the update of a killed run is rolled back by the next connection,
+    which a connection that may only read cannot do.
     """
     try:
         with path.open("rb"):
@@ -218,109 +236,91 @@ def _connect_existing(path: Path) -> sqlite3.Connection:
     except FileNotFoundError:
         return _blank()
     except OSError as exc:
-        raise ConfigError(
-            f"--state {path}: {exc.strerror}; expected a file that can be read"
-        ) from exc
+        raise ConfigError(f"--state {path}: {exc.strerror}; expected a readable file") from exc
     with _explained(path):
         return _connect(path, "rw")
 
 
 def _blank() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    _lay_out(connection)
+    _create_tables(connection)
     return connection
 
 
-def _lay_out(connection: sqlite3.Connection) -> None:
+def _create_tables(connection: sqlite3.Connection) -> None:
     for statement in _SCHEMA:
         connection.execute(statement)
 
 
 def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether nothing was ever written there; raise ConfigError for what is not ours."""
+    """Whether the file has no tables; raise ConfigError if it is no state of this version."""
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if not tables:
         return True
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != _APPLICATION:
-        raise _no_state(path)
+        raise _not_a_state(path)
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != VERSION:
         raise ConfigError(
             f"--state {path}: a state of version {version}; expected {VERSION}; "
-            "name a path where no file is, and all is sent"
+            "name a path without a file to send all documents"
         )
     return False
 
 
-def _head(connection: sqlite3.Connection) -> dict[str, Any]:
-    cursor = connection.execute(_HEAD)
-    row = cursor.fetchone() or (0, 0, None, None, None, 0, "")
-    return dict(zip((column[0] for column in cursor.description), row, strict=True))
+def _read_head(connection: sqlite3.Connection) -> _StateHead:
+    row = connection.execute(_HEAD).fetchone()
+    return _StateHead(*row) if row else _StateHead()
 
 
-def _require_generation(path: Path, *, found: int, before: int) -> None:
-    if found != before:
-        raise FatalError(
-            f"{path}: generation {found}; expected {before}: another run has moved this state; "
-            "start again with --fresh, and the source is compared with what is known now"
-        )
+def _write_head(connection: sqlite3.Connection, *, generation: int, stamp: StateStamp) -> int:
+    (count,) = connection.execute(_COUNT).fetchone()
+    connection.execute("DELETE FROM head")
+    named = (stamp.source, stamp.rules, stamp.mark, stamp.listed_at_ns, stamp.run)
+    connection.execute(_INSERT_HEAD, (generation, count, *named))
+    return int(count)
 
 
-def _write(connection: sqlite3.Connection, seen: Iterable[Seen], drop: Iterable[str]) -> None:
+def _write_documents(
+    connection: sqlite3.Connection, seen: Iterable[Seen], drop: Iterable[str]
+) -> None:
     for is_gone, run in groupby(seen, key=attrgetter("is_gone")):
         if is_gone:
-            connection.executemany(_FORGET, ((one.known.key,) for one in run))
+            connection.executemany(_DELETE, ((document.known.key,) for document in run))
         else:
-            connection.executemany(_REMEMBER, (_row(one.known) for one in run))
-    connection.executemany(_FORGET, ((key,) for key in drop))
+            connection.executemany(_PUT, (_row(document.known) for document in run))
+    connection.executemany(_DELETE, ((key,) for key in drop))
 
 
 def _row(known: Known) -> tuple[object, ...]:
-    """Return the columns; a time beyond the year 2262 is cut, and so never that of the file."""
+    """Return the columns; a time after the year 2262 is limited, and never equals the file's."""
     modified_ns = known.modified_ns
     if modified_ns is not None:
-        modified_ns = max(-_LARGEST, min(modified_ns, _LARGEST))
+        modified_ns = max(-_MAX_INTEGER, min(modified_ns, _MAX_INTEGER))
     return (
         *(known.key, known.url, known.size, modified_ns),
         *(known.fingerprint, known.digest, known.parent),
     )
 
 
-def _stamp(connection: sqlite3.Connection, *, generation: int, stamp: Stamp) -> int:
-    (count,) = connection.execute(_COUNT).fetchone()
-    connection.execute("DELETE FROM head")
-    connection.execute(
-        "INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (
-            *(generation, count, stamp.source, stamp.rules),
-            *(stamp.mark, stamp.listed_at_ns, stamp.run),
-        ),
-    )
-    return int(count)
-
-
-def _exists(condition: str) -> str:
-    return f"SELECT EXISTS (SELECT 1 FROM known WHERE url = ? AND {condition})"
-
-
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Say what SQLite found in the words of its user."""
+    """Translate the errors of SQLite."""
     try:
         yield
     except sqlite3.DatabaseError as exc:
-        code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # the rest tells details
+        code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # the other bits are details
         if code == sqlite3.SQLITE_NOTADB:
-            raise _no_state(path) from exc
+            raise _not_a_state(path) from exc
         if code == sqlite3.SQLITE_BUSY:
             raise FatalError(
                 f"{path}: in use by another run; start again when that has ended"
             ) from exc
-        raise FatalError(f"{path}: {exc}; expected a state that can be read and written") from exc
+        raise FatalError(f"{path}: {exc}; expected a readable and writable state") from exc
 
 
-def _no_state(path: Path) -> ConfigError:
+def _not_a_state(path: Path) -> ConfigError:
     return ConfigError(
-        f"--state {path}: no state of feedferry; expected one, or a path where no file is"
+        f"--state {path}: no state of feedferry; expected one, or a path without a file"
     )

@@ -22,7 +22,7 @@ from schemas.known import Known, Seen
 from schemas.span import Span
 from support.archives import gsa_feed, put
 from transforms.convert import Settings, convert
-from transforms.storage.state import Stamp, move, open_state
+from transforms.storage.state import StateStamp, open_state, update_state
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -60,7 +60,9 @@ def refusal(chosen: ConvertOptions) -> str:
 def known(folder: Path, *keys: str, rules: str = "") -> None:
     """Let a state know these documents of the tree."""
     seen = (Seen(known=Known(key=key, url=f"https://docs.example.com/{key}")) for key in keys)
-    move(folder / "s", seen, before=0, stamp=Stamp(source=f"{folder}/docs", rules=rules))
+    update_state(
+        folder / "s", seen, before=0, stamp=StateStamp(source=f"{folder}/docs", rules=rules)
+    )
 
 
 def test_a_tree_is_cut_into_parts_of_its_listing(here: Path) -> None:
@@ -162,10 +164,10 @@ def test_a_state_is_of_no_single_files(here: Path) -> None:
 
 def test_a_state_of_another_tree_is_told(here: Path) -> None:
     put(here / "docs/a.txt", b"x")
-    move(here / "s", (), before=0, stamp=Stamp(source="/elsewhere"))
+    update_state(here / "s", (), before=0, stamp=StateStamp(source="/elsewhere"))
     assert refusal(options(state="s")) == (
-        f"--state s: a state of '/elsewhere'; expected one of '{here}/docs'; name another path,"
-        " and all is sent"
+        f"--state s: a state of '/elsewhere'; expected one of '{here}/docs'; name another path"
+        " to send all documents"
     )
 
 
@@ -221,8 +223,8 @@ def test_a_state_that_another_run_has_moved_stays(here: Path) -> None:
     with pytest.raises(FatalError) as caught:
         remember(spans, settings, chosen, account)
     assert str(caught.value) == (
-        f"{here}/s: generation 1; expected 0: another run has moved this state; start again with"
-        " --fresh, and the source is compared with what is known now"
+        f"{here}/s: generation 1; expected 0: another run has updated this state; start again with"
+        " --fresh to compare the source with the new state"
     )
 
 

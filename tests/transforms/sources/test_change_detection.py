@@ -16,11 +16,11 @@ from schemas.errors import FeedferryError
 from schemas.known import Known, Seen
 from transforms.sources.change_detection import compare, is_folder
 from transforms.sources.listing import Kind, Listed
-from transforms.storage.state import Stamp, move, open_state
+from transforms.storage.state import StateStamp, open_state, update_state
 
 SECOND_NS = 1_000_000_000
 LISTED_AT_NS = 1_000 * SECOND_NS
-STAMP = Stamp(source="/docs", rules="r1", listed_at_ns=LISTED_AT_NS)
+STAMP = StateStamp(source="/docs", rules="r1", listed_at_ns=LISTED_AT_NS)
 OLD_NS = 500 * SECOND_NS
 
 
@@ -81,7 +81,7 @@ class Remembering:
         self._path = path
 
     def knows(self, *documents: Known) -> "Remembering":
-        move(self._path, (Seen(known=one) for one in documents), before=0, stamp=STAMP)
+        update_state(self._path, (Seen(known=one) for one in documents), before=0, stamp=STAMP)
         return self
 
     def against(self, *lines: Listed, rules: str = "r1", is_refresh: bool = False) -> list[Listed]:
@@ -513,7 +513,7 @@ class Run:
             lines = list(compare(self._walk(tree), state, rules="r1", is_refresh=False))
         assert [line.key for line in lines] == sorted(line.key for line in lines)
         seen = [one for line in lines for one in self._read(line, tree)]
-        move(self._path, seen, before=self._runs, stamp=STAMP)
+        update_state(self._path, seen, before=self._runs, stamp=STAMP)
         self._runs += 1
 
     def _walk(self, tree: Tree) -> Iterator[Listed]:

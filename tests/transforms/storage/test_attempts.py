@@ -18,7 +18,7 @@ def write(attempt: Attempt, text: bytes = b"chunk") -> Account:
     """Write a file, and return the account that lists it."""
     with HashedFile(attempt.folder / "chunk") as stream:
         stream.write(text)
-    return Account(spans=1, files=[attempt.file(stream.written("chunk"))])
+    return Account(spans=1, files=[attempt.file(stream.describe("chunk"))])
 
 
 def left(folder: Path) -> list[str]:

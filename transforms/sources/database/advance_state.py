@@ -17,7 +17,7 @@ from schemas.known import Known, Seen
 from transforms.sources.database.deletions import GONE, former_url_key, is_row_key
 from transforms.sources.database.watermark import Timestamp, Watermark, floor_of, is_above
 from transforms.storage.atomic import whole_file
-from transforms.storage.state import State
+from transforms.storage.state import SourceState
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Seen)
@@ -38,7 +38,7 @@ class NextRunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def advance_state(
-    all_seen: Iterable[Seen], *, state: State, next_run: NextRunPlan, path: Path
+    all_seen: Iterable[Seen], *, state: SourceState, next_run: NextRunPlan, path: Path
 ) -> Iterator[Seen]:
     """Return the changes of the state, from the rows that a run has seen.
 
@@ -54,7 +54,7 @@ def advance_state(
 
 
 class _StateChanges:
-    def __init__(self, state: State, next_run: NextRunPlan) -> None:
+    def __init__(self, state: SourceState, next_run: NextRunPlan) -> None:
         self._state = state
         self._has_deletes_query = next_run.has_deletes_query
         self._mark = None if next_run.compares_keys else next_run.mark

@@ -28,7 +28,7 @@ from transforms.sources.database.table_query import TableQuery, subquery
 from transforms.sources.database.url_templates import url_getter
 from transforms.sources.deletion_guard import Counts, Safety, check_safety
 from transforms.sources.listing import Kind, Listed
-from transforms.storage.state import State
+from transforms.storage.state import SourceState
 
 GONE = "gone"
 """The digest of a key whose deletion was sent."""
@@ -141,7 +141,7 @@ class KeySets:
 
 
 def list_deletions(
-    state: State, keys: KeySets, *, compares_keys: bool, is_refresh: bool
+    state: SourceState, keys: KeySets, *, compares_keys: bool, is_refresh: bool
 ) -> Iterator[Listed]:
     """Yield a line for each deletion, and for each deleted key without one, in the order of keys.
 
@@ -157,7 +157,7 @@ def list_deletions(
 
 
 def check_deletions(
-    lines: Iterable[Listed], state: State, keys: KeySets, safety: Safety
+    lines: Iterable[Listed], state: SourceState, keys: KeySets, safety: Safety
 ) -> Iterator[Listed]:
     """Yield all lines; then raise StoppedError if comparing keys found too many deletions.
 
@@ -188,7 +188,7 @@ def _is_gone(known: Known, keys: KeySets, *, compares_keys: bool) -> bool:
     return compares_keys and not keys.exists(known.key)
 
 
-def _keep_shared_urls(state: State, keys: KeySets, *, compares_keys: bool) -> None:
+def _keep_shared_urls(state: SourceState, keys: KeySets, *, compares_keys: bool) -> None:
     """Keep the URLs of remaining rows that other keys have, too."""
     for known in state.documents() if state.shares_urls() else ():
         if keys.is_deleted(known.key) or _is_gone(known, keys, compares_keys=compares_keys):
@@ -197,7 +197,7 @@ def _keep_shared_urls(state: State, keys: KeySets, *, compares_keys: bool) -> No
             keys.keep_url(known.url)
 
 
-def _deletable_url(known: Known, state: State, keys: KeySets) -> str:
+def _deletable_url(known: Known, state: SourceState, keys: KeySets) -> str:
     """Return the URL to delete, empty if a remaining row has it."""
     if is_row_key(known.key):
         return "" if keys.is_kept(known.url) else known.url
@@ -206,7 +206,7 @@ def _deletable_url(known: Known, state: State, keys: KeySets) -> str:
 
 
 def _deleted_line(
-    deleted: DeletedKey, known: Known | None, state: State, keys: KeySets, *, is_refresh: bool
+    deleted: DeletedKey, known: Known | None, state: SourceState, keys: KeySets, *, is_refresh: bool
 ) -> Listed:
     key, url = deleted.key, deleted.url
     if keys.exists(key):

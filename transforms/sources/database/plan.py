@@ -46,7 +46,7 @@ from transforms.sources.database.watermark import (
 from transforms.sources.deletion_guard import Safety
 from transforms.sources.listing import cut_listing, write_listing
 from transforms.storage.atomic import whole_file
-from transforms.storage.state import State
+from transforms.storage.state import SourceState
 
 KEYS_PER_SPAN = 1_000
 """The most rejected rows that one span reads again."""
@@ -72,7 +72,7 @@ class RowPlan(msgspec.Struct, frozen=True, kw_only=True):
     spans: tuple[Span, ...] = ()
 
 
-def plan_rows(table: TableQuery, state: State | None, request: PlanRequest) -> RowPlan:
+def plan_rows(table: TableQuery, state: SourceState | None, request: PlanRequest) -> RowPlan:
     """Return the plan of a run, the existing one if the run is resumed.
 
     Raise ConfigError for a timestamp or a query that cannot be used, StoppedError for more
@@ -115,7 +115,7 @@ def rules_of(mapping: Mapping) -> str:
     return hashlib.sha256(msgspec.json.encode(rules, order="sorted") + text).hexdigest()
 
 
-def _make_plan(table: TableQuery, state: State | None, request: PlanRequest) -> RowPlan:
+def _make_plan(table: TableQuery, state: SourceState | None, request: PlanRequest) -> RowPlan:
     rules = rules_of(table.mapping)
     if state is None:
         spans = _row_spans(table, [KeyRange()], request, first=0)
@@ -164,14 +164,14 @@ def _find_watermark(
     return replace(next_run, mark=mark), floor
 
 
-def _changed_rows(state: State, floor: Watermark, timestamp: str) -> Iterator[RowFilter]:
+def _changed_rows(state: SourceState, floor: Watermark, timestamp: str) -> Iterator[RowFilter]:
     yield RowFilter(timestamp=timestamp, above=floor)
     yield RowFilter(timestamp=timestamp, is_null=True)
     for keys in _batches(_rejected_keys(state, floor)):
         yield RowFilter(timestamp=timestamp, upto=floor, keys=keys)
 
 
-def _rejected_keys(state: State, floor: Watermark) -> Iterator[str]:
+def _rejected_keys(state: SourceState, floor: Watermark) -> Iterator[str]:
     """Yield the keys of rejected rows that are not above the floor."""
     for known in state.documents():
         if known.digest or not is_row_key(known.key):
@@ -198,7 +198,7 @@ def _row_spans(
 
 
 def _deletion_spans(
-    table: TableQuery, state: State, request: PlanRequest, *, is_refresh: bool
+    table: TableQuery, state: SourceState, request: PlanRequest, *, is_refresh: bool
 ) -> Iterator[Span]:
     """Yield the spans of the listing of deletions, which is complete before the first."""
     path = request.folder / f"{request.span.name}.gone"

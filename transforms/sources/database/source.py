@@ -13,7 +13,7 @@ from transforms.formats.base import ReadResult
 from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest, SpanTally
 from transforms.sources.database.mapping import DATABASE, Mapping
 from transforms.sources.seen import read_seen
-from transforms.storage.state import Stamp, move, open_state
+from transforms.storage.state import StateStamp, open_state, update_state
 
 
 class DatabaseSource(Source[Mapping]):
@@ -89,13 +89,13 @@ class DatabaseSource(Source[Mapping]):
                 next_run=plan.next_run,
                 path=run.work / "state-changes.jsonl",
             )
-        stamp = Stamp(
+        stamp = StateStamp(
             source=run.span.path,
             rules=plan.rules,
             mark=None if plan.next_run.mark is None else encode_mark(plan.next_run.mark),
             run=str(run.work),
         )
-        move(path, changes, before=generation, stamp=stamp)
+        update_state(path, changes, before=generation, stamp=stamp)
 
 
 ROWS = DatabaseSource()

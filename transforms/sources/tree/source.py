@@ -48,7 +48,7 @@ from transforms.sources.tree.patterns import check_patterns, judge
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import check_urls
 from transforms.sources.tree.walk import list_tree
-from transforms.storage.state import Stamp, move, open_state
+from transforms.storage.state import StateStamp, open_state, update_state
 
 FILES = "files"
 
@@ -159,14 +159,14 @@ class TreeSource(Source[Tree]):
             )
 
     def remember(self, run: SourceRun[Tree], account: Account, *, generation: int) -> None:
-        stamp = Stamp(
+        stamp = StateStamp(
             source=run.span.path,
             rules=rules_of(run.config),
             listed_at_ns=int(_listed_at(run.listing).read_text()),
             run=str(run.work),
         )
         seen = read_seen(run.work, account.files)
-        move(Path(run.options.state or ""), seen, before=generation, stamp=stamp)
+        update_state(Path(run.options.state or ""), seen, before=generation, stamp=stamp)
 
 
 def tree_of(span: Span, options: SourceOptions) -> Tree:

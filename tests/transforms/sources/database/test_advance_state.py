@@ -8,7 +8,7 @@ from transforms.sources.database.advance_state import NextRunPlan, advance_state
 from transforms.sources.database.deletions import GONE
 from transforms.sources.database.watermark import TimestampType, Watermark
 from transforms.sources.seen import rejected
-from transforms.storage.state import Stamp, State, move, open_state
+from transforms.storage.state import SourceState, StateStamp, open_state, update_state
 
 MARK = Watermark(type=TimestampType.TEXT, text="2026-11-21 12:00:00")
 BY_MARK = NextRunPlan(timestamp="updated", mark=MARK, lag_seconds=600)
@@ -27,10 +27,10 @@ REFUSED = Known(key="[4]", url="http://db.example.com/4", fingerprint="2026-11-2
 GONE_BY_QUERY = Known(key="[5]", url="", fingerprint="http://db.example.com/5", digest=GONE)
 
 
-def state_of(folder: Path, *knowns: Known) -> State:
+def state_of(folder: Path, *knowns: Known) -> SourceState:
     path = folder / "state"
     seen = [Seen(known=known) for known in knowns]
-    move(path, seen, before=0, stamp=Stamp(source="people.yaml"))
+    update_state(path, seen, before=0, stamp=StateStamp(source="people.yaml"))
     return open_state(path)
 
 
@@ -158,5 +158,5 @@ def test_a_state_can_be_changed_while_it_is_open(tmp_path: Path) -> None:
         seen = advance_state(
             [kept(YOUNG)], state=state, next_run=BY_MARK, path=tmp_path / "changes"
         )
-        count = move(path, seen, before=1, stamp=Stamp(source="people.yaml"))
+        count = update_state(path, seen, before=1, stamp=StateStamp(source="people.yaml"))
     assert count == 1

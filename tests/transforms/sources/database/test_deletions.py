@@ -24,7 +24,7 @@ from transforms.sources.database.deletions import (
 from transforms.sources.database.table_query import open_rows
 from transforms.sources.deletion_guard import Safety
 from transforms.sources.listing import Kind, Listed
-from transforms.storage.state import Stamp, State, move, open_state
+from transforms.storage.state import SourceState, StateStamp, open_state, update_state
 
 ANNA = Known(key="[1]", url="http://db.example.com/1", digest="a")
 BERT = Known(key="[2]", url="http://db.example.com/2", digest="b")
@@ -40,22 +40,22 @@ def keys() -> Iterator[KeySets]:
     keys.close()
 
 
-def state_of(folder: Path, *knowns: Known) -> State:
+def state_of(folder: Path, *knowns: Known) -> SourceState:
     path = folder / "state"
     seen = [Seen(known=known) for known in knowns]
-    move(path, seen, before=0, stamp=Stamp(source="people.yaml"))
+    update_state(path, seen, before=0, stamp=StateStamp(source="people.yaml"))
     return open_state(path)
 
 
-def compared(state: State, keys: KeySets) -> list[Listed]:
+def compared(state: SourceState, keys: KeySets) -> list[Listed]:
     return list(list_deletions(state, keys, compares_keys=True, is_refresh=False))
 
 
-def asked(state: State, keys: KeySets) -> list[Listed]:
+def asked(state: SourceState, keys: KeySets) -> list[Listed]:
     return list(list_deletions(state, keys, compares_keys=False, is_refresh=False))
 
 
-def from_scratch(state: State, keys: KeySets) -> list[Listed]:
+def from_scratch(state: SourceState, keys: KeySets) -> list[Listed]:
     return list(list_deletions(state, keys, compares_keys=False, is_refresh=True))
 
 
