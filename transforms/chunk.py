@@ -1,7 +1,7 @@
-"""Encoded records in runs that one chunk can carry, by exact bytes."""
+"""Divide encoded records into chunks of at most a number of bytes."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from schemas.defect import record_error
 from schemas.errors import RecordError
@@ -11,83 +11,88 @@ from schemas.reject import Reject, reject_record
 from transforms.formats.base import Encoder
 
 FRAME_BYTES = 256 << 10
-"""About how many bytes of records are framed and written at once."""
+"""Records are framed and written in parts of about this size."""
 
 
 class Frame(NamedTuple):
-    """A part of chunk `number`; all parts of a chunk, end to end, are its bytes.
+    """A part of chunk `number`; the parts of a chunk, one after the other, are its bytes.
 
-    `target_feed` is the feed that its records belong to, `feed` what the chunk states at its head.
+    `target_feed` is the feed that its records belong to, `feed` the feed that the chunk states.
     """
 
     number: int
     target_feed: TargetFeed | None
     feed: Feed | None
     data: bytes
-    records: list[Any]  # of RecordOrMembership, all of one kind
+    records: list[RecordOrMembership]
 
 
-class Refused(NamedTuple):
-    """A record that is in no chunk, and why."""
+class UnwrittenRecord(NamedTuple):
+    """A record that is in no chunk, and the reason."""
 
-    record: Any  # RecordOrMembership
+    record: RecordOrMembership
     reject: Reject
 
 
 EncoderOf = Callable[[TargetFeed | None, int], tuple[Feed | None, Encoder]]
-"""The encoder for the feed of a chunk with this number, and the feed as that chunk states it."""
+"""Returns the feed that a chunk with this number states, and its encoder."""
 
 
-def chunk(  # noqa: PLR0913 # its limits would make no struct of their own
+def chunk(  # noqa: PLR0913 # the limits are no concept of their own
     records: Iterable[RecordOrMembership],
     *,
-    target_feed_of: Callable[[Any], TargetFeed | None],
+    target_feed_of: Callable[[RecordOrMembership], TargetFeed | None],
     encoder_of: EncoderOf,
     max_bytes: int,
     reserved_bytes: int = 0,
     max_records: int | None = None,
-) -> Iterator[Frame | Refused]:
-    """Yield the frames of one chunk after the other, each chunk at most `max_bytes`, in order.
+) -> Iterator[Frame | UnwrittenRecord]:
+    """Yield the frames of the chunks in order, each chunk at most `max_bytes`.
 
-    A new chunk begins where the next record does not fit, or is of another feed, and behind
-    `max_records`. A record that fits in no chunk, or that its format cannot hold, is refused.
-    Holds one frame in memory. `reserved_bytes` of each chunk are left free, for a head that may
-    grow.
+    A chunk ends after `max_records`, and before a record that does not fit or is of another feed. A
+    record that fits in no chunk, or that the format cannot hold, is yielded with its reject.
+    `reserved_bytes` of each chunk stay free, for a prolog that may grow. One frame is in memory.
     """
-    run = None
+    current = None
     number = 0
     for record in records:
         target_feed = target_feed_of(record)
-        if run is None or target_feed is not run.target_feed:
-            if run is not None and target_feed != run.target_feed:
-                yield from run.end()
-                number += run.is_begun
-                run = None
-            run = run or _Run(target_feed, number, encoder_of, max_bytes - reserved_bytes)
-        data = run.encode(record)
-        if isinstance(data, Refused):
+        if current is None or target_feed is not current.target_feed:
+            if current is not None and target_feed != current.target_feed:
+                yield from current.end()
+                number += current.is_begun
+                current = None
+            current = current or _OpenChunk(
+                target_feed, number, encoder_of, max_bytes - reserved_bytes
+            )
+        data = current.encode(record)
+        if isinstance(data, UnwrittenRecord):
             yield data
             continue
-        if (len(data) > run.room or run.count == max_records) and run.count:
-            yield from run.end()
+        if (len(data) > current.room or current.count == max_records) and current.count:
+            yield from current.end()
             number += 1
-            run = _Run(target_feed, number, encoder_of, max_bytes - reserved_bytes)
-            data = run.encode(record)
-        if isinstance(data, Refused):
+            current = _OpenChunk(target_feed, number, encoder_of, max_bytes - reserved_bytes)
+            data = current.encode(record)  # the encoder is another one
+        if isinstance(data, UnwrittenRecord):
             yield data
-        elif len(data) > run.room:
-            yield _refuse(record, _too_large(len(data), max_bytes))
-        elif run.add(record, data):
-            yield run.flush()
-    if run is not None:
-        yield from run.end()
+        elif len(data) > current.room:
+            yield _unwritten(record, _too_large(len(data), max_bytes))
+        elif current.add(record, data):
+            yield current.flush()
+    if current is not None:
+        yield from current.end()
 
 
-class _Run:
-    """The chunk that is being filled; there is `room` for so many bytes more of records."""
+class _OpenChunk:
+    """The chunk that is being filled; `room` is the number of bytes left for records."""
 
     def __init__(
-        self, target_feed: TargetFeed | None, number: int, encoder_of: EncoderOf, max_bytes: int
+        self,
+        target_feed: TargetFeed | None,
+        number: int,
+        encoder_of: EncoderOf,
+        max_bytes: int,
     ) -> None:
         self.target_feed = target_feed
         self._number = number
@@ -99,15 +104,14 @@ class _Run:
         self.count = 0
         self.is_begun = False
 
-    def encode(self, record: RecordOrMembership) -> bytes | Refused:
-        """Return the bytes of a record, or why the format cannot hold it."""
+    def encode(self, record: RecordOrMembership) -> bytes | UnwrittenRecord:
         try:
             return self._encoder.encode(record)
         except Exception as exc:
-            return _refuse(record, record_error(exc))
+            return _unwritten(record, record_error(exc))
 
     def add(self, record: RecordOrMembership, data: bytes) -> bool:
-        """Take a record; return whether it is time to flush."""
+        """Add a record; return whether it is time to flush."""
         self._pending.append(data)
         self._records.append(record)
         self.count += 1
@@ -125,15 +129,16 @@ class _Run:
         return frame
 
     def end(self) -> Iterator[Frame]:
-        """Yield what is left; a chunk without records never came to be."""
+        """Yield the last frames; a chunk without records is not written."""
         if self._pending:
             yield self.flush()
         if self.is_begun:
             yield Frame(self._number, self.target_feed, self._feed, self._encoder.epilog(), [])
 
 
-def _refuse(record: RecordOrMembership, exc: RecordError) -> Refused:
-    return Refused(record, reject_record(record, code=exc.code, reason=exc.reason, stage="write"))
+def _unwritten(record: RecordOrMembership, exc: RecordError) -> UnwrittenRecord:
+    reject = reject_record(record, code=exc.code, reason=exc.reason, stage="write")
+    return UnwrittenRecord(record, reject)
 
 
 def _too_large(length: int, max_bytes: int) -> RecordError:

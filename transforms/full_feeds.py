@@ -1,6 +1,7 @@
-"""Full feeds of a run: a full feed deletes what it leaves out, and an empty one everything.
+"""The full feeds of a run.
 
-An empty full feed and a full feed with holes are published only where the settings accept that.
+A full feed deletes everything that it leaves out, and an empty one all of its datasource. An empty
+full feed and a full feed with holes are published only where the settings accept that.
 """
 
 from collections.abc import Iterable
@@ -17,13 +18,13 @@ from transforms.convert import Settings
 from transforms.formats import by_name
 from transforms.storage.atomic import write_chunk
 
-_Key = tuple[str | None, str | None, bool, bool]
+_FeedKey = tuple[str | None, str | None, bool, bool]
 
 
 def settle_full_feeds(account: Account, settings: Settings) -> None:
-    """Add to the account of a whole run the chunks of its empty full feeds.
+    """Add the chunks of empty full feeds to the account of a whole run.
 
-    A target without full feeds gets no chunk, and the account a loss of `feedtype`. Raises
+    A target without full feeds gets no chunk, and the account a loss of `feedtype`. Raise
     StoppedError for an empty full feed unless `settings.allow_empty_full`, and for a full feed with
     holes unless `settings.accept_holes`. A feed that is empty only because its records were
     rejected is a hole, and never gets a chunk.
@@ -31,7 +32,7 @@ def settle_full_feeds(account: Account, settings: Settings) -> None:
     format_ = by_name(settings.target.format)
     for number, feed in enumerate(_full_feeds(account, settings)):
         is_written = _is_written(feed, account.chunks, settings)
-        rejects, holes = (_of(feed, counts) for counts in (account.rejects_of, account.holes_of))
+        rejects, holes = (_count(feed, of) for of in (account.rejects_of, account.holes_of))
         if not is_written:
             holes = max(holes, rejects)
         if holes and format_.keeps_feedtypes and not settings.accept_holes:
@@ -41,20 +42,20 @@ def settle_full_feeds(account: Account, settings: Settings) -> None:
         if not format_.has_feedtypes:
             _lose(feed, account, settings)
         elif settings.allow_empty_full:
-            account.chunks.append(_chunk(feed, settings, number))
+            account.chunks.append(_write_empty(feed, settings, number))
             account.chunks.sort(key=place_of)
         else:
             raise _empty(feed)
 
 
 def _full_feeds(account: Account, settings: Settings) -> Iterable[FullFeed]:
-    """Yield each full feed once; with --feedtype full there is one, whatever was read."""
-    feeds: dict[_Key, FullFeed] = {}
+    """Return each full feed once; with --feedtype full there is one, whatever was read."""
+    feeds: dict[_FeedKey, FullFeed] = {}
     format_ = by_name(settings.target.format)
     is_groups = format_.holds_only_memberships
     for feed in account.full_feeds:
         if format_.has_feedtypes and feed.memberships != is_groups:
-            continue  # the target has no place for it
+            continue  # the target does not hold its records
         key = feed.datasource, feed.origin, feed.memberships, feed.is_archived
         if feed.has_records or key not in feeds:
             feeds[key] = feed
@@ -80,8 +81,8 @@ def _is_written(feed: FullFeed, chunks: Iterable[Chunk], settings: Settings) -> 
     )
 
 
-def _of(feed: FullFeed, counts: dict[str, int]) -> int:
-    """Count what may be of this feed: what its source has, or all of a run that is one feed.
+def _count(feed: FullFeed, counts: dict[str, int]) -> int:
+    """Return the count of the feed's source, or of the whole run if the run is one feed.
 
     The records of an archived feed may be in any file of the run.
     """
@@ -90,8 +91,7 @@ def _of(feed: FullFeed, counts: dict[str, int]) -> int:
     return counts.get(feed.origin, 0) + counts.get("", 0)
 
 
-def _chunk(feed: FullFeed, settings: Settings, number: int) -> Chunk:
-    """Write the chunk of a full feed without records."""
+def _write_empty(feed: FullFeed, settings: Settings, number: int) -> Chunk:
     if feed.datasource is None and not feed.memberships:
         raise ConfigError(f"{feed.source}: no datasource in the source; expected --datasource NAME")
     stated = Feed(datasource=feed.datasource or "", feedtype=FULL)
@@ -115,24 +115,25 @@ def _lose(feed: FullFeed, account: Account, settings: Settings) -> None:
     add_loss(account.losses, Loss(field="feedtype", url=feed.source, detail=detail))
 
 
-def _name(feed: FullFeed) -> str:
-    what = "full groups feed" if feed.memberships else "full feed"
-    return f"a {what} of {feed.datasource!r}" if feed.datasource else f"a {what}"
+def _describe(feed: FullFeed) -> str:
+    kind = "full groups feed" if feed.memberships else "full feed"
+    return f"a {kind} of {feed.datasource!r}" if feed.datasource else f"a {kind}"
 
 
 def _empty(feed: FullFeed) -> StoppedError:
     every = "group" if feed.memberships else "document"
     of = "groupsource" if feed.memberships else "datasource"
     return StoppedError(
-        f"{feed.source}: {_name(feed)} without anything to write; expected at least one {every}, as"
-        f" an empty full feed deletes every {every} of its {of}; --allow-empty-full writes it"
+        f"{feed.source}: {_describe(feed)} without anything to write; expected at least one"
+        f" {every}, as an empty full feed deletes every {every} of its {of}; --allow-empty-full"
+        " writes it"
     )
 
 
 def _with_holes(feed: FullFeed, missing: int) -> StoppedError:
     parts = "1 document or part" if missing == 1 else f"{missing} documents or parts"
     return StoppedError(
-        f"{feed.source}: {_name(feed)} without {parts} of the input (unreadable, too large,"
+        f"{feed.source}: {_describe(feed)} without {parts} of the input (unreadable, too large,"
         " rejected or up to date); expected all, as it deletes what it leaves out;"
         " --accept-holes goes on without them, --feedtype incremental deletes nothing"
     )

@@ -1,7 +1,7 @@
-"""The functions of this package as Beam transforms: the only place here that knows Beam.
+"""The functions of this package as Beam transforms; no other module of the package imports Beam.
 
-What travels between them is small: spans and accounts, as JSON bytes, so that every runner can
-carry them with the coder that it has for bytes.
+Only small values travel between the transforms: spans and accounts, as JSON bytes, which every
+runner can carry with its coder for bytes.
 """
 
 import logging
@@ -38,15 +38,14 @@ _chunks = msgspec.json.Decoder(Chunk)
 _spans = msgspec.json.Decoder(Span)
 _accounts = msgspec.json.Decoder(Account)
 
-
 USUAL = ReadOptions()
 
 
 @dataclass
 class CutFile(beam.PTransform):
-    """Takes whole files, gives their spans; a file that cannot be cut is one span.
+    """Turn whole files into spans; a file that cannot be split is one span.
 
-    The Reshuffle behind it is what makes spans run in parallel.
+    The Reshuffle lets spans run in parallel.
     """
 
     span_bytes: int
@@ -59,9 +58,9 @@ class CutFile(beam.PTransform):
 
 @dataclass
 class Convert(beam.PTransform):
-    """Takes spans, gives the account of each; its chunk files stand when the account is there.
+    """Turn spans into their accounts; the chunk files exist when the account does.
 
-    Runs at least once for each span, and a second time finds the files of the first.
+    A span may be converted more than once; later attempts use the files of the first.
     """
 
     settings: _convert.Settings
@@ -73,7 +72,7 @@ class Convert(beam.PTransform):
 
 @dataclass
 class Merge(beam.PTransform):
-    """Takes accounts, gives one that adds them up."""
+    """Turn accounts into their sum."""
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
         keyed = beam.Map(_key).with_output_types(tuple[str, bytes])
@@ -87,9 +86,9 @@ class Merge(beam.PTransform):
 
 @dataclass
 class ReadRecords(beam.PTransform):
-    """Takes spans, gives what is found in them, that of one span in its order.
+    """Turn spans into their records and other results, in order.
 
-    Contents travel with their records: keep what follows fused to it, without a shuffle between.
+    Contents travel with their records: fuse the next transforms to this one, without a shuffle.
     """
 
     options: ReadOptions
@@ -100,10 +99,10 @@ class ReadRecords(beam.PTransform):
 
 @dataclass
 class Retrieve(beam.PTransform):
-    """Takes spans of a listing, gives what its programs say of the documents, in its order.
+    """Turn spans of a listing into the documents that programs give, in order.
 
-    Each worker runs as many programs at a time as `programs.parallel` says; a bundle that is tried
-    again asks for its documents again.
+    Each worker runs up to `programs.parallel` programs at a time; a bundle that is retried runs its
+    programs again.
     """
 
     programs: Programs
@@ -115,7 +114,7 @@ class Retrieve(beam.PTransform):
 
 @dataclass
 class Normalize(beam.PTransform):
-    """Takes what is found, gives its records as normal ones and the rest as it is."""
+    """Normalize records; pass on other results."""
 
     def expand(self, pcoll: beam.PCollection[ReadResult]) -> beam.PCollection[ReadResult]:
         return pcoll | "NormalizeRecord" >> beam.Map(_normalize)
@@ -123,11 +122,10 @@ class Normalize(beam.PTransform):
 
 @dataclass
 class Adapt(beam.PTransform):
-    """Takes what is found, gives what the target can hold of its records, the rest, and losses.
+    """Turn records into records that the target holds, and losses; pass on other results.
 
-    Records are normalized first, as the rules of targets expect. The pipeline fails with
-    LossRefusedError at a loss of a field in `refused`: unless stated otherwise, at a document that
-    would become public or empty.
+    Records are normalized first. The pipeline fails with LossRefusedError at a loss of a field in
+    `refused`: by default where a document would become public or empty.
     """
 
     target: Target
@@ -139,14 +137,14 @@ class Adapt(beam.PTransform):
 
 @dataclass
 class Push(beam.PTransform):
-    """Takes chunks, gives the account of their push to one appliance.
+    """Turn chunks into the account of their push to one appliance.
 
-    All chunks of an appliance are one key, so that one worker owns it: order, throttle and receipts
-    hold however many workers there are. When its bundle is retried, what has a receipt is not sent
-    again, as long as the folder of the push is one that all workers share; the one chunk whose
-    answer was not seen is. On a folder of the worker's own, a retry elsewhere sends all of it
-    again: at least once, in order. A worker that is taken for dead while it still pushes has the
-    lock, so that the retry fails, and the runner tries again.
+    All chunks of an appliance have one key, so that one worker pushes them: order, throttle and
+    receipts hold for any number of workers. If its bundle is retried, chunks with a receipt are not
+    sent again, provided that all workers share the folder of the push; only the chunk without a
+    response is. With a folder of the worker's own, a retry elsewhere sends all chunks again, in
+    order. A worker that is believed dead and still pushes holds the lock, so that the retry fails,
+    and the runner tries again.
     """
 
     settings: PushSettings
@@ -181,33 +179,34 @@ def _read(span: bytes, options: ReadOptions) -> Iterator[ReadResult]:
 
 
 def _retrieve(span: bytes, programs: Programs, options: ReadOptions) -> Iterator[ReadResult]:
-    with closing(documents(_read(span, options), programs, options=options)) as found:
-        yield from found
+    with closing(documents(_read(span, options), programs, options=options)) as results:
+        yield from results
 
 
-def _normalize(one: ReadResult) -> ReadResult:
-    if not isinstance(one, Record):
-        return one
+def _normalize(result: ReadResult) -> ReadResult:
+    if not isinstance(result, Record):
+        return result
     try:
-        return normalize(one)
+        return normalize(result)
     except Exception as exc:
         error = record_error(exc)
-        return reject_record(one, code=error.code, reason=error.reason, stage="normalize")
+        return reject_record(result, code=error.code, reason=error.reason, stage="normalize")
 
 
-def _adapt(one: ReadResult, target: Target, refused: frozenset[str]) -> Iterator[ReadResult | Loss]:
-    if not isinstance(one, Record):
-        yield one
+def _adapt(
+    result: ReadResult, target: Target, refused: frozenset[str]
+) -> Iterator[ReadResult | Loss]:
+    if not isinstance(result, Record):
+        yield result
         return
-    adapt = _adapter(target)
     try:
-        outcomes, losses = adapt(normalize(one))
+        outcomes, losses = _adapter(target)(normalize(result))
     except Exception as exc:
         error = record_error(exc)
-        yield reject_record(one, code=error.code, reason=error.reason, stage="adapt")
+        yield reject_record(result, code=error.code, reason=error.reason, stage="adapt")
         return
     for loss in losses:
-        check_loss(loss, refused, source=one.provenance.source)
+        check_loss(loss, refused, source=result.provenance.source)
     yield from outcomes
     yield from losses
 
@@ -218,7 +217,7 @@ def _adapter(target: Target) -> Adapter:
 
 
 def _cut(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:
-    """A file that cannot be cut stays whole: reading it tells why, in its account."""
+    """Yield the whole file if it cannot be split: its account then has the reason."""
     try:
         parts = _files.cut_file(_spans.decode(whole), span_bytes=span_bytes, options=options)
         spans = list(parts)

@@ -1,8 +1,8 @@
-"""Attribute values that the specifications allow, and values of a record outside of them.
+"""Attribute values that the specifications allow, and the values of a record outside of them.
 
-A reader keeps what it finds: a number in its field, and text that is no such value as an extra.
-`doubtful_values` finds both for notices; the adapters drop them where a target refuses them, and
-count a loss under the name of the field.
+A reader keeps the values that it finds: a number in its field, and a text that is no such value as
+an extra. `doubtful_values` finds both for notices. The adapters drop them where a target refuses
+them, and count a loss under the name of the field.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Defining the XML Record for a Document": pagerank
 68 to 100, feedrank 1 to 100. The DTDs in `schemas/` state the other values.
@@ -24,8 +24,8 @@ _DATE = "a date"
 _INTEGER = "an integer"
 
 
-class _Value(NamedTuple):
-    """The loss that a text counts as, the field of the record that it is for, and its values."""
+class _ValueRule(NamedTuple):
+    """The name of the loss, the field of the record, and the allowed values, of an extra."""
 
     loss: str
     field: str | None
@@ -33,25 +33,27 @@ class _Value(NamedTuple):
 
 
 _TEXTS = {
-    "record/@lock": _Value("lock", None, _BOOLEAN),
-    "record/@crawl-immediately": _Value("crawl-immediately", None, _BOOLEAN),
-    "record/@crawl-once": _Value("crawl-once", None, _BOOLEAN),
-    "record/@authmethod": _Value("authmethod", None, "none, httpbasic, ntlm, httpsso or negotiate"),
-    "record/@pagerank": _Value("pagerank", None, "an integer from 68 to 100"),
-    "record/@feedrank": _Value("feedrank", None, "an integer from 1 to 100"),
-    "record/@scoring": _Value("scoring", None, "content or web"),
-    "record/@last-modified": _Value("modified", None, _DATE),
-    "record/metadata/@overwrite-acls": _Value("overwrite-acls", None, _BOOLEAN),
-    "Item/Modified": _Value("modified", "modified", _DATE),
-    "Item/Visited": _Value("visited", "visited", _DATE),
-    "Item/NextCheck": _Value("next-check", "next_check", _DATE),
-    "Item/Size": _Value("size", "size", _INTEGER),
+    "record/@lock": _ValueRule("lock", None, _BOOLEAN),
+    "record/@crawl-immediately": _ValueRule("crawl-immediately", None, _BOOLEAN),
+    "record/@crawl-once": _ValueRule("crawl-once", None, _BOOLEAN),
+    "record/@authmethod": _ValueRule(
+        "authmethod", None, "none, httpbasic, ntlm, httpsso or negotiate"
+    ),
+    "record/@pagerank": _ValueRule("pagerank", None, "an integer from 68 to 100"),
+    "record/@feedrank": _ValueRule("feedrank", None, "an integer from 1 to 100"),
+    "record/@scoring": _ValueRule("scoring", None, "content or web"),
+    "record/@last-modified": _ValueRule("modified", None, _DATE),
+    "record/metadata/@overwrite-acls": _ValueRule("overwrite-acls", None, _BOOLEAN),
+    "Item/Modified": _ValueRule("modified", "modified", _DATE),
+    "Item/Visited": _ValueRule("visited", "visited", _DATE),
+    "Item/NextCheck": _ValueRule("next-check", "next_check", _DATE),
+    "Item/Size": _ValueRule("size", "size", _INTEGER),
 }
-"""By the place of the extra. A field that is stated all the same had its element twice."""
+"""Rules by the place of the extra. If the field has a value too, its element occurred twice."""
 
 
 class DoubtfulValue(NamedTuple):
-    """A value that its specification does not allow; `loss` is the name that it is lost under."""
+    """A value that its specification does not allow; `loss` is the name of its loss."""
 
     loss: str
     place: str
@@ -64,9 +66,9 @@ class DoubtfulValue(NamedTuple):
 
 
 def is_absolute(url: str) -> bool:
-    """Whether a URL has a scheme and something after `://`, as appliances identify documents.
+    """Whether a URL has a scheme and more after `://`, as appliances identify documents.
 
-    A URL of the web also has a host; `file:///path` has none.
+    An HTTP URL also has a host; `file:///path` has none.
 
     >>> is_absolute("smb://host/share/a.pdf"), is_absolute("doc1"), is_absolute("//host/a")
     (True, False, False)
@@ -75,7 +77,7 @@ def is_absolute(url: str) -> bool:
 
 
 def doubtful_extra(record: Record, extra: Extra) -> DoubtfulValue | None:
-    """Return the value that an extra holds because no reader understands it, or None."""
+    """Return the value of an extra that states an attribute which no reader understands."""
     value = _TEXTS.get(extra.place)
     if value is None or (value.field is not None and getattr(record, value.field) is not None):
         return None
@@ -97,7 +99,7 @@ def doubtful_ranks(record: Record) -> Iterator[DoubtfulValue]:
 
 
 def doubtful_values(record: Record) -> Iterator[DoubtfulValue]:
-    """Yield all such values of a record: ranks first, then extras in their order."""
+    """Yield all doubtful values of a record: ranks first, then extras in order."""
     yield from doubtful_ranks(record)
     for extra in record.extras:
         if value := doubtful_extra(record, extra):
@@ -105,7 +107,7 @@ def doubtful_values(record: Record) -> Iterator[DoubtfulValue]:
 
 
 def notices(record: Record) -> Iterator[Notice]:
-    """Yield a notice for each such value; the code ends in `-value`, as in `pagerank-value`."""
+    """Yield a notice for each doubtful value; its code ends in `-value`, as in `pagerank-value`."""
     for value in doubtful_values(record):
         origin = record.provenance
         yield Notice(

@@ -1,4 +1,4 @@
-"""What the spans of a run are told, and whether what came of them is whole."""
+"""The settings of a run for its spans, and the check of its account."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def settings_of(
     folder: Path,
     sources: dict[str, SourceConfig],
 ) -> Settings:
-    """Return what every span of a run is told."""
+    """Return the settings of a run for its spans."""
     target = Target(
         format=options.to_format,
         feedtype=options.feedtype,
@@ -65,7 +65,7 @@ def settings_of(
 
 
 def check_account(account: Account) -> None:
-    """Raise what stopped a span, or BalanceError."""
+    """Raise the error that stopped a span, or BalanceError."""
     if account.stopped is not None:
         raise _STOPS.get(account.exit_code, FeedferryError)(account.stopped)
     check_balance(account)

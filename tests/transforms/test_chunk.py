@@ -1,7 +1,7 @@
 """Chunks keep order, lose nothing and stay in bounds, to the byte."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby, takewhile
 
 import msgspec
@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from schemas.content import decode
 from schemas.errors import RecordError
 from schemas.feed import Feed, TargetFeed
+from schemas.membership import RecordOrMembership
 from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Reject
 from support.gsa_records import Held, held
-from transforms.chunk import FRAME_BYTES, Frame, Refused, chunk
+from transforms.chunk import FRAME_BYTES, Frame, UnwrittenRecord, chunk
 from transforms.formats import Encoder, WriteOptions, by_name
 from transforms.formats.base import write_all
 
@@ -52,13 +53,16 @@ class Bricks:
 class Build(list[bytes]):
     """The chunks of a run by their numbers, and the records of each."""
 
-    def __init__(self, results: Iterator[Frame | Refused]) -> None:
+    def __init__(self, results: Iterator[Frame | UnwrittenRecord]) -> None:
         found = list(results)
         frames = [one for one in found if isinstance(one, Frame)]
-        self.refused = [one for one in found if isinstance(one, Refused)]
+        self.refused = [one for one in found if isinstance(one, UnwrittenRecord)]
         self.numbers = [number for number, _ in groupby(frames, lambda frame: frame.number)]
         self.frames = [list(run) for _, run in groupby(frames, lambda frame: frame.number)]
-        self.records = [[one for frame in run for one in frame.records] for run in self.frames]
+        self.records = [
+            [one for frame in run for one in frame.records if isinstance(one, Record)]
+            for run in self.frames
+        ]
         super().__init__(b"".join(frame.data for frame in run) for run in self.frames)
 
 
@@ -77,7 +81,7 @@ def _of(feeds: list[Feed] | None, number: int) -> Provenance:
     return Provenance(datasource=feed.datasource, feedtype=feed.feedtype)
 
 
-def target_feed_of(record: Record) -> TargetFeed | None:
+def target_feed_of(record: RecordOrMembership) -> TargetFeed | None:
     provenance = record.provenance
     if provenance.datasource is None or provenance.feedtype is None:
         return None
@@ -108,7 +112,7 @@ def build(
     )
 
 
-def urls(records: list[Record]) -> list[str]:
+def urls(records: Sequence[RecordOrMembership]) -> list[str]:
     return [record.url for record in records]
 
 
@@ -218,7 +222,7 @@ def test_a_frame_is_written_when_it_is_large_enough(case: Case) -> None:
 
 
 def held_bytes(frame: Frame) -> int:
-    return sum(record.size or 0 for record in frame.records)
+    return sum(one.size or 0 for one in frame.records if isinstance(one, Record))
 
 
 # To the byte
@@ -488,7 +492,7 @@ class Faulty(Bricks):
 def test_a_record_at_which_the_encoder_fails_is_refused() -> None:
     records = [brick(size) for size in (2, 7, 3)]
     found = list(chunk_with(Faulty(size=7), records))
-    refused = [one for one in found if isinstance(one, Refused)]
+    refused = [one for one in found if isinstance(one, UnwrittenRecord)]
     assert [(one.reject.code, one.reject.stage) for one in refused] == [("defect", "write")]
     written = [record for one in found if isinstance(one, Frame) for record in one.records]
     assert written == [records[0], records[2]]
@@ -505,7 +509,7 @@ def test_a_record_at_which_the_encoder_of_the_next_chunk_fails_is_refused() -> N
             max_bytes=16,
         )
     )
-    refused = [one.record for one in found if isinstance(one, Refused)]
+    refused = [one.record for one in found if isinstance(one, UnwrittenRecord)]
     written = [record for one in found if isinstance(one, Frame) for record in one.records]
     assert (refused, written) == ([records[1]], [records[0], records[2]])
 
@@ -514,7 +518,7 @@ def brick(size: int) -> Record:
     return Record(url=f"http://a.example.com/{size}", action=Action.ADD, size=size)
 
 
-def chunk_with(encoder: Encoder, records: list[Record]) -> Iterator[Frame | Refused]:
+def chunk_with(encoder: Encoder, records: list[Record]) -> Iterator[Frame | UnwrittenRecord]:
     return chunk(
         records,
         target_feed_of=lambda record: None,

@@ -20,10 +20,10 @@ DIALECT_5_0 = "5.0"
 DIALECTS = ("7.x", DIALECT_5_0)
 MAX_TOKEN_BYTES = 16 << 20
 MORE_BYTES = 4 << 20
-"""What a record may have beside a content of the largest size."""
+"""The most bytes of a record besides its content."""
 MIN_TAGS = 10_000
 BYTES_A_TAG = 100
-"""Bytes of the largest content for which a record may have one more tag."""
+"""A record may have one tag more for each of these bytes of the largest content."""
 
 ReadResult = RecordOrMembership | Reject | Filtered | Notice | FeedHeader
 """An item that a reader yields; most formats have records and rejects only."""
@@ -39,17 +39,17 @@ class Mode(enum.Enum):
 
 
 class NotFound(enum.Enum):
-    """What a retriever's `not-found` becomes."""
+    """What to do with a document that a retriever reports as `not-found`."""
 
     SKIP = "skip"
     DELETE = "delete"
 
 
 class Docids(msgspec.Struct, frozen=True, kw_only=True):
-    """The rule by which doc ids of command streams become urls, and urls doc ids again.
+    """The rule that converts between the document ids of command streams and URLs.
 
-    With a `base_url`, that of the deployed adaptor; with a `template`, which holds `{id}` once,
-    percent-encoding in its place; with neither, ids are urls.
+    With a `base_url`, it is the rule of the deployed adaptor. With a `template`, which contains
+    `{id}` once, the percent-encoded id takes its place. Otherwise, ids are URLs.
     """
 
     base_url: str | None = None
@@ -59,9 +59,9 @@ class Docids(msgspec.Struct, frozen=True, kw_only=True):
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Limits and conventions of reading.
 
-    `max_content_bytes` bounds one document when it is decoded. `zone` is the IANA time zone of
-    dates that state none. `mode`, `docids`, `not_found` and `max_token_bytes`, the most bytes
-    between two delimiters, are for command streams.
+    `max_content_bytes` is the limit of one decoded document. `zone` is the IANA time zone of dates
+    without one. `mode`, `docids`, `not_found` and `max_token_bytes`, the most bytes between two
+    delimiters, apply to command streams.
     """
 
     max_content_bytes: int = MAX_CONTENT_BYTES
@@ -73,22 +73,22 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def max_unit_bytes(self) -> int:
-        """Most bytes of a record as it stands: a content in base64 or with entities, and more."""
+        """The most bytes of an encoded record: its content in base64 or with entities, and more."""
         return self.max_content_bytes * 3 // 2 + MORE_BYTES
 
     @property
     def max_tags(self) -> int:
-        """Most tags of a record that is parsed, as each takes about a kilobyte of memory."""
+        """The most tags of a record that is parsed; each takes about a kilobyte of memory."""
         return max(MIN_TAGS, self.max_content_bytes // BYTES_A_TAG)
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Conventions of writing; each format takes what concerns it.
+    """Conventions of writing; each format uses the options that concern it.
 
-    `feed` heads a gsafeed, `dialect` is the release of the feeds protocol that it is written
-    for, `zone` the IANA time zone of dates that state none. `docids`, `delimiter` and
-    `max_content_bytes`, the bound of a document that is decoded to be written, are for command
-    streams. `memberships` says that groups are to be written, where a format holds both.
+    `feed` is the feed that a chunk states, `dialect` the release of the feeds protocol, `zone` the
+    IANA time zone of dates without one. `docids`, `delimiter` and `max_content_bytes`, the limit of
+    a document that is decoded to be written, apply to command streams. With `memberships`, the
+    chunk has groups and no documents, in formats that hold both.
     """
 
     feed: Feed = Feed(datasource="default", feedtype="incremental")
@@ -101,7 +101,7 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reader(Protocol):
-    """Yields what a stream holds, in its order; raises FormatError where nothing can be found."""
+    """Yields the records of a stream in order; raises FormatError if no record can be found."""
 
     def __call__(
         self, stream: IO[bytes], *, span: Span = ..., options: ReadOptions = ...
@@ -109,7 +109,7 @@ class Reader(Protocol):
 
 
 class Splitter(Protocol):
-    """Yields spans of about `span_bytes`, end to end, that read as the whole stream would.
+    """Yields adjacent spans of about `span_bytes`; together, they read as the whole stream does.
 
     A record that the reader does not take by its options is not examined by the splitter either.
     """
@@ -120,10 +120,10 @@ class Splitter(Protocol):
 
 
 class Encoder(Protocol):
-    """One format's writer, in the pieces of which chunks of an exact size are made.
+    """The writer of a format, in parts, so that chunks have an exact size.
 
-    A chunk is `prolog()`, then `frame(…)` of each run of encoded records, then `epilog()`; a frame
-    is at most `frame_bytes` longer than its records. All of them are stateless.
+    A chunk is `prolog()`, then `frame(…)` of each part of the encoded records, then `epilog()`. A
+    frame is at most `frame_bytes` longer than its records. No method has state.
     """
 
     extension: str
@@ -258,7 +258,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_all(encoder: Encoder, records: Iterable[RecordOrMembership], stream: IO[bytes]) -> None:
-    """Write one document of all `records`; the stream stays open."""
+    """Write all records as one chunk; the stream stays open."""
     stream.write(encoder.prolog())
     for record in records:
         stream.write(encoder.frame([encoder.encode(record)]))

@@ -1,4 +1,4 @@
-"""What a record is adapted to, and what comes of it."""
+"""The target that a record is adapted to, and the result."""
 
 from collections.abc import Callable
 
@@ -14,19 +14,19 @@ CONTENT_ENCODINGS = ("auto", "base64", "zlib")
 
 Outcome = Record | Reject | Filtered
 Adapted = tuple[tuple[Outcome, ...], tuple[Loss, ...]]
-"""What becomes of one record, at least one outcome, and what it loses on the way."""
+"""The outcomes of one record, at least one, and its losses."""
 
 Adapter = Callable[[Record], Adapted]
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A format, and how its user wants to have what it holds only in part.
+    """A format, and the user's choices for values that it holds only in part.
 
-    `known_urls` are what a deletion by pattern is expanded against where the target knows no
-    patterns. `named_fields` pairs a metadata name with the Thunderstone field that takes its
-    values. `max_content_bytes` bounds one document where it must be decoded. `content_encoding` is
-    how contents travel where a target leaves the choice: `auto` as they came, text as text; `zlib`
-    in base64 where that is shorter.
+    A deletion by pattern is expanded against `known_urls` where the target has no patterns.
+    `named_fields` pairs a metadata name with the Thunderstone field of its values.
+    `max_content_bytes` is the limit of a document that must be decoded. `content_encoding` is the
+    encoding of contents where a target leaves the choice: `auto` keeps it, and text stays text;
+    `zlib`, in base64, is used where it is shorter.
     """
 
     format: str

@@ -1,12 +1,11 @@
 """Files as sources: local paths and remote uris, plain or compressed, whole or in spans.
 
-Compression goes by the extension: .gz, .bz2, .xz, .zst. Remote files are read by smart-open.
+Compression goes by the extension: .gz, .bz2, .xz, .zst. Remote files are read through fsspec.
 """
 
 import bz2
 import errno
 import gzip
-import importlib
 import io
 import logging
 import lzma
@@ -25,7 +24,7 @@ from schemas.span import FileSignature, Span
 from transforms.formats import all_formats, find_format, look_of, sniff
 from transforms.formats.base import ReadOptions
 from transforms.sources.signature import require_present, require_unchanged, sign_stream
-from transforms.sources.tree.remote.filesystems import REMOTE_SCHEMES, scheme_of
+from transforms.sources.tree.remote.filesystems import connect, translate_errors
 from transforms.sources.tree.remote.stream import open_remote
 
 SNIFFED_BYTES = 64 << 10
@@ -211,6 +210,17 @@ def sniff_format(span: Span) -> str:
     return found
 
 
+def list_remote_files(pattern: str) -> list[str]:
+    """Return the files that match the glob of a URI, sorted.
+
+    Raise ConfigError for a scheme that is not known, OSError if the files cannot be listed.
+    """
+    files, path = connect(pattern)
+    prefix = pattern.removesuffix(path)
+    with translate_errors(pattern):
+        return sorted(f"{prefix}{found}" for found in files.glob(path))
+
+
 def cut_file(
     whole: Span, *, span_bytes: int, options: ReadOptions = ReadOptions()
 ) -> Iterator[Span]:
@@ -299,14 +309,7 @@ _DECOMPRESSORS = {".gz": _gunzip, ".bz2": _bunzip, ".xz": _unxz, ".zst": _unzstd
 
 
 def _open(path: str) -> IO[bytes]:
-    """Open a file; smart-open, which loads the libraries of all clouds, only where it must."""
-    if scheme_of(path) in REMOTE_SCHEMES:
-        return open_remote(path)
-    if "://" in path:
-        smart_open = importlib.import_module("smart_open")
-        remote: IO[bytes] = smart_open.open(path, "rb", compression="disable")
-        return remote
-    return cast(IO[bytes], open(path, "rb", buffering=0))
+    return open_remote(path) if "://" in path else cast(IO[bytes], open(path, "rb", buffering=0))
 
 
 def _is_small(path: str, span_bytes: int) -> bool:

@@ -1,7 +1,7 @@
-"""A listing: what stands in a source, a line each, so that spans are ranges of one small file.
+"""A listing: a file with a line for each thing in a source, so that spans are ranges of one file.
 
-The driver writes it before the pipeline starts, and a run that is started again goes on with the
-same one. Lines are JSON, in the order of the bytes of their keys.
+The listing is written before the pipeline starts, and a run that is started again uses it again.
+The lines are JSON, in the order of the bytes of their keys.
 """
 
 import enum
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
+from msgspec.structs import replace
 
 from schemas.known import Known
 from schemas.span import Span
@@ -20,13 +21,17 @@ LISTING = "listing"
 """The format of a span that is a range of a listing."""
 
 LINE_BYTES = 1 << 10
-"""What a document counts for in a span beside its own bytes."""
+"""The size of a document in a span, besides its own bytes."""
 
 _READ_BYTES = 1 << 20
 
 
-class Kind(enum.Enum):
-    """What a line of a listing is about."""
+class EntryKind(enum.Enum):
+    """What an entry of a listing is.
+
+    A FILE is read; of a FOLDER only the ACL is sent; a GONE document is deleted at its URL. A
+    FILTERED or REJECTED entry is counted.
+    """
 
     FILE = "FILE"
     FOLDER = "FOLDER"
@@ -35,19 +40,18 @@ class Kind(enum.Enum):
     REJECTED = "REJECTED"
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that stands in a source, or stood there.
+class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A document that is in a source, or was.
 
-    `key` is unique: for a tree the path below its root, with `/` between its parts; `path` is where
-    it is opened. A FILE is to be read; of a FOLDER only the ACL is sent; what is GONE is to be
-    deleted at `url`. `code` and `reason` tell why it was FILTERED or REJECTED. `fingerprint` is one
-    text of the other inputs of its record, `sidecars` the paths of files that describe it.
-    `known` is what the state has of it, `members` what was sent of it, each at a url of its own:
-    what the state has of the members of an archive, or of a document.
+    `key` is unique: in a tree the path below its root, with `/` between its parts. `path` is the
+    place to open. `code` and `reason` say why the entry is filtered or rejected. `fingerprint` is
+    one text of the other inputs of the record, `sidecars` the paths of files that describe it.
+    `known` is the entry in the state. `members` are the documents that were sent of it, each at a
+    URL of its own: the members of an archive, or the documents of a row.
     """
 
     key: str
-    kind: Kind = Kind.FILE
+    kind: EntryKind = EntryKind.FILE
     path: str = ""
     url: str = ""
     size: int = 0
@@ -60,54 +64,53 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     members: tuple[Known, ...] = ()
 
 
-class _Sized(msgspec.Struct, frozen=True):
+class _EntrySize(msgspec.Struct, frozen=True):
     size: int = 0
 
 
-_lines = msgspec.json.Decoder(Listed)
-_sizes = msgspec.json.Decoder(_Sized)
+_entries = msgspec.json.Decoder(ListingEntry)
+_sizes = msgspec.json.Decoder(_EntrySize)
 
 
-def write_listing(listed: Iterable[Listed], path: Path) -> None:
-    """Write all lines; the file gets its name when the last one is there."""
+def write_listing(entries: Iterable[ListingEntry], path: Path) -> None:
+    """Write all entries, atomically."""
     encoder = msgspec.json.Encoder()
     with whole_file(path) as stream:
-        stream.writelines(encoder.encode(one) + b"\n" for one in listed)
+        stream.writelines(encoder.encode(entry) + b"\n" for entry in entries)
 
 
-def read_listing(stream: IO[bytes]) -> Iterator[tuple[int, Listed]]:
-    """Yield the lines of a listing, each with its offset in the stream."""
+def read_listing(stream: IO[bytes]) -> Iterator[tuple[int, ListingEntry]]:
+    """Yield the entries of a listing, each with its offset in the stream."""
     offset = 0
-    for line in _split(stream):
-        yield offset, _lines.decode(line)
+    for line in _lines(stream):
+        yield offset, _entries.decode(line)
         offset += len(line) + 1
 
 
 def cut_listing(whole: Span, *, span_bytes: int) -> Iterator[Span]:
-    """Yield spans of a listing of about `span_bytes` of what it lists, in its order."""
-    whole = msgspec.structs.replace(whole, signature=sign_path(whole.path))
+    """Yield spans of a listing, each with about `span_bytes` of listed content, in order."""
+    whole = replace(whole, format=LISTING, signature=sign_path(whole.path))
     ordinal = begin = end = size = 0
     with open(whole.path, "rb") as stream:
         for line in stream:
             more = LINE_BYTES + _sizes.decode(line).size
             if size and size + more > span_bytes:
-                yield _part(whole, ordinal, begin, end)
+                yield replace(whole, ordinal=ordinal, offset=begin, length=end - begin)
                 ordinal, begin, size = ordinal + 1, end, 0
             end += len(line)
             size += more
     if size:
-        yield _part(whole, ordinal, begin, end)
+        yield replace(whole, ordinal=ordinal, offset=begin, length=end - begin)
 
 
-def _part(whole: Span, ordinal: int, begin: int, end: int) -> Span:
-    return msgspec.structs.replace(
-        whole, format=LISTING, ordinal=ordinal, offset=begin, length=end - begin
-    )
-
-
-def _split(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield lines without their ends, of a stream that can only be read in blocks."""
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield lines without their ends, from a stream that is read in blocks."""
     rest = b""
     while block := stream.read(_READ_BYTES):
         *lines, rest = (rest + block).split(b"\n")
         yield from lines
+
+
+# The former names, until all callers have the new ones.
+Kind = EntryKind
+Listed = ListingEntry

@@ -1,5 +1,6 @@
 """Files of a web server that lists its folders."""
 
+import gzip
 import os
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 from schemas.errors import SourceError
 from schemas.span import Span
 from support import remotes
+from support.archives import native
 from support.ports import kept_port
-from transforms.sources.files import open_span
+from transforms.sources.files import cut_file, open_span
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.tree.remote.listing import list_remote
 from transforms.sources.tree.remote.stream import REQUEST_BYTES, open_remote
@@ -357,3 +359,19 @@ def test_a_feed_that_is_gone_or_breaks_off_ends_the_run(tmp_path: Path) -> None:
         f"{server.root}/feed.xml: the connection ended after 1000 of 2000 bytes; "
         "expected a file that can be read"
     )
+
+
+def test_a_compressed_file_is_decompressed(tmp_path: Path) -> None:
+    (tmp_path / "a.xml.gz").write_bytes(gzip.compress(LARGE))
+    with (
+        remotes.web_server(tmp_path) as server,
+        open_span(Span(source=f"{server.root}/a.xml.gz")) as stream,
+    ):
+        assert stream.read() == LARGE
+
+
+def test_a_long_file_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(native("http://a.example.com/", "http://b.example.com/"))
+    with remotes.web_server(tmp_path) as server:
+        whole = Span(source=f"{server.root}/a", format="native")
+        assert [span.offset for span in cut_file(whole, span_bytes=48)] == [0, 50]

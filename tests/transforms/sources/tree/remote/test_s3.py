@@ -10,6 +10,7 @@ import pytest
 
 from schemas.errors import SourceError
 from support import remotes
+from transforms.sources.files import list_remote_files
 from transforms.sources.listing import Kind, Listed
 from transforms.sources.tree.remote.listing import list_remote
 from transforms.sources.tree.remote.stream import REQUEST_BYTES, open_remote, version_of
@@ -190,3 +191,9 @@ def test_a_connection_that_ends_in_an_object_is_never_its_end(tmp_path: Path) ->
         error = remotes.error_of("s3://documents/a.txt")
 
     assert error.strerror == "the connection ended after 0 of 2000 bytes"
+
+
+def test_the_files_that_match_the_glob_of_a_uri_are_sorted(s3: Any) -> None:
+    put(s3, "feeds/b.xml", "feeds/a.xml", "feeds/notes.txt", "feeds/old/c.xml")
+    files = list_remote_files(f"s3://{remotes.BUCKET}/feeds/*.xml")
+    assert files == [f"s3://{remotes.BUCKET}/feeds/{name}.xml" for name in "ab"]
