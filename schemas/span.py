@@ -3,6 +3,7 @@
 import msgspec
 
 from schemas.feed import Feed
+from schemas.key_range import KeyRange
 
 _FIVE_DIGITS = 100_000
 
@@ -60,7 +61,7 @@ class UnreadableFile(msgspec.Struct, frozen=True, tag="unreadable"):
     reason: str
 
 
-Position = ElementContext | ContainerHeader | TokenState | NamedFiles | UnreadableFile
+Position = ElementContext | ContainerHeader | TokenState | KeyRange | NamedFiles | UnreadableFile
 """The state of a reader where a span begins, or the part of a source that a span has."""
 
 
@@ -87,7 +88,6 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     offset: int = 0
     length: int | None = None
     line: int = 1
-    context: bytes = b""
     position: Position | None = None
     members: tuple["Span", ...] = ()
     feed: Feed | None = None

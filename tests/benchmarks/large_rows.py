@@ -8,10 +8,10 @@ import sys
 
 import sqlalchemy as sa
 
+from schemas.key_range import KeyRange
 from schemas.record import Record
 from schemas.span import Span
 from transforms.sources.database.connection import connect
-from transforms.sources.database.key_ranges import KeyRange, encode_range
 from transforms.sources.database.mapping import ContentSource, Mapping
 from transforms.sources.database.read import read_rows
 
@@ -42,7 +42,7 @@ def read(url: str) -> int:
         mimetype="application/octet-stream",
     )
     size = 0
-    for found in read_rows(Span(context=encode_range(KeyRange())), mapping=mapping):
+    for found in read_rows(Span(position=KeyRange()), mapping=mapping):
         if isinstance(found, Record) and found.content is not None:
             size += len(found.content.data)
     return size

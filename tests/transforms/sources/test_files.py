@@ -263,7 +263,7 @@ def test_a_long_file_is_cut_between_its_records(tmp_path: Path) -> None:
 
 def test_a_span_of_a_database_stays_whole(tmp_path: Path) -> None:
     mapping = put(tmp_path / "people.yaml", b"connection: sqlite:///people.db")
-    whole = Span(source=mapping, format="database", context=b"{}")
+    whole = Span(source=mapping, format="database")
 
     assert list(cut_file(whole, span_bytes=9)) == [whole]
 

@@ -4,6 +4,7 @@ from contextlib import closing
 from pathlib import Path
 
 from schemas.account import NoticeCount
+from schemas.key_range import KeyRange
 from schemas.known import Seen
 from schemas.notice import Notice
 from schemas.record import Record
@@ -13,7 +14,6 @@ from support.database_runs import Database
 from support.listings import shell
 from support.spools import HandSpool, delivered
 from transforms.formats.base import ReadResult
-from transforms.sources.database.key_ranges import KeyRange, encode_range
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.listing import Listed, cut_listing, write_listing
 from transforms.sources.programs.config import Programs
@@ -119,7 +119,7 @@ def test_rows_are_read_as_a_mapping_says(tmp_path: Path) -> None:
         "CREATE TABLE people (id INTEGER PRIMARY KEY, body TEXT)",
         "INSERT INTO people VALUES (1, 'keel'), (2, 'planks')",
     )
-    span = Span(source="people.yaml", format=DATABASE, context=encode_range(KeyRange()))
+    span = Span(source="people.yaml", format=DATABASE, position=KeyRange())
     reader = SpanReader(span, config=database.mapping)
     assert urls(list(reader.results())) == ["http://db.example.com/1", "http://db.example.com/2"]
     assert reader.bytes_read == 10

@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from schemas.key_range import Timestamp, Watermark, is_above
 from schemas.known import Known, Seen
 from transforms.sources.database.deletions import GONE, former_url_key, is_row_key
-from transforms.sources.database.watermark import Timestamp, Watermark, floor_of, is_above
+from transforms.sources.database.watermark import floor_of
 from transforms.storage.atomic import whole_file
 from transforms.storage.state import SourceState
 

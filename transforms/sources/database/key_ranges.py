@@ -7,15 +7,15 @@ estimated from a sample of rows over all keys. The same rows give the same range
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
+from schemas.key_range import KeyRange, RowFilter
+from schemas.span import Span
 from transforms.sources.database.column_index import Key
 from transforms.sources.database.keys import equal, parameters, write_key
 from transforms.sources.database.result_columns import ResultColumn, size_in_bytes
 from transforms.sources.database.session import Fault, fault_of
 from transforms.sources.database.table_query import TableQuery
-from transforms.sources.database.watermark import Watermark
 
 MAX_LIMITS = 20_000
 """The most keys in memory as possible limits of ranges."""
@@ -26,61 +26,19 @@ _ROW_BYTES = 64
 """The estimated size of a row besides its values."""
 
 
-class RowFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which rows a run reads: by timestamp, by key, or by both; without conditions, all rows.
-
-    The values of the column `timestamp` are greater than `above` and at most `upto`, or NULL. The
-    `keys` are JSON.
-    """
-
-    timestamp: str = ""
-    above: Watermark | None = None
-    upto: Watermark | None = None
-    is_null: bool = False
-    keys: tuple[str, ...] = ()
-
-    def apply(self, table: TableQuery) -> TableQuery:
-        """Return the rows of a table that pass."""
-        if self.is_null:
-            table = table.restricted(table.timestamp_column(self.timestamp).is_(None))
-        elif self.timestamp:
-            above, upto = (mark and mark.value() for mark in (self.above, self.upto))
-            table = table.between(self.timestamp, above=above, upto=upto)
-        return table.with_keys(self.keys) if self.keys else table
+def filter_rows(table: TableQuery, row_filter: RowFilter) -> TableQuery:
+    """Return the rows of a table that pass a filter."""
+    if row_filter.is_null:
+        table = table.restricted(table.timestamp_column(row_filter.timestamp).is_(None))
+    elif row_filter.timestamp:
+        above, upto = (mark and mark.value() for mark in (row_filter.above, row_filter.upto))
+        table = table.between(row_filter.timestamp, above=above, upto=upto)
+    return table.with_keys(row_filter.keys) if row_filter.keys else table
 
 
-class KeyRange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The filtered rows after the key `after`, up to the key `upto`; `None` is no limit.
-
-    With `has_null_keys`, the rows with NULL in the key, which are in no other range. `rows` and
-    `size`, in bytes, are estimates. A range of a refresh is sent without comparison to the state.
-    """
-
-    after: str | None = None
-    upto: str | None = None
-    has_null_keys: bool = False
-    rows: int = 0
-    size: int = 0
-    filter: RowFilter = RowFilter()
-    is_refresh: bool = False
-
-    @property
-    def shown(self) -> str:
-        if self.has_null_keys:
-            return "rows with NULL in the key"
-        after = f" after {self.after}" if self.after else ""
-        upto = f" up to {self.upto}" if self.upto else ""
-        return f"rows{after}{upto}" if after or upto else "all rows"
-
-
-def encode_range(key_range: KeyRange) -> bytes:
-    """Return a range as the context of a span."""
-    return msgspec.json.encode(key_range)
-
-
-def decode_range(context: bytes) -> KeyRange:
-    """Return the range in the context of a span."""
-    return msgspec.json.decode(context, type=KeyRange)
+def range_of(span: Span) -> KeyRange:
+    """Return the range of a span; without one, it has all rows."""
+    return span.position if isinstance(span.position, KeyRange) else KeyRange()
 
 
 def cut_rows(table: TableQuery, *, span_bytes: int) -> Iterator[KeyRange]:

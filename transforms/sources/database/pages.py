@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from schemas.errors import SourceError
+from schemas.key_range import KeyRange
 from transforms.sources.database.column_index import Key, Row
-from transforms.sources.database.key_ranges import KeyRange
 from transforms.sources.database.keys import above, equal, parameters, read_key, upto, write_key
 from transforms.sources.database.result_columns import INLINE_BYTES, ResultColumn, size_in_bytes
 from transforms.sources.database.session import Session, UnreadableValueError

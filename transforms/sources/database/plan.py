@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from schemas.key_range import KeyRange, RowFilter, Watermark
 from schemas.span import Span
 from transforms.sources.database.advance_state import NextRunPlan
 from transforms.sources.database.deletions import (
@@ -31,12 +32,11 @@ from transforms.sources.database.deletions import (
     list_deletions,
     read_deleted,
 )
-from transforms.sources.database.key_ranges import KeyRange, RowFilter, cut_rows, encode_range
+from transforms.sources.database.key_ranges import cut_rows, filter_rows
 from transforms.sources.database.keys import write_key
 from transforms.sources.database.mapping import IncrementalReading, Mapping
 from transforms.sources.database.table_query import TableQuery
 from transforms.sources.database.watermark import (
-    Watermark,
     decode_mark,
     floor_of,
     limit_to_clock,
@@ -190,11 +190,10 @@ def _row_spans(
     for whole in ranges:
         parts: Iterable[KeyRange] = [KeyRange(rows=len(whole.filter.keys))]
         if not whole.filter.keys:
-            parts = cut_rows(whole.filter.apply(table), span_bytes=request.span_bytes)
+            parts = cut_rows(filter_rows(table, whole.filter), span_bytes=request.span_bytes)
         for part in parts:
             key_range = replace(part, filter=whole.filter, is_refresh=whole.is_refresh)
-            context = encode_range(key_range)
-            yield replace(request.span, ordinal=next(ordinals), context=context)
+            yield replace(request.span, ordinal=next(ordinals), position=key_range)
 
 
 def _deletion_spans(
@@ -210,7 +209,7 @@ def _deletion_spans(
         if compares_keys:
             lines = check_deletions(lines, state, keys, request.safety)
         write_listing(lines, path)
-    whole = replace(request.span, path=str(path), context=b"")
+    whole = replace(request.span, path=str(path), position=None)
     yield from cut_listing(whole, span_bytes=request.span_bytes)
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from schemas import avro
 from schemas.defect import record_error
 from schemas.errors import RecordError
+from schemas.key_range import KeyRange
 from schemas.known import UNCHANGED, Known, See, Seen
 from schemas.record import Action, Provenance, Record
 from schemas.reject import Filtered, Reject
@@ -23,7 +24,7 @@ from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.database.column_index import ColumnIndex, Key, Row
 from transforms.sources.database.connection import connect
-from transforms.sources.database.key_ranges import KeyRange, decode_range
+from transforms.sources.database.key_ranges import filter_rows, range_of
 from transforms.sources.database.keys import write_key
 from transforms.sources.database.lookup_queries import LookupQueries
 from transforms.sources.database.mapping import Mapping
@@ -61,8 +62,8 @@ def read_rows(
     has no digest. Rows that are `known` with the same digest are filtered, except in a refresh.
     Raise SourceError if the database is lost.
     """
-    key_range = decode_range(span.context)
-    table = key_range.filter.apply(_open(mapping, os.getpid()))
+    key_range = range_of(span)
+    table = filter_rows(_open(mapping, os.getpid()), key_range.filter)
     if key_range.has_null_keys:
         yield from _reject_null_keys(table, span)
         return

@@ -59,9 +59,9 @@ class DatabaseSource(Source[Mapping]):
             yield from plan_rows(rows, state, request).spans
 
     def tally(self, span: Span) -> SpanTally:
-        from transforms.sources.database.key_ranges import decode_range
+        from transforms.sources.database.key_ranges import range_of
 
-        return SpanTally(documents=decode_range(span.context).rows)
+        return SpanTally(documents=range_of(span).rows)
 
     def read(self, request: SpanRequest[Mapping]) -> Generator[ReadResult, None, None]:
         from transforms.sources.database.read import read_rows

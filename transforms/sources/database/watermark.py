@@ -12,22 +12,18 @@ Timestamps are dates, times, integers, or texts such as `2026-11-21 08:30:00`. A
 counts seconds since 1970, or milliseconds, microseconds or nanoseconds.
 """
 
-import enum
 import math
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
 from schemas.errors import ConfigError
+from schemas.key_range import Timestamp, TimestampType, Watermark, is_above
 from transforms.sources.database.values import text_of
-
-Timestamp = datetime | date | int | str
-"""The values of a timestamp column."""
 
 _Day = TypeVar("_Day", bound=date)
 _EXPECTED = (
@@ -42,29 +38,6 @@ _ISO = re.compile(
     r"(?:([ T])([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]+)?(?:Z|\+00(?::?00)?)?)?",
     re.ASCII,
 )
-
-
-class TimestampType(enum.Enum):
-    """The type of a timestamp, which its text does not show."""
-
-    AWARE = "AWARE"
-    NAIVE = "NAIVE"
-    DATE = "DATE"
-    INTEGER = "INTEGER"
-    TEXT = "TEXT"
-
-
-class Watermark(msgspec.Struct, frozen=True, kw_only=True):
-    """A timestamp as text, exact to the microsecond, and its type."""
-
-    type: TimestampType
-    text: str
-
-    def value(self) -> Timestamp:
-        return _PARSERS[self.type](self.text)
-
-    def is_above(self, other: "Watermark") -> bool:
-        return is_above(self.value(), other.value())
 
 
 class DatabaseClock(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,11 +124,6 @@ def limit_to_clock(mark: Watermark, clock: DatabaseClock) -> Watermark:
     return Watermark(type=mark.type, text=timestamp_text(now)) if is_above(value, now) else mark
 
 
-def is_above(value: Timestamp, other: Timestamp) -> bool:
-    above: Any = value  # values of one column can be compared, which the types do not show
-    return bool(above > other)
-
-
 def read_clock(connection: sa.Connection) -> DatabaseClock:
     """Return the time of the database; a time without a zone is UTC, as in SQLite."""
     name = connection.dialect.name
@@ -224,12 +192,3 @@ def _ticks_per_second(value: int) -> int:
     """Return the unit of a number that counts from 1970, 0 if it does not look like a time."""
     ticks = (one for one in _TICKS_PER_SECOND if _FIRST_SECOND <= value / one <= _LAST_SECOND)
     return next(ticks, 0)
-
-
-_PARSERS: dict[TimestampType, Callable[[str], Timestamp]] = {
-    TimestampType.AWARE: datetime.fromisoformat,
-    TimestampType.NAIVE: datetime.fromisoformat,
-    TimestampType.DATE: date.fromisoformat,
-    TimestampType.INTEGER: int,
-    TimestampType.TEXT: str,
-}

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from schemas.key_range import TimestampType, Watermark
 from schemas.known import Known, Seen
 from transforms.sources.database.advance_state import NextRunPlan, advance_state
 from transforms.sources.database.deletions import GONE
-from transforms.sources.database.watermark import TimestampType, Watermark
 from transforms.sources.seen import rejected
 from transforms.storage.state import SourceState, StateStamp, open_state, update_state
 

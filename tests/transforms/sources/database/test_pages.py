@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError, SourceError
+from schemas.key_range import KeyRange
 from support.databases import Proxy, Server, Sqlite
 from support.served import wait_until
 from transforms.sources.database.connection import connect
-from transforms.sources.database.key_ranges import KeyRange
 from transforms.sources.database.keys import write_key
 from transforms.sources.database.mapping import ContentSource, Mapping, MetadataColumn
 from transforms.sources.database.pages import (

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import ConfigError, SourceError, StoppedError
+from schemas.key_range import RowFilter, TimestampType, Watermark
 from schemas.span import Span
 from support.database_runs import Database, ServedDatabase
 from support.databases import Server
 from transforms.sources.database.connection import connect
-from transforms.sources.database.key_ranges import RowFilter, decode_range
+from transforms.sources.database.key_ranges import range_of
 from transforms.sources.database.mapping import (
     ActionColumn,
     ContentSource,
@@ -23,7 +24,7 @@ from transforms.sources.database.mapping import (
 )
 from transforms.sources.database.plan import PlanRequest, plan_rows, rules_of
 from transforms.sources.database.table_query import open_rows
-from transforms.sources.database.watermark import TimestampType, Watermark, encode_mark, read_clock
+from transforms.sources.database.watermark import encode_mark, read_clock
 from transforms.sources.deletion_guard import Safety
 from transforms.sources.listing import LISTING
 
@@ -410,7 +411,7 @@ def test_the_spans_of_a_plan_have_filters(people: Database) -> None:
     people.run()
     people.execute(row(4, "NULL"))
     below = Watermark(type=TimestampType.TEXT, text="2020-01-01 09:49:59")
-    assert [decode_range(span.context).filter for span in people.plan().spans] == [
+    assert [range_of(span).filter for span in people.plan().spans] == [
         RowFilter(timestamp="updated", above=below),
         RowFilter(timestamp="updated", is_null=True),
         RowFilter(timestamp="updated", upto=below, keys=("[1]",)),
@@ -420,14 +421,14 @@ def test_the_spans_of_a_plan_have_filters(people: Database) -> None:
 def test_the_spans_of_a_refresh_are_marked(people: Database) -> None:
     people.run()
     plan = people.plan(is_refresh=True)
-    assert all(decode_range(span.context).is_refresh for span in plan.spans)
+    assert all(range_of(span).is_refresh for span in plan.spans)
 
 
 def test_without_a_state_a_plan_is_all_rows(people: Database) -> None:
     rows = open_rows(people.mapping, connect(people.mapping))
     run = PlanRequest(span=Span(format="database"), folder=people.folder, span_bytes=1 << 20)
     plan = plan_rows(rows, None, run)
-    assert [decode_range(span.context).filter for span in plan.spans] == [RowFilter()]
+    assert [range_of(span).filter for span in plan.spans] == [RowFilter()]
     assert plan.next_run.mark is None
 
 

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError, SourceError
+from schemas.key_range import KeyRange, RowFilter
 from schemas.known import Known, Seen
 from schemas.record import Action, Arrival, Content, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
@@ -14,7 +15,7 @@ from schemas.span import Span
 from support.databases import Server, Sqlite
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.database.connection import connect
-from transforms.sources.database.key_ranges import KeyRange, RowFilter, cut_rows, encode_range
+from transforms.sources.database.key_ranges import cut_rows
 from transforms.sources.database.mapping import (
     DATABASE,
     AclSource,
@@ -45,7 +46,7 @@ MAPPING = Mapping(
     incremental=IncrementalReading(timestamp="rev"),
     page_rows=2,
 )
-WHOLE = encode_range(KeyRange())
+WHOLE = KeyRange()
 ORIGIN = Provenance(source="people", span=4)
 ONE = Record(
     url="https://docs.example.com/1",
@@ -64,12 +65,12 @@ def made(server: Server | Sqlite, *statements: str, mapping: Mapping = MAPPING) 
     return replace(mapping, connection=server.url(server.new_database(*statements)))
 
 
-def span(context: bytes = WHOLE) -> Span:
-    return Span(source="people", ordinal=4, format=DATABASE, context=context)
+def span(key_range: KeyRange = WHOLE) -> Span:
+    return Span(source="people", ordinal=4, format=DATABASE, position=key_range)
 
 
-def read(mapping: Mapping, context: bytes = WHOLE) -> list[ReadResult]:
-    return list(read_rows(span(context), mapping=mapping))
+def read(mapping: Mapping, key_range: KeyRange = WHOLE) -> list[ReadResult]:
+    return list(read_rows(span(key_range), mapping=mapping))
 
 
 def urls(found: Iterable[ReadResult]) -> list[str | None]:
@@ -85,14 +86,14 @@ def test_a_marked_row_becomes_a_deletion(server: Server | Sqlite) -> None:
 
 
 def test_a_row_that_no_record_can_be_made_of_is_rejected(server: Server | Sqlite) -> None:
-    (found,) = read(made(server, *DOCS), encode_range(KeyRange(after="[2]")))
+    (found,) = read(made(server, *DOCS), KeyRange(after="[2]"))
     assert isinstance(found, Reject)
     assert (found.url, found.source, found.span) == ("https://docs.example.com/3", "people", 4)
 
 
 def test_a_filter_restricts_the_rows(server: Server | Sqlite) -> None:
     key_range = KeyRange(filter=RowFilter(keys=("[1]", "[3]")))
-    found = read(made(server, *DOCS), encode_range(key_range))
+    found = read(made(server, *DOCS), key_range)
     assert urls(found) == ["https://docs.example.com/1", "https://docs.example.com/3"]
 
 
@@ -130,7 +131,7 @@ def test_a_row_with_null_in_its_key_is_rejected(server: Server | Sqlite) -> None
     table = "CREATE TABLE docs (id INT, body VARCHAR(40), state VARCHAR(9), rev INT)"
     row = "INSERT INTO docs VALUES (NULL, 'a', 'live', 7)"
     mapping = made(server, table, row, mapping=replace(MAPPING, key=("id",)))
-    assert read(mapping, encode_range(KeyRange(has_null_keys=True))) == [
+    assert read(mapping, KeyRange(has_null_keys=True)) == [
         Reject(
             code="null-key",
             reason="id=NULL: NULL in the key; expected a value in each key column",
@@ -219,7 +220,7 @@ def test_a_row_is_seen_with_key_url_and_timestamp(server: Server | Sqlite) -> No
 def test_a_digest_does_not_depend_on_the_span(sqlite_server: Sqlite) -> None:
     mapping = made(sqlite_server, *DOCS)
     seen: list[Seen] = []
-    other = Span(source="elsewhere", ordinal=9, context=WHOLE)
+    other = Span(source="elsewhere", ordinal=9, position=WHOLE)
     list(read_rows(other, mapping=mapping, see=seen.append))
     assert seen == remembered(mapping)
 
@@ -245,10 +246,10 @@ def test_a_row_is_seen_before_its_outcome(sqlite_server: Sqlite) -> None:
 
 
 def read_again(
-    mapping: Mapping, known: Sequence[Known], context: bytes = WHOLE
+    mapping: Mapping, known: Sequence[Known], key_range: KeyRange = WHOLE
 ) -> list[ReadResult]:
     by_key = {one.key: one for one in known}
-    return list(read_rows(span(context), mapping=mapping, known=by_key.get))
+    return list(read_rows(span(key_range), mapping=mapping, known=by_key.get))
 
 
 def test_an_unchanged_row_is_filtered(server: Server | Sqlite) -> None:
@@ -280,8 +281,8 @@ def test_a_deletion_that_was_sent_has_no_url_and_is_filtered(sqlite_server: Sqli
 def test_a_refresh_filters_nothing(sqlite_server: Sqlite) -> None:
     mapping = made(sqlite_server, *DOCS)
     known = [one.known for one in remembered(mapping)]
-    context = encode_range(KeyRange(is_refresh=True))
-    assert read_again(mapping, known, context)[:2] == [ONE, TWO]
+    key_range = KeyRange(is_refresh=True)
+    assert read_again(mapping, known, key_range)[:2] == [ONE, TWO]
 
 
 def test_a_row_with_null_in_its_key_is_not_remembered(sqlite_server: Sqlite) -> None:
@@ -289,7 +290,7 @@ def test_a_row_with_null_in_its_key_is_not_remembered(sqlite_server: Sqlite) -> 
     row = "INSERT INTO docs VALUES (NULL, 'a', 'live', 7)"
     mapping = made(sqlite_server, table, row, mapping=replace(MAPPING, key=("id",)))
     seen: list[Seen] = []
-    nulls = encode_range(KeyRange(has_null_keys=True))
+    nulls = KeyRange(has_null_keys=True)
     found = list(read_rows(span(nulls), mapping=mapping, see=seen.append))
     assert (len(found), seen) == (1, [])
 
@@ -301,7 +302,7 @@ def test_ranges_give_what_the_whole_gives(server: Server | Sqlite) -> None:
     fill = f"INSERT INTO docs SELECT i + 10, 'text', 'live', i FROM ({numbers}) ns"
     mapping = made(server, *DOCS, fill)
     rows = open_rows(mapping, connect(mapping))
-    cuts = [encode_range(one) for one in cut_rows(rows, span_bytes=1000)]
+    cuts = list(cut_rows(rows, span_bytes=1000))
     assert len(cuts) > 5
     assert [one for cut in cuts for one in read(mapping, cut)] == read(mapping)
 

@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
+from schemas.key_range import KeyRange
 from schemas.record import Meta, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from support.databases import Server, Sqlite
 from transforms.formats.base import ReadResult
-from transforms.sources.database.key_ranges import KeyRange, encode_range
 from transforms.sources.database.mapping import ContentSource, Mapping, MetadataColumn
 from transforms.sources.database.read import read_rows
 
@@ -27,7 +27,7 @@ def outcome_of(server: Server | Sqlite, sort: str, value: str) -> ReadResult:
     table = f"CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, it {sort})"
     database = server.new_database(table, f"INSERT INTO docs VALUES (1, {value})")
     mapping = replace(MAPPING, connection=server.url(database))
-    (outcome,) = read_rows(Span(context=encode_range(KeyRange())), mapping=mapping)
+    (outcome,) = read_rows(Span(position=KeyRange()), mapping=mapping)
     return outcome
 
 
@@ -103,7 +103,7 @@ def test_an_enum_of_postgresql_is_metadata(postgresql_server: Server) -> None:
     values = "INSERT INTO docs VALUES (1, 'glad')"
     database = postgresql_server.new_database(kind, table, values)
     mapping = replace(MAPPING, connection=postgresql_server.url(database))
-    (found,) = read_rows(Span(context=encode_range(KeyRange())), mapping=mapping)
+    (found,) = read_rows(Span(position=KeyRange()), mapping=mapping)
     assert isinstance(found, Record)
     assert found.metadata == (Meta("it", "glad"),)
 
@@ -184,7 +184,7 @@ def test_a_timestamp_of_mariadb_is_a_time_in_utc(mariadb_server: Server) -> None
     values = "INSERT INTO docs VALUES (1, '2026-01-31 08:30:00.000001')"
     database = mariadb_server.new_database(table, zone, values)
     mapping = replace(MAPPING, connection=mariadb_server.url(database))
-    (found,) = read_rows(Span(context=encode_range(KeyRange())), mapping=mapping)
+    (found,) = read_rows(Span(position=KeyRange()), mapping=mapping)
     assert isinstance(found, Record)
     assert found.metadata == (Meta("it", "2026-01-31T06:30:00.000001Z"),)
 
@@ -195,7 +195,7 @@ def test_a_date_of_zeros_is_what_mariadb_says(mariadb_server: Server) -> None:
     values = "INSERT INTO docs VALUES (1, '0000-00-00')"
     database = mariadb_server.new_database(table, mode, values)
     mapping = replace(MAPPING, connection=mariadb_server.url(database))
-    (found,) = read_rows(Span(context=encode_range(KeyRange())), mapping=mapping)
+    (found,) = read_rows(Span(position=KeyRange()), mapping=mapping)
     assert isinstance(found, Record)
     assert found.metadata == (Meta("it", "0000-00-00 00:00:00"),)
 

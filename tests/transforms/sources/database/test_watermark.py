@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
+from schemas.key_range import Timestamp, TimestampType, Watermark
 from transforms.sources.database.watermark import (
     DatabaseClock,
-    Timestamp,
-    TimestampType,
-    Watermark,
     decode_mark,
     encode_mark,
     floor_of,
