@@ -13,7 +13,7 @@ hold, too.
 """
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
 import fastavro
@@ -87,26 +87,6 @@ def cut(
                 position=ContainerHeader(container.header),
             )
     yield span
-
-
-def write(
-    records: Iterable[RecordOrMembership],
-    stream: IO[bytes],
-    *,
-    options: WriteOptions = WriteOptions(),
-) -> None:
-    """Write a container with blocks of about 64 KiB; a larger record has its own block."""
-    encode = encoder(options)
-    stream.write(encode.prolog())
-    block: list[bytes] = []
-    size = 0
-    for record in records:
-        block.append(encode.encode(record))
-        size += len(block[-1])
-        if size >= _BLOCK_BYTES:
-            stream.write(encode.frame(block))
-            block, size = [], 0
-    stream.write(encode.frame(block))
 
 
 def encoder(options: WriteOptions = WriteOptions()) -> "AvroEncoder":

@@ -13,7 +13,7 @@ write them.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 from typing import IO, Any, NamedTuple
@@ -26,7 +26,7 @@ from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Provenance, Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
-from transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult, WriteOptions, write_all
+from transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.canonical import KEPT_BYTES, admit
 from transforms.formats.dates import parse_date
 
@@ -87,16 +87,6 @@ def cut(
         )
         length, lines = next_length, next_lines
     yield span
-
-
-def write(
-    records: Iterable[RecordOrMembership],
-    stream: IO[bytes],
-    *,
-    options: WriteOptions = WriteOptions(),
-) -> None:
-    """Write a line for each record."""
-    write_all(encoder(options), records, stream)
 
 
 def line(result: ReadResult) -> bytes:

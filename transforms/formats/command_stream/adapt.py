@@ -63,27 +63,31 @@ _CHARSET = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]*)""", re.IGNORECASE)
 _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)
 
 
-def adapter(target: Target) -> Adapter:
-    """Return the function that adapts records to streams of the target's format."""
-    refuse, rules = _RULES[target.format]
-    knows_acls = target.format != "authorizer-stream"
+def _adapter(
+    refuse: Callable[[Record], None], *rules: Rule, has_acls: bool = True
+) -> Callable[[Target], Adapter]:
+    """Return the `Format.adapter` of a stream: a check that may reject a record, then rules."""
 
-    def adapt(record: Record) -> Adapted:
-        if record.action is Action.UPDATE_INDEX:
-            return (Filtered(code="update-index", url=record.url, action=record.action.value),), ()
-        draft = Draft(record)
-        try:
-            _refuse_pattern(record)
-            if knows_acls and is_alone(record):
-                return left_out(draft)
-            refuse(record)
-        except RecordError as exc:
-            return rejected(record, exc)
-        for rule in rules:
-            rule(draft, target)
-        return draft.finish()
+    def adapter(target: Target) -> Adapter:
+        def adapt(record: Record) -> Adapted:
+            if record.action is Action.UPDATE_INDEX:
+                action = record.action.value
+                return (Filtered(code="update-index", url=record.url, action=action),), ()
+            draft = Draft(record)
+            try:
+                _refuse_pattern(record)
+                if has_acls and is_alone(record):
+                    return left_out(draft)
+                refuse(record)
+            except RecordError as exc:
+                return rejected(record, exc)
+            for rule in rules:
+                rule(draft, target)
+            return draft.finish()
 
-    return adapt
+        return adapt
+
+    return adapter
 
 
 def _refuse_pattern(record: Record) -> None:
@@ -274,11 +278,11 @@ def _charset_in_mimetype(draft: Draft, _target: Target) -> None:
     stated = _CHARSET.search(mimetype or "")
     if stated:
         if stated[1].lower() != charset.lower():
-            draft.lose("charset", f"{charset!r} beside {mimetype!r}")
+            draft.lose("charset", f"{charset!r}, but the mimetype is {mimetype!r}")
     elif mimetype and _PARAMETER.fullmatch(charset):
         mimetype = f"{mimetype}; charset={charset}"
     else:
-        draft.lose("charset", f"{charset!r} beside the mimetype {mimetype!r}")
+        draft.lose("charset", f"{charset!r}, but the mimetype is {mimetype!r}")
     draft.change(mimetype=mimetype, charset=None)
 
 
@@ -359,37 +363,30 @@ def _unify_case(draft: Draft, principals: tuple[Principal, ...]) -> tuple[Princi
     return tuple(replace(principal, case_sensitive=is_sensitive) for principal in principals)
 
 
-_RULES: dict[str, tuple[Callable[[Record], None], tuple[Rule, ...]]] = {
-    "lister-stream": (
-        _refuse_update,
-        (
-            _lose_document,
-            _lose_unlisted_hints,
-            _lose_bad_urls,
-            partial(_lose_other_extras, keeps_params=False),
-            _drop_fractions,
-            partial(_arrive, arrival=Arrival.CRAWLED),
-        ),
-    ),
-    "retriever-stream": (
-        _refuse_without_content,
-        (
-            _reduce_deletion,
-            _body_as_utf8,
-            _lose_unretrieved,
-            _lose_bad_urls,
-            partial(_lose_other_extras, keeps_params=True),
-            texts_as_metadata,
-            fields_as_metadata,
-            _fit_metadata,
-            _charset_in_mimetype,
-            _fit_acl,
-            _drop_fractions,
-            partial(_arrive, arrival=Arrival.PUSHED),
-        ),
-    ),
-    "authorizer-stream": (
-        _refuse_documents,
-        (_lose_document, _lose_time_and_hints, _keep_answer),
-    ),
-}
+lister_adapter = _adapter(
+    _refuse_update,
+    _lose_document,
+    _lose_unlisted_hints,
+    _lose_bad_urls,
+    partial(_lose_other_extras, keeps_params=False),
+    _drop_fractions,
+    partial(_arrive, arrival=Arrival.CRAWLED),
+)
+retriever_adapter = _adapter(
+    _refuse_without_content,
+    _reduce_deletion,
+    _body_as_utf8,
+    _lose_unretrieved,
+    _lose_bad_urls,
+    partial(_lose_other_extras, keeps_params=True),
+    texts_as_metadata,
+    fields_as_metadata,
+    _fit_metadata,
+    _charset_in_mimetype,
+    _fit_acl,
+    _drop_fractions,
+    partial(_arrive, arrival=Arrival.PUSHED),
+)
+authorizer_adapter = _adapter(
+    _refuse_documents, _lose_document, _lose_time_and_hints, _keep_answer, has_acls=False
+)

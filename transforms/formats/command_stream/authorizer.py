@@ -10,7 +10,7 @@ deployed parser does not read, the user and its groups are the extras `stream/us
 does. The last answer for an id and a user counts.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import IO
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Extra, Provenance, Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
-from transforms.formats.base import Mode, ReadOptions, ReadResult, WriteOptions, write_all
+from transforms.formats.base import Mode, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.command_stream.commands import (
     OVERLAP,
     Command,
@@ -56,20 +56,6 @@ def read(
 ) -> Iterator[ReadResult]:
     """Yield a record for each id at the end of the stream; answers take some hundred bytes each."""
     return _AnswerReader(stream, span, options).results()
-
-
-def cut(
-    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
-) -> Iterator[Span]:
-    """Yield the whole stream as one span: a user applies to all ids after it."""
-    yield Span(source=source)
-
-
-def write(
-    records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
-) -> None:
-    """Write one stream of answers, or of questions if the records have a user."""
-    write_all(encoder(options), records, stream)
 
 
 def encoder(options: WriteOptions = WriteOptions()) -> AuthorizerEncoder:

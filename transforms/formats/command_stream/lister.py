@@ -14,7 +14,7 @@ from typing import IO
 from schemas.defect import record_error
 from schemas.record import Record
 from schemas.span import Span, TokenState
-from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
+from transforms.formats.base import ReadOptions, ReadResult, WriteOptions
 from transforms.formats.command_stream.document import LISTER
 from transforms.formats.command_stream.lister_fast_reader import FastListingParser
 from transforms.formats.command_stream.lister_split import cut_listing
@@ -40,13 +40,6 @@ def cut(
 ) -> Iterator[Span]:
     """Yield spans of at least `span_bytes`, except the last; each begins with an id."""
     yield from cut_listing(stream, source=source, span_bytes=span_bytes)
-
-
-def write(
-    records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
-) -> None:
-    """Write one listing."""
-    write_all(encoder(options), records, stream)
 
 
 def encoder(options: WriteOptions = WriteOptions()) -> ListerEncoder:

@@ -10,14 +10,13 @@ order, which the deployed parser sorts. `Mode.STRICT` keeps a repeated pair or p
 the deployed parser does.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import IO
 
 from schemas.errors import UnavailableError
 from schemas.notice import Notice
-from schemas.record import Record
 from schemas.span import Span
-from transforms.formats.base import Mode, ReadOptions, ReadResult, WriteOptions, write_all
+from transforms.formats.base import Mode, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.command_stream.document import RETRIEVER
 from transforms.formats.command_stream.reader import DocumentOutcome, DocumentReader, StreamKind
 from transforms.formats.command_stream.writer import RetrieverEncoder
@@ -40,21 +39,6 @@ def read(
     if not documents:
         reason = "no document; expected an id behind the header"
         raise reader.tokens.error(reason, reader.tokens.offset)
-
-
-def cut(
-    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
-) -> Iterator[Span]:
-    """Yield the whole stream as one span: it is one document."""
-    yield Span(source=source)
-
-
-def write(
-    records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
-) -> None:
-    """Write the stream of one record; raise ValueError for more."""
-    [record] = records
-    write_all(encoder(options), [record], stream)
 
 
 def encoder(options: WriteOptions = WriteOptions()) -> RetrieverEncoder:

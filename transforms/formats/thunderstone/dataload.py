@@ -27,7 +27,7 @@ repeats reads back as the first of the two.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import IO
 
@@ -35,7 +35,7 @@ from schemas.content import to_base64
 from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Field, History, Provenance, Record
 from schemas.span import Span
-from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions, write_all
+from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import local_date
 from transforms.formats.thunderstone.elements import (
     BASE64,
@@ -102,13 +102,6 @@ def cut(
 ) -> Iterator[Span]:
     """Yield spans of at least `span_bytes`, except the last; each begins at an Item."""
     return cut_spans(stream, ELEMENT_NAMES, source=source, span_bytes=span_bytes, options=options)
-
-
-def write(
-    records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
-) -> None:
-    """Write one document; raise RecordError for a record that the format cannot hold."""
-    write_all(encoder(options), records, stream)
 
 
 def encoder(options: WriteOptions = WriteOptions()) -> Encoder:

@@ -29,7 +29,7 @@ from schemas.span import Span
 from support.membership_strategies import memberships
 from support.strategies import provenances, records
 from support.streams import read_both_ways
-from transforms.formats.base import ReadOptions, ReadResult
+from transforms.formats.base import ReadOptions, ReadResult, write_all
 from transforms.formats.canonical import jsonl
 
 MEBIBYTE = 1 << 20
@@ -94,7 +94,7 @@ def placeless(found: list[Record | Membership | Reject]) -> list[Record | Member
 )
 def test_records_survive_a_round_trip(found: list[Record]) -> None:
     stream = io.BytesIO()
-    jsonl.write(found, stream)
+    write_all(jsonl.encoder(), found, stream)
     assert read(stream.getvalue()) == found
 
 
@@ -392,7 +392,7 @@ def test_a_membership_survives_a_round_trip(found: Membership) -> None:
 def test_records_and_memberships_may_stand_side_by_side() -> None:
     stream = io.BytesIO()
     found: list[Record | Membership] = [record(provenance=PLACE), STAFF, record(provenance=PLACE)]
-    jsonl.write(found, stream)
+    write_all(jsonl.encoder(), found, stream)
     assert read(stream.getvalue()) == [*found]
 
 

@@ -1,4 +1,4 @@
-"""Tokenizer as commands, id-lists among them."""
+"""Tokens as commands, with id-lists."""
 
 import io
 
@@ -25,10 +25,10 @@ def commands(data: bytes, delimiter: bytes = b"\n", options: ReadOptions = STRIC
 
 
 def stated(data: bytes) -> list[tuple[str, str | None]]:
-    return [(one.name, one.argument) for one in commands(data)]
+    return [(command.name, command.argument) for command in commands(data)]
 
 
-def test_a_command_has_a_name_an_argument_and_a_place() -> None:
+def test_a_command_has_a_name_an_argument_and_an_offset() -> None:
     assert commands(b"\n\nid=a\nlock") == [
         Command("id", "a", b"id=a", 12),
         Command("lock", None, b"lock", 17),
@@ -38,16 +38,10 @@ def test_a_command_has_a_name_an_argument_and_a_place() -> None:
 @pytest.mark.parametrize(
     ("token", "expected"),
     [
-        (b"id=a=b", ("id", "a=b")),
-        (b"id=", ("id", "")),
-        (b"id", ("id", None)),
-        (b"=a", ("", "a")),
-        (b" id=1", (" id", "1")),
-        (b"ID=1", ("ID", "1")),
-        (b"\r", ("\r", None)),
-        (b"id=1\r", ("id", "1\r")),
+        *((b"id=a=b", ("id", "a=b")), (b"id=", ("id", "")), (b"id", ("id", None))),
+        *((b"=a", ("", "a")), (b" id=1", (" id", "1")), (b"ID=1", ("ID", "1"))),
+        *((b"\r", ("\r", None)), (b"id=1\r", ("id", "1\r")), (b"id-list=", ("id-list", ""))),
         (b"id=\xc0\x80\xc0\x8a", ("id", "\0\n")),
-        (b"id-list=", ("id-list", "")),
         (b"repository-unavailable2=x", ("repository-unavailable2", "x")),
     ],
 )
@@ -59,31 +53,25 @@ def test_a_token_is_split_once_and_not_trimmed(token: bytes, expected: tuple[str
     "token", [b"id=x", b"lock", b"id-list", b"repository-unavailable=x", b"=", b"\r"]
 )
 def test_in_a_list_every_token_is_an_id(token: bytes) -> None:
-    assert stated(b"id-list\na\n" + token + b"\nb") == [
-        ("id", "a"),
-        ("id", token.decode()),
-        ("id", "b"),
-    ]
+    ids = [("id", "a"), ("id", token.decode()), ("id", "b")]
+    assert stated(b"id-list\na\n" + token + b"\nb\n\nlock") == [*ids, ("lock", None)]
 
 
 @pytest.mark.parametrize(
     ("data", "ids"),
     [
-        (b"id-list\na\n\nid=b", ["a", "b"]),
-        (b"id-list\na\n\n\n\nid=b", ["a", "b"]),
-        (b"id-list\n\nid=q", ["q"]),
-        (b"id-list", []),
-        (b"id-list\n", []),
-        (b"id-list\na", ["a"]),
+        *((b"id-list\na\n\nid=b", ["a", "b"]), (b"id-list\na\n\n\n\nid=b", ["a", "b"])),
+        *(
+            (b"id-list\n\nid=q", ["q"]),
+            (b"id-list", []),
+            (b"id-list\n", []),
+            (b"id-list\na", ["a"]),
+        ),
         (b"id-list\na\n\nid-list\nb\n\nid=c", ["a", "b", "c"]),
     ],
 )
 def test_an_empty_token_or_the_end_ends_a_list(data: bytes, ids: list[str]) -> None:
     assert [argument for _, argument in stated(data)] == ids
-
-
-def test_a_command_follows_a_list() -> None:
-    assert stated(b"id-list\na\nb\n\nlock") == [("id", "a"), ("id", "b"), ("lock", None)]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +84,7 @@ def test_a_command_follows_a_list() -> None:
         (b"repository-unavailable=" + b"x" * 300, f"'{'x' * 200}'"),
     ],
 )
-def test_a_repository_that_is_unavailable_ends_everything(token: bytes, reason: str) -> None:
+def test_an_unavailable_repository_ends_the_stream(token: bytes, reason: str) -> None:
     with pytest.raises(UnavailableError) as caught:
         commands(b"id=a\n" + token)
     assert str(caught.value) == f"ids (byte 15): repository-unavailable: {reason}"
@@ -105,30 +93,27 @@ def test_a_repository_that_is_unavailable_ends_everything(token: bytes, reason: 
 @pytest.mark.parametrize(
     ("data", "name"), [(b"id=\xff", "id"), (b"lock\xff", "lock\ufffd"), (b"id-list\n\xff", "id")]
 )
-def test_a_token_that_is_no_text_says_why(data: bytes, name: str) -> None:
-    (found,) = commands(data)
-    assert (found.name, found.argument, str(found.error)) == (
+def test_a_token_that_cannot_be_decoded_has_an_error(data: bytes, name: str) -> None:
+    (command,) = commands(data)
+    assert (command.name, command.argument, str(command.error)) == (
         name,
         None,
         "the bytes b'\\xff' in a token; expected UTF-8, with C0 80 and C0 8A besides",
     )
 
 
-def test_a_token_whose_end_was_mended_says_so() -> None:
+def test_a_token_whose_end_is_repaired_says_so() -> None:
     found = commands(b"id=a***id=b**", b"**", ReadOptions())
     assert [(one.argument, one.is_repaired) for one in found] == [("a*", True), ("b", False)]
 
 
-def test_unknown_commands_are_counted_by_their_names_up_to_a_hundred() -> None:
-    names = UnknownCommandCodes()
-    codes = [names.code(f"x{nth}") for nth in (*range(101), 99)]
-    assert (codes[0], *codes[-3:]) == (
+def test_unknown_commands_have_a_code_for_each_of_a_hundred_short_names() -> None:
+    codes = UnknownCommandCodes()
+    found = [codes.code(f"x{number}") for number in (*range(101), 99)]
+    assert (found[0], *found[-3:]) == (
         "unknown-command x0",
         "unknown-command x99",
         "unknown-command",
         "unknown-command x99",
     )
-
-
-def test_of_a_long_name_the_beginning_is_shown() -> None:
     assert truncate_name("x" * 100) == "x" * 40

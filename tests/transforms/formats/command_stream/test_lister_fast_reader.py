@@ -1,4 +1,4 @@
-"""The fast path of listings, against the same streams read command by command."""
+"""The fast reader of listings, compared with reading command by command."""
 
 import io
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from schemas.errors import FormatError, UnavailableError
 from schemas.record import Action, Arrival, Crawl, Provenance, Record
 from schemas.span import Span
+from support.command_streams import HEADER, MODES
 from support.slow_streams import slow
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream import lister
@@ -18,8 +19,6 @@ from transforms.formats.command_stream.document import LISTER
 from transforms.formats.command_stream.lister_fast_reader import FastListingParser
 from transforms.formats.command_stream.reader import DocumentReader, StreamKind
 
-HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
-MODES = pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
 TOKENS = st.sampled_from(
     [
         *("id=a", "id=b", "id=c=d", "id=", "id=\u00e9", "id=id=x", "id-list", "", "", "x", "lock"),
@@ -31,33 +30,33 @@ TOKENS = st.sampled_from(
     ]
 )
 LISTS = st.lists(st.one_of(TOKENS, st.sampled_from(["id=a", "id=b", "lock"])), max_size=30)
-express = FastListingParser(b"\n", str.upper, Span(source="ids", ordinal=2))
+parser = FastListingParser(b"\n", str.upper, Span(source="ids", ordinal=2))
 
 
 def read(stream: Any, mode: Mode) -> list[Any]:
-    """What is found, with the error that ends it."""
-    found: list[Any] = []
+    """The results, with the error that ends them."""
+    results: list[Any] = []
     try:
-        found += lister.read(stream, options=ReadOptions(mode=mode))
+        results += lister.read(stream, options=ReadOptions(mode=mode))
     except (FormatError, UnavailableError) as exc:
-        found.append(str(exc))
-    return found
+        results.append(str(exc))
+    return results
 
 
 def read_by_commands(data: bytes, mode: Mode) -> list[Any]:
-    """The same without the fast path."""
-    found: list[Any] = []
+    """The same without the fast reader."""
+    results: list[Any] = []
     kind = StreamKind("lister", LISTER, is_listed=True)
     stream, options = io.BytesIO(data), ReadOptions(mode=mode)
     reader = DocumentReader(stream, kind, span=Span(), options=options)
     try:
-        found += reader.open()
+        results += reader.open()
         for command in reader.commands:
-            found += reader.take(command)
-        found += reader.finish(reader.tokens.offset)
+            results += reader.take(command)
+        results += reader.finish(reader.tokens.offset)
     except (FormatError, UnavailableError) as exc:
-        found.append(str(exc))
-    return found
+        results.append(str(exc))
+    return results
 
 
 @MODES
@@ -89,8 +88,8 @@ def test_the_usual_shape_is_read_at_once() -> None:
     stretch = (
         b"id=a\nlast-modified=86400\nlock\nid=b\ndelete\nid=c\ncrawl-once\ncrawl-immediately\n"
     )
-    found = express.documents(stretch, 100)
-    assert list(found or ()) == [
+    results = parser.documents(stretch, 100)
+    assert list(results or ()) == [
         Record(
             url="A",
             action=Action.ADD,
@@ -133,12 +132,12 @@ def test_the_usual_shape_is_read_at_once() -> None:
     ],
 )
 def test_any_other_shape_is_left_to_the_slow_path(stretch: bytes) -> None:
-    assert express.documents(stretch, 0) is None
+    assert parser.documents(stretch, 0) is None
 
 
 def test_ids_are_read_at_once() -> None:
-    found = express.ids("a\n\u00e9\nid=b\n".encode(), 50)
-    assert [(one.url, one.provenance.offset) for one in found or ()] == [
+    results = parser.ids("a\n\u00e9\nid=b\n".encode(), 50)
+    assert [(one.url, one.provenance.offset) for one in results or ()] == [
         ("A", 50),
         ("\u00c9", 52),
         ("ID=B", 55),
@@ -147,7 +146,7 @@ def test_ids_are_read_at_once() -> None:
 
 @pytest.mark.parametrize("stretch", [b"\xc0\x80\n", b"a\n\xff\n"])
 def test_ids_with_liberties_are_left_to_the_slow_path(stretch: bytes) -> None:
-    assert express.ids(stretch, 0) is None
+    assert parser.ids(stretch, 0) is None
 
 
 def test_what_follows_a_list_concerns_its_last_id() -> None:
@@ -163,12 +162,12 @@ def test_what_follows_a_stretch_concerns_its_last_id() -> None:
 
 
 @MODES
-def test_a_long_token_is_found_in_the_usual_shape_too(mode: Mode) -> None:
+def test_a_long_token_is_results_in_the_usual_shape_too(mode: Mode) -> None:
     options = ReadOptions(mode=mode, max_token_bytes=30)
     data = HEADER + b"id=a\nid=b\nid=" + b"c" * 28 + b"\nid=d\n"
-    found: list[Any] = []
+    results: list[Any] = []
     with pytest.raises(FormatError) as caught:
-        found += lister.read(io.BytesIO(data), options=options)
+        results += lister.read(io.BytesIO(data), options=options)
     assert str(caught.value) == (
         " (byte 41): a token of more than 30 bytes; expected the delimiter b'\\n' before;"
         " raise --max-token-bytes"

@@ -1,4 +1,4 @@
-"""Spans of a listing, end to end, read as the whole."""
+"""Spans of a listing: adjacent, and read as the whole."""
 
 import io
 from typing import Any
@@ -13,26 +13,18 @@ from schemas.notice import Notice
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span, TokenState
+from support.command_streams import HEADER, MODES
 from support.slow_streams import slow
 from support.stream_strategies import listings
 from transforms.formats.base import Mode, ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister, tokenizer
 from transforms.formats.command_stream.lister_split import cut_listing
 
-HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
-MODES = pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
 TOKENS = st.sampled_from(
     [
         *("id=a", "id=b", "id=", "id=\u00e9=", "id-list", "id-list", "", "", "", "lock", "xid=a"),
-        *(
-            "last-modified=0",
-            "what",
-            "what=id=",
-            "id-list=",
-            "delete",
-            "id=\udcff",
-            "id=\udcc0\udc8a",
-        ),
+        *("last-modified=0", "what", "what=id=", "id-list=", "delete", "id=\udcff"),
+        "id=\udcc0\udc8a",
     ]
 )
 DELIMITERS = st.sampled_from(["\n", "\0", "~", "*", ".", "^"])
@@ -90,7 +82,7 @@ def test_spans_are_the_same_for_blocks_of_any_size(
 
 @MODES
 @given(records=listings(), span_bytes=st.integers(1, 80))
-def test_spans_of_what_we_write_read_as_the_whole(
+def test_spans_of_our_own_listings_read_as_the_whole(
     mode: Mode, records: list[Record], span_bytes: int
 ) -> None:
     encoder = lister.encoder(WriteOptions())
@@ -99,7 +91,7 @@ def test_spans_of_what_we_write_read_as_the_whole(
 
 
 @given(tokens=st.lists(TOKENS, max_size=30), span_bytes=st.integers(1, 80))
-def test_spans_stand_end_to_end_and_are_long_enough(tokens: list[str], span_bytes: int) -> None:
+def test_spans_are_adjacent_and_long_enough(tokens: list[str], span_bytes: int) -> None:
     spans = cut(stream_of(tokens, "\n"), span_bytes)
     lengths = [span.length or 0 for span in spans]
     offsets = [sum(lengths[:nth]) for nth in range(len(spans))]
@@ -119,7 +111,7 @@ def test_a_span_begins_with_an_id() -> None:
     ]
 
 
-def test_a_span_is_as_long_as_it_has_to_be() -> None:
+def test_a_span_ends_at_the_first_id_after_its_size() -> None:
     data = HEADER + b"id=a\n" * 20
     assert [span.length for span in cut(data, 40)] == [41, 40, 40, None]
 
@@ -134,11 +126,11 @@ def test_a_span_is_as_long_as_it_has_to_be() -> None:
         HEADER + b"what\nelse\n",
     ],
 )
-def test_what_cannot_be_cut_is_one_span(data: bytes) -> None:
+def test_another_stream_is_one_span(data: bytes) -> None:
     assert cut(data, 1) == [Span(source="ids")]
 
 
-def test_a_token_of_many_blocks_is_passed() -> None:
+def test_a_token_of_many_blocks_is_skipped() -> None:
     data = HEADER + b"id=" + b"a" * (3 * tokenizer.BLOCK_BYTES) + b"\nid=b\n"
     assert [span.offset for span in cut(data, 31)] == [0, 31, 393251]
 

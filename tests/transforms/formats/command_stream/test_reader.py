@@ -1,4 +1,4 @@
-"""What is made to break the readers of command streams, and what they hold of a document."""
+"""Hostile input to the readers of command streams, and the memory that they take."""
 
 import io
 import signal
@@ -14,14 +14,13 @@ from schemas.errors import FormatError, UnavailableError
 from schemas.notice import Notice
 from schemas.record import Content, Record
 from schemas.reject import Reject
+from support.command_streams import HEADER, MODES
 from support.slow_streams import slow
 from support.streams import opened
 from transforms.formats import ReadResult, by_name
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream.tokenizer import KEPT_BYTES
 
-HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
-MODES = pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
 KINDS = pytest.mark.parametrize("kind", ["lister-stream", "retriever-stream", "authorizer-stream"])
 STREAM = (
     b"GSA Adaptor Data Version 1 [**]**id=a***lock**meta-name=n**meta-value=v**acl**"
@@ -34,7 +33,7 @@ TEN_MB = 10 * MILLION
 
 @pytest.fixture(autouse=True)
 def in_time() -> Iterator[None]:
-    """End a test that hangs: by the processor's time, whatever else the machine has to do."""
+    """End a test that hangs, by the time of the processor."""
 
     def stop(signum: int, frame: object) -> NoReturn:
         raise TimeoutError("the reader hangs")
@@ -47,7 +46,7 @@ def in_time() -> Iterator[None]:
 
 
 class Endless(io.RawIOBase):
-    """A stream of a header and then one byte, as often as there is room."""
+    """A stream of a header and then `size` times the same byte."""
 
     def __init__(self, head: bytes, size: int) -> None:
         self._head = head
@@ -67,13 +66,17 @@ def endless(head: bytes, size: int) -> IO[bytes]:
 
 
 def read(kind: str, data: bytes, mode: Mode = Mode.LENIENT) -> list[Any]:
-    """What is found, with the error that ends it; any other exception fails the test."""
-    found: list[Any] = []
+    """The results, with the error that ends them; any other exception fails the test."""
+    return read_stream(kind, opened(data), ReadOptions(mode=mode))
+
+
+def read_stream(kind: str, stream: IO[bytes], options: ReadOptions = ReadOptions()) -> list[Any]:
+    results: list[Any] = []
     try:
-        found += by_name(kind).read(opened(data), options=ReadOptions(mode=mode))
+        results += by_name(kind).read(stream, options=options)
     except (FormatError, UnavailableError) as exc:
-        found.append(str(exc))
-    return found
+        results.append(str(exc))
+    return results
 
 
 def is_known(one: Any) -> bool:
@@ -83,14 +86,14 @@ def is_known(one: Any) -> bool:
 @KINDS
 @MODES
 @pytest.mark.parametrize("end", range(len(STREAM)))
-def test_a_stream_that_is_torn_breaks_nothing(kind: str, mode: Mode, end: int) -> None:
+def test_a_torn_stream_raises_only_our_errors(kind: str, mode: Mode, end: int) -> None:
     assert all(map(is_known, read(kind, STREAM[:end], mode)))
 
 
 @KINDS
 @MODES
 @given(at=st.integers(0, len(STREAM)), size=st.integers(0, 5), put=st.binary(max_size=5))
-def test_a_stream_that_is_damaged_breaks_nothing(
+def test_a_damaged_stream_raises_only_our_errors(
     kind: str, mode: Mode, at: int, size: int, put: bytes
 ) -> None:
     assert all(map(is_known, read(kind, STREAM[:at] + put + STREAM[at + size :], mode)))
@@ -99,13 +102,13 @@ def test_a_stream_that_is_damaged_breaks_nothing(
 @KINDS
 @MODES
 @given(data=st.binary(max_size=60))
-def test_any_bytes_break_nothing(kind: str, mode: Mode, data: bytes) -> None:
+def test_random_bytes_raise_only_our_errors(kind: str, mode: Mode, data: bytes) -> None:
     assert all(map(is_known, read(kind, HEADER + data, mode)))
 
 
 @KINDS
 @given(data=st.lists(st.sampled_from(STREAM.split(b"**")), max_size=12).map(b"\n".join))
-def test_rejects_hold_the_bytes_that_they_stand_for(kind: str, data: bytes) -> None:
+def test_rejects_hold_the_bytes_at_their_place(kind: str, data: bytes) -> None:
     text = HEADER + data
     rejects = [one for one in read(kind, text) if isinstance(one, Reject)]
     held = [text[one.offset :][: one.length] for one in rejects]
@@ -115,24 +118,17 @@ def test_rejects_hold_the_bytes_that_they_stand_for(kind: str, data: bytes) -> N
 @KINDS
 @MODES
 @given(data=st.binary(max_size=60), block_bytes=st.integers(1, 9))
-def test_few_bytes_at_a_time_are_read_alike(
-    kind: str, mode: Mode, data: bytes, block_bytes: int
-) -> None:
-    def found(stream: IO[bytes]) -> list[Any]:
-        ones: list[Any] = []
-        try:
-            ones += by_name(kind).read(stream, options=ReadOptions(mode=mode))
-        except (FormatError, UnavailableError) as exc:
-            ones.append(str(exc))
-        return ones
-
+def test_small_blocks_are_read_as_one(kind: str, mode: Mode, data: bytes, block_bytes: int) -> None:
+    options = ReadOptions(mode=mode)
     text = HEADER + b"id=a\n" + data
-    assert found(slow(text, block_bytes)) == found(io.BytesIO(text))
+    slowly = read_stream(kind, slow(text, block_bytes), options)
+    assert slowly == read_stream(kind, io.BytesIO(text), options)
 
 
+@pytest.mark.slow
 @KINDS
 @MODES
-def test_delimiters_without_end_are_passed(kind: str, mode: Mode) -> None:
+def test_delimiters_without_end_are_skipped(kind: str, mode: Mode) -> None:
     assert [
         one for one in read(kind, HEADER + b"\n" * TEN_MB, mode) if not isinstance(one, str)
     ] == []
@@ -142,7 +138,7 @@ def test_delimiters_without_end_are_passed(kind: str, mode: Mode) -> None:
 @MODES
 @pytest.mark.parametrize("delimiter", [b"\r\n", b"**", b"#~#"])
 @pytest.mark.parametrize("repeated", [b"\r", b"\r\r\n", b"*", b"#~", b"#~#"])
-def test_delimiters_that_overlap_without_end_are_passed(
+def test_overlapping_delimiters_without_end_are_skipped(
     mode: Mode, delimiter: bytes, repeated: bytes
 ) -> None:
     data = (
@@ -151,9 +147,10 @@ def test_delimiters_that_overlap_without_end_are_passed(
     assert all(map(is_known, read("lister-stream", data, mode)))
 
 
+@pytest.mark.slow
 @KINDS
 @MODES
-def test_one_long_token_is_read(kind: str, mode: Mode) -> None:
+def test_a_long_token_is_read(kind: str, mode: Mode) -> None:
     found = read(kind, HEADER + b"id=" + b"x" * TEN_MB, mode)
     assert [len(one.url) for one in found] == [TEN_MB]
 
@@ -166,6 +163,7 @@ def test_many_small_tokens_are_read(mode: Mode, token: bytes) -> None:
     assert all(map(is_known, read("lister-stream", data, mode)))
 
 
+@pytest.mark.slow
 def test_many_commands_of_one_document_are_read() -> None:
     data = HEADER + b"id=a\n" + b"meta-name=\nmeta-value=\n" * (MILLION // 10)
     (record,) = read("retriever-stream", data)
@@ -173,7 +171,7 @@ def test_many_commands_of_one_document_are_read() -> None:
 
 
 @MODES
-def test_content_of_the_limit_is_taken(mode: Mode) -> None:
+def test_content_of_the_limit_is_accepted(mode: Mode) -> None:
     options = ReadOptions(mode=mode, max_content_bytes=MILLION)
     stream = endless(HEADER + b"id=a\ncontent\n", MILLION)
     (record,) = by_name("retriever-stream").read(stream, options=options)
@@ -182,7 +180,7 @@ def test_content_of_the_limit_is_taken(mode: Mode) -> None:
 
 
 @MODES
-def test_content_that_is_too_large_is_set_aside(mode: Mode) -> None:
+def test_content_over_the_limit_is_rejected(mode: Mode) -> None:
     options = ReadOptions(mode=mode, max_content_bytes=10)
     (reject,) = by_name("retriever-stream").read(
         endless(HEADER + b"id=a\ncontent\n", 11), options=options
@@ -199,6 +197,7 @@ def test_content_that_is_too_large_is_set_aside(mode: Mode) -> None:
     )
 
 
+@pytest.mark.slow
 def test_content_without_end_takes_no_memory() -> None:
     options = ReadOptions(max_content_bytes=MILLION)
     stream = endless(HEADER + b"id=a\ncontent\n", 200 * MILLION)
@@ -222,7 +221,7 @@ def test_a_token_without_end_is_an_error(kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_document_without_end_is_read_in_constant_memory_but_for_what_it_says() -> None:
+def test_a_document_without_end_is_read_in_constant_memory() -> None:
     data = HEADER + b"id=a\n" + b"lock=true\n" * (MILLION // 5) + b"lock=x\nsecure\nmeta-value=\n"
     tracemalloc.start()
     *_, reject = by_name("retriever-stream").read(io.BytesIO(data))
@@ -236,6 +235,7 @@ def test_a_document_without_end_is_read_in_constant_memory_but_for_what_it_says(
     )
 
 
+@pytest.mark.slow
 def test_a_listing_of_many_ids_is_read_in_constant_memory() -> None:
     data = HEADER + b"id=a\nlast-modified=5\nlock\n" * (MILLION // 10)
     tracemalloc.start()

@@ -30,7 +30,7 @@ from schemas.reject import Reject
 from schemas.span import Span
 from support.strategies import fields, histories, moments, records, texts
 from support.streams import read_both_ways
-from transforms.formats.base import ReadOptions, ReadResult, WriteOptions
+from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.thunderstone import dataload
 from transforms.formats.thunderstone.dataload import ThunderstoneEncoder
 
@@ -82,7 +82,7 @@ def encode(record: Record, *, zone: str = "UTC") -> bytes:
 
 def written(*records: Record) -> bytes:
     stream = io.BytesIO()
-    dataload.write(records, stream)
+    write_all(dataload.encoder(), records, stream)
     return stream.getvalue()
 
 

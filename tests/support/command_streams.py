@@ -1,0 +1,64 @@
+"""Reading of command streams in tests: the results of a body in both modes."""
+
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+from msgspec.structs import replace
+
+from schemas.errors import FormatError
+from schemas.notice import Notice
+from schemas.record import Provenance, Record
+from schemas.reject import Reject
+from schemas.span import Span
+from support.streams import read_both_ways
+from transforms.formats.base import Mode, NotFound, Reader, ReadOptions, ReadResult
+
+HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
+MODES = pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
+NOT_UTF8 = "the bytes b'\\xff' in a token; expected UTF-8, with C0 80 and C0 8A besides"
+
+
+class StreamUnderTest(NamedTuple):
+    """A reader of command streams; each method reads a body after the header."""
+
+    reader: Reader
+
+    def read(
+        self,
+        body: bytes,
+        mode: Mode = Mode.LENIENT,
+        *,
+        header: bytes = HEADER,
+        not_found: NotFound = NotFound.SKIP,
+    ) -> list[ReadResult]:
+        options = ReadOptions(mode=mode, not_found=not_found)
+        read = partial(self.reader, span=Span(source="a.txt"), options=options)
+        return read_both_ways(read, header + body)
+
+    def records(self, body: bytes, mode: Mode = Mode.LENIENT) -> list[Record]:
+        """The records without their provenance."""
+        results = [one for one in self.read(body, mode) if isinstance(one, Record)]
+        return [replace(record, provenance=Provenance()) for record in results]
+
+    def record(self, body: bytes, mode: Mode = Mode.LENIENT) -> Record:
+        (record,) = self.records(body, mode)
+        return record
+
+    def notices(self, body: bytes, mode: Mode = Mode.LENIENT) -> list[tuple[str, str]]:
+        notices = [one for one in self.read(body, mode) if isinstance(one, Notice)]
+        return [(notice.code, notice.detail) for notice in notices]
+
+    def rejects(self, body: bytes) -> list[tuple[str, str, bytes]]:
+        """The code, reason and data of each reject; each has the bytes at its place."""
+        rejects = [one for one in self.read(body) if isinstance(one, Reject)]
+        text = HEADER + body
+        assert [text[one.offset :][: one.length] for one in rejects] == [
+            one.data for one in rejects
+        ]
+        return [(one.code, one.reason, one.data) for one in rejects]
+
+    def refusal(self, body: bytes, mode: Mode = Mode.STRICT) -> str:
+        with pytest.raises(FormatError) as caught:
+            self.read(body, mode)
+        return str(caught.value)
