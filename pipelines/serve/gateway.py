@@ -126,7 +126,7 @@ class Gateway:
         self._thread.join(self._drain_seconds)
         self._worker.stop()
         self._thread.join(_LOOK_SECONDS)
-        if self._thread.is_alive():  # as after a kill, receipts tell what to send again
+        if self._thread.is_alive():  # as after a kill, receipts decide about sending again
             self._warn("the current delivery has no reply yet; it is sent again at the next start")
         else:
             self._journal.close()

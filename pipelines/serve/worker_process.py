@@ -2,7 +2,7 @@
 
 A thread cannot be stopped from outside: a slow regular expression, or a loop that neither reads nor
 yields, never ends. A process can be killed. The time limit is an alarm of the operating system in
-the worker process, so it works whatever the function does, and also after this process has ended.
+the worker process, so it depends neither on the function nor on this process.
 """
 
 import os
@@ -75,10 +75,10 @@ class FunctionError(Exception):
 
 
 class Runner(Protocol):
-    """Runs functions, as `WorkerProcess` does."""
+    """Runs functions, as `KillableWorker` does."""
 
     def run(self, function: Callable[..., Result], *arguments: object, seconds: float) -> Result:
-        """Return what the function returns, or raise what it raises."""
+        """Return the result of a function, or raise its exception."""
 
     def kill(self) -> None:
         """Make a running function end soon."""
@@ -87,7 +87,7 @@ class Runner(Protocol):
         """Release all resources, when no function runs."""
 
 
-class WorkerProcess:
+class KillableWorker:
     """A process that is started for the first function, and again after it has ended.
 
     `run` is for one thread at a time; `kill` may be called from any thread. Functions are sent by
@@ -100,7 +100,7 @@ class WorkerProcess:
         self._channel: Connection | None = None
 
     def run(self, function: Callable[..., Result], *arguments: object, seconds: float) -> Result:
-        """Return what the function returns, or raise what it raises.
+        """Return the result of a function, or raise its exception.
 
         Raises TimeLimitError or WorkerEndedError, OSError if no process can be started.
         """
@@ -117,7 +117,7 @@ class WorkerProcess:
         return returned
 
     def kill(self) -> None:
-        """Kill the process, whatever it does; a function that runs raises WorkerEndedError."""
+        """Kill the process at once; a function that runs raises WorkerEndedError."""
         with self._lock:
             if self._process is not None:
                 self._process.kill()
@@ -172,11 +172,11 @@ class GuardedWorker:
 
     def __init__(self, *, limit: TimeLimit = DEFAULT_LIMIT, runner: Runner | None = None) -> None:
         self._limit = limit
-        self._runner = runner or WorkerProcess()
+        self._runner = runner or KillableWorker()
         self._stopping = threading.Event()
 
     def run(self, function: Callable[..., Result], *arguments: object, size: int) -> Result:
-        """Return what the function returns for a delivery of `size` bytes.
+        """Return the result of a function for a delivery of `size` bytes.
 
         Raises SetAsideError for an exceeded time limit and for a defect, WorkerEndedError where
         the process ended, WorkStoppedError after `stop`. An error of the disk, the database or

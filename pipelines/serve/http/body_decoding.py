@@ -48,7 +48,7 @@ def decompress(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def peek(blocks: Iterable[bytes], count: int) -> tuple[bytes, Iterator[bytes]]:
-    """Return at least `count` first bytes if there are so many, and all the blocks."""
+    """Return the first bytes, `count` or more if possible, and all the blocks."""
     head = b""
     following = iter(blocks)
     while len(head) < count and (block := next(following, None)) is not None:

@@ -105,7 +105,7 @@ class ClientSocket:
 class Exchange:
     """One request on a connection and its reply.
 
-    `ahead` is what was received after the previous request. `is_whole` is whether the request was
+    `ahead` are the bytes received after the previous request. `is_whole` is whether the request was
     read to its end.
     """
 

@@ -56,7 +56,7 @@ def read_events(blocks: Iterable[bytes], content_type: str) -> Iterator[Event]:
     """Yield the fields one after the other: a name, then its value in blocks.
 
     The guide's own example has multipart without a boundary in its header, and an urlencoded body.
-    If the header does not tell the boundary, the first bytes of the body do.
+    If the header has no boundary, the first line of the body is used.
     """
     kind = content_type.partition(";")[0].strip().lower()
     match = _BOUNDARY.search(content_type) if kind == "multipart/form-data" else None

@@ -77,7 +77,7 @@ class PostEndpoints:
         self._index = index
         self._arrived = arrived
         self._profiles = profiles
-        self._reading = Lock()  # one document in memory, whatever the number of connections
+        self._reading = Lock()  # one document in memory, for any number of connections
         self._take = {
             Door.FEED: self._take_feed,
             Door.GROUPS: self._take_groups,

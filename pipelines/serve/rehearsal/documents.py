@@ -10,7 +10,7 @@ The guide says:
   that datasource can delete it. A URL of a content feed keeps its owner when a web feed names it.
 - A full feed replaces everything of its datasource, and none of its records may have metadata
   without content. A web feed is always incremental.
-- A record without content changes what it states, and keeps everything else, content included.
+- A record without content changes the fields it states, and keeps all others and the content.
 
 The guide leaves open, and we chose, so that no document loses its ACL:
 
@@ -18,7 +18,7 @@ The guide leaves open, and we chose, so that no document loses its ACL:
   not change the owner of the URL. Deleting it alone keeps a document, and the document's ACL.
 
 Each profile of Thunderstone data has its own space of URLs. `I` replaces a document; `U` changes
-what it states, and adds a missing document. What `I` and `U` add is searchable after `UI`.
+the fields it states, and adds a missing document. Added documents are searchable after `UI`.
 
 The table `left_out` has the URLs that each full feed removed, and `skipped` the URLs of refused
 records. A gateway reads both, as it deletes URLs one by one where the target has no full feeds.
@@ -184,7 +184,7 @@ def begin_full_feed(delivery: Delivery) -> tuple[Change, ...]:
 
 
 def end_full_feed(delivery: Delivery) -> Change:
-    """Return the change after the records of a full feed: what it contains is not left out."""
+    """Return the change after the records of a full feed: its own URLs are not left out."""
     return _KEEP, (delivery.ordinal,)
 
 

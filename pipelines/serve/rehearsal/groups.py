@@ -23,7 +23,7 @@ SCHEMA = (
 BYTES = "SELECT coalesce(sum(bytes), 0) FROM groups"
 
 _PRINCIPAL_BYTES = 16
-"""What a name takes in addition to its own bytes. A guess: the appliance's size is undocumented."""
+"""The overhead of a name. A guess: the appliance's own is undocumented."""
 
 _ADD = (
     "INSERT INTO groups VALUES (?, ?, ?, ?)"

@@ -4,10 +4,10 @@ Each delivery is digested in one transaction, which also stores its ordinal. A r
 killed in the middle leaves the file as it was, and continues after the last digested delivery. The
 index is modelled on the guides, and was never compared with an appliance.
 
-A feed that cannot be read changes nothing. The guides do not say what the appliance does with a
-full feed without its end. Here it changes nothing either, as it would remove documents that the
-missing part may contain. The same applies to a full feed of which no record can be read. Any other
-feed without its end is included up to the damage.
+A feed that cannot be read changes nothing. The guides do not describe full feeds without their end.
+Here such a feed changes nothing either, as it would remove documents that the missing part may
+contain. The same applies to a full feed of which no record can be read. Any other feed without its
+end is included up to the damage.
 """
 
 import logging
@@ -38,7 +38,7 @@ _APPLICATION = 0x66657269  # "feri"
 _BATCH = 256  # switching between reader and database for each row takes 1.5 times as long
 _SETTINGS = (
     "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = NORMAL",  # what a power failure loses is digested again
+    "PRAGMA synchronous = NORMAL",  # a delivery that a power failure loses is digested again
     "PRAGMA journal_size_limit = 67108864",
     "PRAGMA cache_size = -65536",
 )

@@ -60,7 +60,7 @@ _STATUS_SIGNS = {
 class PageView(msgspec.Struct, frozen=True, kw_only=True):
     """The values that a page shows.
 
-    `url` is the address of the receiver, `backlog` what it reports to clients. `history` has
+    `url` is the address of the receiver, `backlog` the count for clients. `history` has
     pairs of age in seconds and backlog, oldest first. `feeds` are those of all datasources, in any
     order. `notices` are shown at the top: the receiver follows a scenario, or forwards. `spool`
     is the folder in the command that retries `set_aside` deliveries. A page with 0

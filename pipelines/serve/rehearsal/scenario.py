@@ -42,7 +42,7 @@ _ONLY_AT = {
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to one request; without any value, what an appliance in good order does.
+    """The behaviour for one request; without any value, that of an appliance in good order.
 
     With `status`, `text` or `is_disk_full` the body is read and not kept. `reset` closes the
     connection with a reset: before the body, in the middle of it, or when the reply is due.
@@ -81,75 +81,16 @@ class BacklogCurve(msgspec.Struct, frozen=True, kw_only=True):
         return round(before + (after - before) * (now - begin) / (end - begin))
 
 
-class ScenarioRule(msgspec.Struct, frozen=True, kw_only=True):
-    """When a behaviour applies; a `curve` makes the rule about the backlog.
-
-    Requests at `doors` are numbered from 1. The rule applies to those from `first` to `last`, from
-    `after_seconds` until before `until_seconds`; of these, to every `every`-th.
-    """
-
-    doors: frozenset[str]
-    first: int = 1
-    last: int | None = None
-    after_seconds: float = 0.0
-    until_seconds: float | None = None
-    every: int = 1
-    behaviour: Behaviour = IN_ORDER
-    curve: BacklogCurve | None = None
-
-
-class Scenario:
-    """Chooses the behaviour for each request; safe from several threads."""
-
-    def __init__(self, rules: Iterable[ScenarioRule] = ()) -> None:
-        self._lock = threading.Lock()
-        self._counters = tuple(RuleCounter(rule) for rule in rules)
-
-    def next(self, door: Door | None, now: float) -> Behaviour:
-        """Return the behaviour for the next request, `now` seconds after the start.
-
-        A `door` of None is a request for the backlog.
-        """
-        name = BACKLOG_DOOR if door is None else door.value
-        with self._lock:
-            # Every rule counts the requests at its doors, whichever rule applies first.
-            active = [counter for counter in self._counters if counter.applies(name, now)]
-        behaviours = (one.rule.behaviour for one in active if one.rule.curve is None)
-        backlogs = (one.rule.curve.value(one.requests, now) for one in active if one.rule.curve)
-        return msgspec.structs.replace(next(behaviours, IN_ORDER), backlog=next(backlogs, None))
-
-
-class RuleCounter:
-    """A rule, and the number of requests at its doors."""
-
-    def __init__(self, rule: ScenarioRule) -> None:
-        self.rule = rule
-        self.requests = self._eligible = 0
-
-    def applies(self, door: str, now: float) -> bool:
-        """Count a request; return whether the rule applies to it."""
-        rule = self.rule
-        if door not in rule.doors:
-            return False
-        self.requests += 1
-        is_numbered = rule.first <= self.requests <= (rule.last or self.requests)
-        is_timely = rule.after_seconds <= now < (rule.until_seconds or float("inf"))
-        if not (is_numbered and is_timely):
-            return False
-        self._eligible += 1
-        return self._eligible % rule.every == 0
-
-
 class _Ramp(msgspec.Struct, forbid_unknown_fields=True):
     ramp: dict[str, Count]
 
 
-class _RuleKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The keys of a rule, as a user writes them."""
+class ScenarioRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The keys of a rule, as a user writes them; docs/scenarios.md describes them."""
 
     door: str | tuple[str, ...] | None = None
     requests: str | int = "1-"
-    after: str | None = None
+    after: str = "0s"
     until: str | None = None
     every: Annotated[int, msgspec.Meta(ge=1)] = 1
     status: Annotated[int, msgspec.Meta(ge=200, le=599)] | None = None
@@ -159,6 +100,66 @@ class _RuleKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     refuse_urls: Annotated[frozenset[str], msgspec.Meta(min_length=1)] | None = None
     delay: str | None = None
     backlog: Count | Annotated[tuple[Count, ...], msgspec.Meta(min_length=1)] | _Ramp | None = None
+
+
+class Scenario:
+    """Chooses the behaviour for each request; safe from several threads."""
+
+    def __init__(self, rules: Iterable["RuleCounter"] = ()) -> None:
+        self._lock = threading.Lock()
+        self._rules = tuple(rules)
+
+    def next(self, door: Door | None, now: float) -> Behaviour:
+        """Return the behaviour for the next request, `now` seconds after the start.
+
+        A `door` of None is a request for the backlog.
+        """
+        name = BACKLOG_DOOR if door is None else door.value
+        with self._lock:
+            # Every rule counts the requests at its doors, whichever rule applies first.
+            active = [rule for rule in self._rules if rule.applies(name, now)]
+        behaviours = (rule.behaviour for rule in active if rule.curve is None)
+        backlogs = (rule.curve.value(rule.requests, now) for rule in active if rule.curve)
+        return msgspec.structs.replace(next(behaviours, IN_ORDER), backlog=next(backlogs, None))
+
+
+class RuleCounter:
+    """A rule, checked and parsed, and the number of requests at its doors.
+
+    Raises ConfigError for keys that cannot be combined, and for texts that cannot be parsed.
+    """
+
+    def __init__(self, rule: ScenarioRule) -> None:
+        answers = [name for name in _ANSWERS if getattr(rule, name) is not None]
+        _check_combination(rule, answers)
+        self.requests = self._eligible = 0
+        self._doors = _doors_of(rule, answers)
+        self._first, self._last = _parse_requests(rule.requests)
+        self._after = _parse_moment("after", rule.after)
+        self._until = float("inf") if rule.until is None else _parse_moment("until", rule.until)
+        self._every = rule.every
+        if self._until <= self._after:
+            raise ConfigError(f"until: {rule.until!r}; expected a moment later than {rule.after}")
+        self.curve = None if rule.backlog is None else _make_curve(rule.backlog)
+        self.behaviour = Behaviour(
+            status=rule.status,
+            text=rule.text,
+            is_disk_full=bool(rule.disk_full),
+            delay_seconds=0.0 if rule.delay is None else parse_duration("delay", rule.delay),
+            reset=rule.reset,
+            refuse_urls=rule.refuse_urls or frozenset(),
+        )
+
+    def applies(self, door: str, now: float) -> bool:
+        """Count a request; return whether the rule applies to it."""
+        if door not in self._doors:
+            return False
+        self.requests += 1
+        is_numbered = self._first <= self.requests <= (self._last or self.requests)
+        if not (is_numbered and self._after <= now < self._until):
+            return False
+        self._eligible += 1
+        return self._eligible % self._every == 0
 
 
 def load(path: Path) -> Scenario:
@@ -173,55 +174,32 @@ def load(path: Path) -> Scenario:
     )
 
 
-def _read_rule(rule: object, where: str) -> ScenarioRule:
+def _read_rule(rule: object, where: str) -> RuleCounter:
+    known = ScenarioRule.__struct_fields__
     try:
-        known = _RuleKeys.__struct_fields__
         for key in rule if isinstance(rule, Mapping) else ():
             if key not in known:
                 hint = did_you_mean(key, known)
                 raise ConfigError(f"{key!r}; expected one of {', '.join(known)}{hint}")
-        return _make_rule(msgspec.convert(rule, _RuleKeys))
+        return RuleCounter(msgspec.convert(rule, ScenarioRule))
     except (ConfigError, msgspec.ValidationError) as exc:
         raise ConfigError(f"{where}: {exc}") from exc
 
 
-def _make_rule(keys: _RuleKeys) -> ScenarioRule:
-    answers = [name for name in _ANSWERS if getattr(keys, name) is not None]
-    if not answers and keys.delay is None:
+def _check_combination(rule: ScenarioRule, answers: list[str]) -> None:
+    if not answers and rule.delay is None:
         raise ConfigError(f"no behaviour; expected one of {', '.join(_ANSWERS)}, delay")
     if len(answers) > 1 and answers != ["status", "text"]:
         raise ConfigError(f"{', '.join(answers)}; expected one of them: a request has one reply")
-    if keys.backlog is not None and keys.delay is not None:
+    if rule.backlog is not None and rule.delay is not None:
         raise ConfigError("backlog, delay; expected a rule for each")
-    first, last = _parse_requests(keys.requests)
-    after = 0.0 if keys.after is None else _parse_moment("after", keys.after)
-    until = None if keys.until is None else _parse_moment("until", keys.until)
-    if until is not None and until <= after:
-        raise ConfigError(f"until: {keys.until!r}; expected a moment later than {after:g}s")
-    return ScenarioRule(
-        doors=_doors_of(keys, answers),
-        first=first,
-        last=last,
-        after_seconds=after,
-        until_seconds=until,
-        every=keys.every,
-        behaviour=Behaviour(
-            status=keys.status,
-            text=keys.text,
-            is_disk_full=bool(keys.disk_full),
-            delay_seconds=0.0 if keys.delay is None else parse_duration("delay", keys.delay),
-            reset=keys.reset,
-            refuse_urls=keys.refuse_urls or frozenset(),
-        ),
-        curve=None if keys.backlog is None else _make_curve(keys.backlog),
-    )
 
 
-def _doors_of(keys: _RuleKeys, answers: list[str]) -> frozenset[str]:
+def _doors_of(rule: ScenarioRule, answers: list[str]) -> frozenset[str]:
     possible = next((_ONLY_AT[name] for name in answers if name in _ONLY_AT), DOORS)
-    if keys.door is None:
+    if rule.door is None:
         return frozenset(possible)
-    doors = (keys.door,) if isinstance(keys.door, str) else keys.door
+    doors = (rule.door,) if isinstance(rule.door, str) else rule.door
     unknown = next((door for door in doors if door not in possible), None)
     if unknown is not None or not doors:
         hint = did_you_mean(unknown or "", possible)

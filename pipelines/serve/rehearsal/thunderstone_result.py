@@ -51,8 +51,8 @@ class DataTimeLimitError(Exception):
 class ItemReplies(msgspec.Struct, frozen=True, kw_only=True):
     """Replies to Items, one by one.
 
-    `has_document` and `count_matching` report what the index had before the document: a deletion
-    does not see what an earlier Item of the same document adds. `is_over` is asked before each
+    `has_document` and `count_matching` report the state before the document: a deletion
+    does not see additions by an earlier Item of the same document. `is_over` is asked before each
     reply whether the time limit is exceeded.
     """
 

@@ -1,4 +1,4 @@
-"""What a rehearsal appliance reports: documents, totals, and the rows of its Feeds page."""
+"""The reports of a rehearsal appliance: documents, totals, and the rows of its Feeds page."""
 
 import enum
 

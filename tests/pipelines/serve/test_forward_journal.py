@@ -1,7 +1,5 @@
 """The journal of a gateway: what needs nothing more, after any end."""
 
-import errno
-import os
 from contextlib import closing
 from pathlib import Path
 
@@ -34,10 +32,6 @@ def known(path: Path, *ordinals: int) -> list[bool]:
     journal = ForwardJournal(path)
     journal.close()
     return [journal.is_settled(ordinal) for ordinal in ordinals]
-
-
-def test_a_new_journal_knows_nothing(path: Path) -> None:
-    assert known(path, 1) == [False]
 
 
 def test_what_was_noted_is_known_at_the_next_start(path: Path) -> None:
@@ -88,30 +82,6 @@ def test_a_damaged_line_is_told(path: Path) -> None:
         f"{path}:2: JSON is malformed: invalid character (byte 4); expected the outcome of a"
         " delivery; remove the line"
     )
-
-
-def test_what_is_set_aside_is_counted(path: Path) -> None:
-    written(path, settled(1, up_to=1, state=ForwardState.SET_ASIDE), settled(2, up_to=2))
-    assert list(ForwardJournal(path).set_aside) == [1]
-
-
-def no_room(file: int, line: bytes, offset: int) -> None:
-    """As a disk does that has room for a few bytes."""
-    os.pwrite(file, line[:3], offset)
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def test_a_disk_without_room_leaves_the_journal_as_it_was(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    journal = ForwardJournal(path)
-    journal.append(settled(1, up_to=1))
-    with monkeypatch.context() as patch:
-        patch.setattr("transforms.storage.journal.write_at", no_room)
-        with pytest.raises(OSError, match="No space left on device"):
-            journal.append(settled(2, up_to=2))
-    journal.close()
-    assert known(path, 1, 2) == [True, False]
 
 
 def test_what_many_settled_ones_had_between_them_stays_open(path: Path) -> None:

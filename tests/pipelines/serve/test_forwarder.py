@@ -201,15 +201,6 @@ def test_an_empty_full_feed_deletes_all_that_its_datasource_had_at_thunderstone(
     assert items(wire) == [[("I", "a")], [("I", "b")], [("D", "a")]]
 
 
-def test_an_empty_full_feed_of_what_never_was_sends_thunderstone_nothing(
-    spool: HandSpool, wired: Wired
-) -> None:
-    wire = wired(taking)
-    spool.feed(EMPTY, "crm", "full")
-    run = Run(spool, appliance=THUNDERSTONE).to_the_end()
-    assert (items(wire), run.said, run.remarks) == ([], [], [])
-
-
 def test_what_another_datasource_makes_its_own_later_is_there_in_the_end(
     spool: HandSpool, wired: Wired
 ) -> None:
@@ -347,15 +338,6 @@ def test_a_journal_that_ends_before_what_was_forwarded_is_told(
     )
 
 
-def test_to_another_gsa_full_feeds_go_as_they_are(spool: HandSpool, wired: Wired) -> None:
-    wire = wired(accepting)
-    spool.feed(gsa_feed(document(1), document(2)), "crm", "full")
-    spool.feed(gsa_feed(document(2)), "crm", "full")
-    run = Run(spool).to_the_end()
-    assert [sent.feedtype for sent in wire.sent] == ["full", "full"]
-    assert (b"delete" in b"".join(wire.texts), run.remarks) == (False, [])
-
-
 def test_a_datasource_web_that_is_said_to_be_full_is_sent_as_it_may_be(
     spool: HandSpool, wired: Wired
 ) -> None:
@@ -398,13 +380,6 @@ def test_what_cannot_be_forwarded_is_set_aside_and_what_is_behind_it_goes_on(
         (ForwardState.SET_ASIDE, why),
         (ForwardState.FORWARDED, ""),
     ]
-
-
-def test_what_is_set_aside_is_counted_at_the_next_start(spool: HandSpool, wired: Wired) -> None:
-    wired(accepting)
-    spool.feed(b"hello")
-    Run(spool).to_the_end()
-    assert Run(spool).to_the_end().remarks == ["1 deliveries are set aside so far"]
 
 
 def test_records_that_cannot_be_read_are_kept_and_told(spool: HandSpool, wired: Wired) -> None:

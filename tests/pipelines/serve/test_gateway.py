@@ -135,18 +135,6 @@ def test_while_the_new_appliance_is_away_the_backlog_grows_and_nothing_is_lost(
     assert (urls, arrivals.total()) == ([f"{HOST}/{name}" for name in "abc"], 1)
 
 
-def test_what_was_forwarded_is_not_forwarded_again(tmp_path: Path) -> None:
-    with serving(tmp_path / "new") as new:
-        with serving(tmp_path / "old", "--forward", new.url) as old:
-            run("push", finished(tmp_path / "run"), "--to", old.url, *FAST)
-            wait_until(lambda: forwarded(old))
-        with serving(tmp_path / "old", "--forward", new.url) as old:
-            wait_until(lambda: forwarded(old))
-        total = new.arrivals().total()
-
-    assert total == 1
-
-
 def test_a_url_that_the_new_appliance_refuses_holds_nothing_back(tmp_path: Path) -> None:
     scenario = tmp_path / "scenario.yaml"
     scenario.write_text(f"- refuse_urls: [{HOST}/b]")

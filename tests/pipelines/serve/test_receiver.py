@@ -68,23 +68,6 @@ def test_a_feed_becomes_documents(tmp_path: Path) -> None:
         assert urls(receiver) == ["http://h/1", "http://h/2"]
 
 
-def test_a_full_feed_replaces_what_came_before(tmp_path: Path) -> None:
-    with receiving(tmp_path) as receiver:
-        say(receiver.port, push(feed(1, 2)))
-        say(receiver.port, push(feed(2, 3)))
-        assert urls(receiver) == ["http://h/2", "http://h/3"]
-
-
-def test_documents_come_in_pages(tmp_path: Path) -> None:
-    with receiving(tmp_path) as receiver:
-        say(receiver.port, push(feed(1, 2, 3)))
-        assert receiver.wait_until_idle(PATIENCE_SECONDS)
-        asked = get("/documents?prefix=http://h/&limit=2&after=http://h/1")
-        page = json.loads(say(receiver.port, asked, method="GET").body)
-    assert [one["url"] for one in page["documents"]] == ["http://h/2", "http://h/3"]
-    assert page["next"] == "http://h/3"
-
-
 def test_a_receiver_that_is_started_again_holds_what_it_held(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         say(receiver.port, push(feed(1)))
@@ -122,12 +105,6 @@ def test_the_page_shows_what_came(tmp_path: Path) -> None:
     assert b"Java/1.8" in heard.body
 
 
-def test_the_page_tells_where_to_push_to(tmp_path: Path) -> None:
-    with receiving(tmp_path) as receiver:
-        page = say(receiver.port, get("/"), method="GET").body.decode()
-        assert receiver.url in page
-
-
 def test_the_page_warns_of_a_scenario(tmp_path: Path) -> None:
     path = told(tmp_path / "disk-full.yaml", "- {disk_full: true}")
     with receiving(tmp_path / "spool", scenario=path) as receiver:
@@ -140,16 +117,6 @@ def test_the_page_tells_that_a_gateway_forwards(tmp_path: Path) -> None:
     with Receiver(settings, gateway=TwelveWaiting()) as receiver:
         page = say(receiver.port, get("/"), method="GET").body
     assert b"This receiver forwards: the backlog counts feeds that are not forwarded yet." in page
-
-
-def test_groups_are_counted_on_the_page(tmp_path: Path) -> None:
-    groups = b'<xmlgroups><membership><principal scope="GROUP">g</principal><members/></membership>'
-    body = part(b"groupsource", b"s") + part(b"data", groups + b"</xmlgroups>") + b"--<<--\r\n"
-    with receiving(tmp_path) as receiver:
-        say(receiver.port, post("/xmlgroups", body, kind=KIND))
-        assert receiver.wait_until_idle(PATIENCE_SECONDS)
-        page = say(receiver.port, get("/"), method="GET").body
-    assert b"<dt>Groups</dt><dd>1</dd>" in page
 
 
 def test_an_index_of_another_spool_is_told(tmp_path: Path) -> None:

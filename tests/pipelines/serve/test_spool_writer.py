@@ -75,27 +75,6 @@ def test_a_thousand_feeds_stand_in_a_folder(tmp_path: Path) -> None:
     assert kept.path == "feeds/000000001/000000001000.xml"
 
 
-def test_a_delivery_may_have_no_feed(tmp_path: Path) -> None:
-    with SpoolWriter(tmp_path) as spool:
-        kept = spool.commit(msgspec.structs.replace(POSTED, feedtype="cleanup"))
-    assert (kept.ordinal, kept.path, kept.bytes) == (1, None, 0)
-    assert files(tmp_path) == [JOURNAL]
-
-
-def test_what_is_not_committed_is_not_there(tmp_path: Path) -> None:
-    with SpoolWriter(tmp_path) as spool, spool.open_intake() as intake:
-        intake.write(b"<gsafeed")
-    assert files(tmp_path) == [JOURNAL]
-    assert journal(tmp_path) == []
-
-
-def test_an_intake_can_be_read_before_it_is_committed(tmp_path: Path) -> None:
-    with SpoolWriter(tmp_path) as spool, spool.open_intake() as intake:
-        intake.write(b"<gsafeed/>")
-        with intake.open() as stream:
-            assert stream.read() == b"<gsafeed/>"
-
-
 def test_a_spool_knows_how_much_it_holds(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path) as spool:
         deliver(spool, b"<a/>")
@@ -111,18 +90,6 @@ def test_a_second_receiver_must_wait(tmp_path: Path) -> None:
         f"{tmp_path}: in use by another receiver, process {os.getpid()} on {socket.gethostname()}; "
         "start again when that has ended"
     )
-
-
-def test_a_spool_that_was_closed_is_free(tmp_path: Path) -> None:
-    with SpoolWriter(tmp_path):
-        pass
-    with SpoolWriter(tmp_path) as spool:
-        assert deliver(spool, b"<a/>").ordinal == 1
-
-
-def test_a_spool_is_made_where_there_is_none(tmp_path: Path) -> None:
-    with SpoolWriter(tmp_path / "a" / "b") as spool:
-        assert deliver(spool, b"<a/>").ordinal == 1
 
 
 def test_a_file_is_no_spool(tmp_path: Path) -> None:
@@ -142,12 +109,6 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path) -> None:
         following = deliver(spool, b"<b/>")
     assert journal(tmp_path) == [whole, following]
     assert following.ordinal == 2
-
-
-def test_a_journal_of_nothing_but_a_torn_line_is_empty(tmp_path: Path) -> None:
-    (tmp_path / JOURNAL).write_bytes(b'{"ordinal":1,')
-    with SpoolWriter(tmp_path):
-        assert (tmp_path / JOURNAL).read_bytes() == b""
 
 
 def test_a_line_that_is_no_delivery_is_told(tmp_path: Path) -> None:
@@ -200,16 +161,6 @@ def test_deliveries_of_many_clients_are_noted_one_behind_the_other(tmp_path: Pat
 def test_what_would_leave_too_little_free_is_refused_before_it_comes(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path) as spool, pytest.raises(DiskFullError):
         spool.check_room(spool.free_bytes + (1 << 30))
-
-
-def test_what_fits_is_not_refused(tmp_path: Path) -> None:
-    with SpoolWriter(tmp_path) as spool:
-        spool.check_room(1)
-
-
-def test_some_of_the_disk_stays_free(tmp_path: Path) -> None:
-    with SpoolWriter(tmp_path, min_free_bytes=1 << 60) as spool, pytest.raises(DiskFullError):
-        deliver(spool, b"<gsafeed/>")
 
 
 def test_the_room_is_looked_at_again_and_again(

@@ -103,14 +103,6 @@ def test_a_head_that_takes_too_long_is_refused() -> None:
     assert status_of(line.exchange()) == 408
 
 
-def test_nothing_is_no_request() -> None:
-    assert Scripted((21, HEAD)).exchange().read(20) is None
-
-
-def test_a_client_that_leaves_in_its_head_has_no_request() -> None:
-    assert Scripted((0, HEAD[:5]), (0, b"")).exchange().read(20) is None
-
-
 def test_a_client_that_leaves_in_its_body_tears_the_line() -> None:
     request = request_of(Scripted((0, HEAD), (0, b"a"), (0, b"")).exchange())
     with pytest.raises(ConnectionDroppedError) as caught:
@@ -130,11 +122,6 @@ def test_a_body_that_is_too_slow_is_cut_off_when_that_is_certain() -> None:
     assert (line.allowed[1:], line.now) == ([30, 15], 35)
 
 
-def test_what_came_fast_may_be_waited_upon() -> None:
-    line = Scripted((0, HEAD), (1, b"a" * 900), (59, b"a" * 100))
-    assert sum(map(len, request_of(line.exchange()).blocks)) == 1000
-
-
 def test_a_body_that_rests_too_long_is_cut_off() -> None:
     line = Scripted((0, HEAD), (1, b"a" * 900), (61, b"a" * 100))
     assert status_of(line.exchange()) == 408
@@ -147,12 +134,6 @@ def test_the_time_that_the_receiver_needs_is_not_the_clients() -> None:
     next(blocks)
     line.now += 10_000
     assert next(blocks) == b"a" * 990
-
-
-def test_without_a_rate_only_rest_counts() -> None:
-    steps = [(59.0, b"a" * 100)] * 10
-    request = request_of(Scripted((0, HEAD), *steps).exchange(min_rate=0))
-    assert sum(map(len, request.blocks)) == 1000
 
 
 def test_nothing_is_said_before_the_body_is_wanted() -> None:
@@ -218,11 +199,3 @@ def test_a_line_that_is_closed_is_torn() -> None:
 def test_a_line_that_takes_nothing_is_torn() -> None:
     with pair() as (line, _), pytest.raises(ConnectionDroppedError, match="timed out"):
         line.send(bytes(10 << 20), 0.1)
-
-
-def test_a_line_that_says_nothing_is_told_from_one_that_ended() -> None:
-    with pair() as (line, there):
-        with pytest.raises(TimeoutError):
-            line.receive(0)
-        there.close()
-        assert line.receive(1) == b""

@@ -91,12 +91,6 @@ def test_a_full_feed_leaves_what_other_datasources_have(held: Rehearsal) -> None
     assert held.pages() == ["a", "b"]
 
 
-def test_an_empty_full_feed_removes_all_documents(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a"), page("b")))
-    held.feed(gsa_feed(), feedtype="full")
-    assert held.pages() == []
-
-
 def test_full_and_incremental_feeds_mix_as_in_the_guide(held: Rehearsal) -> None:
     held.feed(gsa_feed(page("d0"), page("d1"), page("d2")), feedtype="full")
     held.feed(gsa_feed(page("d3"), page("d1", "new"), gone("d2")))
@@ -104,22 +98,11 @@ def test_full_and_incremental_feeds_mix_as_in_the_guide(held: Rehearsal) -> None
     assert held.pages() == ["d0", "d10", "d7"]
 
 
-def test_an_incremental_feed_leaves_what_it_does_not_name(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("d0"), page("d1"), page("d2")), feedtype="full")
-    held.feed(gsa_feed(page("d3"), page("d1", "new"), gone("d2")))
-    assert held.pages() == ["d0", "d1", "d3"]
-
-
 def test_the_posted_feedtype_wins_over_that_of_the_header(held: Rehearsal) -> None:
     held.feed(gsa_feed(page("a")))
     markup = gsa_feed(page("b")).replace("incremental", "full")
     held.feed(markup, feedtype="incremental")
     assert held.pages() == ["a", "b"]
-
-
-def test_the_posted_datasource_wins_over_that_of_the_header(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")), datasource="posted")
-    assert held.document("a").datasource == "posted"
 
 
 def test_a_web_feed_is_incremental_even_if_it_is_posted_as_full(held: Rehearsal) -> None:
@@ -179,12 +162,6 @@ def test_nobody_else_deletes_an_url(held: Rehearsal) -> None:
     assert held.pages() == ["a"]
 
 
-def test_a_web_feed_deletes_what_it_brought(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a", None)), datasource="web")
-    held.feed(gsa_feed(gone("a")), datasource="web")
-    assert held.pages() == []
-
-
 def test_an_url_of_a_content_feed_stays_one_when_a_web_feed_names_it(held: Rehearsal) -> None:
     held.feed(gsa_feed(page("a")), datasource="first")
     held.feed(gsa_feed(page("a", None)), datasource="web")
@@ -207,13 +184,6 @@ def test_a_content_feed_takes_over_an_url_that_was_crawled(held: Rehearsal) -> N
     held.feed(gsa_feed(page("a")), datasource="first")
     found = held.document("a")
     assert (found.datasource, found.arrival, found.sha256) == ("first", Arrival.PUSHED, TEXT)
-
-
-def test_metadata_alone_leaves_the_content(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a", inner=metadata(x="1") + "")))
-    held.feed(gsa_feed(page("a", None, inner=metadata(y="2"))))
-    found = held.document("a")
-    assert (found.sha256, found.metadata) == (TEXT, (Meta("y", "2"),))
 
 
 def test_a_record_without_content_leaves_what_it_does_not_state(held: Rehearsal) -> None:
@@ -403,15 +373,6 @@ def test_a_pattern_of_a_whole_host_is_refused(held: Rehearsal, pattern: str) -> 
     assert held.pages() == ["a"]
 
 
-def test_a_refused_pattern_says_why(held: Rehearsal) -> None:
-    fed = held.send("<Item><Type>DP</Type><Url>http://www.example.com/*</Url></Item>")
-    assert fed.details == (
-        "Skipping the record, Line number: 2, Error: a deletion of all URLs like"
-        " 'http://www.example.com/*'; expected a pattern that names part of a path, as this one"
-        " empties a host or more",
-    )
-
-
 def test_what_was_inserted_is_searchable_after_an_update_of_the_indexes(held: Rehearsal) -> None:
     held.send(item("I", "a"), profile="first")
     held.send(item("I", "b"), profile="second")
@@ -427,11 +388,6 @@ def test_a_searchable_document_that_is_inserted_again_waits_again(held: Rehearsa
 def test_an_update_leaves_a_document_searchable(held: Rehearsal) -> None:
     held.send(item("I", "a"), "<Item><Type>UI</Type></Item>", item("U", "a"))
     assert held.document("a").searchable
-
-
-def test_an_update_adds_what_is_not_held(held: Rehearsal) -> None:
-    held.send(item("U", "a", "<Title>New</Title>"))
-    assert (held.document("a").action, held.document("a").searchable) == (Action.UPDATE, False)
 
 
 def test_what_a_scenario_refused_is_not_held(held: Rehearsal) -> None:

@@ -33,10 +33,6 @@ def deletions(held: Rehearsal, delivery: Delivery, *, settled: int = 99) -> list
     return [one.url.removeprefix(HOST) for one in records]
 
 
-def test_the_first_full_feed_leaves_nothing_out(held: Rehearsal) -> None:
-    assert deletions(held, full(held, "a", "b")) == []
-
-
 def test_what_the_next_one_has_not_is_left_out_in_the_order_of_urls(held: Rehearsal) -> None:
     full(held, "d", "c", "b", "a")
     assert deletions(held, full(held, "b", "e")) == ["a", "c", "d"]
@@ -139,11 +135,6 @@ def test_of_a_full_feed_without_its_end_nothing_is_left_out(held: Rehearsal) -> 
 def test_a_url_keeps_what_markup_is_made_of(held: Rehearsal) -> None:
     full(held, "?a=1&amp;b=&lt;&quot;")
     assert deletions(held, full(held)) == ['?a=1&b=<"']
-
-
-def test_nothing_is_known_before_the_index_is_there(tmp_path: Path) -> None:
-    assert not is_digested(tmp_path / "index.db", 1)
-    assert not (tmp_path / "index.db").exists()
 
 
 def test_a_delivery_is_known_when_it_is_digested(held: Rehearsal) -> None:

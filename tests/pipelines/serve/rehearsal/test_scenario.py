@@ -11,7 +11,7 @@ from pipelines.serve.rehearsal.scenario import (
     BacklogCurve,
     Behaviour,
     Scenario,
-    _RuleKeys,
+    ScenarioRule,
     load,
 )
 from schemas.delivery import Door
@@ -55,7 +55,7 @@ def test_without_rules_an_appliance_is_in_good_order() -> None:
     assert behaviours(Scenario(), FEED, GROUPS, DATA, BACKLOG) == [IN_ORDER] * 4
 
 
-@pytest.mark.parametrize("key", sorted(_RuleKeys.__struct_fields__))
+@pytest.mark.parametrize("key", sorted(ScenarioRule.__struct_fields__))
 def test_a_key_is_in_a_row_of_the_page(key: str) -> None:
     assert f"| `{key}` |" in ROWS
 
@@ -289,7 +289,7 @@ class TestErrors:
             ),
             (
                 "{after: 1m, until: 30s, status: 500}",
-                "until: '30s'; expected a moment later than 60s",
+                "until: '30s'; expected a moment later than 1m",
             ),
             ("{every: 0, status: 500}", "Expected `int` >= 1 - at `$.every`"),
             ("{reset: in body}", "Invalid enum value 'in body' - at `$.reset`"),

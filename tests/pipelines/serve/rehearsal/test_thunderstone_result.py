@@ -47,10 +47,6 @@ def test_each_item_is_answered_in_its_order() -> None:
     )
 
 
-def test_the_update_of_the_indexes_is_answered() -> None:
-    assert results_of("<Item><Type>UI</Type></Item>") == [{"Type": "UI", "Status": "OK"}]
-
-
 def test_the_deletion_of_what_is_not_held_is_ok_with_a_remark() -> None:
     found = results_of(item("D", "a"), item("D", "b"), has_document=lambda url: url == f"{HOST}a")
     assert found == [
@@ -93,16 +89,6 @@ def test_an_unknown_type_is_told_and_echoed() -> None:
     ]
 
 
-def test_an_item_without_a_type_has_an_unknown_one() -> None:
-    assert results_of(f"<Item><Url>{HOST}</Url></Item>") == [
-        {
-            "Type": None,
-            "Status": "FAIL_UNKNOWNTYPE",
-            "Info": "an Item without Type; expected I, D, DP, U or UI",
-        }
-    ]
-
-
 def test_an_item_that_cannot_be_parsed_fails_alone() -> None:
     assert results_of(item("I", "a"), item("I", "b", "<Title>x & y</Title>"), item("I", "c")) == [
         {"Type": "I", "Status": "OK"},
@@ -130,13 +116,6 @@ def test_what_xml_cannot_hold_is_not_echoed() -> None:
 def test_markup_in_a_reason_is_escaped() -> None:
     torn = "<Item><Type>I</Type><Url>u</Url>" + item("I", "a")
     assert b"<Info>'&lt;Item' inside &lt;Item&gt;; expected &lt;/Item&gt; before it" in reply(torn)
-
-
-def test_text_between_items_is_no_row() -> None:
-    assert results_of(item("I", "a"), "stray", item("I", "b")) == [
-        {"Type": "I", "Status": "OK"},
-        {"Type": "I", "Status": "OK"},
-    ]
 
 
 def test_a_document_without_its_end_is_answered_as_far_as_it_goes() -> None:
