@@ -1,18 +1,20 @@
 """Request bodies without their Content-Encoding or percent-encoding, block by block."""
 
+import binascii
 import itertools
+import re
 import zlib
 from collections.abc import Iterable, Iterator
-from urllib.parse import unquote_to_bytes
 
 from pipelines.serve.http.exchange import RefusedError
 
 PIECE_BYTES = 256 << 10
 _SLICE_BYTES = 32 << 10
-_ESCAPED_BYTES = 8 << 10
 _GZIP = 31  # a window of any size, with the header and check sum of gzip
 _ZLIB = 15
 _RAW = -15
+_ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
+_QUOTED_PRINTABLE = bytes.maketrans(b"%+", b"= ")
 
 
 def limit_size(blocks: Iterable[bytes], *, limit: int) -> Iterator[bytes]:
@@ -62,20 +64,32 @@ class PercentDecoder:
     def __init__(self) -> None:
         self._incomplete = b""
 
-    def decode(self, block: bytes, *, is_last: bool) -> Iterator[bytes]:
-        """Yield the decoded text up to an escape that may continue in the next block."""
+    def decode(self, block: bytes, *, is_last: bool) -> bytes:
+        """Return the decoded text up to an escape that may continue in the next block."""
         block = self._incomplete + block
         cut = -1 if is_last else block.rfind(b"%", max(len(block) - 2, 0))
         if cut < 0:
-            cut = len(block)
+            self._incomplete = b""
+            return unquote(block)
         self._incomplete = block[cut:]
-        begin = 0
-        while begin < cut:  # in slices, as the standard library takes 200 bytes for each escape
-            end = min(begin + _ESCAPED_BYTES, cut)
-            escape = block.rfind(b"%", end - 2, end) if end < cut else -1
-            end = escape if escape > begin else end
-            yield unquote_to_bytes(block[begin:end].replace(b"+", b" "))
-            begin = end
+        return unquote(block[:cut])
+
+
+def unquote(block: bytes) -> bytes:
+    """Decode a percent-encoded text; a `%` that begins no escape is kept.
+
+    Quoted-printable is the same code with other signs, and the standard library decodes it in C:
+    three times as fast for base64, twenty times for XML. The result differs, and is not used, if a
+    `%` begins no escape, which its length shows, or is followed by a line end.
+    """
+    if b"=" in block:
+        block = block.replace(b"=", b"%3D")
+    decoded = binascii.a2b_qp(block.translate(_QUOTED_PRINTABLE))
+    is_exact = len(decoded) == len(block) - 2 * block.count(b"%")
+    if is_exact and b"%\n" not in block and b"%\r" not in block:
+        return decoded
+    # `unquote_to_bytes` of the standard library takes 200 bytes for each escape.
+    return _ESCAPE.sub(lambda escape: binascii.unhexlify(escape[1]), block.replace(b"+", b" "))
 
 
 def _inflate(blocks: Iterable[bytes], window: int) -> Iterator[bytes]:

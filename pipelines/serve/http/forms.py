@@ -133,8 +133,9 @@ def _read_pairs(blocks: Iterable[bytes]) -> Iterator[Event]:
             if not equals and not is_last:
                 continue
             decoder = PercentDecoder()
-            yield b"".join(decoder.decode(head, is_last=True)).decode("latin-1")
-        yield from filter(None, decoder.decode(value, is_last=is_last))
+            yield decoder.decode(head, is_last=True).decode("latin-1")
+        if decoded := decoder.decode(value, is_last=is_last):
+            yield decoded
         if is_last:
             head, decoder = b"", None
 

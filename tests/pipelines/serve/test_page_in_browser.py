@@ -161,7 +161,7 @@ def test_each_table_shows_its_caption(page: Page, site: str, width: int) -> None
     page.open(f"{site}/full")
     shown = "[...document.querySelectorAll('caption')].filter(o => o.checkVisibility())"
     assert page.evaluate(f"{shown}.map(one => one.innerText)") == [
-        *("intranet · feeds", "intranet · groups", "Held now · by datasource")
+        *("intranet · feeds", "intranet · groups", "Documents now · by datasource")
     ]
     assert page.evaluate("document.querySelectorAll('table').length") == 3
 
@@ -253,7 +253,7 @@ def test_the_line_of_the_backlog_has_words(page: Page, site: str, width: int) ->
     page.set_device(width)
     page.open(f"{site}/full")
     assert page.named("image") == [
-        "Backlog Feeds that wait: 312 at last; at most 6,000, 5 minutes ago; at least 7."
+        "Backlog Feeds in the backlog: 312 now; highest 6,000, 5 minutes ago; lowest 7."
     ]
 
 

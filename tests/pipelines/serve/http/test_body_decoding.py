@@ -43,8 +43,8 @@ def cut(content: bytes, places: list[int]) -> list[bytes]:
 
 def decoded(blocks: list[bytes]) -> bytes:
     decoder = PercentDecoder()
-    pieces = [piece for block in blocks for piece in decoder.decode(block, is_last=False)]
-    return b"".join([*pieces, *decoder.decode(b"", is_last=True)])
+    pieces = [decoder.decode(block, is_last=False) for block in blocks]
+    return b"".join([*pieces, decoder.decode(b"", is_last=True)])
 
 
 @pytest.mark.parametrize("encoding", ["", "identity", " Identity "])
