@@ -11,8 +11,6 @@ from pipelines.serve.http.exchange import RefusedError
 PIECE_BYTES = 256 << 10
 _SLICE_BYTES = 32 << 10
 _GZIP = 31  # a window of any size, with the header and check sum of gzip
-_ZLIB = 15
-_RAW = -15
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _QUOTED_PRINTABLE = bytes.maketrans(b"%+", b"= ")
 
@@ -40,13 +38,8 @@ def decompress(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
     if name in {"", "identity"}:
         return iter(blocks)
     if name in {"gzip", "x-gzip"}:
-        return _inflate(blocks, _GZIP)
-    if name == "deflate":
-        head, blocks = peek(blocks, 2)
-        # Deflate should be zlib (RFC 9110, 8.4.1.2), but some clients send raw deflate.
-        is_zlib = len(head) > 1 and head[0] & 15 == 8 and int.from_bytes(head[:2], "big") % 31 == 0
-        return _inflate(blocks, _ZLIB if is_zlib else _RAW)
-    raise RefusedError(415, f"Content-Encoding: {encoding!r}; expected gzip, deflate or none")
+        return _gunzip(blocks)
+    raise RefusedError(415, f"Content-Encoding: {encoding!r}; expected gzip or none")
 
 
 def peek(blocks: Iterable[bytes], count: int) -> tuple[bytes, Iterator[bytes]]:
@@ -92,17 +85,15 @@ def unquote(block: bytes) -> bytes:
     return _ESCAPE.sub(lambda escape: binascii.unhexlify(escape[1]), block.replace(b"+", b" "))
 
 
-def _inflate(blocks: Iterable[bytes], window: int) -> Iterator[bytes]:
-    """Yield the content of compressed streams; gzip may have several in sequence."""
-    inflater = zlib.decompressobj(window)
+def _gunzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the content of gzip streams, of which there may be several in sequence."""
+    inflater = zlib.decompressobj(_GZIP)
     try:
         for part in _slices(blocks):
             data = part
             while data:
                 if inflater.eof:
-                    if window != _GZIP:
-                        raise RefusedError(400, "bytes after a compressed body; expected its end")
-                    inflater = zlib.decompressobj(window)
+                    inflater = zlib.decompressobj(_GZIP)
                 if piece := inflater.decompress(data, PIECE_BYTES):
                     yield piece
                 data = inflater.unused_data if inflater.eof else inflater.unconsumed_tail

@@ -30,7 +30,6 @@ _LINE_ENDS = b"\r\n"
 """Some clients send line ends after a body; RFC 9112 allows them before a request."""
 
 _LEAST_TIMEOUT = 0.001  # 0 would make the socket non-blocking
-_BODILESS = (204, 304)
 _LONG_HEAD = f"a head of more than {MAX_HEAD_BYTES} bytes; expected a shorter one"
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
@@ -158,14 +157,13 @@ class Exchange:
 
     def reply(self, reply: Reply) -> None:
         """Send a reply; it is the last one if the body of the request was not read to its end."""
-        has_body = reply.status not in _BODILESS
-        body = reply.body if has_body else b""
+        body = reply.body
         size = len(body) if isinstance(body, bytes) else body.seek(0, 2)
         headers = [
             ("Server", SERVER),
             ("Date", formatdate(usegmt=True)),
             ("Content-Type", reply.content_type),
-            *([("Content-Length", str(size))] if has_body else []),
+            ("Content-Length", str(size)),
             *reply.headers,
             *([] if self.is_whole else [("Connection", "close")]),
         ]
@@ -173,7 +171,7 @@ class Exchange:
         response = h11.Response(status_code=reply.status, headers=headers, reason=reason)
         pending = self._http.send(response) or b""  # sent in one packet with a small body
         for block in _blocks_of(body):
-            if has_body and not self._is_head:
+            if not self._is_head:
                 self._send(pending + (self._http.send(h11.Data(data=block)) or b""))
                 pending = b""
         self._send(pending + (self._http.send(h11.EndOfMessage()) or b""))

@@ -93,7 +93,7 @@ class ScenarioRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     after: str = "0s"
     until: str | None = None
     every: Annotated[int, msgspec.Meta(ge=1)] = 1
-    status: Annotated[int, msgspec.Meta(ge=200, le=599)] | None = None
+    status: Annotated[int, msgspec.Meta(ge=400, le=599)] | None = None
     text: str | None = None
     disk_full: bool | None = None
     reset: Reset | None = None

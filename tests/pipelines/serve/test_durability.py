@@ -68,7 +68,7 @@ def test_the_line_of_a_cleanup_is_on_the_disk(stored: StoredEndpoints, disk: Rec
 
 @pytest.mark.parametrize(("path", "body"), DOORS)
 @pytest.mark.parametrize("operation", range(1, len(SECOND) + 1))
-def test_no_client_is_told_of_success_before_the_last_step(
+def test_success_is_answered_after_the_last_step(
     stored: StoredEndpoints, disk: RecordingDisk, path: str, body: str, operation: int
 ) -> None:
     body_of(stored.endpoints().answer(post(path, body)))
@@ -82,7 +82,7 @@ def test_no_client_is_told_of_success_before_the_last_step(
 
 
 @pytest.mark.parametrize("operation", [1, 2])
-def test_no_client_is_told_of_a_cleanup_before_the_last_step(
+def test_cleanup_is_answered_after_the_last_step(
     stored: StoredEndpoints, disk: RecordingDisk, operation: int
 ) -> None:
     disk.fail_at(operation)

@@ -34,12 +34,12 @@ def known(path: Path, *ordinals: int) -> list[bool]:
     return [journal.is_settled(ordinal) for ordinal in ordinals]
 
 
-def test_what_was_noted_is_known_at_the_next_start(path: Path) -> None:
+def test_outcomes_are_known_at_the_next_start(path: Path) -> None:
     written(path, settled(1, up_to=1))
     assert known(path, 1, 2) == [True, False]
 
 
-def test_what_is_held_back_is_open_while_others_are_settled(path: Path) -> None:
+def test_held_back_deliveries_stay_open(path: Path) -> None:
     written(path, settled(1, up_to=1), settled(3, up_to=1), settled(5, up_to=1))
     assert known(path, 1, 2, 3, 4, 5) == [True, False, True, False, True]
 
@@ -49,7 +49,7 @@ def test_all_up_to_an_ordinal_may_be_settled_at_once(path: Path) -> None:
     assert known(path, 1, 2, 3, 4) == [True, True, True, False]
 
 
-def test_a_line_says_what_is_not_usual_and_no_more(path: Path) -> None:
+def test_line_has_no_default_values(path: Path) -> None:
     written(path, DeliveryOutcome(ordinal=7, state=ForwardState.FORWARDED, settled=7, accepted=2))
     assert path.read_text() == '{"ordinal":7,"state":"forwarded","settled":7,"accepted":2}\n'
 
@@ -61,7 +61,7 @@ def test_a_line_without_its_end_was_never_written(path: Path) -> None:
     assert known(path, 1, 2) == [True, False]
 
 
-def test_what_comes_behind_such_a_line_replaces_it(path: Path) -> None:
+def test_incomplete_line_is_overwritten(path: Path) -> None:
     written(path, settled(1, up_to=1))
     with path.open("ab") as stream:
         stream.write(b'{"ordinal":2,"st')
@@ -72,7 +72,7 @@ def test_what_comes_behind_such_a_line_replaces_it(path: Path) -> None:
     )
 
 
-def test_a_damaged_line_is_told(path: Path) -> None:
+def test_damaged_line_is_reported(path: Path) -> None:
     written(path, settled(1, up_to=1))
     with path.open("ab") as stream:
         stream.write(b"nothing\n")
@@ -84,7 +84,7 @@ def test_a_damaged_line_is_told(path: Path) -> None:
     )
 
 
-def test_what_many_settled_ones_had_between_them_stays_open(path: Path) -> None:
+def test_gap_between_many_settled_deliveries_stays_open(path: Path) -> None:
     journal = ForwardJournal(path)
     for ordinal in range(2, 1200):
         journal.append(settled(ordinal, up_to=0))
@@ -92,7 +92,7 @@ def test_what_many_settled_ones_had_between_them_stays_open(path: Path) -> None:
     assert known(path, 1, 2, 1199, 1200) == [False, True, True, False]
 
 
-def test_a_journal_that_cannot_be_opened_is_told(path: Path) -> None:
+def test_journal_that_cannot_be_opened_is_reported(path: Path) -> None:
     path.mkdir(parents=True)
     with pytest.raises(FatalError) as caught:
         ForwardJournal(path)

@@ -126,7 +126,7 @@ def texts(wire: FakeClient) -> list[tuple[str | None, int]]:
     return [(sent.feedtype, len(sent.names)) for sent in wire.sent]
 
 
-def test_of_what_was_forwarded_nothing_stays_but_a_line(spool: HandSpool, wired: Wired) -> None:
+def test_forwarded_delivery_leaves_only_a_line(spool: HandSpool, wired: Wired) -> None:
     wired(accepting)
     spool.feed(gsa_feed(document(1), document(2)))
     spool.feed(gsa_feed(document(3)))
@@ -136,9 +136,7 @@ def test_of_what_was_forwarded_nothing_stays_but_a_line(spool: HandSpool, wired:
     assert (run.kept(), run.said) == (["forwarded.jsonl"], [])
 
 
-def test_an_empty_full_feed_empties_the_datasource_as_its_client_meant(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_empty_full_feed_empties_the_datasource(spool: HandSpool, wired: Wired) -> None:
     wire = wired(accepting)
     spool.feed(EMPTY, "crm", "full")
     Run(spool).to_the_end()
@@ -174,7 +172,7 @@ def items(wire: FakeClient) -> list[list[tuple[str, str]]]:
     return [[(kind.decode(), name.decode()) for kind, name in one] for one in found if one]
 
 
-def test_what_a_full_feed_leaves_out_is_deleted_from_thunderstone(
+def test_full_feed_deletes_missing_documents_from_thunderstone(
     spool: HandSpool, wired: Wired
 ) -> None:
     wire = wired(taking)
@@ -190,9 +188,7 @@ def test_what_a_full_feed_leaves_out_is_deleted_from_thunderstone(
     assert [(one.accepted, one.losses) for one in run.journal()] == [(3, {}), (4, {})]
 
 
-def test_an_empty_full_feed_deletes_all_that_its_datasource_had_at_thunderstone(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_empty_full_feed_deletes_all_from_thunderstone(spool: HandSpool, wired: Wired) -> None:
     wire = wired(taking)
     spool.feed(gsa_feed(page("a")), "crm", "full")
     spool.feed(gsa_feed(page("b")), "wiki", "full")
@@ -201,9 +197,7 @@ def test_an_empty_full_feed_deletes_all_that_its_datasource_had_at_thunderstone(
     assert items(wire) == [[("I", "a")], [("I", "b")], [("D", "a")]]
 
 
-def test_what_another_datasource_makes_its_own_later_is_there_in_the_end(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_document_taken_later_is_there_in_the_end(spool: HandSpool, wired: Wired) -> None:
     wire = wired(taking)
     spool.feed(gsa_feed(page("a")), "crm", "full")
     spool.feed(gsa_feed(page("b")), "crm", "full")
@@ -212,9 +206,7 @@ def test_what_another_datasource_makes_its_own_later_is_there_in_the_end(
     assert items(wire) == [[("I", "a")], [("D", "a")], [("I", "b")], [("I", "a")]]
 
 
-def test_a_full_feed_waits_until_it_is_known_what_it_leaves_out(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_full_feed_waits_for_its_digestion(spool: HandSpool, wired: Wired) -> None:
     wire = wired(taking)
     run = Run(spool, appliance=THUNDERSTONE)
     spool.feed(gsa_feed(page("a")), "crm", "full")
@@ -227,7 +219,7 @@ def test_a_full_feed_waits_until_it_is_known_what_it_leaves_out(
     assert (before, items(wire)) == ([[("I", "b")]], [[("I", "b")], [("I", "a")]])
 
 
-def test_a_full_feed_waits_until_what_went_before_it_is_digested_too(spool: HandSpool) -> None:
+def test_full_feed_waits_for_earlier_digestions(spool: HandSpool) -> None:
     spool.feed(gsa_feed(page("a")), "crm", "full")
     digest(spool.root)
     options = ConvertOptions(inputs=(), output="", to_format="")
@@ -242,9 +234,7 @@ def test_a_full_feed_waits_until_what_went_before_it_is_digested_too(spool: Hand
         assert not forwarder.is_ready(delivery)
 
 
-def test_what_another_datasource_took_while_a_full_feed_was_held_is_not_deleted(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_document_taken_during_a_pause_is_not_deleted(spool: HandSpool, wired: Wired) -> None:
     wired(taking)
     spool.feed(gsa_feed(page("a"), page("b")), "crm", "full")
     Run(spool, appliance=THUNDERSTONE).to_the_end()
@@ -256,9 +246,7 @@ def test_what_another_datasource_took_while_a_full_feed_was_held_is_not_deleted(
     assert items(wire) == [[("D", "a")], [("I", "a")], [("I", "b")]]
 
 
-def test_what_another_datasource_takes_and_cannot_be_forwarded_is_deleted(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_document_taken_by_a_held_back_feed_is_deleted(spool: HandSpool, wired: Wired) -> None:
     wire = wired(taking)
     spool.feed(gsa_feed(page("a"), page("b")), "crm", "full")
     spool.feed(gsa_feed(page("b")), "crm", "full")
@@ -268,9 +256,7 @@ def test_what_another_datasource_takes_and_cannot_be_forwarded_is_deleted(
     assert items(wire) == [[("I", "a"), ("I", "b")], [("D", "a")], [("I", "b")]]
 
 
-def test_to_thunderstone_too_it_goes_on_when_the_appliance_is_there_again(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_forwarding_continues_when_thunderstone_is_back(spool: HandSpool, wired: Wired) -> None:
     answers = iter([AWAY, AWAY])
     wire = wired(lambda sent: next(answers, None) or taking(sent))
     spool.feed(gsa_feed(page("a")))
@@ -283,9 +269,7 @@ def test_to_thunderstone_too_it_goes_on_when_the_appliance_is_there_again(
     assert run.said == [told, told]
 
 
-def test_of_a_full_feed_that_is_held_back_nothing_is_said_to_be_deleted(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_held_back_full_feed_deletes_nothing(spool: HandSpool, wired: Wired) -> None:
     wire = wired(taking)
     spool.feed(gsa_feed(document(1), document(2)), "crm", "full")
     spool.feed(SECRET, "crm", "full")
@@ -293,9 +277,7 @@ def test_of_a_full_feed_that_is_held_back_nothing_is_said_to_be_deleted(
     assert (b"<Type>D</Type>" in b"".join(wire.texts), run.remarks) == (False, [])
 
 
-def test_a_full_feed_of_which_no_record_can_be_read_deletes_nothing(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_unreadable_full_feed_deletes_nothing(spool: HandSpool, wired: Wired) -> None:
     wire = wired(taking)
     spool.feed(gsa_feed(page("a")), "crm", "full")
     spool.feed(gsa_feed(BROKEN), "crm", "full")
@@ -307,9 +289,7 @@ def test_a_full_feed_of_which_no_record_can_be_read_deletes_nothing(
     ]
 
 
-def test_what_was_taken_out_of_the_journal_is_not_sent_in_place_of_what_comes_next(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_removed_delivery_is_not_sent_for_its_successor(spool: HandSpool, wired: Wired) -> None:
     wired(lambda _sent: AWAY)
     spool.feed(gsa_feed(page("a")))
     Run(spool).until_told("nobody there")
@@ -322,9 +302,7 @@ def test_what_was_taken_out_of_the_journal_is_not_sent_in_place_of_what_comes_ne
     assert [sent.names for sent in wire.sent] == [("b", "c")]
 
 
-def test_a_journal_that_ends_before_what_was_forwarded_is_told(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_short_journal_of_the_spool_is_reported(spool: HandSpool, wired: Wired) -> None:
     wired(accepting)
     spool.feed(gsa_feed(document(1)))
     run = Run(spool).to_the_end()
@@ -338,9 +316,7 @@ def test_a_journal_that_ends_before_what_was_forwarded_is_told(
     )
 
 
-def test_a_datasource_web_that_is_said_to_be_full_is_sent_as_it_may_be(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_full_web_feed_is_sent_as_metadata_and_url(spool: HandSpool, wired: Wired) -> None:
     wire = wired(accepting)
     spool.feed(gsa_feed(f'<record url="{HOST}/1" mimetype="text/html"/>'), "web", "full")
     Run(spool).to_the_end()
@@ -363,7 +339,7 @@ def test_a_datasource_web_that_is_said_to_be_full_is_sent_as_it_may_be(
     ],
     ids=["no-xml", "no-feed", "no-encoding", "torn"],
 )
-def test_what_cannot_be_forwarded_is_set_aside_and_what_is_behind_it_goes_on(
+def test_unreadable_feed_is_set_aside(
     spool: HandSpool, wired: Wired, feed: bytes, reason: str
 ) -> None:
     wire = wired(accepting)
@@ -382,7 +358,7 @@ def test_what_cannot_be_forwarded_is_set_aside_and_what_is_behind_it_goes_on(
     ]
 
 
-def test_records_that_cannot_be_read_are_kept_and_told(spool: HandSpool, wired: Wired) -> None:
+def test_unreadable_records_are_rejected_and_reported(spool: HandSpool, wired: Wired) -> None:
     wired(accepting)
     spool.feed(gsa_feed(document(1), BROKEN, document(2)))
     run = Run(spool).to_the_end()
@@ -393,9 +369,7 @@ def test_records_that_cannot_be_read_are_kept_and_told(spool: HandSpool, wired: 
     assert not (folder / ".work").exists()
 
 
-def test_an_acl_that_would_be_lost_holds_its_datasource_back_and_no_other(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_acl_that_would_be_lost_holds_its_queue_back(spool: HandSpool, wired: Wired) -> None:
     wire = wired(taking)
     spool.feed(SECRET, "sec")
     spool.feed(gsa_feed(document(2)), "sec")
@@ -410,9 +384,7 @@ def test_an_acl_that_would_be_lost_holds_its_datasource_back_and_no_other(
     ]
 
 
-def test_what_was_held_back_goes_on_in_order_when_its_loss_is_accepted(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_queue_continues_when_its_loss_is_accepted(spool: HandSpool, wired: Wired) -> None:
     wired(taking)
     spool.feed(SECRET, "sec")
     spool.feed(gsa_feed(document(2)), "crm")
@@ -423,9 +395,7 @@ def test_what_was_held_back_goes_on_in_order_when_its_loss_is_accepted(
     assert [(one.ordinal, one.settled) for one in run.journal()] == [(2, 0), (1, 2), (3, 3)]
 
 
-def test_a_file_that_is_gone_holds_its_datasource_back_until_it_is_there_again(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_missing_file_holds_its_queue_back(spool: HandSpool, wired: Wired) -> None:
     wired(accepting)
     path = Path(spool.feed(gsa_feed(document(1)), "crm"))
     spool.feed(gsa_feed(document(2)), "wiki")
@@ -443,9 +413,7 @@ def test_a_file_that_is_gone_holds_its_datasource_back_until_it_is_there_again(
     )
 
 
-def test_a_feed_that_the_target_chokes_on_holds_only_its_own_datasource_back(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_server_error_holds_only_one_queue_back(spool: HandSpool, wired: Wired) -> None:
     choke = ApplianceResponse(status=500, content_type="text/plain", body=b"Internal Error")
     wired(lambda sent: choke if len(sent.names) == 2 else SUCCESS)
     two = gsa_feed(*(f'<record url="http://www.example.com/{n}" action="delete"/>' for n in "ab"))
@@ -456,9 +424,7 @@ def test_a_feed_that_the_target_chokes_on_holds_only_its_own_datasource_back(
     assert [one.ordinal for one in run.journal()] == [2]
 
 
-def test_a_full_feed_that_is_refused_as_a_whole_is_set_aside(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_refused_full_feed_is_set_aside(spool: HandSpool, wired: Wired) -> None:
     refused = ApplianceResponse(status=400, content_type="text/plain", body=b"malformed feed")
     wired(lambda sent: refused if sent.feedtype == "full" else SUCCESS)
     spool.feed(gsa_feed(document(1)), "crm", "full")
@@ -468,7 +434,7 @@ def test_a_full_feed_that_is_refused_as_a_whole_is_set_aside(
     assert run.kept() == ["000000000001", "forwarded.jsonl"]
 
 
-def test_a_defect_holds_back_one_datasource_and_not_the_gateway(
+def test_defect_holds_only_one_queue_back(
     spool: HandSpool, wired: Wired, caplog: pytest.LogCaptureFixture
 ) -> None:
     def answer(sent: Sent) -> ApplianceResponse:
@@ -490,9 +456,7 @@ def test_a_defect_holds_back_one_datasource_and_not_the_gateway(
     assert caplog.messages == ["delivery 1 cannot be forwarded"]
 
 
-def test_a_profile_that_is_no_name_of_a_datasource_is_set_aside(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_profile_that_is_no_datasource_is_set_aside(spool: HandSpool, wired: Wired) -> None:
     wired(accepting)
     spool.data(thunderstone(f"{HOST}/1"), "my profile")
     run = Run(spool).to_the_end()
@@ -502,7 +466,7 @@ def test_a_profile_that_is_no_name_of_a_datasource_is_set_aside(
     ]
 
 
-def test_groups_have_no_place_in_thunderstone(spool: HandSpool, wired: Wired) -> None:
+def test_groups_are_left_out_for_thunderstone(spool: HandSpool, wired: Wired) -> None:
     wired(taking)
     spool.groups(b"<xmlgroups></xmlgroups>")
     run = Run(spool, appliance=THUNDERSTONE).to_the_end()
@@ -512,9 +476,7 @@ def test_groups_have_no_place_in_thunderstone(spool: HandSpool, wired: Wired) ->
     assert [one.state for one in run.journal()] == [ForwardState.LEFT_OUT]
 
 
-def test_a_run_that_was_made_for_another_appliance_is_made_again(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_run_for_another_appliance_is_made_again(spool: HandSpool, wired: Wired) -> None:
     wired(lambda _sent: AWAY)
     spool.feed(gsa_feed(document(1)))
     Run(spool).until_told("nobody there")
@@ -523,7 +485,7 @@ def test_a_run_that_was_made_for_another_appliance_is_made_again(
     assert run.said == []
 
 
-def test_what_an_early_end_left_of_a_run_is_swept(spool: HandSpool, wired: Wired) -> None:
+def test_remains_of_a_killed_gateway_are_removed(spool: HandSpool, wired: Wired) -> None:
     wired(accepting)
     spool.feed(gsa_feed(document(1)))
     Run(spool).to_the_end()
@@ -536,9 +498,7 @@ def no_room(_journal: ForwardJournal, _outcome: DeliveryOutcome) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_feed_that_was_sent_before_an_early_end_is_not_sent_again(
-    spool: HandSpool, wired: Wired
-) -> None:
+def test_feed_sent_before_a_kill_is_not_sent_again(spool: HandSpool, wired: Wired) -> None:
     wire = wired(accepting)
     spool.feed(gsa_feed(document(1)))
     with pytest.MonkeyPatch.context() as patch:

@@ -53,7 +53,7 @@ def groups(appliance: Served) -> list[tuple[str, str]]:
         return index.execute("SELECT groupsource, name FROM groups ORDER BY name").fetchall()
 
 
-def test_what_a_connector_pushes_arrives_behind_the_gateway(tmp_path: Path) -> None:
+def test_pushed_feed_arrives_at_the_target(tmp_path: Path) -> None:
     with (
         serving(tmp_path / "new") as new,
         serving(tmp_path / "old", "--forward", new.url) as old,
@@ -66,7 +66,7 @@ def test_what_a_connector_pushes_arrives_behind_the_gateway(tmp_path: Path) -> N
     assert urls == [f"{HOST}/{name}" for name in "abc"]
 
 
-def test_it_converts_to_what_the_new_appliance_speaks(tmp_path: Path) -> None:
+def test_feed_is_converted_for_the_target(tmp_path: Path) -> None:
     with serving(tmp_path / "new") as new:
         url = f"{new.url}/texis/dowalk/recvdata.xml"
         flags = ("--forward", url, "--profile", "intranet")
@@ -78,7 +78,7 @@ def test_it_converts_to_what_the_new_appliance_speaks(tmp_path: Path) -> None:
     assert arrivals == 2  # the documents, and one update of the search indexes
 
 
-def test_a_full_feed_replaces_what_thunderstone_has_of_it(tmp_path: Path) -> None:
+def test_full_feed_replaces_documents_of_thunderstone(tmp_path: Path) -> None:
     first, second = tmp_path / "first.xml", tmp_path / "second.xml"
     first.write_bytes(gsa_feed(document(1), document(2)))
     second.write_bytes(gsa_feed(document(2), document(3)))

@@ -141,7 +141,7 @@ def test_a_length_that_is_too_large_is_waited_for_and_given_up(tmp_path: Path) -
         assert serves(receiver, tmp_path)
 
 
-def test_what_is_smuggled_behind_two_lengths_is_no_request(
+def test_request_smuggled_after_two_lengths_is_refused(
     shared: tuple[Receiver, Path],
 ) -> None:
     receiver, spool = shared
@@ -151,7 +151,7 @@ def test_what_is_smuggled_behind_two_lengths_is_no_request(
     assert serves(receiver, spool)
 
 
-def test_what_is_smuggled_into_a_body_is_a_body(shared: tuple[Receiver, Path]) -> None:
+def test_request_smuggled_into_a_body_is_a_body(shared: tuple[Receiver, Path]) -> None:
     receiver, spool = shared
     heard = answer(receiver.port, post("/xmlfeed", GOOD, headers=CLOSE))
     assert (heard.startswith(b"HTTP/1.1 400 "), heard.count(b"Server: ")) == (True, 1)
@@ -236,7 +236,7 @@ def test_a_query_and_a_fragment_do_not_open_other_doors(shared: tuple[Receiver, 
 @pytest.mark.parametrize(
     "path", ["/../deliveries.jsonl", "/feeds/000000000/000000000001.xml", "/lock"]
 )
-def test_what_is_in_the_spool_is_not_shown(path: str, shared: tuple[Receiver, Path]) -> None:
+def test_files_of_the_spool_are_not_served(path: str, shared: tuple[Receiver, Path]) -> None:
     receiver, _ = shared
     assert say(receiver.port, get(path), method="GET").status == 404
 
@@ -249,7 +249,7 @@ def test_a_bomb_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
         assert serves(receiver, tmp_path)
 
 
-def test_a_bomb_in_a_bomb_is_one_that_nobody_opens(shared: tuple[Receiver, Path]) -> None:
+def test_double_gzip_is_refused(shared: tuple[Receiver, Path]) -> None:
     receiver, spool = shared
     both = gzip.compress(gzip.compress(PARTS))
     raw = post("/xmlfeed", both, kind=KIND, headers="Content-Encoding: gzip, gzip\r\n")

@@ -482,7 +482,7 @@ CLIENTS = {
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_what_a_client_posts_is_kept_and_answered_as_it_expects(name: str, tmp_path: Path) -> None:
+def test_request_of_a_client_is_stored_and_answered(name: str, tmp_path: Path) -> None:
     client = CLIENTS[name]
     with receiving(tmp_path) as receiver:
         heard = say(receiver.port, client.raw)
@@ -497,9 +497,7 @@ def test_what_a_client_posts_is_kept_and_answered_as_it_expects(name: str, tmp_p
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_what_a_client_posts_is_understood_in_packets_of_a_few_bytes(
-    name: str, tmp_path: Path
-) -> None:
+def test_request_in_small_packets_is_understood(name: str, tmp_path: Path) -> None:
     client = CLIENTS[name]
     with receiving(tmp_path) as receiver, Talk(receiver.port) as talk:
         list(map(talk.send, (client.raw[at : at + 7] for at in range(0, len(client.raw), 7))))
@@ -516,7 +514,7 @@ def test_a_client_that_is_cut_off_leaves_nothing(name: str, tmp_path: Path) -> N
     assert kept(tmp_path) == [("sample", "full", SMALL_FEED)]
 
 
-def test_curl_is_told_to_go_on_before_it_sends_its_parts(tmp_path: Path) -> None:
+def test_curl_gets_100_continue(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver, Talk(receiver.port) as talk:
         talk.send(CURL_HEAD)
         assert talk.socket.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"

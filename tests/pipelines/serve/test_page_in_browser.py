@@ -192,7 +192,7 @@ def test_the_policy_is_in_force(page: Page, site: str) -> None:
     ]
 
 
-def test_what_comes_from_outside_is_shown_as_text(page: Page, site: str) -> None:
+def test_untrusted_values_are_shown_as_text(page: Page, site: str) -> None:
     page.open(f"{site}/hostile")
     assert page.evaluate("document.title") == f"Rehearsal {HOSTILE}"
     assert page.evaluate("document.querySelectorAll('script, img').length") == 0
@@ -218,7 +218,7 @@ def test_a_finger_can_meet_each_link(page: Page, site: str, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/empty", "/full"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_stands_out_from_its_ground(page: Page, site: str, path: str, scheme: str) -> None:
+def test_text_has_enough_contrast(page: Page, site: str, path: str, scheme: str) -> None:
     page.set_colours(scheme)
     page.open(site + path)
     assert page.evaluate(CONTRAST % OWN_TEXTS) == []

@@ -68,7 +68,7 @@ def test_a_feed_becomes_documents(tmp_path: Path) -> None:
         assert urls(receiver) == ["http://h/1", "http://h/2"]
 
 
-def test_a_receiver_that_is_started_again_holds_what_it_held(tmp_path: Path) -> None:
+def test_restarted_receiver_keeps_its_documents(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         say(receiver.port, push(feed(1)))
     with receiving(tmp_path) as receiver:
@@ -96,7 +96,7 @@ def test_several_clients_deliver_at_once(tmp_path: Path) -> None:
         assert urls(receiver) == [f"http://h/{number}" for number in range(10, 50)]
 
 
-def test_the_page_shows_what_came(tmp_path: Path) -> None:
+def test_page_shows_the_feed(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         say(receiver.port, push(feed(1), headers="User-Agent: Java/1.8\r\n"))
         assert receiver.wait_until_idle(PATIENCE_SECONDS)
@@ -112,14 +112,14 @@ def test_the_page_warns_of_a_scenario(tmp_path: Path) -> None:
     assert b"This receiver follows the scenario disk-full.yaml." in page
 
 
-def test_the_page_tells_that_a_gateway_forwards(tmp_path: Path) -> None:
+def test_page_of_a_gateway_has_a_notice(tmp_path: Path) -> None:
     settings = ServeSettings(spool=str(tmp_path), port=0, min_free_bytes=0)
     with Receiver(settings, gateway=TwelveWaiting()) as receiver:
         page = say(receiver.port, get("/"), method="GET").body
     assert b"This receiver forwards: the backlog counts feeds that are not forwarded yet." in page
 
 
-def test_an_index_of_another_spool_is_told(tmp_path: Path) -> None:
+def test_index_of_another_spool_is_refused(tmp_path: Path) -> None:
     with receiving(tmp_path / "a") as receiver:
         say(receiver.port, push(feed(1)))
         assert receiver.wait_until_idle(PATIENCE_SECONDS)
@@ -167,7 +167,7 @@ def test_a_backlog_may_be_counted_elsewhere(tmp_path: Path) -> None:
         assert say(receiver.port, get("/getbacklogcount"), method="GET").body == b"12"
 
 
-def test_a_disk_without_room_is_told_to_who_pushes(tmp_path: Path) -> None:
+def test_full_disk_is_reported_to_the_client(tmp_path: Path) -> None:
     with receiving(tmp_path, min_free_bytes=1 << 60) as receiver:
         heard = say(receiver.port, push(feed(1)))
     assert (heard.status, heard.body) == (
@@ -190,14 +190,14 @@ def test_a_receiver_that_cannot_listen_lets_go_of_its_spool(tmp_path: Path) -> N
         assert say(third.port, push(feed(1))).body == b"Success"
 
 
-def test_a_scenario_that_is_none_is_told_before_there_is_a_spool(tmp_path: Path) -> None:
+def test_missing_scenario_creates_no_spool(tmp_path: Path) -> None:
     settings = ServeSettings(spool=str(tmp_path / "spool"), scenario=str(tmp_path / "none.yaml"))
     with pytest.raises(ConfigError, match="No such file"):
         Receiver(settings).__enter__()
     assert not (tmp_path / "spool").exists()
 
 
-def test_who_waits_is_told_of_the_end(tmp_path: Path) -> None:
+def test_wait_ends_with_stop(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         assert not receiver.wait(0)
         threading.Thread(target=receiver.stop).start()
@@ -205,7 +205,7 @@ def test_who_waits_is_told_of_the_end(tmp_path: Path) -> None:
         assert receiver.wait(0), "once told, always told"
 
 
-def test_what_is_under_way_is_finished_when_the_receiver_ends(tmp_path: Path) -> None:
+def test_running_request_is_finished_at_the_end(tmp_path: Path) -> None:
     raw = push(feed(1), headers="Expect: 100-continue\r\n")
     head, _, body = raw.partition(b"\r\n\r\n")
     with receiving(tmp_path) as receiver:

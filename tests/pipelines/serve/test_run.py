@@ -14,18 +14,18 @@ def refusal(**words: Any) -> str:
     return str(caught.value)
 
 
-def test_what_is_not_said_is_as_a_feedergate_has_it() -> None:
+def test_defaults_are_those_of_a_feedergate() -> None:
     settings = parse_serve({"spool": "spool", "port": None})
     found = (settings.spool, settings.host, settings.port, settings.trusted)
     assert found == ("spool", "127.0.0.1", 19900, ("127.0.0.0/8", "::1"))
 
 
-def test_who_is_trusted_is_trusted_beside_loopback() -> None:
+def test_loopback_is_always_trusted() -> None:
     settings = parse_serve({"spool": "spool", "trusted": ("10.1.0.0/16", "10.2.3.*")})
     assert settings.trusted == ("127.0.0.0/8", "::1", "10.1.0.0/16", "10.2.3.*")
 
 
-def test_what_is_said_reaches_the_receiver() -> None:
+def test_flags_reach_the_receiver() -> None:
     settings = parse_serve(
         {"spool": "spool", "port": "0", "min_free_bytes": "1GB", "profiles": ("intranet",)}
     )

@@ -59,7 +59,7 @@ def test_a_feed_is_kept_under_its_ordinal_and_noted(tmp_path: Path) -> None:
     assert (tmp_path / path).read_bytes() == b"<gsafeed/>"
 
 
-def test_a_spool_goes_on_behind_its_last_delivery(tmp_path: Path) -> None:
+def test_spool_continues_after_its_last_delivery(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path) as spool:
         deliver(spool, b"<a/>")
     with SpoolWriter(tmp_path) as spool:
@@ -67,7 +67,7 @@ def test_a_spool_goes_on_behind_its_last_delivery(tmp_path: Path) -> None:
     assert kept.path == "feeds/000000000/000000000002.xml"
 
 
-def test_a_thousand_feeds_stand_in_a_folder(tmp_path: Path) -> None:
+def test_folder_has_a_thousand_feeds(tmp_path: Path) -> None:
     last = msgspec.structs.replace(POSTED, ordinal=999)
     (tmp_path / JOURNAL).write_bytes(msgspec.json.encode(last) + b"\n")
     with SpoolWriter(tmp_path) as spool:
@@ -111,7 +111,7 @@ def test_a_torn_last_line_is_cut_off(tmp_path: Path) -> None:
     assert following.ordinal == 2
 
 
-def test_a_line_that_is_no_delivery_is_told(tmp_path: Path) -> None:
+def test_damaged_line_is_reported(tmp_path: Path) -> None:
     path = tmp_path / JOURNAL
     path.write_bytes(msgspec.json.encode(POSTED) + b"\n\0\0\0\n")
     with pytest.raises(FatalError) as caught:
@@ -128,7 +128,7 @@ def test_a_spool_that_cannot_be_opened_is_free_again(tmp_path: Path) -> None:
         assert deliver(spool, b"<a/>").ordinal == 1
 
 
-def test_what_a_killed_receiver_was_taking_is_gone_and_the_rest_is_there(tmp_path: Path) -> None:
+def test_killed_receiver_keeps_only_whole_feeds(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
     assert "incoming/2.partial" in files(tmp_path)
     with SpoolWriter(tmp_path) as spool:
@@ -149,7 +149,7 @@ def test_a_feed_that_was_never_noted_gives_its_name_away(tmp_path: Path) -> None
     assert path.read_bytes() == b"<a/>"
 
 
-def test_deliveries_of_many_clients_are_noted_one_behind_the_other(tmp_path: Path) -> None:
+def test_deliveries_of_many_clients_have_an_order(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path) as spool, ThreadPoolExecutor(8) as clients:
         kept = list(clients.map(lambda number: deliver(spool, b"%d" % number), range(40)))
     assert sorted(kept, key=lambda one: one.ordinal) == journal(tmp_path)
@@ -158,7 +158,7 @@ def test_deliveries_of_many_clients_are_noted_one_behind_the_other(tmp_path: Pat
     assert contents == {b"%d" % number for number in range(40)}
 
 
-def test_what_would_leave_too_little_free_is_refused_before_it_comes(tmp_path: Path) -> None:
+def test_feed_without_room_is_refused_at_once(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path) as spool, pytest.raises(DiskFullError):
         spool.check_room(spool.free_bytes + (1 << 30))
 
@@ -174,7 +174,7 @@ def test_the_room_is_looked_at_again_and_again(
             intake.write(b"a")
 
 
-def test_a_disk_that_is_full_all_the_same_is_told(tmp_path: Path) -> None:
+def test_full_disk_is_reported(tmp_path: Path) -> None:
     with SpoolWriter(tmp_path) as spool, spool.open_intake() as intake:
         full = os.open("/dev/full", os.O_WRONLY)
         os.dup2(full, intake._file)

@@ -48,7 +48,7 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
-def test_it_returns_what_the_function_returns(worker: KillableWorker) -> None:
+def test_result_of_the_function_is_returned(worker: KillableWorker) -> None:
     assert worker.run(work.add, 1, 2, seconds=PLENTY) == 3
 
 
@@ -58,12 +58,12 @@ def test_one_process_runs_all_functions(worker: KillableWorker) -> None:
     assert first != os.getpid()
 
 
-def test_it_raises_what_the_function_raises(worker: KillableWorker) -> None:
+def test_exception_of_the_function_is_raised(worker: KillableWorker) -> None:
     with pytest.raises(FormatError, match="no element at all"):
         worker.run(refuse, seconds=PLENTY)
 
 
-def test_an_exception_that_cannot_be_sent_has_another_in_its_place(worker: KillableWorker) -> None:
+def test_exception_that_cannot_be_sent_is_replaced(worker: KillableWorker) -> None:
     with pytest.raises(FunctionError, match="RecordError"):
         worker.run(refuse_record, seconds=PLENTY)
 
@@ -87,7 +87,7 @@ def test_a_function_that_takes_too_long_is_ended(
         (work.leave, "its process ended with exit code 7"),
     ],
 )
-def test_a_function_that_ends_its_process_is_told(
+def test_end_of_the_process_is_reported(
     worker: KillableWorker, function: Callable[[], None], message: str
 ) -> None:
     with pytest.raises(WorkerEndedError) as caught:

@@ -43,15 +43,13 @@ def stored(tmp_path: Path) -> Iterator[StoredEndpoints]:
 
 
 @pytest.mark.parametrize("path", ["/xmlfeed", "/xmlgroups"])
-def test_who_is_not_trusted_is_told_in_the_appliances_words(
-    path: str, stored: StoredEndpoints
-) -> None:
+def test_untrusted_client_gets_the_appliances_words(path: str, stored: StoredEndpoints) -> None:
     reply = stored.endpoints(trusted=("10.1.",)).answer(post(path, FEED, client="10.2.0.1"))
     assert (reply.status, reply.body) == (200, b"Error - Unauthorized Request")
     assert deliveries(stored.folder) == []
 
 
-def test_who_is_no_cluster_member_is_not_allowed(stored: StoredEndpoints) -> None:
+def test_untrusted_client_cannot_send_data(stored: StoredEndpoints) -> None:
     reply = stored.endpoints(trusted=("10.1.",)).answer(
         post("/recvdata.xml", DATA, client="10.2.0.1")
     )
@@ -71,22 +69,20 @@ def test_all_proxies_of_thunderstone_data_must_be_trusted(
     )
 
 
-def test_a_proxy_that_is_not_trusted_does_not_become_so_by_what_it_forwards(
+def test_untrusted_proxy_cannot_vouch_for_itself(
     stored: StoredEndpoints,
 ) -> None:
     request = post("/recvdata.xml", DATA, ("x-forwarded-for", "10.1.0.9"), client="8.8.8.8")
     assert b"<Status>Not Allowed<" in body_of(stored.endpoints(trusted=("10.1.",)).answer(request))
 
 
-def test_a_feedergate_does_not_care_about_proxies(stored: StoredEndpoints) -> None:
+def test_feedergate_ignores_proxies(stored: StoredEndpoints) -> None:
     request = post("/xmlfeed", FEED, ("x-forwarded-for", "8.8.8.8"))
     assert stored.endpoints().answer(request).body == b"Success"
 
 
 @pytest.mark.parametrize("path", ["/getbacklogcount", "/getdtd"])
-def test_who_is_not_trusted_learns_nothing_of_the_feedergate(
-    path: str, stored: StoredEndpoints
-) -> None:
+def test_untrusted_client_gets_neither_backlog_nor_dtd(path: str, stored: StoredEndpoints) -> None:
     assert (
         stored.endpoints().answer(get(path, client="8.8.8.8")).body
         == b"Error - Unauthorized Request"
@@ -94,7 +90,7 @@ def test_who_is_not_trusted_learns_nothing_of_the_feedergate(
 
 
 @pytest.mark.parametrize("path", ["/", "/feeds", "/documents"])
-def test_pages_are_for_who_is_trusted(path: str, stored: StoredEndpoints) -> None:
+def test_untrusted_client_gets_no_page(path: str, stored: StoredEndpoints) -> None:
     assert refusal_of(stored.endpoints(), get(path, client="8.8.8.8")) == (
         403,
         "8.8.8.8; expected a trusted address",
@@ -102,7 +98,7 @@ def test_pages_are_for_who_is_trusted(path: str, stored: StoredEndpoints) -> Non
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/xmlfeed/", "/recvdata.xml/", "*", "", "/../etc"])
-def test_where_nothing_is_is_told(path: str, stored: StoredEndpoints) -> None:
+def test_unknown_path_lists_the_known_ones(path: str, stored: StoredEndpoints) -> None:
     assert refusal_of(stored.endpoints(), get(path)) == (
         404,
         f"{path!r}; expected /xmlfeed, /xmlgroups, /getbacklogcount, /getdtd, /documents, "
@@ -155,7 +151,7 @@ def test_an_encoding_that_is_not_known_is_refused(stored: StoredEndpoints) -> No
     assert refusal_of(stored.endpoints(), request)[0] == 415
 
 
-def test_a_scripted_answer_is_given_when_all_was_read_and_nothing_is_kept(
+def test_scripted_reply_follows_the_body_and_stores_nothing(
     stored: StoredEndpoints,
 ) -> None:
     behaviour = Behaviour(status=503, text="later")
@@ -194,23 +190,19 @@ def test_a_request_without_a_body_is_torn_at_once(
 
 
 @pytest.mark.parametrize("host", ["", "127.0.0.1:19900", "[::1]:19900", "10.1.2.3", "localhost:1"])
-def test_a_page_is_shown_to_who_has_an_address_or_a_bare_name(
-    host: str, stored: StoredEndpoints
-) -> None:
+def test_page_is_shown_for_an_address_or_a_bare_name(host: str, stored: StoredEndpoints) -> None:
     request = msgspec.structs.replace(get("/documents"), headers=(("host", host),))
     assert stored.endpoints().answer(request).status == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:19900", "127.0.0.1.evil.example"])
-def test_a_page_of_this_machine_is_not_shown_under_a_name_from_elsewhere(
-    host: str, stored: StoredEndpoints
-) -> None:
+def test_local_page_is_not_shown_for_a_dns_name(host: str, stored: StoredEndpoints) -> None:
     request = msgspec.structs.replace(get("/documents"), headers=(("host", host),))
     words = f"Host: {host!r}; expected an address, or localhost"
     assert refusal_of(stored.endpoints(), request) == (403, words)
 
 
-def test_a_page_is_shown_under_any_name_to_those_that_the_receiver_is_open_to(
+def test_public_page_is_shown_for_any_name(
     stored: StoredEndpoints,
 ) -> None:
     request = msgspec.structs.replace(get("/"), headers=(("host", "gsa.example.com:19900"),))
@@ -231,7 +223,7 @@ def test_a_connection_torn_before_the_reply_has_delivered(stored: StoredEndpoint
         (Behaviour(), b"7"),
     ],
 )
-def test_the_backlog_is_what_the_scenario_says(
+def test_scenario_replaces_the_backlog(
     behaviour: Behaviour, body: bytes, stored: StoredEndpoints
 ) -> None:
     assert stored.endpoints(behaviour).answer(get("/getbacklogcount")).body == body
@@ -244,7 +236,7 @@ def test_a_question_for_the_backlog_may_be_torn(reset: str, stored: StoredEndpoi
         stored.endpoints(behaviour).answer(get("/getbacklogcount"))
 
 
-def test_a_scenario_is_asked_once_for_each_request_of_who_is_trusted(tmp_path: Path) -> None:
+def test_scenario_counts_only_trusted_requests(tmp_path: Path) -> None:
     asked: list[Door | None] = []
 
     def behave(door: Door | None) -> Behaviour:
@@ -353,9 +345,7 @@ def test_a_cleanup_has_no_feed(stored: StoredEndpoints) -> None:
         ("/xmlfeed", "datasource=s&datasource=s", "datasource: given twice; expected it once"),
     ],
 )
-def test_what_no_appliance_takes_is_refused(
-    path: str, body: str, words: str, stored: StoredEndpoints
-) -> None:
+def test_invalid_form_is_refused(path: str, body: str, words: str, stored: StoredEndpoints) -> None:
     assert refusal_of(stored.endpoints(), post(path, body)) == (400, words)
     assert (deliveries(stored.folder), stored.arrivals) == ([], 0)
 
@@ -366,7 +356,7 @@ def test_a_datasource_of_these_letters_is_one(name: str, stored: StoredEndpoints
     assert stored.endpoints().answer(post("/xmlfeed", body)).body == b"Success"
 
 
-def test_groups_beyond_the_capacity_are_refused_in_the_appliances_words(
+def test_groups_beyond_the_capacity_are_refused(
     stored: StoredEndpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stored.index, "groups_bytes", lambda: 999_999_989)
@@ -412,7 +402,7 @@ def test_each_item_of_thunderstone_data_is_answered(stored: StoredEndpoints) -> 
         ("profile=p&data=%3CThunderstoneReplication%2F%3E", "NODATA"),
     ],
 )
-def test_data_that_is_none_has_one_status(body: str, status: str, stored: StoredEndpoints) -> None:
+def test_invalid_data_has_one_status(body: str, status: str, stored: StoredEndpoints) -> None:
     reply = stored.endpoints(profiles=("p", "q")).answer(post("/recvdata.xml", body))
     assert (body_of(reply).decode(), reply.content_type) == (ONE_STATUS.format(status), "text/xml")
     assert deliveries(stored.folder) == []
@@ -425,7 +415,7 @@ def test_any_profile_exists_if_none_is_named(stored: StoredEndpoints) -> None:
 
 
 @pytest.mark.parametrize("path", ["/xmlfeed", "/xmlgroups"])
-def test_a_full_disk_is_told_in_the_appliances_words(path: str, stored: StoredEndpoints) -> None:
+def test_full_disk_is_reported_in_the_appliances_words(path: str, stored: StoredEndpoints) -> None:
     request = msgspec.structs.replace(post(path, FEED), length=999_999_999)
     monster = stored.spool.free_bytes - 999_999_999 + (1 << 30)
     stored.spool._min_free_bytes = monster
@@ -448,9 +438,7 @@ def test_a_full_disk_is_a_failure_of_thunderstone_data(stored: StoredEndpoints) 
         "<Url> http://h/?a=1&amp;b=2 </Url>",
     ],
 )
-def test_a_feed_that_holds_a_refused_url_is_malformed(
-    content: str, stored: StoredEndpoints
-) -> None:
+def test_feed_with_a_refused_url_is_malformed(content: str, stored: StoredEndpoints) -> None:
     behaviour = Behaviour(refuse_urls=frozenset({"http://h/none", "http://h/?a=1&b=2"}))
     body = f"datasource=s&feedtype=full&data={quote_plus(content)}"
     assert refusal_of(stored.endpoints(behaviour), post("/xmlfeed", body)) == (
@@ -497,9 +485,7 @@ def test_a_refused_url_of_thunderstone_data_fails_alone(stored: StoredEndpoints)
         ("/set-aside", b'{"set_aside":[]}', "application/json"),
     ],
 )
-def test_a_path_shows_what_it_has(
-    path: str, body: bytes, kind: str, stored: StoredEndpoints
-) -> None:
+def test_path_has_its_content(path: str, body: bytes, kind: str, stored: StoredEndpoints) -> None:
     reply = stored.endpoints().answer(get(path))
     assert (reply.status, reply.body, reply.content_type) == (200, body, kind)
 
@@ -533,7 +519,7 @@ def test_the_dtd_is_that_of_the_guide(stored: StoredEndpoints) -> None:
         ("/documents", "words", "?words; expected name=value pairs"),
     ],
 )
-def test_a_query_that_is_none_is_told(
+def test_unknown_query_is_refused(
     path: str, query: str, words: str, stored: StoredEndpoints
 ) -> None:
     assert refusal_of(stored.endpoints(), get(path, query)) == (400, words)

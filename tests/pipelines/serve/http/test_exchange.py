@@ -145,21 +145,21 @@ def test_nothing_is_said_before_the_body_is_wanted() -> None:
     assert (before, line.sent) == (b"", b"HTTP/1.1 100 Continue\r\n\r\n")
 
 
-def test_a_client_that_does_not_wait_is_not_told_to_go_on() -> None:
+def test_client_that_does_not_wait_gets_no_100_continue() -> None:
     head = HEAD.replace(b"Host: h", b"Host: h\r\nExpect: 100-continue")
     line = Scripted((0, head + b"a" * 1000))
     list(request_of(line.exchange()).blocks)
     assert line.sent == b""
 
 
-def test_what_follows_a_request_stays_for_the_next() -> None:
+def test_bytes_after_a_request_belong_to_the_next() -> None:
     exchange = Scripted((0, HEAD + b"a" * 1000 + b"GET /")).exchange()
     list(request_of(exchange).blocks)
     exchange.reply(Reply())
     assert (exchange.ahead, exchange.is_whole, exchange.is_last) == (b"GET /", True, False)
 
 
-def test_what_follows_chunks_stays_for_the_next() -> None:
+def test_bytes_after_chunks_belong_to_the_next() -> None:
     head = HEAD.replace(b"Content-Length: 1000", b"Transfer-Encoding: chunked")
     exchange = Scripted((0, head + b"1\r\na\r\n"), (0, b"0\r\n\r\nGET /")).exchange()
     assert list(request_of(exchange).blocks) == [b"a"]

@@ -97,7 +97,7 @@ def test_a_boundary_that_ends_in_a_dollar_is_one() -> None:
 
 
 @pytest.mark.parametrize("content_type", ["multipart/form-data", "", "text/xml", "multipart/mixed"])
-def test_a_body_that_begins_with_dashes_tells_its_boundary(content_type: str) -> None:
+def test_boundary_is_read_from_the_first_line(content_type: str) -> None:
     assert read([PARTS], content_type) == READ
 
 
@@ -127,7 +127,7 @@ def test_a_filename_in_latin_1_is_no_trouble() -> None:
     assert one_of_x(feed) == ({"data": ""}, b"<a/>")
 
 
-def test_what_is_percent_encoded_in_a_part_stays_so() -> None:
+def test_escapes_in_a_part_are_kept() -> None:
     assert one_of_x(named("data", b"%3Ca%2F%3E+")) == ({"data": ""}, b"%3Ca%2F%3E+")
 
 
@@ -142,7 +142,7 @@ def test_white_space_around_data_stays() -> None:
     assert read([b"data=+%3Ca%2F%3E%0A"], URLENCODED) == ({"data": ""}, b" <a/>\n")
 
 
-def test_fields_that_nobody_knows_are_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     body = b"submit=%3ESubmit%3C&datasource=s&submit=again&=&x"
     assert read([body], URLENCODED) == ({"datasource": "s"}, b"")
 
@@ -254,7 +254,7 @@ def test_any_data_without_the_boundary_comes_through_parts(
     st.sampled_from([MULTIPART, URLENCODED, "", 'multipart/form-data; boundary="\\"', "a;b=;;"]),
     st.lists(st.integers(0, 100)),
 )
-def test_no_bytes_make_it_raise_what_is_no_refusal(
+def test_any_bytes_are_decoded_or_refused(
     garbage: bytes, content_type: str, places: list[int]
 ) -> None:
     try:

@@ -33,9 +33,7 @@ def allows(pattern: str, address: str) -> bool:
         ("2001:db8::7", "2001:0db8:0::0007", "2001:db8::8"),
     ],
 )
-def test_a_pattern_holds_what_is_inside_and_nothing_else(
-    pattern: str, inside: str, outside: str
-) -> None:
+def test_pattern_contains_only_its_addresses(pattern: str, inside: str, outside: str) -> None:
     assert (allows(pattern, inside), allows(pattern, outside)) == (True, False)
 
 
@@ -62,7 +60,7 @@ def test_the_zone_of_a_link_local_address_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("address", ["", "unknown", "10.1.2.3:80", "10.1.2", "10.1.2.3.4", "[::1]"])
-def test_what_is_no_address_is_not_trusted_by_all(address: str) -> None:
+def test_text_that_is_no_address_is_never_trusted(address: str) -> None:
     assert not allows("all", address)
 
 
@@ -103,7 +101,7 @@ def test_a_chain_is_trusted_if_each_of_its_addresses_is(chain: str, is_trusted: 
         "010.1.2.3",
     ],
 )
-def test_what_is_no_pattern_is_told_with_what_would_be_one(pattern: str) -> None:
+def test_unknown_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Trust(["127.0.0.1", pattern])
     assert str(caught.value) == f"--trust: {pattern!r}; {EXPECTED}"

@@ -85,7 +85,7 @@ def test_a_full_feed_replaces_all_that_its_datasource_had(held: Rehearsal) -> No
     assert held.pages() == ["d0", "d1", "d3"]
 
 
-def test_a_full_feed_leaves_what_other_datasources_have(held: Rehearsal) -> None:
+def test_full_feed_keeps_other_datasources(held: Rehearsal) -> None:
     held.feed(gsa_feed(page("a")), datasource="first")
     held.feed(gsa_feed(page("b")), datasource="second", feedtype="full")
     assert held.pages() == ["a", "b"]
@@ -143,7 +143,7 @@ def test_a_document_belongs_to_the_datasource_that_fed_it_last(held: Rehearsal) 
     assert held.document("a").datasource == "second"
 
 
-def test_a_full_feed_does_not_remove_what_another_datasource_took_over(held: Rehearsal) -> None:
+def test_full_feed_keeps_urls_that_another_datasource_took(held: Rehearsal) -> None:
     held.feed(gsa_feed(page("a")), datasource="first")
     held.feed(gsa_feed(page("a")), datasource="second")
     held.feed(gsa_feed(page("b")), datasource="first", feedtype="full")
@@ -156,7 +156,7 @@ def test_the_owner_of_an_url_deletes_it(held: Rehearsal) -> None:
     assert held.pages() == ["b"]
 
 
-def test_nobody_else_deletes_an_url(held: Rehearsal) -> None:
+def test_only_the_owner_deletes_a_url(held: Rehearsal) -> None:
     held.feed(gsa_feed(page("a")), datasource="first")
     held.feed(gsa_feed(gone("a")), datasource="second")
     assert held.pages() == ["a"]
@@ -186,7 +186,7 @@ def test_a_content_feed_takes_over_an_url_that_was_crawled(held: Rehearsal) -> N
     assert (found.datasource, found.arrival, found.sha256) == ("first", Arrival.PUSHED, TEXT)
 
 
-def test_a_record_without_content_leaves_what_it_does_not_state(held: Rehearsal) -> None:
+def test_record_without_content_keeps_unstated_fields(held: Rehearsal) -> None:
     held.feed(gsa_feed(page("a", inner=acl("joe") + metadata(x="1"), more=' lock="true"')))
     held.feed(gsa_feed(page("a", None, more=' pagerank="70"')))
     found = held.document("a")
@@ -232,7 +232,7 @@ def test_a_full_feed_cannot_have_metadata_without_content(held: Rehearsal) -> No
     )
 
 
-def test_an_acl_may_stand_alone_for_a_folder(held: Rehearsal) -> None:
+def test_acl_may_arrive_alone_for_a_folder(held: Rehearsal) -> None:
     held.feed(gsa_feed(acl("joe", url="folder/")))
     assert held.document("folder/") == IndexedDocument(
         url="http://www.example.com/folder/",
@@ -373,7 +373,7 @@ def test_a_pattern_of_a_whole_host_is_refused(held: Rehearsal, pattern: str) -> 
     assert held.pages() == ["a"]
 
 
-def test_what_was_inserted_is_searchable_after_an_update_of_the_indexes(held: Rehearsal) -> None:
+def test_data_is_searchable_after_an_update_of_the_indexes(held: Rehearsal) -> None:
     held.send(item("I", "a"), profile="first")
     held.send(item("I", "b"), profile="second")
     held.send("<Item><Type>UI</Type></Item>", profile="first")
@@ -390,7 +390,7 @@ def test_an_update_leaves_a_document_searchable(held: Rehearsal) -> None:
     assert held.document("a").searchable
 
 
-def test_what_a_scenario_refused_is_not_held(held: Rehearsal) -> None:
+def test_documents_refused_by_a_scenario_are_not_indexed(held: Rehearsal) -> None:
     fed = held.send(item("I", "a"), item("I", "b"), refused=(f"{HOST}a",))
     assert (held.pages(), fed.details) == (
         ["b"],

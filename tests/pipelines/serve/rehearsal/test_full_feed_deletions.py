@@ -33,63 +33,63 @@ def deletions(held: Rehearsal, delivery: Delivery, *, settled: int = 99) -> list
     return [one.url.removeprefix(HOST) for one in records]
 
 
-def test_what_the_next_one_has_not_is_left_out_in_the_order_of_urls(held: Rehearsal) -> None:
+def test_missing_urls_of_the_next_full_feed_are_left_out_in_order(held: Rehearsal) -> None:
     full(held, "d", "c", "b", "a")
     assert deletions(held, full(held, "b", "e")) == ["a", "c", "d"]
 
 
-def test_what_came_in_between_is_left_out_too(held: Rehearsal) -> None:
+def test_urls_of_incremental_feeds_are_left_out_too(held: Rehearsal) -> None:
     full(held, "a")
     held.feed(gsa_feed(page("b")))
     assert deletions(held, full(held, "a")) == ["b"]
 
 
-def test_what_was_deleted_before_is_not_deleted_again(held: Rehearsal) -> None:
+def test_deleted_urls_are_not_left_out(held: Rehearsal) -> None:
     full(held, "a", "b")
     held.feed(gsa_feed(gone("b")))
     assert deletions(held, full(held, "a")) == []
 
 
-def test_what_comes_back_later_was_left_out_all_the_same(held: Rehearsal) -> None:
+def test_urls_that_return_later_were_left_out(held: Rehearsal) -> None:
     full(held, "a", "b")
     second = full(held, "a")
     full(held, "a", "b")
     assert deletions(held, second) == ["b"]
 
 
-def test_what_another_datasource_has_by_now_stays(held: Rehearsal) -> None:
+def test_urls_taken_by_another_datasource_are_kept(held: Rehearsal) -> None:
     full(held, "a", "b")
     second = full(held)
     held.feed(gsa_feed(page("b")), datasource="other")
     assert deletions(held, second) == ["a"]
 
 
-def test_what_another_datasource_is_yet_to_bring_is_deleted(held: Rehearsal) -> None:
+def test_urls_of_unsettled_deliveries_are_deleted(held: Rehearsal) -> None:
     full(held, "a", "b")
     second = full(held)
     held.feed(gsa_feed(page("b")), datasource="other")
     assert deletions(held, second, settled=2) == ["a", "b"]
 
 
-def test_what_another_datasource_had_taken_over_stays(held: Rehearsal) -> None:
+def test_urls_taken_before_the_full_feed_are_kept(held: Rehearsal) -> None:
     full(held, "a")
     held.feed(gsa_feed(page("a")), datasource="other")
     assert deletions(held, full(held)) == []
 
 
-def test_what_data_of_a_profile_has_too_stays(held: Rehearsal) -> None:
+def test_urls_of_a_profile_are_kept(held: Rehearsal) -> None:
     full(held, "a", "b")
     held.send(item("I", "a", "<Body>text</Body>"))
     assert deletions(held, full(held)) == ["b"]
 
 
-def test_what_an_appliance_would_have_skipped_is_left_out_too(held: Rehearsal) -> None:
+def test_skipped_urls_are_left_out_too(held: Rehearsal) -> None:
     full(held, "a")
     held.feed(gsa_feed(skipped("b")))
     assert deletions(held, full(held, "a")) == ["b"]
 
 
-def test_what_the_full_feed_has_and_an_appliance_would_skip_is_not_left_out(
+def test_skipped_urls_of_the_full_feed_are_not_left_out(
     held: Rehearsal,
 ) -> None:
     held.feed(gsa_feed(skipped("a"), skipped("b")))
@@ -98,7 +98,7 @@ def test_what_the_full_feed_has_and_an_appliance_would_skip_is_not_left_out(
     assert deletions(held, delivery) == ["b"]
 
 
-def test_what_was_skipped_of_another_datasource_since_stays(held: Rehearsal) -> None:
+def test_urls_skipped_of_another_datasource_are_kept(held: Rehearsal) -> None:
     full(held, "a", "b")
     second = full(held)
     held.feed(gsa_feed(skipped("b")), datasource="other")
@@ -132,7 +132,7 @@ def test_of_a_full_feed_without_its_end_nothing_is_left_out(held: Rehearsal) -> 
     assert deletions(held, torn) == []
 
 
-def test_a_url_keeps_what_markup_is_made_of(held: Rehearsal) -> None:
+def test_url_with_markup_is_kept(held: Rehearsal) -> None:
     full(held, "?a=1&amp;b=&lt;&quot;")
     assert deletions(held, full(held)) == ['?a=1&b=<"']
 
@@ -144,7 +144,7 @@ def test_a_delivery_is_known_when_it_is_digested(held: Rehearsal) -> None:
     assert (before, is_digested(held.index.path, delivery.ordinal)) == (False, True)
 
 
-def test_an_index_that_cannot_be_asked_is_told(tmp_path: Path) -> None:
+def test_index_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     sqlite3.connect(path).close()
     with pytest.raises(SourceError) as caught:

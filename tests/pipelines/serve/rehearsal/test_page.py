@@ -116,14 +116,14 @@ def test_it_loads_itself_again_unless_it_is_not_to(seconds: int, expected: list[
     assert page.values("//meta[@http-equiv='refresh']/@content") == expected
 
 
-def test_notices_stand_above_all_else() -> None:
+def test_notices_are_at_the_top() -> None:
     page = rendered(notices=("Misbehaves as bad-day.yaml says.", "Forwards to http://a/."))
     assert page.texts("//main/*[position() <= 2]") == [
         *("Misbehaves as bad-day.yaml says.", "Forwards to http://a/.")
     ]
 
 
-def test_what_is_set_aside_is_shown_with_its_reason_and_the_command() -> None:
+def test_set_aside_deliveries_have_a_reason_and_a_command() -> None:
     page = rendered(set_aside=(set_aside(),), spool="/var/spool/old feeds")
     assert page.rows() == [
         [
@@ -144,7 +144,7 @@ def test_at_most_a_hundred_are_shown_that_are_set_aside() -> None:
 
 
 class TestFigures:
-    def test_what_is_there_is_told_first(self) -> None:
+    def test_figures_are_first(self) -> None:
         page = rendered(
             backlog=4100,
             totals=(
@@ -191,7 +191,7 @@ class TestBacklog:
         page = rendered(history=((60, 10), (30, 5)))
         assert page.values("//polyline/@points") == ["0.0,0.0 360.0,80.0 720.0,80.0"]
 
-    def test_it_is_told_in_words(self) -> None:
+    def test_chart_is_described_in_words(self) -> None:
         page = rendered(history=((1800, 7), (300, 6000), (0, 312)))
         assert page.texts("//figcaption") == [
             "Feeds in the backlog: 312 now; highest 6,000, 5 minutes ago; lowest 7."
@@ -225,7 +225,7 @@ class TestBacklog:
 
 
 class TestFeeds:
-    def test_who_has_none_is_told_how_to_send_one(self) -> None:
+    def test_page_without_feeds_shows_how_to_send_one(self) -> None:
         page = rendered(url="https://feeds.example.com:19902")
         assert page.texts("//pre") == [
             "feedferry push out/feeds --to https://feeds.example.com:19902",
@@ -260,9 +260,7 @@ class TestFeeds:
             (DeliveryStatus.IN_PROGRESS, "… In progress"),
         ],
     )
-    def test_a_status_is_told_in_words_and_by_a_sign(
-        self, status: DeliveryStatus, expected: str
-    ) -> None:
+    def test_status_has_a_word_and_a_sign(self, status: DeliveryStatus, expected: str) -> None:
         assert rendered(feeds=(fed(status=status),)).rows()[0][2] == expected
 
     @pytest.mark.parametrize(
@@ -275,10 +273,10 @@ class TestFeeds:
             ("2026-06-29T11:00:00Z", "2026-06-29 11:00:00 2 days ago"),
         ],
     )
-    def test_a_time_is_told_twice(self, at: str, expected: str) -> None:
+    def test_time_is_absolute_and_relative(self, at: str, expected: str) -> None:
         assert rendered(feeds=(fed(at=at),)).rows()[0][0] == expected
 
-    def test_the_first_reasons_stand_below_their_feed(self) -> None:
+    def test_reasons_are_below_their_feed(self) -> None:
         details = ("line 1204: action='ad'; expected add or delete", "line 88012: no url")
         page = rendered(feeds=(fed(2), fed(1, details=details)))
         assert [len(row) for row in page.rows()] == [7, 7, 1]
@@ -307,7 +305,7 @@ class TestFeeds:
         assert len(page.found("//table")) == 100
         assert page.texts("//section[@aria-labelledby='feeds']/p")[1] == "3 more are not shown."
 
-    def test_a_table_says_to_a_screen_reader_what_it_is_also_as_cards(self) -> None:
+    def test_tables_have_roles_for_screen_readers(self) -> None:
         page = rendered(feeds=(fed(details=("line 1: no url",)),))
         assert page.values("(//table)[1]//@role") == [
             *("table", "rowgroup", "row", *["columnheader"] * 7),
@@ -331,7 +329,7 @@ class TestDocumentsHeld:
         DatasourceTotal(datasource="wiki", kind=DocumentOrigin.FEED, acls=3),
     )
 
-    def test_what_is_held_of_each_datasource_adds_up(self) -> None:
+    def test_totals_of_datasources_add_up(self) -> None:
         page = rendered(totals=self.TOTALS)
         assert page.rows(part="*") == [
             [
@@ -362,7 +360,7 @@ class TestDocumentsHeld:
         ]
 
 
-def test_the_page_leads_to_what_programs_read() -> None:
+def test_page_links_to_json() -> None:
     page = rendered()
     assert page.texts("//nav//a") == [
         "Documents as JSON",

@@ -253,7 +253,7 @@ class TestErrors:
 
     def test_the_line_is_that_of_the_rule(self, tmp_path: Path) -> None:
         text = "# a comment\n- door: xmlfeed\n  status: 500\n\n- door: xmlfeed\n  status: 99\n"
-        assert error_of(tmp_path, text) == ":5: Expected `int` >= 200 - at `$.status`"
+        assert error_of(tmp_path, text) == ":5: Expected `int` >= 400 - at `$.status`"
 
     @pytest.mark.parametrize(
         ("rule", "expected"),

@@ -47,7 +47,7 @@ def test_each_item_is_answered_in_its_order() -> None:
     )
 
 
-def test_the_deletion_of_what_is_not_held_is_ok_with_a_remark() -> None:
+def test_deletion_of_a_missing_document_is_ok() -> None:
     found = results_of(item("D", "a"), item("D", "b"), has_document=lambda url: url == f"{HOST}a")
     assert found == [
         {"Type": "D", "Status": "OK"},
@@ -55,7 +55,7 @@ def test_the_deletion_of_what_is_not_held_is_ok_with_a_remark() -> None:
     ]
 
 
-def test_a_deletion_by_pattern_tells_how_many_it_deleted() -> None:
+def test_deletion_by_pattern_reports_its_count() -> None:
     found = results_of(item("DP", "dir/*"), count_matching=len)
     assert found == [{"Type": "DP", "DP": "28", "Status": "OK"}]
 
@@ -78,7 +78,7 @@ def test_a_pattern_of_a_whole_host_fails() -> None:
     ]
 
 
-def test_an_unknown_type_is_told_and_echoed() -> None:
+def test_unknown_type_is_echoed() -> None:
     assert results_of(item("X", "a"), item("I", "b")) == [
         {
             "Type": "X",
@@ -109,7 +109,7 @@ def test_an_url_that_is_to_be_refused_fails() -> None:
     ]
 
 
-def test_what_xml_cannot_hold_is_not_echoed() -> None:
+def test_characters_outside_xml_are_replaced() -> None:
     assert results_of("<Item><Type>\x01</Type></Item>")[0]["Type"] == "?"
 
 
@@ -130,7 +130,7 @@ def test_a_document_without_items_is_none(document: str) -> None:
 
 
 @pytest.mark.parametrize("document", [b"", b"<html/>", b"profile=x"])
-def test_what_is_no_document_is_none(document: bytes) -> None:
+def test_text_without_a_document_is_refused(document: bytes) -> None:
     with pytest.raises(FormatError, match=r"; expected <ThunderstoneReplication>$"):
         ItemReplies().write(BytesIO(document))
 
