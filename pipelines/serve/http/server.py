@@ -62,7 +62,9 @@ class HttpServer:
         self._slots = threading.Semaphore(settings.max_connections)
         untrusted = max(1, settings.max_connections // _UNTRUSTED_SHARE)
         self._untrusted_slots = threading.Semaphore(untrusted)
-        self._connections = _OpenConnections()
+        self._lock = threading.Lock()
+        self._open: dict[threading.Thread, socket.socket] = {}
+        self._busy: set[threading.Thread] = set()  # those that answer a request
         self._stopping = threading.Event()
         self._waker, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._accept, name="receiver", daemon=True)
@@ -80,14 +82,29 @@ class HttpServer:
     def stop(self, *, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Accept no more connections; return when running requests are done, or out of time."""
         self._stopping.set()
-        self._connections.close_idle()
+        with self._lock:
+            for thread in self._open.keys() - self._busy:
+                _shut(self._open[thread])
         self._waker.close()
         self._slots.release()
         if self._thread.ident is not None:
             self._thread.join()
         self._listener.close()
-        self._connections.drain(drain_seconds)
+        self._drain(drain_seconds)
         self._woken.close()
+
+    def _drain(self, seconds: float) -> None:
+        """Wait for the open connections; close them when the time is over."""
+        due = time.monotonic() + seconds
+        with self._lock:
+            running = tuple(self._open)
+        for thread in running:
+            thread.join(max(due - time.monotonic(), 0))
+        with self._lock:
+            late = dict(self._open)
+        for thread, connection in late.items():
+            _shut(connection)
+            thread.join(_PAUSE_SECONDS)
 
     def _accept(self) -> None:
         with selectors.DefaultSelector() as ready:
@@ -112,10 +129,23 @@ class HttpServer:
                     if not self._untrusted_slots.acquire(blocking=False):
                         return
                     place.callback(self._untrusted_slots.release)
-                self._connections.start(connection, self._serve, client, place.pop_all())
+                self._start(connection, client, place.pop_all())
             except (OSError, RuntimeError) as exc:  # the client has left; no more files or threads
                 _log.debug("no connection: %s", exc)
                 self._stopping.wait(_PAUSE_SECONDS)
+
+    def _start(self, connection: socket.socket, client: str, place: ExitStack) -> None:
+        """Start a thread that serves a connection, and then closes `place`."""
+        thread = threading.Thread(
+            target=self._serve, args=(connection, client, place), name="connection", daemon=True
+        )
+        with self._lock:
+            try:
+                thread.start()
+            except RuntimeError:
+                place.close()
+                raise
+            self._open[thread] = connection
 
     def _serve(self, connection: socket.socket, address: str, place: ExitStack) -> None:
         """Serve a connection to its end; an error ends this connection only."""
@@ -124,7 +154,8 @@ class HttpServer:
             if self._tls:
                 connection.settimeout(self._settings.head_seconds)
                 connection = self._tls.wrap_socket(connection, server_side=True)
-                self._connections.replace(connection)
+                with self._lock:
+                    self._open[threading.current_thread()] = connection
             self._converse(connection, ClientSocket(connection, address))
         except ConnectionDroppedError as exc:
             _log.debug("%s: %s", address, exc)
@@ -135,6 +166,9 @@ class HttpServer:
         finally:
             connection.close()
             place.close()
+            with self._lock:
+                self._open.pop(threading.current_thread(), None)
+                self._busy.discard(threading.current_thread())
 
     def _converse(self, connection: socket.socket, client: ClientSocket) -> None:
         seconds, ahead = self._settings.head_seconds, b""
@@ -144,7 +178,8 @@ class HttpServer:
             if reply is None:
                 return
             exchange.reply(reply)
-            self._connections.set_busy(False)
+            with self._lock:
+                self._busy.discard(threading.current_thread())
             if exchange.is_last:
                 if reply.status != 408:
                     self._linger(connection, client)
@@ -158,7 +193,8 @@ class HttpServer:
             request = exchange.read(seconds)
             if request is None:
                 return None
-            self._connections.set_busy(True)
+            with self._lock:
+                self._busy.add(threading.current_thread())
             return self._answer(request)
         except RefusedError as exc:
             return Reply(status=exc.status, body=exc.words.encode())
@@ -182,71 +218,6 @@ class HttpServer:
                 if not block:
                     return
                 left -= len(block)
-
-
-class _OpenConnections:
-    """The open connections by thread, and which of them have a request."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open: dict[threading.Thread, socket.socket] = {}
-        self._busy: set[threading.Thread] = set()
-
-    def start(
-        self,
-        connection: socket.socket,
-        serve: Callable[[socket.socket, str, ExitStack], None],
-        client: str,
-        place: ExitStack,
-    ) -> None:
-        """Start a thread that serves a connection; close `place` if there are no more threads."""
-
-        def run() -> None:
-            try:
-                serve(connection, client, place)
-            finally:
-                with self._lock:
-                    self._open.pop(threading.current_thread(), None)
-                    self._busy.discard(threading.current_thread())
-
-        thread = threading.Thread(target=run, name="connection", daemon=True)
-        with self._lock:
-            try:
-                thread.start()
-            except RuntimeError:
-                place.close()
-                raise
-            self._open[thread] = connection
-
-    def replace(self, connection: socket.socket) -> None:
-        """Replace the socket of this thread by the TLS socket that wraps it."""
-        with self._lock:
-            self._open[threading.current_thread()] = connection
-
-    def set_busy(self, is_busy: bool) -> None:
-        """Record whether this thread has a request."""
-        with self._lock:
-            change = self._busy.add if is_busy else self._busy.discard
-            change(threading.current_thread())
-
-    def close_idle(self) -> None:
-        """Close the connections without a request."""
-        with self._lock:
-            for thread in self._open.keys() - self._busy:
-                _shut(self._open[thread])
-
-    def drain(self, seconds: float) -> None:
-        """Wait for the other connections; close them when the time is over."""
-        due = time.monotonic() + seconds
-        with self._lock:
-            running = tuple(self._open)
-        for thread in running:
-            thread.join(max(due - time.monotonic(), 0))
-        with self._lock:
-            late = dict(self._open)
-        for thread, connection in late.items():
-            _shut(connection)
-            thread.join(_PAUSE_SECONDS)
 
 
 def _shut(connection: socket.socket) -> None:

@@ -84,6 +84,7 @@ def test_damaged_line_is_reported(path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_gap_between_many_settled_deliveries_stays_open(path: Path) -> None:
     journal = ForwardJournal(path)
     for ordinal in range(2, 1200):

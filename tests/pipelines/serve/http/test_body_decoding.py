@@ -71,6 +71,7 @@ def test_pieces_have_a_bounded_size() -> None:
     assert (max(sizes), sum(sizes)) == (PIECE_BYTES, 4 << 20)
 
 
+@pytest.mark.slow
 def test_a_bomb_is_refused_before_it_goes_off() -> None:
     bomb = gzip.compress(bytes(64 << 20))
     assert refusal_of(limit_size(decompress([bomb], "gzip"), limit=1 << 20)) == (

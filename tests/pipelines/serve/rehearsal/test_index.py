@@ -291,6 +291,7 @@ class TestDigestion:
                 impatient.digest(delivery, tmp_path)
         assert held.spool == tmp_path
 
+    @pytest.mark.slow
     def test_a_large_feed_takes_no_more_memory_than_a_small_one(self, held: Rehearsal) -> None:
         held.feed(gsa_feed(page("a")))
         contents = "x" * 100_000
@@ -533,6 +534,7 @@ def indexed_after(found: list[Step]) -> dict[str, tuple[object, ...]]:
             }
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(steps())
 def test_any_feeds_leave_what_a_plain_model_has(found: list[Step]) -> None:

@@ -213,6 +213,7 @@ class TestBacklog:
         assert page.texts("//*[@class='top quiet']") == [expected]
 
     @pytest.mark.slow
+    @pytest.mark.slow
     def test_a_long_history_keeps_its_peak_and_its_end(self) -> None:
         history = [(float(ago), 40) for ago in range(100_000)]
         history[51_234] = (51_234.0, 4000)
@@ -440,6 +441,7 @@ class TestBacklogHistory:
     def test_a_clock_may_be_set_back(self) -> None:
         assert self.sampled((20.0, 7), (10.0, 3)).since(15.0) == [(20.0, 7)]
 
+    @pytest.mark.slow
     def test_the_oldest_samples_are_dropped(self) -> None:
         history = self.sampled(*((float(at), at) for at in range(MAX_SAMPLES + 1)))
         assert history.since(0.0)[0] == (1.0, 1)

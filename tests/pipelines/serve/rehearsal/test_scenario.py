@@ -195,6 +195,7 @@ class TestConditions:
         scenario = load_text(tmp_path, "- {requests: 2, text: a}\n- {requests: 1-3, text: b}")
         assert [one.text for one in behaviours(scenario, *[FEED] * 4)] == ["b", "a", "b", None]
 
+    @pytest.mark.slow
     def test_threads_share_the_numbers(self, tmp_path: Path) -> None:
         scenario = load_text(tmp_path, "- {every: 4, status: 500}")
         with ThreadPoolExecutor(8) as pool:

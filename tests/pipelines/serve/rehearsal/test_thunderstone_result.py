@@ -143,6 +143,7 @@ def test_a_request_of_which_nothing_is_taken_has_a_status_and_no_rows(status: by
     )
 
 
+@pytest.mark.slow
 def test_a_long_document_is_answered_from_a_file() -> None:
     found = reply(item("I", "a") * 20_000)
     assert (found.count(b"<ItemResult>"), found.count(b"<Rows>20000</Rows>")) == (20_000, 1)
