@@ -1,11 +1,12 @@
-"""Groups as they are mentioned: defined by memberships, named by ACLs and in other groups.
+"""Count the groups that memberships define, and those that ACLs and other groups refer to.
 
-Two mentions are of one group if their namespaces are equal, and so are their names: without regard
-to case if either of the two is said to be case-insensitive. All distinct mentions are in memory.
+Two references are to the same group if their namespaces are equal, and their names are equal too:
+without regard to case if at least one of them is case-insensitive. All distinct references are in
+memory.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -28,10 +29,11 @@ class GroupCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Groups(msgspec.Struct, frozen=True, kw_only=True):
-    """Groups that memberships define, and those that ACLs and members of groups name.
+    """Counts of distinct groups.
 
-    `unnamed` counts those that are defined and that nothing names; `undefined` has those that are
-    named only, the most often named first.
+    `defined` groups have a membership; `named` groups occur in an ACL or as a member. `unnamed`
+    counts groups that are only defined. `undefined` are groups that are only named, the most
+    frequent first.
     """
 
     memberships: int = 0
@@ -41,41 +43,8 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
     undefined: tuple[GroupCount, ...] = ()
 
 
-class GroupReferences:
-    """How often each group is defined, and how often it is named."""
-
-    def __init__(self) -> None:
-        self._memberships = 0
-        self._defined: Counter[_Mention] = Counter()
-        self._named: Counter[_Mention] = Counter()
-
-    def define(self, membership: Membership) -> None:
-        self._memberships += 1
-        self._defined[_mention(membership.group)] += 1
-        for member in membership.members:
-            self.name(member)
-
-    def name(self, principal: Principal | Member) -> None:
-        """Count it, if it is a group."""
-        if principal.scope is Scope.GROUP:
-            self._named[_mention(principal)] += 1
-
-    def close(self) -> Groups:
-        undefined = _merged(_outside(self._named, _Known(self._defined)))
-        return Groups(
-            memberships=self._memberships,
-            defined=len(_merged(self._defined)),
-            named=len(_merged(self._named)),
-            unnamed=len(_merged(_outside(self._defined, _Known(self._named)))),
-            undefined=tuple(
-                GroupCount(namespace=mention.namespace, name=mention.name, named=number)
-                for mention, number in sorted(undefined.items(), key=_by_number)
-            ),
-        )
-
-
-class _Mention(NamedTuple):
-    """A group as something names it, or defines it."""
+class _GroupName(NamedTuple):
+    """A group as one reference spells it."""
 
     namespace: str
     name: str
@@ -83,53 +52,73 @@ class _Mention(NamedTuple):
 
     @property
     def folded(self) -> tuple[str, str]:
-        """What it has in common with the same name in any case."""
         return self.namespace, self.name.casefold()
 
 
-class _Known:
-    """Mentions of groups, to be asked for those that are of the same group."""
+class GroupReferences:
+    """Counts how often each group is defined, and how often it is named."""
 
-    def __init__(self, mentions: Iterable[_Mention]) -> None:
-        self._exact: set[tuple[str, str]] = set()
-        self._folded: set[tuple[str, str]] = set()
-        self._loose: set[tuple[str, str]] = set()
-        for mention in mentions:
-            self._exact.add(mention[:2])
-            self._folded.add(mention.folded)
-            if mention.ignores_case:
-                self._loose.add(mention.folded)
+    def __init__(self) -> None:
+        self._memberships = 0
+        self._defined: Counter[_GroupName] = Counter()
+        self._named: Counter[_GroupName] = Counter()
 
-    def __contains__(self, mention: _Mention) -> bool:
-        alike = self._folded if mention.ignores_case else self._loose
-        return mention[:2] in self._exact or mention.folded in alike
+    def define(self, membership: Membership) -> None:
+        self._memberships += 1
+        self._defined[_group_name(membership.group)] += 1
+        for member in membership.members:
+            self.name(member)
+
+    def name(self, principal: Principal | Member) -> None:
+        """Count a principal if it is a group."""
+        if principal.scope is Scope.GROUP:
+            self._named[_group_name(principal)] += 1
+
+    def close(self) -> Groups:
+        undefined = _merge(_difference(self._named, self._defined))
+        return Groups(
+            memberships=self._memberships,
+            defined=len(_merge(self._defined)),
+            named=len(_merge(self._named)),
+            unnamed=len(_merge(_difference(self._defined, self._named))),
+            undefined=tuple(
+                GroupCount(namespace=group.namespace, name=group.name, named=count)
+                for group, count in sorted(undefined.items(), key=lambda item: (-item[1], item[0]))
+            ),
+        )
 
 
-def _mention(principal: Principal | Member) -> _Mention:
-    """The appliance trims names."""
-    return _Mention(
+def _group_name(principal: Principal | Member) -> _GroupName:
+    """Return the name as the appliance sees it: it trims names."""
+    return _GroupName(
         principal.namespace or DEFAULT_NAMESPACE,
         principal.name.strip(_BLANKS),
         principal.case_sensitive is False,
     )
 
 
-def _outside(counts: Mapping[_Mention, int], known: _Known) -> dict[_Mention, int]:
-    return {mention: number for mention, number in counts.items() if mention not in known}
+def _difference(
+    counts: Mapping[_GroupName, int], others: Mapping[_GroupName, int]
+) -> dict[_GroupName, int]:
+    """Return the groups of `counts` that are not in `others` in any spelling."""
+    exact = {other[:2] for other in others}
+    folded = {other.folded for other in others}
+    case_insensitive = {other.folded for other in others if other.ignores_case}
+    return {
+        group: count
+        for group, count in counts.items()
+        if group[:2] not in exact
+        and group.folded not in (folded if group.ignores_case else case_insensitive)
+    }
 
 
-def _merged(counts: Mapping[_Mention, int]) -> Counter[_Mention]:
-    """Add up the mentions of each group, by the first of them that is case-insensitive."""
-    firsts: dict[tuple[str, str], _Mention] = {}
-    for mention in counts:
-        if mention.ignores_case:
-            firsts.setdefault(mention.folded, mention)
-    merged: Counter[_Mention] = Counter()
-    for mention, number in counts.items():
-        merged[firsts.get(mention.folded, mention)] += number
+def _merge(counts: Mapping[_GroupName, int]) -> Counter[_GroupName]:
+    """Add up the spellings of each group, under the first one that is case-insensitive."""
+    firsts: dict[tuple[str, str], _GroupName] = {}
+    for group in counts:
+        if group.ignores_case:
+            firsts.setdefault(group.folded, group)
+    merged: Counter[_GroupName] = Counter()
+    for group, count in counts.items():
+        merged[firsts.get(group.folded, group)] += count
     return merged
-
-
-def _by_number(counted: tuple[_Mention, int]) -> tuple[int, _Mention]:
-    """The most often named first."""
-    return -counted[1], counted[0]

@@ -1,10 +1,10 @@
-"""Records as every target may rely on them; nothing that a rule here changes has a meaning.
+"""Bring records into the form that all targets rely on, without a change of meaning.
 
-**Keeps:** everything else, also what looks wrong: that is for the adapter of a target, or its user.
+**Keeps:** everything else, also values that look wrong: the adapter of a target decides on these.
 **Drops:** white space around urls, types and principals; principals without a name, which the
-appliance skips (guide 7.x, "Example Feed with an acl Element"). An ACL that had no others is
-left with none: it permits nobody. Metadata named `google:acl*` becomes the ACL that an appliance
-makes of it, whatever the source, unless the record has an ACL.
+appliance skips (guide 7.x, "Example Feed with an acl Element"). An ACL that had no others is left
+without principals: it permits no user. Metadata named `google:acl*` becomes the ACL that an
+appliance makes of it, from any source, unless the record has an ACL.
 """
 
 from functools import lru_cache
@@ -19,7 +19,7 @@ _BLANKS = " \t\r\n"
 
 
 def normalize(record: Record) -> Record:
-    """Return the record by all rules: itself where they change nothing, as they do the second time.
+    """Return the record with all rules applied; a second application changes nothing.
 
     >>> from schemas.record import Action
     >>> normalize(Record(url=" http://www.example.com/ ", action=Action.ADD)).url
@@ -43,13 +43,13 @@ def normalize(record: Record) -> Record:
 
 
 def _url(stated: str) -> str:
-    """The url without white space around it. A doc id, which has no scheme, is all of itself."""
+    """Strip a url. A document id, which has no scheme, keeps its white space."""
     return stated.strip(_BLANKS) if "://" in stated else stated
 
 
 @lru_cache(maxsize=64)
 def _mimetype(stated: str | None) -> str | None:
-    """The type in small letters, as it has no case; a parameter such as a boundary may have one."""
+    """Return the type in lower case; a parameter such as a boundary keeps its case."""
     if stated is None:
         return None
     if stated.islower() and ";" not in stated and not stated[0].isspace():
@@ -59,7 +59,7 @@ def _mimetype(stated: str | None) -> str | None:
 
 
 def _stated(text: str | None) -> str | None:
-    """The text without white space around it; an empty attribute states nothing."""
+    """Strip a text; an empty attribute states nothing."""
     return None if text is None else text.strip(_BLANKS) or None
 
 
@@ -67,14 +67,12 @@ def _acl(acl: Acl | None) -> Acl | None:
     if acl is None:
         return None
     parent = acl.inherit_from and _url(acl.inherit_from)
-    principals = tuple(map(_principal, filter(_is_named, acl.principals)))
+    principals = tuple(
+        _principal(principal) for principal in acl.principals if principal.name.strip(_BLANKS)
+    )
     if parent == acl.inherit_from and principals == acl.principals:
         return acl
     return replace(acl, inherit_from=parent, principals=principals)
-
-
-def _is_named(principal: Principal) -> bool:
-    return principal.name.strip(_BLANKS) != ""
 
 
 def _principal(principal: Principal) -> Principal:

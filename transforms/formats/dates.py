@@ -1,7 +1,7 @@
-"""Dates as feeds and their makers write them, in; one form per format, out.
+"""Parse the dates of feeds, in many forms; format them in one form per format.
 
-**Keeps:** the moment, to the microsecond. A weekday is not compared with its date: feeds in the
-wild have wrong ones. **Drops:** the zone that a date was written in.
+**Keeps:** the moment, to the microsecond. A weekday is not compared with its date: deployed feeds
+have wrong ones. **Drops:** the time zone of the date.
 """
 
 import re
@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from zoneinfo import ZoneInfo
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LONGEST = 64  # characters; no form that we know takes as many
+_MAX_LENGTH = 64  # in characters; all known forms are shorter
 _WEEKDAYS = ("Mon, ", "Tue, ", "Wed, ", "Thu, ", "Fri, ", "Sat, ", "Sun, ")
 _WEEKDAY_SET = frozenset(_WEEKDAYS)
 _MONTHS = (
@@ -24,9 +24,9 @@ _FULL_MONTHS = {name: n for n, name in enumerate(_MONTHS, 1)}
 _MONTH_NUMBERS = _FULL_MONTHS | {name[:3]: n for name, n in _FULL_MONTHS.items()} | {"sept": 9}
 _GMT_HOURS = {"Z": 0, "UT": 0, "UTC": 0, "GMT": 0}
 _US_HOURS = {"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7}
-# What Java's date formats write in Europe and Japan.
-_WILD_HOURS = {"WET": 0, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "JST": 9}
-_ZONE_HOURS = _GMT_HOURS | _US_HOURS | _WILD_HOURS
+# Names that Java's date formats write in Europe and Japan.
+_OTHER_HOURS = {"WET": 0, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "MSK": 3, "JST": 9}
+_ZONE_HOURS = _GMT_HOURS | _US_HOURS | _OTHER_HOURS
 
 _TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d+))?)?"
 _ZONE = (
@@ -53,7 +53,7 @@ _EPOCH_SECONDS = re.compile(r"[+-]?\d{9,12}", re.ASCII)
 
 
 def parse_date(text: str, *, zone: str = "UTC") -> datetime | None:
-    """Return the moment that `text` names, aware and in UTC, or None where it is not understood.
+    """Return the moment of a date, aware and in UTC, or None if it is not understood.
 
     Understands RFC 822 and 1123 with the liberties that feeds take, ISO 8601 with `T` or a space,
     `YYYYMMDD HH:MM:SS`, `YYYY-MM-DD` and epoch seconds of nine digits and more. A date that
@@ -63,7 +63,7 @@ def parse_date(text: str, *, zone: str = "UTC") -> datetime | None:
         moment = _parse_rfc1123(text)
         if moment is not None:
             return moment
-    return _parse_wild(text.strip(), zone)
+    return _parse_any(text.strip(), zone)
 
 
 def rfc1123(moment: datetime) -> str:
@@ -107,8 +107,8 @@ def _parse_rfc1123(text: str) -> datetime | None:
         return None
 
 
-def _parse_wild(text: str, zone: str) -> datetime | None:
-    if len(text) > _LONGEST:
+def _parse_any(text: str, zone: str) -> datetime | None:
+    if len(text) > _MAX_LENGTH:
         return None
     try:
         if _EPOCH_SECONDS.fullmatch(text):
@@ -135,7 +135,7 @@ def _moment(match: re.Match[str], zone: str) -> datetime:
 
 
 def _year(digits: str) -> int:
-    """Two digits are of 1950 to 2049, as RFC 2822 reads them."""
+    """Read two digits as 1950 to 2049, as in RFC 2822."""
     year = int(digits)
     if len(digits) == 4:
         return year

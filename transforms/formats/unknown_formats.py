@@ -1,4 +1,4 @@
-"""What a file looks like that is in none of the formats, for the message that refuses it."""
+"""Guess the type of a file that is in none of the formats, for the message that refuses it."""
 
 import re
 
@@ -35,7 +35,7 @@ _PROLOG = re.compile(r"<!--.*?-->|<\?.*?\?>|<!doctype[^>\[]*(?:\[.*?\])?\s*>", r
 
 
 def look_of(head: bytes) -> str:
-    """Return what a file that begins with `head` looks like, with its article.
+    """Return the likely type of a file that begins with `head`, with its article.
 
     >>> look_of(b'<?xml version="1.0"?><rss version="2.0">')
     'an RSS feed'

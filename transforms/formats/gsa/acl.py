@@ -1,4 +1,4 @@
-"""The acl element of a gsafeed. What is not understood of it is refused: it decides who may see."""
+"""The acl element of a gsafeed. An ACL that is not understood in full is refused."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -16,7 +16,7 @@ ACCESSES = {access.value.lower(): access for access in Access}
 SENSITIVITIES = {"everything-case-sensitive": True, "everything-case-insensitive": False}
 
 BLANKS = " \t\r\n"
-"""What XML takes as white space; Python takes more."""
+"""The white space of XML; Python's has more characters."""
 
 Value = TypeVar("Value")
 Attributes = dict[str, str]
@@ -83,7 +83,7 @@ def bad_acl(reason: str) -> RecordError:
 
 
 def require_no_text(element: etree._Element) -> None:
-    """Raise RecordError for text where only elements may be: a tag may have lost its `<`."""
+    """Raise RecordError for text between elements: a tag may have lost its `<`."""
     texts = [element.text, *[child.tail for child in element]]
     if any([text and text.strip(BLANKS) for text in texts]):  # noqa: C419 - faster as a list
         reason = f"text inside <{tag_of(element)}>; expected elements only"

@@ -1,4 +1,4 @@
-"""What an ACL inherits from, as one URL: that of a document, and the fragment as its query.
+"""The parent of an ACL as one URL: that of a document, with the fragment as its query.
 
 **Spec:** GSA adaptor library, GsaFeedFileMaker and DocumentHandler. An appliance strips fragments
 from URLs, so the library writes the fragment of a named resource as the query of its URL.
@@ -15,10 +15,9 @@ _OF_A_QUERY = re.compile("[=&?#]")
 
 
 def join_parent(url: str | None, fragment: str | None) -> str | None:
-    """Return the URL that an ACL inherits from, fragment included; None where no URL says both.
+    """Return the URL that an ACL inherits from, with its fragment; None if the URL has a query.
 
-    The library replaces a query that the URL already has. The result would be another resource, so
-    here there is none.
+    The library replaces a query that the URL already has, which names another resource.
 
     >>> join_parent("http://adaptor.example.com/doc/share/", "allFoldersAcl")
     'http://adaptor.example.com/doc/share/?allFoldersAcl'
@@ -32,7 +31,7 @@ def join_parent(url: str | None, fragment: str | None) -> str | None:
 
 @lru_cache(maxsize=4096)
 def split_parent(text: str) -> tuple[str, str | None]:
-    """Return the URL and the fragment of what an ACL inherits from; `join_parent` undoes it.
+    """Return the URL and the fragment of an ACL's parent; `join_parent` joins them again.
 
     A query without `=` and `&` is a fragment. Any other query is part of the URL.
 

@@ -1,11 +1,11 @@
 """The ACL of a record as `google:acl*` metadata, and back.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Legacy Metadata Format (Deprecated)".
-**Keeps:** order; what cannot be understood stays metadata: bytes, an inheritance type that the
-guide does not know, an empty or second inherit-from. A name may be in any case, with blanks around.
+**Keeps:** order. Values that cannot be understood stay metadata: bytes, an inheritance type that
+the guide does not have, an empty or second inherit-from. Names may be in any case, with blanks.
 **Drops:** a role suffix (`joe=writer`), and a permitted `=peeker`, as the guide says. The deployed
 connector manager also drops a denied `=writer` and `=owner`. We differ and keep every denial, a
-`=peeker` too: to drop one may show the document to whom it was denied.
+`=peeker` too: without it, a denied user may see the document.
 """
 
 from functools import lru_cache
@@ -27,7 +27,7 @@ _PREFIX = "google:acl"
 _BLANKS = " \t\r\n"
 _MOST_NAMES = 1024
 _other_names: set[str] = set()
-"""Names that are of no ACL, as far as known: a look into a set is three times as fast."""
+"""A cache of names that are not of an ACL; a set is three times as fast as `is_acl_name`."""
 
 _TYPES = {kind.value.lower().replace("_", "-"): kind for kind in Inheritance}
 _TYPE_NAMES = {kind: name for name, kind in _TYPES.items()}
@@ -36,9 +36,9 @@ _ROLES = ("=owner", "=writer", "=reader", _PEEKER)
 
 
 def acl_of(metadata: tuple[Meta, ...]) -> tuple[Acl | None, tuple[Meta, ...]]:
-    """Return the ACL that metadata spells, None where it spells none, and the other metadata.
+    """Return the ACL that metadata states, None if it states none, and the other metadata.
 
-    An ACL whose every entry is ignored has no principals: it permits nobody.
+    An ACL whose entries are all ignored has no principals: it permits no user.
     """
     for meta in metadata:
         if meta.name not in _other_names and is_acl_name(meta.name):
@@ -47,7 +47,7 @@ def acl_of(metadata: tuple[Meta, ...]) -> tuple[Acl | None, tuple[Meta, ...]]:
 
 
 def is_acl_name(name: str) -> bool:
-    """Whether an appliance may take metadata of this name for a part of an ACL."""
+    """Whether an appliance may read metadata of this name as a part of an ACL."""
     if _folded(name).startswith(_PREFIX):
         return True
     if len(_other_names) < _MOST_NAMES:
@@ -61,13 +61,13 @@ def _folded(name: str) -> str:
 
 
 def metadata_of(acl: Acl) -> tuple[Meta, ...]:
-    """Return metadata that spells the names, lists and inheritance of an ACL, and nothing else.
+    """Return metadata with the principals and the inheritance of an ACL.
 
-    Namespaces, case sensitivity and unqualified names have no place in it, nor has a fragment of a
-    url with a query.
+    It has no place for namespaces, case sensitivity, unqualified names, or the fragment of a URL
+    with a query.
     """
     metas = [
-        Meta(_LIST_NAMES[principal.scope, principal.access], _shielded(principal.name))
+        Meta(_LIST_NAMES[principal.scope, principal.access], _shield(principal.name))
         for principal in acl.principals
     ]
     parent = join_parent(acl.inherit_from, acl.inherit_fragment) or acl.inherit_from
@@ -94,8 +94,8 @@ def _split(metadata: tuple[Meta, ...]) -> tuple[Acl | None, tuple[Meta, ...]]:
         inherit_fragment=fragment,
         principals=principals,
     )
-    rest = (meta for meta in metadata if not (_is_listed(meta) or meta is parent or meta is kind))
-    return acl, tuple(rest)
+    others = (meta for meta in metadata if not (_is_listed(meta) or meta is parent or meta is kind))
+    return acl, tuple(others)
 
 
 def _is_listed(meta: Meta) -> bool:
@@ -111,7 +111,7 @@ def _is_type(meta: Meta) -> bool:
 
 
 def _principals(meta: Meta) -> tuple[Principal, ...]:
-    """The principal of one pair; none for a permitted peeker."""
+    """Return the principal of a pair; none for a permitted peeker."""
     scope, access = _LISTS[_folded(meta.name)]
     name, role = _cut_role(meta.value)
     if role == _PEEKER and access is Access.PERMIT:
@@ -127,6 +127,6 @@ def _cut_role(text: str) -> tuple[str, str]:
     return text, ""
 
 
-def _shielded(name: str) -> str:
-    """A name that itself ends like a role gets a second one, which is cut instead of its own."""
+def _shield(name: str) -> str:
+    """Add a role to a name that ends like one, so that the reader cuts the added one."""
     return f"{name}=reader" if name.rstrip().endswith(_ROLES) else name

@@ -1,8 +1,8 @@
-"""Any encoding that an XML declaration may name, as UTF-8, with the way back to original bytes.
+"""Read documents in any encoding as UTF-8, and convert parts back to the original bytes.
 
-Records are found by looking at bytes, which only works in UTF-8: other encodings may use the byte
-of `<` inside a character. A byte that is wrong in its encoding becomes a surrogate, which no parser
-accepts, so it costs the record it stands in.
+The scanner searches for bytes. That only works in UTF-8: other encodings may use the byte of `<`
+inside a character. A byte that is wrong in its encoding becomes a surrogate. No parser accepts
+these, so it costs its record, and no other.
 """
 
 import codecs
@@ -12,7 +12,7 @@ from typing import IO
 from schemas.errors import EncodingError
 
 HEAD_BYTES = 4096
-"""How much of a stream must be seen to know its encoding."""
+"""How many bytes of a stream are needed to find its encoding."""
 
 _DECLARED = re.compile(rb"""<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._:-]+)["']""")
 _MARKS = (
@@ -23,7 +23,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _NO_ENCODINGS = frozenset({"idna", "punycode", "undefined", "unicode_escape", "raw_unicode_escape"})
-"""Codecs that Python has beside encodings of characters; those of bytes fail by themselves."""
+"""Codecs of Python that are not encodings of characters; codecs of bytes fail by themselves."""
 
 _LATIN = frozenset({"iso8859-1", "iso8859-15", "cp1252"})
 _UTF8 = re.compile(
@@ -32,9 +32,9 @@ _UTF8 = re.compile(
     rb"(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3})*"
     rb"(?![\x80-\xff])"
 )
-"""Characters of UTF-8 between ASCII; text that is meant to be Latin hardly ever looks like that.
+"""UTF-8 characters between ASCII characters; Latin text hardly ever looks like that.
 
-The first bytes stand first in it: `re` searches for a set of bytes ten times as fast.
+The pattern begins with a set of bytes, which `re` finds ten times as fast as a group.
 """
 
 _KEEP = "feedferry-keep-bytes"
@@ -50,10 +50,9 @@ _SHAPES = (
 def detect(head: bytes, *, source: str, encoding: str = "") -> tuple[str, int]:
     """Return the codec of a document that begins with `head`, and the length of its mark.
 
-    An `encoding` that is given goes before what the document declares.
-
-    Raises EncodingError where the declaration names an encoding that does not exist. A declared
-    UTF-16 without a mark or its shape is UTF-8 that was converted and kept its declaration.
+    A given `encoding` has precedence over the declaration. A declared UTF-16 without a mark or its
+    byte pattern is UTF-8 that was converted and kept its declaration. Raises EncodingError if the
+    declaration names an unknown encoding.
     """
     given = _known(encoding, source) if encoding else None
     for mark, codec in _MARKS:
@@ -69,9 +68,9 @@ def detect(head: bytes, *, source: str, encoding: str = "") -> tuple[str, int]:
 
 
 def is_encoding(name: str) -> bool:
-    """Whether a document can be read in this encoding, whatever it declares.
+    """Whether a user can name this encoding for a document.
 
-    UTF-16 and UTF-32 are not among them: documents in these are recognised by their bytes.
+    UTF-16 and UTF-32 cannot be named: documents in these are recognised by their bytes.
     """
     try:
         codec = _known(name, "")
@@ -94,10 +93,9 @@ def _known(name: str, source: str) -> str:
 
 
 class Transcoded:
-    """A stream in another encoding, read as UTF-8; `original` undoes it for a stretch.
+    """A stream in another encoding, read as UTF-8; `original` converts a part back.
 
-    `doubt` is the place of the first text in a Latin encoding that is valid UTF-8, in bytes from
-    the beginning of the stream.
+    `doubt` is the offset of the first text in a Latin encoding that is valid UTF-8.
     """
 
     def __init__(self, stream: IO[bytes], codec: str, head: bytes) -> None:
@@ -116,15 +114,15 @@ class Transcoded:
         while raw := self._head or self._stream.read(size):
             self._head = b""
             if self._is_latin and self.doubt is None:
-                self._look(raw)
+                self._search_utf8(raw)
             if text := self._decoder.decode(raw):
                 return text.encode("utf-8", "surrogatepass")
         return self._decoder.decode(b"", final=True).encode("utf-8", "surrogatepass")
 
-    def _look(self, raw: bytes) -> None:
-        found = _UTF8.search(raw)
-        if found is not None:
-            self.doubt = self._passed + found.start()
+    def _search_utf8(self, raw: bytes) -> None:
+        match = _UTF8.search(raw)
+        if match is not None:
+            self.doubt = self._passed + match.start()
         self._passed += len(raw)
 
     def original(self, utf8: bytes) -> bytes:
@@ -139,7 +137,7 @@ class Transcoded:
 
 
 def _keep(exc: UnicodeError) -> tuple[str | bytes, int]:
-    """Let each byte that cannot be decoded be a surrogate of its own."""
+    """Replace each byte that cannot be decoded by a surrogate."""
     if not isinstance(exc, UnicodeDecodeError):
         raise exc
     return "".join(chr(0xDC00 + byte) for byte in exc.object[exc.start : exc.end]), exc.end

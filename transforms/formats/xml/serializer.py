@@ -1,4 +1,4 @@
-"""The one serializer that all markup goes through, and what both XML formats ask of a text."""
+"""Write markup: escapes, and checks whether XML can hold a text."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _NOT_TEXT = _CONTROLS + b"&<>\r"
 _WITHOUT_NOT_TEXT = bytes(0x20 if byte in _NOT_TEXT else byte for byte in range(256))
 _AND = "&amp;"
 _LONG_LETTERS = 1 << 20
-"""From here on a text is escaped without a piece for each reference in memory."""
+"""From this length on, a text is escaped without a piece in memory for each reference."""
 _NOT_RAW = bytes(range(0x20)) + b"<"
 _SPECIAL = bytes(range(0x20)) + b'&<>"'
 _NO_MARKS = bytes(set(range(0x100)) - set(_SPECIAL)) + b"&"
@@ -30,7 +30,7 @@ _REFERENCES = {
 
 
 def shut_parser() -> etree.XMLParser:
-    """Return a parser of a small document, to which entities and the network are shut."""
+    """Return a parser for a small document, without entities and network access."""
     return etree.XMLParser(
         resolve_entities=False,
         no_network=True,
@@ -41,12 +41,12 @@ def shut_parser() -> etree.XMLParser:
 
 
 def holds(text: str) -> bool:
-    """Whether XML 1.0 can hold the text at all: no control characters, surrogates, U+FFFE/F."""
+    """Whether XML 1.0 can hold the text: it has no control characters, surrogates, U+FFFE/F."""
     return _FORBIDDEN.search(text) is None
 
 
 def escape_text(text: str) -> str:
-    """Return `text` as character data that every parser reads back unchanged."""
+    """Return `text` as character data that reads back unchanged."""
     if len(text) < _LONG_LETTERS:
         return _IN_TEXT.sub(_reference, text)
     for char in "&<>\r":
@@ -55,19 +55,19 @@ def escape_text(text: str) -> str:
 
 
 def escape_attribute(text: str) -> str:
-    """Return `text` for double quotes; tabs and line ends survive attribute normalization."""
+    """Return `text` for use in double quotes; tabs and line ends survive normalization."""
     return _IN_ATTRIBUTE.sub(_reference, text)
 
 
 def holds_bytes(text: bytes) -> bool:
-    """Whether XML 1.0 can hold UTF-8 `text`, which must not be checked for being UTF-8 again."""
+    """Whether XML 1.0 can hold `text`, which must be valid UTF-8."""
     if len(text.translate(None, _CONTROLS)) != len(text):
         return False
     return text.isascii() or (b"\xef\xbf\xbe" not in text and b"\xef\xbf\xbf" not in text)
 
 
 def is_plain_text(text: bytes) -> bool:
-    """Whether ASCII can be character data as it stands; a quick answer for most texts."""
+    """Whether a text is ASCII that needs no escapes: a quick check that holds for most texts."""
     return text.isascii() and text.translate(_WITHOUT_NOT_TEXT) == text
 
 
@@ -79,9 +79,9 @@ def escape_bytes(text: bytes) -> bytes:
 
 
 def is_plain(text: str) -> bool:
-    """Whether `text` can stand in an attribute as it is; some that could are not seen to be.
+    """Whether `text` needs no escapes in an attribute; false for a few texts that need none.
 
-    Ask it of many values in one, joined: that costs a fraction of looking at each.
+    Joining many values and checking them at once costs a fraction of checking each.
     """
     try:
         utf8 = text.encode()
@@ -91,17 +91,17 @@ def is_plain(text: str) -> bool:
 
 
 def count_marks(markup: bytes) -> int:
-    """Count what in UTF-8 `markup` is not for values: angles, quotes, line ends, other controls.
+    """Count characters that a value may not have: angles, quotes, line ends, other controls.
 
-    Where there are more than the markup itself has, a value cannot stand as it is; a few that could
-    are not seen to. `&` is not counted, as replacing it is quick.
+    If there are more than the markup itself has, a value may need escapes. `&` is not counted,
+    because it is quickly replaced in the whole markup.
     """
     count = len(markup.translate(None, _NO_MARKS))
     return count if markup.isascii() else count + markup.count(b"\xef\xbf")
 
 
 def may_be_attribute(text: str) -> bool:
-    """Whether `text`, as it stands in a document, can be values of attributes: no markup in it."""
+    """Whether a text of a document can be the values of attributes: it has no markup."""
     utf8 = text.encode()
     return len(utf8.translate(None, _NOT_RAW)) == len(utf8) and b"\xef\xbf" not in utf8
 
@@ -109,7 +109,7 @@ def may_be_attribute(text: str) -> bool:
 def attributes(pairs: Iterable[tuple[str, str | None]]) -> str:
     """Return ` name="value"` for each pair that has a value, in order.
 
-    Raises ValueError, with the pair as it is to be shown, for a value that XML cannot hold.
+    Raises ValueError, with the pair for a message, for a value that XML cannot hold.
     """
     stated = [(name, value) for name, value in pairs if value is not None]
     text = "".join([value for _, value in stated])
