@@ -104,12 +104,18 @@ def cut(
 
 
 class _RowReader:
-    """The rows of a stream. If a quote has no end, its line is a row and the next ones are too."""
+    """The rows of a stream. If a quote has no end, its line is a row, and the next lines are too.
+
+    A line inside a quoted value is parsed in the same state by every row that reaches it. So a row
+    that reaches such a line of a torn row is torn too, and is not parsed further. Without this
+    rule, each of many quotes would be followed to the end of the table.
+    """
 
     def __init__(self, stream: IO[bytes], span: Span) -> None:
         self._lines = _lines(stream, span)
         self._again: list[_CsvLine] = []
         self._taken: list[_CsvLine] = []
+        self._torn_line, self._torn_fault = 0, ""
         self._csv = csv.reader(self, strict=True)
 
     def __iter__(self) -> Iterator[str]:
@@ -117,8 +123,12 @@ class _RowReader:
 
     def __next__(self) -> str:
         """Return the next line for the csv module; a byte that is not UTF-8 becomes a surrogate."""
-        self._taken.append(self._again.pop() if self._again else next(self._lines))
-        return self._taken[-1].text.decode("utf-8", "surrogateescape")
+        line = self._again.pop() if self._again else next(self._lines)
+        if self._taken and line.number <= self._torn_line:
+            self._again.append(line)
+            raise csv.Error(self._torn_fault)
+        self._taken.append(line)
+        return line.text.decode("utf-8", "surrogateescape")
 
     def rows(self) -> Iterator[_CsvRow]:
         while True:
@@ -128,15 +138,19 @@ class _RowReader:
             except StopIteration:
                 return
             except csv.Error as exc:
-                # This reads a line at most twice: a line with a damaged quote ends this row.
-                first, *others = self._taken
-                self._again += reversed(others)
-                fault = str(exc).partition(" - ")[0]
-                is_open = fault.startswith("unexpected end")
-                yield _CsvRow((), (first,), "a quote without its end" if is_open else fault)
+                yield self._torn_row(str(exc))
                 continue
             if any(values) or len(values) > 1:
                 yield _CsvRow(values, tuple(self._taken))
+
+    def _torn_row(self, fault: str) -> _CsvRow:
+        first, *others = self._taken
+        self._again += reversed(others)
+        if others:
+            self._torn_line, self._torn_fault = others[-1].number, fault
+        is_open = fault.startswith("unexpected end")
+        found = "a quote without its end" if is_open else fault.partition(" - ")[0]
+        return _CsvRow((), (first,), found)
 
 
 def _lines(stream: IO[bytes], span: Span) -> Iterator[_CsvLine]:
@@ -193,7 +207,7 @@ class _GroupTable:
         key = (values["group"], values.get("namespace") or None)
         if key not in self._groups:
             self._groups[key] = _GroupRows(line)
-        self._groups[key].text += line.text
+        self._groups[key].text.extend(line.text)
         if self._members > MAX_MEMBERS:
             raise FormatError(
                 f"{self._span.source}:{line.number}: more than {MAX_MEMBERS} members; expected at "
