@@ -30,11 +30,13 @@ TARGETS = [
 targets = st.sampled_from(TARGETS)
 
 
+@pytest.mark.slow
 @given(records(), targets)
 def test_every_record_has_an_outcome(record: Record, target: Target) -> None:
     assert len(adapt(record, target)[0]) >= 1
 
 
+@pytest.mark.slow
 @given(records(), targets)
 def test_an_outcome_is_adapted_already(record: Record, target: Target) -> None:
     kept = [outcome for outcome in adapt(record, target)[0] if isinstance(outcome, Record)]
@@ -42,11 +44,13 @@ def test_an_outcome_is_adapted_already(record: Record, target: Target) -> None:
     assert [adapt(outcome, target) for outcome in kept] == [((outcome,), ()) for outcome in kept]
 
 
+@pytest.mark.slow
 @given(records(), targets)
 def test_every_loss_names_the_url_and_a_detail(record: Record, target: Target) -> None:
     assert [loss for loss in adapt(record, target)[1] if loss.url != record.url] == []
 
 
+@pytest.mark.slow
 @given(records(), targets)
 def test_a_reject_says_where_its_record_was_read(record: Record, target: Target) -> None:
     rejects = [outcome for outcome in adapt(record, target)[0] if isinstance(outcome, Reject)]
@@ -57,6 +61,7 @@ def test_a_reject_says_where_its_record_was_read(record: Record, target: Target)
     ]
 
 
+@pytest.mark.slow
 @given(records(action=st.just(Action.DELETE)), targets)
 def test_a_deletion_of_a_document_is_never_refused(record: Record, target: Target) -> None:
     losses = adapt(record, target)[1]

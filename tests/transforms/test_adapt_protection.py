@@ -166,6 +166,7 @@ def test_every_format_that_is_written_is_checked() -> None:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 @given(records())
 def test_a_record_is_never_written_unprotected_unasked(record: Record) -> None:

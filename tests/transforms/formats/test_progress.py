@@ -155,6 +155,7 @@ def test_each_span_of_a_cutter_begins_behind_the_one_before(
     assert [span.offset for span in spans] == sorted({span.offset for span in spans})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["gsa-feed", "thunderstone", "gsa-groups"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())

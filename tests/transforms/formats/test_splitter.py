@@ -124,6 +124,7 @@ def borders() -> SearchStrategy[set[int]]:
 # What the parts hold
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(held(most=6), borders())
 def test_the_parts_of_a_feed_hold_its_records(case: Held, cuts: set[int]) -> None:
@@ -131,6 +132,7 @@ def test_the_parts_of_a_feed_hold_its_records(case: Held, cuts: set[int]) -> Non
     assert read_in_parts(markup, "gsa-feed", cuts) == read(markup, "gsa-feed")
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(held_memberships(), max_size=5), borders())
 def test_the_parts_of_a_groups_feed_hold_its_memberships(
@@ -140,6 +142,7 @@ def test_the_parts_of_a_groups_feed_hold_its_memberships(
     assert read_in_parts(markup, "gsa-groups", cuts) == read(markup, "gsa-groups")
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(records(), max_size=5), borders())
 def test_the_parts_of_thunderstone_data_hold_its_records(
@@ -149,6 +152,7 @@ def test_the_parts_of_thunderstone_data_hold_its_records(
     assert read_in_parts(markup, "thunderstone", cuts) == read(markup, "thunderstone")
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(feeds(), borders())
 def test_the_parts_of_a_feed_with_many_groups_hold_its_records(
@@ -157,6 +161,7 @@ def test_the_parts_of_a_feed_with_many_groups_hold_its_records(
     assert read_in_parts(feed.markup, "gsa-feed", cuts) == read(feed.markup, "gsa-feed")
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(damaged() | torn(), borders())
 def test_the_parts_of_a_damaged_feed_hold_what_can_be_read_of_it(
@@ -165,6 +170,7 @@ def test_the_parts_of_a_damaged_feed_hold_what_can_be_read_of_it(
     assert read_in_parts(case.markup, "gsa-feed", cuts) == read(case.markup, "gsa-feed")
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(damaged(), feeds(), borders())
 def test_the_parts_of_two_feeds_in_one_stream_hold_the_records_of_both(
@@ -174,6 +180,7 @@ def test_the_parts_of_two_feeds_in_one_stream_hold_the_records_of_both(
     assert read_in_parts(markup, "gsa-feed", cuts) == read(markup, "gsa-feed")
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(feeds())
 def test_a_part_of_a_feed_that_is_well_formed_reads_without_rejects(feed: MadeFeed) -> None:
@@ -189,6 +196,7 @@ def test_the_records_of_a_golden_input_are_those_of_its_parts(path: Path) -> Non
     assert read_in_parts(markup, format, set(range(100))) == read(markup, format)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(damaged(), st.sampled_from((1, 3, 64, 1000)))
 def test_blocks_make_no_difference(case: Damaged, block_bytes: int) -> None:
@@ -473,6 +481,7 @@ def test_what_is_no_feed_has_no_parts() -> None:
     assert refusal(b"<html/>") == "f.xml:1: root element 'html'; expected <gsafeed>"
 
 
+@pytest.mark.slow
 def test_a_large_feed_takes_little_memory() -> None:
     record = (
         b'<record url="http://www.example.com/"><content>' + b"c" * 1000 + b"</content></record>"

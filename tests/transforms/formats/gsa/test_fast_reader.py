@@ -158,18 +158,21 @@ def test_an_awkward_feed_reads_as_by_the_parser(markup: bytes) -> None:
     assert kinds(by_either(markup)) == kinds(by_parser(markup))
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(held())
 def test_a_feed_that_we_wrote_reads_as_by_the_parser(case: Held) -> None:
     assert by_either(written(case)) == by_parser(written(case))
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(feeds())
 def test_a_feed_with_comments_and_groups_reads_as_by_the_parser(case: MadeFeed) -> None:
     assert by_either(case.markup) == by_parser(case.markup)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(damaged())
 def test_a_damaged_feed_reads_as_by_the_parser(case: Damaged) -> None:

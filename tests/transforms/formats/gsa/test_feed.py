@@ -116,30 +116,35 @@ needs_xmllint = pytest.mark.skipif(not shutil.which("xmllint"), reason="libxml2-
 # There and back
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(held())
 def test_a_feed_is_read_as_it_was_written(case: Held) -> None:
     assert there_and_back(case) == case.records
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(held_by_5_0())
 def test_a_feed_in_the_5_0_dialect_is_read_as_it_was_written(case: Held) -> None:
     assert there_and_back(case, dialect="5.0") == case.records
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(held(extras=False))
 def test_what_is_written_is_valid_by_the_dtd_of_7_x(case: Held) -> None:
     assert faults(written(case.records, feed=case.feed), "7") == []
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(held_by_5_0())
 def test_what_is_written_in_the_5_0_dialect_is_valid_by_the_dtd_of_5_0(case: Held) -> None:
     assert faults(written(case.records, feed=case.feed, dialect="5.0"), "5") == []
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(held(extras=False))
 def test_a_record_of_7_x_without_acl_alone_is_valid_in_the_5_0_dialect_too(case: Held) -> None:
@@ -156,6 +161,7 @@ def holds(record: Record) -> bool:
     return True
 
 
+@pytest.mark.slow
 @needs_xmllint
 @settings(max_examples=20)
 @given(held(extras=False))
@@ -163,6 +169,7 @@ def test_xmllint_takes_what_is_written(case: Held) -> None:
     assert xmllint(written(case.records, feed=case.feed), "7") == ""
 
 
+@pytest.mark.slow
 @needs_xmllint
 @settings(max_examples=20)
 @given(held_by_5_0())

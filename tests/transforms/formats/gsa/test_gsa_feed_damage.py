@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from hypothesis import given, settings
 
 from schemas.record import Record
@@ -20,6 +21,8 @@ from support.damage import (
 )
 from support.streams import read_both_ways
 from transforms.formats.gsa import feed as gsa_feed
+
+pytestmark = pytest.mark.slow
 
 
 def read(markup: bytes) -> list[Record | Reject]:

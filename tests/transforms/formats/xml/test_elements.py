@@ -349,12 +349,14 @@ def without_span(found: Record | Reject) -> Record | Reject:
     return msgspec.structs.replace(found, provenance=provenance)
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(feeds(), st.integers(1, 1500))
 def test_the_spans_of_a_feed_read_as_the_feed(case: MadeFeed, span_bytes: int) -> None:
     assert in_spans(case.markup, span_bytes) == whole(case.markup)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(damaged() | torn(), st.integers(1, 1500))
 def test_the_spans_of_a_damaged_feed_read_as_the_feed(case: Damaged, span_bytes: int) -> None:

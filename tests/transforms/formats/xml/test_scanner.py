@@ -473,12 +473,14 @@ def test_a_doctype_is_passed_over(doctype: bytes) -> None:
 # Blocks
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(feeds(), BLOCKS)
 def test_a_feed_is_read_the_same_in_blocks_of_any_size(case: MadeFeed, block_bytes: int) -> None:
     assert read_slowly(case.markup, block_bytes) == read_at_once(case.markup)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(damaged() | torn(), BLOCKS)
 def test_a_damaged_feed_is_read_the_same_in_blocks_of_any_size(
