@@ -27,7 +27,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     jitter: Callable[[], float] = random.random
 
     def pause_seconds(self, failures: int) -> float:
-        """Return the pause after a number of failures, 1 or more, whatever the number."""
+        """Return the pause after a number of failures, 1 or more; any number has a pause."""
         doublings = min(failures - 1, _MAX_DOUBLINGS)
         longest = min(self.first_seconds * 2.0**doublings, self.max_seconds)
         return self.min_seconds + self.jitter() * max(0.0, longest - self.min_seconds)
@@ -52,7 +52,7 @@ class RetryPauses:
     ) -> float | None:
         """Return the pause before the next attempt, None if the policy allows no further attempt.
 
-        The pause is `at_least` what the other side asks for. A failure that is not limited, such as
+        `at_least` is the pause that the other side asks for. A failure that is not limited, such as
         a full disk at the other side, counts neither as an attempt nor towards the total.
         """
         if not is_limited:

@@ -68,7 +68,7 @@ def as_json_text(account: PushAccount, *, root: Path, folder: Path) -> str:
 
 
 def plan_text(chunks: Sequence[Chunk], settings: PushSettings) -> str:
-    """Return what a push would send, in order, with a line for each datasource."""
+    """Return the chunks that a push would send, in order, with a line for each datasource."""
     by_source: dict[tuple[str, str], list[Chunk]] = {}
     for chunk in chunks:
         by_source.setdefault((chunk.format or "", chunk.datasource or ""), []).append(chunk)

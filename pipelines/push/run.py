@@ -110,7 +110,7 @@ def print_message(line: str) -> None:
 
 
 def discard_message(line: str) -> None:
-    """Stand in for `print_message` with --quiet."""
+    """Used in place of `print_message` with --quiet."""
 
 
 def _print_plans(options: PushOptions, folders: Sequence[Path], settings: PushSettings) -> None:

@@ -1,4 +1,4 @@
-"""The folder of a run: its manifest, and what a push adds to it."""
+"""The folder of a run: its manifest, and the report and rejects of a push."""
 
 from pathlib import Path
 

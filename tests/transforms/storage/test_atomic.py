@@ -1,7 +1,7 @@
-"""Files as sinks: their names, when they get them, and what is told of them."""
+"""Files that get their name when they are complete: chunks, rejects, lists and reports."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import fastavro
@@ -20,8 +20,6 @@ A = Record(url="http://www.example.com/a", action=Action.ADD)
 B = Record(url="http://www.example.com/b", action=Action.DELETE)
 C = Record(url="http://www.example.com/c", action=Action.ADD)
 SPAN = Span(source="feed.xml", source_ordinal=7, ordinal=2)
-ASKED = TargetFeed(feed=Feed(datasource="intranet", feedtype="full"), origin="feed.xml")
-STATED = Feed(datasource="intranet", feedtype="incremental")
 REJECT = Reject(
     code="malformed",
     reason="line 6: an & that is not escaped; expected &amp;",
@@ -40,158 +38,123 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def tear(path: Path, exc: BaseException) -> None:
-    """Write half a file."""
+def write(path: Path, content: bytes, *, error: BaseException | None = None) -> None:
     with whole_file(path) as stream:
-        stream.write(b"half")
-        raise exc
+        stream.write(content)
+        assert path.name + ".partial" in names(path.parent)
+        if error:
+            raise error
 
 
-def frame(
-    number: int,
-    text: bytes,
-    *records: Record,
-    target_feed: TargetFeed | None = None,
-    feed: Feed | None = None,
-) -> Frame:
-    return Frame(number, target_feed, feed, text, list(records))
+def frame(number: int, data: bytes, *records: Record, **feeds: object) -> Frame:
+    target_feed, feed = feeds.get("target_feed"), feeds.get("feed")
+    return Frame(number, target_feed, feed, data, list(records))  # type: ignore[arg-type]
 
 
-def test_a_file_has_its_content_when_the_block_ends(tmp_path: Path) -> None:
-    with whole_file(tmp_path / "a") as stream:
-        stream.write(b"one")
-
-    assert (tmp_path / "a").read_bytes() == b"one"
-
-
-def test_a_file_has_a_temporary_name_while_it_is_written(tmp_path: Path) -> None:
-    with whole_file(tmp_path / "a.xml"):
-        assert names(tmp_path) == ["a.xml.partial"]
+def unwritable(action: Callable[[], object]) -> str:
+    with pytest.raises(FatalError) as caught:
+        action()
+    return str(caught.value)
 
 
-def test_no_temporary_name_is_left(tmp_path: Path) -> None:
-    with whole_file(tmp_path / "a.xml") as stream:
-        stream.write(b"one")
-
-    assert names(tmp_path) == ["a.xml"]
+# Whole files
 
 
-@pytest.mark.parametrize("exc", [FormatError("a torn end"), ValueError(), KeyboardInterrupt()])
-def test_a_file_is_removed_when_its_writer_raises(tmp_path: Path, exc: BaseException) -> None:
-    with pytest.raises(type(exc)):
-        tear(tmp_path / "a", exc)
+def test_a_file_gets_its_name_when_the_block_ends(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    for content in (b"before", b"after"):
+        write(path, content)
 
+        assert path.read_bytes() == content
+        assert names(tmp_path) == ["a.xml"]
+
+
+@pytest.mark.parametrize("error", [FormatError("a torn end"), ValueError(), KeyboardInterrupt()])
+def test_a_block_that_raises_leaves_the_folder_as_it_was(
+    tmp_path: Path, error: BaseException
+) -> None:
+    path = tmp_path / "a"
+    with pytest.raises(type(error)):
+        write(path, b"half", error=error)
+    assert names(tmp_path) == []
+    path.write_bytes(b"before")
+    with pytest.raises(type(error)):
+        write(path, b"half", error=error)
+
+    assert (names(tmp_path), path.read_bytes()) == (["a"], b"before")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("none/a", "No such file or directory"),
+        ("file/a", "Not a directory"),
+        ("folder", "Is a directory"),
+    ],
+)
+def test_a_path_that_cannot_be_written_is_fatal(tmp_path: Path, name: str, reason: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    path = tmp_path / name
+
+    def open_file() -> None:
+        with whole_file(path):
+            pass
+
+    assert unwritable(open_file) == f"{path}: {reason}; expected to write there"
+
+
+def test_a_full_disk_is_fatal_and_leaves_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    message = unwritable(lambda: write(path, b"", error=OSError(28, "No space left on device")))
+
+    assert message == f"{path}: No space left on device; expected to write there"
     assert names(tmp_path) == []
 
 
-def test_what_stood_before_stands_when_its_writer_raises(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"before")
-
-    with pytest.raises(FormatError):
-        tear(tmp_path / "a", FormatError("a torn end"))
-
-    assert (tmp_path / "a").read_bytes() == b"before"
-
-
-def test_what_stood_before_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"before")
-
-    with whole_file(tmp_path / "a") as stream:
-        stream.write(b"after")
-
-    assert (tmp_path / "a").read_bytes() == b"after"
-
-
-def test_a_folder_that_is_missing_is_fatal(tmp_path: Path) -> None:
-    path = tmp_path / "none" / "a"
-
-    with pytest.raises(FatalError) as caught, whole_file(path):
-        pass
-
-    assert str(caught.value) == f"{path}: No such file or directory; expected to write there"
-
-
-def test_a_folder_that_is_a_file_is_fatal(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    path = tmp_path / "file" / "a"
-
-    with pytest.raises(FatalError) as caught, whole_file(path):
-        pass
-
-    assert str(caught.value) == f"{path}: Not a directory; expected to write there"
-
-
-def test_a_name_that_a_folder_has_is_fatal(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-
-    with pytest.raises(FatalError) as caught, whole_file(tmp_path / "a"):
-        pass
-
-    assert str(caught.value) == f"{tmp_path / 'a'}: Is a directory; expected to write there"
-
-
-def test_a_full_disk_is_fatal_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(FatalError) as caught, whole_file(tmp_path / "a"):
-        raise OSError(28, "No space left on device")
-
-    found = (str(caught.value), names(tmp_path))
-    assert found == (f"{tmp_path / 'a'}: No space left on device; expected to write there", [])
-
-
-def test_a_document_is_indented_with_its_keys_sorted(tmp_path: Path) -> None:
+def test_a_document_is_indented_with_sorted_keys(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"b": [1], "a": "Zürich"})
 
     expected = '{\n  "a": "Zürich",\n  "b": [\n    1\n  ]\n}\n'
     assert (tmp_path / "a.json").read_text("utf-8") == expected
 
 
-def test_chunks_are_called_after_their_span_in_order(tmp_path: Path) -> None:
-    ChunkFiles(tmp_path, SPAN, "xml").write([frame(0, b"a", A), frame(1, b"b", B)])
-
-    assert names(tmp_path) == ["00007-00002-000.xml", "00007-00002-001.xml"]
+# Chunks
 
 
-def test_a_chunk_is_its_frames_end_to_end(tmp_path: Path) -> None:
-    frames = [frame(0, b"<feed>a", A), frame(0, b"b", B), frame(0, b"</feed>")]
-    ChunkFiles(tmp_path, SPAN, "xml").write(frames)
-
-    assert (tmp_path / "00007-00002-000.xml").read_bytes() == b"<feed>ab</feed>"
-
-
-def test_a_chunk_is_described(tmp_path: Path) -> None:
+def test_a_chunk_is_its_frames_and_described(tmp_path: Path) -> None:
+    feeds = {
+        "target_feed": TargetFeed(feed=Feed(datasource="docs", feedtype="full"), origin="a.xml"),
+        "feed": Feed(datasource="docs", feedtype="incremental"),
+    }
     files = ChunkFiles(tmp_path, SPAN, "xml")
     files.write(
         [
-            frame(0, b"<feed>ab", A, B, target_feed=ASKED, feed=STATED),
-            frame(0, b"c", C, target_feed=ASKED, feed=STATED),
-            frame(0, b"</feed>", target_feed=ASKED, feed=STATED),
+            frame(0, b"<feed>ab", A, B, **feeds),
+            frame(0, b"c", C, **feeds),
+            frame(0, b"</feed>", **feeds),
+            frame(1, b"d", A),
         ]
     )
 
-    assert files.finished == [
-        Chunk(
-            path="00007-00002-000.xml",
-            bytes=16,
-            sha256=hashlib.sha256(b"<feed>abc</feed>").hexdigest(),
-            records={"ADD": 2, "DELETE": 1},
-            first_url="http://www.example.com/a",
-            last_url="http://www.example.com/c",
-            source="feed.xml",
-            span=2,
-            datasource="intranet",
-            feedtype="incremental",
-            requested_feedtype="full",
-            origin="feed.xml",
-        )
-    ]
-
-
-def test_a_chunk_without_a_feed_states_none(tmp_path: Path) -> None:
-    files = ChunkFiles(tmp_path, SPAN, "avro")
-    files.write([frame(0, b"a", A)])
-
-    [chunk] = files.finished
-    assert (chunk.datasource, chunk.feedtype, chunk.requested_feedtype) == (None, None, None)
+    first, second = files.finished
+    assert (tmp_path / first.path).read_bytes() == b"<feed>abc</feed>"
+    assert first == Chunk(
+        path="00007-00002-000.xml",
+        bytes=16,
+        sha256=hashlib.sha256(b"<feed>abc</feed>").hexdigest(),
+        records={"ADD": 2, "DELETE": 1},
+        first_url="http://www.example.com/a",
+        last_url="http://www.example.com/c",
+        source="feed.xml",
+        span=2,
+        datasource="docs",
+        feedtype="incremental",
+        requested_feedtype="full",
+        origin="a.xml",
+    )
+    assert second.path == "00007-00002-001.xml"
+    assert (second.datasource, second.feedtype, second.requested_feedtype) == (None, None, None)
 
 
 def test_no_frames_make_no_chunk(tmp_path: Path) -> None:
@@ -201,145 +164,87 @@ def test_no_frames_make_no_chunk(tmp_path: Path) -> None:
     assert (files.finished, names(tmp_path)) == ([], [])
 
 
-def test_a_chunk_whose_last_frame_did_not_come_is_removed(tmp_path: Path) -> None:
-    def torn() -> Iterator[Frame]:
+def test_an_incomplete_chunk_is_removed(tmp_path: Path) -> None:
+    def frames() -> Iterator[Frame]:
         yield frame(0, b"a", A)
         yield frame(1, b"b", B)
         raise FormatError("a torn end")
 
-    with pytest.raises(FormatError):
-        ChunkFiles(tmp_path, SPAN, "xml").write(torn())
-
-    assert names(tmp_path) == ["00007-00002-000.xml"]
-
-
-def test_a_chunk_whose_last_frame_did_not_come_is_not_listed(tmp_path: Path) -> None:
-    def torn() -> Iterator[Frame]:
-        yield frame(0, b"a", A)
-        raise FormatError("a torn end")
-
     files = ChunkFiles(tmp_path, SPAN, "xml")
     with pytest.raises(FormatError):
-        files.write(torn())
+        files.write(frames())
 
-    assert files.finished == []
+    assert [chunk.path for chunk in files.finished] == names(tmp_path) == ["00007-00002-000.xml"]
 
 
 def test_a_chunk_that_cannot_be_written_is_fatal(tmp_path: Path) -> None:
     files = ChunkFiles(tmp_path / "none", SPAN, "xml")
-
-    with pytest.raises(FatalError) as caught:
-        files.write([frame(0, b"a", A)])
-
     path = tmp_path / "none" / "00007-00002-000.xml"
-    assert str(caught.value) == f"{path}: No such file or directory; expected to write there"
+
+    assert unwritable(lambda: files.write([frame(0, b"a", A)])) == (
+        f"{path}: No such file or directory; expected to write there"
+    )
 
 
-def test_rejects_can_be_read_with_their_original_bytes(tmp_path: Path) -> None:
-    rejects = RejectFile(tmp_path / "r.avro")
-    rejects.add(REJECT)
-    rejects.close(whole=True)
-
-    with (tmp_path / "r.avro").open("rb") as stream:
-        found = list(fastavro.reader(stream))
-    assert found == [
-        {
-            "code": "malformed",
-            "reason": "line 6: an & that is not escaped; expected &amp;",
-            "stage": "read",
-            "source": "feed.xml",
-            "span": 2,
-            "line": 6,
-            "offset": 97,
-            "length": 9,
-            "url": "http://www.example.com/a",
-            "action": None,
-            "data": b"\x00<rec\xff&>\n",
-            "truncated": False,
-        }
-    ]
+# Rejects and lines
 
 
-def test_rejects_are_counted(tmp_path: Path) -> None:
-    rejects = RejectFile(tmp_path / "r.avro")
-    rejects.add(REJECT)
-    rejects.add(REJECT)
-    rejects.close(whole=True)
+def test_rejects_can_be_read_with_their_bytes(tmp_path: Path) -> None:
+    for name in ("1.avro", "2.avro"):
+        rejects = RejectFile(tmp_path / name)
+        rejects.add(REJECT)
+        rejects.add(REJECT)
+        rejects.close(whole=True)
+        assert rejects.count == 2
 
-    assert rejects.count == 2
-
-
-def test_the_same_rejects_make_the_same_bytes(tmp_path: Path) -> None:
-    first, second = RejectFile(tmp_path / "1.avro"), RejectFile(tmp_path / "2.avro")
-    first.add(REJECT)
-    second.add(REJECT)
-    first.close(whole=True)
-    second.close(whole=True)
-
+    with (tmp_path / "1.avro").open("rb") as stream:
+        first, _ = fastavro.reader(stream)
+    assert first == {
+        "code": "malformed",
+        "reason": "line 6: an & that is not escaped; expected &amp;",
+        "stage": "read",
+        "source": "feed.xml",
+        "span": 2,
+        "line": 6,
+        "offset": 97,
+        "length": 9,
+        "url": "http://www.example.com/a",
+        "action": None,
+        "data": b"\x00<rec\xff&>\n",
+        "truncated": False,
+    }
     assert (tmp_path / "1.avro").read_bytes() == (tmp_path / "2.avro").read_bytes()
 
 
-def test_rejects_have_a_temporary_name_until_all_are_there(tmp_path: Path) -> None:
-    rejects = RejectFile(tmp_path / "r.avro")
-    rejects.add(REJECT)
-    before = names(tmp_path)
-    rejects.close(whole=True)
-
-    assert (before, names(tmp_path)) == (["r.avro.partial"], ["r.avro"])
-
-
-def test_rejects_of_a_span_that_was_stopped_are_removed(tmp_path: Path) -> None:
-    rejects = RejectFile(tmp_path / "r.avro")
-    rejects.add(REJECT)
-    rejects.close(whole=False)
-
-    assert names(tmp_path) == []
-
-
-def test_no_rejects_make_no_file(tmp_path: Path) -> None:
-    RejectFile(tmp_path / "r.avro").close(whole=True)
-
-    assert names(tmp_path) == []
-
-
-def test_lines_are_kept_in_order(tmp_path: Path) -> None:
+def test_lines_keep_their_order(tmp_path: Path) -> None:
     lines = LineFile(tmp_path / "urls.txt")
     lines.add(b"b")
     lines.add(b"a")
     lines.close(whole=True)
 
     assert (tmp_path / "urls.txt").read_bytes() == b"b\na\n"
-
-
-def test_lines_have_a_temporary_name_until_all_are_there(tmp_path: Path) -> None:
-    lines = LineFile(tmp_path / "urls.txt")
-    lines.add(b"a")
-    before = [path.name for path in tmp_path.iterdir()]
-    lines.close(whole=True)
-
-    assert before == ["urls.txt.partial"]
-    assert [path.name for path in tmp_path.iterdir()] == ["urls.txt"]
-
-
-def test_lines_of_a_span_that_was_stopped_are_removed(tmp_path: Path) -> None:
-    lines = LineFile(tmp_path / "urls.txt")
-    lines.add(b"a")
-    lines.close(whole=False)
-
-    assert list(tmp_path.iterdir()) == []
+    assert lines.written is not None
+    assert (lines.written.name, lines.written.bytes) == ("urls.txt", 4)
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_no_lines_make_no_file(tmp_path: Path, whole: bool) -> None:
-    LineFile(tmp_path / "urls.txt").close(whole=whole)
+@pytest.mark.parametrize(("kind", "item"), [(LineFile, b"a"), (RejectFile, REJECT)])
+def test_a_file_of_items_is_made_on_demand_and_kept_if_it_is_whole(
+    tmp_path: Path, kind: Callable[[Path], LineFile | RejectFile], item: object, whole: bool
+) -> None:
+    kind(tmp_path / "file").close(whole=whole)
+    assert names(tmp_path) == []
+    file = kind(tmp_path / "file")
+    file.add(item)  # type: ignore[arg-type]  # the item of its kind
+    assert names(tmp_path) == ["file.partial"]
+    file.close(whole=whole)
 
-    assert list(tmp_path.iterdir()) == []
+    assert names(tmp_path) == (["file"] if whole else [])
 
 
 def test_a_line_that_cannot_be_written_is_fatal(tmp_path: Path) -> None:
-    with pytest.raises(FatalError) as caught:
-        LineFile(tmp_path / "none/urls.txt").add(b"a")
+    path = tmp_path / "none" / "urls.txt"
 
-    assert str(caught.value) == (
-        f"{tmp_path}/none/urls.txt: No such file or directory; expected to write there"
+    assert unwritable(lambda: LineFile(path).add(b"a")) == (
+        f"{path}: No such file or directory; expected to write there"
     )

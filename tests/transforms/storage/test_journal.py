@@ -1,11 +1,31 @@
+"""Append-only journals: whole lines, torn lines, and lines that are on the disk."""
+
 import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from transforms.storage import journal
-from transforms.storage.journal import Journal, sync_folder, write_at
+from transforms.storage.journal import Disk, Journal, read_journal, sync_folder, write_at
+
+
+class SyncRecordingDisk(Disk):
+    """A disk that records the content at each sync, and may have no space."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.synced: list[bytes] = []
+        self.is_full = False
+
+    def write(self, file: int, block: bytes, offset: int) -> None:
+        if self.is_full:
+            os.pwrite(file, block[:1], offset)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().write(file, block, offset)
+
+    def sync(self, file: int) -> None:
+        super().sync(file)
+        self.synced.append(self.path.read_bytes())
 
 
 @pytest.fixture
@@ -13,51 +33,45 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "lines.jsonl"
 
 
-def test_lines_are_appended(path: Path) -> None:
-    lines = Journal(path, size=0)
-    lines.append(b"a\n")
-    lines.append(b"b\n")
-    lines.close()
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, []),
+        (b"", []),
+        (b"torn", []),
+        (b"a\n\nb\nto", [(1, b"a", 2), (2, b"", 3), (3, b"b", 5)]),
+    ],
+)
+def test_whole_lines_are_read(
+    path: Path, content: bytes | None, expected: list[tuple[int, bytes, int]]
+) -> None:
+    if content is not None:
+        path.write_bytes(content)
 
-    assert path.read_bytes() == b"a\nb\n"
+    assert list(read_journal(path)) == expected
 
 
-def test_a_torn_line_is_cut_off(path: Path) -> None:
+def test_lines_are_appended_after_the_whole_lines(path: Path) -> None:
     path.write_bytes(b"a\nto")
-    lines = Journal(path, size=2)
-    lines.append(b"b\n")
-    lines.close()
+    disk = SyncRecordingDisk(path)
+    journal = Journal(path, size=2, disk=disk)
+    journal.append(b"b\n")
+    journal.append(b"c\n")
+    journal.close()
 
-    assert path.read_bytes() == b"a\nb\n"
-
-
-def test_a_line_is_on_the_disk_when_it_was_appended(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = Journal(path, size=0)
-    synced: list[bytes] = []
-    monkeypatch.setattr(os, "fsync", lambda _file: synced.append(path.read_bytes()))
-    lines.append(b"a\n")
-    lines.close()
-
-    assert synced == [b"a\n"]
+    assert disk.synced == [b"a\n", b"a\nb\n", b"a\nb\nc\n"]
 
 
-def test_nothing_stays_of_a_line_that_has_no_room(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def write_a_part(file: int, line: bytes, offset: int) -> None:
-        os.pwrite(file, line[:1], offset)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    lines = Journal(path, size=0)
-    lines.append(b"a\n")
-    monkeypatch.setattr(journal, "write_at", write_a_part)
+def test_nothing_stays_of_a_line_without_space(path: Path) -> None:
+    disk = SyncRecordingDisk(path)
+    journal = Journal(path, size=0, disk=disk)
+    journal.append(b"a\n")
+    disk.is_full = True
     with pytest.raises(OSError, match="No space left on device"):
-        lines.append(b"bb\n")
-    monkeypatch.undo()
-    lines.append(b"c\n")
-    lines.close()
+        journal.append(b"bb\n")
+    disk.is_full = False
+    journal.append(b"c\n")
+    journal.close()
 
     assert path.read_bytes() == b"a\nc\n"
 

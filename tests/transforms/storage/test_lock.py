@@ -1,4 +1,4 @@
-"""Locks between processes: who gets one, who is refused, and what is left of it."""
+"""Exclusive locks between processes."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def hold(path: Path) -> "subprocess.Popen[str]":
     return process
 
 
-def test_a_second_holder_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
+def test_a_second_holder_is_refused_with_the_name_of_the_first(tmp_path: Path) -> None:
     with take(tmp_path / "lock"):
         assert refusal(tmp_path / "lock") == (
             f"here: in use by another run, process {os.getpid()} on {socket.gethostname()}; "
@@ -64,13 +64,14 @@ def test_a_lock_can_be_taken_when_it_was_released(tmp_path: Path) -> None:
     take(tmp_path / "lock").close()
 
 
+@pytest.mark.slow
 def test_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
     with hold(tmp_path / "lock") as process:
-        told = refusal(tmp_path / "lock")
+        message = refusal(tmp_path / "lock")
         process.send_signal(signal.SIGKILL)
         process.communicate()
 
-    assert f"process {process.pid} on" in told
+    assert f"process {process.pid} on" in message
     take(tmp_path / "lock").close()
 
 
@@ -81,6 +82,6 @@ def test_a_lock_whose_file_was_removed_is_taken_on_a_new_file(tmp_path: Path) ->
             assert "in use by another run" in refusal(tmp_path / "lock")
 
 
-def test_a_lock_in_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
+def test_a_lock_in_a_missing_folder_is_an_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         take(tmp_path / "none" / "lock")

@@ -52,7 +52,7 @@ class SeveralFull(enum.Enum):
 
 
 class FeedFileOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user says about feed files; `datasource` and `feedtype` override the files."""
+    """Options of feed files; `datasource` and `feedtype` override the files."""
 
     datasource: str | None = None
     feedtype: str | None = None

@@ -16,7 +16,7 @@ REQUEST_BYTES_LIMIT = 1_000_000_000
 """An appliance refuses a request with a body of this many bytes or more."""
 
 ERASING_FEEDTYPES = (FULL, REPLACE, CLEANUP)
-"""Feedtypes that delete what the datasource had. Only the first request of a feed may have one."""
+"""Feedtypes that delete the previous content of a datasource; only for the first request."""
 
 _NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
 
@@ -129,7 +129,7 @@ class ApplianceResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResponseMeaning(enum.Enum):
-    """What a response means for the chunk that was sent."""
+    """The meaning of a response for the chunk that was sent."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"

@@ -9,7 +9,7 @@ from transforms.sinks.push.update_index import is_added_update
 
 
 class PushProgress:
-    """Counts what is settled, and passes messages for the operator to `notify`."""
+    """Counts settled bytes and records, and passes messages for the operator to `notify`."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         self.notify = notify

@@ -58,7 +58,6 @@ from transforms.sinks.push.update_index import is_update, update_document, write
 from transforms.sinks.push.wire import thunderstone_responses
 from transforms.sinks.push.wire.client import ApplianceClient
 from transforms.sinks.push.wire.gsa_responses import read_backlog
-from transforms.sinks.push.wire.responses import retry_after_seconds
 from transforms.storage.journal import DISK, Disk
 
 INTERRUPTED = "stopped after the current chunk; push again to continue"
@@ -131,13 +130,17 @@ class Pusher:
                 root=paths.root,
                 progress=self._progress,
             )
-            errors = self._check_rejects(earlier, remaining) or self._connect(remaining)
-            errors = errors or self._send(remaining, sender, last=chunks[-1] if chunks else None)
+            error: Exception | None = None
+            try:
+                self._check_rejects(earlier, remaining)
+                self._connect(remaining)
+                self._send(remaining, sender, last=chunks[-1] if chunks else None)
+            except (FeedferryError, PushInterrupted, OSError) as exc:
+                error = exc
             outcomes = tuple(outcomes_of(chunks, receipts.all()))
-            is_settled = not errors and all(outcome.allows_next for outcome in outcomes)
+            is_settled = error is None and all(outcome.allows_next for outcome in outcomes)
             if is_settled:
                 receipts.finish(datetime.now(UTC).isoformat(timespec="seconds"))
-        error = _most_serious(errors)
         return PushAccount(
             target=_target(settings),
             outcomes=outcomes,
@@ -182,70 +185,55 @@ class Pusher:
             max_wait_seconds=settings.max_wait_seconds,
         )
 
-    def _check_rejects(
-        self, earlier: Sequence[ChunkOutcome], remaining: Sequence[Chunk]
-    ) -> list[Exception]:
-        """Return an error if earlier pushes had more refused records than allowed."""
+    def _check_rejects(self, earlier: Sequence[ChunkOutcome], remaining: Sequence[Chunk]) -> None:
+        """Raise TooManyRejectsError if earlier pushes had more refused records than allowed."""
         limit = self._settings.max_rejects
         refused = sum(outcome.refused for outcome in earlier)
-        if not remaining or limit is None or refused <= limit:
-            return []
-        return [
-            TooManyRejectsError(
+        if remaining and limit is not None and refused > limit:
+            raise TooManyRejectsError(
                 f"{refused} records were refused by earlier pushes; expected at most {limit}, the "
                 "limit of --max-rejects: raise it to continue"
             )
-        ]
 
-    def _connect(self, remaining: Sequence[Chunk]) -> list[Exception]:
-        """Request the backlog until there is a connection; return an error if there is none.
+    def _connect(self, remaining: Sequence[Chunk]) -> None:
+        """Request the backlog until there is a connection; raise TargetError if there is none.
 
         A wrong address is so reported within minutes, while a backlog is waited for by the hour.
         """
         is_gsa = self._settings.appliance.protocol is ApplianceProtocol.FEEDERGATE
         if not remaining or self._is_reached or not is_gsa:
-            return []
+            return
         pauses = RetryPauses(self._settings.retry)
         while (response := self.client.backlog()).status is None and response.is_unsent:
-            at_least = retry_after_seconds(response, now=datetime.now(UTC))
-            seconds = None if response.is_permanent else pauses.next_seconds(at_least=at_least)
+            seconds = None if response.is_permanent else pauses.next_seconds()
             if seconds is None:
-                return [TargetError(response.error)]
+                raise TargetError(response.error)
             self._progress.notify(f"{response.error}; next attempt in {seconds:.0f} s")
-            try:
-                if not self._gate.pause(seconds):
-                    return [PushInterrupted()]
-            except BusyError as exc:
-                return [exc]
+            if not self._gate.pause(seconds):
+                raise PushInterrupted
         self._first_backlog, self._is_reached = response, True
-        return []
 
     def _request_backlog(self) -> BacklogCount:
         response, self._first_backlog = self._first_backlog, None
         return read_backlog(response or self.client.backlog())
 
-    def _send(
-        self, chunks: Sequence[Chunk], sender: ChunkSender, *, last: Chunk | None
-    ) -> list[Exception]:
+    def _send(self, chunks: Sequence[Chunk], sender: ChunkSender, *, last: Chunk | None) -> None:
         """Send the datasources in parallel, then the update of search indexes if that is last."""
         by_source: dict[tuple[str | None, str | None], list[Chunk]] = {}
         updates = [chunk for chunk in chunks if is_update(chunk)]
         for chunk in chunks:
             if chunk not in updates:
                 by_source.setdefault((chunk.format, chunk.datasource), []).append(chunk)
-        errors = self._send_parallel(list(by_source.values()), sender)
-        if not errors and last is not None and last in updates:
-            errors = self._send_parallel([[last]], sender)
-        if not errors and not self._stop.is_set:
+        self._send_parallel(list(by_source.values()), sender)
+        if last is not None and last in updates:
+            self._send_parallel([[last]], sender)
+        if not self._stop.is_set:
             for chunk in updates:
                 if chunk != last:
                     sender.settle_unsent(chunk)
-        return errors
 
-    def _send_parallel(
-        self, datasources: Sequence[Sequence[Chunk]], sender: ChunkSender
-    ) -> list[Exception]:
-        """Send datasources, at most `jobs` at a time; return the errors that ended them.
+    def _send_parallel(self, datasources: Sequence[Sequence[Chunk]], sender: ChunkSender) -> None:
+        """Send datasources, at most `jobs` at a time; raise the most serious of their errors.
 
         The first error ends the other datasources after their current chunk.
         """
@@ -260,7 +248,7 @@ class Pusher:
                     sender.send_all(waiting.get_nowait())
             except Empty:
                 return
-            except Exception as exc:  # reported, or raised again, when all threads have ended
+            except Exception as exc:  # raised when all threads have ended
                 errors.append(exc)
                 self._stop.stop()
 
@@ -270,7 +258,8 @@ class Pusher:
             thread.start()
         for thread in threads:
             thread.join()
-        return errors
+        if errors:
+            raise max(errors, key=_seriousness)
 
 
 def push(
@@ -392,22 +381,12 @@ def _next_ordinal(ordered: Sequence[Chunk]) -> int:
     return ordered[-1].ordinal + 1 if ordered else 1
 
 
-_SERIOUSNESS = (PushInterrupted, BusyError, StoppedError, FatalError, OSError)
-"""Errors that can end a push, from an interruption to those that hit every push."""
-
-
-def _most_serious(errors: list[Exception]) -> Exception | None:
-    """Return the error to report: a fatal one, else a threshold, else one that only says "later".
-
-    Raises an error that is a defect.
-    """
-    for error in errors:
-        if not isinstance(error, (FeedferryError, *_SERIOUSNESS)):
-            raise error
-    return max(errors, key=_seriousness, default=None)
+_SERIOUSNESS = (PushInterrupted, BusyError, StoppedError, FatalError, OSError, FeedferryError)
+"""Errors that can end a push, from an interruption to those that any push would meet."""
 
 
 def _seriousness(error: Exception) -> int:
+    """Return the place of an error in that order; a defect is the most serious."""
     matches = [isinstance(error, kind) for kind in _SERIOUSNESS]
     return matches.index(True) if any(matches) else len(matches)
 

@@ -35,7 +35,7 @@ class GroupsMode(enum.Enum):
     """
 
     AS_STATED = "as-stated"
-    """What the feedtype of each groups feed says."""
+    """The feedtype of each groups feed decides."""
 
     REPLACE = "replace"
     """The first feed replaces them."""

@@ -129,7 +129,7 @@ class BacklogThrottle:
                 self._delay = self._retry.pause_seconds(self._doubts)
 
     def describe(self) -> str:
-        """Return what is known of the backlog."""
+        """Return the last known backlog, or the reason why it is unknown."""
         with self._lock:
             if self._unknown:
                 return f"backlog unknown: {self._unknown}"

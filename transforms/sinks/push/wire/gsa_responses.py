@@ -55,7 +55,7 @@ _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 def judge(response: ApplianceResponse) -> Verdict:
-    """Return what a response to a feed means."""
+    """Return the meaning of a response to a feed."""
     if response.error:
         return judge_error(response)
     if not is_html(response):

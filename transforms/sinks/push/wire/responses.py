@@ -49,7 +49,7 @@ def is_success(response: ApplianceResponse) -> bool:
 
 
 def text_of(response: ApplianceResponse) -> str:
-    """Return the beginning of the body as text, whatever the body is."""
+    """Return the beginning of the body as text, also if the body is none."""
     return response.body[:_MAX_TEXT_BYTES].decode("utf-8", "replace").strip("\ufeff \t\r\n\0")
 
 

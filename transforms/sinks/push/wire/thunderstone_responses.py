@@ -93,7 +93,7 @@ class _ReplicationResult:
 
 
 def judge(response: ApplianceResponse, *, sent: int) -> Verdict:
-    """Return what a response to a number of Items means; `sent` is 0 if that is not known."""
+    """Return the meaning of a response to `sent` Items; 0 stands for an unknown number."""
     if response.error:
         return judge_error(response)
     result = _parse(response.body)
