@@ -1,12 +1,12 @@
-"""The charset of a text: as it says itself, else as its bytes show beyond doubt, else as its user.
+"""The charset of a text: as it declares, else UTF-8 if its bytes are, else as stated by the user.
 
 Nothing is guessed by statistics and nothing is transcoded: the bytes of a document stay as they
-are, and what is found here is evidence that travels beside them. What becomes of it:
+are, and the charset is recorded next to them.
 
-- A Thunderstone appliance is told (`Charset`), and converts to its own.
-- A gsafeed has no place for it. The feeds guide strongly recommends UTF-8 ("Using the UTF-8
-  Encoding"); content that is no clean XML text in UTF-8 travels as base64, and then the appliance
-  knows its charset only from what the content says itself: a byte order mark, a declaration.
+- Thunderstone dataload XML states it (`Charset`), and the appliance converts.
+- A GSA feed has no place for it. The feeds guide strongly recommends UTF-8 ("Using the UTF-8
+  Encoding"). Content that is not clean XML text in UTF-8 is sent as base64, and the appliance knows
+  its charset only from a byte order mark or a declaration in the content.
 
 **Spec:** XML 1.0, 4.3.3 and appendix F; HTML, "Determining the character encoding"; RFC 2045, 5.1.
 """
@@ -38,7 +38,7 @@ _TEXTS = frozenset(
     )
 )
 _MAILS = ("message/rfc822", "application/mbox")
-_HEAD_BYTES = 4096  # HTML looks for it in 1024 bytes; pages in the wild have scripts before it
+_HEAD_BYTES = 4096  # HTML searches 1024 bytes; real pages have scripts before the declaration
 _HEADER_BYTES = 64 << 10
 _XML = re.compile(rb"""<\?xml\s[^<>]*?\sencoding\s*=\s*["']([A-Za-z0-9._:-]{1,40})["']""")
 _META = re.compile(
@@ -49,21 +49,21 @@ _MAIL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
-_NO_CHARSETS = frozenset(  # codecs of Python that no other program knows
+_NO_CHARSETS = frozenset(  # codecs that only Python has
     ("idna", "mbcs", "oem", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 )
 _WIDE = ("utf-16", "utf-32")
 
 
 def is_text(mimetype: str) -> bool:
-    """Whether documents of that type are text, so that they have a charset."""
+    """Whether documents of that type are text, and so have a charset."""
     return (
         mimetype.startswith("text/") or mimetype in _TEXTS or mimetype.endswith(("+xml", "+json"))
     )
 
 
 def mark_of(head: bytes) -> str | None:
-    """Return the charset that a byte order mark tells."""
+    """Return the charset of a byte order mark."""
     for mark, charset in _MARKS:
         if head.startswith(mark):
             return charset
@@ -71,25 +71,26 @@ def mark_of(head: bytes) -> str | None:
 
 
 def find_charset(content: bytes, *, mimetype: str, stated: str | None = None) -> str | None:
-    """Return the charset of a whole document, `stated` where it shows none; None if it is no text.
+    """Return the charset of a complete document; None if it is no text.
 
-    A mail has only the one that its header tells: its parts may be in several.
+    `stated` is used if the document declares none and is not UTF-8. A mail only has the charset of
+    its header: its parts may have others.
     """
     if not is_text(mimetype):
         return None
-    found = mark_of(content) or _declared(content, mimetype)
-    if found or mimetype in _MAILS:
-        return found
+    declared = mark_of(content) or _declared(content, mimetype)
+    if declared or mimetype in _MAILS:
+        return declared
     return UTF_8 if is_utf_8(content) else stated
 
 
-def is_told(content: bytes, *, mimetype: str) -> bool:
-    """Whether a document says itself what charset it is in."""
+def declares_charset(content: bytes, *, mimetype: str) -> bool:
+    """Whether a document itself states its charset."""
     return (mark_of(content) or _declared(content, mimetype)) is not None
 
 
 def is_utf_8(content: bytes) -> bool:
-    """Whether bytes are UTF-8, of which ASCII is a part."""
+    """Whether bytes are UTF-8; ASCII is."""
     if content.isascii():
         return True
     try:
@@ -100,22 +101,22 @@ def is_utf_8(content: bytes) -> bool:
 
 
 def _declared(content: bytes, mimetype: str) -> str | None:
-    """What the text says of itself, if that is a charset at all and can be true."""
+    """Return the declared charset, if Python knows it and the declaration can be true."""
     if mimetype in _MAILS:
         header = _BLANK_LINE.split(content[:_HEADER_BYTES], 1)[0]
-        found = _MAIL.search(header)
+        match = _MAIL.search(header)
     else:
         head = content[:_HEAD_BYTES]
-        found = _XML.match(head.lstrip()) if b"<?xml" in head else None
-        if not found and "html" in mimetype:
-            found = _META.search(head)
-    name = found[1].decode("ascii").lower() if found else ""
+        match = _XML.match(head.lstrip()) if b"<?xml" in head else None
+        if not match and "html" in mimetype:
+            match = _META.search(head)
+    name = match[1].decode("ascii").lower() if match else ""
     return name if _is_charset(name) else None
 
 
 @lru_cache(maxsize=256)
 def _is_charset(name: str) -> bool:
-    """Whether a declaration can be true: one that is read as ASCII says nothing of wider units."""
+    """Whether a declaration can be true: a UTF-16 text cannot declare it in ASCII."""
     try:
         codec = codecs.lookup(name).name
         b"a".decode(name)

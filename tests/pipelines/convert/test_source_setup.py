@@ -105,7 +105,7 @@ def test_a_pattern_that_is_none_is_told(here: Path) -> None:
 def test_a_url_must_be_made(here: Path) -> None:
     put(here / "docs/a.txt", b"x")
     assert refusal(options(base_url=None)) == (
-        "--base-url: not given; expected the url of the folder, such as https://docs.example.com/,"
+        "--base-url: not given; expected the URL of the folder, such as https://docs.example.com/,"
         " or --url-template, such as https://docs.example.com/{path}"
     )
 

@@ -280,7 +280,7 @@ def _drop_charset(draft: Draft, _target: Target) -> None:
     states_charset = (
         content is not None
         and content.encoding is Encoding.NONE
-        and charset.is_told(content.data, mimetype=record.mimetype or "")
+        and charset.declares_charset(content.data, mimetype=record.mimetype or "")
     )
     if content is None or not (record.charset.lower() in _UTF_8 or states_charset):
         draft.lose("charset", repr(record.charset))

@@ -1,9 +1,9 @@
-"""ACLs from a table: a row for each principal that may, or may not, see the files of a pattern.
+"""ACLs from a table: a row for each principal that is permitted or denied the files of a pattern.
 
-**Reads:** CSV in UTF-8 with a header, as RFC 4180 has it: `pattern`, `access` (permit or deny),
-`scope` (user or group) and `name`; `namespace` and `case_sensitive` (true or false) where they are
-needed. A pattern is one as of `--include`. Who may see a file is decided by the rows, so that a
-table with one that is not understood is not used at all, and a file that has none is refused.
+**Reads:** CSV in UTF-8 with a header, as in RFC 4180: `pattern`, `access` (permit or deny), `scope`
+(user or group) and `name`; optional `namespace` and `case_sensitive` (true or false). Patterns are
+those of `--include`. A table with a row that is not understood is not used at all, and a file
+without a matching row is rejected: otherwise it would be public.
 """
 
 import csv
@@ -11,6 +11,7 @@ import io
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ AclOfKey = Callable[[str], Acl]
 _FLAG = "--acl"
 _NEEDED = ("pattern", "access", "scope", "name")
 _KNOWN = (*_NEEDED, "namespace", "case_sensitive")
-_COLUMNS = f"{','.join(_NEEDED)}, and namespace and case_sensitive where they are, each once"
+_COLUMNS = f"{','.join(_NEEDED)}, and namespace and case_sensitive optional, each once"
 _ACCESSES = {access.value.lower(): access for access in Access}
 _SCOPES = {scope.value.lower(): scope for scope in Scope}
 _SENSITIVITIES = {"": None, "true": True, "false": False}
@@ -32,7 +33,7 @@ _TABLES = 4
 
 
 class _Rule(NamedTuple):
-    """The principals of a pattern, each with its place in the table."""
+    """The principals of a pattern, each with its line in the table."""
 
     matches: Callable[[str], bool]
     principals: list[tuple[int, Principal]]
@@ -41,8 +42,8 @@ class _Rule(NamedTuple):
 def load_acl_table(path: str) -> AclOfKey:
     """Return the function that makes the ACL of a file's key from all rows that match it.
 
-    Raise ConfigError with everything in the table that cannot be used; the function raises
-    RecordError for a key that no row matches. A table that has not changed is read once.
+    Raise ConfigError with all bad rows of the table. The function raises RecordError for a key that
+    no row matches. A table is read again only after it has changed.
     """
     try:
         status = os.stat(path)
@@ -57,11 +58,11 @@ def _load(path: str, _size: int, _modified_ns: int) -> AclOfKey:
     rules = _rules(path)
 
     def acl_of(key: str) -> Acl:
-        found = [one for rule in rules if rule.matches(key) for one in rule.principals]
-        if not found:
-            reason = f"no row of {path} for {key!r}; expected one: its pattern ** is for all files"
+        matching = [row for rule in rules if rule.matches(key) for row in rule.principals]
+        if not matching:
+            reason = f"no row of {path} for {key!r}; expected one: the pattern ** is for all files"
             raise RecordError("no-acl-row", reason)
-        ordered = (principal for _, principal in sorted(found, key=lambda one: one[0]))
+        ordered = (principal for _, principal in sorted(matching, key=itemgetter(0)))
         return Acl(principals=tuple(dict.fromkeys(ordered)))
 
     return acl_of
@@ -72,7 +73,7 @@ def _rules(path: str) -> list[_Rule]:
     faults = []
     for line, row in _rows(path):
         try:
-            pattern, principal = _understood(row)
+            pattern, principal = _parse_row(row)
             rule = rules.get(pattern) or _Rule(_matcher(pattern), [])
         except ValueError as exc:
             faults.append(f"{_FLAG} {path}:{line}: {exc}")
@@ -84,7 +85,7 @@ def _rules(path: str) -> list[_Rule]:
 
 
 def _rows(path: str) -> Iterator[tuple[int, list[str] | Mapping[str, str]]]:
-    """Yield the rows below the header, by column; one of another width as the list that it is."""
+    """Yield the rows by column, with their lines; a row of another width as a list."""
     rows = _lists(path)
     line, header = next(rows, (1, []))
     columns = [name.lower() for name in header]
@@ -98,7 +99,7 @@ def _rows(path: str) -> Iterator[tuple[int, list[str] | Mapping[str, str]]]:
 
 
 def _lists(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the values of each row that has some, with the line where it begins."""
+    """Yield the values of each row that is not empty, with its first line."""
     reader = csv.reader(io.StringIO(_read(path), newline=""), strict=True)
     line = 1
     try:
@@ -117,15 +118,15 @@ def _read(path: str) -> str:
         return text.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         line = text.count(b"\n", 0, exc.start) + 1
-        reason = f"the byte {text[exc.start]:#04x}, which is no UTF-8; expected a table in UTF-8"
+        reason = f"the byte {text[exc.start]:#04x}, which is not UTF-8; expected a table in UTF-8"
         raise ConfigError(f"{_FLAG} {path}:{line}: {reason}") from exc
 
 
-def _understood(row: list[str] | Mapping[str, str]) -> tuple[str, Principal]:
+def _parse_row(row: list[str] | Mapping[str, str]) -> tuple[str, Principal]:
     if isinstance(row, list):
         raise ValueError(f"{len(row)} columns; expected as many as the header has")
     if torn := [value for value in row.values() if "\n" in value]:
-        raise ValueError(f"{torn[0]!r}; expected a value in one line: a quote may be torn")
+        raise ValueError(f"{torn[0]!r}; expected a value in one line: a quote may be missing")
     for column in ("pattern", "name"):
         if not row[column]:
             raise ValueError(f"no {column}; expected one")

@@ -1,4 +1,4 @@
-"""What describes a file beside its content: sidecars, its path, its display url and its ACL."""
+"""The parts of a record that are not content: sidecars, path metadata, display URL and ACL."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -17,49 +17,50 @@ from transforms.sources.tree.urls import display_url_of, folder_url_of, path_met
 from transforms.sources.tree.walk import NOT_PUBLIC
 
 Describe = Callable[[Listed, Record], Record]
-"""Adds to a record what describes its file; raises RecordError where that cannot be told."""
+"""Adds metadata, ACL and crawl hints to a record; raises RecordError if they cannot be read."""
 
 AclOf = Callable[[Listed], Acl | None]
 FolderAclOf = Callable[[Listed], Acl]
 
 
 def describer(tree: Tree, open_file: Callable[[str], IO[bytes]]) -> Describe:
-    """Return the function that describes the files of a tree; `open_file` takes their paths.
+    """Return the function that describes the files of a tree; `open_file` opens sidecars.
 
-    An ACL that a sidecar states stands before those that the tree has. Without any, what others may
-    not read is secure: an appliance then asks who may see it, rather than show it to everyone.
-    Raise ConfigError where the table of ACLs cannot be used.
+    The ACL of a sidecar replaces that of the tree. A file without an ACL that others may not read
+    is secure: an appliance then asks who may see it, instead of showing it to everyone. Raise
+    ConfigError if the table of ACLs cannot be used.
     """
     acl_of = _acl_of(tree)
     make_display_url = display_url_of(tree)
-    # The members of an archive come one behind the other, and have the same sidecars.
+    # The members of an archive come one after the other, and have the same sidecars.
     read_once = lru_cache(maxsize=1)(partial(read_sidecars, open_file=open_file))
 
     def describe(listed: Listed, record: Record) -> Record:
-        said = read_once(listed.sidecars)
+        sidecars = read_once(listed.sidecars)
         paths = path_metadata(listed.key) if tree.states_paths else ()
+        is_secure = sidecars.acl is None and is_marked_not_public(listed)
         crawl = _shown_at(make_display_url(listed.key), record.crawl)
         return msgspec.structs.replace(
             record,
-            metadata=record.metadata + said.metadata + paths,
-            acl=acl_of(listed) if said.acl is None else said.acl,
-            overwrite_acls=said.overwrite_acls,
-            crawl=_secure(crawl) if said.acl is None and is_marked_shut(listed) else crawl,
+            metadata=record.metadata + sidecars.metadata + paths,
+            acl=acl_of(listed) if sidecars.acl is None else sidecars.acl,
+            overwrite_acls=sidecars.overwrite_acls,
+            crawl=_secure(crawl) if is_secure else crawl,
         )
 
     return describe
 
 
-def is_marked_shut(listed: Listed) -> bool:
-    """Whether others may not read a file of which no ACL tells who may."""
+def is_marked_not_public(listed: Listed) -> bool:
+    """Whether others may not read a file that has no ACL."""
     return NOT_PUBLIC in listed.fingerprint.split()
 
 
 def folder_acl(tree: Tree) -> FolderAclOf:
-    """Return the function that makes the ACL of a folder, which those below it inherit from."""
+    """Return the function that makes the ACL of a folder, from which its files inherit."""
     rules = tree.acl
     if rules is None or not rules.is_inherited:
-        raise ValueError("ACLs of folders, which nothing inherits from")
+        raise ValueError("ACLs of folders without inheritance")
     acls, make_url = PosixAcls(tree, rules), folder_url_of(tree)
 
     def acl_of(listed: Listed) -> Acl:
@@ -73,7 +74,7 @@ def folder_acl(tree: Tree) -> FolderAclOf:
 def _acl_of(tree: Tree) -> AclOf:
     rules = tree.acl
     if rules is None:
-        return _nothing
+        return lambda _listed: None
     if rules.table is not None:
         of_key = load_acl_table(rules.table)
         return lambda listed: of_key(listed.key)
@@ -88,12 +89,8 @@ def _acl_of(tree: Tree) -> AclOf:
     return inheriting
 
 
-def _nothing(_listed: Listed) -> None:
-    return None
-
-
 def _folder_of(key: str) -> str:
-    """The key of the folder that a file or a folder stands in; the root's is empty."""
+    """Return the key of the folder above a file or a folder; that of the root is empty."""
     folder, slash, _ = key.rpartition("/")
     return folder + slash
 

@@ -1,9 +1,9 @@
-"""Which files of a tree are taken: by the patterns of its user, and by their names and sizes.
+"""Which files of a tree are taken: by patterns, and by their names and sizes.
 
-A pattern is a glob of keys, as in a `.gitignore`: `*`, `?` and `[…]` do not go over a `/`, `**`
-does; without a `/`, or with one at its end only, it stands for names in all folders. One that
-excludes a folder excludes all below it; one that ends in `/` is about folders alone. Behind `re:`
-stands a regular expression, which is searched for in the keys of files, not in those of folders.
+A pattern is a glob for keys, as in a `.gitignore`: `*`, `?` and `[…]` do not match a `/`, `**`
+does. A pattern without a `/`, or with a `/` at its end only, matches names in all folders. A
+pattern that excludes a folder excludes all files below it; a pattern that ends in `/` matches only
+folders. After `re:` comes a regular expression, which is searched for in the keys of files only.
 """
 
 import re
@@ -14,10 +14,10 @@ from transforms.mimetype_table import is_archive_type, type_of_name
 from transforms.sources.tree.tree import Tree
 
 SIDECARS = (".meta.json", ".meta.yaml", ".meta.yml", ".metadata.xml")
-"""What stands behind a file's name in those of the files that describe it."""
+"""The suffixes of sidecars: each follows the whole name of the file that it describes."""
 
 Judge = Callable[[str, int | None], str | None]
-"""The code by which a key is left out, given the size of its file; None if it is taken."""
+"""Returns the code of the rule that leaves out a key, given the size of its file, or None."""
 
 Match = Callable[[str], bool]
 
@@ -38,23 +38,24 @@ _ANY_FOLDERS = "(?:.*/)?"
 
 
 def judge(tree: Tree) -> Judge:
-    """Return the function that tells by which rule a file or a folder is left out.
+    """Return the function that names the rule by which a file or a folder is left out.
 
-    Keys of folders end in `/`; a file below a folder that is left out is left out as well. The
-    codes are temporary, hidden, excluded and empty, of which the first that is true is told. Raise
-    ConfigError where a pattern is none.
+    Keys of folders end in `/`; a folder that is left out leaves out all files below it. The code is
+    the first that applies of temporary, hidden, excluded and empty. Raise ConfigError for a bad
+    pattern.
     """
-    includes = _each("--include", tree.include, glob)
-    excludes = _each("--exclude", tree.exclude, glob)
-    shuts = _each("--exclude", [one for one in tree.exclude if not _is_regex(one)], _shutting)
+    includes = _compile_all("--include", tree.include, glob)
+    excludes = _compile_all("--exclude", tree.exclude, glob)
+    folder_globs = [pattern for pattern in tree.exclude if not pattern.startswith(_REGEX)]
+    excluded_folders = _compile_all("--exclude", folder_globs, _folder_glob)
 
     def code_of(key: str, size: int | None) -> str | None:
         if code := _by_name(key, tree):
             return code
         if key.endswith("/"):
-            return "excluded" if _any(shuts, key) else None
-        is_asked = not includes or _any(includes, key) or _is_opened(key, tree)
-        if not is_asked or _any(shuts, key) or _any(excludes, key):
+            return "excluded" if _any(excluded_folders, key) else None
+        is_included = not includes or _any(includes, key) or _is_opened(key, tree)
+        if not is_included or _any(excluded_folders, key) or _any(excludes, key):
             return "excluded"
         return "empty" if size == 0 else None
 
@@ -62,19 +63,19 @@ def judge(tree: Tree) -> Judge:
 
 
 def check_patterns(tree: Tree) -> Tree:
-    """Return the tree; raise ConfigError where a pattern is none."""
+    """Return the tree; raise ConfigError for a bad pattern."""
     judge(tree)
     return tree
 
 
 def glob(pattern: str) -> Match:
-    """Return the function that tells whether a pattern stands for the key of a file.
+    """Return the function that tells whether a pattern matches the key of a file.
 
-    One that ends in `/` stands for all files below such folders. Raise ConfigError where it is
-    none.
+    A pattern that ends in `/` matches all files below such folders. Raise ConfigError for a bad
+    pattern.
     """
-    if _is_regex(pattern):
-        expected = "a regular expression behind re:"
+    if pattern.startswith(_REGEX):
+        expected = "a regular expression after re:"
         search = _compiled(pattern, pattern.removeprefix(_REGEX), expected).search
         return lambda key: search(key) is not None
     match = _compiled(pattern, _regex_of(pattern), _A_GLOB).fullmatch
@@ -82,7 +83,7 @@ def glob(pattern: str) -> Match:
 
 
 def described_by(key: str) -> str | None:
-    """Return the key of the file that a sidecar of this name describes; None if it is no such name.
+    """Return the key of the file that a sidecar describes, by its name; None for other names.
 
     >>> described_by("a/x.pdf.meta.json")
     'a/x.pdf'
@@ -95,14 +96,14 @@ def described_by(key: str) -> str | None:
 
 
 def _by_name(key: str, tree: Tree) -> str | None:
-    if _TEMPORARY.fullmatch(key.rpartition("/")[2]):  # of a folder that is nothing
+    if _TEMPORARY.fullmatch(key.rpartition("/")[2]):  # the name of a folder is empty here
         return "temporary"
     is_hidden = key.startswith(".") or "/." in key
     return "hidden" if is_hidden and not tree.takes_hidden else None
 
 
 def _is_opened(key: str, tree: Tree) -> bool:
-    """Whether it is an archive, of whose members `--include` tells rather than of itself."""
+    """Whether it is an opened archive: `--include` then applies to its members."""
     return tree.opens_archives and is_archive_type(type_of_name(key.rpartition("/")[2]))
 
 
@@ -110,21 +111,19 @@ def _any(matches: list[Match], key: str) -> bool:
     return any(match(key) for match in matches)
 
 
-def _each(flag: str, patterns: Iterable[str], make: Callable[[str], Match]) -> list[Match]:
+def _compile_all(
+    flag: str, patterns: Iterable[str], compile_one: Callable[[str], Match]
+) -> list[Match]:
     try:
-        return [make(pattern) for pattern in patterns]
+        return [compile_one(pattern) for pattern in patterns]
     except ConfigError as exc:
         raise ConfigError(f"{flag}: {exc}") from exc
 
 
-def _shutting(pattern: str) -> Match:
-    """Whether a glob stands for a folder, or for anything below one."""
+def _folder_glob(pattern: str) -> Match:
+    """Return whether a key is a folder that a glob matches, or below such a folder."""
     match = _compiled(pattern, _regex_of(pattern.rstrip("/") + "/"), _A_GLOB).fullmatch
     return lambda key: match(key) is not None
-
-
-def _is_regex(pattern: str) -> bool:
-    return pattern.startswith(_REGEX)
 
 
 def _compiled(pattern: str, regex: str, expected: str) -> re.Pattern[str]:
@@ -133,12 +132,12 @@ def _compiled(pattern: str, regex: str, expected: str) -> re.Pattern[str]:
     try:
         return re.compile(regex, re.DOTALL)
     except (re.error, OverflowError, RecursionError) as exc:
-        cause = exc.msg if isinstance(exc, re.error) else str(exc)  # its place is that of the regex
+        cause = exc.msg if isinstance(exc, re.error) else str(exc)  # without a position
         raise ConfigError(f"{pattern!r} ({cause}); expected {expected}") from exc
 
 
 def _regex_of(pattern: str) -> str:
-    """What a glob says, to be matched by whole keys; nothing where it is none."""
+    """Return the regular expression of a glob, for whole keys; empty for a glob without a name."""
     bare = pattern.rstrip("/")
     path = bare.lstrip("/")
     if not path:

@@ -1,11 +1,11 @@
-"""Who may see a file, as POSIX decides it: by owner, group, mode and the POSIX ACL, if it has one.
+"""ACLs from POSIX permissions: owner, group, mode and the POSIX ACL, if a file has one.
 
-POSIX takes the first of these that is about a user: the owner, a named user; then the groups, of
-which one with the permission is enough; then others. The mask of an ACL limits all but the owner
-and others. An appliance asks for a denial first, so that here a group is denied only where others
-are permitted, and a user who is in such a group too is not permitted more than by POSIX, but maybe
-less. To read a file takes searching all folders above it as well: those from the root of the tree,
-as what stands above may be passed otherwise, by a mount or an export.
+POSIX uses the first entry that applies to a user: the owner, a named user, then the groups, of
+which one with the permission is enough, then others. The mask of an ACL limits all entries but the
+owner and others. An appliance checks denials first. So a group is denied here only if others are
+permitted; a user who is in such a group as well may be permitted less than by POSIX, never more.
+Reading a file also needs permission to search all folders above it. The folders from the root of
+the tree down count; those above it may be bypassed by a mount or an export.
 """
 
 import errno
@@ -35,9 +35,9 @@ _FOLDERS = 1 << 12
 
 
 class Permissions(NamedTuple):
-    """What a file says of who may what: ids, each with bits as in a mode, the mask applied.
+    """The permissions of a file: ids with bits as in a mode, limited by the mask.
 
-    `owner` is the first of users, the owner's group the first of groups.
+    The owner is the first user, the owner's group the first group.
     """
 
     users: tuple[tuple[int, int], ...]
@@ -46,9 +46,10 @@ class Permissions(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Who may, by ids: one who is denied as a user or in a group may not, whatever else is said.
+    """Who has one permission, by ids; True permits, False denies.
 
-    Of all others who is permitted may, as a user or in a group; of those in no map, the `others`.
+    A denial as a user or in a group wins against any permission. A user in no map is permitted if
+    `others` is.
     """
 
     users: dict[int, bool]
@@ -57,28 +58,28 @@ class Decision(NamedTuple):
 
 
 class PosixAcls:
-    """The ACLs of the files and folders of a tree; folders above files are looked at once."""
+    """The ACLs of the files and folders of a tree; the folders above files are cached."""
 
     def __init__(self, tree: Tree, rules: TreeAcl) -> None:
-        self._root = str(Path(tree.root).absolute())  # as paths of what is listed begin
+        self._root = str(Path(tree.root).absolute())  # as the paths in the listing begin
         self._real_root = os.path.realpath(self._root)
         self._follows_links = tree.follows_links
         self._rules = rules
         self._search = lru_cache(maxsize=_FOLDERS)(_search)
 
     def key_of(self, path: str) -> str:
-        """Return where a file stands below the root, an archive for what is a member of it."""
+        """Return the key of a file; of a member of an archive, the key of the archive."""
         return _below(self._root, path)
 
     def of_file(self, path: str) -> Acl:
-        """Return whom reading a file is permitted; raise RecordError where that cannot be told.
+        """Return who may read a file; raise RecordError if its permissions cannot be read.
 
-        Where folders have ACLs of their own, of those above only the ones behind a link count.
+        If folders have ACLs of their own, only the folders that a link leads through count.
         """
         return Acl(principals=self._principals(path, READ))
 
     def of_folder(self, path: str) -> Acl:
-        """Return whom searching a folder is permitted, and that all below it asks for both."""
+        """Return who may search a folder; files below it need this permission and their own."""
         return Acl(
             inheritance=Inheritance.AND_BOTH_PERMIT,
             principals=self._principals(path, SEARCH),
@@ -118,9 +119,9 @@ def read_permissions(path: str) -> Permissions:
 
 
 def parse_permissions(status: os.stat_result, acl: bytes | None) -> Permissions:
-    """Return what a mode says, or a POSIX ACL in the form in which Linux keeps it, if there is one.
+    """Return the permissions of a POSIX ACL in the encoding of Linux, or of the mode without one.
 
-    Raise ValueError for what is no such ACL.
+    Raise ValueError for a malformed ACL.
     """
     owner, group = status.st_uid, status.st_gid
     if acl is None:
@@ -151,7 +152,7 @@ def _unknown(path: str, found: str) -> RecordError:
 
 
 def decide(permissions: Permissions, bit: int) -> Decision:
-    """Return who has a bit of their permissions; who has it not is told where others have it."""
+    """Return who has a permission bit; a user or group without it is denied if others have it."""
     users: dict[int, bool] = {}
     for user, bits in permissions.users:
         users.setdefault(user, bool(bits & bit))
@@ -168,7 +169,11 @@ def decide(permissions: Permissions, bit: int) -> Decision:
 
 
 def both(one: Decision, other: Decision) -> Decision:
-    """Return who may by both decisions; where groups would have to be compared, nobody."""
+    """Return who is permitted by both decisions.
+
+    A user permitted by one group here and another group there is not permitted: whether the user is
+    in both groups is unknown.
+    """
     return Decision(
         _both(one.users, one.others, other.users, other.others),
         _both(one.groups, one.others, other.groups, other.others),
@@ -177,7 +182,7 @@ def both(one: Decision, other: Decision) -> Decision:
 
 
 def principals_of(decision: Decision, rules: TreeAcl) -> tuple[Principal, ...]:
-    """Return a decision as principals: users, groups, and the group that stands for all others."""
+    """Return a decision as principals: users, groups, and the group for all others."""
     users = [(_user_name(user), may) for user, may in decision.users.items()]
     groups = [(_group_name(group), may) for group, may in decision.groups.items()]
     everyone = rules.everyone
@@ -192,7 +197,7 @@ def principals_of(decision: Decision, rules: TreeAcl) -> tuple[Principal, ...]:
 def _both(
     one: dict[int, bool], one_others: bool, other: dict[int, bool], other_others: bool
 ) -> dict[int, bool]:
-    """Who may by both maps, or by one of them and as one of the others by the other one."""
+    """Return who is permitted by both maps, or by one map and as one of the others."""
     decided = {}
     for name in one | other:
         may = one.get(name), other.get(name)
@@ -208,7 +213,7 @@ def _search(path: str) -> Decision:
 
 
 def _attribute(path: str) -> bytes | None:
-    """The POSIX ACL of a file; None if it has none, or its file system or platform knows none."""
+    """Return the POSIX ACL of a file; None without one, or without support for them."""
     read: Callable[[str, str], bytes] | None = getattr(os, "getxattr", None)
     if read is None:
         return None
@@ -221,7 +226,7 @@ def _attribute(path: str) -> bytes | None:
 
 
 def _between(root: str, path: str) -> Iterator[str]:
-    """The folders from a root to that of a path, which stands below it."""
+    """Yield the folders from a root down to the folder of a path below it."""
     yield root
     *folders, _ = _below(root, path).split("/")
     for end in range(1, len(folders) + 1):

@@ -1,10 +1,11 @@
-"""Sidecars: small files beside a file that hold its metadata, and maybe its ACL.
+"""Sidecars: small files next to a file that contain its metadata, and maybe its ACL.
 
-`x.pdf.meta.json`, `.meta.yaml` and `.meta.yml` hold an object of names, each with a text, a number,
-true or false, or a list of these; null is no metadata. A value is what is written in the file: 1.10
-does not become 1.1, and a date in YAML stays as it is. `x.pdf.metadata.xml` holds what a record of
-a feed does: `<metadata>`, or `<record>` with `<metadata>` and `<acl>` in it. Metadata named
-`google:aclusers` and its like is an ACL, as in a feed. A sidecar is taken as a whole or refused.
+`x.pdf.meta.json`, `.meta.yaml` and `.meta.yml` contain an object of names, each with a text, a
+number, true or false, or a list of these; null is no metadata. Values are the text in the file:
+1.10 does not become 1.1, and a date in YAML is not converted. `x.pdf.metadata.xml` contains a part
+of a GSA feed: `<metadata>`, or `<record>` with `<metadata>` and `<acl>`. Metadata such as
+`google:aclusers` is an ACL, as in a feed. A sidecar with any part that is not understood is
+refused.
 """
 
 import errno
@@ -30,7 +31,7 @@ from transforms.formats.xml.serializer import shut_parser
 from transforms.sources.tree.patterns import SIDECARS
 
 MAX_BYTES = 1 << 20
-"""Most bytes of a sidecar."""
+"""The greatest size of a sidecar."""
 
 _PAIRS = "names, each with a text, a number, true, false or a list of these"
 _MARKUP = (
@@ -61,26 +62,26 @@ Open = Callable[[str], IO[bytes]]
 Value = str | list[str | None] | None
 
 
-class Said(NamedTuple):
-    """What sidecars say of a file."""
+class SidecarData(NamedTuple):
+    """Metadata and ACL from the sidecars of a file."""
 
     metadata: tuple[Meta, ...] = ()
     acl: Acl | None = None
     overwrite_acls: bool | None = None
 
 
-def read_sidecars(paths: Iterable[str], open_file: Open) -> Said:
-    """Return what the sidecars of a file say together, JSON before YAML before XML.
+def read_sidecars(paths: Iterable[str], open_file: Open) -> SidecarData:
+    """Return the data of all sidecars of a file, JSON before YAML before XML.
 
-    Raise RecordError for one that cannot be read or understood, and where two state an ACL.
+    Raise RecordError for a sidecar that cannot be read or understood, and for two with an ACL.
     """
-    said = [_read_one(path, open_file) for path in sorted(paths, key=_order)]
-    acls = [one.acl for one in said if one.acl is not None]
+    parts = [_read_one(path, open_file) for path in sorted(paths, key=_order)]
+    acls = [part.acl for part in parts if part.acl is not None]
     if len(acls) > 1:
         raise RecordError("bad-sidecar", "an ACL in two sidecars of one file; expected it in one")
-    overwritten = [one.overwrite_acls for one in said if one.overwrite_acls is not None]
-    return Said(
-        tuple(meta for one in said for meta in one.metadata),
+    overwritten = [part.overwrite_acls for part in parts if part.overwrite_acls is not None]
+    return SidecarData(
+        tuple(meta for part in parts for meta in part.metadata),
         acls[0] if acls else None,
         overwritten[0] if overwritten else None,
     )
@@ -90,7 +91,7 @@ def _order(path: str) -> int:
     return next(place for place, suffix in enumerate(SIDECARS) if path.endswith(suffix))
 
 
-def _read_one(path: str, open_file: Open) -> Said:
+def _read_one(path: str, open_file: Open) -> SidecarData:
     name = path.rpartition("/")[2]
     try:
         return _parse(name, _load(path, open_file))
@@ -114,20 +115,20 @@ def _load(path: str, open_file: Open) -> bytes:
     return text
 
 
-def _parse(name: str, text: bytes) -> Said:
-    """Return what a sidecar says; raise ValueError or RecordError where it is not understood."""
+def _parse(name: str, text: bytes) -> SidecarData:
+    """Return the data of a sidecar; raise ValueError or RecordError if it is not understood."""
     if name.endswith(".xml"):
         return _of_record(_parse_xml(text))
     pairs = _parse_json if name.endswith(".json") else _parse_yaml
     acl, metadata = acl_of(tuple(_metadata(pairs(_decoded(text)))))
-    return Said(metadata, acl)
+    return SidecarData(metadata, acl)
 
 
 def _decoded(text: bytes) -> str:
     try:
         return text.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
-        raise ValueError(f"byte {exc.start}: no UTF-8; expected it") from exc
+        raise ValueError(f"byte {exc.start}: not UTF-8; expected UTF-8") from exc
 
 
 def _metadata(pairs: Iterable[tuple[str | None, Value]]) -> Iterator[Meta]:
@@ -143,9 +144,9 @@ def _metadata(pairs: Iterable[tuple[str | None, Value]]) -> Iterator[Meta]:
 
 
 def _parse_json(text: str) -> Iterator[tuple[str, Value]]:
-    """Yield names and values; an object is a tuple of pairs, so that nothing of it is lost."""
+    """Yield names and values; objects are tuples of pairs, so duplicate names are seen."""
     try:
-        said = json.loads(
+        parsed = json.loads(
             text,
             object_pairs_hook=tuple,
             parse_int=str,
@@ -156,9 +157,9 @@ def _parse_json(text: str) -> Iterator[tuple[str, Value]]:
         raise ValueError(f"line {exc.lineno}: {exc.msg.lower()}; expected JSON") from exc
     except RecursionError as exc:
         raise ValueError(f"objects or lists in others, too deep; expected {_PAIRS}") from exc
-    if not isinstance(said, tuple):
-        raise ValueError(f"{_KINDS[type(said)]}; expected {_PAIRS}")
-    for name, value in said:
+    if not isinstance(parsed, tuple):
+        raise ValueError(f"{_KINDS[type(parsed)]}; expected {_PAIRS}")
+    for name, value in parsed:
         is_many = isinstance(value, list)
         texts = [_json_text(name, one) for one in (value if is_many else [value])]
         yield _json_text(name, name) or "", texts if is_many else texts[0]
@@ -185,7 +186,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def _parse_yaml(text: str) -> Iterator[tuple[str | None, Value]]:
-    """Yield names and values from events: no tree is built, and no alias is followed."""
+    """Yield names and values from events: no tree is built, and aliases are refused."""
     try:
         parsed = yaml.parse(text, Loader=_LOADER)
         yield from _yaml_pairs(one for one in parsed if not isinstance(one, _FRAME_EVENTS))
@@ -193,7 +194,7 @@ def _parse_yaml(text: str) -> Iterator[tuple[str | None, Value]]:
         where = exc.problem_mark.line + 1
         raise ValueError(f"line {where}: {exc.problem}; expected YAML") from exc
     except yaml.YAMLError as exc:
-        raise ValueError("a character that YAML has not; expected YAML") from exc
+        raise ValueError("a character that YAML does not allow; expected YAML") from exc
 
 
 def _yaml_pairs(events: Iterator[Any]) -> Iterator[tuple[str | None, Value]]:
@@ -215,7 +216,7 @@ def _yaml_value(event: Any, events: Iterator[Any]) -> Value:
 
 
 def _yaml_text(event: Any) -> str | None:
-    """The text of a scalar as it stands; plain words may mean null."""
+    """Return the text of a scalar as it is written; a plain word may mean null."""
     if not isinstance(event, yaml.ScalarEvent) or event.tag not in _TEXT_TAGS:
         kind = "a value with a tag" if isinstance(event, yaml.ScalarEvent) else _EVENTS[type(event)]
         raise ValueError(f"line {event.start_mark.line + 1}: {kind}; expected {_PAIRS}")
@@ -233,8 +234,8 @@ def _parse_xml(text: bytes) -> etree._Element:
     return root
 
 
-def _of_record(root: etree._Element) -> Said:
-    """Read it as the record of a feed; what would be kept there as an extra has no place here."""
+def _of_record(root: etree._Element) -> SidecarData:
+    """Read a record as in a feed; parts that a feed would keep as extras are refused."""
     element = root
     if root.tag == "metadata":
         element = etree.Element("record")
@@ -247,4 +248,4 @@ def _of_record(root: etree._Element) -> Said:
     if record.content is not None or record.extras:
         found = record.extras[0].place if record.extras else "record/content"
         raise ValueError(f"{found}; expected {_MARKUP}")
-    return Said(record.metadata, record.acl, record.overwrite_acls)
+    return SidecarData(record.metadata, record.acl, record.overwrite_acls)

@@ -1,4 +1,4 @@
-"""How a tree of files becomes records, as its user says it."""
+"""The options of a tree of files."""
 
 import enum
 
@@ -6,18 +6,18 @@ import msgspec
 
 
 class Oversize(enum.Enum):
-    """What becomes of a file that is larger than a document may be."""
+    """The treatment of files that are larger than a document may be."""
 
     REJECT = "reject"
     METADATA = "metadata"
 
 
 class TreeAcl(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the ACLs of files come from.
+    """The source of the ACLs of files.
 
-    `table` is the CSV file of path patterns, if that is it; else they are those of POSIX. With
-    `is_inherited` folders have theirs as well, and files inherit from them. `everyone` is the group
-    that stands for all others of a POSIX mode; without it, others are permitted nothing.
+    `table` is a CSV file of path patterns; without it, ACLs are made from POSIX permissions. With
+    `is_inherited`, folders have ACLs too, and files inherit from them. `everyone` is the group for
+    the others of a POSIX mode; without it, others are permitted nothing.
     """
 
     table: str | None = None
@@ -27,15 +27,14 @@ class TreeAcl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read of a tree, and what its records are made of.
+    """Which files of a tree are read, and how records are made of them.
 
-    `root` is the folder or uri as it is opened, without a `/` at its end; `only` are the keys to be
-    read, if it is not all. Urls are `base_url` and the path, percent-encoded segment by segment, or
-    `url_template` with `{path}` (segments encoded), `{id}` (all encoded, slashes too), `{name}`,
-    `{stem}` and `{extension}` in it; `display_url` is such a template. `include` and `exclude` are
-    globs of paths below the root, `re:` before a regular expression. `is_crawled` records have no
-    content: the appliance fetches it by their urls. Without an `acl`, local files that others may
-    not read are sent as secure, unless all of the tree `is_public`.
+    `root` is the folder or URI without a final `/`; `only` are the keys to read, if not all. URLs
+    are `base_url` and the path, percent-encoded segment by segment, or `url_template` with `{path}`
+    (segments encoded), `{id}` (slashes encoded too), `{name}`, `{stem}` and `{extension}`;
+    `display_url` is such a template. `include` and `exclude` are patterns for paths below the root.
+    With `is_crawled`, records have no content: the appliance fetches it by URL. Without an `acl`,
+    local files that others may not read are sent as secure, unless the tree `is_public`.
     """
 
     root: str

@@ -1,8 +1,8 @@
-"""The urls of files and folders, made of their keys, and what else a path says.
+"""The URLs of files and folders, made from their keys, and the lines of files in a listing.
 
-A base url or a template is given; each segment of a path is percent-encoded but for the characters
-that RFC 3986 leaves unreserved: some servers take a `+`, a `;` or an `&` for more than a letter.
-Different keys so have different urls, and unquoting what stands behind a base url gives the key.
+URLs are a base URL and the path, or a template. Each segment of a path is percent-encoded but for
+the unreserved characters of RFC 3986: some servers treat `+`, `;` or `&` as syntax. Different keys
+have different URLs, and the part after a base URL, unquoted, is the key.
 """
 
 import re
@@ -29,7 +29,7 @@ _EXAMPLE_TEMPLATE = "https://docs.example.com/{path}"
 
 
 def check_urls(tree: Tree) -> Tree:
-    """Return the tree; raise ConfigError unless urls can be made of all its keys."""
+    """Return the tree; raise ConfigError unless its options make a URL for every key."""
     if tree.base_url is not None and tree.url_template is not None:
         raise ConfigError("--base-url, --url-template: both given; expected one of them")
     if tree.base_url is not None:
@@ -38,7 +38,7 @@ def check_urls(tree: Tree) -> Tree:
         _check_template(tree.url_template)
     else:
         raise ConfigError(
-            f"--base-url: not given; expected the url of the folder, such as {_EXAMPLE_BASE},"
+            f"--base-url: not given; expected the URL of the folder, such as {_EXAMPLE_BASE},"
             f" or --url-template, such as {_EXAMPLE_TEMPLATE}"
         )
     if tree.display_url is not None:
@@ -47,7 +47,7 @@ def check_urls(tree: Tree) -> Tree:
 
 
 def url_of(tree: Tree) -> Callable[[str], str]:
-    """Return the function that makes the url of a file's key; the key itself if there is no rule.
+    """Return the function that makes the URL of a file's key; the key itself if there is no rule.
 
     >>> url_of(Tree(root="/srv", base_url="https://docs.example.com/"))("a b/50%.pdf")
     'https://docs.example.com/a%20b/50%25.pdf'
@@ -58,22 +58,28 @@ def url_of(tree: Tree) -> Callable[[str], str]:
 
 
 def display_url_of(tree: Tree) -> Callable[[str], str | None]:
-    """Return the function that makes the display url of a file's key: None if none is asked for."""
+    """Return the function that makes the display URL of a key; None without a template."""
     if tree.display_url is None:
-        return _nothing
+        return lambda _key: None
     return partial(_filled, tree.display_url)
 
 
 def folder_url_of(tree: Tree) -> Callable[[str], str]:
-    """Return the function that makes the url of a folder, which ends in `/`; no file has it.
+    """Return the function that makes the URL of a folder, which ends in `/` and is no file's URL.
 
-    Keys of folders end in `/`, or do not; that of the root is empty.
+    The final `/` of a key may be missing; the key of the root is empty.
     """
-    return partial(_of_folder, url_of(tree))
+    make_url = url_of(tree)
+
+    def make_folder_url(key: str) -> str:
+        url = make_url(key if key.endswith("/") or not key else key + "/")
+        return url if url.endswith("/") else url + "/"
+
+    return make_folder_url
 
 
 def path_metadata(key: str) -> tuple[Meta, ...]:
-    """Return what the path of a file says: whole, its name, extension, and each folder above.
+    """Return metadata of a path: the path, its name, its extension, and each folder above.
 
     >>> [pair.value for pair in path_metadata("a/b/c.pdf")]
     ['a/b/c.pdf', 'c.pdf', 'pdf', 'a', 'a/b']
@@ -125,40 +131,19 @@ def _filled(template: str, key: str) -> str:
     return _FIELD.sub(lambda field: _FILL[field[1]](key), template)
 
 
-def _of_folder(make_url: Callable[[str], str], key: str) -> str:
-    url = make_url(key if key.endswith("/") or not key else key + "/")
-    return url if url.endswith("/") else url + "/"
-
-
-def _nothing(_key: str) -> None:
-    return None
-
-
 def _split(key: str) -> tuple[str, str, str]:
-    """The name in a key, what stands before its last dot, and what behind; `.a` has no dot."""
+    """Return the name in a key, its stem and its extension; `.a` has no extension."""
     name = key.removesuffix("/").rpartition("/")[2]
     stem, _, extension = name.rpartition(".")
     return (name, stem, extension) if stem.strip(".") else (name, name, "")
 
 
-def _name(key: str) -> str:
-    return quote(_split(key)[0], safe="")
-
-
-def _stem(key: str) -> str:
-    return quote(_split(key)[1], safe="")
-
-
-def _extension(key: str) -> str:
-    return quote(_split(key)[2], safe="")
-
-
 _FILL: dict[str, Callable[[str], str]] = {
     "path": partial(quote, safe="/"),
     "id": partial(quote, safe=""),
-    "name": _name,
-    "stem": _stem,
-    "extension": _extension,
+    "name": lambda key: quote(_split(key)[0], safe=""),
+    "stem": lambda key: quote(_split(key)[1], safe=""),
+    "extension": lambda key: quote(_split(key)[2], safe=""),
 }
 
 
@@ -167,7 +152,7 @@ def _check_base(base_url: str) -> None:
     _check_host(flag, base_url, _parsed(flag, base_url), example=_EXAMPLE_BASE)
     if "?" in base_url or "#" in base_url:
         raise ConfigError(
-            f"{flag}: {base_url!r} has a query or a fragment; expected a url that paths can follow,"
+            f"{flag}: {base_url!r} has a query or a fragment; expected a URL that paths can follow,"
             " or --url-template"
         )
     if not base_url.endswith("/"):
@@ -184,13 +169,13 @@ def _check_template(template: str) -> None:
         )
     if "#" in template:
         raise ConfigError(
-            f"{flag}: {template!r} has a fragment; expected none, as it is no part of what a url"
-            " stands for"
+            f"{flag}: {template!r} has a fragment; expected none, as a fragment does not identify"
+            " a document"
         )
     if not _WHOLE.search(template):
         raise ConfigError(
             f"{flag}: {template!r}; expected {{path}} or {{id}} in it, as two files would have one"
-            " url"
+            " URL"
         )
 
 
@@ -198,12 +183,12 @@ def _check_display(template: str) -> None:
     flag = "--display-url"
     if not _parsed(flag, _without_fields(flag, template)).scheme:
         raise ConfigError(
-            f"{flag}: {template!r} is not absolute; expected a url such as {_EXAMPLE_TEMPLATE}"
+            f"{flag}: {template!r} is not absolute; expected a URL such as {_EXAMPLE_TEMPLATE}"
         )
 
 
 def _without_fields(flag: str, template: str) -> str:
-    """Return a template with nothing in the places of its fields."""
+    """Return a template without its fields; raise ConfigError for an unknown field."""
     for match in _FIELD.finditer(template):
         if match[1] not in _FILL:
             raise ConfigError(f"{flag}: {match[0]!r} in {template!r}; expected {_KNOWN_FIELDS}")
@@ -216,7 +201,7 @@ def _without_fields(flag: str, template: str) -> str:
 
 
 def _parsed(flag: str, url: str) -> SplitResult:
-    """Return the parts of a url, of which all have the characters that a url may have."""
+    """Return the parts of a URL; raise ConfigError for a character that a URL cannot have."""
     if foreign := _FOREIGN.search(url):
         raise ConfigError(
             f"{flag}: {foreign[0]!r} in {url!r}; expected it percent-encoded: {quote(foreign[0])!r}"
@@ -225,16 +210,16 @@ def _parsed(flag: str, url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as exc:
-        raise ConfigError(f"{flag}: {url!r} ({exc}); expected a url") from exc
+        raise ConfigError(f"{flag}: {url!r} ({exc}); expected a URL") from exc
     if parts.username is not None:
-        raise ConfigError(f"{flag}: a url with a user in it; expected none, as all see the urls")
+        raise ConfigError(f"{flag}: a URL with a user in it; expected none, as reports show URLs")
     return parts
 
 
 def _check_host(flag: str, url: str, parts: SplitResult, *, example: str) -> None:
     host = parts.hostname or ""
     if not parts.scheme or not host:
-        raise ConfigError(f"{flag}: {url!r} is not absolute; expected a url such as {example}")
+        raise ConfigError(f"{flag}: {url!r} is not absolute; expected a URL such as {example}")
     if not {".", ":"} & set(host.strip(".")):
         raise ConfigError(
             f"{flag}: {url!r} has the host {host!r}; expected a fully qualified one, such as"

@@ -10,9 +10,7 @@ from schemas.errors import ConfigError, RecordError
 from transforms.sources.tree.acl_table import AclOfKey, load_acl_table
 
 HEADER = "pattern,access,scope,name\n"
-COLUMNS = (
-    "expected pattern,access,scope,name, and namespace and case_sensitive where they are, each once"
-)
+COLUMNS = "expected pattern,access,scope,name, and namespace and case_sensitive optional, each once"
 STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.PERMIT)
 HR = Principal(name="hr", scope=Scope.GROUP, access=Access.PERMIT)
 TIM = Principal(name="tim", scope=Scope.USER, access=Access.DENY)
@@ -54,7 +52,7 @@ def test_a_file_that_no_row_matches_is_not_public(path: Path) -> None:
         acl_of("a/b.pdf")
     assert (caught.value.code, caught.value.reason) == (
         "no-acl-row",
-        f"no row of {path} for 'a/b.pdf'; expected one: its pattern ** is for all files",
+        f"no row of {path} for 'a/b.pdf'; expected one: the pattern ** is for all files",
     )
 
 
@@ -167,9 +165,9 @@ def test_all_rows_that_are_not_understood_are_told_at_once(path: Path) -> None:
         "7: no pattern; expected one",
         "8: 3 columns; expected as many as the header has",
         "9: 5 columns; expected as many as the header has",
-        "10: 'a\\nb'; expected a value in one line: a quote may be torn",
+        "10: 'a\\nb'; expected a value in one line: a quote may be missing",
         "12: pattern: 're:(' (missing ), unterminated subpattern); expected a "
-        "regular expression behind re:",
+        "regular expression after re:",
         "13: pattern: '/'; expected a glob such as '*.pdf' or 'archive/'",
     ]
 
@@ -204,7 +202,7 @@ def test_a_case_that_is_none_is_told(path: Path) -> None:
         ('**,permit,group,"staff"x\n', "2: ',' expected after '\"'; expected a row of CSV"),
         (
             b"**,permit,group,staff\n**,permit,group,\xe9lan\n",
-            "3: the byte 0xe9, which is no UTF-8",
+            "3: the byte 0xe9, which is not UTF-8",
         ),
     ],
 )

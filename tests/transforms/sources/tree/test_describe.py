@@ -228,7 +228,7 @@ def test_what_is_permitted_of_a_folder_is_its_group_as_well(tree: Tree) -> None:
 
 
 def test_folders_that_nothing_inherits_from_have_no_acl() -> None:
-    with pytest.raises(ValueError, match=r"^ACLs of folders, which nothing inherits from$"):
+    with pytest.raises(ValueError, match=r"^ACLs of folders without inheritance$"):
         folder_acl(with_acl(PLAIN, TreeAcl()))
 
 

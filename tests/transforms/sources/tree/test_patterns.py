@@ -241,13 +241,13 @@ def test_a_range_that_runs_backwards_is_refused() -> None:
 def test_a_regular_expression_that_is_none_is_refused(flag: str) -> None:
     assert complaint(**{flag: ("*.pdf", "re:(draft")}) == (
         f"--{flag}: 're:(draft' (missing ), unterminated subpattern); expected a regular"
-        " expression behind re:"
+        " expression after re:"
     )
 
 
 def test_a_regular_expression_of_nothing_is_refused() -> None:
     assert complaint(exclude=("re:",)) == (
-        "--exclude: 're:'; expected a regular expression behind re:"
+        "--exclude: 're:'; expected a regular expression after re:"
     )
 
 

@@ -12,7 +12,7 @@ from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError, SourceError
 from schemas.record import Meta
 from transforms.sources.tree.file_content import open_local
-from transforms.sources.tree.sidecars import MAX_BYTES, Said, read_sidecars
+from transforms.sources.tree.sidecars import MAX_BYTES, SidecarData, read_sidecars
 
 PAIRS = "expected names, each with a text, a number, true, false or a list of these"
 MARKUP = (
@@ -23,7 +23,7 @@ ANNA = Principal(name="anna", scope=Scope.USER, access=Access.PERMIT)
 PRINCIPAL = '<principal scope="user" access="permit">anna</principal>'
 
 
-def said(**texts: str | bytes) -> Said:
+def said(**texts: str | bytes) -> SidecarData:
     """What the sidecars of a/x.pdf say, by their extensions."""
     files = {
         f"a/x.pdf.{'metadata' if extension == 'xml' else 'meta'}.{extension}": text
@@ -49,7 +49,7 @@ def reason(**texts: str | bytes) -> str:
 
 
 def test_without_sidecars_nothing_is_said() -> None:
-    assert said() == Said()
+    assert said() == SidecarData()
 
 
 def test_json_keeps_its_order_and_its_numbers() -> None:
@@ -152,20 +152,20 @@ def test_xml_in_a_record_may_have_an_acl() -> None:
         inheritance=Inheritance.LEAF_NODE, inherit_from="http://a.example/", principals=(ANNA,)
     )
 
-    assert said(xml=text) == Said((Meta("a", "b"),), acl, overwrite_acls=False)
+    assert said(xml=text) == SidecarData((Meta("a", "b"),), acl, overwrite_acls=False)
 
 
 def test_metadata_that_is_an_acl_in_a_feed_is_one_in_xml() -> None:
     text = '<metadata><meta name="google:aclusers" content="anna"/></metadata>'
 
-    assert said(xml=text) == Said((), Acl(principals=(ANNA,)))
+    assert said(xml=text) == SidecarData((), Acl(principals=(ANNA,)))
 
 
 @pytest.mark.parametrize(
     "texts", [{"json": '{"google:aclusers": "anna"}'}, {"yaml": "google:aclusers: anna"}]
 )
 def test_metadata_that_is_an_acl_in_a_feed_is_one_everywhere(texts: dict[str, str]) -> None:
-    assert said(**texts) == Said((), Acl(principals=(ANNA,)))
+    assert said(**texts) == SidecarData((), Acl(principals=(ANNA,)))
 
 
 def test_all_sidecars_of_a_file_are_taken_in_one_order() -> None:
@@ -210,7 +210,7 @@ def test_two_sidecars_may_not_both_have_an_acl() -> None:
         ('{"a": -Infinity}', "-Infinity; expected a number"),
         (r'{"a": "\ud800"}', "'a': half of a surrogate pair; expected text"),
         (r'{"\udc00": 1}', r"'\udc00': half of a surrogate pair; expected text"),
-        (b'{"a": "\xff"}', "byte 7: no UTF-8; expected it"),
+        (b'{"a": "\xff"}', "byte 7: not UTF-8; expected UTF-8"),
         ("[" * 100_000, f"objects or lists in others, too deep; {PAIRS}"),
         ('{"a":' * 100_000, f"objects or lists in others, too deep; {PAIRS}"),
     ],
@@ -237,8 +237,8 @@ def test_json_that_is_not_understood_is_refused(text: str | bytes, expected: str
         ("a: 1\n---\nb: 2\n", "a second document; expected one"),
         ("a: b: c\n", "line 1: mapping values are not allowed in this context; expected YAML"),
         ("a: 1\nb: [2\n", "line 3: did not find expected ',' or ']'; expected YAML"),
-        ("a: \x01\n", "a character that YAML has not; expected YAML"),
-        (b"a: \xff\n", "byte 3: no UTF-8; expected it"),
+        ("a: \x01\n", "a character that YAML does not allow; expected YAML"),
+        (b"a: \xff\n", "byte 3: not UTF-8; expected UTF-8"),
         ("a: " + "[" * 1_000_000, f"line 1: a list in another, or as a name; {PAIRS}"),
     ],
     ids=range(17),

@@ -203,7 +203,7 @@ def test_rules_that_make_urls_are_returned_as_they_are(rules: dict[str, str]) ->
 
 def test_without_a_rule_there_are_no_urls() -> None:
     assert complaint() == (
-        "--base-url: not given; expected the url of the folder, such as https://docs.example.com/,"
+        "--base-url: not given; expected the URL of the folder, such as https://docs.example.com/,"
         " or --url-template, such as https://docs.example.com/{path}"
     )
 
@@ -216,7 +216,7 @@ def test_two_rules_are_one_too_many() -> None:
 @pytest.mark.parametrize("base_url", ["docs.example.com/", "/srv/docs/", "file:///srv/docs/", ""])
 def test_a_base_url_that_is_not_absolute_is_refused(base_url: str) -> None:
     assert complaint(base_url=base_url) == (
-        f"--base-url: {base_url!r} is not absolute; expected a url such as https://docs.example.com/"
+        f"--base-url: {base_url!r} is not absolute; expected a URL such as https://docs.example.com/"
     )
 
 
@@ -239,7 +239,7 @@ def test_a_dot_at_the_end_does_not_qualify_a_host() -> None:
 )
 def test_a_base_url_with_something_behind_its_path_is_refused(base_url: str) -> None:
     assert complaint(base_url=base_url) == (
-        f"--base-url: {base_url!r} has a query or a fragment; expected a url that paths can follow,"
+        f"--base-url: {base_url!r} has a query or a fragment; expected a URL that paths can follow,"
         " or --url-template"
     )
 
@@ -268,20 +268,20 @@ def test_a_character_that_no_url_has_is_refused(base_url: str, found: str, cure:
 
 def test_a_port_that_is_none_is_refused() -> None:
     assert complaint(base_url="https://docs.example.com:99999/") == (
-        "--base-url: 'https://docs.example.com:99999/' (Port out of range 0-65535); expected a url"
+        "--base-url: 'https://docs.example.com:99999/' (Port out of range 0-65535); expected a URL"
     )
 
 
 def test_a_user_in_a_url_is_refused_and_no_password_shown() -> None:
     assert complaint(base_url="https://tim:s3same@docs.example.com/") == (
-        "--base-url: a url with a user in it; expected none, as all see the urls"
+        "--base-url: a URL with a user in it; expected none, as reports show URLs"
     )
 
 
 def test_a_template_by_which_files_have_one_url_is_refused() -> None:
     assert complaint(url_template="https://docs.example.com/{name}") == (
         "--url-template: 'https://docs.example.com/{name}'; expected {path} or {id} in it, as two"
-        " files would have one url"
+        " files would have one URL"
     )
 
 
@@ -301,7 +301,7 @@ def test_a_brace_without_its_other_is_refused() -> None:
 
 def test_a_template_without_a_host_is_refused() -> None:
     assert complaint(url_template="/docs/{path}") == (
-        "--url-template: '/docs/{path}' is not absolute; expected a url such as"
+        "--url-template: '/docs/{path}' is not absolute; expected a URL such as"
         " https://docs.example.com/{path}"
     )
 
@@ -315,14 +315,14 @@ def test_a_host_that_is_another_for_each_file_is_refused() -> None:
 
 def test_a_fragment_in_a_template_is_refused() -> None:
     assert complaint(url_template="https://docs.example.com/#{path}") == (
-        "--url-template: 'https://docs.example.com/#{path}' has a fragment; expected none, as it is"
-        " no part of what a url stands for"
+        "--url-template: 'https://docs.example.com/#{path}' has a fragment; expected none, as a"
+        " fragment does not identify a document"
     )
 
 
 def test_a_display_url_that_is_not_absolute_is_refused() -> None:
     assert complaint(base_url=BASE, display_url="docs/{path}") == (
-        "--display-url: 'docs/{path}' is not absolute; expected a url such as"
+        "--display-url: 'docs/{path}' is not absolute; expected a URL such as"
         " https://docs.example.com/{path}"
     )
 
