@@ -57,57 +57,48 @@ TEMPLATES = st.sampled_from(
 )
 
 
-def test_a_url_is_the_base_url_and_the_path() -> None:
-    assert url("a/b.pdf", base_url=BASE) == "https://docs.example.com/a/b.pdf"
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("a/b.pdf", "a/b.pdf"),
+        ("Pläne & mehr/50% #1?;+.pdf", "Pl%C3%A4ne%20%26%20mehr/50%25%20%231%3F%3B%2B.pdf"),
+        ("A-z_0.9~", "A-z_0.9~"),  # unreserved in RFC 3986
+    ],
+)
+def test_a_url_is_the_base_url_and_the_encoded_path(key: str, expected: str) -> None:
+    assert url(key, base_url=BASE) == BASE + expected
 
 
-def test_segments_are_percent_encoded() -> None:
-    made = url("Pläne & mehr/50% #1?;+.pdf", base_url=BASE)
-    assert made == "https://docs.example.com/Pl%C3%A4ne%20%26%20mehr/50%25%20%231%3F%3B%2B.pdf"
+@pytest.mark.parametrize(
+    ("key", "template", "expected"),
+    [
+        ("a b/c.pdf", "get?path={path}", "get?path=a%20b/c.pdf"),
+        ("a b/c.pdf", "get?id={id}", "get?id=a%20b%2Fc.pdf"),
+        (
+            "a/b c.tar.gz",
+            "{path}?{name}|{stem}|{extension}",
+            "a/b%20c.tar.gz?b%20c.tar.gz|b%20c.tar|gz",
+        ),
+        ("Makefile", "{path}?{stem}|{extension}", "Makefile?Makefile|"),
+        (".profile", "{path}?{stem}|{extension}", ".profile?.profile|"),
+        ("{name}.pdf", "{path}", "%7Bname%7D.pdf"),
+    ],
+)
+def test_the_fields_of_a_template_are_filled(key: str, template: str, expected: str) -> None:
+    assert url(key, url_template=BASE + template) == BASE + expected
 
 
-def test_what_rfc_3986_leaves_unreserved_is_not_encoded() -> None:
-    assert url("A-z_0.9~", base_url=BASE) == "https://docs.example.com/A-z_0.9~"
-
-
-def test_a_template_takes_the_path_segment_by_segment() -> None:
-    made = url("a b/c.pdf", url_template="https://docs.example.com/get?path={path}")
-    assert made == "https://docs.example.com/get?path=a%20b/c.pdf"
-
-
-def test_a_template_takes_the_path_as_an_id_slashes_too() -> None:
-    made = url("a b/c.pdf", url_template="https://docs.example.com/get?id={id}")
-    assert made == "https://docs.example.com/get?id=a%20b%2Fc.pdf"
-
-
-def test_a_template_takes_the_parts_of_a_name() -> None:
-    template = "https://docs.example.com/{path}?{name}|{stem}|{extension}"
-    made = url("a/b c.tar.gz", url_template=template)
-    assert made == "https://docs.example.com/a/b%20c.tar.gz?b%20c.tar.gz|b%20c.tar|gz"
-
-
-@pytest.mark.parametrize("name", ["Makefile", ".profile", "..."])
-def test_a_name_without_an_extension_has_none(name: str) -> None:
-    made = url(name, url_template="https://docs.example.com/{path}?{stem}|{extension}")
-    assert made == f"https://docs.example.com/{name}?{name}|"
-
-
-def test_braces_in_a_path_are_not_taken_for_those_of_the_template() -> None:
-    made = url("{name}.pdf", url_template="https://docs.example.com/{path}")
-    assert made == "https://docs.example.com/%7Bname%7D.pdf"
-
-
-def test_without_a_rule_the_key_stands_for_the_url() -> None:
+def test_without_a_rule_the_key_is_the_url() -> None:
     assert url("a b/c.pdf") == "a b/c.pdf"
 
 
 @given(KEYS)
-def test_unquoting_what_stands_behind_a_base_url_gives_the_key(key: str) -> None:
+def test_unquoting_the_part_after_a_base_url_gives_the_key(key: str) -> None:
     assert unquote(url(key, base_url=BASE).removeprefix(BASE)) == key
 
 
 @given(KEYS)
-def test_the_path_of_a_url_is_all_there_is_behind_the_host(key: str) -> None:
+def test_a_url_has_nothing_but_a_path_after_the_host(key: str) -> None:
     made = url(key, base_url=BASE)
     assert urlsplit(made).path == made.removeprefix("https://docs.example.com")
 
@@ -126,23 +117,20 @@ def test_different_keys_have_different_urls_by_a_template(
     assert url(one, url_template=template) != url(other, url_template=template)
 
 
-@pytest.mark.parametrize("key", ["a/b c", "a/b c/"])
-def test_the_url_of_a_folder_ends_in_a_slash(key: str) -> None:
-    assert folder_url(key, base_url=BASE) == "https://docs.example.com/a/b%20c/"
-
-
-def test_the_url_of_the_root_is_the_base_url() -> None:
-    assert folder_url("", base_url=BASE) == BASE
-
-
-def test_the_url_of_a_folder_by_a_template_ends_in_a_slash() -> None:
-    made = folder_url("a/b/", url_template="https://docs.example.com/get?id={id}")
-    assert made == "https://docs.example.com/get?id=a%2Fb%2F/"
-
-
-def test_the_url_of_the_root_by_a_template_ends_in_a_slash() -> None:
-    made = folder_url("", url_template="https://docs.example.com/get?path={path}")
-    assert made == "https://docs.example.com/get?path=/"
+@pytest.mark.parametrize(
+    ("key", "rules", "expected"),
+    [
+        ("a/b c", {"base_url": BASE}, "a/b%20c/"),
+        ("a/b c/", {"base_url": BASE}, "a/b%20c/"),
+        ("", {"base_url": BASE}, ""),
+        ("a/b/", {"url_template": BASE + "get?id={id}"}, "get?id=a%2Fb%2F/"),
+        ("", {"url_template": BASE + "get?path={path}"}, "get?path=/"),
+    ],
+)
+def test_the_url_of_a_folder_ends_in_a_slash(
+    key: str, rules: dict[str, str], expected: str
+) -> None:
+    assert folder_url(key, **rules) == BASE + expected
 
 
 @given(TEMPLATES, KEYS, KEYS)
@@ -163,12 +151,12 @@ def test_different_folders_have_different_urls(template: str, one: str, other: s
         ("smb://server/share/{path}", "smb://server/share/a%20b/c.pdf"),
     ],
 )
-def test_a_display_url_may_lead_anywhere(template: str, expected: str) -> None:
+def test_a_display_url_may_have_any_scheme(template: str, expected: str) -> None:
     rules = check_urls(tree(base_url=BASE, display_url=template))
     assert display_url_of(rules)("a b/c.pdf") == expected
 
 
-def test_no_display_url_is_made_unless_one_is_asked_for() -> None:
+def test_without_a_template_there_is_no_display_url() -> None:
     assert display_url_of(tree(base_url=BASE))("a") is None
 
 
@@ -182,7 +170,7 @@ def test_the_metadata_of_a_path_are_its_parts() -> None:
     )
 
 
-def test_the_metadata_of_a_path_leave_out_what_it_has_not() -> None:
+def test_the_metadata_of_a_path_leave_out_missing_parts() -> None:
     assert path_metadata("Makefile") == (Meta("path", "Makefile"), Meta("name", "Makefile"))
 
 
@@ -201,134 +189,97 @@ def test_rules_that_make_urls_are_returned_as_they_are(rules: dict[str, str]) ->
     assert check_urls(tree(**rules)) == tree(**rules)
 
 
-def test_without_a_rule_there_are_no_urls() -> None:
-    assert complaint() == (
-        "--base-url: not given; expected the URL of the folder, such as https://docs.example.com/,"
-        " or --url-template, such as https://docs.example.com/{path}"
-    )
-
-
-def test_two_rules_are_one_too_many() -> None:
-    found = complaint(base_url=BASE, url_template="https://docs.example.com/{path}")
-    assert found == "--base-url, --url-template: both given; expected one of them"
-
-
-@pytest.mark.parametrize("base_url", ["docs.example.com/", "/srv/docs/", "file:///srv/docs/", ""])
-def test_a_base_url_that_is_not_absolute_is_refused(base_url: str) -> None:
-    assert complaint(base_url=base_url) == (
-        f"--base-url: {base_url!r} is not absolute; expected a URL such as https://docs.example.com/"
-    )
-
-
-def test_a_host_that_is_not_fully_qualified_is_refused() -> None:
-    assert complaint(base_url="http://intranet/docs/") == (
-        "--base-url: 'http://intranet/docs/' has the host 'intranet'; expected a fully qualified"
-        " one, such as 'intranet.example.com'"
-    )
-
-
-def test_a_dot_at_the_end_does_not_qualify_a_host() -> None:
-    assert complaint(base_url="http://intranet./docs/") == (
-        "--base-url: 'http://intranet./docs/' has the host 'intranet.'; expected a fully qualified"
-        " one, such as 'intranet.example.com'"
-    )
+FIELDS = "{path}, {id}, {name}, {stem} or {extension}"
 
 
 @pytest.mark.parametrize(
-    "base_url", ["https://docs.example.com/?path=", "https://docs.example.com/#/"]
-)
-def test_a_base_url_with_something_behind_its_path_is_refused(base_url: str) -> None:
-    assert complaint(base_url=base_url) == (
-        f"--base-url: {base_url!r} has a query or a fragment; expected a URL that paths can follow,"
-        " or --url-template"
-    )
-
-
-def test_a_base_url_without_a_slash_at_its_end_is_refused() -> None:
-    assert complaint(base_url="https://docs.example.com/a") == (
-        "--base-url: 'https://docs.example.com/a'; expected a / at its end:"
-        " 'https://docs.example.com/a/'"
-    )
-
-
-@pytest.mark.parametrize(
-    ("base_url", "found", "cure"),
+    ("rules", "expected"),
     [
-        ("https://docs.example.com/a b/", "' '", "'%20'"),
-        ("https://docs.example.com/Pläne/", "'ä'", "'%C3%A4'"),
-        ("https://docs.example.com/50%/", "'%'", "'%25'"),
-        ("https://docs.example.com/{path}/", "'{'", "'%7B'"),
+        (
+            {},
+            "--base-url: not given; expected the URL of the folder, such as"
+            " https://docs.example.com/, or --url-template, such as"
+            " https://docs.example.com/{path}",
+        ),
+        (
+            {"base_url": BASE, "url_template": "https://docs.example.com/{path}"},
+            "--base-url, --url-template: both given; expected one of them",
+        ),
+        (
+            {"base_url": "docs.example.com/"},
+            "--base-url: 'docs.example.com/' is not absolute; expected a URL such as"
+            " https://docs.example.com/",
+        ),
+        (
+            {"base_url": "file:///srv/docs/"},
+            "--base-url: 'file:///srv/docs/' is not absolute; expected a URL such as"
+            " https://docs.example.com/",
+        ),
+        (
+            {"base_url": "http://intranet./docs/"},
+            "--base-url: 'http://intranet./docs/' has the host 'intranet.'; expected a fully"
+            " qualified one, such as 'intranet.example.com'",
+        ),
+        (
+            {"base_url": "https://docs.example.com/?path="},
+            "--base-url: 'https://docs.example.com/?path=' has a query or a fragment; expected a"
+            " URL that paths can follow, or --url-template",
+        ),
+        (
+            {"base_url": "https://docs.example.com/a"},
+            "--base-url: 'https://docs.example.com/a'; expected a / at its end:"
+            " 'https://docs.example.com/a/'",
+        ),
+        (
+            {"base_url": "https://docs.example.com/Pläne/"},
+            "--base-url: 'ä' in 'https://docs.example.com/Pläne/'; expected it percent-encoded:"
+            " '%C3%A4'",
+        ),
+        (
+            {"base_url": "https://docs.example.com/50%/"},
+            "--base-url: '%' in 'https://docs.example.com/50%/'; expected it percent-encoded:"
+            " '%25'",
+        ),
+        (
+            {"base_url": "https://docs.example.com:99999/"},
+            "--base-url: 'https://docs.example.com:99999/' (Port out of range 0-65535); expected a"
+            " URL",
+        ),
+        (
+            {"base_url": "https://tim:s3same@docs.example.com/"},
+            "--base-url: a URL with a user in it; expected none, as reports show URLs",
+        ),
+        (
+            {"url_template": "https://docs.example.com/{name}"},
+            "--url-template: 'https://docs.example.com/{name}'; expected {path} or {id} in it, as"
+            " two files would have one URL",
+        ),
+        (
+            {"url_template": "https://docs.example.com/{file}"},
+            f"--url-template: '{{file}}' in 'https://docs.example.com/{{file}}'; expected {FIELDS}",
+        ),
+        (
+            {"url_template": "https://docs.example.com/{path}}"},
+            "--url-template: a single '}' in 'https://docs.example.com/{path}}'; expected "
+            + FIELDS,
+        ),
+        (
+            {"url_template": "https://{name}.example.com/{path}"},
+            "--url-template: 'https://{name}.example.com/{path}' has a host with a {…}; expected"
+            " the same for all",
+        ),
+        (
+            {"url_template": "https://docs.example.com/#{path}"},
+            "--url-template: 'https://docs.example.com/#{path}' has a fragment; expected none, as a"
+            " fragment does not identify a document",
+        ),
+        (
+            {"base_url": BASE, "display_url": "docs/{path}"},
+            "--display-url: 'docs/{path}' is not absolute; expected a URL such as"
+            " https://docs.example.com/{path}",
+        ),
     ],
+    ids=range(17),
 )
-def test_a_character_that_no_url_has_is_refused(base_url: str, found: str, cure: str) -> None:
-    assert complaint(base_url=base_url) == (
-        f"--base-url: {found} in {base_url!r}; expected it percent-encoded: {cure}"
-    )
-
-
-def test_a_port_that_is_none_is_refused() -> None:
-    assert complaint(base_url="https://docs.example.com:99999/") == (
-        "--base-url: 'https://docs.example.com:99999/' (Port out of range 0-65535); expected a URL"
-    )
-
-
-def test_a_user_in_a_url_is_refused_and_no_password_shown() -> None:
-    assert complaint(base_url="https://tim:s3same@docs.example.com/") == (
-        "--base-url: a URL with a user in it; expected none, as reports show URLs"
-    )
-
-
-def test_a_template_by_which_files_have_one_url_is_refused() -> None:
-    assert complaint(url_template="https://docs.example.com/{name}") == (
-        "--url-template: 'https://docs.example.com/{name}'; expected {path} or {id} in it, as two"
-        " files would have one URL"
-    )
-
-
-def test_a_field_that_nobody_knows_is_refused() -> None:
-    assert complaint(url_template="https://docs.example.com/{file}") == (
-        "--url-template: '{file}' in 'https://docs.example.com/{file}'; expected {path}, {id},"
-        " {name}, {stem} or {extension}"
-    )
-
-
-def test_a_brace_without_its_other_is_refused() -> None:
-    assert complaint(url_template="https://docs.example.com/{path}}") == (
-        "--url-template: a single '}' in 'https://docs.example.com/{path}}'; expected {path}, {id},"
-        " {name}, {stem} or {extension}"
-    )
-
-
-def test_a_template_without_a_host_is_refused() -> None:
-    assert complaint(url_template="/docs/{path}") == (
-        "--url-template: '/docs/{path}' is not absolute; expected a URL such as"
-        " https://docs.example.com/{path}"
-    )
-
-
-def test_a_host_that_is_another_for_each_file_is_refused() -> None:
-    assert complaint(url_template="https://{name}.example.com/{path}") == (
-        "--url-template: 'https://{name}.example.com/{path}' has a host with a {…}; expected the"
-        " same for all"
-    )
-
-
-def test_a_fragment_in_a_template_is_refused() -> None:
-    assert complaint(url_template="https://docs.example.com/#{path}") == (
-        "--url-template: 'https://docs.example.com/#{path}' has a fragment; expected none, as a"
-        " fragment does not identify a document"
-    )
-
-
-def test_a_display_url_that_is_not_absolute_is_refused() -> None:
-    assert complaint(base_url=BASE, display_url="docs/{path}") == (
-        "--display-url: 'docs/{path}' is not absolute; expected a URL such as"
-        " https://docs.example.com/{path}"
-    )
-
-
-def test_a_field_that_nobody_knows_is_refused_in_a_display_url() -> None:
-    assert complaint(base_url=BASE, display_url="file:///docs/{Path}") == (
-        "--display-url: '{Path}' in 'file:///docs/{Path}'; expected {path}, {id}, {name}, {stem} or"
-        " {extension}"
-    )
+def test_options_that_make_no_urls_are_refused(rules: dict[str, str], expected: str) -> None:
+    assert complaint(**rules) == expected
