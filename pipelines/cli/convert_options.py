@@ -34,13 +34,19 @@ from pipelines.cli.verb import Section
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import ConfigError
 from schemas.feed import FEEDTYPES, FULL, METADATA_AND_URL, check_datasource
-from transforms.formats import all_formats, by_name, find_format
-from transforms.formats.base import DIALECT_5_0, DIALECTS, MAX_TOKEN_BYTES, Docids, NotFound
-from transforms.formats.command_stream.doc_ids import check_docids
-from transforms.formats.target import CONTENT_ENCODINGS
-from transforms.sources import PROGRAMS, ROWS, SPOOLS, TREE, Source, find_source
-from transforms.sources.spool import History
-from transforms.sources.tree.tree import Oversize
+from transforms.formats import (
+    CONTENT_ENCODINGS,
+    DIALECT_5_0,
+    DIALECTS,
+    MAX_TOKEN_BYTES,
+    Docids,
+    NotFound,
+    all_formats,
+    by_name,
+    check_docids,
+    find_format,
+)
+from transforms.sources import PROGRAMS, ROWS, SPOOLS, TREE, History, Oversize, Source, find_source
 
 _TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
 _READ = Section.READ

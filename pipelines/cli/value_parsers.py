@@ -15,8 +15,7 @@ from schemas.errors import ConfigError
 from schemas.record import Crawl, Record
 from schemas.spelling import did_you_mean
 from schemas.units import duration_text, parse_duration, parse_size, size_text
-from transforms.formats.command_stream.syntax import check_delimiter
-from transforms.formats.xml.encoding import is_encoding
+from transforms.formats import check_delimiter, is_encoding
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sinks.push.throttle.window import find_zone, parse_deadline, parse_window
 

@@ -24,9 +24,17 @@ from schemas.errors import (
 from schemas.reject import FILE_NAME, UNKNOWN_ENCODING, UNREADABLE
 from schemas.span import FileSignature, Span, UnreadableFile
 from transforms.formats import find_format
-from transforms.sources import SOURCES, Source, check_input_name, find_source, source_of
-from transforms.sources.files import list_remote_files, open_span, sniff_format
-from transforms.sources.signature import sign_path
+from transforms.sources import (
+    SOURCES,
+    Source,
+    check_input_name,
+    find_source,
+    list_remote_files,
+    open_span,
+    sign_path,
+    sniff_format,
+    source_of,
+)
 from transforms.storage.atomic import PARTIAL, HashedFile, unwritable
 
 MAX_MEMBERS = 1000

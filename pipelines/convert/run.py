@@ -51,8 +51,7 @@ from schemas.span import Span
 from transforms.convert import PROGRESS, Settings
 from transforms.formats import by_name
 from transforms.sinks.push.outcome import PushAccount
-from transforms.sources import SourceConfig, source_of
-from transforms.sources.files import is_compressed
+from transforms.sources import SourceConfig, is_compressed, source_of
 from transforms.stages import Convert, CutFile, Merge
 from transforms.storage.atomic import write_by_several
 

@@ -28,8 +28,7 @@ from transforms.adapt import Adapter, adapter
 from transforms.convert import Settings
 from transforms.formats import NATIVE, Encoder, WriteOptions, by_name
 from transforms.normalize import normalize
-from transforms.sources import SpanTally, source_of
-from transforms.sources.span_reader import SpanReader
+from transforms.sources import SpanReader, SpanTally, source_of
 
 VERSION = 1
 SAMPLES = 5

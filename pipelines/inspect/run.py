@@ -27,8 +27,7 @@ from schemas.span import Span
 from transforms.formats import NATIVE, Mode, ReadOptions, ReadResult, WriteOptions
 from transforms.group_references import GroupCount, Groups
 from transforms.inspect import OTHERS, CodeCount, FeedCount, InputCounts, count
-from transforms.sources import find_source
-from transforms.sources.span_reader import SpanReader
+from transforms.sources import SpanReader, find_source
 
 VERSION = 1
 MAX_NAMES = 10

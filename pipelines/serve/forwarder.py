@@ -48,8 +48,7 @@ from transforms.sinks.push.outcome import ACCEPTED, REFUSED, PushAccount
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.wire import gsa_responses
-from transforms.sources.files import cut_file, sniff_format
-from transforms.sources.span_reader import SpanReader
+from transforms.sources import SpanReader, cut_file, sniff_format
 from transforms.sources.spool import Selection, is_whole, spans_of
 
 FOLDER = "forward"

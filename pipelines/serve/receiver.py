@@ -24,7 +24,7 @@ from pipelines.serve.spool_writer import SpoolWriter
 from pipelines.serve.worker_process import GuardedWorker, TimeLimit
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
-from transforms.formats.base import ReadOptions
+from transforms.formats import ReadOptions
 
 
 class Forwarding(Protocol):

@@ -12,6 +12,9 @@ from schemas.delivery import Door
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
 from transforms.formats.base import (
+    DIALECT_5_0,
+    DIALECTS,
+    MAX_TOKEN_BYTES,
     Docids,
     Encoder,
     Format,
@@ -26,23 +29,30 @@ from transforms.formats.base import (
     write_all,
 )
 from transforms.formats.canonical.formats import AVRO, NATIVE
+from transforms.formats.command_stream.doc_ids import check_docids
 from transforms.formats.command_stream.formats import (
     AUTHORIZER_STREAM,
     LISTER_STREAM,
     RETRIEVER_STREAM,
 )
+from transforms.formats.command_stream.syntax import check_delimiter
 from transforms.formats.gsa.formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS
+from transforms.formats.target import CONTENT_ENCODINGS
 from transforms.formats.thunderstone.formats import THUNDERSTONE
 from transforms.formats.unknown_formats import look_of
-from transforms.formats.xml.encoding import detect
+from transforms.formats.xml.encoding import detect, is_encoding
 
 __all__ = [
     "AUTHORIZER_STREAM",
+    "CONTENT_ENCODINGS",
     "CUTTERS",
+    "DIALECTS",
+    "DIALECT_5_0",
     "FORMATS",
     "GSA_FEED",
     "GSA_GROUPS",
     "LISTER_STREAM",
+    "MAX_TOKEN_BYTES",
     "NATIVE",
     "READERS",
     "RETRIEVER_STREAM",
@@ -62,7 +72,10 @@ __all__ = [
     "all_formats",
     "by_door",
     "by_name",
+    "check_delimiter",
+    "check_docids",
     "find_format",
+    "is_encoding",
     "look_of",
     "registered",
     "sniff",

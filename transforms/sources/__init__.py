@@ -1,13 +1,10 @@
 """The sources: one object each, in the order in which `feedferry formats` lists them.
 
-A source is added by one module with its `Source`, and its name here.
+A source is added by one module with its `Source`, and its name in `registry.SOURCES`. Other
+packages import from here, and never from the modules of a source.
 """
 
-from typing import Any
-
-from schemas.span import Span
 from transforms.sources.base import (
-    ByteCount,
     Source,
     SourceOptions,
     SourceRun,
@@ -15,15 +12,23 @@ from transforms.sources.base import (
     SpanTally,
     check_input_name,
 )
-from transforms.sources.database.mapping import Mapping
 from transforms.sources.database.source import ROWS
 from transforms.sources.feed_files import FEED_FILES
-from transforms.sources.programs.config import Programs
+from transforms.sources.files import (
+    cut_file,
+    is_compressed,
+    list_remote_files,
+    open_span,
+    sniff_format,
+)
 from transforms.sources.programs.source import PROGRAMS
-from transforms.sources.spool import Spool
+from transforms.sources.registry import SOURCES, SourceConfig, find_source, source_of
+from transforms.sources.signature import sign_path
+from transforms.sources.span_reader import SpanReader
+from transforms.sources.spool import History
 from transforms.sources.spool_source import SPOOLS
 from transforms.sources.tree.source import TREE
-from transforms.sources.tree.tree import Tree
+from transforms.sources.tree.tree import Oversize
 
 __all__ = [
     "FEED_FILES",
@@ -32,32 +37,22 @@ __all__ = [
     "SOURCES",
     "SPOOLS",
     "TREE",
-    "ByteCount",
+    "History",
+    "Oversize",
     "Source",
     "SourceConfig",
     "SourceOptions",
     "SourceRun",
+    "SpanReader",
     "SpanRequest",
     "SpanTally",
     "check_input_name",
+    "cut_file",
     "find_source",
+    "is_compressed",
+    "list_remote_files",
+    "open_span",
+    "sign_path",
+    "sniff_format",
     "source_of",
 ]
-
-SourceConfig = Programs | Tree | Mapping | Spool
-"""How one source is read."""
-
-SOURCES: tuple[Source[Any], ...] = (TREE, ROWS, SPOOLS, PROGRAMS)
-"""The sources that --from names; files of records have the names of their formats."""
-
-_by_span_format = {name: source for source in SOURCES for name in source.span_formats}
-
-
-def find_source(name: str | None) -> Source[Any] | None:
-    """Return the source with a name, None for the name of a format."""
-    return next((source for source in SOURCES if source.name == name), None)
-
-
-def source_of(span: Span) -> Source[Any]:
-    """Return the source that a span is read by."""
-    return _by_span_format.get(span.format, FEED_FILES)

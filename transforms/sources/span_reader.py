@@ -7,7 +7,8 @@ from schemas.known import See
 from schemas.record import Record
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources import SourceConfig, SpanRequest, source_of
+from transforms.sources.base import SpanRequest
+from transforms.sources.registry import SourceConfig, source_of
 
 USUAL = ReadOptions()
 

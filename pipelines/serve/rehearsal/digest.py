@@ -13,8 +13,7 @@ from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats import ReadResult, by_door
-from transforms.formats.base import ReadOptions
+from transforms.formats import ReadOptions, ReadResult, by_door
 from transforms.sources.spool import is_whole
 
 MAX_DETAILS = 5

@@ -29,7 +29,7 @@ from pipelines.serve.set_aside import (
 from pipelines.serve.worker_process import GuardedWorker, WorkerEndedError, WorkStoppedError
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import FatalError
-from transforms.formats.base import ReadOptions
+from transforms.formats import ReadOptions
 from transforms.sources.spool import name_of, read_deliveries
 
 Digest = Callable[[Path, Delivery, Path, ReadOptions], None]

@@ -29,7 +29,7 @@ from pipelines.serve.rehearsal.index_reader import WAIT_SECONDS, IndexReader, co
 from pipelines.serve.rehearsal.views import DeliveryStatus
 from schemas.delivery import Delivery, Door
 from schemas.errors import ConfigError, FormatError
-from transforms.formats.base import ReadOptions
+from transforms.formats import ReadOptions
 from transforms.sources.spool import name_of
 
 FILE_NAME = "index.db"

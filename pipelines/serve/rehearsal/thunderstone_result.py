@@ -20,8 +20,7 @@ from schemas.defect import record_error
 from schemas.errors import FormatError, RecordError
 from schemas.record import Action, Record
 from schemas.reject import Reject
-from transforms.formats import THUNDERSTONE
-from transforms.formats.base import ReadOptions
+from transforms.formats import THUNDERSTONE, ReadOptions
 from transforms.formats.thunderstone.item_reader import ACTIONS
 from transforms.formats.xml.serializer import element, holds
 
