@@ -46,7 +46,16 @@ from transforms.formats import (
     check_docids,
     find_format,
 )
-from transforms.sources import PROGRAMS, ROWS, SPOOLS, TREE, History, Oversize, Source, find_source
+from transforms.sources import (
+    PROGRAMS,
+    ROWS,
+    SPOOLS,
+    TREE,
+    Oversize,
+    Source,
+    SpoolHistory,
+    find_source,
+)
 
 _TREE_TEMPLATE = re.compile(r"\{(?:path|name|stem|extension)\}")
 _READ = Section.READ
@@ -147,8 +156,8 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
     ] = None
 
     history: Annotated[
-        History, Flag("Skip feeds that a later feed replaced, or read all.", _SPOOL)
-    ] = History.LATEST
+        SpoolHistory, Flag("Skip feeds that a later feed replaced, or read all.", _SPOOL)
+    ] = SpoolHistory.LATEST
     only: Annotated[
         tuple[str, ...],
         Flag("Read only this datasource or profile.", _SPOOL, metavar="NAME"),

@@ -25,8 +25,8 @@ from transforms.sources.programs.source import PROGRAMS
 from transforms.sources.registry import SOURCES, SourceConfig, find_source, source_of
 from transforms.sources.signature import sign_path
 from transforms.sources.span_reader import SpanReader
-from transforms.sources.spool import History
-from transforms.sources.spool_source import SPOOLS
+from transforms.sources.spool import SpoolHistory
+from transforms.sources.spool.source import SPOOLS
 from transforms.sources.tree.source import TREE
 from transforms.sources.tree.tree import Oversize
 
@@ -37,7 +37,6 @@ __all__ = [
     "SOURCES",
     "SPOOLS",
     "TREE",
-    "History",
     "Oversize",
     "Source",
     "SourceConfig",
@@ -46,6 +45,7 @@ __all__ = [
     "SpanReader",
     "SpanRequest",
     "SpanTally",
+    "SpoolHistory",
     "check_input_name",
     "cut_file",
     "find_source",

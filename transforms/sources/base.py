@@ -15,7 +15,7 @@ from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.deletion_guard import Safety
 from transforms.sources.files import SpanStream
-from transforms.sources.spool import History
+from transforms.sources.spool import SpoolHistory
 from transforms.sources.tree.tree import Oversize
 
 Config = TypeVar("Config")
@@ -48,7 +48,7 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     acl: str | None = None
     acl_namespace: str | None = None
     acl_everyone: str | None = None
-    history: History = History.LATEST
+    history: SpoolHistory = SpoolHistory.LATEST
     only: tuple[str, ...] = ()
     state: str | None = None
     refresh: bool = False

@@ -10,7 +10,7 @@ from transforms.sources.feed_files import FEED_FILES
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.source import PROGRAMS
 from transforms.sources.spool import Spool
-from transforms.sources.spool_source import SPOOLS
+from transforms.sources.spool.source import SPOOLS
 from transforms.sources.tree.source import TREE
 from transforms.sources.tree.tree import Tree
 

@@ -9,7 +9,7 @@ from pipelines.cli.display_options import ProgressStyle, ReportFormat
 from pipelines.cli.value_parsers import FieldMapping, RejectLimit
 from schemas.errors import ConfigError
 from transforms.formats.base import Docids, NotFound
-from transforms.sources.spool import History
+from transforms.sources.spool import SpoolHistory
 from transforms.sources.tree.tree import Oversize
 
 MINIMUM = {"inputs": ("a.xml",), "output": "out", "to_format": "avro"}
@@ -115,7 +115,7 @@ def test_each_option_of_a_tree_and_a_spool_is_parsed() -> None:
     }
     options = parse({**MINIMUM, **tree, "oversize": "metadata", "history": "all"})
     assert {name: getattr(options, name) for name in tree} == tree
-    assert (options.oversize, options.history) == (Oversize.METADATA, History.ALL)
+    assert (options.oversize, options.history) == (Oversize.METADATA, SpoolHistory.ALL)
 
 
 @pytest.mark.parametrize(

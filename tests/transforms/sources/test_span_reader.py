@@ -18,7 +18,8 @@ from transforms.sources.database.mapping import DATABASE
 from transforms.sources.listing import Listed, cut_listing, write_listing
 from transforms.sources.programs.config import Programs
 from transforms.sources.span_reader import SpanReader
-from transforms.sources.spool import SELECTION, SPOOL, Selection, write_selection
+from transforms.sources.spool.selection import Selection, write_selection
+from transforms.sources.spool.source import SELECTION, SPOOL
 from transforms.sources.tree.tree import Tree
 
 TWO = b'{"action":"DELETE","url":"http://a.example.com/1"}\n' * 2

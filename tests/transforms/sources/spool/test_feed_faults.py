@@ -6,8 +6,15 @@ import pytest
 
 from support.archives import document, gsa_feed
 from support.spools import HandSpool, delivered
-from transforms.sources.spool import History, Looked, Spool, read_deliveries, select, tell
-from transforms.sources.spool_look import look
+from transforms.sources.spool.deliveries import read_deliveries
+from transforms.sources.spool.selection import (
+    FeedFaults,
+    Spool,
+    SpoolHistory,
+    find_faults,
+    notices_of,
+    select,
+)
 
 WHOLE = gsa_feed(document(1))
 EMPTY = gsa_feed()
@@ -18,15 +25,17 @@ def looked(root: Path, text: bytes, feedtype: str = "full") -> tuple[bool, bool]
     """Whether a feed is found to be torn, and to be empty."""
     spool = HandSpool(root / "spool")
     spool.feed(text, "crm", feedtype)
-    found = look(read_deliveries(spool.root), spool.root)
+    found = find_faults(read_deliveries(spool.root), spool.root)
     return bool(found.torn), bool(found.empty)
 
 
-def told(looked: Looked, *, history: History = History.LATEST) -> tuple[list[int], list[str]]:
+def told(
+    looked: FeedFaults, *, history: SpoolHistory = SpoolHistory.LATEST
+) -> tuple[list[int], list[str]]:
     """What is read of three feeds, the second and third of them full, and what is told."""
     deliveries = (delivered(1), delivered(2, feedtype="full"), delivered(3, feedtype="full"))
     selection = select(deliveries, Spool(source="spool", root="spool", history=history), looked)
-    notices = [notice.message for notice in tell(selection)]
+    notices = [notice.message for notice in notices_of(selection)]
     return [one.ordinal for one in selection.deliveries], notices
 
 
@@ -68,29 +77,29 @@ def test_an_incremental_feed_is_not_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_full_feed_that_is_gone_supersedes_nothing(tmp_path: Path) -> None:
-    looked = look([delivered(1, feedtype="full")], tmp_path)
-    assert looked == Looked(unreadable=frozenset({1}))
+    looked = find_faults([delivered(1, feedtype="full")], tmp_path)
+    assert looked == FeedFaults(unreadable=frozenset({1}))
 
 
-@pytest.mark.parametrize("history", History)
-def test_a_torn_full_feed_is_left_out_and_supersedes_nothing(history: History) -> None:
-    assert told(Looked(torn=frozenset({2, 3})), history=history) == (
+@pytest.mark.parametrize("history", SpoolHistory)
+def test_a_torn_full_feed_is_left_out_and_supersedes_nothing(history: SpoolHistory) -> None:
+    assert told(FeedFaults(torn=frozenset({2, 3})), history=history) == (
         [1],
         2
         * [
             "spool#2 (byte 0): a full feed of 'intranet' without its end; left out, as it would"
-            " delete what stands in the rest: what came before it stands"
+            " delete documents of its missing part: earlier feeds stay"
         ],
     )
 
 
 def test_what_an_empty_full_feed_removed_is_in_no_history() -> None:
-    assert told(Looked(empty=frozenset({3})), history=History.ALL) == (
+    assert told(FeedFaults(empty=frozenset({3})), history=SpoolHistory.ALL) == (
         [3],
         2 * ["spool (byte 0): full feeds without records remove 2 of 'intranet'; left out"],
     )
 
 
 def test_an_empty_full_feed_that_is_superseded_is_not_told() -> None:
-    ordinals, notices = told(Looked(empty=frozenset({2})))
+    ordinals, notices = told(FeedFaults(empty=frozenset({2})))
     assert (ordinals, len(notices)) == ([3], 2)

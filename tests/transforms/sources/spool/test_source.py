@@ -12,7 +12,7 @@ from support.archives import document, gsa_feed, put
 from support.source_runs import source_run
 from support.spools import HandSpool
 from transforms.sources import SPOOLS, SourceOptions
-from transforms.sources.spool import History, Spool
+from transforms.sources.spool import Spool, SpoolHistory
 
 ONE = gsa_feed(document(1))
 GROUPS = b"<xmlgroups></xmlgroups>"
@@ -81,10 +81,10 @@ def test_what_has_no_journal_is_no_spool(spool: HandSpool, name: str) -> None:
 
 
 def test_a_spool_is_loaded_with_what_is_asked_of_it(here: Path, spool: HandSpool) -> None:
-    found = loaded(history=History.ALL, only=("wiki",))
+    found = loaded(history=SpoolHistory.ALL, only=("wiki",))
     assert (found.root, found.history, found.only) == (
         f"{here}/spool",
-        History.ALL,
+        SpoolHistory.ALL,
         ("wiki",),
     )
 

@@ -14,17 +14,16 @@ from schemas.notice import Notice
 from schemas.span import FileSignature, Span
 from support.archives import put
 from support.spools import delivered, journal
-from transforms.sources.spool import (
-    History,
+from transforms.sources.spool.deliveries import name_of, read_deliveries
+from transforms.sources.spool.selection import (
     Selection,
     Spool,
-    name_of,
-    read_deliveries,
+    SpoolHistory,
+    notices_of,
     read_selection,
     select,
     spans_of,
     superseded,
-    tell,
     write_selection,
 )
 
@@ -62,10 +61,10 @@ def selected(*deliveries: Delivery, **chosen: object) -> list[int]:
     return [one.ordinal for one in select(deliveries, replace(SPOOL, **chosen)).deliveries]
 
 
-def told(*deliveries: Delivery, history: History = History.LATEST) -> list[str]:
+def told(*deliveries: Delivery, history: SpoolHistory = SpoolHistory.LATEST) -> list[str]:
     """The notices of a selection, each as a line."""
     selection = select(deliveries, replace(SPOOL, history=history))
-    return [notice.message for notice in tell(selection)]
+    return [notice.message for notice in notices_of(selection)]
 
 
 def spans(root: Path, *deliveries: Delivery) -> list[Span]:
@@ -178,7 +177,7 @@ def test_deliveries_before_a_damaged_line_are_read(tmp_path: Path) -> None:
 
 def test_a_delivery_out_of_order_is_told(tmp_path: Path) -> None:
     journal(tmp_path, delivered(4), delivered(4))
-    assert damage(tmp_path) == f"{tmp_path / JOURNAL}:2: ordinal 4 behind 4; {CURE}"
+    assert damage(tmp_path) == f"{tmp_path / JOURNAL}:2: ordinal 4 after 4; {CURE}"
 
 
 @pytest.mark.parametrize("path", ["../passwd", "/etc/passwd", "feeds/../../x", "", "."])
@@ -251,12 +250,12 @@ def test_only_what_stands_is_selected() -> None:
 
 def test_all_of_the_history_is_selected_on_request() -> None:
     feeds = delivered(1), delivered(2, feedtype="full"), groups(3, "full"), groups(4, "full")
-    assert selected(*feeds, history=History.ALL) == [1, 2, 3, 4]
+    assert selected(*feeds, history=SpoolHistory.ALL) == [1, 2, 3, 4]
 
 
 def test_a_cleanup_has_nothing_to_read() -> None:
     feeds = groups(1, "incremental"), groups(2, "cleanup"), groups(3, "incremental")
-    assert (selected(*feeds), selected(*feeds, history=History.ALL)) == ([3], [1, 3])
+    assert (selected(*feeds), selected(*feeds, history=SpoolHistory.ALL)) == ([3], [1, 3])
 
 
 def test_only_datasources_that_are_named_are_selected() -> None:
@@ -316,13 +315,13 @@ def test_of_many_datasources_ten_are_named() -> None:
 
 
 def test_all_of_the_history_supersedes_nothing() -> None:
-    assert told(delivered(1), delivered(2, feedtype="full"), history=History.ALL) == []
+    assert told(delivered(1), delivered(2, feedtype="full"), history=SpoolHistory.ALL) == []
 
 
 def test_a_cleanup_that_stands_is_told() -> None:
     assert told(groups(1, "cleanup")) == [
-        "spool#1 (byte 0): a cleanup of the groups of 'ldap'; no feed does that: what the target"
-        " has of them stays"
+        "spool#1 (byte 0): a cleanup of the groups of 'ldap'; no feed does that: the groups that"
+        " the target has stay"
     ]
 
 
@@ -332,9 +331,9 @@ def test_a_cleanup_that_a_full_feed_came_behind_is_not() -> None:
 
 def test_a_cleanup_in_all_of_the_history_is_told() -> None:
     feeds = groups(1, "incremental"), groups(2, "cleanup")
-    assert told(*feeds, history=History.ALL) == [
-        "spool#2 (byte 0): a cleanup of the groups of 'ldap'; no feed does that: what came before"
-        " it is read all the same"
+    assert told(*feeds, history=SpoolHistory.ALL) == [
+        "spool#2 (byte 0): a cleanup of the groups of 'ldap'; no feed does that: earlier"
+        " groups are read all the same"
     ]
 
 

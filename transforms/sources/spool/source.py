@@ -24,21 +24,23 @@ from transforms.sources.base import (
     check_input_name,
 )
 from transforms.sources.feed_files import read_files
-from transforms.sources.spool import (
-    SELECTION,
-    SPOOL,
-    History,
+from transforms.sources.spool.deliveries import name_of, read_deliveries
+from transforms.sources.spool.selection import (
     Selection,
     Spool,
-    name_of,
-    read_deliveries,
+    SpoolHistory,
+    find_faults,
+    notices_of,
     read_selection,
     select,
     spans_of,
-    tell,
     write_selection,
 )
-from transforms.sources.spool_look import look
+
+SPOOL = "spool"
+
+SELECTION = "spool-selection"
+"""The format of a span that reports the feeds which are not read."""
 
 _FOLDERS = ("feeds", "incoming")
 """Folders of a spool; together with a journal, either identifies it."""
@@ -111,9 +113,9 @@ class SpoolSource(Source[Spool]):
         """Yield the notices of a selection, or all feeds that a whole spool has ever taken."""
         span = request.span
         if span.format == SELECTION:
-            yield from tell(read_selection(Path(span.path)))
+            yield from notices_of(read_selection(Path(span.path)))
             return
-        everything = Spool(source=span.source, root=span.path, history=History.ALL)
+        everything = Spool(source=span.source, root=span.path, history=SpoolHistory.ALL)
         selection = select(read_deliveries(Path(span.path)), everything)
         yield from read_files(_feed_spans(selection, span, first=0), request.options, request.count)
 
@@ -141,7 +143,7 @@ def _feed_spans(selection: Selection, span: Span, *, first: int) -> Iterator[Spa
 
 def _select(spool: Spool) -> Selection:
     deliveries = tuple(read_deliveries(Path(spool.root)))
-    return select(deliveries, spool, look(deliveries, Path(spool.root)))
+    return select(deliveries, spool, find_faults(deliveries, Path(spool.root)))
 
 
 def _check_erased(selection: Selection, options: SourceOptions) -> None:

@@ -1,0 +1,23 @@
+"""The spool of a receiver: its journal, and the feeds of it that a run reads."""
+
+from transforms.sources.spool.deliveries import is_whole, name_of, read_deliveries
+from transforms.sources.spool.selection import (
+    Selection,
+    Spool,
+    SpoolHistory,
+    select,
+    spans_of,
+    superseded,
+)
+
+__all__ = [
+    "Selection",
+    "Spool",
+    "SpoolHistory",
+    "is_whole",
+    "name_of",
+    "read_deliveries",
+    "select",
+    "spans_of",
+    "superseded",
+]
