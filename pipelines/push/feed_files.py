@@ -16,7 +16,7 @@ from schemas.account import Chunk
 from schemas.errors import ConfigError
 from schemas.span import Span
 from transforms.sinks.push.existing_feeds import FeedFileOptions, chunks_of_files
-from transforms.sources.files import open_span
+from transforms.sources import open_span
 from transforms.storage.atomic import whole_file, write_json
 
 STAGING = ".staging"
