@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.errors import ConfigError, RecordError
+from schemas.errors import RecordError
 from transforms.sources.database.acl import acl_getter, split_principals
 from transforms.sources.database.column_index import ColumnIndex, ColumnReference, Key, Row
 from transforms.sources.database.mapping import AclSource
@@ -99,14 +99,6 @@ def test_a_set_is_in_one_order() -> None:
     assert names(acl_of(LISTS, 7, {"tim", "anna", "ben"})) == ["anna", "ben", "tim"]
 
 
-def test_bytes_of_text_are_a_list() -> None:
-    assert names(acl_of(LISTS, 7, b"anna,ben")) == ["anna", "ben"]
-
-
-def test_a_number_is_a_name() -> None:
-    assert names(acl_of(LISTS, 7, 0)) == ["0"]
-
-
 def test_an_acl_inherits_from_the_url_in_a_column() -> None:
     acl = AclSource(
         users="users", inherit_from=ColumnReference(column="parent"), inheritance="child-overrides"
@@ -182,24 +174,6 @@ def test_a_row_of_a_query_without_a_principal_is_rejected(answer: Row, expected:
         acl_of_query(QUERY, answer)
 
     assert (caught.value.code, caught.value.reason) == ("bad-acl", expected)
-
-
-def test_a_column_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ConfigError) as caught:
-        acl_getter(AclSource(deny_users="nousers"), INDEX, no_rows)
-
-    expected = (
-        "acl: deny_users: 'nousers'; expected a column: id, users, groups, no_users, no_groups, "
-        "parent; did you mean 'no_users'?"
-    )
-    assert str(caught.value) == expected
-
-
-def test_the_columns_of_an_acl_are_known() -> None:
-    acl = AclSource(
-        users="users", deny_groups="no_groups", inherit_from=ColumnReference(column="parent")
-    )
-    assert acl.columns == ("users", "no_groups", "parent")
 
 
 def test_a_list_that_is_not_text_is_rejected_by_its_column() -> None:

@@ -1,7 +1,6 @@
 """Deletions: keys of the state without a row, and the keys of the query for deletes."""
 
 from collections.abc import Iterator
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,6 @@ from transforms.sources.database.deletions import (
     DeletedKey,
     KeySets,
     check_deletions,
-    former_url_key,
-    is_row_key,
     list_deletions,
     read_deleted,
 )
@@ -75,17 +72,6 @@ def test_a_key_that_no_row_has_is_gone(tmp_path: Path, keys: KeySets) -> None:
     keys.add_existing(["[1]", "[3]"])
     with state_of(tmp_path, ANNA, BERT, CARL) as state:
         assert compared(state, keys) == [gone(BERT)]
-
-
-def test_a_key_that_a_row_has_for_the_first_time_is_not_gone(tmp_path: Path, keys: KeySets) -> None:
-    keys.add_existing(["[1]", "[4]"])
-    with state_of(tmp_path, ANNA) as state:
-        assert compared(state, keys) == []
-
-
-def test_keys_that_are_not_compared_are_not_gone(tmp_path: Path, keys: KeySets) -> None:
-    with state_of(tmp_path, ANNA, BERT) as state:
-        assert asked(state, keys) == []
 
 
 def test_a_key_without_a_url_is_only_forgotten(tmp_path: Path, keys: KeySets) -> None:
@@ -207,21 +193,6 @@ def test_lines_are_in_the_order_of_the_bytes_of_their_keys(tmp_path: Path, keys:
     ]
 
 
-def test_keys_of_rows_differ_from_former_urls() -> None:
-    assert [is_row_key("[1]"), is_row_key(former_url_key("http://x.example.com/"))] == [True, False]
-
-
-def test_too_few_rows_stop_the_run(tmp_path: Path, keys: KeySets) -> None:
-    safety = Safety(min_records=2, max_delete_percent=Decimal(100))
-    keys.add_existing(["[1]"])
-    with state_of(tmp_path, ANNA, BERT) as state, pytest.raises(StoppedError) as raised:
-        list(check_deletions(compared(state, keys), state, keys, safety))
-    assert str(raised.value) == (
-        "1 documents stand in the source, and the state knows 2; expected 2 or more; nothing was "
-        "read: see whether all of the source is there; if it is, --min-records allows fewer"
-    )
-
-
 def test_too_many_keys_that_are_gone_stop_the_run(tmp_path: Path, keys: KeySets) -> None:
     keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA, BERT) as state, pytest.raises(StoppedError) as raised:
@@ -250,10 +221,6 @@ def read(people: Database, query: str) -> list[DeletedKey]:
     return list(read_deleted(open_rows(mapping, connect(mapping)), query))
 
 
-def test_a_row_gives_a_key_and_a_url(people: Database) -> None:
-    assert read(people, "SELECT 7 AS id") == [DeletedKey(key="[7]", url="http://db.example.com/7")]
-
-
 def test_a_query_may_end_in_a_comment(people: Database) -> None:
     assert read(people, "SELECT 7 AS id -- :all") == [
         DeletedKey(key="[7]", url="http://db.example.com/7")
@@ -264,16 +231,6 @@ def test_a_row_that_lacks_a_column_of_the_url_has_none(people: Database) -> None
     people.remap(url="http://db.example.com/{slug}")
     assert read(people, "SELECT 7 AS id") == [
         DeletedKey(key="[7]", reason="url: 'slug'; expected a column: id")
-    ]
-
-
-def test_a_row_with_null_in_its_url_has_none(people: Database) -> None:
-    people.remap(url="http://db.example.com/{slug}")
-    assert read(people, "SELECT 7 AS id, NULL AS slug") == [
-        DeletedKey(
-            key="[7]",
-            reason="slug is NULL or empty; expected a value for url",
-        )
     ]
 
 

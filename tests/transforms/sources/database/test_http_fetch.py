@@ -177,10 +177,6 @@ def test_a_server_is_told_who_asks_and_what_for(site: str) -> None:
     )
 
 
-def test_a_document_may_have_moved(site: str) -> None:
-    assert fetched(f"{site}/moved").content == PAGE
-
-
 def test_five_redirects_are_followed(site: str) -> None:
     assert fetched(f"{site}/hops/5").content == PAGE
 

@@ -5,23 +5,18 @@ from contextlib import closing
 from itertools import chain
 from pathlib import Path
 
-import msgspec
 import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError, SourceError
 from schemas.key_range import KeyRange, RowFilter, TimestampType, Watermark
-from schemas.span import Span
 from support.database_runs import Database
 from support.databases import Server, Sqlite
 from transforms.sources.database.column_index import Key
 from transforms.sources.database.connection import connect
-from transforms.sources.database.key_ranges import (
-    cut_rows,
-    filter_rows,
-)
-from transforms.sources.database.mapping import ContentSource, IncrementalReading, Mapping
+from transforms.sources.database.key_ranges import cut_rows, filter_rows
+from transforms.sources.database.mapping import ContentSource, Mapping
 from transforms.sources.database.pages import PageReader
 from transforms.sources.database.session import Session
 from transforms.sources.database.table_query import TableQuery, open_rows
@@ -114,14 +109,6 @@ def test_a_key_that_is_not_unique_is_refused(server: Server | Sqlite) -> None:
         list(cut_rows(rows, span_bytes=1000))
 
 
-def test_only_the_rows_of_a_window_are_cut(server: Server | Sqlite) -> None:
-    rows = opened(
-        server, filled(10), replace(MAPPING, incremental=IncrementalReading(timestamp="id"))
-    )
-    narrowed = rows.between("id", above=2, upto=6)
-    assert list(cut_rows(narrowed, span_bytes=1000)) == [KeyRange(rows=4, size=320)]
-
-
 def test_ranges_of_many_rows_hold_all_of_them_once(server: Server | Sqlite) -> None:
     rows = opened(server, filled(100_000, key="i * 7"))
     cuts = list(cut_rows(rows, span_bytes=1 << 20))
@@ -150,20 +137,6 @@ def test_a_database_that_is_lost_while_ranges_are_cut_is_a_source_error(remote: 
         list(cut_rows(rows, span_bytes=400))
 
 
-@pytest.mark.parametrize(
-    ("one", "shown"),
-    [
-        (KeyRange(), "all rows"),
-        (KeyRange(after="[5]"), "rows after [5]"),
-        (KeyRange(upto="[9]"), "rows up to [9]"),
-        (KeyRange(after="[5]", upto="[9]"), "rows after [5] up to [9]"),
-        (KeyRange(has_null_keys=True), "rows with NULL in the key"),
-    ],
-)
-def test_a_range_is_shown(one: KeyRange, shown: str) -> None:
-    assert one.shown == shown
-
-
 SEVEN = Watermark(type=TimestampType.INTEGER, text="7")
 EIGHT = Watermark(type=TimestampType.INTEGER, text="8")
 
@@ -181,10 +154,6 @@ def keys(people: Database, row_filter: RowFilter) -> list[Key]:
     mapping = people.mapping
     rows = open_rows(mapping, connect(mapping))
     return list(filter_rows(rows, row_filter).read_keys())
-
-
-def test_a_filter_without_conditions_has_all_rows(people: Database) -> None:
-    assert keys(people, RowFilter()) == [(1,), (2,), (3,), (4,)]
 
 
 def test_a_filter_above_a_timestamp_is_without_it(people: Database) -> None:
@@ -210,10 +179,3 @@ def test_a_filter_of_keys_may_be_narrower_by_a_timestamp(people: Database) -> No
 def test_a_filter_can_have_a_thousand_keys(people: Database) -> None:
     asked = tuple(f"[{number}]" for number in range(3, 1003))
     assert keys(people, RowFilter(keys=asked)) == [(3,), (4,)]
-
-
-def test_the_context_of_a_span_holds_a_range() -> None:
-    row_filter = RowFilter(timestamp="updated", above=SEVEN, upto=EIGHT, keys=("[1]",))
-    key_range = KeyRange(after="[1]", rows=6, size=600, filter=row_filter, is_refresh=True)
-    span = Span(source="people.yaml", position=key_range)
-    assert msgspec.json.decode(msgspec.json.encode(span), type=Span) == span

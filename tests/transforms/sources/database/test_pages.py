@@ -92,15 +92,6 @@ def test_a_range_has_the_rows_after_one_key_up_to_another(
     assert keys_of(opened(server, *FIVE), key_range) == keys
 
 
-def test_keys_of_two_columns_are_paged_through(server: Server | Sqlite) -> None:
-    table = "CREATE TABLE docs (a INT NOT NULL, id INT NOT NULL, body TEXT, PRIMARY KEY (a, id))"
-    values = "INSERT INTO docs VALUES (1, 3, ''), (1, 1, ''), (2, 2, ''), (2, 1, ''), (1, 2, '')"
-    rows = opened(server, table, values)
-    between = KeyRange(after="[1,1]", upto="[2,1]")
-    found = [row[:2] for row in chain.from_iterable(pages(rows, between)) if type(row) is tuple]
-    assert found == [(1, 2), (1, 3), (2, 1)]
-
-
 def test_keys_of_three_columns_are_paged_through(server: Server | Sqlite) -> None:
     columns = "a INT NOT NULL, b VARCHAR(9) NOT NULL, id INT NOT NULL"
     table = f"CREATE TABLE docs ({columns}, body TEXT, PRIMARY KEY (a, b, id))"
@@ -137,12 +128,6 @@ def test_keys_are_times_in_a_zone(postgresql_server: Server) -> None:
         datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC),
         datetime(2026, 1, 2, 1, 4, 5, 1, tzinfo=UTC),
     ]
-
-
-def test_keys_are_uuids(remote: Server) -> None:
-    texts = ["00000000-0000-0000-0000-0000000000ff", "10000000-0000-0000-0000-000000000001"]
-    found = keys_of(keyed(remote, "UUID", *(f"'{text}'" for text in reversed(texts))))
-    assert sorted(map(str, found)) == texts
 
 
 def test_keys_are_bytes(server: Server | Sqlite) -> None:
@@ -237,10 +222,6 @@ def test_a_large_value_is_left_out(server: Server | Sqlite) -> None:
     assert list(pages(wide(server, 3, 65537), ALL)) == [[(0, "xxx"), PartialRow((1, None))]]
 
 
-def test_a_value_of_64_kib_is_read_with_its_row(server: Server | Sqlite) -> None:
-    assert list(pages(wide(server, 65536), ALL)) == [[(0, "x" * 65536)]]
-
-
 def test_pages_of_wide_rows_have_fewer(sqlite_server: Sqlite) -> None:
     rows = wide(sqlite_server, *[60_000] * 300)
     narrow = replace(rows.mapping, page_rows=100)
@@ -315,16 +296,6 @@ def test_a_page_that_is_cut_too_often_ends_it(remote: Server) -> None:
         " (3 times); expected a database that answers, and a login that may read it"
     )
     assert "s3same" not in repr(caught.value)
-
-
-def test_pauses_have_a_maximum_and_are_random(remote: Server) -> None:
-    pauses: list[float] = []
-    with cut(remote, [1 << 20, *[30_000] * 12]) as proxy:
-        rows, _ = many(remote, port=proxy.port)
-        rows = open_rows(replace(rows.mapping, retries=10), rows.engine)
-        with pytest.raises(SourceError):
-            next(pages(rows, ALL, pauses=Pauses(sleep=pauses.append, chance=lambda: 0.5)))
-    assert pauses == [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 150]
 
 
 def test_wrong_sql_is_not_retried(server: Server | Sqlite) -> None:
@@ -438,11 +409,6 @@ def test_a_row_gets_its_large_values(server: Server | Sqlite) -> None:
     assert completed(server, database, (7, None, None)) == CompleteRow(
         (7, bytes(range(256)) * 1024, "ä" * 100_000)
     )
-
-
-def test_other_values_of_a_row_are_kept(server: Server | Sqlite) -> None:
-    database = filled(server, many_bytes(server, 1 << 18), "'short'")
-    assert completed(server, database, (7, None, "as read")).row[2] == "as read"
 
 
 def test_a_value_above_the_limit_is_not_read(server: Server | Sqlite) -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError, SourceError
-from schemas.key_range import KeyRange, RowFilter
+from schemas.key_range import KeyRange
 from schemas.known import Known, Seen
 from schemas.record import Action, Arrival, Content, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
@@ -83,18 +83,6 @@ def test_a_row_becomes_a_record(server: Server | Sqlite) -> None:
 
 def test_a_marked_row_becomes_a_deletion(server: Server | Sqlite) -> None:
     assert read(made(server, *DOCS))[1] == TWO
-
-
-def test_a_row_that_no_record_can_be_made_of_is_rejected(server: Server | Sqlite) -> None:
-    (found,) = read(made(server, *DOCS), KeyRange(after="[2]"))
-    assert isinstance(found, Reject)
-    assert (found.url, found.source, found.span) == ("https://docs.example.com/3", "people", 4)
-
-
-def test_a_filter_restricts_the_rows(server: Server | Sqlite) -> None:
-    key_range = KeyRange(filter=RowFilter(keys=("[1]", "[3]")))
-    found = read(made(server, *DOCS), key_range)
-    assert urls(found) == ["https://docs.example.com/1", "https://docs.example.com/3"]
 
 
 def test_lookup_queries_run_for_each_page(server: Server | Sqlite) -> None:
@@ -266,12 +254,6 @@ def test_a_row_with_another_digest_is_sent(sqlite_server: Sqlite) -> None:
     assert read_again(mapping, known)[:2] == [ONE, TWO]
 
 
-def test_a_row_with_another_url_is_sent(sqlite_server: Sqlite) -> None:
-    mapping = made(sqlite_server, *DOCS)
-    known = [replace(one.known, url="https://old.example.com/") for one in remembered(mapping)]
-    assert read_again(mapping, known)[:2] == [ONE, TWO]
-
-
 def test_a_deletion_that_was_sent_has_no_url_and_is_filtered(sqlite_server: Sqlite) -> None:
     mapping = made(sqlite_server, *DOCS)
     known = [replace(one.known, url="") for one in remembered(mapping)]
@@ -281,18 +263,8 @@ def test_a_deletion_that_was_sent_has_no_url_and_is_filtered(sqlite_server: Sqli
 def test_a_refresh_filters_nothing(sqlite_server: Sqlite) -> None:
     mapping = made(sqlite_server, *DOCS)
     known = [one.known for one in remembered(mapping)]
-    key_range = KeyRange(is_refresh=True)
-    assert read_again(mapping, known, key_range)[:2] == [ONE, TWO]
-
-
-def test_a_row_with_null_in_its_key_is_not_remembered(sqlite_server: Sqlite) -> None:
-    table = "CREATE TABLE docs (id INT, body TEXT, state TEXT, rev INT)"
-    row = "INSERT INTO docs VALUES (NULL, 'a', 'live', 7)"
-    mapping = made(sqlite_server, table, row, mapping=replace(MAPPING, key=("id",)))
-    seen: list[Seen] = []
-    nulls = KeyRange(has_null_keys=True)
-    found = list(read_rows(span(nulls), mapping=mapping, see=seen.append))
-    assert (len(found), seen) == (1, [])
+    refresh = KeyRange(is_refresh=True)
+    assert read_again(mapping, known, refresh)[:2] == [ONE, TWO]
 
 
 def test_ranges_give_what_the_whole_gives(server: Server | Sqlite) -> None:

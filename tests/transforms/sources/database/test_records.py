@@ -67,18 +67,6 @@ def changed(**values: object) -> Row:
     return tuple(values.get(name, value) for name, value in zip(INDEX.names, ANNA, strict=True))
 
 
-def test_a_row_is_a_record() -> None:
-    assert outcome_of() == Record(
-        url="http://x.example.com/7",
-        action=Action.ADD,
-        arrival=Arrival.PUSHED,
-        content=Content(b"text"),
-        mimetype="text/plain",
-        charset="utf-8",
-        provenance=PLACE,
-    )
-
-
 def test_all_can_be_said_of_a_record() -> None:
     said: dict[str, Any] = {
         "title": "name",
@@ -120,11 +108,6 @@ def test_all_columns_are_metadata_but_those_of_content_acl_and_action() -> None:
     assert [meta.name for meta in found.metadata] == ["id", "name", "link", "at"]
 
 
-def test_a_column_of_paths_or_links_to_the_content_is_no_metadata() -> None:
-    found = record(metadata="all", content=ContentSource(is_none=True))
-    assert [meta.name for meta in found.metadata] == list(INDEX.names)
-
-
 def test_a_page_of_a_row_shows_no_principals_and_no_action() -> None:
     found = record(
         content=ContentSource(), acl=AclSource(users="users"), action=ActionColumn(column="op")
@@ -136,19 +119,6 @@ def test_a_page_of_a_row_shows_no_principals_and_no_action() -> None:
 def test_a_record_without_content_is_crawled() -> None:
     found = record(content=ContentSource(is_none=True))
     assert (found.arrival, found.content) == (Arrival.CRAWLED, None)
-
-
-def test_the_url_may_stand_in_a_column() -> None:
-    assert record(url=ColumnReference(column="link")).url == "http://x.example.com/l"
-
-
-def test_a_text_that_is_null_is_not_stated() -> None:
-    assert record(changed(name=None), title="name").title is None
-
-
-def test_a_display_url_is_made_by_a_template() -> None:
-    found = record(display_url="http://x.example.com/{name}")
-    assert found.crawl == Crawl(display_url="http://x.example.com/Anna")
 
 
 @pytest.mark.parametrize(
@@ -192,11 +162,6 @@ def test_what_says_that_it_is_a_deletion_can_be_said(op: object, delete: tuple[s
 @pytest.mark.parametrize("op", [None, "", "insert", "deleted"])
 def test_any_other_row_is_none(op: object) -> None:
     assert record(changed(op=op), action=ActionColumn(column="op")).action is Action.ADD
-
-
-def test_a_deletion_needs_no_content() -> None:
-    found = record(changed(op="delete", body=None), action=ActionColumn(column="op"))
-    assert found.action is Action.DELETE
 
 
 def test_queries_are_asked_for_the_key_of_a_row() -> None:
@@ -261,11 +226,6 @@ def test_a_reject_keeps_the_row_without_its_document() -> None:
 def test_a_reject_of_a_row_that_is_long_keeps_its_beginning() -> None:
     found = reject(changed(name="x" * (1 << 20), body=None))
     assert (len(found.data), found.length, found.truncated) == (1_048_576, 1_048_693, True)
-
-
-def test_a_bad_time_is_a_reject() -> None:
-    found = reject(changed(at="soon"), modified="at")
-    assert found.reason == "id=7: at='soon'; expected a date, a time or seconds since 1970"
 
 
 @pytest.mark.parametrize(
@@ -347,21 +307,6 @@ def test_null_is_no_metadata() -> None:
     assert metas_of(of(plain("title"), plain("id")), (7, None, None, None)) == [Meta("id", "7")]
 
 
-def test_an_empty_text_is_metadata() -> None:
-    assert metas_of(of(plain("title")), (7, "", None, None)) == [Meta("title", "")]
-
-
-def test_bytes_stay_bytes() -> None:
-    assert metas_of(of(plain("title")), (7, b"\xff", None, None)) == [Meta("title", "", b"\xff")]
-
-
-def test_an_array_has_many_values() -> None:
-    assert metas_of(of(plain("title")), (7, ["a", "b"], None, None)) == [
-        Meta("title", "a"),
-        Meta("title", "b"),
-    ]
-
-
 def test_a_separator_parts_a_column() -> None:
     assert metas_of(of(MetadataColumn(name="tag", column="tags", separator=";"))) == [
         Meta("tag", "a"),
@@ -373,22 +318,6 @@ def test_a_separator_parts_a_column() -> None:
 def test_a_separator_parts_bytes_of_text() -> None:
     tags = MetadataColumn(name="tag", column="tags", separator=";")
     assert metas_of(of(tags), (7, None, b"a;b", None)) == [Meta("tag", "a"), Meta("tag", "b")]
-
-
-def test_all_columns_stand_in_their_order() -> None:
-    assert metas_of(of(ALL_COLUMNS)) == [
-        Meta("id", "7"),
-        Meta("title", "Chief"),
-        Meta("tags", "a; b;;a"),
-        Meta("born", "1990-01-31"),
-    ]
-
-
-def test_of_all_columns_some_are_used_otherwise() -> None:
-    assert metas_of(of(ALL_COLUMNS), without=(1, 2)) == [
-        Meta("id", "7"),
-        Meta("born", "1990-01-31"),
-    ]
 
 
 def test_of_all_columns_some_can_be_said_otherwise() -> None:
@@ -420,15 +349,6 @@ def test_a_column_that_is_used_otherwise_can_be_named_as_well() -> None:
 def test_of_all_columns_the_title_is_not_there_twice() -> None:
     mapping = of(ALL_COLUMNS, title="title")
     assert [meta.name for meta in metas_of(mapping)] == ["id", "tags", "born"]
-
-
-def test_a_title_by_another_name_is_metadata_as_well() -> None:
-    mapping = of(ALL_COLUMNS, title="tags")
-    assert [meta.name for meta in metas_of(mapping)] == ["id", "title", "tags", "born"]
-
-
-def test_the_language_is_metadata() -> None:
-    assert metas_of(of(language="title")) == [Meta("language", "Chief")]
 
 
 def test_the_language_is_not_there_twice() -> None:

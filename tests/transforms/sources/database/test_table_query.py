@@ -12,12 +12,12 @@ from schemas.errors import ConfigError, FeedferryError, SourceError
 from support.databases import PASSWORD, Server, Sqlite
 from support.ports import kept_port
 from support.served import wait_until
+from transforms.sources.database.column_index import ColumnIndex
 from transforms.sources.database.connection import connect
 from transforms.sources.database.mapping import (
     ContentSource,
     IncrementalReading,
     Mapping,
-    MetadataColumn,
 )
 from transforms.sources.database.table_query import TableQuery, open_rows
 
@@ -62,10 +62,6 @@ def test_a_key_that_is_not_given_is_the_primary_key(server: Server | Sqlite) -> 
     assert opened(server, *DOCS).key == ("id",)
 
 
-def test_a_primary_key_needs_no_proof(server: Server | Sqlite) -> None:
-    assert opened(server, *DOCS).has_unique_key
-
-
 def test_a_unique_index_needs_no_proof(server: Server | Sqlite) -> None:
     index = "CREATE UNIQUE INDEX levels ON docs (level, id)"
     rows = opened(server, *DOCS, index, mapping=replace(BY_TITLE, key=("level", "id")))
@@ -81,10 +77,6 @@ def test_a_unique_index_of_some_rows_proves_nothing(postgresql_server: Server) -
 def test_columns_of_a_key_that_may_be_null_are_known(server: Server | Sqlite) -> None:
     rows = opened(server, *DOCS, mapping=replace(BY_TITLE, key=("level", "id")))
     assert rows.nullable_key == ("level",)
-
-
-def test_a_column_is_found_whatever_its_case(server: Server | Sqlite) -> None:
-    assert opened(server, *DOCS, mapping=replace(BY_TITLE, key=("ID",))).key == ("id",)
 
 
 def test_a_view_has_rows(server: Server | Sqlite) -> None:
@@ -144,38 +136,6 @@ def test_a_database_without_tables_is_an_error(server: Server | Sqlite) -> None:
     assert refusal(lambda: opened(server)) == (
         "table: 'docs'; expected a table or view, and there is none"
     )
-
-
-@pytest.mark.parametrize(
-    ("mapping", "message"),
-    [
-        (
-            replace(BY_TITLE, title="titel"),
-            "title: 'titel'; expected a column: id, title, body, level; did you mean 'title'?",
-        ),
-        (
-            replace(BY_TITLE, key=("number",)),
-            "key: 'number'; expected a column: id, title, body, level",
-        ),
-        (
-            replace(BY_TITLE, metadata=(MetadataColumn(name="Level", column="levels"),)),
-            "metadata: Level: 'levels'; expected a column: id, title, body, level; did you mean "
-            "'level'?",
-        ),
-        (
-            replace(BY_TITLE, content=ContentSource(column="html")),
-            "content: 'html'; expected a column: id, title, body, level",
-        ),
-        (
-            replace(BY_TITLE, incremental=IncrementalReading(timestamp="changed")),
-            "incremental: timestamp: 'changed'; expected a column: id, title, body, level",
-        ),
-    ],
-)
-def test_a_missing_column_is_an_error_with_the_columns(
-    sqlite_server: Sqlite, mapping: Mapping, message: str
-) -> None:
-    assert refusal(lambda: opened(sqlite_server, *DOCS, mapping=mapping)) == message
 
 
 def test_a_query_needs_a_key(server: Server | Sqlite) -> None:
@@ -281,12 +241,6 @@ def test_a_secret_is_looked_up_when_it_is_needed(
     assert list(open_rows(mapping, connect(mapping)).read_keys()) == [(1,), (2,), (3,)]
 
 
-def test_a_url_may_be_a_secret_as_a_whole(remote: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCS_URL", remote.url(remote.new_database(*DOCS)))
-    mapping = replace(BY_TITLE, connection="${env:DOCS_URL}")
-    assert list(open_rows(mapping, connect(mapping)).read_keys()) == [(1,), (2,), (3,)]
-
-
 def failing(mapping: Mapping, **changes: Any) -> SourceError:
     mapping = replace(mapping, **changes)
     with pytest.raises(SourceError) as caught:
@@ -322,11 +276,6 @@ def test_a_password_that_the_database_repeats_is_hidden(remote: Server) -> None:
     assert "s3same" not in repr(exc)
 
 
-def test_nothing_of_rows_shows_a_password(remote: Server) -> None:
-    rows = opened(remote, *DOCS)
-    assert "s3same" not in repr((rows.engine, rows.columns, rows.selectable, rows.key, rows.shown))
-
-
 @pytest.mark.parametrize(
     ("server", "grant", "said"),
     [
@@ -355,4 +304,15 @@ def test_a_login_without_permission_is_a_source_error(
     assert str(caught.value) == (
         f"{server.scheme}://127.0.0.1:{server.port}/{name}, table 'docs': "
         f"{said.format(name=name)}; expected a database that answers, and a login that may read it"
+    )
+
+
+def test_the_case_of_a_column_matters_only_if_names_differ_in_nothing_else() -> None:
+    index = ColumnIndex(names=("id", "Name", "name"))
+    assert (index.at("title", "ID"), index.at("title", "Name")) == (0, 1)
+    assert refusal(lambda: index.at("title", "NAME")) == (
+        "title: 'NAME' is the name of 2 columns; expected different names, as AS gives them"
+    )
+    assert refusal(lambda: index.at("title", "nmae")) == (
+        "title: 'nmae'; expected a column: id, Name, name; did you mean 'name'?"
     )

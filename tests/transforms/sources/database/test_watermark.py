@@ -68,11 +68,6 @@ def test_a_state_gives_back_the_timestamp_that_it_was_given(value: Timestamp) ->
     assert decode_mark(encode_mark(mark)) == mark
 
 
-def test_the_text_of_a_mark_is_json() -> None:
-    text = encode_mark(Watermark(type=TimestampType.INTEGER, text="17"))
-    assert text == '{"type":"INTEGER","text":"17"}'
-
-
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
