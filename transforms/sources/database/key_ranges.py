@@ -13,8 +13,8 @@ from schemas.key_range import KeyRange, RowFilter
 from schemas.span import Span
 from transforms.sources.database.column_index import Key
 from transforms.sources.database.keys import equal, parameters, write_key
-from transforms.sources.database.result_columns import ResultColumn, size_in_bytes
-from transforms.sources.database.session import Fault, fault_of
+from transforms.sources.database.result_columns import Expression, ResultColumn, size_in_bytes
+from transforms.sources.database.session import DatabaseFault, fault_of
 from transforms.sources.database.table_query import TableQuery
 
 MAX_LIMITS = 20_000
@@ -103,13 +103,13 @@ def _row_sizes(table: TableQuery, batch: Sequence[Key]) -> list[int]:
         try:
             rows = connection.execute(statement, given).all()
         except (ValueError, OverflowError, sa.exc.SQLAlchemyError) as exc:
-            if fault_of(exc, dialect) is Fault.VALUE:  # reading rejects the row
+            if fault_of(exc, dialect) is DatabaseFault.VALUE:  # reading rejects the row
                 return []
             raise
     return [sum(map(_length, table.columns, row)) for row in rows]
 
 
-def _value_or_size(column: ResultColumn, table: TableQuery) -> sa.ColumnElement[Any]:
+def _value_or_size(column: ResultColumn, table: TableQuery) -> Expression:
     value = table.column(column.name)
     return size_in_bytes(value, column, table.engine.dialect) if column.is_large else value
 

@@ -18,8 +18,9 @@ from sqlalchemy.types import NullType
 
 from schemas.errors import ConfigError
 from transforms.sources.database.column_index import Key
+from transforms.sources.database.result_columns import Expression
 
-Columns = Sequence[sa.ColumnElement[Any]]
+Columns = Sequence[Expression]
 _Compare = Callable[[Any, Any], Any]  # Any: SQLAlchemy's operators on columns and tuples of them
 
 _ROW_VALUES = frozenset({"postgresql", "sqlite"})

@@ -7,14 +7,13 @@ rows of the page. A list of principals is not lost because two tables differ in 
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import sqlalchemy as sa
 
 from schemas.errors import ConfigError, SourceError
 from transforms.sources.database.column_index import Key, Row
 from transforms.sources.database.keys import parameters, since, upto
-from transforms.sources.database.result_columns import ResultColumn, describe
+from transforms.sources.database.result_columns import Expression, ResultColumn, Select, describe
 from transforms.sources.database.session import Session, UnreadableValueError
 from transforms.sources.database.table_query import TableQuery, subquery
 
@@ -36,7 +35,7 @@ class LookupQueries:
     def __init__(self, table: TableQuery, session: Session) -> None:
         self._table = table
         self._session = session
-        self._statements: dict[str, sa.Select[Any]] = {}
+        self._statements: dict[str, Select] = {}
         self._page: tuple[Key, Key] | None = None
         self._rows: dict[str, _RowsByKey] = {}
 
@@ -72,7 +71,7 @@ class LookupQueries:
             rows[tuple(row[:width])].append(tuple(row[width:]))
         return dict(rows)
 
-    def _statement(self, query: str, connection: sa.Connection) -> sa.Select[Any]:
+    def _statement(self, query: str, connection: sa.Connection) -> Select:
         table, dialect = self._table, connection.dialect
         columns = describe(connection, subquery(query, (), _ALIAS))
         names, width = [column.name for column in columns], len(table.key)
@@ -94,5 +93,5 @@ class LookupQueries:
         return selected.order_by(*key_columns, *map(_sortable, values, columns[width:]))
 
 
-def _sortable(value: sa.ColumnElement[Any], column: ResultColumn) -> sa.ColumnElement[Any]:
+def _sortable(value: Expression, column: ResultColumn) -> Expression:
     return sa.cast(value, sa.Text) if column.type_name in _UNSORTED else value

@@ -1,20 +1,7 @@
 """The keys of a mapping file: how the rows of a table or query become records.
 
-::
-
-    connection: postgresql://reader:${env:PEOPLE_PASSWORD}@db.example.com/people
-    table: people                         # or query: SELECT …
-    key: [id]                             # default: the primary key of the table
-    url: https://people.example.com/{dept}/{id}       # or {column: link}
-    content: {column: body}               # or path, fetch, template, none; default: an HTML page
-    title: name
-    metadata: [all, {column: tags, separator: ";"}, {name: phone, query: SELECT …}]
-    modified: updated_at
-    deleted_at: deleted_at                # or action: {column: op, delete: [D]}
-    acl: {users: permit_users, groups: permit_groups, namespace: corp}    # or query: SELECT …
-    incremental: {timestamp: updated_at, lag: 10m, deletes: compare}
-
-Each field of a struct is one key. Field types give the rules for values; see `yaml_structs`.
+Each field of a struct is one key; its type has the rules for values, see `yaml_structs`. The keys
+are documented in docs/formats/database.md.
 """
 
 import re

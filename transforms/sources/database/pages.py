@@ -22,7 +22,13 @@ from schemas.errors import SourceError
 from schemas.key_range import KeyRange
 from transforms.sources.database.column_index import Key, Row
 from transforms.sources.database.keys import above, equal, parameters, read_key, upto, write_key
-from transforms.sources.database.result_columns import INLINE_BYTES, ResultColumn, size_in_bytes
+from transforms.sources.database.result_columns import (
+    INLINE_BYTES,
+    Expression,
+    ResultColumn,
+    Select,
+    size_in_bytes,
+)
 from transforms.sources.database.session import Session, UnreadableValueError
 from transforms.sources.database.table_query import TableQuery
 
@@ -69,7 +75,7 @@ class PageReader:
         self._key_of = table.index.key_getter()
         self._large = large_columns(table)
         self._selected = _selected(table, [column for _, column in self._large])
-        self._statements: dict[tuple[bool, bool], sa.Select[Any]] = {}
+        self._statements: dict[tuple[bool, bool], Select] = {}
 
     def __iter__(self) -> Generator[list[PageRow], None, None]:
         while True:
@@ -135,7 +141,7 @@ class PageReader:
         }
         return self._session.run(partial(_fetch_all, statement, given), where=self._where)
 
-    def _statement(self, *, is_first: bool, keys_only: bool) -> sa.Select[Any]:
+    def _statement(self, *, is_first: bool, keys_only: bool) -> Select:
         columns, dialect = self._table.key_columns, self._table.engine.dialect
         values = columns if keys_only else self._selected
         limits = [] if is_first else [above(columns, _AFTER, dialect)]
@@ -190,7 +196,7 @@ def large_columns(table: TableQuery) -> list[tuple[int, ResultColumn]]:
     ]
 
 
-def _selected(table: TableQuery, large: Sequence[ResultColumn]) -> list[sa.ColumnElement[Any]]:
+def _selected(table: TableQuery, large: Sequence[ResultColumn]) -> list[Expression]:
     """Return the expressions of a row; the last is not NULL if a large value is left out."""
     dialect = table.engine.dialect
     is_left_out = {
@@ -208,9 +214,7 @@ def _selected(table: TableQuery, large: Sequence[ResultColumn]) -> list[sa.Colum
     return values
 
 
-def _fetch_all(
-    statement: sa.Select[Any], given: dict[str, object], connection: sa.Connection
-) -> list[Any]:
+def _fetch_all(statement: Select, given: dict[str, object], connection: sa.Connection) -> list[Any]:
     """Return tuples of the driver's cursor: SQLAlchemy's rows take as long as all other work."""
     result = connection.execute(statement, given)
     try:

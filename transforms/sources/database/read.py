@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from functools import lru_cache
-from itertools import chain
 
 from msgspec.structs import replace
 
@@ -70,7 +69,7 @@ def read_rows(
     with closing(Session(mapping, table.engine)) as session:
         reader = RowReader(table, key_range, session, span=span, options=options)
         if see is None and known is None:
-            yield from reader.records()
+            yield from (outcome for _, _, outcome in reader.outcomes())
             return
         recall = known if known is not None and not key_range.is_refresh else lambda key: None
         timestamp_of = _timestamp_getter(table)
@@ -103,23 +102,12 @@ class RowReader:
         maker = RecordMaker(table.mapping, self._index, self._lookups, span=span, options=options)
         self._make = maker.make
 
-    def records(self) -> Iterator[_Outcome]:
-        """Yield the outcome of each row, without the cost of keys."""
-        return chain.from_iterable(map(self._page_records, self._pages))
-
     def outcomes(self) -> Iterator[tuple[Key, Row | None, _Outcome]]:
         """Yield the key of each row, the row, None if it cannot be read, and its outcome."""
+        key_of = self._pages.key_of
         for page in self._pages:
-            self._load(page)
+            self._lookups.load_page(key_of(page[0]), key_of(page[-1]))
             yield from map(self._outcome, page)
-
-    def _page_records(self, page: list[PageRow]) -> Iterator[_Outcome]:
-        self._load(page)
-        make = self._make
-        return (make(row) if type(row) is tuple else self._outcome(row)[2] for row in page)
-
-    def _load(self, page: list[PageRow]) -> None:
-        self._lookups.load_page(self._pages.key_of(page[0]), self._pages.key_of(page[-1]))
 
     def _outcome(self, row: PageRow) -> tuple[Key, Row | None, _Outcome]:
         key = self._pages.key_of(row)

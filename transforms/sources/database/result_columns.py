@@ -12,6 +12,9 @@ from pymysql.constants import (  # type: ignore[import-untyped]  # it has no typ
 
 from schemas.errors import ConfigError
 
+Expression = sa.ColumnElement[Any]  # Any: values are not converted, so types do not matter
+Select = sa.Select[Any]
+
 INLINE_BYTES = 1 << 16
 """The size up to which a value is read with its row; a larger value is read alone."""
 
@@ -61,7 +64,7 @@ def describe(connection: sa.Connection, selectable: sa.FromClause) -> tuple[Resu
 
 
 def size_in_bytes(
-    value: sa.ColumnElement[Any], column: ResultColumn, dialect: sa.Dialect
+    value: Expression, column: ResultColumn, dialect: sa.Dialect
 ) -> sa.ColumnElement[int]:
     """Return the expression of the size of a value."""
     if dialect.name == "sqlite":

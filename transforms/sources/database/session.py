@@ -41,7 +41,7 @@ class Pauses(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_PAUSES = Pauses()
 
 
-class Fault(enum.Enum):
+class DatabaseFault(enum.Enum):
     """What the caller does after an error of a database."""
 
     RETRY = "retry"
@@ -52,18 +52,18 @@ class Fault(enum.Enum):
     FATAL = "fatal"
 
 
-def fault_of(exc: Exception, dialect: sa.Dialect) -> Fault:
+def fault_of(exc: Exception, dialect: sa.Dialect) -> DatabaseFault:
     """Classify an error of SQLAlchemy, a driver, or the conversion of a value."""
     cause, dbapi = _cause(exc), dialect.loaded_dbapi
     if isinstance(cause, (*_UNREADABLE, dbapi.DataError)) or _SQLITE_NOT_UTF8 in str(cause):
-        return Fault.VALUE
+        return DatabaseFault.VALUE
     if _is_sql_error(cause, dbapi):
-        return Fault.SQL
+        return DatabaseFault.SQL
     if getattr(exc, "connection_invalidated", False):  # SQLAlchemy's is_disconnect
-        return Fault.RETRY
+        return DatabaseFault.RETRY
     if isinstance(cause, dbapi.OperationalError | dbapi.InterfaceError | dbapi.InternalError):
-        return Fault.RETRY
-    return Fault.FATAL
+        return DatabaseFault.RETRY
+    return DatabaseFault.FATAL
 
 
 def _is_sql_error(cause: Exception, dbapi: Any) -> bool:  # Any: the module of a driver
@@ -86,14 +86,14 @@ def translate_errors(mapping: Mapping, *, where: str, dialect: sa.Dialect) -> It
 
 
 def _explain(
-    exc: Exception, fault: Fault, mapping: Mapping, *, where: str, tries: int = 1
+    exc: Exception, fault: DatabaseFault, mapping: Mapping, *, where: str, tries: int = 1
 ) -> FatalError | ConfigError:
     times = f" ({tries} times)" if tries > 1 else ""
     text = f"{database_name(mapping)}, {where}: {_first_line(exc)}{times}; expected "
     mask = secrets_mask(mapping)
-    if fault is Fault.SQL:
+    if fault is DatabaseFault.SQL:
         return ConfigError(mask.text(f"{text}SQL that this database understands"))
-    if fault is Fault.VALUE:
+    if fault is DatabaseFault.VALUE:
         return SourceError(mask.text(f"{text}values that can be read"))
     return SourceError(mask.text(f"{text}a database that answers, and a login that may read it"))
 
@@ -156,9 +156,9 @@ class Session:
             ) as exc:
                 self.close()
                 fault = fault_of(exc, self._engine.dialect)
-                if fault is Fault.VALUE:
+                if fault is DatabaseFault.VALUE:
                     raise UnreadableValueError(_first_line(exc)) from None
-                if fault is not Fault.RETRY or tries > self._mapping.retries:
+                if fault is not DatabaseFault.RETRY or tries > self._mapping.retries:
                     raise _explain(exc, fault, self._mapping, where=where, tries=tries) from None
             longest = min(self._mapping.backoff_seconds * 2.0 ** (tries - 1), _MAX_PAUSE_SECONDS)
             seconds = longest * self._pauses.chance()

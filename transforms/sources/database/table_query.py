@@ -6,6 +6,7 @@ their digits.
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from transforms.sources.database.column_index import ColumnIndex, Key
 from transforms.sources.database.keys import bound_value, read_key
 from transforms.sources.database.mapping import Mapping
 from transforms.sources.database.records import RecordMaker
-from transforms.sources.database.result_columns import ResultColumn, describe
+from transforms.sources.database.result_columns import Expression, ResultColumn, Select, describe
 from transforms.sources.database.session import stream, translate_errors
 
 _ALIAS = "feedferry_rows"
@@ -51,7 +52,7 @@ class TableQuery:
         return ColumnIndex(names=tuple(column.name for column in self.columns), key=self.key)
 
     @property
-    def key_columns(self) -> tuple[sa.ColumnElement[Any], ...]:
+    def key_columns(self) -> tuple[Expression, ...]:
         return tuple(self.column(name) for name in self.key)
 
     @property
@@ -68,16 +69,16 @@ class TableQuery:
     def shown(self) -> str:
         return self.mapping.shown
 
-    def column(self, name: str) -> sa.ColumnElement[Any]:
+    def column(self, name: str) -> Expression:
         """Return a column without a type, so that its values are not converted."""
-        column: sa.ColumnElement[Any] = self.selectable.c[name]
+        column: Expression = self.selectable.c[name]
         return column
 
     def restricted(self, *conditions: sa.ColumnElement[bool]) -> "TableQuery":
         """Return the rows that also meet these conditions."""
         return replace(self, where=(*self.where, *conditions))
 
-    def timestamp_column(self, name: str) -> sa.ColumnElement[Any]:
+    def timestamp_column(self, name: str) -> Expression:
         index = self.index
         return self.column(index.names[index.at(_TIMESTAMP, name)])
 
@@ -137,12 +138,12 @@ class TableQuery:
                 "unique for each row"
             )
 
-    def translate_errors(self, where: str = "") -> Any:
+    def translate_errors(self, where: str = "") -> AbstractContextManager[None]:
         """Return the context manager that raises errors of the database as our own."""
         dialect = self.engine.dialect
         return translate_errors(self.mapping, where=where or self.shown, dialect=dialect)
 
-    def _stream(self, statement: sa.Select[Any]) -> Iterator[Key]:
+    def _stream(self, statement: Select) -> Iterator[Key]:
         with (
             self.translate_errors(),
             self.engine.connect() as connection,
