@@ -26,17 +26,17 @@ import msgspec
 
 from schemas.errors import FeedferryError
 from schemas.known import UNCHANGED, Known
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.storage.state import SourceState
 
 VANISHED = "vanished"
-_SENT = (Kind.FILE, Kind.FOLDER)
+_SENT = (EntryKind.FILE, EntryKind.FOLDER)
 _YOUNG_NS = 2_000_000_000  # the ticks of FAT, the coarsest there are
 
 
 def compare(
-    listed: Iterable[Listed], state: SourceState, *, rules: str, is_refresh: bool
-) -> Iterator[Listed]:
+    listed: Iterable[ListingEntry], state: SourceState, *, rules: str, is_refresh: bool
+) -> Iterator[ListingEntry]:
     """Yield what is to be sent and deleted, and what is not; the state need fit no memory.
 
     With other `rules` than those of the state, and with `is_refresh`, all is sent as if it were
@@ -47,7 +47,7 @@ def compare(
         yield from _Comparison(state, claims, is_anew=is_anew).lines(listed)
 
 
-def is_folder(line: Listed) -> bool:
+def is_folder(line: ListingEntry) -> bool:
     """Whether the line is about a folder, whatever became of it; the key of the root is empty."""
     return not line.key or line.key.endswith("/")
 
@@ -61,7 +61,7 @@ class _Comparison:
         self._untold: tuple[str, ...] = ()  # beginnings of keys below what cannot be told
         self._members: list[tuple[str, Known]] = []  # a heap: those of archives that are gone
 
-    def lines(self, listed: Iterable[Listed]) -> Iterator[Listed]:
+    def lines(self, listed: Iterable[ListingEntry]) -> Iterator[ListingEntry]:
         for met in _join(listed, self._state.outermost()):
             if isinstance(met, Known):
                 yield from self._members_until(met.key)
@@ -72,7 +72,7 @@ class _Comparison:
         while self._members:
             yield self._deletion(heappop(self._members)[1])
 
-    def _listed(self, line: Listed, known: Known | None) -> Iterator[Listed]:
+    def _listed(self, line: ListingEntry, known: Known | None) -> Iterator[ListingEntry]:
         if _is_untold(line):
             self._leave(line, known)
         elif line.kind in _SENT:
@@ -82,13 +82,13 @@ class _Comparison:
             yield from self._gone(known)
         yield line
 
-    def _not_listed(self, known: Known) -> Iterator[Listed]:
+    def _not_listed(self, known: Known) -> Iterator[ListingEntry]:
         if known.key.startswith(self._untold):
             self._claims.hold(known)
         else:
             yield from self._gone(known)
 
-    def _leave(self, line: Listed, known: Known | None) -> None:
+    def _leave(self, line: ListingEntry, known: Known | None) -> None:
         """Keep what the state has of it, and of all below; few keys begin like one another."""
         key = line.key
         beginning = key if is_folder(line) else f"{key}/"
@@ -97,7 +97,7 @@ class _Comparison:
         if known is not None:
             self._claims.hold(known)
 
-    def _sent(self, line: Listed, known: Known | None) -> Iterator[Listed]:
+    def _sent(self, line: ListingEntry, known: Known | None) -> Iterator[ListingEntry]:
         if known is None or known.url != line.url:
             self._claims.claim(line.url, key=line.key)
         if known is None:
@@ -108,14 +108,14 @@ class _Comparison:
             self._claims.hold(known)
         is_alike = not self._is_anew and not has_moved and _is_alike(line, known)
         if is_alike and self._has_same_time(line, known):
-            yield Listed(key=line.key, kind=Kind.FILTERED, url=line.url, code=UNCHANGED)
+            yield ListingEntry(key=line.key, kind=EntryKind.FILTERED, url=line.url, code=UNCHANGED)
             return
         if has_moved and not self._claims.has(known):
             yield self._deletion(known)
         yield msgspec.structs.replace(
             line,
             known=known if is_alike else None,
-            members=() if has_moved or line.kind is Kind.FOLDER else self._before(known),
+            members=() if has_moved or line.kind is EntryKind.FOLDER else self._before(known),
         )
 
     def _before(self, known: Known) -> tuple[Known, ...]:
@@ -127,26 +127,26 @@ class _Comparison:
             return tuple(msgspec.structs.replace(member, digest="") for member in members)
         return members
 
-    def _has_same_time(self, line: Listed, known: Known) -> bool:
+    def _has_same_time(self, line: ListingEntry, known: Known) -> bool:
         """Whether the times show that it is the same; of a folder they only show its files."""
-        if line.kind is Kind.FOLDER:
+        if line.kind is EntryKind.FOLDER:
             return True
         at = line.modified_ns
         return at is not None and at == known.modified_ns and at < self._young_from_ns
 
-    def _gone(self, known: Known) -> Iterator[Listed]:
+    def _gone(self, known: Known) -> Iterator[ListingEntry]:
         yield self._deletion(known)
         if not known.url:
             for member in self._state.members_of(known.key):
                 heappush(self._members, (member.key, member))
 
-    def _members_until(self, key: str) -> Iterator[Listed]:
+    def _members_until(self, key: str) -> Iterator[ListingEntry]:
         while self._members and self._members[0][0] <= key:
             yield self._deletion(heappop(self._members)[1])
 
-    def _deletion(self, known: Known) -> Listed:
+    def _deletion(self, known: Known) -> ListingEntry:
         url = "" if known.url and self._claims.has(known) else known.url
-        return Listed(key=known.key, kind=Kind.GONE, url=url)
+        return ListingEntry(key=known.key, kind=EntryKind.GONE, url=url)
 
 
 class _Claims:
@@ -193,8 +193,8 @@ class _Claims:
 
 
 def _join(
-    listed: Iterable[Listed], outermost: Iterator[Known]
-) -> Iterator[tuple[Listed, Known | None] | Known]:
+    listed: Iterable[ListingEntry], outermost: Iterator[Known]
+) -> Iterator[tuple[ListingEntry, Known | None] | Known]:
     """Yield each line with what is known of it, and in its place what is known and not listed."""
     known = next(outermost, None)
     for line in _in_order(listed):
@@ -211,7 +211,7 @@ def _join(
         known = next(outermost, None)
 
 
-def _in_order(listed: Iterable[Listed]) -> Iterator[Listed]:
+def _in_order(listed: Iterable[ListingEntry]) -> Iterator[ListingEntry]:
     """Yield all lines; one out of order would look as if others were gone."""
     last = ""
     for line in listed:
@@ -223,11 +223,11 @@ def _in_order(listed: Iterable[Listed]) -> Iterator[Listed]:
         yield line
 
 
-def _is_untold(line: Listed) -> bool:
-    return line.kind is Kind.REJECTED or line.code == VANISHED
+def _is_untold(line: ListingEntry) -> bool:
+    return line.kind is EntryKind.REJECTED or line.code == VANISHED
 
 
-def _is_alike(line: Listed, known: Known) -> bool:
+def _is_alike(line: ListingEntry, known: Known) -> bool:
     """Whether all that it is made of is as it was, as far as can be told without its time."""
-    is_same_size = line.kind is Kind.FOLDER or line.size == known.size
+    is_same_size = line.kind is EntryKind.FOLDER or line.size == known.size
     return is_same_size and line.fingerprint == known.fingerprint

@@ -12,7 +12,7 @@ import msgspec
 from schemas.errors import StoppedError
 from schemas.known import UNCHANGED
 from transforms.sources.change_detection import is_folder
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 
 
 class Safety(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,15 +29,15 @@ class Counts(msgspec.Struct, kw_only=True):
     gone: int = 0
 
 
-def counted(lines: Iterable[Listed], counts: Counts) -> Iterator[Listed]:
+def counted(lines: Iterable[ListingEntry], counts: Counts) -> Iterator[ListingEntry]:
     """Yield all lines; `counts` are theirs when the last one was taken.
 
     Folders do not count, nor what is only to be forgotten: it has no url.
     """
     for line in lines:
-        if line.kind is Kind.FILE or (line.code == UNCHANGED and not is_folder(line)):
+        if line.kind is EntryKind.FILE or (line.code == UNCHANGED and not is_folder(line)):
             counts.listed += 1
-        elif line.kind is Kind.GONE and line.url and not is_folder(line):
+        elif line.kind is EntryKind.GONE and line.url and not is_folder(line):
             counts.gone += 1
         yield line
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from schemas.errors import FeedferryError
 from schemas.known import Known, Seen
 from transforms.sources.change_detection import compare, is_folder
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.storage.state import StateStamp, open_state, update_state
 
 SECOND_NS = 1_000_000_000
@@ -40,37 +40,39 @@ def member(key: str, parent: str) -> Known:
     return Known(key=key, url=url_of(key), parent=parent)
 
 
-def file(key: str, *, size: int = 5, modified_ns: int | None = OLD_NS) -> Listed:
-    return Listed(key=key, path=f"/docs/{key}", url=url_of(key), size=size, modified_ns=modified_ns)
-
-
-def folder(key: str, *, fingerprint: str = "") -> Listed:
-    return Listed(
-        key=key, kind=Kind.FOLDER, url=url_of(key), modified_ns=7, fingerprint=fingerprint
+def file(key: str, *, size: int = 5, modified_ns: int | None = OLD_NS) -> ListingEntry:
+    return ListingEntry(
+        key=key, path=f"/docs/{key}", url=url_of(key), size=size, modified_ns=modified_ns
     )
 
 
-def gone(key: str) -> Listed:
-    return Listed(key=key, kind=Kind.GONE, url=url_of(key))
+def folder(key: str, *, fingerprint: str = "") -> ListingEntry:
+    return ListingEntry(
+        key=key, kind=EntryKind.FOLDER, url=url_of(key), modified_ns=7, fingerprint=fingerprint
+    )
 
 
-def forgotten(key: str) -> Listed:
-    return Listed(key=key, kind=Kind.GONE)
+def gone(key: str) -> ListingEntry:
+    return ListingEntry(key=key, kind=EntryKind.GONE, url=url_of(key))
 
 
-def unchanged(key: str) -> Listed:
-    return Listed(key=key, kind=Kind.FILTERED, url=url_of(key), code="unchanged")
+def forgotten(key: str) -> ListingEntry:
+    return ListingEntry(key=key, kind=EntryKind.GONE)
 
 
-def filtered(key: str, code: str = "excluded") -> Listed:
-    return Listed(key=key, kind=Kind.FILTERED, code=code)
+def unchanged(key: str) -> ListingEntry:
+    return ListingEntry(key=key, kind=EntryKind.FILTERED, url=url_of(key), code="unchanged")
 
 
-def rejected(key: str, code: str = "unreadable") -> Listed:
-    return Listed(key=key, kind=Kind.REJECTED, code=code, reason="no permission")
+def filtered(key: str, code: str = "excluded") -> ListingEntry:
+    return ListingEntry(key=key, kind=EntryKind.FILTERED, code=code)
 
 
-def changed(line: Listed, **fields: object) -> Listed:
+def rejected(key: str, code: str = "unreadable") -> ListingEntry:
+    return ListingEntry(key=key, kind=EntryKind.REJECTED, code=code, reason="no permission")
+
+
+def changed(line: ListingEntry, **fields: object) -> ListingEntry:
     return msgspec.structs.replace(line, **fields)
 
 
@@ -84,7 +86,9 @@ class Remembering:
         update_state(self._path, (Seen(known=one) for one in documents), before=0, stamp=STAMP)
         return self
 
-    def against(self, *lines: Listed, rules: str = "r1", is_refresh: bool = False) -> list[Listed]:
+    def against(
+        self, *lines: ListingEntry, rules: str = "r1", is_refresh: bool = False
+    ) -> list[ListingEntry]:
         with open_state(self._path) as state:
             return list(compare(lines, state, rules=rules, is_refresh=is_refresh))
 
@@ -131,7 +135,9 @@ def test_a_new_document_is_as_it_was_listed(state: Remembering) -> None:
         changed(file("a"), fingerprint="mode 0600", modified_ns=OLD_NS + 1),
     ],
 )
-def test_a_document_that_has_changed_is_as_it_was_listed(state: Remembering, line: Listed) -> None:
+def test_a_document_that_has_changed_is_as_it_was_listed(
+    state: Remembering, line: ListingEntry
+) -> None:
     state.knows(known("a"))
 
     assert state.against(line) == [changed(line, members=(known("a"),))]
@@ -207,14 +213,18 @@ def test_what_a_rule_filters_and_nobody_knows_is_only_that(state: Remembering) -
 
 
 @pytest.mark.parametrize("line", [rejected("a"), filtered("a", "vanished")])
-def test_a_document_of_which_nothing_can_be_told_stays(state: Remembering, line: Listed) -> None:
+def test_a_document_of_which_nothing_can_be_told_stays(
+    state: Remembering, line: ListingEntry
+) -> None:
     state.knows(known("a"))
 
     assert state.against(line) == [line]
 
 
 @pytest.mark.parametrize("line", [rejected("b/", "unlistable-folder"), filtered("b/", "vanished")])
-def test_documents_in_a_folder_that_cannot_be_listed_stay(state: Remembering, line: Listed) -> None:
+def test_documents_in_a_folder_that_cannot_be_listed_stay(
+    state: Remembering, line: ListingEntry
+) -> None:
     state.knows(known("a"), known("b-1"), known("b/c"), known("b/d/e"), known("c"))
 
     assert state.against(line) == [gone("a"), gone("b-1"), line, gone("c")]
@@ -387,7 +397,7 @@ def test_a_folder_takes_the_place_of_an_archive(state: Remembering) -> None:
     ]
 
 
-def at(key: str, url: str) -> Listed:
+def at(key: str, url: str) -> ListingEntry:
     return changed(file(key), url=url)
 
 
@@ -407,7 +417,7 @@ def test_a_document_that_moves_down_and_keeps_its_url_is_deleted_before_it_is_se
     state.knows(known_at("a/1", "http://x/1"))
 
     assert state.against(at("b/1", "http://x/1")) == [
-        Listed(key="a/1", kind=Kind.GONE, url="http://x/1"),
+        ListingEntry(key="a/1", kind=EntryKind.GONE, url="http://x/1"),
         at("b/1", "http://x/1"),
     ]
 
@@ -416,7 +426,7 @@ def test_documents_that_change_urls_with_one_another_are_not_deleted(state: Reme
     state.knows(known_at("a", "http://x/1"), known_at("b", "http://x/2"))
 
     assert state.against(at("a", "http://x/2"), at("b", "http://x/1")) == [
-        Listed(key="a", kind=Kind.GONE, url="http://x/1"),
+        ListingEntry(key="a", kind=EntryKind.GONE, url="http://x/1"),
         at("a", "http://x/2"),
         at("b", "http://x/1"),
     ]
@@ -430,7 +440,7 @@ def test_documents_that_change_urls_with_one_another_are_not_deleted(state: Reme
     ],
 )
 def test_the_url_of_two_documents_stays_with_one_of_them(
-    state: Remembering, stays: str, expected: list[Listed]
+    state: Remembering, stays: str, expected: list[ListingEntry]
 ) -> None:
     state.knows(known_at("a", "http://x/"), known_at("b", "http://x/"))
 
@@ -442,7 +452,7 @@ def test_the_url_of_two_documents_is_deleted_with_the_last(state: Remembering) -
 
     assert state.against() == [
         forgotten("a"),
-        Listed(key="b", kind=Kind.GONE, url="http://x/"),
+        ListingEntry(key="b", kind=EntryKind.GONE, url="http://x/"),
     ]
 
 
@@ -472,7 +482,7 @@ def test_a_listing_that_is_out_of_order_is_not_believed(state: Remembering) -> N
 def test_a_listing_is_taken_line_by_line(state: Remembering, tmp_path: Path) -> None:
     taken: list[str] = []
 
-    def walk() -> Iterator[Listed]:
+    def walk() -> Iterator[ListingEntry]:
         for key in ("a", "b"):
             taken.append(key)
             yield file(key)
@@ -516,19 +526,19 @@ class Run:
         update_state(self._path, seen, before=self._runs, stamp=STAMP)
         self._runs += 1
 
-    def _walk(self, tree: Tree) -> Iterator[Listed]:
+    def _walk(self, tree: Tree) -> Iterator[ListingEntry]:
         for key in sorted(tree):
             size = len(str(tree[key].content))
-            yield Listed(
+            yield ListingEntry(
                 key=key, url=self._url_of(key), size=size, modified_ns=tree[key].modified_ns
             )
 
-    def _read(self, line: Listed, tree: Tree) -> Iterable[Seen]:
-        if line.kind is Kind.GONE:
+    def _read(self, line: ListingEntry, tree: Tree) -> Iterable[Seen]:
+        if line.kind is EntryKind.GONE:
             if line.url:
                 self._delete(line.url)
             return [Seen(known=Known(key=line.key, url=line.url), is_gone=True)]
-        if line.kind is Kind.FILTERED:
+        if line.kind is EntryKind.FILTERED:
             return []
         content = tree[line.key].content
         digest = hashlib.sha256(str(content).encode()).hexdigest()
@@ -547,7 +557,7 @@ class Run:
         self._send(line.url, content)
         return [Seen(known=now)]
 
-    def _unpack(self, line: Listed, inner: Inner) -> Iterator[Seen]:
+    def _unpack(self, line: ListingEntry, inner: Inner) -> Iterator[Seen]:
         for lost in line.members:
             if lost.key not in {f"{line.key}/{name}" for name in inner}:
                 self._delete(lost.url)

@@ -6,20 +6,22 @@ import pytest
 
 from schemas.errors import StoppedError
 from transforms.sources.deletion_guard import Counts, Safety, check_safety, counted
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 
 USUAL = Safety()
 
 
-def counts_of(*lines: Listed) -> Counts:
+def counts_of(*lines: ListingEntry) -> Counts:
     counts = Counts()
     for _ in counted(lines, counts):
         pass
     return counts
 
 
-def line(kind: Kind, *, key: str = "a", url: str = "http://x/a", code: str = "") -> Listed:
-    return Listed(key=key, kind=kind, url=url, code=code)
+def line(
+    kind: EntryKind, *, key: str = "a", url: str = "http://x/a", code: str = ""
+) -> ListingEntry:
+    return ListingEntry(key=key, kind=kind, url=url, code=code)
 
 
 def test_a_usual_run_needs_one_document_and_deletes_a_fifth() -> None:
@@ -27,14 +29,14 @@ def test_a_usual_run_needs_one_document_and_deletes_a_fifth() -> None:
 
 
 def test_lines_are_passed_on() -> None:
-    lines = [line(Kind.FILE), line(Kind.GONE), line(Kind.REJECTED)]
+    lines = [line(EntryKind.FILE), line(EntryKind.GONE), line(EntryKind.REJECTED)]
 
     assert list(counted(lines, Counts())) == lines
 
 
 def test_lines_are_counted_as_they_pass() -> None:
     counts = Counts()
-    passing = counted([line(Kind.FILE), line(Kind.FILE)], counts)
+    passing = counted([line(EntryKind.FILE), line(EntryKind.FILE)], counts)
     next(passing)
 
     assert counts == Counts(listed=1)
@@ -43,18 +45,18 @@ def test_lines_are_counted_as_they_pass() -> None:
 @pytest.mark.parametrize(
     ("one", "expected"),
     [
-        (line(Kind.FILE), Counts(listed=1)),
-        (line(Kind.FILTERED, code="unchanged"), Counts(listed=1)),
-        (line(Kind.GONE), Counts(gone=1)),
-        (line(Kind.FILTERED, code="hidden"), Counts()),
-        (line(Kind.REJECTED, code="unreadable"), Counts()),
-        (line(Kind.FOLDER, key="a/"), Counts()),
-        (line(Kind.FILTERED, key="a/", code="unchanged"), Counts()),
-        (line(Kind.GONE, key="a/"), Counts()),
-        (line(Kind.GONE, url=""), Counts()),
+        (line(EntryKind.FILE), Counts(listed=1)),
+        (line(EntryKind.FILTERED, code="unchanged"), Counts(listed=1)),
+        (line(EntryKind.GONE), Counts(gone=1)),
+        (line(EntryKind.FILTERED, code="hidden"), Counts()),
+        (line(EntryKind.REJECTED, code="unreadable"), Counts()),
+        (line(EntryKind.FOLDER, key="a/"), Counts()),
+        (line(EntryKind.FILTERED, key="a/", code="unchanged"), Counts()),
+        (line(EntryKind.GONE, key="a/"), Counts()),
+        (line(EntryKind.GONE, url=""), Counts()),
     ],
 )
-def test_documents_are_counted_and_nothing_else(one: Listed, expected: Counts) -> None:
+def test_documents_are_counted_and_nothing_else(one: ListingEntry, expected: Counts) -> None:
     assert counts_of(one) == expected
 
 

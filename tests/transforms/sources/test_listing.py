@@ -9,17 +9,17 @@ from schemas.errors import FatalError
 from schemas.known import Known
 from schemas.span import Span
 from transforms.sources.listing import (
-    Kind,
-    Listed,
+    EntryKind,
+    ListingEntry,
     cut_listing,
     read_listing,
     write_listing,
 )
 
 LINES = (
-    Listed(key="a.txt", path="/docs/a.txt", url="https://docs.example.com/a.txt", size=5),
-    Listed(key="b\n\N{CHERRIES}", kind=Kind.FILTERED, code="hidden"),
-    Listed(
+    ListingEntry(key="a.txt", path="/docs/a.txt", url="https://docs.example.com/a.txt", size=5),
+    ListingEntry(key="b\n\N{CHERRIES}", kind=EntryKind.FILTERED, code="hidden"),
+    ListingEntry(
         key="c.zip",
         size=70,
         modified_ns=-1,
@@ -38,7 +38,7 @@ class Trickle(io.BytesIO):
         return super().read(7 if size is None or size < 0 else min(size, 7))
 
 
-def listing(folder: Path, *lines: Listed) -> Span:
+def listing(folder: Path, *lines: ListingEntry) -> Span:
     path = folder / "listing"
     write_listing(lines, path)
     return Span(source="docs", path=str(path), source_ordinal=2, format="files")
@@ -67,13 +67,15 @@ def test_lines_may_come_in_pieces(tmp_path: Path) -> None:
 
 
 def test_what_is_not_stated_is_not_written(tmp_path: Path) -> None:
-    span = listing(tmp_path, Listed(key="a"))
+    span = listing(tmp_path, ListingEntry(key="a"))
     assert Path(span.path).read_bytes() == b'{"key":"a"}\n'
 
 
 def test_a_listing_has_no_name_until_it_is_whole(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
-        write_listing((Listed(key=str(1 // number)) for number in (1, 0)), tmp_path / "listing")
+        write_listing(
+            (ListingEntry(key=str(1 // number)) for number in (1, 0)), tmp_path / "listing"
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -104,7 +106,7 @@ def test_spans_are_of_about_so_many_bytes_in_order(tmp_path: Path) -> None:
 
 
 def test_a_file_larger_than_a_span_stays_alone(tmp_path: Path) -> None:
-    lines = (Listed(key="a"), Listed(key="b", size=1 << 30), Listed(key="c"))
+    lines = (ListingEntry(key="a"), ListingEntry(key="b", size=1 << 30), ListingEntry(key="c"))
     parts = list(cut_listing(listing(tmp_path, *lines), span_bytes=1 << 20))
     assert [keys(part) for part in parts] == [["a"], ["b"], ["c"]]
 

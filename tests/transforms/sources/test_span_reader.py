@@ -15,7 +15,7 @@ from support.listings import shell
 from support.spools import HandSpool, delivered
 from transforms.formats.base import ReadResult
 from transforms.sources.database.mapping import DATABASE
-from transforms.sources.listing import Listed, cut_listing, write_listing
+from transforms.sources.listing import ListingEntry, cut_listing, write_listing
 from transforms.sources.programs.config import Programs
 from transforms.sources.span_reader import SpanReader
 from transforms.sources.spool.selection import Selection, write_selection
@@ -37,7 +37,7 @@ def native(path: Path) -> Span:
 def listing(folder: Path, *names: str) -> Span:
     """The span of a listing of small texts."""
     lines = (
-        Listed(
+        ListingEntry(
             key=name,
             path=str(put(folder / name, b"plan")),
             url=f"https://docs.example.com/{name}",

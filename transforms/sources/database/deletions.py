@@ -27,7 +27,7 @@ from transforms.sources.database.result_columns import describe
 from transforms.sources.database.table_query import TableQuery, subquery
 from transforms.sources.database.url_templates import url_getter
 from transforms.sources.deletion_guard import Counts, Safety, check_safety
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.storage.state import SourceState
 
 GONE = "gone"
@@ -142,7 +142,7 @@ class KeySets:
 
 def list_deletions(
     state: SourceState, keys: KeySets, *, compares_keys: bool, is_refresh: bool
-) -> Iterator[Listed]:
+) -> Iterator[ListingEntry]:
     """Yield a line for each deletion, and for each deleted key without one, in the order of keys.
 
     A GONE line without a URL deletes nothing: its key is removed from the state. `keys` needs all
@@ -157,15 +157,15 @@ def list_deletions(
 
 
 def check_deletions(
-    lines: Iterable[Listed], state: SourceState, keys: KeySets, safety: Safety
-) -> Iterator[Listed]:
+    lines: Iterable[ListingEntry], state: SourceState, keys: KeySets, safety: Safety
+) -> Iterator[ListingEntry]:
     """Yield all lines; then raise StoppedError if comparing keys found too many deletions.
 
     The keys of the query for deletes do not count.
     """
     counts = Counts(listed=keys.existing_count)
     for line in lines:
-        if line.kind is Kind.GONE and line.url and is_row_key(line.key):
+        if line.kind is EntryKind.GONE and line.url and is_row_key(line.key):
             counts.gone += not keys.is_deleted(line.key)
         yield line
     check_safety(counts, known=state.count, safety=safety)
@@ -207,25 +207,27 @@ def _deletable_url(known: Known, state: SourceState, keys: KeySets) -> str:
 
 def _deleted_line(
     deleted: DeletedKey, known: Known | None, state: SourceState, keys: KeySets, *, is_refresh: bool
-) -> Listed:
+) -> ListingEntry:
     key, url = deleted.key, deleted.url
     if keys.exists(key):
         reason = f"{key} is in the query for deletes, and a row has it; expected one of both"
-        return Listed(key=key, kind=Kind.REJECTED, code="key-in-both", reason=reason)
+        return ListingEntry(key=key, kind=EntryKind.REJECTED, code="key-in-both", reason=reason)
     if known is not None and known.digest == GONE:
         if is_refresh:
             return _deletion(key, known.fingerprint)
-        return Listed(key=key, kind=Kind.FILTERED, url=known.fingerprint, code="gone-before")
+        return ListingEntry(
+            key=key, kind=EntryKind.FILTERED, url=known.fingerprint, code="gone-before"
+        )
     if known is not None and known.url:
         return _deletion(key, _deletable_url(known, state, keys))
     if not url:
         reason = f"{key} is deleted, and its URL is not known: {deleted.reason}"
-        return Listed(key=key, kind=Kind.REJECTED, code="unknown-key", reason=reason)
+        return ListingEntry(key=key, kind=EntryKind.REJECTED, code="unknown-key", reason=reason)
     return _deletion(key, "" if state.has_elsewhere(url, key=key) else url)
 
 
-def _deletion(key: str, url: str) -> Listed:
-    return Listed(key=key, kind=Kind.GONE, url=url, known=Known(key=key, url=url))
+def _deletion(key: str, url: str) -> ListingEntry:
+    return ListingEntry(key=key, kind=EntryKind.GONE, url=url, known=Known(key=key, url=url))
 
 
 def _merge(

@@ -8,7 +8,7 @@ import msgspec
 
 from schemas.acl import Acl
 from schemas.record import Crawl, Record
-from transforms.sources.listing import Listed
+from transforms.sources.listing import ListingEntry
 from transforms.sources.tree.acl_table import load_acl_table
 from transforms.sources.tree.posix_acl import PosixAcls
 from transforms.sources.tree.sidecars import read_sidecars
@@ -16,11 +16,11 @@ from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import display_url_of, folder_url_of, path_metadata
 from transforms.sources.tree.walk import NOT_PUBLIC
 
-Describe = Callable[[Listed, Record], Record]
+Describe = Callable[[ListingEntry, Record], Record]
 """Adds metadata, ACL and crawl hints to a record; raises RecordError if they cannot be read."""
 
-AclOf = Callable[[Listed], Acl | None]
-FolderAclOf = Callable[[Listed], Acl]
+AclOf = Callable[[ListingEntry], Acl | None]
+FolderAclOf = Callable[[ListingEntry], Acl]
 
 
 def describer(tree: Tree, open_file: Callable[[str], IO[bytes]]) -> Describe:
@@ -35,7 +35,7 @@ def describer(tree: Tree, open_file: Callable[[str], IO[bytes]]) -> Describe:
     # The members of an archive come one after the other, and have the same sidecars.
     read_once = lru_cache(maxsize=1)(partial(read_sidecars, open_file=open_file))
 
-    def describe(listed: Listed, record: Record) -> Record:
+    def describe(listed: ListingEntry, record: Record) -> Record:
         sidecars = read_once(listed.sidecars)
         paths = path_metadata(listed.key) if tree.states_paths else ()
         is_secure = sidecars.acl is None and is_marked_not_public(listed)
@@ -51,7 +51,7 @@ def describer(tree: Tree, open_file: Callable[[str], IO[bytes]]) -> Describe:
     return describe
 
 
-def is_marked_not_public(listed: Listed) -> bool:
+def is_marked_not_public(listed: ListingEntry) -> bool:
     """Whether others may not read a file that has no ACL."""
     return NOT_PUBLIC in listed.fingerprint.split()
 
@@ -63,7 +63,7 @@ def folder_acl(tree: Tree) -> FolderAclOf:
         raise ValueError("ACLs of folders without inheritance")
     acls, make_url = PosixAcls(tree, rules), folder_url_of(tree)
 
-    def acl_of(listed: Listed) -> Acl:
+    def acl_of(listed: ListingEntry) -> Acl:
         folder = listed.key.rstrip("/")
         above = make_url(_folder_of(folder)) if folder else None
         return msgspec.structs.replace(acls.of_folder(listed.path), inherit_from=above)
@@ -82,7 +82,7 @@ def _acl_of(tree: Tree) -> AclOf:
     if not rules.is_inherited:
         return lambda listed: acls.of_file(listed.path)
 
-    def inheriting(listed: Listed) -> Acl:
+    def inheriting(listed: ListingEntry) -> Acl:
         above = make_url(_folder_of(acls.key_of(listed.path)))
         return msgspec.structs.replace(acls.of_file(listed.path), inherit_from=above)
 

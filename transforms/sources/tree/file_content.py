@@ -12,7 +12,7 @@ from typing import IO, NamedTuple
 import msgspec
 
 from schemas.errors import RecordError
-from transforms.sources.listing import Listed
+from transforms.sources.listing import ListingEntry
 from transforms.sources.tree.archives import unreadable
 
 OpenFile = Callable[[str], IO[bytes]]
@@ -79,7 +79,7 @@ def open_local(path: str, *, follows_links: bool = False) -> IO[bytes]:
     return open(path, "rb", buffering=0, opener=lambda name, mode: os.open(name, mode | flags))
 
 
-def read_content(listed: Listed, policy: ReadPolicy) -> FileContent:
+def read_content(listed: ListingEntry, policy: ReadPolicy) -> FileContent:
     """Return a file as it is now; a file that changes while it is read is read once more.
 
     Raise SkippedFileError, TooLargeError or RecordError if it cannot be a document.
@@ -130,7 +130,7 @@ def changed_error(key: str) -> RecordError:
     return RecordError("changed-while-read", reason)
 
 
-def _read_once(listed: Listed, expected: int, policy: ReadPolicy) -> tuple[FileContent, bool]:
+def _read_once(listed: ListingEntry, expected: int, policy: ReadPolicy) -> tuple[FileContent, bool]:
     """Return the bytes, and whether they are complete and of one moment.
 
     For a remote file that is judged by its size: as listed, or as in the attempt before.

@@ -20,7 +20,7 @@ from schemas.known import Known, See
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.listing import Kind, Listed, read_listing
+from transforms.sources.listing import EntryKind, ListingEntry, read_listing
 from transforms.sources.tree.archives import (
     ArchiveLimits,
     ArchiveMember,
@@ -95,29 +95,29 @@ class _TreeReader:
         self._archives = _ArchiveReader(records, tree, policy)
         self._acl_of: FolderAclOf | None = None
 
-    def read(self, listed: Listed) -> Iterator[ReadResult]:
+    def read(self, listed: ListingEntry) -> Iterator[ReadResult]:
         try:
             yield from self._results(listed)
         except Exception as exc:
             yield self._records.rejected(listed, record_error(exc))
 
-    def _results(self, listed: Listed) -> Iterator[ReadResult]:
+    def _results(self, listed: ListingEntry) -> Iterator[ReadResult]:
         match listed.kind:
-            case Kind.FILE:
+            case EntryKind.FILE:
                 yield from self._file(listed)
-            case Kind.FOLDER:
+            case EntryKind.FOLDER:
                 if self._acl_of is None:
                     self._acl_of = folder_acl(self._tree)
                 yield self._records.of_folder(listed, self._acl_of(listed))
-            case Kind.GONE:
+            case EntryKind.GONE:
                 known = listed.known or Known(key=listed.key, url=listed.url)
                 yield from self._records.deleted(known)
-            case Kind.FILTERED:
+            case EntryKind.FILTERED:
                 yield self._records.filtered(listed, listed.code)
-            case Kind.REJECTED:
+            case EntryKind.REJECTED:
                 yield self._records.rejected(listed, RecordError(listed.code, listed.reason))
 
-    def _file(self, listed: Listed) -> Iterator[ReadResult]:
+    def _file(self, listed: ListingEntry) -> Iterator[ReadResult]:
         if is_archive(listed.key):
             yield from self._archive(listed)
         elif self._tree.is_crawled:
@@ -127,7 +127,7 @@ class _TreeReader:
             yield from self._content(listed)
 
     def _archive(
-        self, listed: Listed, mimetype: str | None = None, content: bytes | None = None
+        self, listed: ListingEntry, mimetype: str | None = None, content: bytes | None = None
     ) -> Iterator[ReadResult]:
         tree = self._tree
         if tree.is_crawled or not tree.opens_archives or not is_openable(listed.key, mimetype):
@@ -139,7 +139,7 @@ class _TreeReader:
         stream = None if content is None else BytesIO(content)
         yield from self._archives.read(listed, mimetype, stream)
 
-    def _content(self, listed: Listed) -> Iterator[ReadResult]:
+    def _content(self, listed: ListingEntry) -> Iterator[ReadResult]:
         try:
             content = read_content(listed, self._policy)
         except SkippedFileError as exc:
@@ -158,7 +158,7 @@ class _TreeReader:
                 yield from self._instead_of_members(listed, results)
 
     def _instead_of_members(
-        self, listed: Listed, results: list[ReadResult]
+        self, listed: ListingEntry, results: list[ReadResult]
     ) -> Iterator[ReadResult]:
         """Yield a document, and deletions of the members of the archive that it was before."""
         yield from results
@@ -171,7 +171,7 @@ class _TreeReader:
 class _OpenedArchive:
     """An archive while it is read: which members it has, and whether all of them were read."""
 
-    def __init__(self, listed: Listed) -> None:
+    def __init__(self, listed: ListingEntry) -> None:
         self.listed = listed
         self.known = {known.key: known for known in listed.members}
         self.present: set[str] = set()
@@ -191,7 +191,7 @@ class _ArchiveReader:
         self._listed_file = listed_file(tree)
 
     def read(
-        self, listed: Listed, mimetype: str | None, stream: IO[bytes] | None
+        self, listed: ListingEntry, mimetype: str | None, stream: IO[bytes] | None
     ) -> Iterator[ReadResult]:
         """Yield the results of an archive; `stream` is its content, if it is open already.
 
@@ -234,11 +234,11 @@ class _ArchiveReader:
 
     def _member(self, opened: _OpenedArchive, member: ArchiveMember) -> list[ReadResult]:
         listed = self._line_of(opened, member)
-        if listed.kind is Kind.FILTERED:
+        if listed.kind is EntryKind.FILTERED:
             return [self._records.filtered(listed, listed.code)]
         opened.present.add(listed.key)
         try:
-            if listed.kind is Kind.REJECTED:
+            if listed.kind is EntryKind.REJECTED:
                 raise RecordError(listed.code, listed.reason)
             return self._document(opened, listed, member)
         except Exception as exc:
@@ -247,7 +247,7 @@ class _ArchiveReader:
             return [rejected]
 
     def _document(
-        self, opened: _OpenedArchive, listed: Listed, member: ArchiveMember
+        self, opened: _OpenedArchive, listed: ListingEntry, member: ArchiveMember
     ) -> list[ReadResult]:
         parent = opened.listed.key
         if self._sends_metadata and member.size > self._policy.max_bytes:
@@ -260,7 +260,7 @@ class _ArchiveReader:
             return [self._records.filtered(listed, "archive")]
         return self._records.of_content(listed, content, file_type, parent)
 
-    def _line_of(self, opened: _OpenedArchive, member: ArchiveMember) -> Listed:
+    def _line_of(self, opened: _OpenedArchive, member: ArchiveMember) -> ListingEntry:
         """Return a member as a file of the tree, in a folder with the name of the archive.
 
         It has the fingerprint, the sidecars and so the ACL of the archive.
@@ -269,12 +269,12 @@ class _ArchiveReader:
         key = f"{archive.key}/{member.path}"
         modified_ns = archive.modified_ns if member.modified_ns is None else member.modified_ns
         if member.code:
-            kind = Kind.REJECTED if member.reason else Kind.FILTERED
-            listed = Listed(key=key, kind=kind, code=member.code, reason=member.reason)
+            kind = EntryKind.REJECTED if member.reason else EntryKind.FILTERED
+            listed = ListingEntry(key=key, kind=kind, code=member.code, reason=member.reason)
         else:
             listed = self._listed_file(key, archive.path, member.size, modified_ns, ())
-        if listed.kind is Kind.FILE and is_archive(member.path):
-            listed = msgspec.structs.replace(listed, kind=Kind.FILTERED, code="archive")
+        if listed.kind is EntryKind.FILE and is_archive(member.path):
+            listed = msgspec.structs.replace(listed, kind=EntryKind.FILTERED, code="archive")
         return msgspec.structs.replace(
             listed,
             url=f"{archive.url}/{quote(member.path, safe='/', errors='surrogateescape')}",

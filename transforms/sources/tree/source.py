@@ -41,7 +41,7 @@ from transforms.sources.base import (
 from transforms.sources.change_detection import compare
 from transforms.sources.deletion_guard import Counts, check_safety, counted
 from transforms.sources.files import open_span, sniff_format
-from transforms.sources.listing import LISTING, Kind, cut_listing, read_listing, write_listing
+from transforms.sources.listing import LISTING, EntryKind, cut_listing, read_listing, write_listing
 from transforms.sources.seen import read_seen
 from transforms.sources.tree.acl_table import load_acl_table
 from transforms.sources.tree.patterns import check_patterns, judge
@@ -141,7 +141,7 @@ class TreeSource(Source[Tree]):
             for _, listed in read_listing(stream):
                 if listed.code:
                     codes[listed.code] += 1
-                elif listed.kind is Kind.GONE:
+                elif listed.kind is EntryKind.GONE:
                     deleted += bool(listed.url)
                 else:
                     documents += 1
@@ -259,7 +259,7 @@ def _sent_keys(run: SourceRun[Tree]) -> Iterator[tuple[str, str]]:
     """Yield the keys of the documents of a tree, each with the name of the tree."""
     with run.listing.open("rb") as stream:
         for _, listed in read_listing(stream):
-            if listed.kind in (Kind.FILE, Kind.FOLDER):
+            if listed.kind in (EntryKind.FILE, EntryKind.FOLDER):
                 yield listed.key, run.span.source
 
 

@@ -15,7 +15,7 @@ from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from transforms.formats.base import ReadResult
 from transforms.mimetype_table import type_of_name
-from transforms.sources.listing import Listed
+from transforms.sources.listing import ListingEntry
 from transforms.sources.tree.describe import Describe
 from transforms.sources.tree.file_content import FileContent, FileState
 from transforms.sources.tree.mimetype import FileType, detect
@@ -38,10 +38,10 @@ class TreeRecords:
         self._describe = describe
         self.offset = 0
 
-    def filtered(self, listed: Listed, code: str) -> Filtered:
+    def filtered(self, listed: ListingEntry, code: str) -> Filtered:
         return Filtered(code=code, url=listed.url or listed.key, action=_ADD)
 
-    def rejected(self, listed: Listed, exc: RecordError) -> Reject:
+    def rejected(self, listed: ListingEntry, exc: RecordError) -> Reject:
         return Reject(
             code=exc.code,
             reason=exc.reason,
@@ -68,12 +68,16 @@ class TreeRecords:
         if self._see:
             self._see(Seen(known=known, is_gone=is_gone))
 
-    def file_type(self, listed: Listed, content: FileContent) -> FileType:
+    def file_type(self, listed: ListingEntry, content: FileContent) -> FileType:
         """Return the type of a file, by its name and its bytes."""
         return detect(listed.key.rpartition("/")[2], content.data, charset=self._tree.charset)
 
     def of_content(
-        self, listed: Listed, content: FileContent, file_type: FileType, parent: str | None = None
+        self,
+        listed: ListingEntry,
+        content: FileContent,
+        file_type: FileType,
+        parent: str | None = None,
     ) -> list[ReadResult]:
         """Return the results of a file that was read; `parent` is the key of its archive."""
         known = self._known(listed, FileState(len(content.data), content.modified_ns))
@@ -100,7 +104,7 @@ class TreeRecords:
         return [self._notice(file_type.notice, f"{detail} which its content shows"), *results]
 
     def of_metadata(
-        self, listed: Listed, state: FileState, parent: str | None = None
+        self, listed: ListingEntry, state: FileState, parent: str | None = None
     ) -> list[ReadResult]:
         """Return the results of a file whose content is too large, or fetched by the target."""
         record = Record(
@@ -115,13 +119,13 @@ class TreeRecords:
         known = msgspec.structs.replace(self._known(listed, state), parent=parent)
         return self._described(listed, record, known)
 
-    def of_folder(self, listed: Listed, acl: Acl) -> Record:
+    def of_folder(self, listed: ListingEntry, acl: Acl) -> Record:
         """Return the record of a folder, which is its ACL."""
         self.remember(self._known(listed, FileState(listed.size, listed.modified_ns)))
         provenance = self._provenance()
         return Record(url=listed.url, action=Action.ADD, acl=acl, provenance=provenance)
 
-    def _described(self, listed: Listed, record: Record, known: Known) -> list[ReadResult]:
+    def _described(self, listed: ListingEntry, record: Record, known: Known) -> list[ReadResult]:
         try:
             described = self._describe(listed, record)
         except Exception as exc:
@@ -141,7 +145,7 @@ class TreeRecords:
             offset=self.offset,
         )
 
-    def _known(self, listed: Listed, state: FileState) -> Known:
+    def _known(self, listed: ListingEntry, state: FileState) -> Known:
         return Known(
             key=listed.key,
             url=listed.url,

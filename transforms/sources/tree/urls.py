@@ -12,11 +12,11 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from schemas.errors import ConfigError
 from schemas.record import Meta
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.tree.patterns import judge
 from transforms.sources.tree.tree import Tree
 
-ListFile = Callable[[str, str, int | None, int | None, tuple[str, ...]], Listed]
+ListFile = Callable[[str, str, int | None, int | None, tuple[str, ...]], ListingEntry]
 """Makes the line of a file from key, path, size, time of change, and the paths of its sidecars."""
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
@@ -100,14 +100,16 @@ def listed_file(tree: Tree) -> ListFile:
 
     def line_of(
         key: str, path: str, size: int | None, modified_ns: int | None, sidecars: tuple[str, ...]
-    ) -> Listed:
+    ) -> ListingEntry:
         if not _SEGMENTS.isdisjoint(key.split("/")):
             reason = f"{key!r}; expected no '.' and no '..' in a path"
-            return Listed(key=key, kind=Kind.REJECTED, path=path, code="file-name", reason=reason)
+            return ListingEntry(
+                key=key, kind=EntryKind.REJECTED, path=path, code="file-name", reason=reason
+            )
         url = make_url(key)
         if code := code_of(key, size):
-            return Listed(key=key, kind=Kind.FILTERED, path=path, url=url, code=code)
-        return Listed(
+            return ListingEntry(key=key, kind=EntryKind.FILTERED, path=path, url=url, code=code)
+        return ListingEntry(
             key=key, path=path, url=url, size=size or 0, modified_ns=modified_ns, sidecars=sidecars
         )
 

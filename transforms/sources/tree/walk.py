@@ -23,7 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from schemas.errors import ConfigError, SourceError
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.tree.external_sort import ExternalSort, SortCodec
 from transforms.sources.tree.patterns import SIDECARS, described_by, judge
 from transforms.sources.tree.remote.filesystems import scheme_of
@@ -95,7 +95,7 @@ class SidecarFile(NamedTuple):
     mark: str
 
 
-def list_tree(tree: Tree) -> Iterator[Listed]:
+def list_tree(tree: Tree) -> Iterator[ListingEntry]:
     """Yield the lines of a local or remote tree, in the order of the UTF-8 bytes of its keys.
 
     Raise SourceError if its root cannot be listed, ConfigError if no such tree can be listed.
@@ -103,7 +103,7 @@ def list_tree(tree: Tree) -> Iterator[Listed]:
     return list_remote(tree) if scheme_of(tree.root) else walk(tree)
 
 
-def walk(tree: Tree, *, run_names: int = RUN_NAMES) -> Iterator[Listed]:
+def walk(tree: Tree, *, run_names: int = RUN_NAMES) -> Iterator[ListingEntry]:
     """Yield the lines of a local tree: all of them, or only those of the files in `tree.only`.
 
     Of each open folder at most `run_names` names are in memory. Raise ConfigError if the root is no
@@ -154,7 +154,7 @@ class _Walker:
         self._marks_not_public = tree.acl is None and not tree.is_public
         self._is_inherited = tree.acl is not None and tree.acl.is_inherited
 
-    def all(self) -> Iterator[Listed]:
+    def all(self) -> Iterator[ListingEntry]:
         """Yield all lines, depth first."""
         folders = [self._open_root()]
         try:
@@ -165,7 +165,7 @@ class _Walker:
                     folders.pop().entries.close()
                     continue
                 line = self._visit(entry, folders)
-                if isinstance(line, Listed):
+                if isinstance(line, ListingEntry):
                     yield line
                 else:
                     folders.append(line)
@@ -174,7 +174,7 @@ class _Walker:
             for folder in folders:
                 folder.entries.close()
 
-    def named(self, only: tuple[str, ...]) -> Iterator[Listed]:
+    def named(self, only: tuple[str, ...]) -> Iterator[ListingEntry]:
         """Yield the lines of some files, and of the folders above them."""
         self._status_of_root()
         folders = {folder for key in only for folder in _folders_above(key)}
@@ -182,7 +182,7 @@ class _Walker:
             if key in folders:
                 yield from self._folder_lines(key, self._access(key))
             elif described_by(key) in only:
-                yield self._line(key, Kind.FILTERED, "sidecar", "")
+                yield self._line(key, EntryKind.FILTERED, "sidecar", "")
             else:
                 path_access = ""
                 for folder in _folders_above(key):
@@ -206,7 +206,7 @@ class _Walker:
             raise ConfigError(f"INPUT: {path!r} is not a folder; {_LISTABLE}")
         return status
 
-    def _visit(self, entry: FolderEntry, folders: list[_OpenFolder]) -> _OpenFolder | Listed:
+    def _visit(self, entry: FolderEntry, folders: list[_OpenFolder]) -> _OpenFolder | ListingEntry:
         """Return the line of an entry, or the folder that it is, opened."""
         folder = folders[-1]
         key = folder.key + entry.name
@@ -220,16 +220,16 @@ class _Walker:
         if not folder.entries.has_sidecars:
             return self._file(key, [], folder.path_access)
         if self._is_sidecar(key):
-            return self._line(key, Kind.FILTERED, "sidecar", "")
+            return self._line(key, EntryKind.FILTERED, "sidecar", "")
         return self._file(key, self._sidecars(key), folder.path_access)
 
-    def _not_utf8(self, key: str) -> Listed:
+    def _not_utf8(self, key: str) -> ListingEntry:
         if self._code_of(key, None):
             return self._filtered(key, "")
         reason = f"{key}: a name that is not UTF-8; expected one that is, so rename it"
-        return Listed(key=key, kind=Kind.REJECTED, code="file-name", reason=reason)
+        return ListingEntry(key=key, kind=EntryKind.REJECTED, code="file-name", reason=reason)
 
-    def _enter(self, key: str, folders: list[_OpenFolder]) -> _OpenFolder | Listed:
+    def _enter(self, key: str, folders: list[_OpenFolder]) -> _OpenFolder | ListingEntry:
         if self._code_of(key, None):
             return self._filtered(key, "")
         try:
@@ -254,7 +254,7 @@ class _Walker:
             path_access=self._joined_access(access_above, access),
         )
 
-    def _file(self, key: str, sidecars: list[SidecarFile], path_access: str) -> Listed:
+    def _file(self, key: str, sidecars: list[SidecarFile], path_access: str) -> ListingEntry:
         path = self._path(key)
         try:
             status = os.stat(path, follow_symlinks=self._follows_links)
@@ -273,11 +273,11 @@ class _Walker:
             marks.append(f"{owners} {path_access}" if path_access else owners)
         elif self._marks_not_public and (path_access or _is_closed_to_others(status)):
             marks.append(NOT_PUBLIC)
-        if line.kind is not Kind.FILE or not marks:
+        if line.kind is not EntryKind.FILE or not marks:
             return line
         return msgspec.structs.replace(line, fingerprint=" ".join(marks))
 
-    def _without_status(self, key: str, exc: OSError) -> Listed:
+    def _without_status(self, key: str, exc: OSError) -> ListingEntry:
         if self._code_of(key, None):
             return self._filtered(key, "")
         if exc.errno == errno.ELOOP:
@@ -333,22 +333,26 @@ class _Walker:
             return ""
         return hashlib.sha256(f"{above}\n{access}".encode()).hexdigest()[:16]
 
-    def _folder_lines(self, key: str, access: str) -> Iterator[Listed]:
+    def _folder_lines(self, key: str, access: str) -> Iterator[ListingEntry]:
         if self._is_inherited:
             url, path = self._folder_url_of(key), self._path(key)
-            yield Listed(key=key, kind=Kind.FOLDER, path=path, url=url, fingerprint=access)
+            yield ListingEntry(
+                key=key, kind=EntryKind.FOLDER, path=path, url=url, fingerprint=access
+            )
 
-    def _filtered(self, key: str, code: str, reason: str = "") -> Listed:
+    def _filtered(self, key: str, code: str, reason: str = "") -> ListingEntry:
         """Return a line with the code of a rule about names, or with this code if none applies."""
         by_name = self._code_of(key, None)
-        return self._line(key, Kind.FILTERED, by_name or code, "" if by_name else reason)
+        return self._line(key, EntryKind.FILTERED, by_name or code, "" if by_name else reason)
 
-    def _rejected(self, key: str, code: str, reason: str) -> Listed:
-        return self._line(key, Kind.REJECTED, code, reason)
+    def _rejected(self, key: str, code: str, reason: str) -> ListingEntry:
+        return self._line(key, EntryKind.REJECTED, code, reason)
 
-    def _line(self, key: str, kind: Kind, code: str, reason: str) -> Listed:
+    def _line(self, key: str, kind: EntryKind, code: str, reason: str) -> ListingEntry:
         url = self._folder_url_of(key) if key.endswith("/") else self._url_of(key)
-        return Listed(key=key, kind=kind, path=self._path(key), url=url, code=code, reason=reason)
+        return ListingEntry(
+            key=key, kind=kind, path=self._path(key), url=url, code=code, reason=reason
+        )
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}".rstrip("/") or "/"

@@ -20,7 +20,7 @@ from transforms.sources.database.deletions import (
 )
 from transforms.sources.database.table_query import open_rows
 from transforms.sources.deletion_guard import Safety
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.storage.state import SourceState, StateStamp, open_state, update_state
 
 ANNA = Known(key="[1]", url="http://db.example.com/1", digest="a")
@@ -44,27 +44,27 @@ def state_of(folder: Path, *knowns: Known) -> SourceState:
     return open_state(path)
 
 
-def compared(state: SourceState, keys: KeySets) -> list[Listed]:
+def compared(state: SourceState, keys: KeySets) -> list[ListingEntry]:
     return list(list_deletions(state, keys, compares_keys=True, is_refresh=False))
 
 
-def asked(state: SourceState, keys: KeySets) -> list[Listed]:
+def asked(state: SourceState, keys: KeySets) -> list[ListingEntry]:
     return list(list_deletions(state, keys, compares_keys=False, is_refresh=False))
 
 
-def from_scratch(state: SourceState, keys: KeySets) -> list[Listed]:
+def from_scratch(state: SourceState, keys: KeySets) -> list[ListingEntry]:
     return list(list_deletions(state, keys, compares_keys=False, is_refresh=True))
 
 
-def gone_at(key: str, url: str) -> Listed:
-    return Listed(key=key, kind=Kind.GONE, url=url, known=Known(key=key, url=url))
+def gone_at(key: str, url: str) -> ListingEntry:
+    return ListingEntry(key=key, kind=EntryKind.GONE, url=url, known=Known(key=key, url=url))
 
 
-def gone(known: Known) -> Listed:
+def gone(known: Known) -> ListingEntry:
     return gone_at(known.key, known.url)
 
 
-def forgotten(known: Known) -> Listed:
+def forgotten(known: Known) -> ListingEntry:
     return gone_at(known.key, "")
 
 
@@ -98,9 +98,9 @@ def test_a_deleted_key_without_any_url_is_rejected(tmp_path: Path, keys: KeySets
     keys.add_deleted([DeletedKey(key="[9]", reason="url: 'slug'; expected a column: id")])
     with state_of(tmp_path, ANNA) as state:
         assert asked(state, keys) == [
-            Listed(
+            ListingEntry(
                 key="[9]",
-                kind=Kind.REJECTED,
+                kind=EntryKind.REJECTED,
                 code="unknown-key",
                 reason="[9] is deleted, and its URL is not known: url: 'slug'; expected a "
                 "column: id",
@@ -113,9 +113,9 @@ def test_a_deleted_key_that_a_row_has_is_rejected(tmp_path: Path, keys: KeySets)
     keys.add_existing(["[1]"])
     with state_of(tmp_path, ANNA) as state:
         assert asked(state, keys) == [
-            Listed(
+            ListingEntry(
                 key="[1]",
-                kind=Kind.REJECTED,
+                kind=EntryKind.REJECTED,
                 code="key-in-both",
                 reason="[1] is in the query for deletes, and a row has it; expected one of both",
             )
@@ -126,7 +126,12 @@ def test_a_key_that_was_deleted_before_is_not_deleted_again(tmp_path: Path, keys
     keys.add_deleted([DeletedKey(key="[1]", url="http://db.example.com/1")])
     with state_of(tmp_path, GONE_ANNA) as state:
         assert asked(state, keys) == [
-            Listed(key="[1]", kind=Kind.FILTERED, url="http://db.example.com/1", code="gone-before")
+            ListingEntry(
+                key="[1]",
+                kind=EntryKind.FILTERED,
+                url="http://db.example.com/1",
+                code="gone-before",
+            )
         ]
 
 

@@ -13,13 +13,13 @@ import pytest
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import ConfigError, RecordError
 from schemas.record import Action, Crawl, Meta, Record
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.tree.describe import describer, folder_acl
 from transforms.sources.tree.tree import Tree, TreeAcl
 
 BASE = "https://docs.example.com/"
 PLAIN = Tree(root="/srv", base_url=BASE)
-LISTED = Listed(key="a/x.pdf", path="/srv/a/x.pdf")
+LISTED = ListingEntry(key="a/x.pdf", path="/srv/a/x.pdf")
 RECORD = Record(url=f"{BASE}a/x.pdf", action=Action.ADD)
 STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.PERMIT)
 TIM = Principal(name="tim", scope=Scope.USER, access=Access.DENY)
@@ -49,15 +49,17 @@ def nothing(path: str) -> IO[bytes]:
     raise AssertionError(f"{path} was opened")
 
 
-def described(tree: Tree, listed: Listed = LISTED, record: Record = RECORD, **texts: str) -> Record:
+def described(
+    tree: Tree, listed: ListingEntry = LISTED, record: Record = RECORD, **texts: str
+) -> Record:
     """The record of a file, with sidecars of these texts, by their extensions."""
     files = {f"/srv/a/x.pdf.{name.replace('_', '.')}": text for name, text in texts.items()}
     listed = msgspec.structs.replace(listed, sidecars=tuple(files))
     return describer(tree, lambda path: BytesIO(files[path].encode()))(listed, record)
 
 
-def in_tree(tree: Tree, key: str, kind: Kind = Kind.FILE) -> Listed:
-    return Listed(key=key, kind=kind, path=f"{tree.root}/{key}".rstrip("/"))
+def in_tree(tree: Tree, key: str, kind: EntryKind = EntryKind.FILE) -> ListingEntry:
+    return ListingEntry(key=key, kind=kind, path=f"{tree.root}/{key}".rstrip("/"))
 
 
 def with_acl(tree: Tree, acl: TreeAcl) -> Tree:
@@ -172,7 +174,7 @@ def test_a_file_of_the_root_inherits_from_the_root(tree: Tree, owner: Principal)
 
 
 def test_a_member_has_the_acl_of_its_archive(tree: Tree, owner: Principal) -> None:
-    listed = Listed(key="a/x.pdf/inner/y.txt", path=f"{tree.root}/a/x.pdf")
+    listed = ListingEntry(key="a/x.pdf/inner/y.txt", path=f"{tree.root}/a/x.pdf")
     describe = describer(with_acl(tree, INHERITED), nothing)
 
     assert describe(listed, RECORD).acl == Acl(
@@ -195,7 +197,7 @@ def test_a_root_may_be_named_from_where_one_stands(
 def test_a_folder_inherits_from_the_one_above(tree: Tree, owner: Principal) -> None:
     acl_of = folder_acl(with_acl(tree, INHERITED))
 
-    assert acl_of(in_tree(tree, "a/", Kind.FOLDER)) == Acl(
+    assert acl_of(in_tree(tree, "a/", EntryKind.FOLDER)) == Acl(
         inheritance=Inheritance.AND_BOTH_PERMIT,
         inherit_from="https://docs.example.com/",
         principals=(owner,),
@@ -207,14 +209,14 @@ def test_a_folder_in_a_folder_inherits_from_that(tree: Tree) -> None:
     Path(tree.root, "a", "b").mkdir()
     acl_of = folder_acl(with_acl(tree, INHERITED))
 
-    acl = acl_of(in_tree(tree, "a/b/", Kind.FOLDER))
+    acl = acl_of(in_tree(tree, "a/b/", EntryKind.FOLDER))
     assert acl.inherit_from == "https://docs.example.com/a/"
 
 
 def test_the_root_inherits_from_nothing(tree: Tree, owner: Principal) -> None:
     acl_of = folder_acl(with_acl(tree, INHERITED))
 
-    assert acl_of(in_tree(tree, "", Kind.FOLDER)) == Acl(
+    assert acl_of(in_tree(tree, "", EntryKind.FOLDER)) == Acl(
         inheritance=Inheritance.AND_BOTH_PERMIT, principals=(owner,), alone=True
     )
 
@@ -222,7 +224,7 @@ def test_the_root_inherits_from_nothing(tree: Tree, owner: Principal) -> None:
 def test_what_is_permitted_of_a_folder_is_its_group_as_well(tree: Tree) -> None:
     Path(tree.root, "a").chmod(0o710)
     group = grp.getgrgid(Path(tree.root, "a").stat().st_gid).gr_name
-    acl = folder_acl(with_acl(tree, INHERITED))(in_tree(tree, "a/", Kind.FOLDER))
+    acl = folder_acl(with_acl(tree, INHERITED))(in_tree(tree, "a/", EntryKind.FOLDER))
 
     assert [one.name for one in acl.principals if one.scope is Scope.GROUP] == [group]
 

@@ -21,7 +21,7 @@ from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Re
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.tree.read import opener_of, read_tree
 from transforms.sources.tree.remote.stream import open_remote
 from transforms.sources.tree.tree import Oversize, Tree, TreeAcl
@@ -31,14 +31,14 @@ SPAN = Span(source="docs", ordinal=3)
 TIME_NS = 1_714_979_290_123_456_789
 TIME = datetime(2024, 5, 6, 7, 8, 10, 123456, tzinfo=UTC)
 ONE = sha256(b"first").hexdigest()
-Files = Callable[..., Listed]
+Files = Callable[..., ListingEntry]
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
     """Returns the function that makes a file below the root, and its line in a listing."""
 
-    def make(key: str, content: bytes, **more: Any) -> Listed:  # the fields of Listed
+    def make(key: str, content: bytes, **more: Any) -> ListingEntry:  # the fields of ListingEntry
         path = tmp_path / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -48,8 +48,8 @@ def files(tmp_path: Path) -> Files:
     return make
 
 
-def listed(path: Path, key: str, **more: Any) -> Listed:  # the fields of Listed
-    line = Listed(key=key, path=str(path), url=BASE + key, modified_ns=TIME_NS)
+def listed(path: Path, key: str, **more: Any) -> ListingEntry:  # the fields of ListingEntry
+    line = ListingEntry(key=key, path=str(path), url=BASE + key, modified_ns=TIME_NS)
     return msgspec.structs.replace(line, **more)
 
 
@@ -57,31 +57,33 @@ def tree(**more: Any) -> Tree:  # the fields of Tree
     return msgspec.structs.replace(Tree(root="/srv", base_url=BASE), **more)
 
 
-def run(*lines: Listed, rules: Tree | None = None, **more: Any) -> list[ReadResult]:
+def run(*lines: ListingEntry, rules: Tree | None = None, **more: Any) -> list[ReadResult]:
     """What is found of some lines; `more` is told to `read_tree`."""
     listing = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
     told = {"pause": lambda: None, "span": SPAN, **more}
     return list(read_tree(io.BytesIO(listing), tree=rules or tree(), **told))
 
 
-def run_seen(*lines: Listed, rules: Tree | None = None) -> tuple[list[ReadResult], list[Seen]]:
+def run_seen(
+    *lines: ListingEntry, rules: Tree | None = None
+) -> tuple[list[ReadResult], list[Seen]]:
     """What is found, and what a state is told of it."""
     seen: list[Seen] = []
     return run(*lines, rules=rules, see=seen.append), seen
 
 
-def one(*lines: Listed, rules: Tree | None = None, **more: Any) -> ReadResult:
+def one(*lines: ListingEntry, rules: Tree | None = None, **more: Any) -> ReadResult:
     (found,) = run(*lines, rules=rules, **more)
     return found
 
 
-def record(*lines: Listed, rules: Tree | None = None, **more: Any) -> Record:
+def record(*lines: ListingEntry, rules: Tree | None = None, **more: Any) -> Record:
     found = one(*lines, rules=rules, **more)
     assert isinstance(found, Record)
     return found
 
 
-def reject(*lines: Listed, rules: Tree | None = None, **more: Any) -> tuple[str, str]:
+def reject(*lines: ListingEntry, rules: Tree | None = None, **more: Any) -> tuple[str, str]:
     """The code and the reason of the one line that is rejected."""
     found = one(*lines, rules=rules, **more)
     assert isinstance(found, Reject)
@@ -409,17 +411,17 @@ def test_one_that_cannot_be_read_costs_no_other(files: Files) -> None:
 
 
 def test_what_was_filtered_is_told(files: Files) -> None:
-    line = files(".a", b"x", kind=Kind.FILTERED, code="hidden")
+    line = files(".a", b"x", kind=EntryKind.FILTERED, code="hidden")
     assert one(line) == filtered("hidden", ".a")
 
 
 def test_what_was_filtered_and_has_no_url_is_told_by_its_key(files: Files) -> None:
-    line = files("a", b"x", kind=Kind.FILTERED, code="no-file", url="")
+    line = files("a", b"x", kind=EntryKind.FILTERED, code="no-file", url="")
     assert one(line) == Filtered(code="no-file", url="a", action="ADD")
 
 
 def test_what_was_rejected_is_told(files: Files) -> None:
-    line = files("a", b"x", kind=Kind.REJECTED, code="file-name", reason="odd; expected UTF-8")
+    line = files("a", b"x", kind=EntryKind.REJECTED, code="file-name", reason="odd; expected UTF-8")
     assert one(line) == Reject(
         code="file-name",
         reason="odd; expected UTF-8",
@@ -431,8 +433,10 @@ def test_what_was_rejected_is_told(files: Files) -> None:
     )
 
 
-def gone(key: str, url: str) -> Listed:
-    return Listed(key=key, kind=Kind.GONE, url=url, known=Known(key=key, url=url, size=5))
+def gone(key: str, url: str) -> ListingEntry:
+    return ListingEntry(
+        key=key, kind=EntryKind.GONE, url=url, known=Known(key=key, url=url, size=5)
+    )
 
 
 def test_what_is_gone_is_deleted_and_forgotten() -> None:
@@ -524,7 +528,7 @@ def test_a_display_url_is_a_hint(files: Files) -> None:
 
 def test_of_a_folder_its_acl_is_sent(tmp_path: Path) -> None:
     tmp_path.chmod(0o750)
-    line = listed(tmp_path, "", kind=Kind.FOLDER, url=BASE)
+    line = listed(tmp_path, "", kind=EntryKind.FOLDER, url=BASE)
     rules = tree(root=str(tmp_path), acl=TreeAcl(is_inherited=True))
     (found,), seen = run_seen(line, rules=rules)
     assert isinstance(found, Record)
@@ -539,7 +543,7 @@ def test_of_a_folder_its_acl_is_sent(tmp_path: Path) -> None:
 
 
 def test_a_folder_whose_acl_cannot_be_told_is_rejected(tmp_path: Path) -> None:
-    line = listed(tmp_path / "gone", "gone/", kind=Kind.FOLDER)
+    line = listed(tmp_path / "gone", "gone/", kind=EntryKind.FOLDER)
     rules = tree(root=str(tmp_path), acl=TreeAcl(is_inherited=True))
     found, seen = run_seen(line, rules=rules)
     assert (type(found[0]), seen) == (Reject, [])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import ConfigError, SourceError
 from support.archives import put
-from transforms.sources.listing import Kind, Listed, read_listing, write_listing
+from transforms.sources.listing import EntryKind, ListingEntry, read_listing, write_listing
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import listed_file
 from transforms.sources.tree.walk import sidecars_of, walk
@@ -26,11 +26,11 @@ def tree(root: Path, **rules: Any) -> Tree:  # the fields of a Tree
     return Tree(root=str(root), base_url=BASE, **rules)
 
 
-def lines(root: Path, **rules: Any) -> list[Listed]:
+def lines(root: Path, **rules: Any) -> list[ListingEntry]:
     return list(walk(tree(root, **rules)))
 
 
-def only(root: Path, **rules: Any) -> Listed:
+def only(root: Path, **rules: Any) -> ListingEntry:
     (line,) = lines(root, **rules)
     return line
 
@@ -73,9 +73,9 @@ def test_a_file_is_listed_with_all_that_is_known_of_it(tmp_path: Path) -> None:
     put(tmp_path / "a b/plan.pdf", b"%PDF")
     os.utime(tmp_path / "a b/plan.pdf", ns=(0, 1_700_000_000_123_456_789))
 
-    assert only(tmp_path) == Listed(
+    assert only(tmp_path) == ListingEntry(
         key="a b/plan.pdf",
-        kind=Kind.FILE,
+        kind=EntryKind.FILE,
         path=f"{tmp_path}/a b/plan.pdf",
         url="https://docs.example.com/a%20b/plan.pdf",
         size=4,
@@ -158,9 +158,9 @@ def test_what_is_left_out_is_listed_with_a_code(tmp_path: Path) -> None:
 
 def test_what_is_left_out_has_the_url_that_it_would_have(tmp_path: Path) -> None:
     files(tmp_path, "a b.tmp")
-    assert only(tmp_path) == Listed(
+    assert only(tmp_path) == ListingEntry(
         key="a b.tmp",
-        kind=Kind.FILTERED,
+        kind=EntryKind.FILTERED,
         path=f"{tmp_path}/a b.tmp",
         url="https://docs.example.com/a%20b.tmp",
         code="temporary",
@@ -226,9 +226,9 @@ def test_a_file_system_without_inodes_has_no_loops(
 
 def test_a_link_to_nothing_is_rejected_if_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").symlink_to("gone/b.pdf")
-    assert only(tmp_path, follows_links=True) == Listed(
+    assert only(tmp_path, follows_links=True) == ListingEntry(
         key="a.pdf",
-        kind=Kind.REJECTED,
+        kind=EntryKind.REJECTED,
         path=f"{tmp_path}/a.pdf",
         url="https://docs.example.com/a.pdf",
         code="broken-link",
@@ -245,7 +245,7 @@ def test_a_broken_link_that_is_hidden_is_only_that(tmp_path: Path) -> None:
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.pdf")
     line = only(tmp_path)
-    assert (line.kind, line.code, line.reason) == (Kind.FILTERED, "no-file", "a pipe")
+    assert (line.kind, line.code, line.reason) == (EntryKind.FILTERED, "no-file", "a pipe")
 
 
 def test_a_socket_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,20 +253,20 @@ def test_a_socket_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("a")
         line = only(tmp_path)
-    assert (line.kind, line.code, line.reason) == (Kind.FILTERED, "no-file", "a socket")
+    assert (line.kind, line.code, line.reason) == (EntryKind.FILTERED, "no-file", "a socket")
 
 
 def test_a_device_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("/dev/null")
     line = only(tmp_path, follows_links=True)
-    assert (line.kind, line.code, line.reason) == (Kind.FILTERED, "no-file", "a device")
+    assert (line.kind, line.code, line.reason) == (EntryKind.FILTERED, "no-file", "a device")
 
 
 def test_a_name_that_is_not_utf_8_is_rejected(tmp_path: Path) -> None:
     Path(os.fsdecode(bytes(tmp_path) + LATIN_1)).touch()
-    assert only(tmp_path) == Listed(
+    assert only(tmp_path) == ListingEntry(
         key="caf\\xe9.txt",
-        kind=Kind.REJECTED,
+        kind=EntryKind.REJECTED,
         code="file-name",
         reason="caf\\xe9.txt: a name that is not UTF-8; expected one that is, so rename it",
     )
@@ -292,9 +292,9 @@ def test_a_folder_that_cannot_be_listed_is_rejected_and_others_are_read(
     rejected, listed = lines(tmp_path)
 
     assert listed.key == "b/x"
-    assert rejected == Listed(
+    assert rejected == ListingEntry(
         key="a/",
-        kind=Kind.REJECTED,
+        kind=EntryKind.REJECTED,
         path=f"{tmp_path}/a",
         url="https://docs.example.com/a/",
         code="unlistable-folder",
@@ -348,7 +348,7 @@ def test_a_file_that_vanishes_is_left_out(tmp_path: Path) -> None:
     next(walked)
     (tmp_path / "b").unlink()
     line = next(walked)
-    assert (line.key, line.kind, line.code) == ("b", Kind.FILTERED, "vanished")
+    assert (line.key, line.kind, line.code) == ("b", EntryKind.FILTERED, "vanished")
 
 
 def test_a_file_that_becomes_a_link_is_left_out(tmp_path: Path) -> None:
@@ -358,7 +358,7 @@ def test_a_file_that_becomes_a_link_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "b").unlink()
     (tmp_path / "b").symlink_to("a")
     line = next(walked)
-    assert (line.key, line.kind, line.code) == ("b", Kind.FILTERED, "symlink")
+    assert (line.key, line.kind, line.code) == ("b", EntryKind.FILTERED, "symlink")
 
 
 def test_a_file_that_becomes_a_folder_is_left_out(tmp_path: Path) -> None:
@@ -376,9 +376,9 @@ def test_a_file_whose_status_is_refused_is_rejected(
 ) -> None:
     files(tmp_path, "a.pdf")
     monkeypatch.setattr(os, "stat", refusing(os.stat, tmp_path / "a.pdf", denied()))
-    assert only(tmp_path) == Listed(
+    assert only(tmp_path) == ListingEntry(
         key="a.pdf",
-        kind=Kind.REJECTED,
+        kind=EntryKind.REJECTED,
         path=f"{tmp_path}/a.pdf",
         url="https://docs.example.com/a.pdf",
         code="unreadable",
@@ -523,9 +523,9 @@ def test_a_folder_is_listed_with_its_url_and_who_may_search_it(tmp_path: Path) -
     (line,) = lines(tmp_path, acl=TreeAcl(is_inherited=True))[1:]
     owners = f"{os.getuid()}:{(tmp_path / 'a b').stat().st_gid}"
 
-    assert line == Listed(
+    assert line == ListingEntry(
         key="a b/",
-        kind=Kind.FOLDER,
+        kind=EntryKind.FOLDER,
         path=f"{tmp_path}/a b",
         url="https://docs.example.com/a%20b/",
         fingerprint=f"40750:{owners}:",
@@ -625,7 +625,7 @@ def test_a_file_does_not_change_with_its_neighbours(tmp_path: Path) -> None:
 def test_a_file_elsewhere_is_listed_by_the_same_rules() -> None:
     line_of = listed_file(Tree(root="s3://bucket", base_url=BASE))
     path, sidecar = "s3://bucket/a b.pdf", "s3://bucket/a b.pdf.meta.json"
-    assert line_of("a b.pdf", path, 4, 5, (sidecar,)) == Listed(
+    assert line_of("a b.pdf", path, 4, 5, (sidecar,)) == ListingEntry(
         key="a b.pdf",
         path=path,
         url="https://docs.example.com/a%20b.pdf",
@@ -641,17 +641,17 @@ def test_a_file_elsewhere_is_listed_by_the_same_rules() -> None:
 )
 def test_a_file_elsewhere_is_left_out_by_the_same_rules(key: str, size: int, code: str) -> None:
     line = listed_file(Tree(root="s3://b", base_url=BASE, exclude=("old/",)))(key, "p", size, 5, ())
-    assert line == Listed(
-        key=key, kind=Kind.FILTERED, path="p", url=f"https://docs.example.com/{key}", code=code
+    assert line == ListingEntry(
+        key=key, kind=EntryKind.FILTERED, path="p", url=f"https://docs.example.com/{key}", code=code
     )
 
 
 @pytest.mark.parametrize("key", ["a/../b", "./a", ".."])
 def test_a_path_that_clients_would_shorten_is_rejected(key: str) -> None:
     line = listed_file(Tree(root="s3://b", base_url=BASE))(key, "p", 1, 5, ())
-    assert line == Listed(
+    assert line == ListingEntry(
         key=key,
-        kind=Kind.REJECTED,
+        kind=EntryKind.REJECTED,
         path="p",
         code="file-name",
         reason=f"{key!r}; expected no '.' and no '..' in a path",

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote_to_bytes
 import msgspec
 
 from schemas.errors import ConfigError, SourceError
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.tree.external_sort import ExternalSort, SortCodec
 from transforms.sources.tree.patterns import SIDECARS, described_by, judge
 from transforms.sources.tree.remote.filesystems import (
@@ -52,7 +52,7 @@ class RemoteEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     key: str
     path: str
-    kind: Kind = Kind.FILE
+    kind: EntryKind = EntryKind.FILE
     size: int | None = None
     modified_ns: int | None = None
     fingerprint: str = ""
@@ -70,7 +70,7 @@ _CODEC = SortCodec(
 )
 
 
-def list_remote(tree: Tree) -> Iterator[Listed]:
+def list_remote(tree: Tree) -> Iterator[ListingEntry]:
     """Yield the lines of a remote tree, in the order of the UTF-8 bytes of its keys.
 
     Files that are left out or cannot be read are lines as well. Raise SourceError if the root
@@ -86,7 +86,7 @@ def list_remote(tree: Tree) -> Iterator[Listed]:
     return list_entries(tree, walk_folders(tree, _folder_lister(tree)))
 
 
-def list_entries(tree: Tree, entries: Iterable[RemoteEntry]) -> Iterator[Listed]:
+def list_entries(tree: Tree, entries: Iterable[RemoteEntry]) -> Iterator[ListingEntry]:
     """Yield the lines of entries, which are in order; raise SourceError if they are not."""
     line_of = listed_file(tree)
     only = frozenset(tree.only)
@@ -95,8 +95,8 @@ def list_entries(tree: Tree, entries: Iterable[RemoteEntry]) -> Iterator[Listed]
         if only and entry.key not in only:
             continue
         if waiting.is_sidecar:
-            yield _plain_line(entry, Kind.FILTERED, "sidecar")
-        elif entry.kind is not Kind.FILE:
+            yield _plain_line(entry, EntryKind.FILTERED, "sidecar")
+        elif entry.kind is not EntryKind.FILE:
             yield _plain_line(entry, entry.kind, entry.code, entry.reason)
         else:
             paths = tuple(sidecar.path for sidecar in waiting.sidecars)
@@ -124,7 +124,7 @@ def walk_folders(tree: Tree, list_folder: ListFolder) -> Iterator[RemoteEntry]:
             entry = next(folders[-1], None)
             if entry is None:
                 folders.pop().close()
-            elif entry.kind is not Kind.FOLDER:
+            elif entry.kind is not EntryKind.FOLDER:
                 yield entry
             elif code := code_of(entry.key, None):
                 yield _filtered(entry.key, entry.path, code)
@@ -148,11 +148,11 @@ def _sorted_folder(list_folder: ListFolder, folder: RemoteEntry) -> ExternalSort
 
 
 def _filtered(key: str, path: str, code: str, reason: str = "") -> RemoteEntry:
-    return RemoteEntry(key=key, path=path, kind=Kind.FILTERED, code=code, reason=reason)
+    return RemoteEntry(key=key, path=path, kind=EntryKind.FILTERED, code=code, reason=reason)
 
 
 def _rejected(key: str, path: str, code: str, reason: str) -> RemoteEntry:
-    return RemoteEntry(key=key, path=path, kind=Kind.REJECTED, code=code, reason=reason)
+    return RemoteEntry(key=key, path=path, kind=EntryKind.REJECTED, code=code, reason=reason)
 
 
 def _check_names(tree: Tree, entries: Iterable[RemoteEntry]) -> Iterator[RemoteEntry]:
@@ -166,7 +166,7 @@ def _check_names(tree: Tree, entries: Iterable[RemoteEntry]) -> Iterator[RemoteE
         if entry.key == last:  # the root as an object of its own, or two links to one file
             continue
         last = entry.key
-        yield _check_name(entry) if entry.kind is Kind.FILE else entry
+        yield _check_name(entry) if entry.kind is EntryKind.FILE else entry
 
 
 def _check_name(entry: RemoteEntry) -> RemoteEntry:
@@ -196,7 +196,7 @@ def _with_sidecars(tree: Tree, entries: Iterable[RemoteEntry]) -> Iterator[_Wait
             owners.popitem()
         waiting = _WaitingEntry(entry, [])
         queue.append(waiting)
-        if entry.kind is Kind.FILE:
+        if entry.kind is EntryKind.FILE:
             owner = owners.get(described_by(entry.key) or "")
             if owner is None:
                 owners[entry.key] = waiting
@@ -214,12 +214,12 @@ def _with_sidecars(tree: Tree, entries: Iterable[RemoteEntry]) -> Iterator[_Wait
 
 
 def _awaits_sidecars(waiting: _WaitingEntry, key: str) -> bool:
-    is_owner = waiting.entry.kind is Kind.FILE and not waiting.is_sidecar
+    is_owner = waiting.entry.kind is EntryKind.FILE and not waiting.is_sidecar
     return is_owner and key <= waiting.entry.key + _LAST_SIDECAR
 
 
-def _plain_line(entry: RemoteEntry, kind: Kind, code: str, reason: str = "") -> Listed:
-    return Listed(
+def _plain_line(entry: RemoteEntry, kind: EntryKind, code: str, reason: str = "") -> ListingEntry:
+    return ListingEntry(
         key=entry.key,
         kind=kind,
         path=entry.path,
@@ -284,7 +284,7 @@ def object_folder(folder: RemoteEntry, filesystem: Any, path: str) -> Iterator[R
         if info["name"].strip("/") == path.strip("/"):  # the folder itself, as an object
             continue
         if info["type"] == "directory":
-            yield RemoteEntry(key=f"{folder.key}{name}/", path=uri, kind=Kind.FOLDER)
+            yield RemoteEntry(key=f"{folder.key}{name}/", path=uri, kind=EntryKind.FOLDER)
         else:
             yield _file_of(folder.key + name, uri, info)
 
@@ -302,7 +302,7 @@ def _web_folder(tree: Tree, folder: RemoteEntry) -> Iterator[RemoteEntry]:
     if not found and not folder.key:
         raise OSError(f"{page} has no link to a file or folder in it")
     for entry in found:
-        if entry.kind is Kind.FILE and code_of(entry.key, None) is None:
+        if entry.kind is EntryKind.FILE and code_of(entry.key, None) is None:
             yield _look_up(entry)
         else:
             yield entry
@@ -321,7 +321,7 @@ def _linked_entry(folder: RemoteEntry, quoted: str) -> RemoteEntry | None:
         reason = f"{raw!r}; expected a name in UTF-8, without '/'"
         return _rejected(folder.key + text, uri, "file-name", reason)
     if quoted.endswith("/"):
-        return RemoteEntry(key=f"{folder.key}{text}/", path=uri, kind=Kind.FOLDER)
+        return RemoteEntry(key=f"{folder.key}{text}/", path=uri, kind=EntryKind.FOLDER)
     return RemoteEntry(key=folder.key + text, path=uri)
 
 
@@ -363,7 +363,7 @@ def _sftp_entry(tree: Tree, sftp: Any, key: str, attributes: Any) -> RemoteEntry
         if stat.S_ISDIR(mode) and _is_loop(sftp, path):
             return _filtered(key, uri, "symlink-loop")
     if stat.S_ISDIR(mode):
-        return RemoteEntry(key=f"{key}/", path=uri, kind=Kind.FOLDER)
+        return RemoteEntry(key=f"{key}/", path=uri, kind=EntryKind.FOLDER)
     if not stat.S_ISREG(mode):
         return _filtered(key, uri, "no-file")
     modified_ns = None if attributes.st_mtime is None else attributes.st_mtime * 1_000_000_000

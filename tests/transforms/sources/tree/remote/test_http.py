@@ -13,7 +13,7 @@ from support import remotes
 from support.archives import native
 from support.ports import kept_port
 from transforms.sources.files import cut_file, open_span
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.tree.remote.listing import list_remote
 from transforms.sources.tree.remote.stream import REQUEST_BYTES, open_remote
 from transforms.sources.tree.tree import Tree
@@ -43,11 +43,11 @@ LIGHTTPD = """<!DOCTYPE html><html><head><title>Index of /</title></head><body>
 <td class="s">1.2K</td><td class="t">text/plain</td></tr></tbody></table></body></html>"""
 
 
-def listed(root: str) -> list[Listed]:
+def listed(root: str) -> list[ListingEntry]:
     return list(list_remote(Tree(root=root, base_url="https://docs.example.com/")))
 
 
-def links_of(folder: Path, links: str) -> list[Listed]:
+def links_of(folder: Path, links: str) -> list[ListingEntry]:
     """The lines of a page with these links."""
     with remotes.web_server(folder, remotes.page(f"<html><body>{links}</body></html>")) as server:
         return listed(server.root)
@@ -93,7 +93,7 @@ def test_a_file_is_a_line_of_a_listing(tmp_path: Path) -> None:
     os.utime(tmp_path / "a/b c.txt", (1_700_000_000, 1_700_000_000))
     with remotes.web_server(tmp_path) as server:
         assert listed(server.root) == [
-            Listed(
+            ListingEntry(
                 key="a/b c.txt",
                 path=f"{server.root}/a/b%20c.txt",
                 url="https://docs.example.com/a/b%20c.txt",
@@ -161,7 +161,7 @@ def test_the_fingerprint_of_a_file_is_its_etag(tmp_path: Path) -> None:
 def test_a_file_of_which_the_server_says_nothing_is_listed(tmp_path: Path) -> None:
     (line,) = links_of(tmp_path, '<a href="a.txt">a.txt</a>')
 
-    assert (line.key, line.kind, line.size, line.modified_ns) == ("a.txt", Kind.FILE, 0, None)
+    assert (line.key, line.kind, line.size, line.modified_ns) == ("a.txt", EntryKind.FILE, 0, None)
 
 
 def test_links_to_other_places_are_not_followed(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_link_to_a_name_that_is_no_key_is_rejected(
 ) -> None:
     (line,) = links_of(tmp_path, f'<a href="{href}">a</a>')
 
-    assert (line.key, line.kind, line.code) == (key, Kind.REJECTED, "file-name")
+    assert (line.key, line.kind, line.code) == (key, EntryKind.REJECTED, "file-name")
     assert line.reason == f"{shown}; expected a name in UTF-8, without '/'"
 
 

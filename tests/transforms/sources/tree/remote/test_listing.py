@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import SourceError
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.tree.external_sort import ExternalSort
 from transforms.sources.tree.remote import listing
 from transforms.sources.tree.remote.listing import (
@@ -30,10 +30,10 @@ def file(key: str, *, size: int | None = 5, fingerprint: str = "") -> RemoteEntr
 
 
 def folder(key: str) -> RemoteEntry:
-    return RemoteEntry(key=key, path=f"s3://bucket/{key[:-1]}", kind=Kind.FOLDER)
+    return RemoteEntry(key=key, path=f"s3://bucket/{key[:-1]}", kind=EntryKind.FOLDER)
 
 
-def listed(*entries: RemoteEntry, tree: Tree = TREE) -> list[Listed]:
+def listed(*entries: RemoteEntry, tree: Tree = TREE) -> list[ListingEntry]:
     return list(list_entries(tree, entries))
 
 
@@ -43,7 +43,7 @@ def codes(*keys: str, tree: Tree = TREE) -> list[tuple[str, str]]:
 
 def test_a_file_is_a_line_of_a_listing() -> None:
     assert listed(file("a/b c.pdf", fingerprint="e1")) == [
-        Listed(
+        ListingEntry(
             key="a/b c.pdf",
             path="s3://bucket/a/b c.pdf",
             url="https://docs.example.com/a/b%20c.pdf",
@@ -69,7 +69,7 @@ def test_the_rules_of_the_tree_apply_and_an_unknown_size_is_not_empty() -> None:
 def test_an_object_that_represents_a_folder_is_left_out() -> None:
     (line,) = listed(file("", size=0), file("a/", size=0))
 
-    assert (line.key, line.kind, line.code) == ("a/", Kind.FILTERED, "no-file")
+    assert (line.key, line.kind, line.code) == ("a/", EntryKind.FILTERED, "no-file")
     assert line.reason == "an object that represents a folder"
 
 
@@ -77,7 +77,7 @@ def test_an_object_that_represents_a_folder_is_left_out() -> None:
 def test_a_name_that_cannot_be_in_a_url_is_rejected(key: str) -> None:
     (line,) = listed(file(key))
 
-    assert (line.key, line.kind, line.code) == (key, Kind.REJECTED, "file-name")
+    assert (line.key, line.kind, line.code) == (key, EntryKind.REJECTED, "file-name")
     assert line.reason == f"{key!r}; expected no '//', '.' or '..' in the name of a file"
 
 
@@ -99,7 +99,7 @@ def test_sidecars_are_listed_with_their_file() -> None:
     first, *others = listed(*map(file, names))
 
     assert first.sidecars == tuple(f"s3://bucket/{name}" for name in names[1:])
-    assert [(line.kind, line.code) for line in others] == [(Kind.FILTERED, "sidecar")] * 3
+    assert [(line.kind, line.code) for line in others] == [(EntryKind.FILTERED, "sidecar")] * 3
 
 
 def test_a_sidecar_is_found_after_other_files_and_all_stay_in_order() -> None:
@@ -187,7 +187,7 @@ def test_a_root_that_cannot_be_listed_ends_the_run() -> None:
 def test_a_folder_that_a_rule_leaves_out_is_not_entered() -> None:
     (entry,) = walked({"": [".git/"]})
 
-    assert (entry.key, entry.kind, entry.code) == (".git/", Kind.FILTERED, "hidden")
+    assert (entry.key, entry.kind, entry.code) == (".git/", EntryKind.FILTERED, "hidden")
 
 
 def test_folders_nested_without_end_are_rejected() -> None:

@@ -11,7 +11,7 @@ import pytest
 from schemas.errors import SourceError
 from support import remotes
 from transforms.sources.files import list_remote_files
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.tree.remote.listing import list_remote
 from transforms.sources.tree.remote.stream import REQUEST_BYTES, open_remote, version_of
 from transforms.sources.tree.tree import Tree
@@ -33,7 +33,7 @@ def put(s3: Any, *keys: str, body: bytes = b"text") -> None:
         s3.put_object(Bucket=remotes.BUCKET, Key=key, Body=body)
 
 
-def listed(prefix: str) -> list[Listed]:
+def listed(prefix: str) -> list[ListingEntry]:
     root = f"s3://{remotes.BUCKET}/{prefix}"
     return list(list_remote(Tree(root=root, base_url="https://docs.example.com/")))
 
@@ -51,7 +51,7 @@ def test_an_object_is_a_line_of_a_listing(s3: Any) -> None:
 
     assert line.modified_ns is not None
     assert datetime.fromtimestamp(line.modified_ns // 1_000_000_000, UTC) == modified
-    assert line == Listed(
+    assert line == ListingEntry(
         key="a/b.txt",
         path="s3://documents/line/a/b.txt",
         url="https://docs.example.com/a/b.txt",
@@ -104,9 +104,9 @@ def test_an_object_that_represents_a_folder_and_a_sidecar_are_no_documents(s3: A
     lines = listed("marked")
 
     assert [(line.key, line.kind, line.code) for line in lines] == [
-        ("a/", Kind.FILTERED, "no-file"),
-        ("a/b.pdf", Kind.FILE, ""),
-        ("a/b.pdf.meta.json", Kind.FILTERED, "sidecar"),
+        ("a/", EntryKind.FILTERED, "no-file"),
+        ("a/b.pdf", EntryKind.FILE, ""),
+        ("a/b.pdf.meta.json", EntryKind.FILTERED, "sidecar"),
     ]
     assert lines[1].sidecars == ("s3://documents/marked/a/b.pdf.meta.json",)
 

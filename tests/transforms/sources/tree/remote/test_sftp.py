@@ -11,7 +11,7 @@ import pytest
 from schemas.errors import SourceError
 from support import remotes
 from support.ports import kept_port
-from transforms.sources.listing import Kind, Listed
+from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.tree.remote.listing import list_remote
 from transforms.sources.tree.remote.sftp import PASSWORD
 from transforms.sources.tree.remote.stream import open_remote
@@ -37,12 +37,12 @@ def server(folder: Path, tmp_path: Path) -> Iterator[remotes.SftpServer]:
         yield running
 
 
-def listed(root: str, *, follows_links: bool = False) -> list[Listed]:
+def listed(root: str, *, follows_links: bool = False) -> list[ListingEntry]:
     tree = Tree(root=root, base_url=BASE_URL, follows_links=follows_links)
     return list(list_remote(tree))
 
 
-def told(lines: list[Listed]) -> list[tuple[str, Kind, str]]:
+def told(lines: list[ListingEntry]) -> list[tuple[str, EntryKind, str]]:
     return [(line.key, line.kind, line.code) for line in lines]
 
 
@@ -61,7 +61,7 @@ def test_a_file_is_a_line_of_a_listing(server: remotes.SftpServer, folder: Path)
     os.utime(folder / "a/b c.txt", (1_700_000_000, 1_700_000_000))
 
     assert listed(server.root) == [
-        Listed(
+        ListingEntry(
             key="a/b c.txt",
             path=f"{server.root}/a/b%20c.txt",
             url="https://docs.example.com/a/b%20c.txt",
@@ -110,8 +110,8 @@ def test_a_folder_with_a_name_that_is_not_utf_8_is_rejected(
     first, second = listed(server.root)
 
     assert told([first, second]) == [
-        ("a", Kind.FILE, ""),
-        ("b/", Kind.REJECTED, "unlistable-folder"),
+        ("a", EntryKind.FILE, ""),
+        ("b/", EntryKind.REJECTED, "unlistable-folder"),
     ]
     assert second.reason == (
         r"the name b'\xff.txt' in it is not UTF-8, so rename it; "
@@ -124,8 +124,8 @@ def test_links_are_left_out(server: remotes.SftpServer, folder: Path) -> None:
     (folder / "b").symlink_to("a")
 
     assert told(listed(server.root)) == [
-        ("a", Kind.FILE, ""),
-        ("b", Kind.FILTERED, "symlink"),
+        ("a", EntryKind.FILE, ""),
+        ("b", EntryKind.FILTERED, "symlink"),
     ]
 
 
@@ -135,7 +135,11 @@ def test_links_are_followed_if_that_is_asked_for(server: remotes.SftpServer, fol
     (folder / "d").symlink_to("a/b")
     lines = listed(server.root, follows_links=True)
 
-    assert told(lines) == [("a/b", Kind.FILE, ""), ("c/b", Kind.FILE, ""), ("d", Kind.FILE, "")]
+    assert told(lines) == [
+        ("a/b", EntryKind.FILE, ""),
+        ("c/b", EntryKind.FILE, ""),
+        ("d", EntryKind.FILE, ""),
+    ]
 
 
 def test_links_that_lead_back_are_not_followed(server: remotes.SftpServer, folder: Path) -> None:
@@ -143,29 +147,32 @@ def test_links_that_lead_back_are_not_followed(server: remotes.SftpServer, folde
     (folder / "a/b/up").symlink_to("..")
     lines = listed(server.root, follows_links=True)
 
-    assert told(lines) == [("a/b/c", Kind.FILE, ""), ("a/b/up", Kind.FILTERED, "symlink-loop")]
+    assert told(lines) == [
+        ("a/b/c", EntryKind.FILE, ""),
+        ("a/b/up", EntryKind.FILTERED, "symlink-loop"),
+    ]
 
 
 def test_links_that_lead_nowhere_are_rejected(server: remotes.SftpServer, folder: Path) -> None:
     (folder / "a").symlink_to("b")
     (line,) = listed(server.root, follows_links=True)
 
-    assert told([line]) == [("a", Kind.REJECTED, "broken-link")]
+    assert told([line]) == [("a", EntryKind.REJECTED, "broken-link")]
     assert line.reason == "a link to a file that does not exist; expected a file"
 
 
 def test_what_is_no_file_is_left_out(server: remotes.SftpServer, folder: Path) -> None:
     os.mkfifo(folder / "a")
 
-    assert told(listed(server.root)) == [("a", Kind.FILTERED, "no-file")]
+    assert told(listed(server.root)) == [("a", EntryKind.FILTERED, "no-file")]
 
 
 def test_a_hidden_folder_is_not_entered(server: remotes.SftpServer, folder: Path) -> None:
     remotes.put_all(folder, ".git/a", "b")
 
     assert told(listed(server.root)) == [
-        (".git/", Kind.FILTERED, "hidden"),
-        ("b", Kind.FILE, ""),
+        (".git/", EntryKind.FILTERED, "hidden"),
+        ("b", EntryKind.FILE, ""),
     ]
 
 
@@ -177,8 +184,8 @@ def test_a_folder_that_cannot_be_listed_stops_nothing(
     first, second = listed(server.root)
 
     assert told([first, second]) == [
-        ("a/", Kind.REJECTED, "unlistable-folder"),
-        ("c", Kind.FILE, ""),
+        ("a/", EntryKind.REJECTED, "unlistable-folder"),
+        ("c", EntryKind.FILE, ""),
     ]
     assert first.reason == "Permission denied; expected a folder that can be listed"
 
