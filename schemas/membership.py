@@ -55,5 +55,3 @@ class Membership(msgspec.Struct, gc=False, frozen=True, kw_only=True, forbid_unk
 
 RecordOrMembership = Record | Membership
 """An item of a chunk: a document or a group."""
-
-Carried = RecordOrMembership  # the former name, until all callers have the new one

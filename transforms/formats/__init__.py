@@ -18,7 +18,6 @@ from transforms.formats.base import (
     Docids,
     Encoder,
     Format,
-    Found,
     Mode,
     NotFound,
     Reader,
@@ -45,7 +44,6 @@ from transforms.formats.xml.encoding import detect, is_encoding
 __all__ = [
     "AUTHORIZER_STREAM",
     "CONTENT_ENCODINGS",
-    "CUTTERS",
     "DIALECTS",
     "DIALECT_5_0",
     "FORMATS",
@@ -54,14 +52,11 @@ __all__ = [
     "LISTER_STREAM",
     "MAX_TOKEN_BYTES",
     "NATIVE",
-    "READERS",
     "RETRIEVER_STREAM",
     "THUNDERSTONE",
-    "WRITERS",
     "Docids",
     "Encoder",
     "Format",
-    "Found",
     "Mode",
     "NotFound",
     "ReadOptions",
@@ -95,11 +90,6 @@ FORMATS = (
 )
 
 _by_name: dict[str, Format] = {format_.name: format_ for format_ in FORMATS}
-
-# The former tables, until every caller asks the objects.
-READERS = {format_.name: format_.read for format_ in FORMATS}
-CUTTERS = {format_.name: format_.split for format_ in FORMATS}
-WRITERS = {format_.name: format_.make_encoder for format_ in FORMATS if format_.encoder}
 
 
 def all_formats() -> tuple[Format, ...]:

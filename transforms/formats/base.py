@@ -28,8 +28,6 @@ BYTES_A_TAG = 100
 ReadResult = RecordOrMembership | Reject | Filtered | Notice | FeedHeader
 """An item that a reader yields; most formats have records and rejects only."""
 
-Found = ReadResult  # the former name, until all callers have the new one
-
 
 class Mode(enum.Enum):
     """How a command stream is read: as the deployed parser does, or with repairs."""

@@ -109,8 +109,3 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes]:
     while block := stream.read(_READ_BYTES):
         *lines, rest = (rest + block).split(b"\n")
         yield from lines
-
-
-# The former names, until all callers have the new ones.
-Kind = EntryKind
-Listed = ListingEntry
