@@ -40,6 +40,9 @@ from schemas.record import Action, Arrival, Crawl, Record
 EMPTY_METADATA = "Element record content does not follow the DTD, Misplaced metadata"
 """The appliance's text for a record with an empty metadata value."""
 
+MAX_PATTERN_LENGTH = 10_000
+"""SQLite takes patterns of 50,000 bytes, and a character may take four."""
+
 REFUSED_BY_SCENARIO = "refused by the scenario"
 
 SCHEMA = (
@@ -196,6 +199,11 @@ def skip_record(delivery: Delivery, record: Record) -> tuple[Change, ...]:
 
 def check_pattern(pattern: str) -> None:
     """Raise RecordError for a deletion pattern that the appliance denies."""
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        raise RecordError(
+            "long-pattern",
+            f"a pattern of {len(pattern)} characters; expected at most {MAX_PATTERN_LENGTH}",
+        )
     if is_wide(pattern):
         raise RecordError(
             "wide-delete",

@@ -28,7 +28,7 @@ from pipelines.serve.set_aside import (
 )
 from pipelines.serve.worker_process import GuardedWorker, WorkerEndedError, WorkStoppedError
 from schemas.delivery import JOURNAL, Delivery
-from schemas.errors import FatalError
+from schemas.errors import FatalError, FeedferryError
 from transforms.formats import ReadOptions
 from transforms.sources.spool import name_of, read_deliveries
 
@@ -111,7 +111,7 @@ class Feeder:
                     self._apply(delivery)
             except WorkStoppedError:
                 return
-            except (sqlite3.Error, OSError) as exc:
+            except (FeedferryError, sqlite3.Error, OSError) as exc:
                 _log.warning("%s; tried again", _describe(exc))
                 self._stopping.wait(_RETRY_SECONDS)
 
@@ -134,7 +134,7 @@ class Feeder:
                 delivery.ordinal, name_of(delivery), exc, self._spool, delivery.ordinal,
             )  # fmt: skip
             self._index.set_aside(delivery, str(exc))
-        except (sqlite3.Error, OSError) as exc:
+        except (FeedferryError, sqlite3.Error, OSError) as exc:
             exc.add_note(str(delivery.path))
             raise
         with self._changed:
@@ -153,7 +153,7 @@ class Feeder:
             self._worker.run(self._digest, *arguments, size=delivery.bytes)
         except WorkerEndedError as exc:
             raise OSError(None, str(exc)) from exc
-        except (WorkStoppedError, sqlite3.Error, OSError):
+        except (WorkStoppedError, FeedferryError, sqlite3.Error, OSError):
             index.forget_attempts()
             raise
 
@@ -178,7 +178,7 @@ class Feeder:
             self._queue = _DeliveryQueue(self._spool, index)
 
 
-def _describe(exc: sqlite3.Error | OSError) -> str:
+def _describe(exc: Exception) -> str:
     """Return the message after the notes, which name the file."""
     message = exc.strerror or str(exc) if isinstance(exc, OSError) else str(exc)
     return ": ".join((*getattr(exc, "__notes__", ()), message))

@@ -35,7 +35,7 @@ _SET_ASIDE_JSON = json_columns(
     SetAsideDelivery,
     by="'index'",
     name="datasource",
-    reason="coalesce(details ->> 0, '')",
+    reason="coalesce(json_extract(details, '$[0]'), '')",
     set_aside_at="finished_at",
 )
 _SET_ASIDE = f"SELECT {_SET_ASIDE_JSON} FROM deliveries WHERE status = 'Set aside' ORDER BY ordinal"

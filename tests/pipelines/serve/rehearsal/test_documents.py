@@ -431,6 +431,12 @@ def test_a_pattern_matches_any_text_or_one_character(
     assert sorted(set(names) - set(held.pages())) == expected
 
 
+def test_a_pattern_that_is_too_long_is_refused(held: Rehearsal) -> None:
+    row = held.send(item("DP", "a/*" + "b" * 10_000), item("I", "c"))
+    assert (held.pages(), row.in_error) == (["c"], 1)
+    assert row.details[0].endswith("a pattern of 10026 characters; expected at most 10000")
+
+
 def test_many_wildcards_do_not_make_a_deletion_slow(held: Rehearsal) -> None:
     held.send(item("I", "a" * 2000))
     assert held.index.count_matching(f"{HOST}{'a*' * 500}b", profile="intranet") == 0

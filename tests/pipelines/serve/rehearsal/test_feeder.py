@@ -17,6 +17,7 @@ from pipelines.serve.set_aside import SetAsideBy, request_retries, requested_ret
 from pipelines.serve.settings import ServeSettings
 from pipelines.serve.worker_process import DEFAULT_LIMIT, GuardedWorker, TimeLimit
 from schemas.delivery import JOURNAL, Delivery
+from schemas.errors import ConfigError
 from support import hostile_work as work
 from support.rehearsal import InlineRunner, Rehearsal, gone, gsa_feed, page
 from support.served import wait_until
@@ -169,10 +170,11 @@ def test_deliveries_before_a_damaged_line_are_digested(
     assert record.getMessage().startswith(f"{held.spool}/deliveries.jsonl:2: O")
 
 
+@pytest.mark.parametrize("error", [sqlite3.OperationalError, ConfigError])
 def test_a_delivery_is_tried_again_when_the_index_cannot_be_written(
-    held: Rehearsal, caplog: pytest.LogCaptureFixture
+    held: Rehearsal, error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
-    digest = InlineDigest(held, sqlite3.OperationalError("database or disk is full"))
+    digest = InlineDigest(held, error("database or disk is full"))
     digest.opened.set()
     deliver(held, page("a"))
     with inline(held, digest) as feeder:
