@@ -37,6 +37,7 @@ from pipelines.serve.set_aside import (
 from pipelines.serve.worker_process import GuardedWorker
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, StoppedError
+from transforms.retry import RetryPolicy
 from transforms.sinks.push.model import ApplianceProtocol
 from transforms.sinks.push.progress import PushProgress
 from transforms.sinks.push.pusher import Pusher
@@ -44,8 +45,9 @@ from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sources.spool import name_of, read_deliveries
 
-FIRST_PAUSE_SECONDS = 5.0
-MAX_PAUSE_SECONDS = 300.0
+RETRY = RetryPolicy(first_seconds=5.0, max_seconds=300.0, jitter=lambda: 1.0)
+"""The pauses of a queue; one gateway needs no jitter."""
+
 DRAIN_SECONDS = 30.0
 """How long the current delivery may take when the gateway stops."""
 
@@ -82,7 +84,7 @@ class Gateway:
         *,
         worker: GuardedWorker,
         convert: Convert = convert_spans,
-        first_pause_seconds: float = FIRST_PAUSE_SECONDS,
+        retry: RetryPolicy = RETRY,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         self._spool = spool
@@ -98,7 +100,7 @@ class Gateway:
         self._convert = convert
         self._notifier = notifier
         self._warn, self._inform = notifier
-        self._first_pause_seconds = first_pause_seconds
+        self._retry = retry
         self._drain_seconds = drain_seconds
         self._stop = StopSignal()
         self._ending = threading.Event()
@@ -226,7 +228,7 @@ class Gateway:
                 with Pusher(self._settings, stop=self._stop, progress=progress) as pusher:
                     self._forward_all(pusher)
             except (FeedferryError, OSError) as exc:
-                pause = self._first_pause_seconds
+                pause = self._retry.pause_seconds(1)
                 self._warn(f"nothing is forwarded: {exc}; tried again in {pause:.0f} s")
                 self._ending.wait(pause)
             self._stop = StopSignal()
@@ -296,12 +298,11 @@ class Gateway:
         if not isinstance(exc, (FeedferryError, OSError)):
             _log.exception("delivery %s cannot be forwarded", delivery.ordinal)
             message = repr(exc)
-        pause = self._first_pause_seconds * 2 ** min(queue.failures, 10)
-        pause = min(pause, MAX_PAUSE_SECONDS)
+        queue.failures += 1
+        pause = self._retry.pause_seconds(queue.failures)
         when = f"tried again in {pause:.0f} s"
         if isinstance(exc, (StoppedError, ConfigError)):
             pause, when = math.inf, "tried again when the gateway is started again"
-        queue.failures += 1
         queue.until = time.monotonic() + pause
         self._warn(f"{name(delivery)}: {message}; held back, with later deliveries of it; {when}")
 

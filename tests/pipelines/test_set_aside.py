@@ -73,7 +73,7 @@ def forwarding(
         Notifier(warn=said.append, inform=said.append),
         worker=GuardedWorker(limit=limit),
         convert=convert,
-        first_pause_seconds=0.01,
+        retry=RetryPolicy(first_seconds=0.01),
         drain_seconds=drain_seconds,
     ) as forwards:
         yield forwards

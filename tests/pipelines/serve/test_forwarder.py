@@ -15,7 +15,7 @@ import pytest
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardJournal, ForwardState
 from pipelines.serve.forwarder import Forwarder, Notifier
-from pipelines.serve.gateway import DRAIN_SECONDS, FIRST_PAUSE_SECONDS, Gateway
+from pipelines.serve.gateway import DRAIN_SECONDS, RETRY, Gateway
 from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.worker_process import GuardedWorker
 from schemas.delivery import JOURNAL
@@ -80,7 +80,7 @@ class Run:
         *,
         appliance: Appliance = GSA,
         accepted: tuple[str, ...] = (),
-        first_pause_seconds: float = FIRST_PAUSE_SECONDS,
+        first_pause_seconds: float = RETRY.first_seconds,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         options = ConvertOptions(
@@ -98,7 +98,7 @@ class Run:
             settings,
             notifier,
             worker=GuardedWorker(runner=InlineRunner()),
-            first_pause_seconds=first_pause_seconds,
+            retry=msgspec.structs.replace(RETRY, first_seconds=first_pause_seconds),
             drain_seconds=drain_seconds,
         )
 
