@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # feedferry on a fresh checkout.
-#   ./run_local.sh             set-up, then the bundled sample, converted and pushed to a rehearsal
-#                              appliance that it starts itself; all of it is in runs/
-#   ./run_local.sh test        set-up, then everything that CI checks
-#   ./run_local.sh VERB …      the command itself, as in: ./run_local.sh convert --help
+#   ./run_local.sh             set up, convert the bundled sample and push it to a rehearsal
+#                              appliance on this machine; all files are in runs/
+#   ./run_local.sh test        set up, then run every check of CI
+#   ./run_local.sh VERB …      run the command, as in: ./run_local.sh convert --help
 set -euo pipefail
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 VENV=$HERE/.venv
 SAMPLE_FLAGS=(--to thunderstone --accept-loss acl --profile sample)
 WAIT_SECONDS=60
-COUNT_HELD='
+COUNT_DOCUMENTS='
 import json, sys, time, urllib.request
 ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
-while (found := json.load(ask(sys.argv[1], timeout=60)))["backlog"]:
+while (index := json.load(ask(sys.argv[1], timeout=60)))["backlog"]:
     time.sleep(0.1)
-print(len(found["documents"]))
+print(len(index["documents"]))
 '
 
 say() { printf '%s\n' "$*" >&2; }
@@ -32,7 +32,7 @@ find_python() {
   return 1
 }
 
-# The stamp tells for which pyproject.toml, at which place and for what the environment was made.
+# The stamp of an environment: a hash of pyproject.toml, the folder and the kind of set-up.
 stamp_of() { { cat "$HERE/pyproject.toml"; printf '%s %s' "$HERE" "$1"; } | cksum; }
 
 make_venv() {
@@ -48,12 +48,12 @@ make_venv() {
   fi
 }
 
-# set_up run installs the command, set_up dev also what its tests need.
+# set_up run installs the command, set_up dev also the libraries of its tests.
 set_up() {
-  local kind=$1 made
+  local kind=$1 installed
   make_venv
-  for made in "$kind" dev; do
-    [[ -f $VENV/stamp-$made && $(<"$VENV/stamp-$made") == "$(stamp_of "$made")" ]] && return
+  for installed in "$kind" dev; do
+    [[ -f $VENV/stamp-$installed && $(<"$VENV/stamp-$installed") == "$(stamp_of "$installed")" ]] && return
   done
   say "Installing feedferry ($kind) into .venv, a minute or two …"
   local target=$HERE
@@ -64,7 +64,7 @@ set_up() {
   say 'Installed.'
 }
 
-# A step that fails does not keep the others from telling what they find.
+# Run a check; after a failure, the other checks run as well.
 step() {
   local title=$1
   say "── $title"
@@ -79,16 +79,16 @@ run_tests() {
   step 'lint: ruff check' ruff check --quiet .
   step 'layout: ruff format' ruff format --quiet --check .
   step 'types: mypy' mypy
-  step 'floors: lint-imports' lint-imports --no-cache --no-logo
+  step 'imports: lint-imports' lint-imports --no-cache --no-logo
   step 'tests: pytest' pytest -q -rfEs -m ""
   if ((${#failed[@]})); then
-    say '── these did not pass:' && printf '     %s\n' "${failed[@]}" >&2
+    say '── failed:' && printf '     %s\n' "${failed[@]}" >&2
     return 1
   fi
   say '── all checks passed'
 }
 
-# The rehearsal appliance says its url on the first line, once it listens.
+# The rehearsal appliance prints its URL on the first line when it listens.
 start_appliance() {
   local spool=$1 url_file=$1/url waited
   mkdir -p -- "$spool"
@@ -110,15 +110,15 @@ stop_appliance() {
 } 2>/dev/null
 
 run_sample() {
-  local run held code=0
+  local run documents code=0
   cd -- "$HERE"
   run=runs/sample-$(date -u +%Y%m%dT%H%M%SZ)
   start_appliance "$run/appliance"
   say "── the bundled sample, to a rehearsal appliance at $URL"
   "$VENV/bin/feedferry" convert pipelines/sample -o "$run" "${SAMPLE_FLAGS[@]}" \
     --push-to "$URL/texis/dowalk/recvdata.xml" || code=$?
-  held=$("$VENV/bin/python" -P -c "$COUNT_HELD" "$URL/documents")
-  printf 'appliance %s documents; ./run_local.sh serve --spool %s shows them\n' "$held" "$run/appliance"
+  documents=$("$VENV/bin/python" -P -c "$COUNT_DOCUMENTS" "$URL/documents")
+  printf 'appliance %s documents; ./run_local.sh serve --spool %s shows them\n' "$documents" "$run/appliance"
   return "$code"
 }
 

@@ -1,19 +1,16 @@
 """The keys of a YAML file that its user writes, parsed one by one: each says what it expected."""
 
-import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from schemas import units
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
-from schemas.units import BYTES, SECONDS
 from transforms.sources.secrets import REFERENCE
-
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)", re.ASCII)
-_SIZE = re.compile(r"([1-9][0-9]*) ?(|KiB|MiB|GiB)", re.ASCII)
 
 Parser = Callable[[str, Any], object]  # Any: whatever YAML holds
 
@@ -69,17 +66,17 @@ def parse_template(key: str, value: Any) -> str:
 
 
 def parse_duration(key: str, value: Any) -> float:
-    match = _DURATION.fullmatch(str(value))
-    if not match or float(match[1]) == 0:
-        raise ConfigError(f"{key}: {value!r}; expected a duration such as 200ms, 90s or 2h")
-    return float(match[1]) * SECONDS[match[2]]
+    with suppress(ConfigError):
+        if seconds := units.parse_duration(str(value)):
+            return seconds
+    raise ConfigError(f"{key}: {value!r}; expected a duration such as 200ms, 90s or 2h")
 
 
 def parse_size(key: str, value: Any) -> int:
-    match = _SIZE.fullmatch(str(value))
-    if not match:
-        raise ConfigError(f"{key}: {value!r}; expected a size such as 4096, 64KiB or 256MiB")
-    return int(match[1]) * BYTES[match[2].lower() or "b"]
+    with suppress(ConfigError):
+        if size := units.parse_size(str(value)):
+            return size
+    raise ConfigError(f"{key}: {value!r}; expected a size such as 4096, 64KiB or 256MiB")
 
 
 def parse_count(key: str, value: Any) -> int:

@@ -13,7 +13,6 @@ Server(host='db.example.com', port=80)
 """
 
 import inspect
-import re
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
@@ -23,11 +22,10 @@ from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_ori
 import msgspec
 import yaml  # type: ignore[import-untyped]  # it has no types
 
+from schemas import units
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
-from schemas.units import SECONDS
 
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)", re.ASCII)
 _SCALARS = {bool: "true or false", int: "an integer", str: "a text in quotes"}
 _T = TypeVar("_T", bound=msgspec.Struct)
 
@@ -52,10 +50,10 @@ def parse_text(value: object) -> str:
 
 def parse_duration(value: object) -> float:
     """Return the seconds of a duration with a unit, such as `200ms`, `90s` or `2h`."""
-    match = _DURATION.fullmatch(str(value))
-    if match is None:
-        raise ValueError
-    return float(match[1]) * SECONDS[match[2]]
+    try:
+        return units.parse_duration(str(value))
+    except ConfigError as exc:
+        raise ValueError from exc
 
 
 def read_yaml(path: Path, type_: type[_T]) -> _T:

@@ -168,8 +168,8 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
             "timeout: '0s'; expected a duration such as 200ms, 90s or 2h",
         ),
         (
-            "{lister: [list], max_output_bytes: 1TB}",
-            "max_output_bytes: '1TB'; expected a size such as 4096, 64KiB or 256MiB",
+            "{lister: [list], max_output_bytes: 1XB}",
+            "max_output_bytes: '1XB'; expected a size such as 4096, 64KiB or 256MiB",
         ),
         ("{lister: [list], parallel: yes}", "parallel: True; expected a number, 1 or more"),
         ("{lister: [list], retries: -1}", "retries: -1; expected a number, 0 or more"),
