@@ -67,7 +67,7 @@ def parse_date(text: str, *, zone: str = "UTC") -> datetime | None:
 
 
 def rfc1123(moment: datetime) -> str:
-    """Return an aware moment as `Tue, 06 Nov 2007 12:45:26 GMT`, whatever the locale."""
+    """Return an aware moment as `Tue, 06 Nov 2007 12:45:26 GMT`, in any locale."""
     if moment.tzinfo is not UTC:
         moment = _convert(moment, UTC)
     day = _day(moment.toordinal())

@@ -102,7 +102,7 @@ class RecordOffsets:
 
     def _read(self, scanner: RecordScanner) -> None:
         last: RawElement | None = None
-        leading: Reject | None = None  # what comes before the first record belongs to it
+        leading: Reject | None = None  # bytes before the first record belong to it
         leading_context = run_context = scanner.context
         document, end, after = 0, 0, _Position(b"", scanner.context)
         for item in scanner:

@@ -208,253 +208,168 @@ def pieces_of(found: RecordOffsets) -> list[FeedPart]:
     return [found.part(number, 1) for number in range(len(found))]
 
 
-# What stands around a part
+# The text around a part
+
+INNER = b'<group action="delete">'
+DELETING = b'<group action="delete" pagerank="9">'
+DOCTYPE = b'<!DOCTYPE gsafeed [ <!ENTITY a "<record>"> ]>\n'
+OTHER_HEADER = b"<header><datasource>b</datasource></header>"
+END = b"</group>\n</gsafeed>\n"
+STRAY = b'stray <record url="x"><metadata>\n'
 
 
-def test_a_part_begins_as_its_feed_does() -> None:
-    assert part(FEED, 1, 1) == HEAD + b"<group>\n" + B + b"\n</group>\n</gsafeed>\n"
+@pytest.mark.parametrize(
+    ("markup", "first", "count", "expected"),
+    [
+        (FEED, 1, 1, HEAD + b"<group>\n" + B + b"\n" + END),
+        (
+            FEED.replace(B, b"<!-- b -->\n" + B),
+            0,
+            2,
+            HEAD + b"<group>\n" + A + b"\n<!-- b -->\n" + B + b"\n" + END,
+        ),
+        (FEED, 2, 1, HEAD + b"<group>\n" + C + END),
+        (GROUPED, 1, 2, HEAD + DELETING + b"\n" + B + b"\n" + C + END),
+        (
+            GROUPED,
+            0,
+            2,
+            HEAD + b"<group>\n" + A + b"\n</group>\n" + DELETING + b"\n" + B + b"\n" + END,
+        ),
+        (
+            FEED.replace(B, b"<group/>\n" + B),
+            0,
+            2,
+            HEAD + b"<group>\n" + A + b"\n<group/>\n" + B + b"\n" + END,
+        ),
+        (b"<gsafeed>" + A + B + b"</gsafeed>", 1, 1, b"<gsafeed>\n" + B + b"</gsafeed>\n"),
+        (
+            DOCTYPE + b"<gsafeed>" + A + B + b"</gsafeed>",
+            1,
+            1,
+            DOCTYPE + b"<gsafeed>\n" + B + b"</gsafeed>\n",
+        ),
+        (
+            FEED + b"<gsafeed>" + OTHER_HEADER + b"<group>" + B + b"</group></gsafeed>",
+            3,
+            1,
+            b"<gsafeed>\n" + OTHER_HEADER + b"\n<group>\n" + B + END,
+        ),
+        (
+            FEED + b"<gsafeed><group>" + B + b"</group></gsafeed>",
+            2,
+            2,
+            HEAD + b"<group>\n" + C + b"\n</group>\n</gsafeed>\n<gsafeed><group>" + B + END,
+        ),
+        (FEED + A, 3, 1, b"<gsafeed>\n" + A + b"</gsafeed>\n"),
+        (
+            b"<gsafeed><group>" + A + INNER + B + b"</group></gsafeed>",
+            1,
+            1,
+            b"<gsafeed>\n" + INNER + b"\n" + B + END,
+        ),
+        (
+            b"<gsafeed><group>" + INNER + A + b"</group>" + B + b"</group></gsafeed>",
+            0,
+            2,
+            b"<gsafeed>\n<group>\n" + INNER + b"\n" + A + b"</group>" + B + END,
+        ),
+        # Not well-formed on purpose: the action of its group is unknown.
+        (
+            b"<gsafeed><group><group>" + A + b"</group>" + B + b"</group></gsafeed>",
+            1,
+            1,
+            b"<gsafeed>\n<group\n" + B + END,
+        ),
+        (HEAD + b"<group " + A + B + b"</group></gsafeed>", 1, 1, HEAD + b"<group\n" + B + END),
+        # Bytes that are no record belong to the record before them, or to the first.
+        (
+            FEED.replace(B, STRAY + B),
+            0,
+            1,
+            HEAD + b"<group>\n" + A + b"\n" + STRAY + END,
+        ),
+        (GROUPED.replace(A, A + b" stray"), 0, 1, HEAD + b"<group>\n" + A + b" stray" + END),
+        (FEED.replace(A, b"stray " + A), 0, 1, HEAD + b"<group>\nstray " + A + b"\n" + END),
+    ],
+    ids=range(18),
+)
+def test_a_part_has_the_start_and_end_tags_of_its_records(
+    markup: bytes, first: int, count: int, expected: bytes
+) -> None:
+    assert part(markup, first, count) == expected
 
 
-def test_a_part_of_several_records_holds_what_stands_between_them() -> None:
-    markup = FEED.replace(B, b"<!-- b -->\n" + B)
-    assert part(markup, 0, 2) == (
-        HEAD + b"<group>\n" + A + b"\n<!-- b -->\n" + B + b"\n</group>\n</gsafeed>\n"
+def test_a_part_of_another_format_has_its_root() -> None:
+    root = b'<ThunderstoneReplication xmlns:u="urn:u">\n'
+    assert part(THUNDERSTONE % (ITEM + UPDATE), 1, 1, "thunderstone") == (
+        root + UPDATE + b"</ThunderstoneReplication>\n"
     )
-
-
-def test_an_acl_beside_the_records_is_a_record_of_its_own() -> None:
-    assert part(FEED, 2, 1) == HEAD + b"<group>\n" + C + b"</group>\n</gsafeed>\n"
-
-
-def test_a_part_stands_in_the_group_of_its_records() -> None:
-    assert part(GROUPED, 1, 2) == (
-        HEAD + b'<group action="delete" pagerank="9">\n' + B + b"\n" + C + b"</group>\n</gsafeed>\n"
-    )
-
-
-def test_a_part_of_two_groups_holds_the_border_between_them() -> None:
-    assert part(GROUPED, 0, 2) == (
-        HEAD
-        + b"<group>\n"
-        + A
-        + b'\n</group>\n<group action="delete" pagerank="9">\n'
-        + B
-        + b"\n</group>\n</gsafeed>\n"
-    )
-
-
-def test_a_group_that_holds_nothing_is_no_border() -> None:
-    markup = FEED.replace(B, b"<group/>\n" + B)
-    assert part(markup, 0, 2) == (
-        HEAD + b"<group>\n" + A + b"\n<group/>\n" + B + b"\n</group>\n</gsafeed>\n"
-    )
-
-
-def test_records_without_a_group_have_none_in_their_part() -> None:
-    markup = b"<gsafeed>" + A + B + b"</gsafeed>"
-    assert part(markup, 1, 1) == b"<gsafeed>\n" + B + b"</gsafeed>\n"
+    groups = b"<xmlgroups>\n" + MEMBERSHIP * 2 + b"</xmlgroups>\n"
+    assert part(groups, 1, 1, "gsa-groups") == b"<xmlgroups>\n" + MEMBERSHIP + b"</xmlgroups>\n"
 
 
 def test_a_byte_order_mark_is_kept() -> None:
     assert part(b"\xef\xbb\xbf" + FEED, 0, 1).startswith(b"\xef\xbb\xbf<?xml")
 
 
-def test_a_doctype_keeps_its_own_declarations() -> None:
-    doctype = b'<!DOCTYPE gsafeed [ <!ENTITY a "<record>"> ]>\n'
-    assert part(doctype + b"<gsafeed>" + A + B + b"</gsafeed>", 1, 1) == (
-        doctype + b"<gsafeed>\n" + B + b"</gsafeed>\n"
-    )
+# The whole feed
 
 
-def test_namespaces_of_the_root_are_kept() -> None:
-    markup = THUNDERSTONE % (ITEM + UPDATE)
-    assert part(markup, 1, 1, "thunderstone") == (
-        b'<ThunderstoneReplication xmlns:u="urn:u">\n' + UPDATE + b"</ThunderstoneReplication>\n"
-    )
+@pytest.mark.parametrize(
+    ("markup", "count", "header", "documents", "is_torn"),
+    [
+        (FEED, 3, ("docs", "full"), 1, False),
+        (HEAD + b"</gsafeed>", 0, ("docs", "full"), 1, False),
+        (b"<gsafeed><group/></gsafeed>", 0, (None, None), 1, False),
+        (FEED + FEED.replace(b"docs", b"other"), 6, ("docs", "full"), 2, False),
+        (FEED.removesuffix(b"</gsafeed>\n"), 3, ("docs", "full"), 1, True),
+    ],
+)
+def test_a_feed_is_described(
+    markup: bytes,
+    count: int,
+    header: tuple[str | None, str | None],
+    documents: int,
+    is_torn: bool,
+) -> None:
+    found = look(markup)
+    assert (found.datasource, found.feedtype) == header
+    assert (len(found), found.documents, found.is_torn) == (count, documents, is_torn)
 
 
-def test_a_part_of_groups_has_no_header() -> None:
-    markup = b"<xmlgroups>\n" + MEMBERSHIP * 2 + b"</xmlgroups>\n"
-    assert part(markup, 1, 1, "gsa-groups") == (b"<xmlgroups>\n" + MEMBERSHIP + b"</xmlgroups>\n")
-
-
-def test_a_part_of_a_second_feed_begins_as_that_does() -> None:
-    second = b"<gsafeed><header><datasource>b</datasource></header><group>" + B
-    assert part(FEED + second + b"</group></gsafeed>", 3, 1) == (
-        b"<gsafeed>\n<header><datasource>b</datasource></header>\n<group>\n"
-        + B
-        + b"</group>\n</gsafeed>\n"
-    )
-
-
-def test_a_part_of_two_feeds_holds_the_border_between_them() -> None:
-    markup = FEED + b"<gsafeed><group>" + B + b"</group></gsafeed>"
-    assert part(markup, 2, 2) == (
-        HEAD
-        + b"<group>\n"
-        + C
-        + b"\n</group>\n</gsafeed>\n<gsafeed><group>"
-        + B
-        + b"</group>\n</gsafeed>\n"
-    )
-
-
-def test_records_behind_the_end_of_a_feed_get_a_root() -> None:
-    assert part(FEED + A, 3, 1) == b"<gsafeed>\n" + A + b"</gsafeed>\n"
-
-
-def test_a_group_whose_end_tag_is_lost_ends_before_the_next() -> None:
-    markup = b"<gsafeed><group>" + A + b'<group action="delete">' + B + b"</group></gsafeed>"
-    assert part(markup, 1, 1) == (
-        b'<gsafeed>\n<group action="delete">\n' + B + b"</group>\n</gsafeed>\n"
-    )
-
-
-def test_a_part_that_leaves_a_group_in_a_group_has_both() -> None:
-    inner = b'<group action="delete">'
-    markup = b"<gsafeed><group>" + inner + A + b"</group>" + B + b"</group></gsafeed>"
-    assert part(markup, 0, 2) == (
-        b"<gsafeed>\n<group>\n" + inner + b"\n" + A + b"</group>" + B + b"</group>\n</gsafeed>\n"
-    )
-
-
-def test_a_part_behind_a_group_in_a_group_is_not_well_formed_for_its_action_is_not_known() -> None:
-    markup = b"<gsafeed><group><group>" + A + b"</group>" + B + b"</group></gsafeed>"
-    assert part(markup, 1, 1) == b"<gsafeed>\n<group\n" + B + b"</group>\n</gsafeed>\n"
-
-
-# What is no record
-
-
-def test_what_is_no_record_belongs_to_the_record_before_it() -> None:
-    markup = FEED.replace(B, b'stray <record url="x"><metadata>\n' + B)
-    assert part(markup, 0, 1) == (
-        HEAD
-        + b"<group>\n"
-        + A
-        + b'\nstray <record url="x"><metadata>\n'
-        + b"</group>\n</gsafeed>\n"
-    )
-
-
-def test_what_is_no_record_at_the_end_of_a_group_is_kept() -> None:
-    markup = GROUPED.replace(A, A + b" stray")
-    assert part(markup, 0, 1) == HEAD + b"<group>\n" + A + b" stray</group>\n</gsafeed>\n"
-
-
-def test_what_is_no_record_belongs_to_the_first_if_there_is_none_before_it() -> None:
-    markup = FEED.replace(A, b"stray " + A)
-    assert part(markup, 0, 1) == HEAD + b"<group>\nstray " + A + b"\n</group>\n</gsafeed>\n"
-
-
-def test_a_group_that_cannot_be_read_is_kept_so() -> None:
-    markup = HEAD + b"<group " + A + B + b"</group></gsafeed>"
-    assert part(markup, 1, 1) == HEAD + b"<group\n" + B + b"</group>\n</gsafeed>\n"
-
-
-# What is told of the whole
-
-
-def test_records_are_counted() -> None:
-    assert len(look(FEED)) == 3
-
-
-def test_a_feed_may_have_no_records() -> None:
-    assert len(look(HEAD + b"</gsafeed>")) == 0
-
-
-def test_a_record_knows_its_line() -> None:
+def test_a_record_has_a_line_and_a_name() -> None:
     assert look(FEED).line(1) == 7
-
-
-def test_the_header_is_told() -> None:
-    found = look(FEED)
-    assert (found.datasource, found.feedtype) == ("docs", "full")
-
-
-def test_the_header_of_a_feed_without_records_is_told() -> None:
-    found = look(HEAD + b"</gsafeed>")
-    assert (found.datasource, found.feedtype) == ("docs", "full")
-
-
-def test_a_feed_may_have_no_header() -> None:
-    found = look(b"<gsafeed><group/></gsafeed>")
-    assert (found.datasource, found.feedtype) == (None, None)
-
-
-def test_the_header_of_the_first_feed_counts() -> None:
-    assert look(FEED + FEED.replace(b"docs", b"other")).datasource == "docs"
-
-
-def test_feeds_behind_one_another_are_counted() -> None:
-    assert look(FEED + FEED).documents == 2
-
-
-def test_a_feed_that_does_not_end_is_torn() -> None:
-    assert look(FEED.removesuffix(b"</gsafeed>\n")).is_torn
-
-
-def test_a_feed_that_ends_is_not_torn() -> None:
-    assert not look(FEED).is_torn
-
-
-def test_items_that_update_the_indexes_are_counted() -> None:
-    assert look(THUNDERSTONE % (ITEM + UPDATE), "thunderstone").updates == 1
-
-
-def test_the_first_and_the_last_url_are_told() -> None:
-    found = look(THUNDERSTONE % (ITEM + ITEM.replace(b"//a", b"//b")), "thunderstone")
-    assert (found.first_url, found.last_url) == ("http://a/?x=1&y", "http://b/?x=1&y")
-
-
-def test_the_first_group_is_told() -> None:
+    items = look(THUNDERSTONE % (ITEM + ITEM.replace(b"//a", b"//b")), "thunderstone")
+    assert (items.first_url, items.last_url) == ("http://a/?x=1&y", "http://b/?x=1&y")
+    updates = look(THUNDERSTONE % (UPDATE + ITEM), "thunderstone")
+    assert (updates.first_url, updates.updates) == ("", 1)
     assert look(b"<xmlgroups>" + MEMBERSHIP + b"</xmlgroups>", "gsa-groups").first_url == "R&D"
+    assert (name_in(MEMBERSHIP), name_in(b"<record/>")) == ("R&amp;D", None)
 
 
-def test_a_record_without_a_url_has_an_empty_one() -> None:
-    assert look(THUNDERSTONE % UPDATE, "thunderstone").first_url == ""
+# The middle of a run of records
+
+LARGE = b'<record url="l"><content>' + b"l" * 1000 + b"</content></record>"
 
 
-def test_markup_without_a_name_has_none() -> None:
-    assert name_in(b"<record/>") is None
-
-
-def test_a_name_is_told_as_it_is_written() -> None:
-    assert name_in(MEMBERSHIP) == "R&amp;D"
-
-
-# Where a run of records is halved
-
-
-def test_the_second_half_begins_nearest_to_the_middle() -> None:
-    markup = b"<gsafeed>" + A * 5 + b"</gsafeed>"
-    assert look(markup).middle(0, 5) == 2
-
-
-def test_a_large_record_at_the_beginning_stands_alone() -> None:
-    large = b'<record url="l"><content>' + b"l" * 1000 + b"</content></record>"
-    assert look(b"<gsafeed>" + large + A * 9 + b"</gsafeed>").middle(0, 10) == 1
-
-
-def test_a_large_record_at_the_end_stands_alone() -> None:
-    large = b'<record url="l"><content>' + b"l" * 1000 + b"</content></record>"
-    assert look(b"<gsafeed>" + A * 9 + large + b"</gsafeed>").middle(0, 10) == 9
-
-
-def test_two_records_are_halved_between_them() -> None:
-    assert look(FEED).middle(1, 2) == 2
-
-
-def test_two_feeds_are_halved_between_them() -> None:
-    assert look(FEED + b"<gsafeed>" + A * 9 + b"</gsafeed>").middle(0, 12) == 3
-
-
-def test_the_border_of_feeds_that_is_nearest_to_the_middle_is_taken() -> None:
-    assert look(FEED * 4).middle(0, 12) == 6
-
-
-def test_a_border_of_feeds_at_the_beginning_halves_nothing() -> None:
-    assert look(FEED + b"<gsafeed>" + A * 9 + b"</gsafeed>").middle(3, 9) == 7
+@pytest.mark.parametrize(
+    ("markup", "first", "count", "middle"),
+    [
+        (b"<gsafeed>" + A * 5 + b"</gsafeed>", 0, 5, 2),
+        (b"<gsafeed>" + LARGE + A * 9 + b"</gsafeed>", 0, 10, 1),
+        (b"<gsafeed>" + A * 9 + LARGE + b"</gsafeed>", 0, 10, 9),
+        (FEED, 1, 2, 2),
+        (FEED + b"<gsafeed>" + A * 9 + b"</gsafeed>", 0, 12, 3),
+        (FEED * 4, 0, 12, 6),
+        (FEED + b"<gsafeed>" + A * 9 + b"</gsafeed>", 3, 9, 7),
+    ],
+    ids=["equal", "large first", "large last", "two", "two feeds", "four feeds", "second feed"],
+)
+def test_the_second_half_begins_nearest_to_the_middle_or_between_feeds(
+    markup: bytes, first: int, count: int, middle: int
+) -> None:
+    assert look(markup).middle(first, count) == middle
 
 
 # What has no parts

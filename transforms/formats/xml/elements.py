@@ -52,7 +52,7 @@ Build = Callable[[ParsedElement], Built]
 
 
 class Grammar(NamedTuple, Generic[Built]):
-    """What a format adds to the reading of elements.
+    """The parts of reading that differ between formats.
 
     `payload` matches the start tag of an element whose text is base64; `payload_name` is its name.
     `build` makes a record or a membership of an element, or raises RecordError. `quick` does the

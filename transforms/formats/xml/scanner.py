@@ -1,4 +1,4 @@
-"""Find the records of an XML document, whatever its bytes are.
+"""Find the records of an XML document, however damaged it is.
 
 An XML parser stops at the first fault, and all records after it are lost. `RecordScanner` does not
 parse. It searches for the tags at which a record can begin or end, and yields in document order:
@@ -125,7 +125,7 @@ class RecordScanner:
 
     The buffer is `_data`; everything before `_pos` is consumed. `_offset` and `_line` are the place
     of `_pos` in the stream, in its own encoding; `_consumed` counts bytes of UTF-8. Methods take
-    and return positions relative to `_pos`, because reading on drops what is consumed.
+    and return positions relative to `_pos`, because reading on drops the consumed bytes.
     """
 
     def __init__(  # noqa: PLR0913 - one for each way to pass many elements at once
@@ -231,7 +231,7 @@ class RecordScanner:
             self.prolog = codecs.BOM_UTF8
 
     def _read_on(self) -> bool:
-        """Read a block and drop what is consumed; return whether there was more."""
+        """Read a block and drop the consumed bytes; return whether there was more."""
         if not self._ended:
             self._compact()
             least = len(self._data) // _GROWTH
@@ -576,7 +576,7 @@ class RecordScanner:
     def _find_closer(self, kind: str, begin: int) -> int | None:
         """Return the position of the end mark at or after `begin`.
 
-        Each byte is searched once, whatever the number of openers: `_no_closer_before` is the end
+        Each byte is searched once for any number of openers: `_no_closer_before` is the end
         of the part without an end mark, `_last_closer` the part before the last one that was found.
         """
         closer = CLOSERS[kind]
@@ -672,7 +672,7 @@ class RecordScanner:
         return self._drop(kept, close - self._pos + len(closer))
 
     def _drop(self, kept: bytes, length: int) -> bytes:
-        """Consume about `length` bytes, up to a character's begin, and return what is kept."""
+        """Consume about `length` bytes, up to a character's begin, and return the kept bytes."""
         least = max(0, length - _CHARACTER_BYTES)  # in data that is no UTF-8, all bytes may match
         after = self._data[self._pos + length : self._pos + length + 1]
         while length > least and after and after[0] & 0xC0 == 0x80:
