@@ -76,13 +76,13 @@ ROWS = (
     ),
 )
 LINES = (b"a", b"[", b'{"a":', b"{}\n", b'{"action":"ADD","url":"a"}\n', b"\n", b'"', b" ", b"1")
-RECORD = avro.encoder().encode(Record(url="a", action=Action.ADD))
+RECORD = avro.AvroEncoder().encode(Record(url="a", action=Action.ADD))
 SYNC = our_sync("record")
 
 
 def blocks_in_blocks(size: int) -> bytes:
     """Blocks whose one record has a content that holds all blocks that follow."""
-    whole = avro.encoder().encode(
+    whole = avro.AvroEncoder().encode(
         Record(url="a", action=Action.ADD, content=Content(b"QQQQQQ" + bytes(size)))
     )
     head = whole[: whole.index(b"QQQQQQ")]
@@ -97,7 +97,7 @@ BLOCKS: dict[str, Callable[[int], bytes]] = {
     "markers": lambda size: SYNC * (size // 16),
     "halves of markers": lambda size: SYNC[:8] * (size // 8),
     "empty blocks": lambda size: (b"\0\0" + SYNC) * (size // 18),
-    "records": lambda size: avro.encoder().frame([RECORD]) * (size // len(RECORD)),
+    "records": lambda size: avro.AvroEncoder().frame([RECORD]) * (size // len(RECORD)),
     "blocks that reach far": lambda size: (long(1) + long(size // 2) + SYNC) * (size // 20),
     "blocks that reach over the end": lambda size: (long(1) + long(1 << 29) + SYNC) * (size // 22),
     "blocks in blocks": blocks_in_blocks,
@@ -229,7 +229,7 @@ def test_lines_over_and_over_take_linear_steps(steps: Steps, line: bytes) -> Non
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_over_and_over_take_linear_steps(steps: Steps, name: str) -> None:
-    head = avro.encoder().prolog()
+    head = avro.AvroEncoder().prolog()
     check(growths(steps, "avro", lambda size: head + BLOCKS[name](size)))
 
 

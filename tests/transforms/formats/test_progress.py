@@ -60,7 +60,7 @@ HEADS = {
     "gsa-groups": (b"", b"<xmlgroups>", b"<xmlgroups><membership>"),
     "groups-csv": (b"", b"group,member,scope\n"),
     "native": (b"", b'{"action":"ADD","url":"a"}\n'),
-    "avro": (avro.encoder().prolog(),),
+    "avro": (avro.AvroEncoder().prolog(),),
     **{
         name: tuple(b"GSA Adaptor Data Version 1 [%b]" % end for end in (b"\0", b"\n", b"**"))
         for name in ("lister-stream", "retriever-stream", "authorizer-stream")
@@ -103,7 +103,7 @@ def seeds(format: str) -> list[bytes]:
 def made_stream(format: str) -> bytes:
     records = [Record(url=url, action=Action.ADD) for url in ("http://e.com/1", "http://e.com/2")]
     if format == "avro":
-        encoder = avro.encoder()
+        encoder = avro.AvroEncoder()
         frames = [encoder.frame([encoder.encode(record)]) for record in records]
         return encoder.prolog() + b"".join(frames)
     return b"".join(b'{"action":"ADD","url":"%b"}\n' % one.url.encode() for one in records)

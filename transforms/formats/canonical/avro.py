@@ -89,18 +89,13 @@ def cut(
     yield span
 
 
-def encoder(options: WriteOptions = WriteOptions()) -> "AvroEncoder":
-    """Return the encoder of records, or of memberships if the options say so."""
-    return AvroEncoder(options)
-
-
 class AvroEncoder:
     """Encodes records as datums of a container without compression; a frame is one block."""
 
     extension = "avro"
     frame_bytes = FRAMING_BYTES + SYNC_BYTES
 
-    def __init__(self, options: WriteOptions) -> None:
+    def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._kind = MEMBERSHIP if options.memberships else RECORD
 
     def prolog(self) -> bytes:

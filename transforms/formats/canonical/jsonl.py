@@ -104,6 +104,9 @@ class NativeEncoder:
     extension = "jsonl"
     frame_bytes = 0
 
+    def __init__(self, options: WriteOptions = WriteOptions()) -> None:
+        """No option changes how a line is written."""
+
     def prolog(self) -> bytes:
         return b""
 
@@ -115,11 +118,6 @@ class NativeEncoder:
 
     def epilog(self) -> bytes:
         return b""
-
-
-def encoder(options: WriteOptions = WriteOptions()) -> NativeEncoder:
-    """Return the encoder; no option changes it."""
-    return NativeEncoder()
 
 
 def _max_line_bytes(options: ReadOptions) -> int:

@@ -21,7 +21,8 @@ from schemas.reject import Filtered
 from transforms.formats.adapt_rules import (
     HINTS,
     Draft,
-    Rule,
+    RuleOf,
+    RuleTable,
     body_as_content,
     counted,
     field_of,
@@ -64,26 +65,24 @@ _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)
 
 
 def _adapter(
-    refuse: Callable[[Record], None], *rules: Rule, has_acls: bool = True
+    refuse: Callable[[Record], None], *rules: RuleOf, has_acls: bool = True
 ) -> Callable[[Target], Adapter]:
     """Return the `Format.adapter` of a stream: a check that may reject a record, then rules."""
+    table = RuleTable(rules)
 
     def adapter(target: Target) -> Adapter:
         def adapt(record: Record) -> Adapted:
             if record.action is Action.UPDATE_INDEX:
                 action = record.action.value
                 return (Filtered(code="update-index", url=record.url, action=action),), ()
-            draft = Draft(record)
             try:
                 _refuse_pattern(record)
                 if has_acls and is_alone(record):
-                    return left_out(draft)
+                    return left_out(Draft(record))
                 refuse(record)
             except RecordError as exc:
                 return rejected(record, exc)
-            for rule in rules:
-                rule(draft, target)
-            return draft.finish()
+            return table.apply(record, target)
 
         return adapt
 
@@ -132,8 +131,7 @@ def _refuse_documents(record: Record) -> None:
 def _reduce_deletion(draft: Draft, _target: Target) -> None:
     """Keep only the URL of a deletion: a retriever's `not-found` has no other fields."""
     record = draft.record
-    if record.action is Action.DELETE:
-        draft.record = Record(url=record.url, action=Action.DELETE, provenance=record.provenance)
+    draft.record = Record(url=record.url, action=Action.DELETE, provenance=record.provenance)
 
 
 def _lose_document(draft: Draft, _target: Target) -> None:
@@ -212,10 +210,13 @@ def _is_url(text: str) -> bool:
     return bool(text) and is_uri(text)
 
 
-def _drop_fractions(draft: Draft, _target: Target) -> None:
-    modified = draft.record.modified
-    if modified is not None and modified.microsecond:
-        draft.change(modified=modified.replace(microsecond=0))
+def _has_fraction(record: Record) -> bool:
+    return record.modified is not None and record.modified.microsecond > 0
+
+
+def _drop_fraction(draft: Draft, _target: Target) -> None:
+    if draft.record.modified is not None:
+        draft.change(modified=draft.record.modified.replace(microsecond=0))
 
 
 def _lose_other_extras(draft: Draft, _target: Target, *, keeps_params: bool) -> None:
@@ -257,10 +258,20 @@ def _keep_answer(draft: Draft, _target: Target) -> None:
     draft.change(extras=tuple(ordered), action=Action.UPDATE, arrival=None)
 
 
-def _arrive(draft: Draft, _target: Target, *, arrival: Arrival) -> None:
-    expected = arrival if draft.record.action is Action.ADD else None
-    if draft.record.arrival is not expected:
-        draft.change(arrival=expected)
+def _arrives_not_crawled(record: Record) -> bool:
+    return record.arrival is not (Arrival.CRAWLED if record.action is Action.ADD else None)
+
+
+def _arrive_crawled(draft: Draft, _target: Target) -> None:
+    draft.change(arrival=Arrival.CRAWLED if draft.record.action is Action.ADD else None)
+
+
+def _arrives_not_pushed(record: Record) -> bool:
+    return record.arrival is not (Arrival.PUSHED if record.action is Action.ADD else None)
+
+
+def _arrive_pushed(draft: Draft, _target: Target) -> None:
+    draft.change(arrival=Arrival.PUSHED if draft.record.action is Action.ADD else None)
 
 
 def _body_as_utf8(draft: Draft, target: Target) -> None:
@@ -363,30 +374,40 @@ def _unify_case(draft: Draft, principals: tuple[Principal, ...]) -> tuple[Princi
     return tuple(replace(principal, case_sensitive=is_sensitive) for principal in principals)
 
 
+_TEXT_FIELDS = (*_TEXTS, "categories", "fields", "metadata")
+_DOCUMENT_FIELDS = (
+    *("content", "body", "mimetype", "charset", "acl", "crawl", "history"),
+    *(*_UNHELD_FIELDS, *_TEXT_FIELDS),
+)
+
 lister_adapter = _adapter(
     _refuse_update,
-    _lose_document,
-    _lose_unlisted_hints,
-    _lose_bad_urls,
-    partial(_lose_other_extras, keeps_params=False),
-    _drop_fractions,
-    partial(_arrive, arrival=Arrival.CRAWLED),
+    RuleOf(_lose_document, fields=_DOCUMENT_FIELDS),
+    RuleOf(_lose_unlisted_hints, fields=("crawl",)),
+    RuleOf(_lose_bad_urls, fields=("crawl",)),
+    RuleOf(partial(_lose_other_extras, keeps_params=False), fields=("extras",)),
+    RuleOf(_drop_fraction, fields=("modified",), is_needed=_has_fraction),
+    RuleOf(_arrive_crawled, is_needed=_arrives_not_crawled),
 )
 retriever_adapter = _adapter(
     _refuse_without_content,
-    _reduce_deletion,
-    _body_as_utf8,
-    _lose_unretrieved,
-    _lose_bad_urls,
-    partial(_lose_other_extras, keeps_params=True),
-    texts_as_metadata,
-    fields_as_metadata,
-    _fit_metadata,
-    _charset_in_mimetype,
-    _fit_acl,
-    _drop_fractions,
-    partial(_arrive, arrival=Arrival.PUSHED),
+    RuleOf(_reduce_deletion, is_needed=is_deletion),
+    RuleOf(_body_as_utf8, fields=("body",)),
+    RuleOf(_lose_unretrieved, fields=(*_UNHELD_FIELDS, "crawl", "history")),
+    RuleOf(_lose_bad_urls, fields=("crawl",)),
+    RuleOf(partial(_lose_other_extras, keeps_params=True), fields=("extras",)),
+    RuleOf(texts_as_metadata, fields=(*_TEXTS, "categories")),
+    RuleOf(fields_as_metadata, fields=("fields",)),
+    RuleOf(_fit_metadata, fields=_TEXT_FIELDS),
+    RuleOf(_charset_in_mimetype, fields=("charset", "body")),
+    RuleOf(_fit_acl, fields=("acl",)),
+    RuleOf(_drop_fraction, fields=("modified",), is_needed=_has_fraction),
+    RuleOf(_arrive_pushed, is_needed=_arrives_not_pushed),
 )
 authorizer_adapter = _adapter(
-    _refuse_documents, _lose_document, _lose_time_and_hints, _keep_answer, has_acls=False
+    _refuse_documents,
+    RuleOf(_lose_document, fields=_DOCUMENT_FIELDS),
+    RuleOf(_lose_time_and_hints, fields=("modified", "crawl")),
+    RuleOf(_keep_answer),
+    has_acls=False,
 )

@@ -21,7 +21,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Extra, Provenance, Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
-from transforms.formats.base import Mode, ReadOptions, ReadResult, WriteOptions
+from transforms.formats.base import Mode, ReadOptions, ReadResult
 from transforms.formats.command_stream.commands import (
     OVERLAP,
     Command,
@@ -39,7 +39,6 @@ from transforms.formats.command_stream.syntax import (
     stated,
 )
 from transforms.formats.command_stream.tokenizer import KEPT_BYTES, Tokenizer, read_header
-from transforms.formats.command_stream.writer import AuthorizerEncoder
 
 MAX_GROUPS = 10_000
 """Most groups of one user. Directories give a user about a thousand."""
@@ -56,11 +55,6 @@ def read(
 ) -> Iterator[ReadResult]:
     """Yield a record for each id at the end of the stream; answers take some hundred bytes each."""
     return _AnswerReader(stream, span, options).results()
-
-
-def encoder(options: WriteOptions = WriteOptions()) -> AuthorizerEncoder:
-    """Return the encoder."""
-    return AuthorizerEncoder(options)
 
 
 _Question = tuple[int, str]

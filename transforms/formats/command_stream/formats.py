@@ -2,15 +2,21 @@
 
 from transforms.formats.base import Format
 from transforms.formats.command_stream import adapt, authorizer, lister, retriever
+from transforms.formats.command_stream.lister_split import cut_listing
 from transforms.formats.command_stream.sniff import sniff_stream
+from transforms.formats.command_stream.writer import (
+    AuthorizerEncoder,
+    ListerEncoder,
+    RetrieverEncoder,
+)
 
 LISTER_STREAM = Format(
     name="lister-stream",
     title="GSA adaptor command streams: ids, and when they changed",
     matches=lambda head: sniff_stream(head) == "lister-stream",
     read=lister.read,
-    split=lister.cut,
-    encoder=lister.encoder,
+    split=cut_listing,
+    encoder=ListerEncoder,
     adapter=adapt.lister_adapter,
     hole_codes=frozenset(),
     is_command_stream=True,
@@ -22,7 +28,7 @@ RETRIEVER_STREAM = Format(
     title="GSA adaptor command streams: a document each",
     matches=lambda head: sniff_stream(head) == "retriever-stream",
     read=retriever.read,
-    encoder=retriever.encoder,
+    encoder=RetrieverEncoder,
     adapter=adapt.retriever_adapter,
     hole_codes=frozenset(),
     is_command_stream=True,
@@ -34,7 +40,7 @@ AUTHORIZER_STREAM = Format(
     title="GSA adaptor command streams: who may see what",
     matches=lambda head: sniff_stream(head) == "authorizer-stream",
     read=authorizer.read,
-    encoder=authorizer.encoder,
+    encoder=AuthorizerEncoder,
     adapter=adapt.authorizer_adapter,
     hole_codes=frozenset(),
     is_command_stream=True,

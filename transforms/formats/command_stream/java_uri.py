@@ -1,10 +1,14 @@
-"""Which texts the deployed adaptor takes for urls: those that Java's `java.net.URI` parses.
+"""URLs that the deployed adaptor accepts: those that Java's `java.net.URI` parses.
 
-**Spec:** RFC 2396, "A. Collected BNF for URI", with the deviations that java.net.URI documents and
-those that it has: a reference may be relative or empty; letters, signs and marks beyond ASCII stand
-for themselves, but no space and no control character; an authority may be empty before a path, a
-query or a fragment; it need not be a host with a port, unless it has brackets; an IPv6 address may
-have a scope. This is Java 17; up to Java 8, U+180E is a space.
+**Spec:** RFC 2396, "A. Collected BNF for URI", with the documented and undocumented deviations of
+java.net.URI in Java 17:
+
+- A reference may be relative or empty.
+- Letters, digits and marks beyond ASCII are accepted; spaces and control characters are not.
+- An authority may be empty before a path, a query or a fragment. It need not be a host with a port
+  unless it has brackets. An IPv6 address may have a scope.
+
+Up to Java 8, U+180E is a space.
 """
 
 import re
@@ -13,10 +17,10 @@ OTHER = (
     "\u00a1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff"
     "\u3001-\U0010ffff"
 )
-"""What Java leaves as it is beyond ASCII, surrogates too, for the brackets of a regex."""
+"""Characters beyond ASCII that Java does not quote, for a regex class; surrogates are included."""
 
 PATH = r"A-Za-z0-9_.!~*'():@&=+$,;/\-"
-"""What Java leaves as it is in a path, for the brackets of a regex; `%` is another matter."""
+"""ASCII characters, except `%`, that Java does not quote in a path, for a regex class."""
 
 _USER = r"A-Za-z0-9_.!~*'():&=+$,;\-"
 _MAX_PORT = 2**31 - 1
@@ -24,7 +28,7 @@ _MAX_GROUPS = 8
 
 
 def _run(chars: str) -> str:
-    """A regex for any number of these, of others and of escapes, that takes linear time."""
+    """Return a regex for any number of these, of OTHER and of escapes, that takes linear time."""
     plain = f"[{chars}{OTHER}]*"
     return f"{plain}(?:%[0-9A-Fa-f]{{2}}{plain})*"
 
@@ -51,7 +55,7 @@ _GROUPS = re.compile("(?:[0-9A-Fa-f]{1,4}(?::[0-9A-Fa-f]{1,4})*)?")
 
 
 def is_uri(text: str) -> bool:
-    """Whether `new java.net.URI(text)` returns; where it throws, a deployed stream breaks off."""
+    """Return whether `new java.net.URI(text)` accepts a text; else the deployed parser stops."""
     match = _URI.fullmatch(text)
     if match is None:
         return False
@@ -60,7 +64,7 @@ def is_uri(text: str) -> bool:
 
 
 def _is_ipv6(address: str) -> bool:
-    """Whether it is eight groups, or fewer with one gap; an IPv4 address at its end is two."""
+    """An address has eight groups, or fewer and a gap; an IPv4 address at its end is two groups."""
     before, gap, after = _IPV4.sub("0:0", address).partition("::")
     if not (_GROUPS.fullmatch(before) and _GROUPS.fullmatch(after)):
         return False
@@ -69,6 +73,6 @@ def _is_ipv6(address: str) -> bool:
 
 
 def _is_port(port: str | None) -> bool:
-    """Java asks for an int, or nothing: it takes more ports than there are."""
+    """Java accepts any int, also beyond the highest port, or no digits."""
     digits = (port or "").lstrip("0") or "0"
     return len(digits) <= len(str(_MAX_PORT)) and int(digits) <= _MAX_PORT

@@ -14,12 +14,10 @@ from typing import IO
 from schemas.defect import record_error
 from schemas.record import Record
 from schemas.span import Span, TokenState
-from transforms.formats.base import ReadOptions, ReadResult, WriteOptions
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.document import LISTER
 from transforms.formats.command_stream.lister_fast_reader import FastListingParser
-from transforms.formats.command_stream.lister_split import cut_listing
 from transforms.formats.command_stream.reader import DocumentReader, StreamKind
-from transforms.formats.command_stream.writer import ListerEncoder
 
 _KIND = StreamKind(name="lister", commands=LISTER, is_listed=True)
 _ID = b"id="
@@ -33,18 +31,6 @@ def read(
     Raises UnavailableError if the stream says that the repository is unavailable.
     """
     return _ListingReader(stream, span, options).results()
-
-
-def cut(
-    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
-) -> Iterator[Span]:
-    """Yield spans of at least `span_bytes`, except the last; each begins with an id."""
-    yield from cut_listing(stream, source=source, span_bytes=span_bytes)
-
-
-def encoder(options: WriteOptions = WriteOptions()) -> ListerEncoder:
-    """Return the encoder; it writes runs of bare ids as id-lists."""
-    return ListerEncoder(options)
 
 
 class _ListingReader:

@@ -10,8 +10,10 @@ from transforms.formats.base import ReadOptions
 from transforms.formats.command_stream.tokenizer import Tokenizer, read_header
 
 
-def cut_listing(stream: IO[bytes], *, source: str, span_bytes: int) -> Iterator[Span]:
-    """Yield spans of at least `span_bytes`, except the last.
+def cut_listing(
+    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
+) -> Iterator[Span]:
+    """Yield spans of at least `span_bytes`, except the last; each begins with an id.
 
     Yield one span if the delimiter is longer than a byte or lines end with CR LF: the begin of a
     token cannot be found then without the tokens before it.

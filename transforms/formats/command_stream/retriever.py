@@ -16,10 +16,9 @@ from typing import IO
 from schemas.errors import UnavailableError
 from schemas.notice import Notice
 from schemas.span import Span
-from transforms.formats.base import Mode, ReadOptions, ReadResult, WriteOptions
+from transforms.formats.base import Mode, ReadOptions, ReadResult
 from transforms.formats.command_stream.document import RETRIEVER
 from transforms.formats.command_stream.reader import DocumentOutcome, DocumentReader, StreamKind
-from transforms.formats.command_stream.writer import RetrieverEncoder
 
 _KIND = StreamKind(name="retriever", commands=RETRIEVER, is_listed=False)
 
@@ -39,11 +38,6 @@ def read(
     if not documents:
         reason = "no document; expected an id behind the header"
         raise reader.tokens.error(reason, reader.tokens.offset)
-
-
-def encoder(options: WriteOptions = WriteOptions()) -> RetrieverEncoder:
-    """Return the encoder; each chunk takes one record."""
-    return RetrieverEncoder(options)
 
 
 def _outcomes(reader: DocumentReader, options: ReadOptions) -> Iterator[DocumentOutcome]:

@@ -160,7 +160,7 @@ class CommandEncoder(ABC):
     extension = "stream"
     frame_bytes = 0
 
-    def __init__(self, options: WriteOptions) -> None:
+    def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._writer = TokenWriter(options.delimiter)
         self._token = self._writer.token
         self._id_of = id_maker(options.docids)
@@ -210,7 +210,7 @@ class CommandEncoder(ABC):
 class ListerEncoder(CommandEncoder):
     """Encodes URLs and deletions; runs of bare ids become id-lists."""
 
-    def __init__(self, options: WriteOptions) -> None:
+    def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         super().__init__(options)
         overhead = len(_ID_LIST) + 2 * len(self._writer.mark)
         self._min_list_ids = -(-overhead // len(_ID))  # a list is never longer than its ids

@@ -4,7 +4,6 @@
 """
 
 import re
-from collections.abc import Callable
 from functools import partial
 
 from schemas.errors import RecordError
@@ -14,6 +13,8 @@ from schemas.reject import Filtered
 from transforms.formats.adapt_rules import (
     HINTS,
     Draft,
+    RuleOf,
+    RuleTable,
     counted,
     is_alone,
     is_deletion,
@@ -31,6 +32,7 @@ from transforms.formats.target import Adapted, Adapter, Target
 _SINGLE = ("title", "description", "keywords")
 _CATEGORY = "category"
 _FIELD = "u:"
+_UNHELD = ("overwrite_acls",)
 _UTF_8 = (None, "utf-8", "utf8")
 _LINE_END = re.compile(r"\r?\n")
 _SEPARATOR = re.compile(": +")
@@ -39,16 +41,18 @@ _SEPARATOR = re.compile(": +")
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to Items."""
     named = {name.lower(): field for name, field in target.named_fields}
-    rules: tuple[Callable[[Draft], None], ...] = (
-        lose_protection,
-        lose_acl,
-        lambda draft: lose_hints(draft, HINTS),
-        lambda draft: lose_fields(draft, ("overwrite_acls",)),
-        lambda draft: lose_extras(draft, ("Item/",)),
-        _arrive,
-        partial(_content_as_body, max_bytes=target.max_content_bytes),
-        partial(_metadata_as_fields, named=named),
-        _fit_metadata,
+    table = RuleTable(
+        (
+            RuleOf(lambda draft, _: lose_protection(draft), fields=("crawl", "metadata")),
+            RuleOf(lambda draft, _: lose_acl(draft), fields=("acl",)),
+            RuleOf(lambda draft, _: lose_hints(draft, HINTS), fields=("crawl",)),
+            RuleOf(lambda draft, _: lose_fields(draft, _UNHELD), fields=_UNHELD),
+            RuleOf(lambda draft, _: lose_extras(draft, ("Item/",)), fields=("extras",)),
+            RuleOf(_arrive, is_needed=_arrives_otherwise),
+            RuleOf(_content_as_body, fields=("content",), is_needed=_is_plain_text),
+            RuleOf(partial(_metadata_as_fields, named=named), fields=("metadata",)),
+            RuleOf(_fit_metadata, fields=("metadata",)),
+        )
     )
 
     def adapt(record: Record) -> Adapted:
@@ -58,12 +62,9 @@ def adapter(target: Target) -> Adapter:
             return rejected(record, exc)
         if record.action is Action.UPDATE_INDEX:
             return (Filtered(code="update-index", url=record.url, action=record.action.value),), ()
-        draft = Draft(record)
         if is_alone(record):
-            return left_out(draft)
-        for rule in rules:
-            rule(draft)
-        return draft.finish()
+            return left_out(Draft(record))
+        return table.apply(record, target)
 
     return adapt
 
@@ -91,21 +92,27 @@ def _is_to_be_crawled(record: Record) -> bool:
     return is_crawled and not has_content and not is_alone(record)
 
 
-def _arrive(draft: Draft) -> None:
-    arrival = None if is_deletion(draft.record) else Arrival.PUSHED
-    if draft.record.arrival is not arrival:
-        draft.change(arrival=arrival)
+def _arrives_otherwise(record: Record) -> bool:
+    return record.arrival is not (None if is_deletion(record) else Arrival.PUSHED)
 
 
-def _content_as_body(draft: Draft, *, max_bytes: int) -> None:
-    """Write plain text in UTF-8 as Body, which needs no extraction; other content as RawData."""
-    record = draft.record
-    content = record.content
-    if content is None or content.encoding is not Encoding.NONE or record.body is not None:
-        return
+def _arrive(draft: Draft, _target: Target) -> None:
+    draft.change(arrival=None if is_deletion(draft.record) else Arrival.PUSHED)
+
+
+def _is_plain_text(record: Record) -> bool:
+    """Return whether it has only plain text as content, with no charset or UTF-8."""
     mimetype = (record.mimetype or "").partition(";")[0].strip()
     charset = record.charset and record.charset.lower()
-    if mimetype != "text/plain" or charset not in _UTF_8 or len(content.data) > max_bytes:
+    return mimetype == "text/plain" and charset in _UTF_8 and record.body is None
+
+
+def _content_as_body(draft: Draft, target: Target) -> None:
+    """Write plain text as Body, which needs no extraction; other content stays RawData."""
+    content = draft.record.content
+    if content is None or content.encoding is not Encoding.NONE:
+        return
+    if len(content.data) > target.max_content_bytes:
         return
     try:
         body = content.data.decode("utf-8")
@@ -114,7 +121,7 @@ def _content_as_body(draft: Draft, *, max_bytes: int) -> None:
     draft.change(content=None, body=body, charset="UTF-8")
 
 
-def _metadata_as_fields(draft: Draft, *, named: dict[str, str]) -> None:
+def _metadata_as_fields(draft: Draft, _target: Target, *, named: dict[str, str]) -> None:
     """Move metadata with an element of its own there, unless the record has that element."""
     record = draft.record
     places = [_place(meta, named) for meta in record.metadata]
@@ -159,7 +166,7 @@ def _fields_of(record: Record, moved: dict[str, list[str]]) -> dict[str, object]
     return {**texts, "categories": categories, "fields": record.fields + fields}
 
 
-def _fit_metadata(draft: Draft) -> None:
+def _fit_metadata(draft: Draft, _target: Target) -> None:
     """Fit each pair on a line of Meta."""
     fitted = [_fit_meta(draft, meta) for meta in draft.record.metadata]
     metadata = tuple(meta for meta in fitted if meta is not None)

@@ -35,7 +35,7 @@ from schemas.content import to_base64
 from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Field, History, Provenance, Record
 from schemas.span import Span
-from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
+from transforms.formats.base import ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import local_date
 from transforms.formats.thunderstone.elements import (
     BASE64,
@@ -104,11 +104,6 @@ def cut(
     return cut_spans(stream, ELEMENT_NAMES, source=source, span_bytes=span_bytes, options=options)
 
 
-def encoder(options: WriteOptions = WriteOptions()) -> Encoder:
-    """Return the encoder of Items."""
-    return ThunderstoneEncoder(options)
-
-
 class ThunderstoneEncoder:
     """Encodes records as Items; base64 is copied.
 
@@ -119,7 +114,7 @@ class ThunderstoneEncoder:
     extension = "xml"
     frame_bytes = 0
 
-    def __init__(self, options: WriteOptions) -> None:
+    def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._zone = options.zone
 
     def prolog(self) -> bytes:

@@ -29,7 +29,7 @@ from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.canonical import avro
 from transforms.formats.canonical.avro_container import RECORD, our_sync
 
-ENCODER = avro.encoder(WriteOptions())
+ENCODER = avro.AvroEncoder()
 HEADER = ENCODER.prolog()
 SYNC = our_sync(RECORD)
 MEBIBYTE = 1 << 20
@@ -406,7 +406,7 @@ STAFF = Membership(
     members=(Member(name="joe", scope=Scope.USER),),
     provenance=PLACE,
 )
-OF_MEMBERSHIPS = avro.encoder(WriteOptions(memberships=True))
+OF_MEMBERSHIPS = avro.AvroEncoder(WriteOptions(memberships=True))
 
 
 def container_of_memberships(*found: Membership) -> bytes:

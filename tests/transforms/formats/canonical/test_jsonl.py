@@ -94,7 +94,7 @@ def placeless(found: list[Record | Membership | Reject]) -> list[Record | Member
 )
 def test_records_survive_a_round_trip(found: list[Record]) -> None:
     stream = io.BytesIO()
-    write_all(jsonl.encoder(), found, stream)
+    write_all(jsonl.NativeEncoder(), found, stream)
     assert read(stream.getvalue()) == found
 
 
@@ -392,7 +392,7 @@ def test_a_membership_survives_a_round_trip(found: Membership) -> None:
 def test_records_and_memberships_may_stand_side_by_side() -> None:
     stream = io.BytesIO()
     found: list[Record | Membership] = [record(provenance=PLACE), STAFF, record(provenance=PLACE)]
-    write_all(jsonl.encoder(), found, stream)
+    write_all(jsonl.NativeEncoder(), found, stream)
     assert read(stream.getvalue()) == [*found]
 
 

@@ -19,6 +19,7 @@ from support.stream_strategies import listings
 from transforms.formats.base import Mode, ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister, tokenizer
 from transforms.formats.command_stream.lister_split import cut_listing
+from transforms.formats.command_stream.writer import ListerEncoder
 
 TOKENS = st.sampled_from(
     [
@@ -85,7 +86,7 @@ def test_spans_are_the_same_for_blocks_of_any_size(
 def test_spans_of_our_own_listings_read_as_the_whole(
     mode: Mode, records: list[Record], span_bytes: int
 ) -> None:
-    encoder = lister.encoder(WriteOptions())
+    encoder = ListerEncoder(WriteOptions())
     data = encoder.prolog() + encoder.frame([encoder.encode(record) for record in records])
     assert read_spans(data, span_bytes, mode) == read(data, Span(source="ids"), mode)
 

@@ -82,7 +82,7 @@ def encode(record: Record, *, zone: str = "UTC") -> bytes:
 
 def written(*records: Record) -> bytes:
     stream = io.BytesIO()
-    write_all(dataload.encoder(), records, stream)
+    write_all(dataload.ThunderstoneEncoder(), records, stream)
     return stream.getvalue()
 
 
