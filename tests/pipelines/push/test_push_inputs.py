@@ -1,4 +1,4 @@
-"""`feedferry push`: which inputs it takes, several runs in one command, and equal counts."""
+"""The inputs of `feedferry push`: runs, feed files, several runs, plans, and equal counts."""
 
 import gzip
 import json
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.main import main
+from schemas.receipt import AttemptState, Receipt
 from support.runs import ROOT
 from support.served import run, serving
 from support.wires import chunk_of, finished, items_of
+from transforms.sinks.push.receipts import Receipts
 from transforms.sources.spool import read_deliveries
-
-pytestmark = pytest.mark.slow
 
 HOST = "http://www.example.com"
 CLOSED_PORT = ("--to", "http://127.0.0.1:1", "--attempts", "1", "-q", "--progress", "none")
@@ -22,6 +22,7 @@ EXPECTED = "expected the folder of a finished run (the -o of convert), or feed f
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
     assert main(["push", *words, *CLOSED_PORT]) == 2
     return capsys.readouterr().err.removeprefix("feedferry: ").rstrip()
 
@@ -32,53 +33,42 @@ def one_chunk(folder: Path, name: str, *, feedtype: str = "incremental") -> Path
     return finished(folder, [chunk])
 
 
-def test_a_folder_that_is_not_a_run_is_named(
+# Refused inputs
+
+
+def test_an_input_that_is_no_run_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    missing, empty, unfinished = (tmp_path / name for name in ("missing", "empty", "unfinished"))
+    empty.mkdir()
+    (unfinished / ".work").mkdir(parents=True)
+
     assert refusal(capsys, str(tmp_path)) == (
         f"INPUT: {str(tmp_path)!r}: no manifest.jsonl in it; {EXPECTED}"
     )
-
-
-def test_an_input_that_does_not_exist_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    missing = str(tmp_path / "missing")
-    assert refusal(capsys, missing) == f"INPUT: {missing!r}: no such file or folder; {EXPECTED}"
-
-
-def test_an_unfinished_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / ".work").mkdir()
-    assert refusal(capsys, str(tmp_path)) == (
-        f"INPUT: {str(tmp_path)!r}: an unfinished run; expected a finished one: start its"
+    assert refusal(capsys, str(missing)) == (
+        f"INPUT: {str(missing)!r}: no such file or folder; {EXPECTED}"
+    )
+    assert refusal(capsys, str(empty), "-o", str(tmp_path / "out")) == (
+        f"INPUT: {str(empty)!r}: a folder without files; {EXPECTED}"
+    )
+    assert refusal(capsys, str(unfinished)) == (
+        f"INPUT: {str(unfinished)!r}: an unfinished run; expected a finished one: start its"
         " conversion again to complete it"
     )
 
 
-def test_an_empty_folder_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    assert refusal(capsys, str(empty), "-o", str(tmp_path / "out")) == (
-        f"INPUT: {str(empty)!r}: a folder without files; {EXPECTED}"
-    )
-
-
-def test_runs_and_feed_files_are_not_mixed(
+def test_runs_are_not_mixed_with_feed_files_or_given_twice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = one_chunk(tmp_path / "run", "a")
     file = tmp_path / "feed.xml"
     file.write_text("<gsafeed/>")
+
     assert refusal(capsys, str(root), str(file)) == (
         f"INPUT: {str(file)!r}: not the folder of a run, but {str(root)!r} is one; expected only"
         " folders of runs or only feed files: push them one after the other"
     )
-
-
-def test_a_run_is_not_pushed_twice_by_one_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = one_chunk(tmp_path / "run", "a")
     assert refusal(capsys, str(root), f"{root}/.") == (
         "INPUT: the same run is given twice; expected each run once"
     )
@@ -88,6 +78,7 @@ def test_two_runs_with_a_full_feed_of_one_datasource_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = (one_chunk(tmp_path / name, name, feedtype="full") for name in "ab")
+
     assert refusal(capsys, str(first), str(second)) == (
         f"{second}: a full feed of 'wiki', like {first}; expected one, because the second deletes"
         " what the first one brought: push the newer run alone, or send both with --several-full"
@@ -95,7 +86,83 @@ def test_two_runs_with_a_full_feed_of_one_datasource_are_refused(
     )
 
 
-def test_several_runs_are_pushed_in_the_order_given(tmp_path: Path) -> None:
+def test_refused_feed_files_leave_no_copy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image, out = tmp_path / "image.gz", tmp_path / "out"
+    image.write_bytes(gzip.compress(b"\x89PNG\r\n\x1a\n"))
+
+    assert refusal(capsys, str(image), "-o", str(out)).startswith(
+        f"{image}: looks like a PNG image"
+    )
+    assert not out.exists()
+
+
+def test_feed_files_of_another_datasource_need_another_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = str(tmp_path / chunk_of(tmp_path, 1, "a").path), str(tmp_path / "out")
+    assert main(["push", path, "-o", out, *CLOSED_PORT]) == 4
+
+    assert refusal(capsys, path, "-o", out, "--datasource", "other") == (
+        f"-o {out}: has the run of other files, or of other names for them; expected another folder"
+    )
+
+
+def test_files_of_an_unfinished_start_are_replaced(tmp_path: Path) -> None:
+    path, out = tmp_path / chunk_of(tmp_path, 1, "a").path, tmp_path / "out"
+    (out / "chunks").mkdir(parents=True)
+    (out / "chunks" / "000001.xml").write_text("another")
+    main(["push", str(path), "-o", str(out), *CLOSED_PORT])
+
+    assert (out / "chunks" / "000001.xml").read_bytes() == path.read_bytes()
+
+
+# Plans
+
+
+def test_a_plan_leaves_out_accepted_chunks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chunks = [chunk_of(tmp_path, 1, "ab"), chunk_of(tmp_path, 2, "c")]
+    folder = finished(tmp_path, chunks) / "push" / "127.0.0.1_1"
+    plan = ["push", str(tmp_path), *CLOSED_PORT, "--dry-run"]
+    end = "target    http://127.0.0.1:1\nnothing was sent\n"
+    with Receipts(folder, target="http://127.0.0.1:1", run="run") as receipts:
+        receipts.add(Receipt(chunk=1, sha256="", state=AttemptState.ACCEPTED))
+        assert main(plan) == 0
+        assert capsys.readouterr().out == (
+            f"chunks    wiki: 1 (1 incremental), 1 records, {chunks[1].bytes:,} bytes\n{end}"
+        )
+        receipts.add(Receipt(chunk=2, sha256="", state=AttemptState.ACCEPTED))
+        assert main(plan) == 0
+        assert capsys.readouterr().out == (
+            f"chunks    none left: earlier pushes have settled all of them\n{end}"
+        )
+
+
+def test_a_plan_finds_chunks_that_the_appliance_cannot_take(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finished(tmp_path, [items_of(tmp_path, 1, "a")])
+
+    assert refusal(capsys, str(tmp_path), "--dry-run").startswith(
+        "chunks/000001.xml: thunderstone; expected gsa-feed or gsa-groups for http://127.0.0.1:1"
+    )
+
+
+def test_a_plan_of_feed_files_makes_no_file(tmp_path: Path) -> None:
+    path, out = tmp_path / chunk_of(tmp_path, 1, "a").path, tmp_path / "out"
+
+    assert main(["push", str(path), "-o", str(out), *CLOSED_PORT, "--dry-run"]) == 0
+    assert not out.exists()
+
+
+# Several runs
+
+
+@pytest.mark.slow
+def test_several_runs_are_pushed_in_the_given_order(tmp_path: Path) -> None:
     runs = [str(one_chunk(tmp_path / name, name)) for name in "ba"]
     with serving(tmp_path / "spool") as appliance:
         ended = run("push", *runs, "--to", appliance.url, *FAST)
@@ -110,7 +177,8 @@ def test_several_runs_are_pushed_in_the_order_given(tmp_path: Path) -> None:
     assert re.findall(r"receipts  (\S+)/push/", ended.stdout) == runs
 
 
-def test_the_second_of_two_full_runs_replaces_the_first_if_it_may(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_second_of_two_full_runs_replaces_the_first_on_demand(tmp_path: Path) -> None:
     runs = [str(one_chunk(tmp_path / name, name, feedtype="full")) for name in "ba"]
     with serving(tmp_path / "spool") as appliance:
         ended = run("push", *runs, "--to", appliance.url, "--several-full", "each", *FAST)
@@ -121,6 +189,7 @@ def test_the_second_of_two_full_runs_replaces_the_first_if_it_may(tmp_path: Path
     assert urls == [f"{HOST}/a1", f"{HOST}/a2"]
 
 
+@pytest.mark.slow
 def test_receipts_of_another_run_are_found_before_anything_is_sent(tmp_path: Path) -> None:
     first, second = (one_chunk(tmp_path / name, name) for name in "ab")
     with serving(tmp_path / "spool") as appliance:
@@ -134,18 +203,22 @@ def test_receipts_of_another_run_are_found_before_anything_is_sent(tmp_path: Pat
     assert urls == [f"{HOST}/b1", f"{HOST}/b2"]
 
 
-def test_a_run_that_is_not_accepted_keeps_later_runs_from_being_sent(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_no_run_is_sent_after_a_run_that_stopped(tmp_path: Path) -> None:
     runs = [str(one_chunk(tmp_path / name, name)) for name in "ab"]
     (tmp_path / "a" / "chunks" / "000001.xml").write_bytes(b"changed")
     with serving(tmp_path / "spool") as appliance:
         ended = run("push", *runs, "--to", appliance.url, *FAST)
         urls = appliance.urls()
 
-    assert ended.returncode == 4
-    assert urls == []
+    assert (ended.returncode, urls) == (4, [])
 
 
-def test_a_push_of_what_is_settled_reports_that_nothing_was_sent(tmp_path: Path) -> None:
+# Equal counts
+
+
+@pytest.mark.slow
+def test_a_second_push_reports_that_nothing_was_sent(tmp_path: Path) -> None:
     root = str(one_chunk(tmp_path / "run", "a"))
     with serving(tmp_path / "spool") as appliance:
         first = run("push", root, "--to", appliance.url, *FAST)
@@ -163,20 +236,8 @@ def test_a_push_of_what_is_settled_reports_that_nothing_was_sent(tmp_path: Path)
     assert len(urls) == 2
 
 
-def test_a_dry_run_of_what_is_settled_says_so(tmp_path: Path) -> None:
-    root = str(one_chunk(tmp_path / "run", "a"))
-    with serving(tmp_path / "spool") as appliance:
-        run("push", root, "--to", appliance.url, *FAST)
-        plan = run("push", root, "--to", appliance.url, "--dry-run")
-
-    assert plan.stdout.splitlines() == [
-        "chunks    none left: earlier pushes have settled all of them",
-        f"target    {appliance.url}",
-        "nothing was sent",
-    ]
-
-
-def test_every_account_of_the_sample_shows_the_same_counts(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_every_account_of_the_sample_has_the_same_counts(tmp_path: Path) -> None:
     out = tmp_path / "out"
     sample = (str(ROOT / "pipelines" / "sample"), "-o", str(out), "--to", "thunderstone")
     with serving(tmp_path / "spool", "--receive-profile", "sample") as appliance:
@@ -196,9 +257,9 @@ def test_every_account_of_the_sample_shows_the_same_counts(tmp_path: Path) -> No
     assert re.findall(r", (\d+) records, ", pushed.stderr)[-1] == "54"
 
 
-def test_the_plan_of_feed_files_has_the_update_that_the_push_adds(tmp_path: Path) -> None:
-    chunk = items_of(tmp_path, 1, ["a", "b"])
-    path = str(tmp_path / chunk.path)
+@pytest.mark.slow
+def test_the_plan_of_feed_files_has_the_added_update_of_indexes(tmp_path: Path) -> None:
+    path = str(tmp_path / items_of(tmp_path, 1, ["a", "b"]).path)
     with serving(tmp_path / "spool", "--receive-profile", "sample") as appliance:
         target = f"{appliance.url}/texis/dowalk/recvdata.xml"
         flags = ("-o", str(tmp_path / "out"), "--to", target, "--profile", "sample", *FAST)
@@ -207,15 +268,3 @@ def test_the_plan_of_feed_files_has_the_update_that_the_push_adds(tmp_path: Path
 
     assert "chunks    thunderstone: 2 (2 thunderstone), 2 records," in plan.stdout
     assert re.findall(r"^total +(\d+) +(\d+)$", pushed.stdout, re.MULTILINE) == [("2", "2")]
-
-
-def test_files_that_are_refused_leave_no_copy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    image = tmp_path / "image.gz"
-    image.write_bytes(gzip.compress(b"\x89PNG\r\n\x1a\n"))
-    out = tmp_path / "out"
-    assert refusal(capsys, str(image), "-o", str(out)).startswith(
-        f"{image}: looks like a PNG image"
-    )
-    assert not out.exists()

@@ -1,4 +1,4 @@
-"""A push that is killed at any instant goes on where it was."""
+"""A push that is killed at any instant continues."""
 
 import random
 import signal
@@ -39,7 +39,7 @@ def make_run(folder: Path) -> list[Chunk]:
 
 
 def kill_somewhere(folder: Path, appliance: Served, chance: random.Random) -> None:
-    """Push until a few more receipts stand, then kill it."""
+    """Push until there are a few more receipts, then kill it."""
     receipts = folder / "push" / f"127.0.0.1_{appliance.url.rsplit(':')[-1]}" / "receipts-001.jsonl"
     before = receipts.stat().st_size if receipts.exists() else 0
     process = start("push", str(folder), "--to", appliance.url, "--progress", "none")
@@ -53,7 +53,7 @@ def kill_somewhere(folder: Path, appliance: Served, chance: random.Random) -> No
     process.communicate(timeout=BOUND_SECONDS)
 
 
-def test_killed_thirty_times_it_loses_nothing_and_repeats_only_what_was_not_seen(
+def test_a_push_killed_thirty_times_loses_no_chunk_and_repeats_only_unseen_ones(
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "run"

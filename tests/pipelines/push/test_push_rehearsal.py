@@ -1,4 +1,4 @@
-"""Pushes by the command, to a receiver that is a process and misbehaves as it is told."""
+"""Pushes by the command to a receiver in another process, which misbehaves on demand."""
 
 import json
 import signal
@@ -49,13 +49,9 @@ def scenario(folder: Path, text: str) -> tuple[str, str]:
 
 
 def push(folder: Path, appliance: Served, *flags: str) -> tuple[int, str]:
-    """Push; return the exit code and what was said on stderr."""
+    """Push; return the exit code and stderr."""
     ended = run("push", str(folder), "--to", appliance.url, *FAST, *flags)
     return ended.returncode, ended.stderr
-
-
-def said(text: str) -> list[str]:
-    return text.splitlines()
 
 
 def rejects(folder: Path) -> list[Any]:
@@ -64,7 +60,7 @@ def rejects(folder: Path) -> list[Any]:
         return list(fastavro.reader(stream))
 
 
-def test_all_arrives_once_and_in_order(folder: Path, tmp_path: Path) -> None:
+def test_all_chunks_arrive_once_and_in_order(folder: Path, tmp_path: Path) -> None:
     with serving(tmp_path / "spool") as appliance:
         ended = push(folder, appliance)
         urls, feedtypes = appliance.urls(), appliance.feedtypes()
@@ -72,14 +68,8 @@ def test_all_arrives_once_and_in_order(folder: Path, tmp_path: Path) -> None:
     assert ended == (0, "")
     assert urls == ALL
     assert feedtypes == ["full", *["incremental"] * 5]
-
-
-def test_the_manifest_tells_what_became_of_each_chunk(folder: Path, tmp_path: Path) -> None:
-    with serving(tmp_path / "spool") as appliance:
-        push(folder, appliance)
-
-    told = {(line["state"], line["attempts"], line["reply"]) for line in manifest(folder)}
-    assert told == {("accepted", 1, "Success")}
+    outcomes = {(line["state"], line["attempts"], line["reply"]) for line in manifest(folder)}
+    assert outcomes == {("accepted", 1, "Success")}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +92,9 @@ def test_the_manifest_tells_what_became_of_each_chunk(folder: Path, tmp_path: Pa
         pytest.param("- {door: getbacklogcount, requests: 1, status: 401}", id="a hidden backlog"),
     ],
 )
-def test_what_passes_is_outlived(folder: Path, tmp_path: Path, misbehaviour: str) -> None:
+def test_temporary_errors_do_not_end_a_push(
+    folder: Path, tmp_path: Path, misbehaviour: str
+) -> None:
     with serving(tmp_path / "spool", *scenario(tmp_path, misbehaviour)) as appliance:
         code, stderr = push(folder, appliance)
         urls = appliance.urls()
@@ -110,7 +102,7 @@ def test_what_passes_is_outlived(folder: Path, tmp_path: Path, misbehaviour: str
     assert (code, urls) == (0, ALL), stderr
 
 
-def test_pausing_and_going_on_is_said_with_the_count(folder: Path, tmp_path: Path) -> None:
+def test_a_pause_and_its_end_are_reported_with_the_count(folder: Path, tmp_path: Path) -> None:
     flags = scenario(tmp_path, "- {backlog: [0, 4001, 3000, 999]}")
     with serving(tmp_path / "spool", *flags) as appliance:
         _, stderr = push(folder, appliance)
@@ -119,9 +111,7 @@ def test_pausing_and_going_on_is_said_with_the_count(folder: Path, tmp_path: Pat
     assert "999 feeds" in stderr
 
 
-def test_a_backlog_that_stays_is_waited_for_no_longer_than_allowed(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_lasting_backlog_is_waited_for_within_the_limit(folder: Path, tmp_path: Path) -> None:
     with serving(tmp_path / "spool", *scenario(tmp_path, "- {backlog: 5000}")) as appliance:
         code, _ = push(folder, appliance, "--max-wait", "200ms")
         arrivals = appliance.arrivals()
@@ -129,7 +119,7 @@ def test_a_backlog_that_stays_is_waited_for_no_longer_than_allowed(
     assert (code, arrivals.total()) == (75, 0)
 
 
-def test_a_sender_that_is_not_trusted_is_told_the_cure(folder: Path, tmp_path: Path) -> None:
+def test_a_sender_without_trust_gets_the_fix(folder: Path, tmp_path: Path) -> None:
     flags = scenario(tmp_path, '- {door: xmlfeed, text: "Error - Unauthorized Request"}')
     with serving(tmp_path / "spool", *flags) as appliance:
         code, stderr = push(folder, appliance)
@@ -138,7 +128,7 @@ def test_a_sender_that_is_not_trusted_is_told_the_cure(folder: Path, tmp_path: P
     assert "List of Trusted IP Addresses" in stderr
 
 
-def test_a_url_that_is_refused_stands_alone_in_the_rejects(folder: Path, tmp_path: Path) -> None:
+def test_a_refused_record_is_alone_in_the_rejects(folder: Path, tmp_path: Path) -> None:
     flags = scenario(tmp_path, f"- refuse_urls: [{HOST}/3b]")
     with serving(tmp_path / "spool", *flags) as appliance:
         code, _ = push(folder, appliance)
@@ -151,9 +141,7 @@ def test_a_url_that_is_refused_stands_alone_in_the_rejects(folder: Path, tmp_pat
     assert reject["data"].startswith(f'<record url="{HOST}/3b"'.encode())
 
 
-def test_a_refused_record_stays_refused_when_the_push_is_started_again(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_refused_record_is_not_sent_again(folder: Path, tmp_path: Path) -> None:
     flags = scenario(tmp_path, f"- refuse_urls: [{HOST}/3b]")
     with serving(tmp_path / "spool", *flags) as appliance:
         push(folder, appliance)
@@ -187,11 +175,11 @@ def test_an_item_that_thunderstone_refuses_is_rejected_alone(tmp_path: Path) -> 
     assert (ended.returncode, reject["url"]) == (1, f"{HOST}/b")
 
 
-def test_of_two_pushes_of_one_run_the_second_is_kept_out(folder: Path, tmp_path: Path) -> None:
+def test_a_second_push_of_a_run_is_kept_out(folder: Path, tmp_path: Path) -> None:
     with serving(tmp_path / "spool") as appliance:
-        with stopped(appliance.process):  # the first waits for it, however long the second takes
+        with stopped(appliance.process):  # the first push waits for it
             first = start("push", str(folder), "--to", appliance.url, *FAST)
-            wait_until(lambda: any((folder / "push").glob("*/receipts-001.jsonl")))
+            wait_until(lambda: any(lock.stat().st_size for lock in folder.glob("push/*/lock")))
             code, stderr = push(folder, appliance)
         first.communicate(timeout=BOUND_SECONDS)
         urls, total = appliance.urls(), appliance.arrivals().total()
@@ -204,14 +192,14 @@ def test_of_two_pushes_of_one_run_the_second_is_kept_out(folder: Path, tmp_path:
 @pytest.mark.parametrize(
     ("number", "expected"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"]
 )
-def test_a_signal_lets_the_chunk_that_is_under_way_be_finished(
+def test_a_signal_ends_a_push_after_the_current_chunk(
     folder: Path, tmp_path: Path, number: int, expected: int
 ) -> None:
     flags = scenario(tmp_path, "- {door: xmlfeed, requests: 2, delay: 2h}")
     with kept_port() as port:
         with serving(tmp_path / "spool", "--port", str(port), *flags) as appliance:
             process = start("push", str(folder), "--to", appliance.url, *FAST)
-            wait_until(lambda: _taken(tmp_path / "spool") == 2)  # the answer to it is delayed
+            wait_until(lambda: _taken(tmp_path / "spool") == 2)  # its response is delayed
             process.send_signal(number)
             first = _line(process)
         _, rest = process.communicate(timeout=BOUND_SECONDS)  # a delay ends with the appliance
@@ -221,14 +209,14 @@ def test_a_signal_lets_the_chunk_that_is_under_way_be_finished(
             urls, total = appliance.urls(), appliance.arrivals().total()
 
     assert (process.returncode, drained) == (expected, 2)
-    assert [first, *said(rest)] == [
+    assert [first, *rest.splitlines()] == [
         "feedferry: Finishing the current chunk. Press Ctrl-C again to stop now.",
         "feedferry: stopped after the current chunk; push again to continue",
     ]
     assert (ended, urls, total) == ((0, ""), ALL, 6)
 
 
-def test_a_second_signal_ends_it_at_once(folder: Path, tmp_path: Path) -> None:
+def test_a_second_signal_ends_a_push_at_once(folder: Path, tmp_path: Path) -> None:
     flags = scenario(tmp_path, "- {door: xmlfeed, requests: 2, delay: 2h}")
     with serving(tmp_path / "spool", *flags) as appliance:
         process = start("push", str(folder), "--to", appliance.url, *FAST)
@@ -238,7 +226,7 @@ def test_a_second_signal_ends_it_at_once(folder: Path, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=BOUND_SECONDS)
 
-    assert (process.returncode, said(stderr.strip())) == (130, ["feedferry: interrupted"])
+    assert (process.returncode, stderr.strip().splitlines()) == (130, ["feedferry: interrupted"])
 
 
 def _line(process: "subprocess.Popen[str]") -> str:
@@ -261,7 +249,7 @@ def test_an_archive_is_sent_again_after_an_index_was_reset(folder: Path, tmp_pat
     assert (code, total) == (0, 12)
 
 
-def test_feed_files_that_exist_are_pushed_and_kept(folder: Path, tmp_path: Path) -> None:
+def test_feed_files_are_pushed_and_kept(folder: Path, tmp_path: Path) -> None:
     files = [str(folder / "chunks" / f"{number:06d}.xml") for number in (2, 3)]
     with serving(tmp_path / "spool") as appliance:
         kept = str(tmp_path / "kept")
@@ -293,7 +281,7 @@ def test_a_conversion_can_be_pushed_in_one_go(tmp_path: Path, rehearsal: Served)
     assert len(rehearsal.documents()) == 48
 
 
-def test_an_empty_full_feed_that_is_allowed_empties_its_datasource_only(
+def test_an_allowed_empty_full_feed_empties_its_datasource_only(
     tmp_path: Path, rehearsal: Served
 ) -> None:
     put(tmp_path / "1.xml", gsa_feed(*documents(1, 2), feedtype="full"))
@@ -311,7 +299,7 @@ def test_an_empty_full_feed_that_is_allowed_empties_its_datasource_only(
     assert rehearsal.urls() == ["http://intranet.example.com/3.txt"]
 
 
-def test_on_beam_it_ends_the_same(tmp_path: Path, rehearsal: Served) -> None:
+def test_a_push_on_beam_has_the_same_end(tmp_path: Path, rehearsal: Served) -> None:
     output = str(tmp_path / "out")
     sample = str(ROOT / "pipelines" / "sample")
     runner = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
@@ -326,25 +314,15 @@ def test_on_beam_it_ends_the_same(tmp_path: Path, rehearsal: Served) -> None:
     assert len(rehearsal.documents()) == 48
 
 
-def test_what_is_remembered_of_a_source_moves_when_it_was_pushed(
-    tmp_path: Path, rehearsal: Served
-) -> None:
+def test_a_state_is_updated_after_the_push(tmp_path: Path, rehearsal: Served) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "a.txt").write_text("a text")
     state = tmp_path / "docs.state"
     words = (
         *("convert", str(docs), "-o", str(tmp_path / "out"), "--to", "gsa-feed"),
-        *(
-            "--datasource",
-            "docs",
-            "--base-url",
-            f"{HOST}/",
-            "--acl",
-            "public",
-            "--state",
-            str(state),
-        ),
+        *("--datasource", "docs", "--base-url", f"{HOST}/", "--acl", "public"),
+        *("--state", str(state)),
         *("--progress", "none", "--attempts", "1"),
     )
     failed = run(*words, "--push-to", "http://127.0.0.1:1")
@@ -356,7 +334,7 @@ def test_what_is_remembered_of_a_source_moves_when_it_was_pushed(
     assert manifest(tmp_path / "next") == []
 
 
-def test_what_a_receiver_took_is_a_source(folder: Path, tmp_path: Path) -> None:
+def test_received_feeds_are_a_source(folder: Path, tmp_path: Path) -> None:
     with serving(tmp_path / "spool") as appliance:
         push(folder, appliance)
     ended = run(

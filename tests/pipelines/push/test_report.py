@@ -1,3 +1,5 @@
+"""The account of a push as text and JSON, and its plan."""
+
 from pathlib import Path
 
 import msgspec
@@ -64,7 +66,7 @@ def test_the_account_of_a_push() -> None:
     ]
 
 
-def test_the_account_of_a_push_without_trouble_is_short() -> None:
+def test_the_account_of_a_successful_push_is_short() -> None:
     pushed = PushAccount(
         target="http://gsa.example.com:19900", outcomes=PUSHED.outcomes[:1], seconds=2.0
     )
@@ -96,7 +98,7 @@ def test_the_report_of_a_push_as_json() -> None:
     }
 
 
-def test_what_a_push_would_send_is_a_line_for_each_datasource() -> None:
+def test_a_plan_has_a_line_for_each_datasource() -> None:
     chunks = [CHUNK, replace(CHUNK, feedtype="incremental"), replace(CHUNK, datasource="people")]
     assert plan_text(chunks, PushSettings(appliance=GSA)).splitlines() == [
         "chunks    wiki: 2 (1 full, 1 incremental), 6 records, 4,096 bytes",
@@ -112,20 +114,20 @@ def test_an_update_of_search_indexes_is_no_record_in_json_either() -> None:
     assert as_json(pushed)["records"] == {"accepted": 0, "refused": 0, "left": 0}
 
 
-def test_a_chunk_whose_records_were_refused_one_by_one_is_not_told_twice() -> None:
-    fate = ChunkOutcome(
+def test_a_chunk_with_single_refused_records_is_shown_once() -> None:
+    outcome = ChunkOutcome(
         chunk=replace(CHUNK, records={"ADD": 1}),
         state="refused",
         refused=1,
         refusals=(Refusal(0, "no"),),
         reply="no",
     )
-    shown = as_text(replace(PUSHED, outcomes=(fate,)), root=Path("out"), folder=Path("out/push"))
-    told = [line for line in shown.splitlines() if "chunks/" in line]
-    assert told == ["refused   chunks/000001.xml, record 1: no"]
+    shown = as_text(replace(PUSHED, outcomes=(outcome,)), root=Path("out"), folder=Path("out/push"))
+    shown_lines = [line for line in shown.splitlines() if "chunks/" in line]
+    assert shown_lines == ["refused   chunks/000001.xml, record 1: no"]
 
 
-def test_the_account_of_a_resumed_push_counts_what_was_sent_before() -> None:
+def test_the_account_of_a_continued_push_counts_earlier_chunks() -> None:
     pushed = msgspec.structs.replace(PUSHED, earlier_chunks=1, earlier_bytes=2_000)
     lines = as_text(pushed, root=Path("out"), folder=Path("out/push/gsa")).splitlines()
 

@@ -15,10 +15,10 @@ import msgspec
 import sqlalchemy as sa
 
 from schemas.errors import ConfigError, FatalError, SourceError
+from transforms.retry import RetryPolicy
 from transforms.sources.database.connection import database_name, secrets_mask
 from transforms.sources.database.mapping import Mapping
 
-_MAX_PAUSE_SECONDS = 300.0
 _UNREADABLE = (ValueError, OverflowError)
 _SQLITE_SQL_ERROR = 1
 _SQLITE_NOT_UTF8 = "Could not decode to UTF-8"
@@ -160,8 +160,10 @@ class Session:
                     raise UnreadableValueError(_first_line(exc)) from None
                 if fault is not DatabaseFault.RETRY or tries > self._mapping.retries:
                     raise _explain(exc, fault, self._mapping, where=where, tries=tries) from None
-            longest = min(self._mapping.backoff_seconds * 2.0 ** (tries - 1), _MAX_PAUSE_SECONDS)
-            seconds = longest * self._pauses.chance()
+            policy = RetryPolicy(
+                first_seconds=self._mapping.backoff_seconds, jitter=self._pauses.chance
+            )
+            seconds = policy.pause_seconds(tries)
             _log.info("%s: try %d failed; next try in %.0f s", where, tries, seconds)
             self._pauses.sleep(seconds)
             tries += 1

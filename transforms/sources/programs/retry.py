@@ -1,6 +1,7 @@
 """Retries of calls that failed in a way that may pass."""
 
 import logging
+import math
 import random
 from collections.abc import Callable
 from typing import TypeVar
@@ -8,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from schemas.errors import RecordError
+from transforms.retry import RetryPolicy, retry
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.process import CancelToken
 
@@ -15,7 +17,6 @@ TEMPORARY = frozenset(
     {"program-exit", "program-signal", "program-timeout", "repository-unavailable"}
 )
 """Codes of failures after which a call is repeated."""
-_MAX_PAUSE_SECONDS = 300.0
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -38,15 +39,21 @@ def attempt(
     A temporary failure is repeated `programs.retries` times. The pauses double from
     `programs.backoff_seconds` to 300 seconds, and each is multiplied by a random number below 1.
     """
-    sleep = backoff.sleep or token.sleep
-    for retry in range(programs.retries):
-        try:
-            return call()
-        except RecordError as exc:
-            if exc.code not in TEMPORARY:
-                raise
-            code = exc.code
-        seconds = min(programs.backoff_seconds * 2**retry, _MAX_PAUSE_SECONDS) * backoff.random()
-        _log.info("program: %s; next attempt in %.0f s", code, seconds)
-        sleep(seconds)
-    return call()
+    policy = RetryPolicy(
+        first_seconds=programs.backoff_seconds,
+        max_attempts=programs.retries + 1,
+        max_total_seconds=math.inf,
+        jitter=backoff.random,
+    )
+    return retry(
+        call,
+        policy,
+        is_temporary=lambda error: isinstance(error, RecordError) and error.code in TEMPORARY,
+        sleep=backoff.sleep or token.sleep,
+        notify=_report,
+    )
+
+
+def _report(error: Exception, seconds: float) -> None:
+    code = error.code if isinstance(error, RecordError) else ""
+    _log.info("program: %s; next attempt in %.0f s", code, seconds)
