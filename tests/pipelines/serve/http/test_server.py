@@ -221,47 +221,25 @@ def test_a_torn_answer_is_a_reset() -> None:
 @pytest.mark.parametrize(
     ("raw", "status", "words"),
     [
+        (b"\x16\x03\x01\x02\x00\x01\x00", 400, b"illegal request line"),
+        (b"GET / HTTP/1.1\r\n\r\n", 400, b"Missing mandatory Host: header"),
+        (b"GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505, b"HTTP/2.0"),
         (
-            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-            400,
-            b"illegal request line; expected a request of HTTP/1.1",
-        ),
-        (
-            b"hello\r\n\r\n",
-            400,
-            b"illegal request line: bytearray(b'hello'); expected a request of HTTP/1.1",
-        ),
-        (
-            b"GET / HTTP/1.1\r\n\r\n",
-            400,
-            b"Missing mandatory Host: header; expected a request of HTTP/1.1",
-        ),
-        (b"GET / HTTP/2.0\r\nHost: h\r\n\r\n", 505, b"HTTP/2.0; expected HTTP/1.1"),
-        (
-            b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            CHUNKED.replace(b": chunked", b": gzip, chunked"),
             501,
-            b"Only Transfer-Encoding: chunked is supported; expected a request of HTTP/1.1",
+            b"Only Transfer-Encoding: chunked is supported",
         ),
         (
             CHUNKED.replace(b"\r\n\r\n", b"\r\nContent-Length: 4\r\n\r\n"),
             400,
-            b"Transfer-Encoding and Content-Length; expected one of them",
+            b"Transfer-Encoding and Content-Length",
         ),
         (
-            b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+            CHUNKED.replace(b"HTTP/1.1\r\nHost: h", b"HTTP/1.0"),
             400,
-            b"Transfer-Encoding in HTTP/1.0; expected Content-Length",
+            b"Transfer-Encoding in HTTP/1.0",
         ),
-        (
-            b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\n",
-            400,
-            b"conflicting Content-Length headers; expected a request of HTTP/1.1",
-        ),
-        (
-            CHUNKED + b"zz\r\n",
-            400,
-            b"illegal chunk header: bytearray(b'zz\\r\\n'); expected a request of HTTP/1.1",
-        ),
+        (CHUNKED + b"zz\r\n", 400, b"illegal chunk header: bytearray(b'zz\\r\\n')"),
     ],
 )
 def test_malformed_request_is_refused_and_ends_the_connection(
@@ -270,7 +248,9 @@ def test_malformed_request_is_refused_and_ends_the_connection(
     with serving() as server, Talk(server.port) as talk:
         talk.send(raw)
         heard = talk.hear()
-        assert (heard.status, heard.body, talk.ends()) == (status, words, True)
+        found, _, expected = heard.body.partition(b"; ")
+        assert (heard.status, found, talk.ends()) == (status, words, True)
+        assert expected.startswith(b"expected ")
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,6 @@ class TestBacklog:
         assert page.texts("//*[@class='top quiet']") == [expected]
 
     @pytest.mark.slow
-    @pytest.mark.slow
     def test_a_long_history_keeps_its_peak_and_its_end(self) -> None:
         history = [(float(ago), 40) for ago in range(100_000)]
         history[51_234] = (51_234.0, 4000)
