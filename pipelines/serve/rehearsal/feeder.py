@@ -35,8 +35,6 @@ from transforms.sources.spool import name_of, read_deliveries
 Digest = Callable[[Path, Delivery, Path, ReadOptions], None]
 """Digests a delivery that was begun: path of the index, delivery, spool, and how it is read."""
 
-_RETRY_SECONDS = 5.0
-_LOOK_SECONDS = 1.0
 _APPLIED = (DeliveryStatus.COMPLETED, DeliveryStatus.WITH_ERRORS)
 _log = logging.getLogger(__name__)
 
@@ -45,12 +43,13 @@ class Feeder:
     """Digests the deliveries of a journal while its block runs, beginning with the missing ones.
 
     Errors of a delivery become its status, and the next delivery follows. If the index cannot be
-    written, the same delivery is tried again every few seconds. A delivery that cannot be digested
-    is set aside; a request in the retry folder digests it again, after which `on_retry` is called.
-    All methods are safe from several threads. `stop` leaves the current delivery to the next start.
+    written, the same delivery is tried again after `pause_seconds`. A delivery that cannot be
+    digested is set aside. The retry folder is read every `look_seconds`: a delivery in it is
+    digested again, and then `on_retry` is called. All methods are safe from several threads. At the
+    end of the block the current delivery is left to the next start.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the collaborators of a digestion, and its pauses
         self,
         index: Index,
         spool: Path,
@@ -58,12 +57,16 @@ class Feeder:
         worker: GuardedWorker,
         digest: Digest = digest_delivery,
         on_retry: Callable[[int], None] = lambda ordinal: None,
+        pause_seconds: float = 5.0,
+        look_seconds: float = 1.0,
     ) -> None:
         self._index = index
         self._spool = spool
         self._worker = worker
         self._digest = digest
         self._on_retry = on_retry
+        self._pause_seconds = pause_seconds
+        self._look_seconds = look_seconds
         self._queue = _DeliveryQueue(spool, index)
         self._changed = threading.Condition()
         self.history = BacklogHistory(self.backlog)
@@ -96,7 +99,7 @@ class Feeder:
             self._changed.notify_all()
         while self._thread.is_alive():
             self._worker.stop()
-            self._thread.join(_LOOK_SECONDS)
+            self._thread.join(self._look_seconds)
         self._worker.close()
 
     def _run(self) -> None:
@@ -113,13 +116,13 @@ class Feeder:
                 return
             except (FeedferryError, sqlite3.Error, OSError) as exc:
                 _log.warning("%s; tried again", _describe(exc))
-                self._stopping.wait(_RETRY_SECONDS)
+                self._stopping.wait(self._pause_seconds)
 
     def _next(self) -> Delivery | None:
         """Wait a moment for a delivery and return it."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._stopping.is_set() or self._queue.read(), _LOOK_SECONDS
+                lambda: self._stopping.is_set() or self._queue.read(), self._look_seconds
             )
             waiting = self._queue.read()
             return waiting[0] if waiting and not self._stopping.is_set() else None

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from pipelines.serve.receiver import Receiver
-from pipelines.serve.rehearsal import feeder as feeder_module
 from pipelines.serve.rehearsal.feeder import Digest, Feeder
 from pipelines.serve.rehearsal.views import DeliveryStatus
 from pipelines.serve.set_aside import SetAsideBy, request_retries, requested_retries
@@ -60,14 +59,21 @@ def inline(held: Rehearsal, digest: InlineDigest | None = None) -> Feeder:
     if digest is None:
         digest = InlineDigest(held)
         digest.opened.set()
-    return Feeder(held.index, held.spool, worker=worker, digest=digest)
+    return Feeder(
+        held.index,
+        held.spool,
+        worker=worker,
+        digest=digest,
+        pause_seconds=0.01,
+        look_seconds=0.05,
+    )
 
 
 @contextmanager
 def feeding(held: Rehearsal, digest: Digest, limit: TimeLimit = DEFAULT_LIMIT) -> Iterator[Feeder]:
     """Run a feeder with a worker process."""
     worker = GuardedWorker(limit=limit)
-    with Feeder(held.index, held.spool, worker=worker, digest=digest) as feeder:
+    with Feeder(held.index, held.spool, worker=worker, digest=digest, pause_seconds=0.01) as feeder:
         yield feeder
 
 
@@ -84,12 +90,6 @@ def retry(held: Rehearsal, feeder: Feeder, ordinal: int) -> None:
     request_retries(held.spool, [ordinal])
     wait_until(lambda: requested_retries(held.spool) == [])
     assert feeder.wait_until_idle(PATIENCE_SECONDS)
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeder_module, "_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(feeder_module, "_LOOK_SECONDS", 0.05)
 
 
 def test_deliveries_before_and_after_the_start_are_digested_in_order(held: Rehearsal) -> None:
