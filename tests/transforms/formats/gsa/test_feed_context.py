@@ -18,54 +18,32 @@ NOTHING = FeedContext(
 )
 
 
-def group(tag: bytes) -> FeedContext:
-    return feed_context(ElementContext(group=tag))
-
-
-def header(markup: bytes) -> tuple[str | None, str | None]:
-    around = feed_context(ElementContext(header=markup))
-    return around.datasource, around.feedtype
-
-
-@pytest.mark.parametrize("tag", [b"", b"<group>", b'<group action="add">'])
-def test_a_record_is_added_unless_its_group_says_otherwise(tag: bytes) -> None:
-    assert group(tag) == NOTHING
-
-
-def test_a_group_may_delete_its_records() -> None:
-    assert group(b"<group action='delete'>") == NOTHING._replace(action=Action.DELETE)
-
-
-def test_a_group_has_ranks() -> None:
-    assert group(b'<group pagerank="90" feedrank="a">') == NOTHING._replace(
-        pagerank="90", feedrank="a"
-    )
-
-
-def test_what_is_not_known_of_a_group_is_kept() -> None:
-    assert group(b'<group b="1" a="&lt;">') == NOTHING._replace(
-        extras=(Extra("group/@b", "1"), Extra("group/@a", "<"))
-    )
-
-
 @pytest.mark.parametrize(
-    ("tag", "doubt"),
+    ("tag", "expected"),
     [
-        (b'<group action="Delete">', "a group with action='Delete'"),
-        (b'<group action="">', "a group with action=''"),
-        (b'<group action="delete', "a group whose tag cannot be read"),
-        (b'<group action="delete" action="delete">', "a group whose tag cannot be read"),
-        (NESTED, "a group behind the end of a group inside it"),
+        (b"", NOTHING),
+        (b"<group>", NOTHING),
+        (b"<group action='delete'>", NOTHING._replace(action=Action.DELETE)),
+        (b'<group pagerank="90" feedrank="a">', NOTHING._replace(pagerank="90", feedrank="a")),
+        (
+            b'<group b="1" a="&lt;">',
+            NOTHING._replace(extras=(Extra("group/@b", "1"), Extra("group/@a", "<"))),
+        ),
+        (
+            b'<group action="">',
+            NOTHING._replace(action=None, fault="a group with action=''"),
+        ),
+        (b'<group action="delete', NOTHING._replace(fault="a group whose tag cannot be read")),
+        (NESTED, NOTHING._replace(fault="a group behind the end of a group inside it")),
     ],
 )
-def test_a_group_of_which_the_action_is_not_known_says_why(tag: bytes, doubt: str) -> None:
-    assert group(tag).fault == doubt
+def test_a_group_has_values_for_its_records(tag: bytes, expected: FeedContext) -> None:
+    assert feed_context(ElementContext(group=tag)) == expected
 
 
 @pytest.mark.parametrize(
     ("markup", "expected"),
     [
-        (b"", (None, None)),
         (b"<header/>", (None, None)),
         (
             b"<header><datasource> a </datasource><feedtype>\nfull</feedtype></header>",
@@ -73,23 +51,14 @@ def test_a_group_of_which_the_action_is_not_known_says_why(tag: bytes, doubt: st
         ),
         (b"<header><datasource/><feedtype> </feedtype></header>", (None, None)),
         (b"<header><!-- --><datasource>a&amp;b</datasource></header>", ("a&b", None)),
-    ],
-)
-def test_a_header_names_datasource_and_feedtype(
-    markup: bytes, expected: tuple[str | None, str | None]
-) -> None:
-    assert header(markup) == expected
-
-
-@pytest.mark.parametrize(
-    ("markup", "expected"),
-    [
+        # Not well-formed
         (b"<header><datasource>web</datasource><feedtype>full", ("web", None)),
         (b"<header><datasource> web </datasource><feedtype>full</feedtype>", ("web", "full")),
         (b"<header><datasource>a&b</datasource><feedtype>full</feedtype>", (None, "full")),
     ],
 )
-def test_of_a_header_that_cannot_be_read_what_shows_is_taken(
+def test_a_header_names_datasource_and_feedtype(
     markup: bytes, expected: tuple[str | None, str | None]
 ) -> None:
-    assert header(markup) == expected
+    context = feed_context(ElementContext(header=markup))
+    assert (context.datasource, context.feedtype) == expected

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.record import Meta
@@ -34,91 +35,68 @@ def test_metadata_without_an_acl_is_returned_as_it_is() -> None:
     assert acl_of(metadata)[1] is metadata
 
 
-def test_no_metadata_has_no_acl() -> None:
-    assert acl_of(()) == (None, ())
-
-
-def test_the_guides_example_is_an_acl_in_its_order() -> None:
-    metadata = (
-        Meta("google:aclgroups", "eng"),
-        COLOUR,
-        Meta("google:aclusers", "joe"),
-        Meta("google:acldenyusers", "joe"),
-        Meta("google:acldenygroups", "administration"),
-    )
-
-    assert acl_of(metadata) == (Acl(principals=(ENG, JOE, NO_JOE, NO_STAFF)), (COLOUR,))
-
-
-@pytest.mark.parametrize("role", ["=owner", "=writer", "=reader", "=reader "])
-def test_a_permitted_role_is_cut_off(role: str) -> None:
-    assert acl_of((Meta("google:aclusers", f"joe{role}"),)) == (Acl(principals=(JOE,)), ())
-
-
-@pytest.mark.parametrize("role", ["=owner", "=writer", "=reader", "=peeker"])
-def test_a_denial_is_kept_whatever_its_role(role: str) -> None:
-    assert acl_of((Meta("google:acldenyusers", f"joe{role}"),)) == (Acl(principals=(NO_JOE,)), ())
-
-
-def test_only_one_role_is_cut_off() -> None:
-    metadata = (Meta("google:aclusers", "joe=owner=reader"),)
-
-    assert acl_of(metadata) == (
-        Acl(principals=(Principal(name="joe=owner", scope=Scope.USER, access=Access.PERMIT),)),
-        (),
-    )
-
-
-def test_a_peeker_is_dropped() -> None:
-    metadata = (Meta("google:aclusers", "ann=peeker"), Meta("google:aclusers", "joe"))
-
-    assert acl_of(metadata) == (Acl(principals=(JOE,)), ())
-
-
-def test_a_document_of_peekers_is_for_nobody_and_not_for_all() -> None:
-    assert acl_of((Meta("google:aclusers", "ann=peeker"),)) == (Acl(), ())
-
-
-@pytest.mark.parametrize("name", ["Google:AclUsers", " google:aclusers\n", "GOOGLE:ACLUSERS\t"])
-def test_a_name_in_any_case_with_blanks_around_is_read(name: str) -> None:
-    assert acl_of((COLOUR, Meta(name, "joe"))) == (Acl(principals=(JOE,)), (COLOUR,))
-
-
-def test_inheritance_is_read() -> None:
-    metadata = (
-        Meta("google:aclinheritfrom", "http://a.example.com/"),
-        Meta("google:aclinheritancetype", "child-overrides"),
-    )
-
-    assert acl_of(metadata) == (
-        Acl(inheritance=Inheritance.CHILD_OVERRIDES, inherit_from="http://a.example.com/"),
-        (),
-    )
+USER_JOE = Meta("google:aclusers", "joe")
+PARENT = Meta("google:aclinheritfrom", "http://a/")
 
 
 @pytest.mark.parametrize(
-    "meta",
+    ("metadata", "expected"),
     [
-        pytest.param(Meta("google:aclinheritancetype", "sideways"), id="unknown-type"),
-        pytest.param(Meta("google:aclinheritfrom", ""), id="empty-parent"),
-        pytest.param(Meta("google:aclusers", "", b"\xff"), id="bytes"),
-        pytest.param(Meta("google:aclthings", "joe"), id="unknown-name"),
+        ((), (None, ())),
+        (
+            (
+                *(Meta("google:aclgroups", "eng"), COLOUR, USER_JOE),
+                Meta("google:acldenyusers", "joe"),
+                Meta("google:acldenygroups", "administration"),
+            ),
+            (Acl(principals=(ENG, JOE, NO_JOE, NO_STAFF)), (COLOUR,)),
+        ),
+        *(
+            ((Meta("google:aclusers", "joe" + role),), (Acl(principals=(JOE,)), ()))
+            for role in ("=owner", "=writer", "=reader", "=reader ")
+        ),
+        *(
+            ((Meta("google:acldenyusers", "joe" + role),), (Acl(principals=(NO_JOE,)), ()))
+            for role in ("=owner", "=writer", "=reader", "=peeker")
+        ),
+        (
+            (Meta("google:aclusers", "joe=owner=reader"),),
+            (Acl(principals=(replace(JOE, name="joe=owner"),)), ()),
+        ),
+        ((Meta("google:aclusers", "ann=peeker"), USER_JOE), (Acl(principals=(JOE,)), ())),
+        # It permits no user; it must not look as if there were no ACL.
+        ((Meta("google:aclusers", "ann=peeker"),), (Acl(), ())),
+        *(
+            ((COLOUR, Meta(name, "joe")), (Acl(principals=(JOE,)), (COLOUR,)))
+            for name in ("Google:AclUsers", " google:aclusers\n", "GOOGLE:ACLUSERS\t")
+        ),
+        (
+            (PARENT, Meta("google:aclinheritancetype", "child-overrides")),
+            (Acl(inheritance=Inheritance.CHILD_OVERRIDES, inherit_from="http://a/"), ()),
+        ),
+        (
+            (PARENT, Meta("google:aclinheritfrom", "b:")),
+            (Acl(inherit_from="http://a/"), (Meta("google:aclinheritfrom", "b:"),)),
+        ),
+        (
+            (Meta("google:aclinheritancetype", "sideways"),),
+            (None, (Meta("google:aclinheritancetype", "sideways"),)),
+        ),
+        *(
+            ((meta, USER_JOE), (Acl(principals=(JOE,)), (meta,)))
+            for meta in (
+                Meta("google:aclinheritancetype", "sideways"),
+                Meta("google:aclinheritfrom", ""),
+                Meta("google:aclusers", "", b"\xff"),
+                Meta("google:aclthings", "joe"),
+            )
+        ),
     ],
 )
-def test_what_is_not_understood_stays_metadata(meta: Meta) -> None:
-    assert acl_of((meta, Meta("google:aclusers", "joe"))) == (Acl(principals=(JOE,)), (meta,))
-
-
-def test_what_is_not_understood_makes_no_acl() -> None:
-    metadata = (Meta("google:aclinheritancetype", "sideways"),)
-
-    assert acl_of(metadata) == (None, metadata)
-
-
-def test_a_second_parent_stays_metadata() -> None:
-    first, second = Meta("google:aclinheritfrom", "http://a/"), Meta("google:aclinheritfrom", "b:")
-
-    assert acl_of((first, second)) == (Acl(inherit_from="http://a/"), (second,))
+def test_metadata_is_read_as_an_acl(
+    metadata: tuple[Meta, ...], expected: tuple[Acl | None, tuple[Meta, ...]]
+) -> None:
+    assert acl_of(metadata) == expected
 
 
 def test_an_acl_is_written_principals_first() -> None:

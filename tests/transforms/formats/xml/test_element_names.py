@@ -1,107 +1,10 @@
-"""The patterns by which documents are cut, on the bytes that matter."""
-
-import re
+"""Sections that may have lost their end mark, because they also read as records."""
 
 import pytest
 
 from transforms.formats.xml.element_names import ElementNames
 
 FEED = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
-LIST = ElementNames(root="list", records=("card",))
-
-
-def kind(pattern: re.Pattern[bytes], text: bytes) -> str | None:
-    match = pattern.match(text)
-    return match.lastgroup if match else None
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"<record>", "record"),
-        (b"<record/>", "record"),
-        (b"<record\turl", "record"),
-        (b"<acl ", "record"),
-        (b"<records>", None),
-        (b"<Record>", None),
-        (b"</record>", None),
-        (b"<!-- ", "comment"),
-        (b"<?xml ", "instruction"),
-        (b"<!DOCTYPE ", "doctype"),
-        (b"<![CDATA[", None),
-        (b"<feed>", "root"),
-        (b"</feed>", "end"),
-        (b"</feed >", "end"),
-        (b"<feeds>", None),
-        (b"<group>", "group"),
-        (b"<group/>", "group"),
-        (b"</group\n>", "ungroup"),
-        (b"<header>", "header"),
-        (b"</header>", None),
-        (b"text", None),
-    ],
-)
-def test_what_stands_between_units_is_told_apart(text: bytes, expected: str | None) -> None:
-    assert kind(FEED.top, text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"</record>", "end"),
-        (b"</record  >", "end"),
-        (b"<![CDATA[", "cdata"),
-        (b"<!--", "comment"),
-        (b"<?", "instruction"),
-        (b"<record>", "other"),
-        (b"<group>", "other"),
-        (b"</group>", "other"),
-        (b"</feed>", "other"),
-        (b"<header/>", "other"),
-        (b"<acl>", None),
-        (b"<recording>", None),
-    ],
-)
-def test_inside_a_record_its_end_is_looked_for(text: bytes, expected: str | None) -> None:
-    assert kind(FEED.inside["record"], text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"</acl>", "end"),
-        (b"<acl>", "other"),
-        (b"<record>", "other"),
-        (b"</record>", "other"),
-        (b"<principal>", None),
-    ],
-)
-def test_inside_an_acl_nothing_else_may_begin(text: bytes, expected: str | None) -> None:
-    assert kind(FEED.inside["acl"], text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (b"</record>", "end"),
-        (b"<record>", "other"),
-        (b'<acl url="a"/>', "other"),
-        (b'<acl inherit-from="b" url = "a"/>', "other"),
-        (b"<acl>", "opened"),
-        (b'<acl curl="a"/>', "opened"),
-        (b"</acl>", "closed"),
-        (b"<note>", None),
-    ],
-)
-def test_an_acl_with_a_url_ends_a_stretch(text: bytes, expected: str | None) -> None:
-    assert kind(FEED.recover, text) == expected
-
-
-@pytest.mark.parametrize(
-    "text", [b"<group>", b"</>", b"<>", b"<header>", b"</group>", b"<!DOCTYPE"]
-)
-def test_a_format_without_groups_and_headers_finds_none(text: bytes) -> None:
-    assert kind(LIST.inside["card"], text) is None
 
 
 @pytest.mark.parametrize(
