@@ -144,6 +144,10 @@ def sniff(head: bytes, *, source: str = "", encoding: str = "") -> str | None:
             return format_.name
     codec, mark = detect(head, source=source, encoding=encoding)
     text = head[mark:].decode(codec, "replace")
-    roots = {format_.root: format_.name for format_ in _by_name.values() if format_.root}
+    roots = {
+        format_.element_names.root: format_.name
+        for format_ in _by_name.values()
+        if format_.element_names is not None
+    }
     root = re.search(rf"<(?:\w+:)?({'|'.join(map(re.escape, roots))})(?=[\s/>])", text)
     return roots[root[1]] if root else None

@@ -15,6 +15,7 @@ from schemas.notice import Notice
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from transforms.formats.target import Adapter, Target
+from transforms.formats.xml.element_names import ElementNames
 
 DIALECT_5_0 = "5.0"
 DIALECTS = ("7.x", DIALECT_5_0)
@@ -177,8 +178,12 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     matches: Callable[[bytes], bool] = _matches_nothing
     """Whether the first bytes of a stream begin a stream of this format."""
 
-    root: str = ""
-    """The root element of an XML format, without its namespace prefix."""
+    element_names: ElementNames | None = None
+    """The elements of an XML format: its root, and those of its records.
+
+    By these, the format is recognised, and parts of its chunks are sent where an appliance refuses
+    a whole chunk.
+    """
 
     is_common_text: bool = False
     """Whether documents that are no feeds often match: a folder of such files may be either."""
@@ -233,7 +238,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_xml(self) -> bool:
-        return bool(self.root)
+        return self.element_names is not None
 
     @property
     def holds_only_memberships(self) -> bool:

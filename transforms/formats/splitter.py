@@ -22,19 +22,10 @@ from typing import IO, NamedTuple
 from schemas.errors import FormatError
 from schemas.reject import Reject
 from schemas.span import ElementContext, Span
-from transforms.formats.gsa import feed, groups
+from transforms.formats import all_formats, find_format
 from transforms.formats.gsa.feed_context import feed_context
-from transforms.formats.thunderstone import dataload
 from transforms.formats.xml.raw_element import RawElement, find_url
 from transforms.formats.xml.scanner import RecordScanner
-
-_ELEMENT_NAMES = {
-    "gsa-feed": feed.ELEMENT_NAMES,
-    "gsa-groups": groups.ELEMENT_NAMES,
-    "thunderstone": dataload.ELEMENT_NAMES,
-}
-FORMATS = tuple(_ELEMENT_NAMES)
-"""The formats that appliances are fed with."""
 
 _MAX_RECORD_BYTES = 1 << 30
 _NAME_BYTES = 1 << 20
@@ -73,11 +64,13 @@ class RecordOffsets:
     def __init__(self, stream: IO[bytes], format: str, *, source: str = "") -> None:
         """Read the stream once, with one record in memory at a time.
 
-        Raises FormatError if there is no feed, or if the format is none of FORMATS.
+        Raises FormatError if there is no feed, or if the format is not XML.
         """
-        if format not in _ELEMENT_NAMES:
-            raise FormatError(f"{source}: {format!r}; expected one of {', '.join(FORMATS)}")
-        names = _ELEMENT_NAMES[format]
+        found = find_format(format)
+        if found is None or found.element_names is None:
+            xml = ", ".join(format_.name for format_ in all_formats() if format_.is_xml)
+            raise FormatError(f"{source}: {format!r}; expected one of {xml}")
+        names = found.element_names
         self._source = source
         self._root = names.root.encode()
         self._begins, self._lines = array("Q"), array("Q")  # of records

@@ -20,8 +20,8 @@ from support.gsa_records import Held, held
 from support.membership_strategies import held_memberships
 from support.slow_streams import slow
 from support.strategies import records
-from transforms.formats import Encoder, WriteOptions, by_name
-from transforms.formats.splitter import FORMATS, FeedPart, RecordOffsets, name_in
+from transforms.formats import FORMATS, Encoder, WriteOptions, by_name
+from transforms.formats.splitter import FeedPart, RecordOffsets, name_in
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 PROLOG = b'<?xml version="1.0"?>\n<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
@@ -92,7 +92,7 @@ def format_of(path: Path) -> str:
 
 INPUTS = [
     path
-    for format in FORMATS
+    for format in [format_.name for format_ in FORMATS if format_.is_xml]
     for path in sorted(GOLDEN.glob(f"{format.replace('-', '_')}/*.xml"))
     if has_parts(path)
 ]
@@ -388,7 +388,7 @@ def test_a_stream_in_another_encoding_has_records() -> None:
 
 def test_another_format_has_no_parts() -> None:
     assert refusal(FEED, "avro") == (
-        "f.xml: 'avro'; expected one of gsa-feed, gsa-groups, thunderstone"
+        "f.xml: 'avro'; expected one of gsa-feed, thunderstone, gsa-groups"
     )
 
 

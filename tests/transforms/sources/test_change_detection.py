@@ -604,6 +604,7 @@ _ARCHIVES = st.dictionaries(_ZIPPED, st.builds(leaf, _INNERS, _TIMES))
 _TREES = st.builds(lambda files, archives: {**files, **archives}, _FILES, _ARCHIVES)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(_TREES, min_size=1, max_size=4))
 def test_run_by_run_the_target_holds_what_the_tree_does(trees: list[Tree]) -> None:
@@ -615,6 +616,7 @@ def test_run_by_run_the_target_holds_what_the_tree_does(trees: list[Tree]) -> No
     assert run.target == held(trees[-1])
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(_TREES, min_size=1, max_size=3))
 def test_a_run_over_what_has_not_changed_sends_nothing(trees: list[Tree]) -> None:
@@ -636,6 +638,7 @@ _PLACES = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(_PLACES, min_size=1, max_size=4))
 def test_documents_that_move_about_and_keep_their_urls_are_held(
@@ -651,6 +654,7 @@ def test_documents_that_move_about_and_keep_their_urls_are_held(
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(st.sets(st.sampled_from(["a/1", "b/1", "c/1", "1"])), min_size=1, max_size=4))
 def test_a_url_of_several_documents_is_held_as_long_as_there_is_one(

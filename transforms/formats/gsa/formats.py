@@ -10,7 +10,7 @@ from transforms.formats.xml import AMBIGUOUS_CODES
 GSA_FEED = Format(
     name="gsa-feed",
     title="Google Search Appliance feeds, protocol 7.x and 5.0 (XML)",
-    root="gsafeed",
+    element_names=feed.ELEMENT_NAMES,
     read=feed.read_feed,
     split=feed.cut,
     encoder=feed.encoder,
@@ -27,7 +27,7 @@ GSA_FEED = Format(
 GSA_GROUPS = Format(
     name="gsa-groups",
     title="Google Search Appliance groups feeds (XML)",
-    root="xmlgroups",
+    element_names=groups.ELEMENT_NAMES,
     read=groups.read_feed,
     split=groups.cut,
     encoder=groups.encoder,

@@ -8,7 +8,7 @@ from transforms.formats.xml import AMBIGUOUS_CODES
 THUNDERSTONE = Format(
     name="thunderstone",
     title="Thunderstone Search Appliance dataload (XML)",
-    root="ThunderstoneReplication",
+    element_names=dataload.ELEMENT_NAMES,
     read=dataload.read,
     split=dataload.cut,
     encoder=dataload.ThunderstoneEncoder,
