@@ -1,20 +1,20 @@
-"""What has changed in a source since its state was moved: a merge of both, in the order of keys.
+"""Changes of a source since its state was updated: a merge of listing and state, ordered by key.
 
-Of each key comes at most one line of what is to be deleted, and then one of what stands there:
+Each key has at most one line for a deletion, and then one line for the present document:
 
-- as it was: FILTERED, `unchanged`. Where only its time differs, or is so young that it may have
-  been written again within the same tick, it is a FILE with what is `known` of it: whoever reads it
+- unchanged: FILTERED, `unchanged`. If only its time differs, or the time is so recent that the file
+  may have been written again within the same tick, it is a FILE with its `known` state: its reader
   compares the digest.
-- new or changed: as it was listed. If it has another url than before, that is GONE first.
-- not there any more, or FILTERED by a rule: GONE. What cannot be told stays as it was sent: what is
-  REJECTED or vanished, and all below a folder that is.
+- new or changed: the line of the listing. If the URL has changed, the former URL is GONE first.
+- missing, or FILTERED by a rule: GONE. Documents whose present state is unknown stay as they were
+  sent: those REJECTED or vanished, and all documents below such a folder.
 
-A GONE line without a url deletes nothing and is only to be forgotten: an archive, which was no
-document itself, or a document whose url another one has now. The members of an archive that is
-GONE are so too; of one that has changed they are in `members`, and whoever reads it deletes those
-that it does not find, or finds at another url. A document that has changed is its own only member,
-for it may be found to be an archive now, as an archive may be found to be a document. Where all is
-sent as if it were new, members have no digest.
+A GONE line without a URL deletes no document and only removes a key from the state: an archive,
+which is no document itself, or a document whose URL now belongs to another document. The members of
+an archive that is GONE are GONE too. Those of a changed archive are in `members`, and its reader
+deletes the members that are missing or have another URL. A changed document is its own only member,
+because it may be an archive now, and an archive may be a document now. If all documents are sent as
+if they were new, members have no digest.
 """
 
 import sqlite3
@@ -31,49 +31,49 @@ from transforms.storage.state import SourceState
 
 VANISHED = "vanished"
 _SENT = (EntryKind.FILE, EntryKind.FOLDER)
-_YOUNG_NS = 2_000_000_000  # the ticks of FAT, the coarsest there are
+_YOUNG_NS = 2_000_000_000  # the ticks of FAT, the coarsest of all
 
 
 def compare(
     listed: Iterable[ListingEntry], state: SourceState, *, rules: str, is_refresh: bool
 ) -> Iterator[ListingEntry]:
-    """Yield what is to be sent and deleted, and what is not; the state need fit no memory.
+    """Yield documents to send and to delete, and those left out, in constant memory.
 
-    With other `rules` than those of the state, and with `is_refresh`, all is sent as if it were
-    new; deletions are the same.
+    With other `rules` than those of the state, and with `is_refresh`, all documents are sent as if
+    they were new; deletions are the same.
     """
     with closing(_Claims(state)) as claims:
-        is_anew = is_refresh or rules != state.rules
-        yield from _Comparison(state, claims, is_anew=is_anew).lines(listed)
+        sends_all = is_refresh or rules != state.rules
+        yield from _Comparison(state, claims, sends_all=sends_all).lines(listed)
 
 
 def is_folder(line: ListingEntry) -> bool:
-    """Whether the line is about a folder, whatever became of it; the key of the root is empty."""
+    """Whether a line of any kind is about a folder; the key of the root is empty."""
     return not line.key or line.key.endswith("/")
 
 
 class _Comparison:
-    def __init__(self, state: SourceState, claims: "_Claims", *, is_anew: bool) -> None:
+    def __init__(self, state: SourceState, claims: "_Claims", *, sends_all: bool) -> None:
         self._state = state
         self._claims = claims
-        self._is_anew = is_anew
+        self._sends_all = sends_all
         self._young_from_ns = state.listed_at_ns - _YOUNG_NS
-        self._untold: tuple[str, ...] = ()  # beginnings of keys below what cannot be told
-        self._members: list[tuple[str, Known]] = []  # a heap: those of archives that are gone
+        self._unknown: tuple[str, ...] = ()  # prefixes of keys whose present state is unknown
+        self._members: list[tuple[str, Known]] = []  # a heap: members of archives that are gone
 
     def lines(self, listed: Iterable[ListingEntry]) -> Iterator[ListingEntry]:
-        for met in _join(listed, self._state.outermost()):
-            if isinstance(met, Known):
-                yield from self._members_until(met.key)
-                yield from self._not_listed(met)
+        for pair in _join(listed, self._state.outermost()):
+            if isinstance(pair, Known):
+                yield from self._members_until(pair.key)
+                yield from self._not_listed(pair)
             else:
-                yield from self._members_until(met[0].key)
-                yield from self._listed(*met)
+                yield from self._members_until(pair[0].key)
+                yield from self._listed(*pair)
         while self._members:
             yield self._deletion(heappop(self._members)[1])
 
     def _listed(self, line: ListingEntry, known: Known | None) -> Iterator[ListingEntry]:
-        if _is_untold(line):
+        if _has_unknown_state(line):
             self._leave(line, known)
         elif line.kind in _SENT:
             yield from self._sent(line, known)
@@ -83,17 +83,17 @@ class _Comparison:
         yield line
 
     def _not_listed(self, known: Known) -> Iterator[ListingEntry]:
-        if known.key.startswith(self._untold):
+        if known.key.startswith(self._unknown):
             self._claims.hold(known)
         else:
             yield from self._gone(known)
 
     def _leave(self, line: ListingEntry, known: Known | None) -> None:
-        """Keep what the state has of it, and of all below; few keys begin like one another."""
+        """Keep the state of a key and of all keys below it; few prefixes overlap."""
         key = line.key
-        beginning = key if is_folder(line) else f"{key}/"
-        before = (one for one in self._untold if one >= key or key.startswith(one))
-        self._untold = (*before, beginning)
+        prefix = key if is_folder(line) else f"{key}/"
+        earlier = (other for other in self._unknown if other >= key or key.startswith(other))
+        self._unknown = (*earlier, prefix)
         if known is not None:
             self._claims.hold(known)
 
@@ -106,7 +106,7 @@ class _Comparison:
         has_moved = known.url not in ("", line.url)
         if not has_moved:
             self._claims.hold(known)
-        is_alike = not self._is_anew and not has_moved and _is_alike(line, known)
+        is_alike = not self._sends_all and not has_moved and _is_alike(line, known)
         if is_alike and self._has_same_time(line, known):
             yield ListingEntry(key=line.key, kind=EntryKind.FILTERED, url=line.url, code=UNCHANGED)
             return
@@ -119,16 +119,16 @@ class _Comparison:
         )
 
     def _before(self, known: Known) -> tuple[Known, ...]:
-        """What was sent of a file: itself, or the members of an archive."""
+        """Return what was sent of a file: itself, or the members of an archive."""
         if known.url:
             return () if self._claims.has(known) else (known,)
         members = self._state.members_of(known.key)
-        if self._is_anew:
+        if self._sends_all:
             return tuple(msgspec.structs.replace(member, digest="") for member in members)
         return members
 
     def _has_same_time(self, line: ListingEntry, known: Known) -> bool:
-        """Whether the times show that it is the same; of a folder they only show its files."""
+        """Whether the times prove that it is unchanged; the time of a folder means its files."""
         if line.kind is EntryKind.FOLDER:
             return True
         at = line.modified_ns
@@ -150,10 +150,10 @@ class _Comparison:
 
 
 class _Claims:
-    """Urls of documents that stand, where the state has them for others: not to be deleted.
+    """URLs of present documents that the state has for other keys, and that must not be deleted.
 
-    Two documents may have one url, by a template, and a document that is moved may keep its own.
-    These urls stand in a file that has no name and ends with the process.
+    Two documents may have one URL, by a template, and a moved document may keep its URL. The URLs
+    are in a temporary database that is removed with the process.
     """
 
     def __init__(self, state: SourceState) -> None:
@@ -164,19 +164,19 @@ class _Claims:
         self._connection.execute("CREATE TABLE claimed (url TEXT PRIMARY KEY) WITHOUT ROWID")
 
     def claim(self, url: str, *, key: str) -> None:
-        """Keep the url from being deleted, for the document of this key."""
+        """Protect a URL from deletion, for the document with this key."""
         if url and self._state.has_elsewhere(url, key=key):
             self._connection.execute("INSERT OR IGNORE INTO claimed VALUES (?)", (url,))
             self._is_empty = False
 
     def hold(self, known: Known) -> None:
-        """Claim what a document that stays has, or the members of an archive."""
+        """Claim the URL of a document that stays, or those of the members of an archive."""
         if self._shares_urls:
-            for one in (known,) if known.url else self._state.members_of(known.key):
-                self.claim(one.url, key=one.key)
+            for document in (known,) if known.url else self._state.members_of(known.key):
+                self.claim(document.url, key=document.key)
 
     def has(self, known: Known) -> bool:
-        """Whether the url is claimed, or its deletion a matter of a document that follows."""
+        """Whether the URL is claimed, or a later document decides about its deletion."""
         return self._is_claimed(known.url) or self._is_left(known)
 
     def _is_claimed(self, url: str) -> bool:
@@ -195,7 +195,7 @@ class _Claims:
 def _join(
     listed: Iterable[ListingEntry], outermost: Iterator[Known]
 ) -> Iterator[tuple[ListingEntry, Known | None] | Known]:
-    """Yield each line with what is known of it, and in its place what is known and not listed."""
+    """Yield each line with its state, and states without a line, in the order of keys."""
     known = next(outermost, None)
     for line in _in_order(listed):
         while known is not None and known.key < line.key:
@@ -212,22 +212,22 @@ def _join(
 
 
 def _in_order(listed: Iterable[ListingEntry]) -> Iterator[ListingEntry]:
-    """Yield all lines; one out of order would look as if others were gone."""
+    """Yield all lines; a line out of order would make others look deleted."""
     last = ""
     for line in listed:
         if line.key < last:
             raise FeedferryError(
-                f"{line.key!r} listed behind {last!r}: a defect of feedferry; nothing was read"
+                f"{line.key!r} listed after {last!r}: a defect of feedferry; no document was read"
             )
         last = line.key
         yield line
 
 
-def _is_untold(line: ListingEntry) -> bool:
+def _has_unknown_state(line: ListingEntry) -> bool:
     return line.kind is EntryKind.REJECTED or line.code == VANISHED
 
 
 def _is_alike(line: ListingEntry, known: Known) -> bool:
-    """Whether all that it is made of is as it was, as far as can be told without its time."""
+    """Whether all inputs of the record but its time and content are unchanged."""
     is_same_size = line.kind is EntryKind.FOLDER or line.size == known.size
     return is_same_size and line.fingerprint == known.fingerprint

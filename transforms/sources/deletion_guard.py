@@ -1,7 +1,7 @@
-"""How little of a source may be left, and how much gone, before a run believes it.
+"""Stop a run that would delete too much.
 
-A folder that is not mounted looks like an empty one, and a wrong filter like a great clearance:
-what the target has would be deleted. So the listing is counted before anything is read.
+A folder that is not mounted looks empty, and a wrong filter looks like many deletions. So the
+listing is counted before any document is read.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,23 +16,23 @@ from transforms.sources.listing import EntryKind, ListingEntry
 
 
 class Safety(msgspec.Struct, frozen=True, kw_only=True):
-    """Fewest documents that a source must have, and most that may be gone at once."""
+    """The least number of documents in a source, and the largest share of deletions."""
 
     min_records: int = 1
     max_delete_percent: Decimal = Decimal(20)
 
 
 class Counts(msgspec.Struct, kw_only=True):
-    """How many documents stand in a source, and how many are to be deleted."""
+    """The numbers of documents in a source, and of deletions."""
 
     listed: int = 0
     gone: int = 0
 
 
 def counted(lines: Iterable[ListingEntry], counts: Counts) -> Iterator[ListingEntry]:
-    """Yield all lines; `counts` are theirs when the last one was taken.
+    """Yield all lines and count them in `counts`.
 
-    Folders do not count, nor what is only to be forgotten: it has no url.
+    Folders and deletions without a URL do not count.
     """
     for line in lines:
         if line.kind is EntryKind.FILE or (line.code == UNCHANGED and not is_folder(line)):
@@ -43,16 +43,16 @@ def counted(lines: Iterable[ListingEntry], counts: Counts) -> Iterator[ListingEn
 
 
 def check_safety(counts: Counts, *, known: int, safety: Safety) -> None:
-    """Raise StoppedError if a source of which the state knows some looks emptied."""
+    """Raise StoppedError if too many of the documents in the state are missing in the source."""
     if known and counts.listed < safety.min_records:
         raise StoppedError(
-            f"{counts.listed} documents stand in the source, and the state knows {known}; expected "
-            f"{safety.min_records} or more; nothing was read: see whether all of the source is "
-            "there; if it is, --min-records allows fewer"
+            f"{counts.listed} documents are in the source, and the state has {known}; expected "
+            f"{safety.min_records} or more; no document was read: check whether the source is "
+            "complete; if it is, --min-records allows fewer"
         )
     if counts.gone * 100 > safety.max_delete_percent * known:
         raise StoppedError(
-            f"{counts.gone} of {known} documents that the state knows are gone; expected at most "
-            f"{safety.max_delete_percent}% of them; nothing was read: see whether all of the "
-            "source is there; if it is, --max-delete-percent allows more"
+            f"{counts.gone} of {known} documents in the state are gone; expected at most "
+            f"{safety.max_delete_percent}% of them; no document was read: check whether the "
+            "source is complete; if it is, --max-delete-percent allows more"
         )

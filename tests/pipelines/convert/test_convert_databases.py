@@ -108,7 +108,7 @@ def test_a_table_that_was_emptied_stops_the_run(capsys: pytest.CaptureFixture[st
     ask("DELETE FROM people WHERE id > 50")
     code = convert(*STATE, "-o", "two")
     assert code == 3
-    assert "50 of 100 documents that the state knows are gone" in capsys.readouterr().err
+    assert "50 of 100 documents in the state are gone" in capsys.readouterr().err
 
 
 def test_a_row_that_was_rejected_is_read_again_until_it_is_mended() -> None:

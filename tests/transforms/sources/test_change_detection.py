@@ -476,7 +476,9 @@ def test_a_listing_that_is_out_of_order_is_not_believed(state: Remembering) -> N
     with pytest.raises(FeedferryError) as caught:
         state.against(file("b"), file("a"))
 
-    assert str(caught.value) == ("'a' listed behind 'b': a defect of feedferry; nothing was read")
+    assert str(caught.value) == (
+        "'a' listed after 'b': a defect of feedferry; no document was read"
+    )
 
 
 def test_a_listing_is_taken_line_by_line(state: Remembering, tmp_path: Path) -> None:

@@ -65,8 +65,8 @@ def test_a_source_without_documents_stops_a_run_whose_state_knows_some() -> None
         check_safety(Counts(gone=40), known=40, safety=USUAL)
 
     assert str(caught.value) == (
-        "0 documents stand in the source, and the state knows 40; expected 1 or more; nothing was "
-        "read: see whether all of the source is there; if it is, --min-records allows fewer"
+        "0 documents are in the source, and the state has 40; expected 1 or more; no document "
+        "was read: check whether the source is complete; if it is, --min-records allows fewer"
     )
 
 
@@ -75,9 +75,7 @@ def test_a_source_without_documents_is_safe_if_none_are_known() -> None:
 
 
 def test_fewer_documents_than_asked_for_stop_the_run() -> None:
-    with pytest.raises(
-        StoppedError, match=r"^999 documents .* the state knows 1000; expected 1000"
-    ):
+    with pytest.raises(StoppedError, match=r"^999 documents .* the state has 1000; expected 1000"):
         check_safety(Counts(listed=999), known=1000, safety=Safety(min_records=1000))
 
 
@@ -96,8 +94,8 @@ def test_too_many_deletions_stop_the_run() -> None:
         check_safety(Counts(listed=31, gone=9), known=40, safety=USUAL)
 
     assert str(caught.value) == (
-        "9 of 40 documents that the state knows are gone; expected at most 20% of them; nothing "
-        "was read: see whether all of the source is there; if it is, --max-delete-percent allows "
+        "9 of 40 documents in the state are gone; expected at most 20% of them; no document "
+        "was read: check whether the source is complete; if it is, --max-delete-percent allows "
         "more"
     )
 

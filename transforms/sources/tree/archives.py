@@ -177,7 +177,7 @@ class _Budget:
 
 
 class _LimitedStream(io.RawIOBase):
-    """A stream in which headers and directories may have so many bytes, and no more.
+    """A stream with a limit for the bytes of headers and directories.
 
     While a header is read, the entries of a zip directory in it are counted, before zipfile makes
     an object of each. `last_block` is the block that was read last.

@@ -66,7 +66,7 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and three colla
 
     A line has one Record, Filtered or Reject, with notices before it; an opened archive has one for
     each member; a deletion without a URL has none. After a file that became an archive, or the
-    other way round, come deletions of what was sent of it. `see` is called for each document before
+    other way round, come deletions of its former records. `see` is called for each document before
     its record. Files are opened by `open_file`, by default as the tree needs it.
     """
     open_file = open_file or opener_of(tree)

@@ -169,7 +169,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name}; expected a number")
 
 
-def _json_text(name: str, value: Any) -> str | None:  # Any: whatever JSON holds
+def _json_text(name: str, value: Any) -> str | None:  # Any: all types of JSON
     if isinstance(value, tuple | list):
         raise ValueError(f"{name!r}: {_KINDS[type(value)]} in it; expected {_PAIRS}")
     if isinstance(value, str) and not _is_utf8(value):

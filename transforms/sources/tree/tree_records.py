@@ -28,7 +28,7 @@ _ADD = Action.ADD.value
 class TreeRecords:
     """Makes the results of one line, whose offset in the listing is `offset`.
 
-    The state is told of each document before its record is returned.
+    `see` is called for each document before its record is returned.
     """
 
     def __init__(self, span: Span, tree: Tree, see: See | None, describe: Describe) -> None:
@@ -54,7 +54,7 @@ class TreeRecords:
         )
 
     def deleted(self, known: Known) -> list[ReadResult]:
-        """Return the deletion of a document; without a URL only the state is told."""
+        """Return the deletion of a document; without a URL only the state changes."""
         self.remember(known, is_gone=True)
         if not known.url:
             return []
@@ -64,7 +64,7 @@ class TreeRecords:
         return [Record(url=known.url, action=Action.DELETE, acl=acl, provenance=provenance)]
 
     def remember(self, known: Known, *, is_gone: bool = False) -> None:
-        """Tell the state."""
+        """Pass a document to the state."""
         if self._see:
             self._see(Seen(known=known, is_gone=is_gone))
 

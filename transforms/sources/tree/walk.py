@@ -3,7 +3,7 @@
 Files that are left out or cannot be read are lines as well: only a root that does not exist or
 cannot be listed stops a walk. A folder is read to its end before its first line is made, so a
 folder that cannot be read is REJECTED as a whole, and no file in it seems to be deleted. Sidecars
-belong to the files that they describe, whatever the patterns say of their names.
+belong to the files that they describe, even if patterns exclude their names.
 
 The fingerprint of a file is one text of everything but its content that decides its record: size
 and time of each sidecar; with POSIX ACLs also mode, owners and change time of the file, and a
@@ -49,7 +49,7 @@ _LISTABLE = "expected a folder that can be listed"
 
 
 class EntryType(enum.Enum):
-    """What a name in a folder belongs to; a FILE may be a pipe or a device, too."""
+    """The types of entries in a folder; a FILE may be a pipe or a device, too."""
 
     FILE = "f"
     FOLDER = "d"
@@ -402,7 +402,7 @@ def _folders_above(key: str) -> Iterator[str]:
 
 
 def _identity_of(status: os.stat_result) -> tuple[int, int] | None:
-    """Return what no other folder has, None on file systems without inode numbers."""
+    """Return the unique id of a folder, None on file systems without inode numbers."""
     return (status.st_dev, status.st_ino) if status.st_ino else None
 
 

@@ -203,8 +203,8 @@ def test_too_many_keys_that_are_gone_stop_the_run(tmp_path: Path, keys: KeySets)
     with state_of(tmp_path, ANNA, BERT) as state, pytest.raises(StoppedError) as raised:
         list(check_deletions(compared(state, keys), state, keys, Safety()))
     assert str(raised.value) == (
-        "1 of 2 documents that the state knows are gone; expected at most 20% of them; nothing was "
-        "read: see whether all of the source is there; if it is, --max-delete-percent allows more"
+        "1 of 2 documents in the state are gone; expected at most 20% of them; no document "
+        "was read: check whether the source is complete; if it is, --max-delete-percent allows more"
     )
 
 

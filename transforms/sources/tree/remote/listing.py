@@ -46,8 +46,7 @@ _LISTABLE = "expected a folder that can be listed"
 class RemoteEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file, a folder, or anything else in a remote tree; the key of a folder ends in `/`.
 
-    `path` is its URI. A size or time of `None` is not known. `fingerprint` is what a server calls
-    the version of a file.
+    `path` is its URI. A size or time of `None` is unknown. `fingerprint` is the version of a file.
     """
 
     key: str
@@ -290,7 +289,7 @@ def object_folder(folder: RemoteEntry, filesystem: Any, path: str) -> Iterator[R
 
 
 def _web_folder(tree: Tree, folder: RemoteEntry) -> Iterator[RemoteEntry]:
-    """List what the links of a page lead to, right below the folder of the page.
+    """List the targets of the links in a page that are right below its folder.
 
     Pages show rounded sizes, so the server is asked for each file that no rule leaves out.
     """

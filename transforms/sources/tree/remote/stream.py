@@ -66,7 +66,7 @@ def modified_ns_of(info: Mapping[str, Any]) -> int | None:
 
 
 def version_in(info: Mapping[str, Any]) -> str:
-    """Return what a server calls the version of a file; empty if it does not name versions."""
+    """Return the version of a file by its server; empty if the server has no versions."""
     value = next((info[name] for name in _VERSIONS if info.get(name)), "")
     return str(value).strip('"')
 
