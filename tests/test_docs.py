@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from lxml import etree
 
@@ -22,7 +23,11 @@ STREAM_PAGES = (
     *("command-streams", "lister-stream", "retriever-stream", "authorizer-stream", "command"),
 )
 DTDS = {"gsafeed-5": "gsa-feed", "gsafeed-7": "gsa-feed", "xmlgroups": "gsa-groups"}
-YAML_KEYS = {*config._PARSERS, *config._USER_PARSERS}
+YAML_KEYS = {
+    field.encode_name
+    for struct in (config.Programs, config.User)
+    for field in msgspec.structs.fields(struct)
+}
 
 _LINK = re.compile(r"\]\(([\w.-]+\.md)(?:#[\w-]+)?\)")
 _CODE = re.compile(

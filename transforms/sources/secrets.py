@@ -1,4 +1,4 @@
-"""References to secrets: `${env:NAME}` and `${file:PATH}`, in place of what nobody may be shown."""
+"""References to secrets: `${env:NAME}` and `${file:PATH}`, in place of passwords and tokens."""
 
 import os
 import re
@@ -11,12 +11,12 @@ REFERENCE = re.compile(r"\$\{(env|file):([^{}]+)\}")
 
 
 def resolve(text: str) -> str:
-    """Return `text` with its references replaced; raise ConfigError for one that leads nowhere."""
+    """Return `text` with its references replaced; raise ConfigError for one without a value."""
     return REFERENCE.sub(lambda match: _look_up(match[1], match[2]), text)
 
 
 def secrets_in(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return what the references in `texts` lead to: what no message may show."""
+    """Return the resolved references in `texts`, which no message may show."""
     found = (_look_up(*match.groups()) for text in texts for match in REFERENCE.finditer(text))
     return tuple(secret for secret in found if secret)
 

@@ -56,6 +56,58 @@ def parse_duration(value: object) -> float:
         raise ValueError from exc
 
 
+def parse_positive_duration(value: object) -> float:
+    """Return the seconds of a duration that is not 0."""
+    seconds = parse_duration(value)
+    if seconds == 0:
+        raise ValueError
+    return seconds
+
+
+def parse_size(value: object) -> int:
+    """Return the bytes of a size, such as `4096`, `64KiB` or `256MiB`."""
+    try:
+        size = units.parse_size(str(value))
+    except ConfigError as exc:
+        raise ValueError from exc
+    if size == 0:
+        raise ValueError
+    return size
+
+
+def parse_natural(value: object) -> int:
+    """Return an integer, 0 or more."""
+    if type(value) is not int or value < 0:
+        raise ValueError
+    return value
+
+
+def parse_positive(value: object) -> int:
+    """Return an integer, 1 or more."""
+    if value == 0:
+        raise ValueError
+    return parse_natural(value)
+
+
+Text = Annotated[str, Value(parse_text, "a text in quotes")]
+Natural = Annotated[int, Value(parse_natural, "a number, 0 or more")]
+Positive = Annotated[int, Value(parse_positive, "a number, 1 or more")]
+Size = Annotated[int, Value(parse_size, "a size such as 4096, 64KiB or 256MiB")]
+_DURATION_EXAMPLES = "a duration such as 200ms, 90s or 2h"
+Duration = Annotated[float, Value(parse_duration, _DURATION_EXAMPLES)]
+PositiveDuration = Annotated[float, Value(parse_positive_duration, _DURATION_EXAMPLES)]
+
+
+def load_yaml(path: Path) -> Any:  # Any: the content of a YAML document
+    """Return the content of a YAML file; raise ConfigError if it cannot be read."""
+    try:
+        return msgspec.yaml.decode(path.read_bytes())
+    except OSError as exc:
+        raise ConfigError(f"{path}: {exc.strerror}; expected a file that can be read") from exc
+    except msgspec.DecodeError as exc:
+        raise ConfigError(f"{path}: {' '.join(str(exc).split())}; expected YAML") from exc
+
+
 def read_yaml(path: Path, type_: type[_T]) -> _T:
     """Return the content of a file; raise ConfigError with a line for each error."""
     try:

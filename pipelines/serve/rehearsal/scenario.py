@@ -24,7 +24,7 @@ import yaml  # type: ignore[import-untyped]  # the types would be another packag
 from schemas.delivery import Door
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
-from transforms.sources.yaml_keys import load_yaml, parse_duration
+from transforms.sources.yaml_structs import load_yaml, parse_duration
 
 BACKLOG_DOOR = "getbacklogcount"
 DOORS = (*(door.value for door in Door), BACKLOG_DOOR)
@@ -135,8 +135,8 @@ class RuleCounter:
         self.requests = self._eligible = 0
         self._doors = _doors_of(rule, answers)
         self._first, self._last = _parse_requests(rule.requests)
-        self._after = _parse_moment("after", rule.after)
-        self._until = float("inf") if rule.until is None else _parse_moment("until", rule.until)
+        self._after = _parse_seconds("after", rule.after)
+        self._until = float("inf") if rule.until is None else _parse_seconds("until", rule.until)
         self._every = rule.every
         if self._until <= self._after:
             raise ConfigError(f"until: {rule.until!r}; expected a moment later than {rule.after}")
@@ -145,7 +145,7 @@ class RuleCounter:
             status=rule.status,
             text=rule.text,
             is_disk_full=bool(rule.disk_full),
-            delay_seconds=0.0 if rule.delay is None else parse_duration("delay", rule.delay),
+            delay_seconds=0.0 if rule.delay is None else _parse_seconds("delay", rule.delay),
             reset=rule.reset,
             refuse_urls=rule.refuse_urls or frozenset(),
         )
@@ -219,8 +219,13 @@ def _parse_requests(value: str | int) -> tuple[int, int | None]:
     return first, last
 
 
-def _parse_moment(key: str, text: str) -> float:
-    return 0.0 if text == "0s" else parse_duration(key, text)
+def _parse_seconds(key: str, text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise ConfigError(
+            f"{key}: {text!r}; expected a duration such as 200ms, 90s or 2h"
+        ) from None
 
 
 def _make_curve(backlog: int | tuple[int, ...] | _Ramp) -> BacklogCurve:
@@ -228,7 +233,7 @@ def _make_curve(backlog: int | tuple[int, ...] | _Ramp) -> BacklogCurve:
         return BacklogCurve(counts=(backlog,))
     if isinstance(backlog, tuple):
         return BacklogCurve(counts=backlog)
-    points = {_parse_moment("backlog.ramp", at): count for at, count in backlog.ramp.items()}
+    points = {_parse_seconds("backlog.ramp", at): count for at, count in backlog.ramp.items()}
     if not points or len(points) < len(backlog.ramp):
         raise ConfigError("backlog.ramp: expected each moment once, such as {0s: 0, 30s: 6000}")
     return BacklogCurve(ramp=tuple(sorted(points.items())))

@@ -1,4 +1,4 @@
-"""Update the state after a successful run, keeping only what the next run needs.
+"""Update the state after a successful run, keeping only the rows that the next run needs.
 
 If keys are compared, or without a timestamp, that is every row. Otherwise it is the rows that the
 next run reads again, the rows without a timestamp, and the rejected rows: rows below the watermark

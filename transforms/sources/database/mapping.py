@@ -11,7 +11,15 @@ import msgspec
 
 from transforms.sources.database.column_index import ColumnReference
 from transforms.sources.database.url_templates import check_template, template_columns
-from transforms.sources.yaml_structs import Value, parse_duration, parse_text
+from transforms.sources.yaml_structs import (
+    Duration,
+    Natural,
+    Positive,
+    PositiveDuration,
+    Text,
+    Value,
+    parse_text,
+)
 
 DATABASE = "database"
 """The format of spans that are key ranges of a database."""
@@ -70,20 +78,8 @@ def _parse_delimiter(value: object) -> str:
     return value
 
 
-def _parse_positive(value: object) -> int:
-    if type(value) is not int or value < 1:
-        raise ValueError
-    return value
-
-
-def _parse_retries(value: object) -> int:
-    return 0 if value == 0 and type(value) is int else _parse_positive(value)
-
-
-_Name = Annotated[str, Value(parse_text, "a text in quotes")]
 _Column = Annotated[str, Value(parse_text, "the name of a column")]
 _Query = Annotated[str, Value(_parse_query, "a query, SELECT …")]
-_Duration = Annotated[float, Value(parse_duration, "a duration such as 200ms, 90s or 2h")]
 _Template = Annotated[
     str, Value(lambda value: check_template(parse_text(value)), "an absolute URL with columns")
 ]
@@ -93,11 +89,11 @@ class MetadataColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A metadata name and the source of its values: a `column`, or a `query` of its own.
 
     A `separator` splits the values of a column. The query selects the key columns, then one value,
-    in any number of rows for a key. `all` stands for the columns that the list does not mention.
+    in any number of rows for a key. `all` means the columns that the list does not mention.
     """
 
     column: _Column | None = None
-    name: _Name = ""
+    name: Text = ""
     separator: Annotated[str, Value(_parse_delimiter, 'a separator such as ";"')] | None = None
     query: _Query | None = None
     is_all: bool = msgspec.field(default=False, name="_is_all")
@@ -133,10 +129,10 @@ class ContentSource(msgspec.Struct, frozen=True, kw_only=True):
 
     column: _Column | None = None
     path: _Column | None = None
-    folder: _Name | None = None
+    folder: Text | None = None
     fetch: _Column | None = None
-    timeout_seconds: _Duration = msgspec.field(default=30.0, name="timeout")
-    template: _Name | None = None
+    timeout_seconds: PositiveDuration = msgspec.field(default=30.0, name="timeout")
+    template: Text | None = None
     is_none: bool = msgspec.field(default=False, name="_is_none")
 
     @classmethod
@@ -156,8 +152,6 @@ class ContentSource(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"{', '.join(places)}; expected one of them")
         if self.folder is not None and self.path is None:
             raise ValueError("folder without path; expected path: COLUMN")
-        if self.timeout_seconds == 0:
-            raise ValueError("timeout: 0; expected a duration such as 30s")
 
 
 class ActionColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,7 +178,7 @@ class AclSource(msgspec.Struct, frozen=True, kw_only=True):
     deny_groups: _Column | None = None
     delimiter: Annotated[str, Value(_parse_delimiter, 'a delimiter such as ","')] = ","
     query: _Query | None = None
-    namespace: _Name | None = None
+    namespace: Text | None = None
     case_sensitive: bool | None = None
     inherit_from: _Template | ColumnReference | None = None
     inheritance: (
@@ -218,7 +212,7 @@ class IncrementalReading(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     timestamp: _Column | None = None
-    lag_seconds: _Duration = msgspec.field(default=600.0, name="lag")
+    lag_seconds: Duration = msgspec.field(default=600.0, name="lag")
     deletes: _Query | None = None
 
     @property
@@ -243,8 +237,8 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     connection: Annotated[str, Value(_parse_connection, "the URL of a database")]
-    table: _Name | None = None
-    schema: _Name | None = None
+    table: Text | None = None
+    schema: Text | None = None
     query: _Query | None = None
     key: Annotated[tuple[str, ...], Value(_parse_key, "a list of different columns")] = ()
     url: Annotated[str, Value(_parse_url, "a URL template")] | ColumnReference | None = None
@@ -268,9 +262,9 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     deleted_at: _Column | None = None
     acl: AclSource | None = None
     incremental: IncrementalReading | None = None
-    page_rows: Annotated[int, Value(_parse_positive, "a number, 1 or more")] = 1000
-    retries: Annotated[int, Value(_parse_retries, "a number, 0 or more")] = 5
-    backoff_seconds: _Duration = msgspec.field(default=1.0, name="backoff")
+    page_rows: Positive = 1000
+    retries: Natural = 5
+    backoff_seconds: PositiveDuration = msgspec.field(default=1.0, name="backoff")
     folder: str = msgspec.field(default=".", name="_folder")
 
     @property

@@ -44,7 +44,7 @@ _MAX_OPEN_MAPPINGS = 4
 _NO_PROVENANCE = Provenance()
 _Outcome = Record | Reject
 Recall = Callable[[str], Known | None]
-"""Returns what the state knows of a key."""
+"""Returns the entry of a key in the state."""
 
 
 def read_rows(

@@ -42,7 +42,7 @@ DEFAULT_PAUSES = Pauses()
 
 
 class DatabaseFault(enum.Enum):
-    """What the caller does after an error of a database."""
+    """The reaction of the caller to an error of a database."""
 
     RETRY = "retry"
     VALUE = "value"
