@@ -1,4 +1,4 @@
-"""What the tests of a receiver share: an appliance without a door."""
+"""Fixtures of the receiver: a rehearsal appliance without a server."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,7 +10,7 @@ from support.rehearsal import Rehearsal
 
 
 @pytest.fixture
-def held(tmp_path: Path) -> Iterator[Rehearsal]:
+def rehearsal(tmp_path: Path) -> Iterator[Rehearsal]:
     """A rehearsal appliance in a folder of its own."""
     rehearsal = Rehearsal(tmp_path)
     with closing(rehearsal.index):

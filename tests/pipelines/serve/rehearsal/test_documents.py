@@ -24,7 +24,7 @@ JOE_ALONE = Acl(
 )
 
 
-def test_a_document_is_held_with_all_that_a_feed_says_of_it(held: Rehearsal) -> None:
+def test_a_document_is_held_with_all_that_a_feed_says_of_it(rehearsal: Rehearsal) -> None:
     more = (
         ' displayurl="http://show.example.com/a" lock="true" pagerank="96"'
         ' last-modified="Tue, 15 Nov 1994 12:45:26 GMT"'
@@ -34,8 +34,8 @@ def test_a_document_is_held_with_all_that_a_feed_says_of_it(held: Rehearsal) -> 
         '<principal scope="group" access="deny">sales</principal></acl>'
         + metadata(author="Ann", topic="gears")
     )
-    held.feed(gsa_feed(page("a", inner=inner, more=more)))
-    assert held.document("a") == IndexedDocument(
+    rehearsal.feed(gsa_feed(page("a", inner=inner, more=more)))
+    assert rehearsal.document("a") == IndexedDocument(
         url="http://www.example.com/a",
         datasource="sample",
         kind=DocumentOrigin.FEED,
@@ -66,54 +66,54 @@ def test_a_document_is_held_with_all_that_a_feed_says_of_it(held: Rehearsal) -> 
     ],
 )
 def test_the_digest_is_that_of_the_document_itself(
-    held: Rehearsal, encoding: str, content: str
+    rehearsal: Rehearsal, encoding: str, content: str
 ) -> None:
     body = f'<content encoding="{encoding}">{content}</content>'
-    held.feed(gsa_feed(page("a", None, inner=body)))
-    assert (held.document("a").bytes, held.document("a").sha256) == (4, TEXT)
+    rehearsal.feed(gsa_feed(page("a", None, inner=body)))
+    assert (rehearsal.document("a").bytes, rehearsal.document("a").sha256) == (4, TEXT)
 
 
-def test_the_metadata_of_base64_may_be_no_text(held: Rehearsal) -> None:
+def test_the_metadata_of_base64_may_be_no_text(rehearsal: Rehearsal) -> None:
     meta = '<meta encoding="base64binary" name="YQ==" content="/w=="/>'
-    held.feed(gsa_feed(page("a", inner=f"<metadata>{meta}</metadata>")))
-    assert held.document("a").metadata == (Meta("a", "", b"\xff"),)
+    rehearsal.feed(gsa_feed(page("a", inner=f"<metadata>{meta}</metadata>")))
+    assert rehearsal.document("a").metadata == (Meta("a", "", b"\xff"),)
 
 
-def test_a_full_feed_replaces_all_that_its_datasource_had(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("d0"), page("d1"), page("d2")), feedtype="full")
-    held.feed(gsa_feed(page("d0"), page("d1", "new"), page("d3")), feedtype="full")
-    assert held.pages() == ["d0", "d1", "d3"]
+def test_a_full_feed_replaces_all_that_its_datasource_had(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("d0"), page("d1"), page("d2")), feedtype="full")
+    rehearsal.feed(gsa_feed(page("d0"), page("d1", "new"), page("d3")), feedtype="full")
+    assert rehearsal.pages() == ["d0", "d1", "d3"]
 
 
-def test_full_feed_keeps_other_datasources(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")), datasource="first")
-    held.feed(gsa_feed(page("b")), datasource="second", feedtype="full")
-    assert held.pages() == ["a", "b"]
+def test_full_feed_keeps_other_datasources(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")), datasource="first")
+    rehearsal.feed(gsa_feed(page("b")), datasource="second", feedtype="full")
+    assert rehearsal.pages() == ["a", "b"]
 
 
-def test_full_and_incremental_feeds_mix_as_in_the_guide(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("d0"), page("d1"), page("d2")), feedtype="full")
-    held.feed(gsa_feed(page("d3"), page("d1", "new"), gone("d2")))
-    held.feed(gsa_feed(page("d0"), page("d7"), page("d10")), feedtype="full")
-    assert held.pages() == ["d0", "d10", "d7"]
+def test_full_and_incremental_feeds_mix_as_in_the_guide(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("d0"), page("d1"), page("d2")), feedtype="full")
+    rehearsal.feed(gsa_feed(page("d3"), page("d1", "new"), gone("d2")))
+    rehearsal.feed(gsa_feed(page("d0"), page("d7"), page("d10")), feedtype="full")
+    assert rehearsal.pages() == ["d0", "d10", "d7"]
 
 
-def test_the_posted_feedtype_wins_over_that_of_the_header(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")))
+def test_the_posted_feedtype_wins_over_that_of_the_header(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")))
     markup = gsa_feed(page("b")).replace("incremental", "full")
-    held.feed(markup, feedtype="incremental")
-    assert held.pages() == ["a", "b"]
+    rehearsal.feed(markup, feedtype="incremental")
+    assert rehearsal.pages() == ["a", "b"]
 
 
-def test_a_web_feed_is_incremental_even_if_it_is_posted_as_full(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a", None)), datasource="web", feedtype="incremental")
-    held.feed(gsa_feed(page("b", None)), datasource="web", feedtype="full")
-    assert held.pages() == ["a", "b"]
+def test_a_web_feed_is_incremental_even_if_it_is_posted_as_full(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a", None)), datasource="web", feedtype="incremental")
+    rehearsal.feed(gsa_feed(page("b", None)), datasource="web", feedtype="full")
+    assert rehearsal.pages() == ["a", "b"]
 
 
-def test_an_url_to_be_crawled_is_held_without_content(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a", inner=metadata(x="1"))), feedtype="metadata-and-url")
-    assert held.document("a") == IndexedDocument(
+def test_an_url_to_be_crawled_is_held_without_content(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a", inner=metadata(x="1"))), feedtype="metadata-and-url")
+    assert rehearsal.document("a") == IndexedDocument(
         url="http://www.example.com/a",
         datasource="sample",
         kind=DocumentOrigin.FEED,
@@ -125,71 +125,71 @@ def test_an_url_to_be_crawled_is_held_without_content(held: Rehearsal) -> None:
     )
 
 
-def test_urls_posted_as_a_content_feed_are_not_crawled(held: Rehearsal) -> None:
+def test_urls_posted_as_a_content_feed_are_not_crawled(rehearsal: Rehearsal) -> None:
     markup = gsa_feed(page("a", None)).replace("incremental", "metadata-and-url")
-    held.feed(markup, feedtype="incremental")
-    assert held.document("a").arrival is Arrival.PUSHED
+    rehearsal.feed(markup, feedtype="incremental")
+    assert rehearsal.document("a").arrival is Arrival.PUSHED
 
 
-def test_a_second_web_feed_replaces_the_metadata(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a", None, inner=metadata(x="1"))), feedtype="metadata-and-url")
-    held.feed(gsa_feed(page("a", None)), feedtype="metadata-and-url")
-    assert held.document("a").metadata == ()
+def test_a_second_web_feed_replaces_the_metadata(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a", None, inner=metadata(x="1"))), feedtype="metadata-and-url")
+    rehearsal.feed(gsa_feed(page("a", None)), feedtype="metadata-and-url")
+    assert rehearsal.document("a").metadata == ()
 
 
-def test_a_document_belongs_to_the_datasource_that_fed_it_last(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")), datasource="first")
-    held.feed(gsa_feed(page("a")), datasource="second")
-    assert held.document("a").datasource == "second"
+def test_a_document_belongs_to_the_datasource_that_fed_it_last(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")), datasource="first")
+    rehearsal.feed(gsa_feed(page("a")), datasource="second")
+    assert rehearsal.document("a").datasource == "second"
 
 
-def test_full_feed_keeps_urls_that_another_datasource_took(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")), datasource="first")
-    held.feed(gsa_feed(page("a")), datasource="second")
-    held.feed(gsa_feed(page("b")), datasource="first", feedtype="full")
-    assert held.pages() == ["a", "b"]
+def test_full_feed_keeps_urls_that_another_datasource_took(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")), datasource="first")
+    rehearsal.feed(gsa_feed(page("a")), datasource="second")
+    rehearsal.feed(gsa_feed(page("b")), datasource="first", feedtype="full")
+    assert rehearsal.pages() == ["a", "b"]
 
 
-def test_the_owner_of_an_url_deletes_it(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a"), page("b")))
-    held.feed(gsa_feed(gone("a")))
-    assert held.pages() == ["b"]
+def test_the_owner_of_an_url_deletes_it(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a"), page("b")))
+    rehearsal.feed(gsa_feed(gone("a")))
+    assert rehearsal.pages() == ["b"]
 
 
-def test_only_the_owner_deletes_a_url(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")), datasource="first")
-    held.feed(gsa_feed(gone("a")), datasource="second")
-    assert held.pages() == ["a"]
+def test_only_the_owner_deletes_a_url(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")), datasource="first")
+    rehearsal.feed(gsa_feed(gone("a")), datasource="second")
+    assert rehearsal.pages() == ["a"]
 
 
-def test_an_url_of_a_content_feed_stays_one_when_a_web_feed_names_it(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")), datasource="first")
-    held.feed(gsa_feed(page("a", None)), datasource="web")
-    found = held.document("a")
+def test_an_url_of_a_content_feed_stays_one_when_a_web_feed_names_it(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")), datasource="first")
+    rehearsal.feed(gsa_feed(page("a", None)), datasource="web")
+    found = rehearsal.document("a")
     assert (found.datasource, found.arrival, found.sha256) == ("first", Arrival.PUSHED, TEXT)
 
 
-def test_a_web_feed_gives_metadata_to_a_document_of_a_content_feed(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a", inner=metadata(x="1"))), datasource="first")
-    held.feed(
+def test_a_web_feed_gives_metadata_to_a_document_of_a_content_feed(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a", inner=metadata(x="1"))), datasource="first")
+    rehearsal.feed(
         gsa_feed(page("a", None, inner=metadata(y="2"))),
         datasource="second",
         feedtype="metadata-and-url",
     )
-    assert held.document("a").metadata == (Meta("y", "2"),)
+    assert rehearsal.document("a").metadata == (Meta("y", "2"),)
 
 
-def test_a_content_feed_takes_over_an_url_that_was_crawled(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a", None)), datasource="web")
-    held.feed(gsa_feed(page("a")), datasource="first")
-    found = held.document("a")
+def test_a_content_feed_takes_over_an_url_that_was_crawled(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a", None)), datasource="web")
+    rehearsal.feed(gsa_feed(page("a")), datasource="first")
+    found = rehearsal.document("a")
     assert (found.datasource, found.arrival, found.sha256) == ("first", Arrival.PUSHED, TEXT)
 
 
-def test_record_without_content_keeps_unstated_fields(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a", inner=acl("joe") + metadata(x="1"), more=' lock="true"')))
-    held.feed(gsa_feed(page("a", None, more=' pagerank="70"')))
-    found = held.document("a")
+def test_record_without_content_keeps_unstated_fields(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a", inner=acl("joe") + metadata(x="1"), more=' lock="true"')))
+    rehearsal.feed(gsa_feed(page("a", None, more=' pagerank="70"')))
+    found = rehearsal.document("a")
     assert (found.acl, found.metadata, found.flags) == (
         JOE,
         (Meta("x", "1"),),
@@ -197,16 +197,16 @@ def test_record_without_content_keeps_unstated_fields(held: Rehearsal) -> None:
     )
 
 
-def test_a_document_with_content_replaces_all_of_the_old_one(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a", inner=acl("joe") + metadata(x="1"), more=' lock="true"')))
-    held.feed(gsa_feed(page("a")))
-    found = held.document("a")
+def test_a_document_with_content_replaces_all_of_the_old_one(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a", inner=acl("joe") + metadata(x="1"), more=' lock="true"')))
+    rehearsal.feed(gsa_feed(page("a")))
+    found = rehearsal.document("a")
     assert (found.acl, found.metadata, found.flags) == (None, (), {})
 
 
-def test_an_empty_metadata_value_costs_its_record(held: Rehearsal) -> None:
+def test_an_empty_metadata_value_costs_its_record(rehearsal: Rehearsal) -> None:
     markup = gsa_feed(page("a", inner='<metadata><meta name="Tags" content=""/></metadata>'))
-    fed = held.feed(markup)
+    fed = rehearsal.feed(markup)
     assert (fed.status, fed.included, fed.in_error, fed.details) == (
         DeliveryStatus.FAILED,
         0,
@@ -218,23 +218,23 @@ def test_an_empty_metadata_value_costs_its_record(held: Rehearsal) -> None:
     )
 
 
-def test_a_record_that_is_refused_leaves_the_document_as_it_was(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")))
-    held.feed(gsa_feed(page("a", "new", inner=metadata(x=""))))
-    assert held.document("a").sha256 == TEXT
+def test_a_record_that_is_refused_leaves_the_document_as_it_was(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")))
+    rehearsal.feed(gsa_feed(page("a", "new", inner=metadata(x=""))))
+    assert rehearsal.document("a").sha256 == TEXT
 
 
-def test_a_full_feed_cannot_have_metadata_without_content(held: Rehearsal) -> None:
-    fed = held.feed(gsa_feed(page("a", None, inner=metadata(x="1"))), feedtype="full")
+def test_a_full_feed_cannot_have_metadata_without_content(rehearsal: Rehearsal) -> None:
+    fed = rehearsal.feed(gsa_feed(page("a", None, inner=metadata(x="1"))), feedtype="full")
     assert fed.details == (
         "Skipping the record, Line number: 6, Error: metadata without content in a full feed;"
         " expected content, or incremental",
     )
 
 
-def test_acl_may_arrive_alone_for_a_folder(held: Rehearsal) -> None:
-    held.feed(gsa_feed(acl("joe", url="folder/")))
-    assert held.document("folder/") == IndexedDocument(
+def test_acl_may_arrive_alone_for_a_folder(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(acl("joe", url="folder/")))
+    assert rehearsal.document("folder/") == IndexedDocument(
         url="http://www.example.com/folder/",
         datasource="sample",
         kind=DocumentOrigin.ACL,
@@ -245,48 +245,48 @@ def test_acl_may_arrive_alone_for_a_folder(held: Rehearsal) -> None:
     )
 
 
-def test_an_acl_that_came_alone_is_that_of_its_document(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a"), acl("joe", url="a")))
-    found = held.document("a")
+def test_an_acl_that_came_alone_is_that_of_its_document(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a"), acl("joe", url="a")))
+    found = rehearsal.document("a")
     assert (found.kind, found.sha256, found.acl) == (DocumentOrigin.FEED, TEXT, JOE_ALONE)
 
 
-def test_an_acl_that_came_alone_before_its_document_stays(held: Rehearsal) -> None:
-    held.feed(gsa_feed(acl("joe", url="a"), page("a")))
-    found = held.document("a")
+def test_an_acl_that_came_alone_before_its_document_stays(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(acl("joe", url="a"), page("a")))
+    found = rehearsal.document("a")
     assert (found.kind, found.sha256, found.acl) == (DocumentOrigin.FEED, TEXT, JOE_ALONE)
 
 
-def test_an_acl_that_came_alone_stays_when_its_document_is_crawled(held: Rehearsal) -> None:
-    held.feed(gsa_feed(acl("joe", url="a")))
-    held.feed(gsa_feed(page("a", None)), datasource="web")
-    assert held.document("a").acl == JOE_ALONE
+def test_an_acl_that_came_alone_stays_when_its_document_is_crawled(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(acl("joe", url="a")))
+    rehearsal.feed(gsa_feed(page("a", None)), datasource="web")
+    assert rehearsal.document("a").acl == JOE_ALONE
 
 
-def test_an_acl_of_a_record_replaces_one_that_came_alone(held: Rehearsal) -> None:
-    held.feed(gsa_feed(acl("ann", url="a")))
-    held.feed(gsa_feed(page("a", inner=acl("joe"))))
-    assert held.document("a").acl == JOE
+def test_an_acl_of_a_record_replaces_one_that_came_alone(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(acl("ann", url="a")))
+    rehearsal.feed(gsa_feed(page("a", inner=acl("joe"))))
+    assert rehearsal.document("a").acl == JOE
 
 
-def test_an_acl_that_came_with_a_record_goes_with_the_next(held: Rehearsal) -> None:
-    held.feed(gsa_feed(acl("ann", url="a"), page("a", inner=acl("joe")), page("a")))
-    assert held.document("a").acl is None
+def test_an_acl_that_came_with_a_record_goes_with_the_next(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(acl("ann", url="a"), page("a", inner=acl("joe")), page("a")))
+    assert rehearsal.document("a").acl is None
 
 
-def test_an_acl_of_another_datasource_does_not_take_the_document(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")), datasource="first")
-    held.feed(gsa_feed(acl("joe", url="a")), datasource="second")
-    assert held.document("a").datasource == "first"
+def test_an_acl_of_another_datasource_does_not_take_the_document(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")), datasource="first")
+    rehearsal.feed(gsa_feed(acl("joe", url="a")), datasource="second")
+    assert rehearsal.document("a").datasource == "first"
 
 
-def test_the_deletion_of_an_acl_leaves_the_document_and_its_acl(held: Rehearsal) -> None:
+def test_the_deletion_of_an_acl_leaves_the_document_and_its_acl(rehearsal: Rehearsal) -> None:
     deletion = f'</group><group action="delete">{acl("joe", url="a")}{acl("joe", url="folder/")}'
-    held.feed(gsa_feed(page("a", inner=acl("joe")), acl("joe", url="folder/"), deletion))
-    assert [(one.url, one.acl) for one in held.index.documents()] == [(f"{HOST}a", JOE)]
+    rehearsal.feed(gsa_feed(page("a", inner=acl("joe")), acl("joe", url="folder/"), deletion))
+    assert [(one.url, one.acl) for one in rehearsal.index.documents()] == [(f"{HOST}a", JOE)]
 
 
-def test_data_is_held_with_all_that_its_item_says(held: Rehearsal) -> None:
+def test_data_is_held_with_all_that_its_item_says(rehearsal: Rehearsal) -> None:
     inner = (
         "<Title>Gears</Title><Body>text</Body><Keywords>a, b</Keywords><Description>d</Description>"
         "<Meta>author: Ann</Meta><Category>Mechanical</Category><Modified>2005-10-25 11:21:07"
@@ -294,8 +294,8 @@ def test_data_is_held_with_all_that_its_item_says(held: Rehearsal) -> None:
         '<u:Color xmlns:u="http://www.thunderstone.com/ParametricSearch/1.0/"><value>Red</value>'
         "<value>Blue</value></u:Color>"
     )
-    held.send(item("I", "a", inner))
-    assert held.document("a") == IndexedDocument(
+    rehearsal.send(item("I", "a", inner))
+    assert rehearsal.document("a") == IndexedDocument(
         url="http://www.example.com/a",
         datasource="intranet",
         kind=DocumentOrigin.DATA,
@@ -318,91 +318,93 @@ def test_data_is_held_with_all_that_its_item_says(held: Rehearsal) -> None:
     )
 
 
-def test_raw_data_is_the_content_that_is_digested(held: Rehearsal) -> None:
+def test_raw_data_is_the_content_that_is_digested(rehearsal: Rehearsal) -> None:
     raw = '<Body>summary</Body><RawData dt:dt="bin.base64">dGV4dA==</RawData>'
-    held.send(item("I", "a", raw))
-    assert (held.document("a").bytes, held.document("a").sha256) == (4, TEXT)
+    rehearsal.send(item("I", "a", raw))
+    assert (rehearsal.document("a").bytes, rehearsal.document("a").sha256) == (4, TEXT)
 
 
-def test_an_insertion_replaces_all_of_the_old_document(held: Rehearsal) -> None:
-    held.send(item("I", "a", "<Title>Old</Title><Body>text</Body>"))
-    held.send(item("I", "a", "<Keywords>new</Keywords>"))
-    found = held.document("a")
+def test_an_insertion_replaces_all_of_the_old_document(rehearsal: Rehearsal) -> None:
+    rehearsal.send(item("I", "a", "<Title>Old</Title><Body>text</Body>"))
+    rehearsal.send(item("I", "a", "<Keywords>new</Keywords>"))
+    found = rehearsal.document("a")
     assert (found.sha256, found.fields) == (None, {"keywords": "new"})
 
 
-def test_an_update_leaves_unspecified_fields_unchanged(held: Rehearsal) -> None:
-    held.send(item("I", "a", "<Title>Old</Title><Keywords>k</Keywords><Body>text</Body>"))
-    held.send(item("U", "a", "<Title>New</Title>"))
-    found = held.document("a")
+def test_an_update_leaves_unspecified_fields_unchanged(rehearsal: Rehearsal) -> None:
+    rehearsal.send(item("I", "a", "<Title>Old</Title><Keywords>k</Keywords><Body>text</Body>"))
+    rehearsal.send(item("U", "a", "<Title>New</Title>"))
+    found = rehearsal.document("a")
     assert (found.sha256, found.fields) == (TEXT, {"title": "New", "keywords": "k"})
 
 
-def test_a_deletion_removes_the_document_of_its_profile_only(held: Rehearsal) -> None:
-    held.send(item("I", "a"), profile="first")
-    held.send(item("I", "a"), profile="second")
-    held.send(item("D", "a"), profile="first")
-    assert [one.datasource for one in held.index.documents()] == ["second"]
+def test_a_deletion_removes_the_document_of_its_profile_only(rehearsal: Rehearsal) -> None:
+    rehearsal.send(item("I", "a"), profile="first")
+    rehearsal.send(item("I", "a"), profile="second")
+    rehearsal.send(item("D", "a"), profile="first")
+    assert [one.datasource for one in rehearsal.index.documents()] == ["second"]
 
 
-def test_feeds_and_profiles_have_urls_of_their_own(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a")), datasource="intranet")
-    held.send(item("I", "a"), profile="intranet")
-    assert [one.kind for one in held.index.documents()] == [
+def test_feeds_and_profiles_have_urls_of_their_own(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")), datasource="intranet")
+    rehearsal.send(item("I", "a"), profile="intranet")
+    assert [one.kind for one in rehearsal.index.documents()] == [
         DocumentOrigin.FEED,
         DocumentOrigin.DATA,
     ]
 
 
-def test_a_full_feed_leaves_a_profile_of_the_same_name(held: Rehearsal) -> None:
-    held.send(item("I", "a"), profile="intranet")
-    held.feed(gsa_feed(), datasource="intranet", feedtype="full")
-    assert held.pages() == ["a"]
+def test_a_full_feed_leaves_a_profile_of_the_same_name(rehearsal: Rehearsal) -> None:
+    rehearsal.send(item("I", "a"), profile="intranet")
+    rehearsal.feed(gsa_feed(), datasource="intranet", feedtype="full")
+    assert rehearsal.pages() == ["a"]
 
 
-def test_a_pattern_deletes_all_that_it_fits(held: Rehearsal) -> None:
-    held.send(item("I", "dir/a"), item("I", "dir/b"), item("I", "dir"), item("I", "other/a"))
-    held.send(item("DP", "dir/*"))
-    assert held.pages() == ["dir", "other/a"]
+def test_a_pattern_deletes_all_that_it_fits(rehearsal: Rehearsal) -> None:
+    rehearsal.send(item("I", "dir/a"), item("I", "dir/b"), item("I", "dir"), item("I", "other/a"))
+    rehearsal.send(item("DP", "dir/*"))
+    assert rehearsal.pages() == ["dir", "other/a"]
 
 
 @pytest.mark.parametrize("pattern", ["http://www.example.com/*", "*", "http://*", "  *  "])
-def test_a_pattern_of_a_whole_host_is_refused(held: Rehearsal, pattern: str) -> None:
-    held.send(item("I", "a"))
-    held.send(f"<Item><Type>DP</Type><Url>{pattern}</Url></Item>")
-    assert held.pages() == ["a"]
+def test_a_pattern_of_a_whole_host_is_refused(rehearsal: Rehearsal, pattern: str) -> None:
+    rehearsal.send(item("I", "a"))
+    rehearsal.send(f"<Item><Type>DP</Type><Url>{pattern}</Url></Item>")
+    assert rehearsal.pages() == ["a"]
 
 
-def test_data_is_searchable_after_an_update_of_the_indexes(held: Rehearsal) -> None:
-    held.send(item("I", "a"), profile="first")
-    held.send(item("I", "b"), profile="second")
-    held.send("<Item><Type>UI</Type></Item>", profile="first")
-    assert [one.searchable for one in held.index.documents()] == [True, False]
+def test_data_is_searchable_after_an_update_of_the_indexes(rehearsal: Rehearsal) -> None:
+    rehearsal.send(item("I", "a"), profile="first")
+    rehearsal.send(item("I", "b"), profile="second")
+    rehearsal.send("<Item><Type>UI</Type></Item>", profile="first")
+    assert [one.searchable for one in rehearsal.index.documents()] == [True, False]
 
 
-def test_a_searchable_document_that_is_inserted_again_waits_again(held: Rehearsal) -> None:
-    held.send(item("I", "a"), "<Item><Type>UI</Type></Item>", item("I", "a"))
-    assert not held.document("a").searchable
+def test_a_searchable_document_that_is_inserted_again_waits_again(rehearsal: Rehearsal) -> None:
+    rehearsal.send(item("I", "a"), "<Item><Type>UI</Type></Item>", item("I", "a"))
+    assert not rehearsal.document("a").searchable
 
 
-def test_an_update_leaves_a_document_searchable(held: Rehearsal) -> None:
-    held.send(item("I", "a"), "<Item><Type>UI</Type></Item>", item("U", "a"))
-    assert held.document("a").searchable
+def test_an_update_leaves_a_document_searchable(rehearsal: Rehearsal) -> None:
+    rehearsal.send(item("I", "a"), "<Item><Type>UI</Type></Item>", item("U", "a"))
+    assert rehearsal.document("a").searchable
 
 
-def test_documents_refused_by_a_scenario_are_not_indexed(held: Rehearsal) -> None:
-    fed = held.send(item("I", "a"), item("I", "b"), refused=(f"{HOST}a",))
-    assert (held.pages(), fed.details) == (
+def test_documents_refused_by_a_scenario_are_not_indexed(rehearsal: Rehearsal) -> None:
+    fed = rehearsal.send(item("I", "a"), item("I", "b"), refused=(f"{HOST}a",))
+    assert (rehearsal.pages(), fed.details) == (
         ["b"],
         ("Skipping the record, Line number: 2, Error: refused by the scenario",),
     )
 
 
-def test_totals_count_documents_acls_and_bytes(held: Rehearsal) -> None:
-    held.feed(gsa_feed(page("a"), page("b"), acl("joe", url="folder/")), datasource="first")
-    held.feed(gsa_feed(page("c", None)), datasource="web")
-    held.send(item("I", "a", "<Body>text</Body>"), "<Item><Type>UI</Type></Item>", item("I", "b"))
-    assert held.index.totals() == [
+def test_totals_count_documents_acls_and_bytes(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a"), page("b"), acl("joe", url="folder/")), datasource="first")
+    rehearsal.feed(gsa_feed(page("c", None)), datasource="web")
+    rehearsal.send(
+        item("I", "a", "<Body>text</Body>"), "<Item><Type>UI</Type></Item>", item("I", "b")
+    )
+    assert rehearsal.index.totals() == [
         DatasourceTotal(datasource="first", kind=DocumentOrigin.FEED, documents=2, acls=1, bytes=8),
         DatasourceTotal(
             datasource="intranet", kind=DocumentOrigin.DATA, documents=2, unsearchable=1, bytes=4
@@ -422,21 +424,21 @@ def test_totals_count_documents_acls_and_bytes(held: Rehearsal) -> None:
     ],
 )
 def test_a_pattern_matches_any_text_or_one_character(
-    held: Rehearsal, pattern: str, expected: list[str]
+    rehearsal: Rehearsal, pattern: str, expected: list[str]
 ) -> None:
     names = ["a/b", "a/bc", "a/[x]y", "other"]
-    held.send(*(item("I", name) for name in names))
+    rehearsal.send(*(item("I", name) for name in names))
     url = pattern if pattern.startswith("*") else HOST + pattern
-    held.send(f"<Item><Type>DP</Type><Url>{url}</Url></Item>")
-    assert sorted(set(names) - set(held.pages())) == expected
+    rehearsal.send(f"<Item><Type>DP</Type><Url>{url}</Url></Item>")
+    assert sorted(set(names) - set(rehearsal.pages())) == expected
 
 
-def test_a_pattern_that_is_too_long_is_refused(held: Rehearsal) -> None:
-    row = held.send(item("DP", "a/*" + "b" * 10_000), item("I", "c"))
-    assert (held.pages(), row.in_error) == (["c"], 1)
+def test_a_pattern_that_is_too_long_is_refused(rehearsal: Rehearsal) -> None:
+    row = rehearsal.send(item("DP", "a/*" + "b" * 10_000), item("I", "c"))
+    assert (rehearsal.pages(), row.in_error) == (["c"], 1)
     assert row.details[0].endswith("a pattern of 10026 characters; expected at most 10000")
 
 
-def test_many_wildcards_do_not_make_a_deletion_slow(held: Rehearsal) -> None:
-    held.send(item("I", "a" * 2000))
-    assert held.index.count_matching(f"{HOST}{'a*' * 500}b", profile="intranet") == 0
+def test_many_wildcards_do_not_make_a_deletion_slow(rehearsal: Rehearsal) -> None:
+    rehearsal.send(item("I", "a" * 2000))
+    assert rehearsal.index.count_matching(f"{HOST}{'a*' * 500}b", profile="intranet") == 0

@@ -29,19 +29,19 @@ DIED = "begun 3 times and never finished: the process ended each time"
 
 
 def deliver(
-    held: Rehearsal, *records: str, datasource: str = "sample", feedtype: str = "incremental"
+    rehearsal: Rehearsal, *records: str, datasource: str = "sample", feedtype: str = "incremental"
 ) -> Delivery:
-    delivery = held.write(gsa_feed(*records), datasource=datasource, feedtype=feedtype)
-    held.deliver(delivery)
+    delivery = rehearsal.write(gsa_feed(*records), datasource=datasource, feedtype=feedtype)
+    rehearsal.deliver(delivery)
     return delivery
 
 
 class InlineDigest:
     """Digests in this process; stops in the middle of the first delivery until `opened` is set."""
 
-    def __init__(self, held: Rehearsal, *faults: Exception) -> None:
+    def __init__(self, rehearsal: Rehearsal, *faults: Exception) -> None:
         self.reached, self.opened = threading.Event(), threading.Event()
-        self._held = held
+        self._rehearsal = rehearsal
         self._faults = list(faults)
 
     def __call__(self, index: Path, delivery: Delivery, spool: Path, reading: ReadOptions) -> None:
@@ -51,17 +51,17 @@ class InlineDigest:
             raise self._faults.pop()
         if delivery.datasource == "bad" and not (spool / "fixed").exists():
             raise ZeroDivisionError("division by zero")
-        self._held.index.digest(delivery, spool)
+        self._rehearsal.index.digest(delivery, spool)
 
 
-def inline(held: Rehearsal, digest: InlineDigest | None = None) -> Feeder:
+def inline(rehearsal: Rehearsal, digest: InlineDigest | None = None) -> Feeder:
     worker = GuardedWorker(runner=InlineRunner())
     if digest is None:
-        digest = InlineDigest(held)
+        digest = InlineDigest(rehearsal)
         digest.opened.set()
     return Feeder(
-        held.index,
-        held.spool,
+        rehearsal.index,
+        rehearsal.spool,
         worker=worker,
         digest=digest,
         pause_seconds=0.01,
@@ -70,124 +70,128 @@ def inline(held: Rehearsal, digest: InlineDigest | None = None) -> Feeder:
 
 
 @contextmanager
-def feeding(held: Rehearsal, digest: Digest, limit: TimeLimit = DEFAULT_LIMIT) -> Iterator[Feeder]:
+def feeding(
+    rehearsal: Rehearsal, digest: Digest, limit: TimeLimit = DEFAULT_LIMIT
+) -> Iterator[Feeder]:
     """Run a feeder with a worker process."""
     worker = GuardedWorker(limit=limit)
-    with Feeder(held.index, held.spool, worker=worker, digest=digest, pause_seconds=0.01) as feeder:
+    with Feeder(
+        rehearsal.index, rehearsal.spool, worker=worker, digest=digest, pause_seconds=0.01
+    ) as feeder:
         yield feeder
 
 
-def digest_all(held: Rehearsal) -> None:
-    with inline(held) as feeder:
+def digest_all(rehearsal: Rehearsal) -> None:
+    with inline(rehearsal) as feeder:
         assert feeder.wait_until_idle(PATIENCE_SECONDS)
 
 
-def statuses(held: Rehearsal) -> dict[int, DeliveryStatus]:
-    return {row.ordinal: row.status for row in held.index.feed_rows()}
+def statuses(rehearsal: Rehearsal) -> dict[int, DeliveryStatus]:
+    return {row.ordinal: row.status for row in rehearsal.index.feed_rows()}
 
 
-def retry(held: Rehearsal, feeder: Feeder, ordinal: int) -> None:
-    request_retries(held.spool, [ordinal])
-    wait_until(lambda: requested_retries(held.spool) == [])
+def retry(rehearsal: Rehearsal, feeder: Feeder, ordinal: int) -> None:
+    request_retries(rehearsal.spool, [ordinal])
+    wait_until(lambda: requested_retries(rehearsal.spool) == [])
     assert feeder.wait_until_idle(PATIENCE_SECONDS)
 
 
-def test_deliveries_before_and_after_the_start_are_digested_in_order(held: Rehearsal) -> None:
-    deliver(held, page("a"), page("b"), feedtype="full")
-    deliver(held, gone("a"), page("c"))
-    with inline(held) as feeder:
+def test_deliveries_before_and_after_the_start_are_digested_in_order(rehearsal: Rehearsal) -> None:
+    deliver(rehearsal, page("a"), page("b"), feedtype="full")
+    deliver(rehearsal, gone("a"), page("c"))
+    with inline(rehearsal) as feeder:
         assert feeder.wait_until_idle(PATIENCE_SECONDS)
-        deliver(held, page("d"))
+        deliver(rehearsal, page("d"))
         feeder.arrived()
         assert feeder.wait_until_idle(PATIENCE_SECONDS)
-    assert held.pages() == ["b", "c", "d"]
+    assert rehearsal.pages() == ["b", "c", "d"]
 
 
-def test_a_digested_delivery_is_not_digested_again(held: Rehearsal) -> None:
-    held.apply(deliver(held, page("a")))
-    (held.spool / "001.xml").unlink()
-    deliver(held, page("b"))
-    digest_all(held)
-    assert held.pages() == ["a", "b"]
+def test_a_digested_delivery_is_not_digested_again(rehearsal: Rehearsal) -> None:
+    rehearsal.apply(deliver(rehearsal, page("a")))
+    (rehearsal.spool / "001.xml").unlink()
+    deliver(rehearsal, page("b"))
+    digest_all(rehearsal)
+    assert rehearsal.pages() == ["a", "b"]
 
 
-def test_the_backlog_counts_deliveries_that_are_not_digested(held: Rehearsal) -> None:
-    digest = InlineDigest(held)
-    feeder = inline(held, digest)
+def test_the_backlog_counts_deliveries_that_are_not_digested(rehearsal: Rehearsal) -> None:
+    digest = InlineDigest(rehearsal)
+    feeder = inline(rehearsal, digest)
     assert (feeder.backlog(), feeder.wait_until_idle(0)) == (0, True)
-    deliver(held, page("a"))
+    deliver(rehearsal, page("a"))
     with feeder:
         digest.reached.wait(PATIENCE_SECONDS)
-        deliver(held, page("b"))
+        deliver(rehearsal, page("b"))
         assert (feeder.backlog(), feeder.wait_until_idle(0.01)) == (2, False)
         digest.opened.set()
         assert feeder.wait_until_idle(PATIENCE_SECONDS)
         assert feeder.backlog() == 0
 
 
-def test_changes_of_the_backlog_are_in_its_history(held: Rehearsal) -> None:
-    feeder = inline(held)
+def test_changes_of_the_backlog_are_in_its_history(rehearsal: Rehearsal) -> None:
+    feeder = inline(rehearsal)
     for name in "ab":
-        deliver(held, page(name))
+        deliver(rehearsal, page(name))
         feeder.arrived()
     with feeder:
         feeder.wait_until_idle(PATIENCE_SECONDS)
     assert [count for _, count in feeder.history.since(0.0)] == [1, 2, 1, 0]
 
 
-def test_an_unreadable_delivery_does_not_stop_later_ones(held: Rehearsal) -> None:
-    held.deliver(held.write("<html/>", datasource="sample", feedtype="full"))
-    deliver(held, page("a"))
-    (held.spool / "002.xml").unlink()
-    deliver(held, page("b"))
-    digest_all(held)
-    assert statuses(held) == {
+def test_an_unreadable_delivery_does_not_stop_later_ones(rehearsal: Rehearsal) -> None:
+    rehearsal.deliver(rehearsal.write("<html/>", datasource="sample", feedtype="full"))
+    deliver(rehearsal, page("a"))
+    (rehearsal.spool / "002.xml").unlink()
+    deliver(rehearsal, page("b"))
+    digest_all(rehearsal)
+    assert statuses(rehearsal) == {
         1: DeliveryStatus.FAILED,
         2: DeliveryStatus.FAILED,
         3: DeliveryStatus.COMPLETED,
     }
 
 
-def test_an_incomplete_last_line_is_not_read_yet(held: Rehearsal) -> None:
-    deliver(held, page("a"))
-    line = (held.spool / JOURNAL).read_bytes()
-    (held.spool / JOURNAL).write_bytes(line[:-1])
-    feeder = inline(held)
+def test_an_incomplete_last_line_is_not_read_yet(rehearsal: Rehearsal) -> None:
+    deliver(rehearsal, page("a"))
+    line = (rehearsal.spool / JOURNAL).read_bytes()
+    (rehearsal.spool / JOURNAL).write_bytes(line[:-1])
+    feeder = inline(rehearsal)
     before = feeder.backlog()
-    (held.spool / JOURNAL).write_bytes(line)
+    (rehearsal.spool / JOURNAL).write_bytes(line)
     assert (before, feeder.backlog()) == (0, 1)
 
 
 def test_deliveries_before_a_damaged_line_are_digested(
-    held: Rehearsal, caplog: pytest.LogCaptureFixture
+    rehearsal: Rehearsal, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deliver(held, page("a"))
-    with (held.spool / JOURNAL).open("ab") as journal:
+    deliver(rehearsal, page("a"))
+    with (rehearsal.spool / JOURNAL).open("ab") as journal:
         journal.write(b"{}\n")
-    digest_all(held)
-    assert held.pages() == ["a"]
+    digest_all(rehearsal)
+    assert rehearsal.pages() == ["a"]
     (record,) = caplog.records
-    assert record.getMessage().startswith(f"{held.spool}/deliveries.jsonl:2: O")
+    assert record.getMessage().startswith(f"{rehearsal.spool}/deliveries.jsonl:2: O")
 
 
 @pytest.mark.parametrize("error", [sqlite3.OperationalError, ConfigError])
 def test_a_delivery_is_tried_again_when_the_index_cannot_be_written(
-    held: Rehearsal, error: type[Exception], caplog: pytest.LogCaptureFixture
+    rehearsal: Rehearsal, error: type[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
-    digest = InlineDigest(held, error("database or disk is full"))
+    digest = InlineDigest(rehearsal, error("database or disk is full"))
     digest.opened.set()
-    deliver(held, page("a"))
-    with inline(held, digest) as feeder:
+    deliver(rehearsal, page("a"))
+    with inline(rehearsal, digest) as feeder:
         assert feeder.wait_until_idle(PATIENCE_SECONDS)
-    assert (held.pages(), held.index.state(1)[1]) == (["a"], 0)
+    assert (rehearsal.pages(), rehearsal.index.state(1)[1]) == (["a"], 0)
     assert caplog.messages == ["001.xml: database or disk is full; tried again"]
 
 
 def test_only_the_known_files_are_left_after_the_end(tmp_path: Path) -> None:
-    held = Rehearsal(tmp_path)
-    with closing(held.index):
-        deliver(held, page("a"))
-        digest_all(held)
+    rehearsal = Rehearsal(tmp_path)
+    with closing(rehearsal.index):
+        deliver(rehearsal, page("a"))
+        digest_all(rehearsal)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["001.xml", "deliveries.jsonl", "index.db"]
 
@@ -208,15 +212,15 @@ def test_a_larger_feed_has_more_time() -> None:
     ids=["loops", "raises", "dies"],
 )
 def test_a_delivery_that_cannot_be_digested_is_set_aside_and_others_are_digested(
-    held: Rehearsal, digest: Digest, limit: TimeLimit, reason: str
+    rehearsal: Rehearsal, digest: Digest, limit: TimeLimit, reason: str
 ) -> None:
-    deliver(held, page("a"))
-    deliver(held, page("b"), datasource="bad")
-    deliver(held, page("c"))
-    with feeding(held, digest, limit) as feeder:
+    deliver(rehearsal, page("a"))
+    deliver(rehearsal, page("b"), datasource="bad")
+    deliver(rehearsal, page("c"))
+    with feeding(rehearsal, digest, limit) as feeder:
         assert feeder.wait_until_idle(PATIENCE_SECONDS)
-    assert held.pages() == ["a", "c"]
-    (aside,) = held.index.all_set_aside()
+    assert rehearsal.pages() == ["a", "c"]
+    (aside,) = rehearsal.index.all_set_aside()
     assert (aside.ordinal, aside.by, aside.name, aside.reason) == (
         2,
         SetAsideBy.INDEX,
@@ -226,89 +230,94 @@ def test_a_delivery_that_cannot_be_digested_is_set_aside_and_others_are_digested
 
 
 @pytest.mark.slow
-def test_a_receiver_that_stops_ends_the_digestion_and_does_not_count_it(held: Rehearsal) -> None:
-    deliver(held, page("b"), datasource="bad")
-    with feeding(held, work.digest_looping):
-        wait_until(lambda: held.index.state(1)[1] == 1)
-    assert (statuses(held), held.index.state(1)[1]) == ({1: DeliveryStatus.IN_PROGRESS}, 0)
-    (held.spool / "fixed").touch()
-    with feeding(held, work.digest_looping) as feeder:
+def test_a_receiver_that_stops_ends_the_digestion_and_does_not_count_it(
+    rehearsal: Rehearsal,
+) -> None:
+    deliver(rehearsal, page("b"), datasource="bad")
+    with feeding(rehearsal, work.digest_looping):
+        wait_until(lambda: rehearsal.index.state(1)[1] == 1)
+    assert (statuses(rehearsal), rehearsal.index.state(1)[1]) == (
+        {1: DeliveryStatus.IN_PROGRESS},
+        0,
+    )
+    (rehearsal.spool / "fixed").touch()
+    with feeding(rehearsal, work.digest_looping) as feeder:
         assert feeder.wait_until_idle(PATIENCE_SECONDS)
-    assert held.pages() == ["b"]
+    assert rehearsal.pages() == ["b"]
 
 
-def test_a_new_start_does_not_begin_a_delivery_that_is_set_aside(held: Rehearsal) -> None:
-    deliver(held, page("b"), datasource="bad")
-    digest_all(held)
-    (held.spool / "fixed").touch()
-    digest_all(held)
-    assert statuses(held) == {1: DeliveryStatus.SET_ASIDE}
+def test_a_new_start_does_not_begin_a_delivery_that_is_set_aside(rehearsal: Rehearsal) -> None:
+    deliver(rehearsal, page("b"), datasource="bad")
+    digest_all(rehearsal)
+    (rehearsal.spool / "fixed").touch()
+    digest_all(rehearsal)
+    assert statuses(rehearsal) == {1: DeliveryStatus.SET_ASIDE}
 
 
-def test_a_delivery_that_three_receivers_did_not_survive_is_set_aside(held: Rehearsal) -> None:
-    delivery = deliver(held, page("a"))
-    deliver(held, page("b"))
+def test_a_delivery_that_three_receivers_did_not_survive_is_set_aside(rehearsal: Rehearsal) -> None:
+    delivery = deliver(rehearsal, page("a"))
+    deliver(rehearsal, page("b"))
     for _ in range(3):
-        held.index.begin(delivery)
-    digest_all(held)
-    assert statuses(held) == {1: DeliveryStatus.SET_ASIDE, 2: DeliveryStatus.COMPLETED}
+        rehearsal.index.begin(delivery)
+    digest_all(rehearsal)
+    assert statuses(rehearsal) == {1: DeliveryStatus.SET_ASIDE, 2: DeliveryStatus.COMPLETED}
 
 
-def test_a_retry_digests_all_later_deliveries_of_the_datasource_again(held: Rehearsal) -> None:
-    deliver(held, page("a"), page("b", "old"), page("c"), datasource="bad", feedtype="full")
-    deliver(held, page("b", "newer"), gone("c"), datasource="sample")
-    with inline(held) as feeder:
+def test_a_retry_digests_all_later_deliveries_of_the_datasource_again(rehearsal: Rehearsal) -> None:
+    deliver(rehearsal, page("a"), page("b", "old"), page("c"), datasource="bad", feedtype="full")
+    deliver(rehearsal, page("b", "newer"), gone("c"), datasource="sample")
+    with inline(rehearsal) as feeder:
         feeder.wait_until_idle(PATIENCE_SECONDS)
-        (held.spool / "fixed").touch()
-        deliver(held, page("b", "newest!"), gone("c"), datasource="bad")
+        (rehearsal.spool / "fixed").touch()
+        deliver(rehearsal, page("b", "newest!"), gone("c"), datasource="bad")
         feeder.arrived()
         feeder.wait_until_idle(PATIENCE_SECONDS)
-        retry(held, feeder, 1)
-    assert held.pages() == ["a", "b"]
-    assert held.document("b").bytes == len("newest!")
-    assert set(statuses(held).values()) == {DeliveryStatus.COMPLETED}
+        retry(rehearsal, feeder, 1)
+    assert rehearsal.pages() == ["a", "b"]
+    assert rehearsal.document("b").bytes == len("newest!")
+    assert set(statuses(rehearsal).values()) == {DeliveryStatus.COMPLETED}
 
 
-def test_a_delivery_that_fails_again_is_set_aside_again(held: Rehearsal) -> None:
-    deliver(held, page("b"), datasource="bad")
-    with inline(held) as feeder:
+def test_a_delivery_that_fails_again_is_set_aside_again(rehearsal: Rehearsal) -> None:
+    deliver(rehearsal, page("b"), datasource="bad")
+    with inline(rehearsal) as feeder:
         feeder.wait_until_idle(PATIENCE_SECONDS)
-        retry(held, feeder, 1)
-    assert statuses(held) == {1: DeliveryStatus.SET_ASIDE}
+        retry(rehearsal, feeder, 1)
+    assert statuses(rehearsal) == {1: DeliveryStatus.SET_ASIDE}
 
 
-def test_a_retry_that_a_receiver_did_not_finish_is_done_by_the_next(held: Rehearsal) -> None:
-    deliver(held, page("a"), datasource="bad")
-    deliver(held, page("b"))
-    digest_all(held)
-    held.index.requeue([1])
-    (held.spool / "fixed").touch()
-    digest_all(held)
-    assert held.pages() == ["a", "b"]
+def test_a_retry_that_a_receiver_did_not_finish_is_done_by_the_next(rehearsal: Rehearsal) -> None:
+    deliver(rehearsal, page("a"), datasource="bad")
+    deliver(rehearsal, page("b"))
+    digest_all(rehearsal)
+    rehearsal.index.requeue([1])
+    (rehearsal.spool / "fixed").touch()
+    digest_all(rehearsal)
+    assert rehearsal.pages() == ["a", "b"]
 
 
-def test_a_delivery_that_a_later_full_feed_supersedes_is_dropped(held: Rehearsal) -> None:
-    deliver(held, page("old"), datasource="bad", feedtype="full")
-    with inline(held) as feeder:
+def test_a_delivery_that_a_later_full_feed_supersedes_is_dropped(rehearsal: Rehearsal) -> None:
+    deliver(rehearsal, page("old"), datasource="bad", feedtype="full")
+    with inline(rehearsal) as feeder:
         feeder.wait_until_idle(PATIENCE_SECONDS)
-        (held.spool / "fixed").touch()
-        deliver(held, page("new"), datasource="bad", feedtype="full")
+        (rehearsal.spool / "fixed").touch()
+        deliver(rehearsal, page("new"), datasource="bad", feedtype="full")
         feeder.arrived()
         feeder.wait_until_idle(PATIENCE_SECONDS)
-        retry(held, feeder, 1)
-    assert held.pages() == ["new"]
-    row = held.index.feed_rows()[1]
+        retry(rehearsal, feeder, 1)
+    assert rehearsal.pages() == ["new"]
+    row = rehearsal.index.feed_rows()[1]
     assert row.details == ("superseded by delivery 2, and not digested",)
-    assert held.index.all_set_aside() == []
+    assert rehearsal.index.all_set_aside() == []
 
 
-def test_a_delivery_that_is_not_set_aside_is_not_retried(held: Rehearsal) -> None:
-    deliver(held, page("a"))
-    with inline(held) as feeder:
+def test_a_delivery_that_is_not_set_aside_is_not_retried(rehearsal: Rehearsal) -> None:
+    deliver(rehearsal, page("a"))
+    with inline(rehearsal) as feeder:
         feeder.wait_until_idle(PATIENCE_SECONDS)
-        (held.spool / "001.xml").unlink()
-        retry(held, feeder, 1)
-    assert held.pages() == ["a"]
+        (rehearsal.spool / "001.xml").unlink()
+        retry(rehearsal, feeder, 1)
+    assert rehearsal.pages() == ["a"]
 
 
 def multipart(datasource: str, feed: str) -> bytes:

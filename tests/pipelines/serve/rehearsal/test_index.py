@@ -74,10 +74,10 @@ TORN_END = "</group>\n</gsafeed>\n"
 
 
 class TestDeliveries:
-    def test_a_delivery_is_a_row_of_the_page(self, held: Rehearsal) -> None:
+    def test_a_delivery_is_a_row_of_the_page(self, rehearsal: Rehearsal) -> None:
         markup = gsa_feed(page("a"), page("b", inner=metadata(x="")))
-        held.feed(markup, feedtype="full")
-        assert held.index.feed_rows() == [
+        rehearsal.feed(markup, feedtype="full")
+        assert rehearsal.index.feed_rows() == [
             FeedRow(
                 ordinal=1,
                 door=Door.FEED,
@@ -108,51 +108,51 @@ class TestDeliveries:
             "Waiting",
         ]
 
-    def test_data_is_listed_under_its_profile(self, held: Rehearsal) -> None:
-        row = held.send(item("I", "a"), profile="intranet")
+    def test_data_is_listed_under_its_profile(self, rehearsal: Rehearsal) -> None:
+        row = rehearsal.send(item("I", "a"), profile="intranet")
         assert (row.door, row.datasource, row.feedtype) == (Door.DATA, "intranet", "")
 
     def test_the_last_feeds_of_each_datasource_and_endpoint_are_newest_first(
-        self, held: Rehearsal
+        self, rehearsal: Rehearsal
     ) -> None:
-        held.feed(gsa_feed(), datasource="rare")
+        rehearsal.feed(gsa_feed(), datasource="rare")
         for _ in range(6):
-            held.feed(gsa_feed(), datasource="often")
-        held.groups(xmlgroups(), groupsource="often")
-        rows = held.index.feed_rows()
+            rehearsal.feed(gsa_feed(), datasource="often")
+        rehearsal.groups(xmlgroups(), groupsource="often")
+        rows = rehearsal.index.feed_rows()
         assert [row.ordinal for row in rows] == [8, 7, 6, 5, 4, 3, 1]
-        assert [row.ordinal for row in held.index.feed_rows(per_datasource=1)] == [8, 7, 1]
+        assert [row.ordinal for row in rehearsal.index.feed_rows(per_datasource=1)] == [8, 7, 1]
 
-    def test_a_delivery_that_was_begun_is_in_progress(self, held: Rehearsal) -> None:
-        delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
-        held.index.begin(delivery)
-        (row,) = held.index.feed_rows()
+    def test_a_delivery_that_was_begun_is_in_progress(self, rehearsal: Rehearsal) -> None:
+        delivery = rehearsal.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
+        rehearsal.index.begin(delivery)
+        (row,) = rehearsal.index.feed_rows()
         assert (row.status, row.included, row.finished_at) == (DeliveryStatus.IN_PROGRESS, 0, "")
-        assert held.index.applied == 0
+        assert rehearsal.index.applied == 0
 
 
 class TestDigestion:
-    def test_a_finished_delivery_is_not_digested_again(self, held: Rehearsal) -> None:
-        delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
-        held.apply(delivery)
-        held.feed(gsa_feed(gone("a")))
-        held.index.digest(delivery, held.spool)
-        assert held.pages() == []
+    def test_a_finished_delivery_is_not_digested_again(self, rehearsal: Rehearsal) -> None:
+        delivery = rehearsal.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
+        rehearsal.apply(delivery)
+        rehearsal.feed(gsa_feed(gone("a")))
+        rehearsal.index.digest(delivery, rehearsal.spool)
+        assert rehearsal.pages() == []
 
     def test_readers_see_the_state_before_the_current_delivery(
-        self, held: Rehearsal, monkeypatch: pytest.MonkeyPatch
+        self, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        held.feed(gsa_feed(page("a")))
+        rehearsal.feed(gsa_feed(page("a")))
         states: list[list[str]] = []
 
         def look(*_: object) -> Iterator[object]:
-            thread = threading.Thread(target=lambda: states.append(held.pages()))
+            thread = threading.Thread(target=lambda: states.append(rehearsal.pages()))
             thread.start()
             thread.join()
             return iter(())
 
         monkeypatch.setattr(index_module, "read_changes", look)
-        held.feed(gsa_feed(page("b")), feedtype="full")
+        rehearsal.feed(gsa_feed(page("b")), feedtype="full")
         assert states == [["a"]]
 
     def test_an_index_is_kept_in_its_file(self, tmp_path: Path) -> None:
@@ -163,20 +163,20 @@ class TestDigestion:
             assert [one.url for one in second.documents()] == [f"{HOST}a"]
             assert second.applied == 1
 
-    def test_a_file_that_is_no_feed_changes_nothing(self, held: Rehearsal) -> None:
-        held.feed(gsa_feed(page("a")))
-        row = held.feed("<html></html>", feedtype="full")
-        assert (held.pages(), row.status, row.in_error, row.details) == (
+    def test_a_file_that_is_no_feed_changes_nothing(self, rehearsal: Rehearsal) -> None:
+        rehearsal.feed(gsa_feed(page("a")))
+        row = rehearsal.feed("<html></html>", feedtype="full")
+        assert (rehearsal.pages(), row.status, row.in_error, row.details) == (
             ["a"],
             DeliveryStatus.FAILED,
             1,
             ("ProcessFeed: parsing error: 002.xml:1: root element 'html'; expected <gsafeed>",),
         )
 
-    def test_a_full_feed_without_its_end_changes_nothing(self, held: Rehearsal) -> None:
-        held.feed(gsa_feed(page("a")))
-        row = held.feed(gsa_feed(page("b")).removesuffix("</gsafeed>\n"), feedtype="full")
-        assert (held.pages(), row.status, row.details) == (
+    def test_a_full_feed_without_its_end_changes_nothing(self, rehearsal: Rehearsal) -> None:
+        rehearsal.feed(gsa_feed(page("a")))
+        row = rehearsal.feed(gsa_feed(page("b")).removesuffix("</gsafeed>\n"), feedtype="full")
+        assert (rehearsal.pages(), row.status, row.details) == (
             ["a"],
             DeliveryStatus.FAILED,
             (
@@ -186,18 +186,18 @@ class TestDigestion:
         )
 
     def test_a_full_feed_of_which_no_record_can_be_read_changes_nothing(
-        self, held: Rehearsal
+        self, rehearsal: Rehearsal
     ) -> None:
-        held.feed(gsa_feed(page("a")))
-        row = held.feed(gsa_feed(page("b", "x & y"), page("c", "x & y")), feedtype="full")
-        assert (held.pages(), row.status) == (["a"], DeliveryStatus.FAILED)
+        rehearsal.feed(gsa_feed(page("a")))
+        row = rehearsal.feed(gsa_feed(page("b", "x & y"), page("c", "x & y")), feedtype="full")
+        assert (rehearsal.pages(), row.status) == (["a"], DeliveryStatus.FAILED)
         assert row.details[0] == "ProcessFeed: parsing error: none of its 2 records can be read"
 
     def test_an_incremental_feed_without_its_end_is_included_up_to_the_damage(
-        self, held: Rehearsal
+        self, rehearsal: Rehearsal
     ) -> None:
-        row = held.feed(gsa_feed(page("a")).removesuffix(TORN_END))
-        assert (held.pages(), row.status, row.details) == (
+        row = rehearsal.feed(gsa_feed(page("a")).removesuffix(TORN_END))
+        assert (rehearsal.pages(), row.status, row.details) == (
             ["a"],
             DeliveryStatus.WITH_ERRORS,
             (
@@ -206,21 +206,21 @@ class TestDigestion:
             ),
         )
 
-    def test_data_without_its_end_is_included_up_to_the_damage(self, held: Rehearsal) -> None:
+    def test_data_without_its_end_is_included_up_to_the_damage(self, rehearsal: Rehearsal) -> None:
         markup = data(item("I", "a")).removesuffix("</ThunderstoneReplication>")
-        held.apply(held.write(markup, door=Door.DATA, profile="p"))
-        assert held.pages() == ["a"]
+        rehearsal.apply(rehearsal.write(markup, door=Door.DATA, profile="p"))
+        assert rehearsal.pages() == ["a"]
 
-    def test_a_malformed_record_costs_only_itself(self, held: Rehearsal) -> None:
-        row = held.feed(gsa_feed(page("a"), page("b", "x & y"), page("c")), feedtype="full")
-        assert (held.pages(), row.included, row.in_error) == (["a", "c"], 2, 1)
+    def test_a_malformed_record_costs_only_itself(self, rehearsal: Rehearsal) -> None:
+        row = rehearsal.feed(gsa_feed(page("a"), page("b", "x & y"), page("c")), feedtype="full")
+        assert (rehearsal.pages(), row.included, row.in_error) == (["a", "c"], 2, 1)
         assert row.details == (
             "Skipping the record, Line number: 7, Error: an & that is not escaped; expected &amp;",
         )
 
-    def test_the_first_reasons_are_kept_and_truncated(self, held: Rehearsal) -> None:
+    def test_the_first_reasons_are_kept_and_truncated(self, rehearsal: Rehearsal) -> None:
         bad = [page(f"{number}", inner=metadata(x="")) for number in range(8)]
-        row = held.feed(gsa_feed(f'<record url="a" action="{"x" * 5000}"/>', *bad))
+        row = rehearsal.feed(gsa_feed(f'<record url="a" action="{"x" * 5000}"/>', *bad))
         assert (row.in_error, len(row.details)) == (9, 5)
         assert (len(row.details[0]), row.details[0][-12:]) == (1002, "xxxxxxxxxx …")
 
@@ -232,38 +232,38 @@ class TestDigestion:
         assert (tally.included, tally.in_error, tally.status) == (0, 1, DeliveryStatus.FAILED)
         assert tally.details[0] == "no feed"
 
-    def test_a_missing_file_is_the_status_of_its_delivery(self, held: Rehearsal) -> None:
-        delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
-        (held.spool / "001.xml").unlink()
-        row = held.apply(delivery)
+    def test_a_missing_file_is_the_status_of_its_delivery(self, rehearsal: Rehearsal) -> None:
+        delivery = rehearsal.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
+        (rehearsal.spool / "001.xml").unlink()
+        row = rehearsal.apply(delivery)
         assert (row.status, row.details) == (
             DeliveryStatus.FAILED,
             ("001.xml: No such file or directory; expected the file of the delivery",),
         )
 
     def test_a_defect_sets_its_delivery_aside(
-        self, held: Rehearsal, monkeypatch: pytest.MonkeyPatch
+        self, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def broken(*_: object) -> Iterator[object]:
             raise ZeroDivisionError("division by zero")
 
         monkeypatch.setattr(index_module, "read_changes", broken)
-        row = held.feed(gsa_feed(page("a")))
+        row = rehearsal.feed(gsa_feed(page("a")))
         assert (row.status, row.details) == (
             DeliveryStatus.SET_ASIDE,
             ("Internal Error: ZeroDivisionError('division by zero')",),
         )
 
     def test_a_defect_of_a_reader_costs_one_record(
-        self, held: Rehearsal, monkeypatch: pytest.MonkeyPatch
+        self, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         put_in(monkeypatch, FAULTS["gsa-feed"])
-        row = held.feed(gsa_feed(page("a"), page(MARK), page("b")))
-        assert (held.pages(), row.included, row.in_error) == (["a", "b"], 2, 1)
+        row = rehearsal.feed(gsa_feed(page("a"), page(MARK), page("b")))
+        assert (rehearsal.pages(), row.included, row.in_error) == (["a", "b"], 2, 1)
         assert "a defect of feedferry: KeyError in " in row.details[0]
 
     def test_a_defect_of_the_index_costs_one_record_or_group(
-        self, held: Rehearsal, monkeypatch: pytest.MonkeyPatch
+        self, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         package = "pipelines.serve.rehearsal"
         break_at(
@@ -272,33 +272,33 @@ class TestDigestion:
             lambda self, record: MARK in record.url,
         )
         break_at(monkeypatch, f"{package}.groups._size", lambda member: member.name == MARK)
-        row = held.feed(gsa_feed(page("a"), page(MARK), page("b")))
-        assert (held.pages(), row.included, row.in_error) == (["a", "b"], 2, 1)
-        row = held.groups(xmlgroups(membership("x", "anna", MARK), membership("y", "ben")))
-        assert (held.index.groups_count(), row.included, row.in_error) == (1, 1, 1)
+        row = rehearsal.feed(gsa_feed(page("a"), page(MARK), page("b")))
+        assert (rehearsal.pages(), row.included, row.in_error) == (["a", "b"], 2, 1)
+        row = rehearsal.groups(xmlgroups(membership("x", "anna", MARK), membership("y", "ben")))
+        assert (rehearsal.index.groups_count(), row.included, row.in_error) == (1, 1, 1)
 
     def test_a_locked_index_is_not_the_fault_of_the_delivery(self, tmp_path: Path) -> None:
-        held = Rehearsal(tmp_path)
-        delivery = held.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
-        held.index.begin(delivery)
+        rehearsal = Rehearsal(tmp_path)
+        delivery = rehearsal.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
+        rehearsal.index.begin(delivery)
         with (
-            closing(held.index),
+            closing(rehearsal.index),
             closing(sqlite3.connect(tmp_path / "index.db", isolation_level=None)) as other,
             Index(tmp_path / "index.db", wait_seconds=0) as impatient,
         ):
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(sqlite3.OperationalError, match="database is locked"):
                 impatient.digest(delivery, tmp_path)
-        assert held.spool == tmp_path
+        assert rehearsal.spool == tmp_path
 
     @pytest.mark.slow
-    def test_a_large_feed_takes_no_more_memory_than_a_small_one(self, held: Rehearsal) -> None:
-        held.feed(gsa_feed(page("a")))
+    def test_a_large_feed_takes_no_more_memory_than_a_small_one(self, rehearsal: Rehearsal) -> None:
+        rehearsal.feed(gsa_feed(page("a")))
         contents = "x" * 100_000
         records = (page(f"{number}", contents) for number in range(300))
-        delivery = held.write(gsa_feed(*records), datasource="sample", feedtype="full")
+        delivery = rehearsal.write(gsa_feed(*records), datasource="sample", feedtype="full")
         tracemalloc.start()
-        held.apply(delivery)
+        rehearsal.apply(delivery)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 12_000_000 < delivery.bytes
@@ -306,11 +306,11 @@ class TestDigestion:
 
 @pytest.mark.slow
 def test_a_receiver_that_is_killed_leaves_the_index_as_it_was(tmp_path: Path) -> None:
-    held = Rehearsal(tmp_path)
-    with closing(held.index):
-        held.feed(gsa_feed(page("a")))
+    rehearsal = Rehearsal(tmp_path)
+    with closing(rehearsal.index):
+        rehearsal.feed(gsa_feed(page("a")))
     large = gsa_feed(*(page(f"{number}") for number in range(20_000)))
-    delivery = held.write(large, datasource="sample", feedtype="full")
+    delivery = rehearsal.write(large, datasource="sample", feedtype="full")
     arguments = [sys.executable, "-c", DIGEST_AND_WAIT, str(tmp_path)]
     with subprocess.Popen(
         arguments, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -327,56 +327,58 @@ def test_a_receiver_that_is_killed_leaves_the_index_as_it_was(tmp_path: Path) ->
 
 
 class TestReading:
-    def test_documents_are_in_the_order_of_the_utf_8_of_urls(self, held: Rehearsal) -> None:
-        held.feed(gsa_feed(page("é"), page("b"), page("Z"), page("\U0001f600"), page("\uffee")))
-        assert held.pages() == ["Z", "b", "é", "\uffee", "\U0001f600"]
+    def test_documents_are_in_the_order_of_the_utf_8_of_urls(self, rehearsal: Rehearsal) -> None:
+        rehearsal.feed(
+            gsa_feed(page("é"), page("b"), page("Z"), page("\U0001f600"), page("\uffee"))
+        )
+        assert rehearsal.pages() == ["Z", "b", "é", "\uffee", "\U0001f600"]
 
-    def test_documents_are_read_in_pages(self, held: Rehearsal) -> None:
-        held.feed(gsa_feed(page("a"), page("b"), page("c")))
-        assert [one.url for one in held.index.documents(limit=2)] == [f"{HOST}a", f"{HOST}b"]
-        following = held.index.documents(after=f"{HOST}a", limit=1)
+    def test_documents_are_read_in_pages(self, rehearsal: Rehearsal) -> None:
+        rehearsal.feed(gsa_feed(page("a"), page("b"), page("c")))
+        assert [one.url for one in rehearsal.index.documents(limit=2)] == [f"{HOST}a", f"{HOST}b"]
+        following = rehearsal.index.documents(after=f"{HOST}a", limit=1)
         assert [one.url for one in following] == [f"{HOST}b"]
 
-    def test_a_page_has_all_documents_of_its_last_url(self, held: Rehearsal) -> None:
-        held.send(item("I", "a"), item("I", "b"), profile="first")
-        held.send(item("I", "b"), profile="second")
-        documents = held.index.documents(limit=2)
+    def test_a_page_has_all_documents_of_its_last_url(self, rehearsal: Rehearsal) -> None:
+        rehearsal.send(item("I", "a"), item("I", "b"), profile="first")
+        rehearsal.send(item("I", "b"), profile="second")
+        documents = rehearsal.index.documents(limit=2)
         assert [(one.url, one.datasource) for one in documents] == [
             (f"{HOST}a", "first"),
             (f"{HOST}b", "first"),
             (f"{HOST}b", "second"),
         ]
 
-    def test_documents_are_selected_by_datasource(self, held: Rehearsal) -> None:
-        held.feed(gsa_feed(page("a")), datasource="first")
-        held.feed(gsa_feed(page("b")), datasource="second")
-        documents = held.index.documents(datasource="second")
+    def test_documents_are_selected_by_datasource(self, rehearsal: Rehearsal) -> None:
+        rehearsal.feed(gsa_feed(page("a")), datasource="first")
+        rehearsal.feed(gsa_feed(page("b")), datasource="second")
+        documents = rehearsal.index.documents(datasource="second")
         assert [one.url for one in documents] == [f"{HOST}b"]
 
     @pytest.mark.parametrize(
         ("prefix", "expected"), [("dir/", ["dir/%", "dir/a"]), ("dir/%", ["dir/%"]), ("e", [])]
     )
     def test_documents_are_selected_by_prefix(
-        self, held: Rehearsal, prefix: str, expected: list[str]
+        self, rehearsal: Rehearsal, prefix: str, expected: list[str]
     ) -> None:
-        held.feed(gsa_feed(page("dir"), page("dir/a"), page("dir/%"), page("dir0")))
-        documents = held.index.documents(prefix=HOST + prefix)
+        rehearsal.feed(gsa_feed(page("dir"), page("dir/a"), page("dir/%"), page("dir0")))
+        documents = rehearsal.index.documents(prefix=HOST + prefix)
         assert [one.url.removeprefix(HOST) for one in documents] == expected
-        assert len(held.index.documents(prefix="")) == 4
+        assert len(rehearsal.index.documents(prefix="")) == 4
 
-    def test_totals_follow_each_delivery(self, held: Rehearsal) -> None:
-        held.feed(gsa_feed(page("a")))
-        before = held.index.totals()[0].documents
-        held.feed(gsa_feed(page("b")))
-        assert (before, held.index.totals()[0].documents) == (1, 2)
+    def test_totals_follow_each_delivery(self, rehearsal: Rehearsal) -> None:
+        rehearsal.feed(gsa_feed(page("a")))
+        before = rehearsal.index.totals()[0].documents
+        rehearsal.feed(gsa_feed(page("b")))
+        assert (before, rehearsal.index.totals()[0].documents) == (1, 2)
 
-    def test_documents_are_looked_up_and_counted_by_profile(self, held: Rehearsal) -> None:
-        held.send(item("I", "dir/a"), item("I", "dir/b"), item("I", "c"), profile="intranet")
-        held.send(item("I", "dir/a"), profile="other")
-        assert held.index.has_document(f"{HOST}c", profile="intranet")
-        assert not held.index.has_document(f"{HOST}c", profile="other")
-        assert not held.index.has_document(f"{HOST}c")
-        assert held.index.count_matching(f"{HOST}dir/*", profile="intranet") == 2
+    def test_documents_are_looked_up_and_counted_by_profile(self, rehearsal: Rehearsal) -> None:
+        rehearsal.send(item("I", "dir/a"), item("I", "dir/b"), item("I", "c"), profile="intranet")
+        rehearsal.send(item("I", "dir/a"), profile="other")
+        assert rehearsal.index.has_document(f"{HOST}c", profile="intranet")
+        assert not rehearsal.index.has_document(f"{HOST}c", profile="other")
+        assert not rehearsal.index.has_document(f"{HOST}c")
+        assert rehearsal.index.count_matching(f"{HOST}dir/*", profile="intranet") == 2
 
 
 class TestGroups:
@@ -385,41 +387,41 @@ class TestGroups:
         [("incremental", 3), ("", 3), ("full", 2), ("replace", 2)],
     )
     def test_a_feed_appends_or_replaces_the_groups_of_its_source(
-        self, held: Rehearsal, feedtype: str, expected: int
+        self, rehearsal: Rehearsal, feedtype: str, expected: int
     ) -> None:
-        held.groups(xmlgroups(membership("staff", "ann")))
-        held.groups(xmlgroups(membership("staff", "ann")), groupsource="other")
-        held.groups(xmlgroups(membership("sales", "zoe")), feedtype=feedtype)
-        assert held.index.groups_count() == expected
+        rehearsal.groups(xmlgroups(membership("staff", "ann")))
+        rehearsal.groups(xmlgroups(membership("staff", "ann")), groupsource="other")
+        rehearsal.groups(xmlgroups(membership("sales", "zoe")), feedtype=feedtype)
+        assert rehearsal.index.groups_count() == expected
 
-    def test_a_cleanup_removes_the_groups_of_its_source(self, held: Rehearsal) -> None:
-        held.groups(xmlgroups(membership("staff", "ann")), groupsource="ldap")
-        held.groups(xmlgroups(membership("staff", "ann")), groupsource="ggg")
-        row = held.cleanup("ldap")
+    def test_a_cleanup_removes_the_groups_of_its_source(self, rehearsal: Rehearsal) -> None:
+        rehearsal.groups(xmlgroups(membership("staff", "ann")), groupsource="ldap")
+        rehearsal.groups(xmlgroups(membership("staff", "ann")), groupsource="ggg")
+        row = rehearsal.cleanup("ldap")
         assert (row.status, row.included) == (DeliveryStatus.COMPLETED, 0)
-        assert held.index.groups_count() == 1
+        assert rehearsal.index.groups_count() == 1
 
-    def test_an_empty_or_torn_full_feed_and_feeds_of_documents(self, held: Rehearsal) -> None:
-        held.groups(xmlgroups(membership("staff", "ann")), groupsource="sample")
+    def test_an_empty_or_torn_full_feed_and_feeds_of_documents(self, rehearsal: Rehearsal) -> None:
+        rehearsal.groups(xmlgroups(membership("staff", "ann")), groupsource="sample")
         torn = xmlgroups(membership("sales", "zoe")).removesuffix("</xmlgroups>\n")
-        row = held.groups(torn, groupsource="sample", feedtype="full")
-        held.feed(gsa_feed(page("a")), datasource="sample", feedtype="full")
-        assert (held.index.groups_count(), row.status) == (1, DeliveryStatus.FAILED)
-        held.groups(xmlgroups(), groupsource="sample", feedtype="full")
-        assert held.index.groups_count() == 0
+        row = rehearsal.groups(torn, groupsource="sample", feedtype="full")
+        rehearsal.feed(gsa_feed(page("a")), datasource="sample", feedtype="full")
+        assert (rehearsal.index.groups_count(), row.status) == (1, DeliveryStatus.FAILED)
+        rehearsal.groups(xmlgroups(), groupsource="sample", feedtype="full")
+        assert rehearsal.index.groups_count() == 0
 
-    def test_a_refused_membership_costs_only_itself(self, held: Rehearsal) -> None:
+    def test_a_refused_membership_costs_only_itself(self, rehearsal: Rehearsal) -> None:
         bad = '<membership><principal scope="USER">ann</principal><members/></membership>'
-        row = held.groups(xmlgroups(bad, membership("staff", "joe")))
-        assert (held.index.groups_count(), row.status) == (1, DeliveryStatus.WITH_ERRORS)
+        row = rehearsal.groups(xmlgroups(bad, membership("staff", "joe")))
+        assert (rehearsal.index.groups_count(), row.status) == (1, DeliveryStatus.WITH_ERRORS)
         assert "the group 'ann' with scope='USER'; expected GROUP" in row.details[0]
 
-    def test_the_used_capacity_is_the_size_of_the_names(self, held: Rehearsal) -> None:
-        held.groups(xmlgroups(membership("stäff", "ann")))
-        held.groups(xmlgroups(membership("stäff", "joe")))
-        assert held.index.groups_bytes() == 2 * (6 + 7 + 16) + 2 * (3 + 7 + 16)
-        held.cleanup("ldap")
-        assert held.index.groups_bytes() == 0
+    def test_the_used_capacity_is_the_size_of_the_names(self, rehearsal: Rehearsal) -> None:
+        rehearsal.groups(xmlgroups(membership("stäff", "ann")))
+        rehearsal.groups(xmlgroups(membership("stäff", "joe")))
+        assert rehearsal.index.groups_bytes() == 2 * (6 + 7 + 16) + 2 * (3 + 7 + 16)
+        rehearsal.cleanup("ldap")
+        assert rehearsal.index.groups_bytes() == 0
         assert CAPACITY_BYTES == 1_000_000_000
 
 
@@ -521,16 +523,16 @@ def after_step(model: Model, step: Step) -> Model:
 def indexed_after(found: list[Step]) -> dict[str, tuple[object, ...]]:
     """Return the documents of an index after these feeds."""
     with tempfile.TemporaryDirectory() as folder:
-        held = Rehearsal(Path(folder))
-        with closing(held.index):
+        rehearsal = Rehearsal(Path(folder))
+        with closing(rehearsal.index):
             for step in found:
-                delivery = held.write(
+                delivery = rehearsal.write(
                     markup_of(step), datasource=step.datasource, feedtype=step.feedtype
                 )
-                held.apply(delivery)
+                rehearsal.apply(delivery)
             return {
                 one.url.removeprefix(HOST): (one.datasource, one.bytes, one.sha256)
-                for one in held.index.documents()
+                for one in rehearsal.index.documents()
             }
 
 
