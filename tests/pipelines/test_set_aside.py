@@ -21,9 +21,9 @@ from pipelines.serve.worker_process import GuardedWorker, TimeLimit
 from schemas.errors import ConfigError
 from support import hostile_work as work
 from support.archives import document, gsa_feed
+from support.fake_appliance import GSA, SUCCESS, THUNDERSTONE, FakeClient, Sent, replace_client
 from support.served import run, serving, wait_until
 from support.spools import HandSpool
-from support.wires import GSA, SUCCESS, THUNDERSTONE, FakeClient, Sent, wired
 from transforms.retry import RetryPolicy
 from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.settings import PushSettings
@@ -105,7 +105,7 @@ def test_what_cannot_be_converted_is_set_aside_and_the_others_are_forwarded(
     limit: TimeLimit,
     reason: str,
 ) -> None:
-    wire = wired(monkeypatch, accepting)
+    wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad", "full")
     spool.feed(gsa_feed(document(2)), "crm")
     with forwarding(spool, convert, limit=limit) as forwards:
@@ -118,7 +118,7 @@ def test_what_cannot_be_converted_is_set_aside_and_the_others_are_forwarded(
 def test_a_conversion_that_ended_with_its_gateway_three_times_is_set_aside(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wired(monkeypatch, accepting)
+    replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "crm")
     output = spool.root / "forward" / "000000000001"
     output.mkdir(parents=True)
@@ -131,7 +131,7 @@ def test_a_conversion_that_ended_with_its_gateway_three_times_is_set_aside(
 def test_a_gateway_that_is_stopped_does_not_count_as_an_attempt(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wired(monkeypatch, accepting)
+    replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad")
     attempts = spool.root / "forward" / "000000000001" / "attempts"
     with forwarding(spool, work.convert_looping, drain_seconds=0.0):
@@ -143,7 +143,7 @@ def test_a_gateway_that_is_stopped_does_not_count_as_an_attempt(
 def test_what_is_retried_is_forwarded_with_all_later_ones_of_its_datasource(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = wired(monkeypatch, accepting)
+    wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad", "full")
     spool.feed(gsa_feed(document(2)), "crm")
     with forwarding(spool, work.convert_failing) as forwards:
@@ -166,7 +166,7 @@ def test_what_is_retried_is_forwarded_with_all_later_ones_of_its_datasource(
 def test_a_retry_is_not_forgotten_by_a_gateway_that_ends(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = wired(monkeypatch, accepting)
+    wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad")
     with forwarding(spool, work.convert_failing) as forwards:
         settle(forwards)
@@ -187,7 +187,7 @@ def test_a_retry_is_not_forgotten_by_a_gateway_that_ends(
 def test_what_a_later_full_feed_supersedes_is_not_forwarded_again(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = wired(monkeypatch, accepting)
+    wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad", "full")
     with forwarding(spool, work.convert_failing) as forwards:
         settle(forwards)
@@ -203,7 +203,7 @@ def test_what_a_later_full_feed_supersedes_is_not_forwarded_again(
 def test_a_full_feed_whose_deletions_the_index_cannot_say_is_set_aside(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = wired(monkeypatch, accepting)
+    wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "crm", "full")
     with Index(spool.root / "index.db") as index:
         for delivery in read_deliveries(spool.root):

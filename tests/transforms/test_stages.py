@@ -17,8 +17,8 @@ from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Reject, reject_record
 from schemas.span import Span
 from support.archives import BROKEN, HOST, documents, gsa_feed, native, put
+from support.fake_appliance import GSA, SUCCESS, Sent, chunk_of, replace_client
 from support.listings import stream
-from support.wires import GSA, SUCCESS, Sent, chunk_of, wired
 from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import ReadOptions, WriteOptions
@@ -307,7 +307,7 @@ def push_of(folder: Path) -> Push:
 def test_chunks_in_any_order_are_pushed_in_that_of_the_manifest(
     pipeline: beam.Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = wired(monkeypatch, lambda _sent: SUCCESS)
+    client = replace_client(monkeypatch, lambda _sent: SUCCESS)
     chunks = [chunk_of(tmp_path, number, str(number)) for number in (3, 1, 2)]
 
     def accepted(found: list[bytes]) -> None:
@@ -317,13 +317,13 @@ def test_chunks_in_any_order_are_pushed_in_that_of_the_manifest(
     with pipeline:
         given = pipeline | beam.Create([msgspec.json.encode(chunk) for chunk in chunks])
         assert_that(given | push_of(tmp_path), accepted)
-    assert [sent.chunk for sent in wire.sent] == [1, 2, 3]
+    assert [sent.chunk for sent in client.sent] == [1, 2, 3]
 
 
 def test_a_push_whose_bundle_is_tried_again_sends_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = wired(monkeypatch, lambda _sent: SUCCESS)
+    client = replace_client(monkeypatch, lambda _sent: SUCCESS)
     chunks = [msgspec.json.encode(chunk_of(tmp_path, number, str(number))) for number in (1, 2)]
 
     def attempt() -> None:
@@ -332,4 +332,4 @@ def test_a_push_whose_bundle_is_tried_again_sends_nothing_twice(
 
     attempt()
     attempt()
-    assert wire.sent == [Sent(1, "incremental", ("1",)), Sent(2, "incremental", ("2",))]
+    assert client.sent == [Sent(1, "incremental", ("1",)), Sent(2, "incremental", ("2",))]

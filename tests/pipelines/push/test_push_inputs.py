@@ -9,9 +9,9 @@ import pytest
 
 from pipelines.cli.main import main
 from schemas.receipt import AttemptState, Receipt
+from support.fake_appliance import chunk_of, finished, items_of
 from support.runs import ROOT
 from support.served import run, serving
-from support.wires import chunk_of, finished, items_of
 from transforms.sinks.push.receipts import Receipts
 from transforms.sources.spool import read_deliveries
 

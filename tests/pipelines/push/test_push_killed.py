@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from schemas.account import Chunk
+from support.fake_appliance import chunk_of
 from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
-from support.wires import chunk_of
 from transforms.sinks.push.receipts import read_receipts
 
 pytestmark = pytest.mark.slow

@@ -12,10 +12,10 @@ import pytest
 
 from schemas.delivery import JOURNAL
 from support.archives import documents, gsa_feed, put
+from support.fake_appliance import chunk_of, finished, items_of
 from support.ports import kept_port
 from support.runs import ROOT, chunks, manifest
 from support.served import BOUND_SECONDS, Served, run, serving, start, stopped, wait_until
-from support.wires import chunk_of, finished, items_of
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pipelines.push.report import as_json, as_text, plan_text
 from schemas.account import Chunk
 from schemas.receipt import Refusal
-from support.wires import GSA
+from support.fake_appliance import GSA
 from transforms.sinks.push.outcome import ChunkOutcome, PushAccount
 from transforms.sinks.push.settings import PushSettings
 

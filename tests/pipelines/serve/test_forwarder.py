@@ -20,12 +20,12 @@ from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.worker_process import GuardedWorker
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
-from support import wires
+from support import fake_appliance
 from support.archives import ACL, BROKEN, HOST, document, gsa_feed, thunderstone
+from support.fake_appliance import GSA, SUCCESS, THUNDERSTONE, FakeClient, Sent
 from support.rehearsal import InlineRunner, digest_missing
 from support.served import wait_until
 from support.spools import HandSpool
-from support.wires import GSA, SUCCESS, THUNDERSTONE, FakeClient, Sent
 from transforms.retry import RetryPolicy
 from transforms.sinks.push.model import Appliance, ApplianceResponse
 from transforms.sinks.push.settings import PushSettings
@@ -55,7 +55,7 @@ def taking(sent: Sent) -> ApplianceResponse:
 
 @pytest.fixture
 def wired(monkeypatch: pytest.MonkeyPatch) -> Wired:
-    return partial(wires.wired, monkeypatch)
+    return partial(fake_appliance.replace_client, monkeypatch)
 
 
 @pytest.fixture

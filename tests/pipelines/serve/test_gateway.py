@@ -10,9 +10,9 @@ import pytest
 
 from support.archives import HOST as FILES
 from support.archives import document, gsa_feed
+from support.fake_appliance import chunk_of
 from support.ports import kept_port
 from support.served import Served, run, serving, wait_until
-from support.wires import chunk_of
 
 pytestmark = pytest.mark.slow
 

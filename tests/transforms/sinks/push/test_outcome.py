@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.receipt import AttemptState, Receipt, Refusal
-from support.wires import chunk_of
+from support.fake_appliance import chunk_of
 from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, outcome_of, outcomes_of
 from transforms.sinks.push.rejects import write_rejects
 

@@ -1,4 +1,4 @@
-"""A receipt is on the disk before the request that it is of is sent, and before what follows."""
+"""A receipt is on the disk before its request is sent, and before the push continues."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from schemas.errors import FatalError
 from support.disks import RecordingDisk
-from support.wires import GSA, SUCCESS, FakeClient, Sent, chunk_of, wired
+from support.fake_appliance import GSA, SUCCESS, FakeClient, Sent, chunk_of
 from transforms.retry import RetryPolicy
 from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.outcome import PushAccount
@@ -35,45 +35,46 @@ def disk(tmp_path: Path) -> RecordingDisk:
 
 
 @pytest.fixture
-def wire(monkeypatch: pytest.MonkeyPatch, disk: RecordingDisk) -> FakeClient:
+def client(disk: RecordingDisk) -> FakeClient:
     def answer(_sent: Sent) -> ApplianceResponse:
         disk.done.append("send")
         return SUCCESS
 
-    return wired(monkeypatch, answer)
+    return FakeClient(answer)
 
 
-def push(root: Path, disk: RecordingDisk) -> PushAccount:
+def push(root: Path, disk: RecordingDisk, client: FakeClient) -> PushAccount:
     chunks = [chunk_of(root, number, "abc", feedtype="incremental") for number in (1, 2)]
     settings = PushSettings(appliance=GSA, retry=RetryPolicy(max_attempts=1))
-    with Pusher(settings, stop=StopSignal(), progress=PushProgress(print), disk=disk) as pusher:
+    progress = PushProgress(print)
+    with Pusher(settings, stop=StopSignal(), progress=progress, client=client, disk=disk) as pusher:
         return pusher.push(chunks, PushPaths(root=root, folder=root / FOLDER))
 
 
 def test_a_receipt_is_on_the_disk_before_its_request_and_before_the_next(
-    tmp_path: Path, disk: RecordingDisk, wire: FakeClient
+    tmp_path: Path, disk: RecordingDisk, client: FakeClient
 ) -> None:
-    push(tmp_path, disk)
+    push(tmp_path, disk, client)
     assert disk.done == ALL
 
 
 @pytest.mark.parametrize("operation", range(1, len(BEGIN) + len(LINE) + 1))
 def test_nothing_is_sent_while_the_first_receipt_is_not_on_the_disk(
-    tmp_path: Path, disk: RecordingDisk, wire: FakeClient, operation: int
+    tmp_path: Path, disk: RecordingDisk, client: FakeClient, operation: int
 ) -> None:
     disk.fail_at(operation)
     try:
-        pushed = push(tmp_path, disk)
+        pushed = push(tmp_path, disk, client)
     except FatalError:
         pushed = None
     assert pushed is None or pushed.stopped is not None
-    assert wire.sent == []
+    assert client.sent == []
 
 
 @pytest.mark.parametrize("operation", [8, 9, 10, 11])
-def test_nothing_follows_while_a_receipt_is_not_on_the_disk(
-    tmp_path: Path, disk: RecordingDisk, wire: FakeClient, operation: int
+def test_no_request_follows_while_a_receipt_is_not_on_the_disk(
+    tmp_path: Path, disk: RecordingDisk, client: FakeClient, operation: int
 ) -> None:
     disk.fail_at(operation)
-    assert push(tmp_path, disk).stopped is not None
-    assert len(wire.sent) == 1
+    assert push(tmp_path, disk, client).stopped is not None
+    assert len(client.sent) == 1

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, SourceError
 from schemas.receipt import AttemptState
-from support.wires import (
+from support.fake_appliance import (
     GSA,
     ILL_FORMED,
     SUCCESS,

@@ -4,7 +4,7 @@ import pytest
 
 from schemas.errors import ConfigError
 from support.appliance_sockets import chunk
-from support.wires import GSA, THUNDERSTONE
+from support.fake_appliance import GSA, THUNDERSTONE
 from transforms.sinks.push.request_forms import check_chunk
 
 FEED = b"<gsafeed/>"

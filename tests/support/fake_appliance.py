@@ -1,4 +1,4 @@
-"""HTTP clients for tests, at whose other end a function responds; chunks to send."""
+"""An appliance that is a function, and chunks to send to it."""
 
 import hashlib
 import re
@@ -77,16 +77,13 @@ class FakeClient(ApplianceClient):
         return self._backlog
 
 
-def wired(
-    patch: pytest.MonkeyPatch,
-    answer: Callable[[Sent], ApplianceResponse],
-    *,
-    backlog: ApplianceResponse | None = None,
+def replace_client(
+    patch: pytest.MonkeyPatch, answer: Callable[[Sent], ApplianceResponse]
 ) -> FakeClient:
-    """Replace the client of all pushes."""
-    wire = FakeClient(answer, backlog=backlog)
-    patch.setattr("transforms.sinks.push.pusher.ApplianceClient", wire)
-    return wire
+    """Replace the client of all pushes, also of those in other functions of this process."""
+    client = FakeClient(answer)
+    patch.setattr("transforms.sinks.push.pusher.ApplianceClient", client)
+    return client
 
 
 def chunk_of(
