@@ -35,7 +35,7 @@ from transforms.sources.programs.config import Programs, User
 from transforms.sources.programs.ordered_pool import map_ordered
 from transforms.sources.programs.process import CancelToken, call_of, run
 from transforms.sources.programs.rejects import program_errors, reject_document
-from transforms.sources.programs.retry import DEFAULT_BACKOFF, Backoff, attempt
+from transforms.sources.programs.retry import attempt
 from transforms.sources.secrets import resolve
 
 STAGE = "authorize"
@@ -53,7 +53,6 @@ def authorize(
     *,
     options: ReadOptions = ReadOptions(),
     read: Reader | None = None,
-    backoff: Backoff = DEFAULT_BACKOFF,
 ) -> Generator[ReadResult, None, None]:
     """Yield each added document without an ACL with the ACL of the decisions, in order.
 
@@ -64,7 +63,7 @@ def authorize(
     if not programs.authorizer:
         yield from records
         return
-    authorizer = _Authorizer(programs, options, read or AUTHORIZER_STREAM.read, backoff)
+    authorizer = _Authorizer(programs, options, read or AUTHORIZER_STREAM.read)
     parallel = programs.parallel or 1
     batches = _batches(
         records,
@@ -115,13 +114,10 @@ class _Decisions(NamedTuple):
 class _Authorizer:
     """Calls the program and makes ACLs of its answers."""
 
-    def __init__(
-        self, programs: Programs, options: ReadOptions, read: Reader, backoff: Backoff
-    ) -> None:
+    def __init__(self, programs: Programs, options: ReadOptions, read: Reader) -> None:
         self._programs = programs
         self._options = options
         self._read = read
-        self._backoff = backoff
         self._id_of = id_maker(options.docids)
 
     def decide(self, batch: list[ReadResult], token: CancelToken) -> list[ReadResult]:
@@ -160,10 +156,7 @@ class _Authorizer:
         if not ids:
             return []
         calls = (partial(self._ask, user, ids, token) for user in self._programs.users)
-        return [
-            attempt(call, programs=self._programs, backoff=self._backoff, token=token)
-            for call in calls
-        ]
+        return [attempt(call, programs=self._programs, token=token) for call in calls]
 
     def _ask(self, user: User, ids: list[str], token: CancelToken) -> _Decisions:
         password = None if user.password is None else resolve(user.password)

@@ -8,7 +8,6 @@ from transforms.sources.programs.authorizer import authorize
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.redact import Mask
 from transforms.sources.programs.retriever import retrieve
-from transforms.sources.programs.retry import DEFAULT_BACKOFF, Backoff
 from transforms.sources.programs.transformer import transform
 
 
@@ -17,7 +16,6 @@ def documents(
     programs: Programs,
     *,
     options: ReadOptions = ReadOptions(),
-    backoff: Backoff = DEFAULT_BACKOFF,
 ) -> Generator[ReadResult, None, None]:
     """Yield the results of all programs for a listing, in its order.
 
@@ -26,8 +24,8 @@ def documents(
     mask = Mask(programs.secrets())
     with (
         mask.errors(),
-        closing(retrieve(listed, programs, options=options, backoff=backoff)) as retrieved,
-        closing(transform(retrieved, programs, options=options, backoff=backoff)) as transformed,
-        closing(authorize(transformed, programs, options=options, backoff=backoff)) as authorized,
+        closing(retrieve(listed, programs, options=options)) as retrieved,
+        closing(transform(retrieved, programs, options=options)) as transformed,
+        closing(authorize(transformed, programs, options=options)) as authorized,
     ):
         yield from authorized if mask.is_empty else map(mask.result, authorized)

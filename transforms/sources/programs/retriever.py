@@ -30,7 +30,7 @@ from transforms.sources.programs.config import Programs
 from transforms.sources.programs.ordered_pool import map_ordered
 from transforms.sources.programs.process import CancelToken, call_of, run
 from transforms.sources.programs.rejects import program_errors, reject_output
-from transforms.sources.programs.retry import DEFAULT_BACKOFF, Backoff, attempt
+from transforms.sources.programs.retry import attempt
 
 STAGE = "retrieve"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,7 +44,6 @@ def retrieve(
     *,
     options: ReadOptions = ReadOptions(),
     read: Reader | None = None,
-    backoff: Backoff = DEFAULT_BACKOFF,
 ) -> Generator[ReadResult, None, None]:
     """Yield one Record, Filtered or Reject for each listed ADD, after its notices, in order.
 
@@ -54,7 +53,7 @@ def retrieve(
     if not programs.retriever:
         yield from listed
         return
-    retriever = _Retriever(programs, options, read or RETRIEVER_STREAM.read, backoff)
+    retriever = _Retriever(programs, options, read or RETRIEVER_STREAM.read)
     items = (
         partial(retriever.get, item)
         if isinstance(item, Record) and item.action is Action.ADD
@@ -97,20 +96,17 @@ def _overlay(below: _Struct, above: _Struct) -> _Struct:
 class _Retriever:
     """Calls the program and reads its output."""
 
-    def __init__(
-        self, programs: Programs, options: ReadOptions, read: Reader, backoff: Backoff
-    ) -> None:
+    def __init__(self, programs: Programs, options: ReadOptions, read: Reader) -> None:
         self._programs = programs
         self._options = options
         self._read = read
-        self._backoff = backoff
         self._id_of = id_maker(options.docids)
 
     def get(self, listed: Record, token: CancelToken) -> list[ReadResult]:
         """Return notices and one Record, Filtered or Reject."""
         call = partial(self._call, listed, token)
         try:
-            return attempt(call, programs=self._programs, backoff=self._backoff, token=token)
+            return attempt(call, programs=self._programs, token=token)
         except Exception as exc:
             return [reject_output(listed, record_error(exc), stage=STAGE)]
 

@@ -1,12 +1,9 @@
-"""Retries of calls that failed in a way that may pass."""
+"""Repeat a call of a program after a temporary failure."""
 
 import logging
 import math
-import random
 from collections.abc import Callable
 from typing import TypeVar
-
-import msgspec
 
 from schemas.errors import RecordError
 from transforms.retry import RetryPolicy, retry
@@ -17,43 +14,27 @@ TEMPORARY = frozenset(
     {"program-exit", "program-signal", "program-timeout", "repository-unavailable"}
 )
 """Codes of failures after which a call is repeated."""
+
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
+_Result = TypeVar("_Result")
 
 
-class Backoff(msgspec.Struct, frozen=True, kw_only=True):
-    """The pauses between attempts; `sleep=None` sleeps until the time is over or the run ends."""
+def attempt(call: Callable[[], _Result], *, programs: Programs, token: CancelToken) -> _Result:
+    """Return the result of `call`; repeat it after a temporary failure, or raise its last error.
 
-    sleep: Callable[[float], None] | None = None
-    random: Callable[[], float] = random.random
-
-
-DEFAULT_BACKOFF = Backoff()
-
-
-def attempt(
-    call: Callable[[], _T], *, programs: Programs, backoff: Backoff, token: CancelToken
-) -> _T:
-    """Return the result of `call`, or raise its last RecordError.
-
-    A temporary failure is repeated `programs.retries` times. The pauses double from
-    `programs.backoff_seconds` to 300 seconds, and each is multiplied by a random number below 1.
+    There are `programs.retries` retries. `token` ends a pause when the run ends.
     """
     policy = RetryPolicy(
         first_seconds=programs.backoff_seconds,
         max_attempts=programs.retries + 1,
         max_total_seconds=math.inf,
-        jitter=backoff.random,
     )
-    return retry(
-        call,
-        policy,
-        is_temporary=lambda error: isinstance(error, RecordError) and error.code in TEMPORARY,
-        sleep=backoff.sleep or token.sleep,
-        notify=_report,
-    )
+    return retry(call, policy, is_temporary=_is_temporary, sleep=token.sleep, notify=_log_retry)
 
 
-def _report(error: Exception, seconds: float) -> None:
-    code = error.code if isinstance(error, RecordError) else ""
-    _log.info("program: %s; next attempt in %.0f s", code, seconds)
+def _is_temporary(error: Exception) -> bool:
+    return isinstance(error, RecordError) and error.code in TEMPORARY
+
+
+def _log_retry(error: Exception, seconds: float) -> None:
+    _log.info("program: %s; next attempt in %.0f s", getattr(error, "code", error), seconds)

@@ -27,7 +27,7 @@ from transforms.sources.programs.config import Programs
 from transforms.sources.programs.ordered_pool import Job, map_ordered
 from transforms.sources.programs.process import CancelToken, call_of, run
 from transforms.sources.programs.rejects import reject_document
-from transforms.sources.programs.retry import DEFAULT_BACKOFF, Backoff, attempt
+from transforms.sources.programs.retry import attempt
 
 STAGE = "transform"
 
@@ -37,7 +37,6 @@ def transform(
     programs: Programs,
     *,
     options: ReadOptions = ReadOptions(),
-    backoff: Backoff = DEFAULT_BACKOFF,
 ) -> Generator[ReadResult, None, None]:
     """Yield each added document with the metadata of the transformer, or its Reject, in order.
 
@@ -46,7 +45,7 @@ def transform(
     if not programs.transformer:
         yield from records
         return
-    transformer = _Transformer(programs, options, backoff)
+    transformer = _Transformer(programs, options)
     items = (_job(item, transformer) for item in records)
     with closing(map_ordered(items, parallel=programs.parallel or 1)) as results:
         yield from results
@@ -61,15 +60,14 @@ def _job(item: ReadResult, transformer: "_Transformer") -> Job | ReadResult:
 class _Transformer:
     """Calls the program and reads its output file."""
 
-    def __init__(self, programs: Programs, options: ReadOptions, backoff: Backoff) -> None:
+    def __init__(self, programs: Programs, options: ReadOptions) -> None:
         self._programs = programs
-        self._backoff = backoff
         self._id_of = id_maker(options.docids)
 
     def transform(self, record: Record, token: CancelToken) -> list[ReadResult]:
         call = partial(self._metadata, record, token)
         try:
-            metadata = attempt(call, programs=self._programs, backoff=self._backoff, token=token)
+            metadata = attempt(call, programs=self._programs, token=token)
         except ProgramError as exc:
             code = exc.code.replace("program", "transformer")
             return [reject_document(record, RecordError(code, exc.reason), stage=STAGE)]

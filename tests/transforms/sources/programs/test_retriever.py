@@ -31,11 +31,9 @@ from transforms.sources.programs.config import Programs, User
 from transforms.sources.programs.documents import documents
 from transforms.sources.programs.lister import list_documents
 from transforms.sources.programs.retriever import merge, retrieve
-from transforms.sources.programs.retry import Backoff
 
 pytestmark = pytest.mark.slow
 
-AT_ONCE = Backoff(sleep=lambda seconds: None)
 A, B, C, D = listed("a"), listed("b"), listed("c"), listed("d")
 STRICT = ReadOptions(mode=Mode.STRICT)
 UNDER_BASE = ReadOptions(docids=Docids(base_url="http://adaptor.example.com/doc/"))
@@ -46,14 +44,14 @@ def lister(trouble: str, **bounds: Any) -> Programs:  # the fields of Programs
 
 
 def retriever(trouble: str, **bounds: Any) -> Programs:  # the fields of Programs
-    kept = {"retries": 0, "timeout_seconds": 30.0, **bounds}
+    kept = {"retries": 0, "backoff_seconds": 0, "timeout_seconds": 30.0, **bounds}
     return Programs(lister=("list",), retriever=shell("retriever.sh", trouble), **kept)
 
 
 def outcomes(
     programs: Programs, *found: ReadResult, options: ReadOptions = ReadOptions()
 ) -> list[ReadResult]:
-    return list(retrieve(found, programs, options=options, backoff=AT_ONCE))
+    return list(retrieve(found, programs, options=options))
 
 
 def outcome(programs: Programs, options: ReadOptions = ReadOptions()) -> ReadResult:
