@@ -185,6 +185,15 @@ def test_no_function_has_more_than_60_lines() -> None:
     assert long == []
 
 
+def test_class_names_are_unique() -> None:
+    places: dict[str, list[str]] = {}
+    for path in modules(*PACKAGES):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name_of(path))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
 def test_no_module_is_private() -> None:
     private = [path for path in modules(*PACKAGES) if re.match("_[^_]", path.name)]
     assert [name_of(path) for path in private] == []
