@@ -33,13 +33,8 @@ from transforms.sinks.push.existing_feeds import SeveralFull
 from transforms.sinks.push.model import ERASING_FEEDTYPES
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.progress import PushProgress
-from transforms.sinks.push.pusher import (
-    check_chunks,
-    check_receipts,
-    planned_chunks,
-    push,
-    with_groups_mode,
-)
+from transforms.sinks.push.push_plan import check_chunks, planned_chunks, with_groups_mode
+from transforms.sinks.push.pusher import check_receipts, push
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
 

@@ -1,4 +1,4 @@
-"""Appliances for tests: real sockets, and a function that says what goes over them."""
+"""Appliances for tests on real sockets, each with a function that speaks for it."""
 
 import hashlib
 import socket
@@ -19,14 +19,14 @@ from schemas.account import Chunk
 from transforms.sinks.push.model import ChunkPart
 
 LARGE = 24 << 20
-"""More bytes than the buffers of a connection on loopback take."""
+"""More bytes than fit into the buffers of a connection on loopback."""
 
 BOUND_SECONDS = 60
 Talk = Callable[[socket.socket], None]
 
 
 class Listener:
-    """What listens on loopback: its port, and what it read, one text for each connection."""
+    """A listener on loopback: its port, and the request of each connection."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -35,7 +35,7 @@ class Listener:
         self.url = f"http://127.0.0.1:{port}"
 
     def body(self) -> bytes:
-        """The body of the only request."""
+        """Return the body of the only request."""
         (request,) = self.heard
         return request.partition(b"\r\n\r\n")[2]
 
@@ -44,7 +44,7 @@ class Listener:
 def listening(
     talk: Callable[[Listener], Talk], *, context: ssl.SSLContext | None = None
 ) -> Iterator[Listener]:
-    """Have `talk` speak on each connection, one behind the other."""
+    """Let `talk` speak on each connection, one after another."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         listener = Listener(server.getsockname()[1])
@@ -76,7 +76,7 @@ def _serve(server: socket.socket, talk: Talk, context: ssl.SSLContext | None) ->
 
 
 def saying(*replies: bytes) -> Callable[[Listener], Talk]:
-    """Read each request to its end, and answer it."""
+    """Read each request to its end, and send one reply after another."""
     left = list(replies)
 
     def talk_of(listener: Listener) -> Talk:
@@ -90,7 +90,7 @@ def saying(*replies: bytes) -> Callable[[Listener], Talk]:
 
 
 def silent(listener: Listener) -> Talk:
-    """Read each request to its end, and never answer."""
+    """Read each request to its end, and never reply."""
 
     def talk(connection: socket.socket) -> None:
         listener.heard.append(read_request(connection))
@@ -115,7 +115,7 @@ def dripping(head: bytes, drop: bytes) -> Callable[[Listener], Talk]:
 
 
 def deaf(listener: Listener) -> Talk:
-    """Take a connection, and nothing that comes over it."""
+    """Accept a connection and read nothing."""
 
     def talk(connection: socket.socket) -> None:
         listener.is_over.wait(BOUND_SECONDS)
@@ -124,7 +124,7 @@ def deaf(listener: Listener) -> Talk:
 
 
 def torn(reply: bytes = b"", *, read_bytes: int | None = None) -> Callable[[Listener], Talk]:
-    """Read a request, or so many bytes of it, say something, and hang up."""
+    """Read a request, or some bytes of it, send a reply, and close the connection."""
 
     def talk_of(listener: Listener) -> Talk:
         def talk(connection: socket.socket) -> None:
@@ -159,7 +159,7 @@ def _read_bytes(connection: socket.socket, count: int) -> None:
 
 
 def read_request(connection: socket.socket) -> bytes:
-    """Return a request: its head, and as many bytes as that says."""
+    """Return a request: its head and a body of the announced length."""
     request = bytearray()
     while b"\r\n\r\n" not in request:
         if not (block := connection.recv(1 << 16)):
@@ -173,14 +173,14 @@ def read_request(connection: socket.socket) -> bytes:
 
 
 def length_of(head: bytes) -> int:
-    """The Content-Length of a request, 0 if it has none."""
+    """Return the Content-Length of a request, 0 if it has none."""
     lines = head.decode("latin-1").lower().split("\r\n")
     stated = [line.split(":")[1] for line in lines if line.startswith("content-length:")]
     return int(stated[0]) if stated else 0
 
 
 def reply(text: str, *, status: str = "200 OK", headers: str = "") -> bytes:
-    """An answer as a feedergate gives it."""
+    """Return a reply of a feedergate."""
     body = text.encode()
     head = (
         f"HTTP/1.0 {status}\r\nContent-Type: text/plain\r\nServer: feedergate_1.0\r\n"
@@ -190,7 +190,7 @@ def reply(text: str, *, status: str = "200 OK", headers: str = "") -> bytes:
 
 
 def chunk(content: bytes, **fields: object) -> Chunk:
-    """A chunk of the datasource `sample`, unless told otherwise."""
+    """Return a chunk, by default of the datasource `sample`."""
     stated: dict[str, object] = {
         "path": "chunks/00000-000.xml",
         "bytes": len(content),
@@ -208,13 +208,13 @@ def chunk(content: bytes, **fields: object) -> Chunk:
 
 
 def whole(path: Path, content: bytes, **fields: object) -> ChunkPart:
-    """A chunk that is sent as it stands in its file."""
+    """Write a file and return it as a whole chunk."""
     path.write_bytes(content)
     return ChunkPart(chunk=chunk(content, **fields), path=path, offset=0, length=len(content))
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """Write a certificate for 127.0.0.1, signed by itself, and its key."""
+    """Write a self-signed certificate for 127.0.0.1, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "appliance")])
     signed = (

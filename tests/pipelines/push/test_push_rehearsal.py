@@ -230,7 +230,7 @@ def test_a_second_signal_ends_a_push_at_once(folder: Path, tmp_path: Path) -> No
 
 
 def _line(process: "subprocess.Popen[str]") -> str:
-    """Return the next line that a process says on stderr, when it has said it."""
+    """Wait for the next line of a process on stderr and return it."""
     assert process.stderr is not None
     return process.stderr.readline().rstrip("\n")
 

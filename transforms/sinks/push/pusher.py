@@ -16,29 +16,22 @@ from queue import Empty, SimpleQueue
 from typing import Self
 
 import msgspec
-from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import (
     BusyError,
-    ConfigError,
     FatalError,
     FeedferryError,
     StoppedError,
     TargetError,
     TooManyRejectsError,
 )
-from schemas.feed import FULL
-from schemas.record import Action
-from transforms.formats import THUNDERSTONE
 from transforms.retry import RetryPauses
 from transforms.sinks.push.chunk_sender import ChunkSender, PushInterrupted
 from transforms.sinks.push.model import (
-    ERASING_FEEDTYPES,
     ApplianceProtocol,
     ApplianceResponse,
     ResponseMeaning,
-    count_records,
 )
 from transforms.sinks.push.outcome import (
     PARTLY_ACCEPTED,
@@ -48,22 +41,19 @@ from transforms.sinks.push.outcome import (
     outcomes_of,
 )
 from transforms.sinks.push.progress import PushProgress
-from transforms.sinks.push.receipts import Receipts, read_receipts
-from transforms.sinks.push.request_forms import check_chunk, is_groups
-from transforms.sinks.push.settings import GroupsMode, PushSettings
+from transforms.sinks.push.push_plan import UPDATE_FILE, check_chunks, with_groups_mode, with_update
+from transforms.sinks.push.receipts import Receipts
+from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.splitter import whole_chunk
 from transforms.sinks.push.throttle.backlog import BacklogCount, BacklogThrottle
 from transforms.sinks.push.throttle.gate import SendGate, StopSignal
-from transforms.sinks.push.update_index import is_update, update_document, write_update
+from transforms.sinks.push.update_index import is_update, write_update
 from transforms.sinks.push.wire import thunderstone_responses
 from transforms.sinks.push.wire.client import ApplianceClient
 from transforms.sinks.push.wire.gsa_responses import read_backlog
 from transforms.storage.journal import DISK, Disk
 
 INTERRUPTED = "stopped after the current chunk; push again to continue"
-
-UPDATE_FILE = "update-index.xml"
-"""The request that updates search indexes, if no run has made one."""
 
 
 class PushPaths(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,7 +106,7 @@ class Pusher:
         chunks = with_groups_mode(chunks, settings.groups_mode)
         check_chunks(chunks, settings)
         with _receipts(chunks, paths, settings, self._disk) as receipts:
-            chunks = _with_update(chunks, paths, settings)
+            chunks = with_update(chunks, paths.folder, settings)
             earlier = tuple(outcomes_of(chunks, receipts.all()))
             remaining = [outcome.chunk for outcome in earlier if not outcome.allows_next]
             for chunk in remaining:  # a full part deletes what missing files could not bring back
@@ -275,68 +265,9 @@ def push(
         return pusher.push(chunks, paths)
 
 
-def with_groups_mode(chunks: Sequence[Chunk], mode: GroupsMode) -> list[Chunk]:
-    """Return the chunks with the feedtypes that a mode asks for.
-
-    The first groups feed of each groupsource, and each full one, gets the feedtype of the mode.
-    Raises ConfigError if a mode is given and there are no groups feeds.
-    """
-    if mode is GroupsMode.AS_STATED:
-        return list(chunks)
-    seen: set[str | None] = set()
-    changed = []
-    for chunk in sorted(chunks, key=lambda chunk: chunk.ordinal):  # Beam may change the order
-        is_first = chunk.feedtype == FULL or chunk.datasource not in seen
-        if is_groups(chunk) and is_first:
-            seen.add(chunk.datasource)
-            changed.append(replace(chunk, feedtype=mode.value))
-        else:
-            changed.append(chunk)
-    if not seen:
-        raise ConfigError(f"--groups-mode {mode.value}: no groups feed is pushed; expected one")
-    return changed
-
-
-def check_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> None:
-    """Raise ConfigError if the appliance cannot take a chunk, or it would empty a datasource."""
-    for chunk in chunks:
-        check_chunk(chunk, settings.appliance)
-        is_empty = chunk.feedtype in ERASING_FEEDTYPES and not count_records(chunk)
-        if is_empty and not settings.can_empty:
-            raise ConfigError(
-                f"{chunk.path}: a full feed without records, which empties {chunk.datasource!r};"
-                " expected records, or --allow-empty-full"
-            )
-
-
 def check_receipts(chunks: Sequence[Chunk], paths: PushPaths, settings: PushSettings) -> None:
     """Raise ConfigError if earlier receipts do not allow the push of a run; make no file."""
     _receipts(chunks, paths, settings, DISK).check()
-
-
-def planned_chunks(chunks: Sequence[Chunk], folder: Path, settings: PushSettings) -> list[Chunk]:
-    """Return the chunks that a push would send now, in order; make no file.
-
-    The update of search indexes that the push adds is one of them.
-    """
-    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
-    if _adds_update(ordered, settings):
-        update = Chunk(
-            ordinal=_next_ordinal(ordered),
-            path=UPDATE_FILE,
-            bytes=len(update_document()),
-            sha256="",
-            records={Action.UPDATE_INDEX.value: 1},
-            first_url="",
-            last_url="",
-            source="",
-            span=0,
-            format=THUNDERSTONE.name,
-        )
-        ordered.append(update)
-    outcomes = outcomes_of(ordered, read_receipts(folder))
-    remaining = [outcome.chunk for outcome in outcomes if not outcome.allows_next]
-    return ordered if settings.replay and not remaining else remaining
 
 
 def _receipts(
@@ -356,29 +287,6 @@ def _receipts(
 
 def _target(settings: PushSettings) -> str:
     return f"{settings.appliance.url} {settings.appliance.profile}".strip()
-
-
-def _with_update(chunks: Sequence[Chunk], paths: PushPaths, settings: PushSettings) -> list[Chunk]:
-    """Return the chunks in order; for Thunderstone, the last one updates the search indexes."""
-    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
-    if not settings.update_index:
-        return [chunk for chunk in ordered if not is_update(chunk)]
-    if not _adds_update(ordered, settings):
-        return ordered
-    path = paths.folder / UPDATE_FILE
-    update = write_update(path)
-    return [*ordered, replace(update, path=str(path.absolute()), ordinal=_next_ordinal(ordered))]
-
-
-def _adds_update(ordered: Sequence[Chunk], settings: PushSettings) -> bool:
-    """Whether a push adds an update of search indexes, because the last chunk is none."""
-    is_thunderstone = settings.appliance.protocol is ApplianceProtocol.RECVDATA
-    is_updated = bool(ordered) and is_update(ordered[-1])
-    return settings.update_index and is_thunderstone and not is_updated
-
-
-def _next_ordinal(ordered: Sequence[Chunk]) -> int:
-    return ordered[-1].ordinal + 1 if ordered else 1
 
 
 _SERIOUSNESS = (PushInterrupted, BusyError, StoppedError, FatalError, OSError, FeedferryError)
