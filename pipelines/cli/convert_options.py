@@ -90,7 +90,7 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
         ),
     ] = None
     encoding: Annotated[
-        str | None, Flag("Encoding of XML feeds, whatever they declare.", _READ, ENCODING)
+        str | None, Flag("Encoding of XML feeds; overrides their declaration.", _READ, ENCODING)
     ] = None
     base_url: Annotated[
         str | None,
@@ -275,7 +275,7 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
         frozenset[str], Flag("Stop if the target cannot hold these fields.", _RUN, FIELDS)
     ] = frozenset()
     fresh: Annotated[
-        bool, Flag("Remove what an earlier run left in DIR.", _RUN, affects_output=False)
+        bool, Flag("Remove the files of an earlier run from DIR.", _RUN, affects_output=False)
     ] = False
     verify: Annotated[
         bool,

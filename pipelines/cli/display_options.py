@@ -1,4 +1,4 @@
-"""How every verb shows what it does: progress on stderr, the account on stdout, log messages."""
+"""Options of all verbs: progress on stderr, the account on stdout, log messages."""
 
 import enum
 from typing import Annotated
@@ -26,7 +26,7 @@ class ReportFormat(enum.Enum):
 
 
 class DisplayOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of all verbs; `verbosity` is -1 for `-q`, else the number of `-v`."""
+    """How a verb shows its work; `verbosity` is -1 for `-q`, else the number of `-v`."""
 
     progress: Annotated[
         ProgressStyle, Flag("Progress on stderr.", Section.DISPLAY, affects_output=False)

@@ -151,7 +151,7 @@ def _serve_flags() -> list[click.Parameter]:
     return [*click_options(ServeOptions), *appliance]
 
 
-@feedferry.command(cls=Verb, flags=_serve_flags, short_help="Receive what is pushed to appliances.")
+@feedferry.command(cls=Verb, flags=_serve_flags, short_help="Receive feeds as an appliance does.")
 def serve(**words: object) -> int:
     """Receive feeds as a GSA does, and replicated data as a Thunderstone appliance does.
 
@@ -180,7 +180,7 @@ def _plan_flags() -> list[click.Parameter]:
 
 @feedferry.command(cls=BeamVerb, flags=_plan_flags, short_help="Show what convert would read.")
 def plan(**words: object) -> int:
-    """Show what `feedferry convert` would read of a tree or a database, and what it would write.
+    """Show what `feedferry convert` would read and write for a tree or a database.
 
     The flags are those of convert. Nothing is written, and no state changes. Five documents from
     all parts of the source are shown as they would be converted.
@@ -238,7 +238,7 @@ def _inspect_flags() -> list[click.Parameter]:
     return [_inputs(), *click_options(ConvertOptions, only=(*shared, *more)), head]
 
 
-@feedferry.command(cls=Verb, flags=_inspect_flags, short_help="Count what is in files of records.")
+@feedferry.command(cls=Verb, flags=_inspect_flags, short_help="Count the records in files.")
 def inspect(**words: object) -> int:
     """Count the records in files: how many of each kind, how large, and who may see them.
 

@@ -40,7 +40,7 @@ PUSH_TO = Flag(
 """How `convert` names an appliance."""
 
 FORWARD = Flag(
-    "Convert what is received and push it to this appliance.",
+    "Convert received feeds and push them to this appliance.",
     Section.GATEWAY,
     names=("--forward",),
     metavar="URL",
@@ -114,7 +114,7 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PushOptions(DisplayOptions, frozen=True, kw_only=True):
-    """What is pushed, and what becomes of it."""
+    """Options of a push, apart from its appliance."""
 
     inputs: tuple[str, ...]
     output: Annotated[

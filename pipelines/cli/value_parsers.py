@@ -72,7 +72,7 @@ def parse_positive_size(text: str) -> int:
 
 
 def parse_chunk_size(text: str) -> int:
-    """Return the size of a chunk in bytes, below what an appliance refuses."""
+    """Return the size of a chunk in bytes, below the limit of an appliance."""
     size = parse_size(text)
     if size >= REQUEST_BYTES_LIMIT:
         raise ConfigError(
@@ -101,7 +101,7 @@ def parse_count(text: str, *, unit: str, minimum: int = 0) -> int:
 
 
 def parse_port(text: str) -> int:
-    """Return a TCP port; 0 stands for any free one."""
+    """Return a TCP port; 0 means any free one."""
     if not _COUNT.fullmatch(text) or int(text) > _MAX_PORT:
         raise ConfigError(f"{text!r}; expected a port from 0, any free one, to {_MAX_PORT}")
     return int(text)
@@ -135,7 +135,7 @@ def parse_charset(text: str) -> str:
 
 
 def parse_encoding(text: str) -> str:
-    """Return the name of an encoding that XML can be read in, whatever it declares."""
+    """Return the name of an encoding for XML, which overrides its declaration."""
     if not is_encoding(text):
         raise ConfigError(
             f"{text!r}; expected an encoding such as utf-8 or windows-1252; documents in UTF-16"

@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -33,7 +32,7 @@ _SYNC_THREADS = 8
 _REPORT = "report.json"
 _PUBLISHED = ("chunks", "rejects", "manifest.jsonl", "urls.txt", "filtered.jsonl")
 _APPENDED = (
-    "incremental: appends to the groups of the full feed, the first chunk; push it behind that"
+    "incremental: adds to the groups of the full feed in the first chunk; push it after that chunk"
 )
 
 
@@ -220,8 +219,8 @@ def _report(
     )
 
 
-def _settings_json(settings: Settings) -> dict[str, Any]:
-    values: dict[str, Any] = msgspec.to_builtins(settings, order="sorted")
+def _settings_json(settings: Settings) -> dict[str, object]:
+    values: dict[str, object] = msgspec.to_builtins(settings, order="sorted")
     for name in ("folder", "has_progress", "sources", "state", "verify"):
         del values[name]
     return values

@@ -1,7 +1,6 @@
 """The report of a run, as text for a terminal and as `report.json`."""
 
 import json
-from typing import Any
 
 import msgspec
 
@@ -9,6 +8,7 @@ from schemas.account import Account, LossCount, NoticeCount
 from schemas.loss import REFUSED
 
 VERSION = 1
+_OMITTED = ("chunks", "files", "exit_code", "stopped", "full_feeds", "rejects_of", "holes_of")
 _COLUMNS = ("read", "written", "rejected", "filtered")
 
 
@@ -20,16 +20,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     chunks: int
     chunk_bytes: int
     exit_code: int
-    settings: dict[str, Any]
+    settings: dict[str, object]
     sources: tuple[str, ...]
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: Report) -> dict[str, object]:
     """Return the report as plain values, without the chunks, which are in the manifest."""
-    values: dict[str, Any] = msgspec.to_builtins(report)
-    dropped = ("chunks", "files", "exit_code", "stopped", "full_feeds", "rejects_of", "holes_of")
-    for name in dropped:
-        del values["account"][name]
+    values: dict[str, object] = msgspec.to_builtins(report)
+    account: dict[str, object] = msgspec.to_builtins(report.account)
+    values["account"] = {name: value for name, value in account.items() if name not in _OMITTED}
     return {"version": VERSION, **values}
 
 

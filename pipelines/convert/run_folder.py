@@ -30,7 +30,7 @@ _FINISHED = (
     *("chunks", "rejects", "manifest.jsonl", "report.json", "urls.txt"),
     *("filtered.jsonl", "push"),
 )
-"""What a finished run leaves in its output folder."""
+"""The files of a finished run in its output folder."""
 
 _REMOVED = ".over"
 """Suffix of the folder of a run that is being removed."""

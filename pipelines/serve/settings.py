@@ -33,7 +33,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     `max_content_bytes` is refused when its feed is read, as it would take too much memory.
     """
 
-    spool: Annotated[str, Flag("Folder for what is received.", _RECEIVER, metavar="DIR")]
+    spool: Annotated[str, Flag("Folder for received feeds.", _RECEIVER, metavar="DIR")]
     host: Annotated[str, Flag("Address to listen on.", _RECEIVER, metavar="ADDRESS")] = "127.0.0.1"
     port: Annotated[int, Flag("Port to listen on; 0 is any free one.", _RECEIVER, PORT)] = (
         FEEDERGATE_PORT

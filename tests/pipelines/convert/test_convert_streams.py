@@ -279,11 +279,12 @@ def test_groups_in_several_chunks_are_one_full_feed_and_what_is_appended(here: P
     words = ("--feedtype", "full", "--max-chunk-bytes", "64KiB")
     convert("many.csv", "--to", "gsa-groups", *words, "-o", "out")
 
-    appended = (
-        "incremental: appends to the groups of the full feed, the first chunk; push it behind that"
+    note = (
+        "incremental: adds to the groups of the full feed in the first chunk; push it after that"
+        " chunk"
     )
     assert column("out", "feedtype") == ["full", "incremental", "incremental", "incremental"]
-    assert column("out", "note") == [None, appended, appended, appended]
+    assert column("out", "note") == [None, note, note, note]
     assert sum(column("out", "members")) == 1500
 
 

@@ -99,7 +99,7 @@ def test_a_report_has_a_version() -> None:
 
 
 def test_a_report_does_not_repeat_the_manifest() -> None:
-    found = as_json(report(chunks=[CHUNK]))
+    found: Any = as_json(report(chunks=[CHUNK]))
 
     assert ("chunks" in found["account"], found["chunks"]) == (False, 3)
 
