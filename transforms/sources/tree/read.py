@@ -48,7 +48,7 @@ from transforms.sources.tree.mimetype import FileType
 from transforms.sources.tree.remote.filesystems import scheme_of
 from transforms.sources.tree.remote.stream import open_remote
 from transforms.sources.tree.tree import Oversize, Tree
-from transforms.sources.tree.tree_records import TreeRecords
+from transforms.sources.tree.tree_records import ARCHIVE, TreeRecords
 from transforms.sources.tree.urls import listed_file
 
 
@@ -130,8 +130,12 @@ class _TreeReader:
         self, listed: ListingEntry, mimetype: str | None = None, content: bytes | None = None
     ) -> Iterator[ReadResult]:
         tree = self._tree
-        if tree.is_crawled or not tree.opens_archives or not is_openable(listed.key, mimetype):
-            yield self._records.filtered(listed, "archive")
+        can_be_opened = not tree.is_crawled and is_openable(listed.key, mimetype)
+        if not can_be_opened or not tree.opens_archives:
+            if can_be_opened:
+                yield from self._records.closed_archive(listed)
+            else:
+                yield self._records.filtered(listed, ARCHIVE)
             yield from self._records.deleted(Known(key=listed.key, url=""))
             for known in listed.members:
                 yield from self._records.deleted(known)
@@ -257,7 +261,7 @@ class _ArchiveReader:
         file_type: FileType = self._records.file_type(listed, content)
         if is_archive(member.path, file_type.mimetype):
             opened.present.discard(listed.key)
-            return [self._records.filtered(listed, "archive")]
+            return [self._records.filtered(listed, ARCHIVE)]
         return self._records.of_content(listed, content, file_type, parent)
 
     def _line_of(self, opened: _OpenedArchive, member: ArchiveMember) -> ListingEntry:
@@ -274,7 +278,7 @@ class _ArchiveReader:
         else:
             listed = self._listed_file(key, archive.path, member.size, modified_ns, ())
         if listed.kind is EntryKind.FILE and is_archive(member.path):
-            listed = msgspec.structs.replace(listed, kind=EntryKind.FILTERED, code="archive")
+            listed = msgspec.structs.replace(listed, kind=EntryKind.FILTERED, code=ARCHIVE)
         return msgspec.structs.replace(
             listed,
             url=f"{archive.url}/{quote(member.path, safe='/', errors='surrogateescape')}",

@@ -21,6 +21,12 @@ from transforms.sources.tree.file_content import FileContent, FileState
 from transforms.sources.tree.mimetype import FileType, detect
 from transforms.sources.tree.tree import Tree
 
+ARCHIVE = "archive"
+"""The code of archives that are left out."""
+
+ARCHIVE_NOT_OPENED = "archive-not-opened"
+"""The code of the notice about archives that could be opened."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ADD = Action.ADD.value
 
@@ -52,6 +58,11 @@ class TreeRecords:
             url=listed.url or None,
             action=_ADD,
         )
+
+    def closed_archive(self, listed: ListingEntry) -> list[ReadResult]:
+        """Return the results of an archive that `--open-archives` would open."""
+        detail = f"{listed.key!r}: left out; --open-archives reads the files in it"
+        return [self._notice(ARCHIVE_NOT_OPENED, detail), self.filtered(listed, ARCHIVE)]
 
     def deleted(self, known: Known) -> list[ReadResult]:
         """Return the deletion of a document; without a URL only the state changes."""

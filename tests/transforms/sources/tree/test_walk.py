@@ -44,7 +44,7 @@ def outcomes(root: Path, **rules: Any) -> list[tuple[str, str]]:
     return [(line.key, line.code or line.kind.value) for line in lines(root, **rules)]
 
 
-def arounds(root: Path, **rules: Any) -> list[str]:
+def fingerprints(root: Path, **rules: Any) -> list[str]:
     return [line.fingerprint for line in lines(root, **rules)]
 
 
@@ -140,11 +140,11 @@ def deep(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_folders_may_stand_in_each_other_as_deep_as_they_like(tmp_path: Path, deep: str) -> None:
+def test_folders_may_be_nested_deeper_than_the_stack(tmp_path: Path, deep: str) -> None:
     assert keys(tmp_path) == ["d.txt", deep]
 
 
-def test_what_is_left_out_is_listed_with_a_code(tmp_path: Path) -> None:
+def test_files_that_are_left_out_are_listed_with_a_code(tmp_path: Path) -> None:
     files(tmp_path, ".hidden", "a.bak", "b.tmp", "d.pdf")
     put(tmp_path / "c.pdf", b"")
     assert outcomes(tmp_path, exclude=("*.bak",)) == [
@@ -156,7 +156,7 @@ def test_what_is_left_out_is_listed_with_a_code(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_left_out_has_the_url_that_it_would_have(tmp_path: Path) -> None:
+def test_a_file_that_is_left_out_has_its_url(tmp_path: Path) -> None:
     files(tmp_path, "a b.tmp")
     assert only(tmp_path) == ListingEntry(
         key="a b.tmp",
@@ -176,18 +176,20 @@ def test_folders_that_are_left_out_are_not_entered(tmp_path: Path) -> None:
     ]
 
 
-def test_links_are_not_followed_unless_somebody_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("follows_links", "expected"),
+    [
+        (False, [("to a", "symlink"), ("to b", "symlink")]),
+        (True, [("to a/x", "FILE"), ("to b", "FILE")]),
+    ],
+)
+def test_links_are_followed_on_demand(
+    tmp_path: Path, follows_links: bool, expected: list[tuple[str, str]]
+) -> None:
     files(tmp_path, "a/x", "b")
     (tmp_path / "to a").symlink_to("a")
     (tmp_path / "to b").symlink_to("b")
-    assert outcomes(tmp_path)[2:] == [("to a", "symlink"), ("to b", "symlink")]
-
-
-def test_links_can_be_followed(tmp_path: Path) -> None:
-    files(tmp_path, "a/x", "b")
-    (tmp_path / "to a").symlink_to("a")
-    (tmp_path / "to b").symlink_to("b")
-    assert outcomes(tmp_path, follows_links=True)[2:] == [("to a/x", "FILE"), ("to b", "FILE")]
+    assert outcomes(tmp_path, follows_links=follows_links)[2:] == expected
 
 
 def test_the_root_may_be_a_link(tmp_path: Path) -> None:
@@ -242,24 +244,26 @@ def test_a_broken_link_that_is_hidden_is_only_that(tmp_path: Path) -> None:
     assert outcomes(tmp_path, follows_links=True) == [(".#b", "temporary"), (".a", "hidden")]
 
 
-def test_a_pipe_is_no_file(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.pdf")
-    line = only(tmp_path)
-    assert (line.kind, line.code, line.reason) == (EntryKind.FILTERED, "no-file", "a pipe")
-
-
-def test_a_socket_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+def bind_socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind("a")
-        line = only(tmp_path)
-    assert (line.kind, line.code, line.reason) == (EntryKind.FILTERED, "no-file", "a socket")
+        server.bind(path.name)
 
 
-def test_a_device_is_no_file(tmp_path: Path) -> None:
-    (tmp_path / "a").symlink_to("/dev/null")
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (os.mkfifo, "a pipe"),
+        (bind_socket, "a socket"),
+        (lambda path: path.symlink_to("/dev/null"), "a device"),
+    ],
+)
+def test_a_file_that_is_not_regular_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], object], reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+    make(tmp_path / "a.pdf")
     line = only(tmp_path, follows_links=True)
-    assert (line.kind, line.code, line.reason) == (EntryKind.FILTERED, "no-file", "a device")
+    assert (line.kind, line.code, line.reason) == (EntryKind.FILTERED, "no-file", reason)
 
 
 def test_a_name_that_is_not_utf_8_is_rejected(tmp_path: Path) -> None:
@@ -272,16 +276,15 @@ def test_a_name_that_is_not_utf_8_is_rejected(tmp_path: Path) -> None:
     )
 
 
-def test_a_folder_whose_name_is_not_utf_8_is_rejected_with_all_in_it(tmp_path: Path) -> None:
+def test_names_that_are_not_utf_8_can_be_folders_or_excluded(tmp_path: Path) -> None:
+    Path(os.fsdecode(bytes(tmp_path) + LATIN_1)).touch()
     folder = os.fsdecode(bytes(tmp_path) + b"/caf\xe9")
     os.mkdir(folder)
     files(Path(folder), "a")
-    assert outcomes(tmp_path) == [("caf\\xe9/", "file-name")]
-
-
-def test_a_name_that_is_not_utf_8_can_be_excluded(tmp_path: Path) -> None:
-    Path(os.fsdecode(bytes(tmp_path) + LATIN_1)).touch()
-    assert outcomes(tmp_path, exclude=("*.txt",)) == [("caf\\xe9.txt", "excluded")]
+    assert outcomes(tmp_path, exclude=("*.txt",)) == [
+        ("caf\\xe9.txt", "excluded"),
+        ("caf\\xe9/", "file-name"),
+    ]
 
 
 def test_a_folder_that_cannot_be_listed_is_rejected_and_others_are_read(
@@ -342,33 +345,24 @@ def test_a_folder_that_vanishes_is_rejected(tmp_path: Path) -> None:
     assert (line.key, line.code, line.reason) == ("b/", "unlistable-folder", expected)
 
 
-def test_a_file_that_vanishes_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "code", "reason"),
+    [
+        (lambda path: None, "vanished", ""),
+        (lambda path: path.symlink_to("a"), "symlink", ""),
+        (lambda path: path.mkdir(), "no-file", "a folder by now"),
+    ],
+)
+def test_a_file_that_becomes_something_else_is_left_out(
+    tmp_path: Path, make: Callable[[Path], object], code: str, reason: str
+) -> None:
     files(tmp_path, "a", "b")
     walked = walk(tree(tmp_path))
     next(walked)
     (tmp_path / "b").unlink()
+    make(tmp_path / "b")
     line = next(walked)
-    assert (line.key, line.kind, line.code) == ("b", EntryKind.FILTERED, "vanished")
-
-
-def test_a_file_that_becomes_a_link_is_left_out(tmp_path: Path) -> None:
-    files(tmp_path, "a", "b")
-    walked = walk(tree(tmp_path))
-    next(walked)
-    (tmp_path / "b").unlink()
-    (tmp_path / "b").symlink_to("a")
-    line = next(walked)
-    assert (line.key, line.kind, line.code) == ("b", EntryKind.FILTERED, "symlink")
-
-
-def test_a_file_that_becomes_a_folder_is_left_out(tmp_path: Path) -> None:
-    files(tmp_path, "a", "b")
-    walked = walk(tree(tmp_path))
-    next(walked)
-    (tmp_path / "b").unlink()
-    (tmp_path / "b").mkdir()
-    line = next(walked)
-    assert (line.key, line.code, line.reason) == ("b", "no-file", "a folder by now")
+    assert (line.key, line.code, line.reason) == ("b", code, reason)
 
 
 def test_a_file_whose_status_is_refused_is_rejected(
@@ -386,23 +380,19 @@ def test_a_file_whose_status_is_refused_is_rejected(
     )
 
 
-def test_a_root_that_is_not_there_stops_the_walk(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("root", "reason"),
+    [
+        ("none", ": No such file or directory; expected a folder that can be listed"),
+        ("file", " is not a folder; expected a folder that can be listed"),
+        ("caf\udce9", ": a path that is not UTF-8; expected one that is"),
+    ],
+)
+def test_a_root_that_is_no_folder_stops_the_walk(tmp_path: Path, root: str, reason: str) -> None:
+    files(tmp_path, "file")
     with pytest.raises(ConfigError) as caught:
-        lines(tmp_path / "docs")
-
-    assert str(caught.value) == (
-        f"INPUT: '{tmp_path}/docs': No such file or directory; expected a folder that can be listed"
-    )
-
-
-def test_a_root_that_is_a_file_stops_the_walk(tmp_path: Path) -> None:
-    files(tmp_path, "docs")
-    with pytest.raises(ConfigError) as caught:
-        lines(tmp_path / "docs")
-
-    assert str(caught.value) == (
-        f"INPUT: '{tmp_path}/docs' is not a folder; expected a folder that can be listed"
-    )
+        lines(tmp_path / root)
+    assert str(caught.value) == f"INPUT: {str(tmp_path / root)!r}{reason}"
 
 
 def test_a_root_that_cannot_be_listed_stops_the_walk(
@@ -417,15 +407,6 @@ def test_a_root_that_cannot_be_listed_stops_the_walk(
     )
 
 
-def test_a_root_whose_path_is_not_utf_8_stops_the_walk(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        lines(Path("/docs/caf\udce9"))
-
-    assert str(caught.value) == (
-        "INPUT: '/docs/caf\\udce9': a path that is not UTF-8; expected one that is"
-    )
-
-
 def test_a_walk_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
     files(tmp_path, "a/x", "b", "c")
     before = len(os.listdir("/dev/fd"))
@@ -435,7 +416,7 @@ def test_a_walk_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
     assert len(os.listdir("/dev/fd")) == before
 
 
-def test_sidecars_stand_with_the_file_that_they_describe(tmp_path: Path) -> None:
+def test_sidecars_are_listed_with_their_file(tmp_path: Path) -> None:
     files(tmp_path, "a/x.pdf", "a/x.pdf.metadata.xml", "a/x.pdf.meta.json", "a/y.pdf")
     described, *sidecars, plain = lines(tmp_path)
 
@@ -450,49 +431,50 @@ def test_sidecars_stand_with_the_file_that_they_describe(tmp_path: Path) -> None
     assert plain.sidecars == ()
 
 
-def test_size_and_time_of_sidecars_are_around_their_file(tmp_path: Path) -> None:
+def test_the_fingerprint_of_a_file_has_size_and_time_of_its_sidecars(tmp_path: Path) -> None:
     files(tmp_path, "x.pdf", "x.pdf.meta.json", "x.pdf.meta.yaml")
     os.utime(tmp_path / "x.pdf.meta.json", ns=(0, 3))
     os.utime(tmp_path / "x.pdf.meta.yaml", ns=(0, 4))
     assert lines(tmp_path, is_public=True)[0].fingerprint == ".meta.json=1:3 .meta.yaml=1:4"
 
 
-def test_a_sidecar_of_a_folder_is_a_file_like_any(tmp_path: Path) -> None:
-    files(tmp_path, "x/y", "x.meta.json")
-    assert outcomes(tmp_path) == [("x.meta.json", "FILE"), ("x/y", "FILE")]
+@pytest.mark.parametrize(
+    ("names", "rules", "expected"),
+    [
+        (("x/y", "x.meta.json"), {}, [("x.meta.json", "FILE"), ("x/y", "FILE")]),
+        (("x.meta.json",), {}, [("x.meta.json", "FILE")]),
+        (
+            ("x.pdf", "x.pdf.meta.json"),
+            {"exclude": ("x.pdf",)},
+            [("x.pdf", "excluded"), ("x.pdf.meta.json", "sidecar")],
+        ),
+        (
+            ("x.pdf", "x.pdf.meta.json"),
+            {"include": ("*.pdf",)},
+            [("x.pdf", "FILE"), ("x.pdf.meta.json", "sidecar")],
+        ),
+        (
+            ("x.pdf", "x.pdf.meta.json"),
+            {"only": ("x.pdf", "x.pdf.meta.json")},
+            [("x.pdf", "FILE"), ("x.pdf.meta.json", "sidecar")],
+        ),
+        (
+            ("x.pdf", "x.pdf.meta.json"),
+            {"only": ("x.pdf.meta.json",)},
+            [("x.pdf.meta.json", "FILE")],
+        ),
+    ],
+)
+def test_a_sidecar_is_a_document_only_without_its_file(
+    tmp_path: Path, names: tuple[str, ...], rules: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    files(tmp_path, *names)
+    assert outcomes(tmp_path, **rules) == expected
 
 
-def test_a_sidecar_need_not_be_included(tmp_path: Path) -> None:
-    files(tmp_path, "x.pdf", "x.pdf.meta.json")
-    described, sidecar = lines(tmp_path, include=("*.pdf",))
-    assert described.sidecars == (f"{tmp_path}/x.pdf.meta.json",)
-    assert sidecar.code == "sidecar"
-
-
-def test_a_sidecar_of_what_is_left_out_is_no_document(tmp_path: Path) -> None:
-    files(tmp_path, "x.pdf", "x.pdf.meta.json")
-    assert outcomes(tmp_path, exclude=("x.pdf",)) == [
-        ("x.pdf", "excluded"),
-        ("x.pdf.meta.json", "sidecar"),
-    ]
-
-
-def test_files_that_are_named_are_the_only_ones(tmp_path: Path) -> None:
+def test_only_named_files_are_listed(tmp_path: Path) -> None:
     files(tmp_path, "a", "b", "c/d", "c/e")
     assert keys(tmp_path, only=("c/d", "a")) == ["a", "c/d"]
-
-
-def test_a_sidecar_that_is_named_with_its_file_is_no_document(tmp_path: Path) -> None:
-    files(tmp_path, "x.pdf", "x.pdf.meta.json")
-    assert outcomes(tmp_path, only=("x.pdf", "x.pdf.meta.json")) == [
-        ("x.pdf", "FILE"),
-        ("x.pdf.meta.json", "sidecar"),
-    ]
-
-
-def test_a_sidecar_that_is_named_alone_is_a_document(tmp_path: Path) -> None:
-    files(tmp_path, "x.pdf", "x.pdf.meta.json")
-    assert outcomes(tmp_path, only=("x.pdf.meta.json",)) == [("x.pdf.meta.json", "FILE")]
 
 
 def test_a_file_that_is_named_and_vanishes_is_left_out(tmp_path: Path) -> None:
@@ -553,7 +535,7 @@ def test_a_folder_that_cannot_be_listed_has_one_line(
     ]
 
 
-def test_who_may_read_a_file_is_around_it_if_posix_decides(tmp_path: Path) -> None:
+def test_with_posix_acls_the_fingerprint_has_mode_owners_and_ctime(tmp_path: Path) -> None:
     files(tmp_path, "a")
     (tmp_path / "a").chmod(0o640)
     status = (tmp_path / "a").stat()
@@ -563,7 +545,7 @@ def test_who_may_read_a_file_is_around_it_if_posix_decides(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("rules", [{"is_public": True}, {"acl": TreeAcl(table="acl.csv")}])
-def test_who_may_read_a_file_is_not_around_it_if_posix_does_not_decide(
+def test_without_posix_acls_the_fingerprint_has_no_permissions(
     tmp_path: Path, rules: dict[str, Any]
 ) -> None:
     files(tmp_path, "a")
@@ -574,7 +556,7 @@ def test_who_may_read_a_file_is_not_around_it_if_posix_does_not_decide(
     ("shut", "marked"),
     [("", []), ("a/x", ["a/x"]), ("a", ["a/x", "a/y/z"]), (".", ["a/x", "a/y/z", "b"])],
 )
-def test_what_others_may_not_read_is_marked_where_nothing_else_tells(
+def test_files_that_others_may_not_read_are_marked_without_acls(
     tmp_path: Path, shut: str, marked: list[str]
 ) -> None:
     tmp_path.chmod(0o755)
@@ -583,7 +565,7 @@ def test_what_others_may_not_read_is_marked_where_nothing_else_tells(
     assert [one.key for one in lines(tmp_path) if one.fingerprint == "shut"] == marked
 
 
-def test_what_others_may_not_read_is_marked_in_a_named_file_too(tmp_path: Path) -> None:
+def test_a_named_file_that_others_may_not_read_is_marked(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     files(tmp_path, "a/x")
     (tmp_path / "a").chmod(0o700)
@@ -591,22 +573,24 @@ def test_what_others_may_not_read_is_marked_in_a_named_file_too(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("named", [(), ("a/b/x",)])
-def test_a_file_changes_with_who_may_search_the_folders_above_it(
+def test_the_fingerprint_changes_with_the_permissions_of_folders_above(
     tmp_path: Path, named: tuple[str, ...]
 ) -> None:
     files(tmp_path, "a/b/x")
-    before = arounds(tmp_path, acl=TreeAcl(), only=named)
+    before = fingerprints(tmp_path, acl=TreeAcl(), only=named)
     (tmp_path / "a").chmod(0o700)
-    assert arounds(tmp_path, acl=TreeAcl(), only=named) != before
+    assert fingerprints(tmp_path, acl=TreeAcl(), only=named) != before
 
 
-def test_named_or_found_a_file_is_the_same(tmp_path: Path) -> None:
+def test_a_named_file_has_the_same_line_as_in_a_walk(tmp_path: Path) -> None:
     files(tmp_path, "a/b/x", "a/b/x.meta.yml")
     found = lines(tmp_path, acl=TreeAcl())[0]
     assert only(tmp_path, acl=TreeAcl(), only=("a/b/x",)) == found
 
 
-def test_a_file_does_not_change_with_a_folder_that_it_inherits_from(tmp_path: Path) -> None:
+def test_the_fingerprint_does_not_change_with_a_folder_with_an_acl(
+    tmp_path: Path,
+) -> None:
     files(tmp_path, "a/x")
     acl = TreeAcl(is_inherited=True)
     before = lines(tmp_path, acl=acl)
@@ -615,7 +599,7 @@ def test_a_file_does_not_change_with_a_folder_that_it_inherits_from(tmp_path: Pa
     assert [was.key for was, now in zip(before, after, strict=True) if was != now] == ["a/"]
 
 
-def test_a_file_does_not_change_with_its_neighbours(tmp_path: Path) -> None:
+def test_the_fingerprint_does_not_change_with_other_files(tmp_path: Path) -> None:
     files(tmp_path, "a/x")
     before = lines(tmp_path, acl=TreeAcl())[0]
     files(tmp_path, "a/y")
@@ -647,7 +631,7 @@ def test_a_file_elsewhere_is_left_out_by_the_same_rules(key: str, size: int, cod
 
 
 @pytest.mark.parametrize("key", ["a/../b", "./a", ".."])
-def test_a_path_that_clients_would_shorten_is_rejected(key: str) -> None:
+def test_a_path_with_dot_segments_is_rejected(key: str) -> None:
     line = listed_file(Tree(root="s3://b", base_url=BASE))(key, "p", 1, 5, ())
     assert line == ListingEntry(
         key=key,
