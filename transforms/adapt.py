@@ -9,9 +9,9 @@ from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject, reject_record
 from transforms.formats import all_formats, by_name
-from transforms.formats.adapt_held import holding
 from transforms.formats.adapt_rules import counted
 from transforms.formats.content_encoding import encoder
+from transforms.formats.field_adapter import hold_fields
 from transforms.formats.target import Adapted, Adapter, Outcome, Target
 
 __all__ = [
@@ -25,14 +25,14 @@ __all__ = [
     "check_loss",
 ]
 
-_hold_content = holding("content", "mimetype", "charset")
+_hold_content = hold_fields("content", "mimetype", "charset")
 
 
 def adapter(target: Target) -> Adapter:
-    """Return the function that adapts records to a target; it raises nothing of ours.
+    """Return the function that adapts records to a target; it raises no FeedferryError.
 
-    A format that states neither an adapter nor `keeps_everything` is taken for one that holds
-    contents and nothing else. Raise ConfigError if there is no such format, or if it is only read.
+    A format that states neither an adapter nor `keeps_everything` is treated as one that holds only
+    contents. Raise ConfigError if there is no such format, or if it is only read.
     """
     format_ = by_name(target.format)
     if format_.encoder is None:
@@ -42,7 +42,7 @@ def adapter(target: Target) -> Adapter:
 
 
 def adapt(record: Record, target: Target) -> Adapted:
-    """Return what becomes of one record; for many, `adapter` is quicker."""
+    """Return the adapted form of one record; for many records, `adapter` is faster."""
     return adapter(target)(record)
 
 
@@ -51,10 +51,10 @@ def adapt_membership(membership: Membership, target: Target) -> Membership | Rej
     if by_name(target.format).holds_memberships:
         return membership
     members = counted(len(membership.members), "member")
-    holding_groups = [one.name for one in all_formats() if one.holds_memberships and one.encoder]
+    with_groups = [one.name for one in all_formats() if one.holds_memberships and one.encoder]
     reason = (
         f"a group with {members}; expected a document, as {target.format} has no groups;"
-        f" {', '.join(holding_groups)} take them"
+        f" {', '.join(with_groups)} take them"
     )
     return reject_record(membership, code="membership", reason=reason, stage="adapt")
 

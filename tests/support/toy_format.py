@@ -23,7 +23,7 @@ from schemas.record import Action, Content, Provenance, Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats import Format, ReadOptions, ReadResult, WriteOptions
-from transforms.formats.adapt_held import holding
+from transforms.formats.field_adapter import hold_fields
 
 
 def read(
@@ -97,7 +97,7 @@ TOY = Format(
     read=read,
     split=split,
     encoder=encoder,
-    adapter=holding("title", "content", "mimetype"),
+    adapter=hold_fields("title", "content", "mimetype"),
     door=Door.FEED,
     content_type="text/plain",
     has_feedtypes=True,

@@ -32,7 +32,7 @@ _REFUSED = {
 }
 
 
-def holding(*fields: str) -> Callable[[Target], Adapter]:
+def hold_fields(*fields: str) -> Callable[[Target], Adapter]:
     """Return the `Format.adapter` of a format that holds the URL, deletions and these fields.
 
     Every other field becomes a loss under its name. Partial updates and deletions by pattern are

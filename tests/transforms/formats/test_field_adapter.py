@@ -25,7 +25,7 @@ from schemas.span import Span
 from support.toy_format import TOY
 from transforms.adapt import Target, adapt
 from transforms.formats import registered
-from transforms.formats.adapt_held import holding
+from transforms.formats.field_adapter import hold_fields
 from transforms.full_feed_log import FullFeedLog
 
 JOE = Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),))
@@ -49,7 +49,7 @@ FULL = Record(
 
 
 def losses(record: Record, *fields: str) -> list[str]:
-    (outcome,), lost = holding(*fields)(Target(format="toy"))(record)
+    (outcome,), lost = hold_fields(*fields)(Target(format="toy"))(record)
     assert isinstance(outcome, Record)
     return [loss.field for loss in lost]
 
@@ -62,7 +62,7 @@ def test_every_field_that_is_not_held_is_a_loss() -> None:
 
 
 def test_a_held_field_stays() -> None:
-    (outcome,), _ = holding("title", "acl")(Target(format="toy"))(FULL)
+    (outcome,), _ = hold_fields("title", "acl")(Target(format="toy"))(FULL)
     assert outcome == Record(
         url=FULL.url, action=Action.ADD, arrival=Arrival.PUSHED, title="A", acl=JOE
     )
@@ -79,7 +79,7 @@ def test_protection_without_an_acl_is_a_loss_of_acl() -> None:
     [(Action.UPDATE, "partial-update"), (Action.DELETE_PATTERN, "delete-pattern")],
 )
 def test_an_action_that_is_not_held_is_rejected(action: Action, code: str) -> None:
-    (outcome,), _ = holding("content")(Target(format="toy"))(Record(url="u", action=action))
+    (outcome,), _ = hold_fields("content")(Target(format="toy"))(Record(url="u", action=action))
     assert isinstance(outcome, Reject)
     assert outcome.code == code
 
@@ -92,7 +92,7 @@ def test_an_action_that_is_not_held_is_rejected(action: Action, code: str) -> No
     ],
 )
 def test_a_record_without_a_document_is_filtered(record: Record, code: str) -> None:
-    (outcome,), _ = holding("content")(Target(format="toy"))(record)
+    (outcome,), _ = hold_fields("content")(Target(format="toy"))(record)
     assert isinstance(outcome, Filtered)
     assert outcome.code == code
 
