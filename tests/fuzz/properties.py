@@ -28,7 +28,7 @@ from transforms.adapt import adapter
 from transforms.formats import ReadOptions, ReadResult, WriteOptions, by_name
 from transforms.formats.base import Encoder
 from transforms.normalize import normalize
-from transforms.sources.files import Stretch
+from transforms.sources.files import ByteRangeStream
 
 SOURCE = "f"
 CPU_SECONDS = 20
@@ -87,7 +87,7 @@ def check(target: Target, data: bytes, *, seed: int, memory: bool = False) -> No
 
 def production_stream(stream: IO[bytes], length: int | None = None) -> IO[bytes]:
     """Return the stream that a reader is given by `convert`."""
-    return cast(IO[bytes], Stretch(stream, SOURCE, length))
+    return cast(IO[bytes], ByteRangeStream(stream, SOURCE, length))
 
 
 @contextmanager

@@ -1,6 +1,7 @@
-"""Files as sources: local paths and remote uris, plain or compressed, whole or in spans.
+"""Files as sources: local paths and URIs, plain or compressed, whole or in spans.
 
-Compression goes by the extension: .gz, .bz2, .xz, .zst. Remote files are read through fsspec.
+Compression is recognised by the extension: .gz, .bz2, .xz, .zst. Remote files are read through
+fsspec.
 """
 
 import bz2
@@ -29,7 +30,7 @@ from transforms.sources.tree.remote.stream import open_remote
 
 SNIFFED_BYTES = 64 << 10
 BUFFER_BYTES = 1 << 17
-"""Bytes that are read ahead of a reader; a larger read is not copied through the buffer."""
+"""The size of the read-ahead buffer; larger reads are not copied through it."""
 _BLOCK_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
 _PIECE_BYTES = 1 << 10
@@ -42,15 +43,15 @@ _FILE_FAULTS = frozenset(
         *(errno.EIO, errno.ENXIO, errno.ESTALE, errno.ENAMETOOLONG, errno.EINVAL),
     }
 )
-"""Errors of one file: others in the same place may be readable."""
+"""Errors of one file: other files in the same place may be readable."""
 
 
-class Stretch(io.RawIOBase):
-    """The bytes of one span, unbuffered; an error in reading them names the file.
+class ByteRangeStream(io.RawIOBase):
+    """The bytes of one span, unbuffered; errors name the file.
 
-    With `is_partial` it ends where its file cannot be read or decompressed any further, and `fault`
-    says why; otherwise that raises UnreadableError. A span of a known length that ends early raises
-    SourceError: the file has become shorter since it was cut.
+    With `is_partial` the stream ends where its file cannot be read or decompressed any further, and
+    `fault` is the reason; otherwise UnreadableError is raised. A span of known length that ends
+    early raises SourceError: the file has become shorter since it was split.
     """
 
     def __init__(
@@ -87,10 +88,10 @@ class Stretch(io.RawIOBase):
         return True
 
     def _take(self, size: int) -> bytes:
-        """Return at most `size` bytes; none at the end, and where there is a fault."""
+        """Return at most `size` bytes; none at the end and after a fault."""
         if self.fault is not None:
             return b""
-        is_packed = is_compressed(self._path)  # then `read` would lose what it has at an error
+        is_packed = is_compressed(self._path)  # `read` would lose its bytes at an error
         read = getattr(self._stream, "read1", self._stream.read) if is_packed else self._stream.read
         try:
             block: bytes = read(size)
@@ -115,7 +116,7 @@ class Stretch(io.RawIOBase):
 class SpanStream(io.BufferedReader):
     """The stream that readers get: the bytes of one span, buffered.
 
-    `signature` is that of the file when it was opened, None if nothing is known of it.
+    `signature` is that of the file when it was opened, None if it has none.
     """
 
     def __init__(  # noqa: PLR0913 - one for each thing that is known of a span
@@ -128,33 +129,33 @@ class SpanStream(io.BufferedReader):
         is_partial: bool = False,
         signature: FileSignature | None = None,
     ) -> None:
-        self._stretch = Stretch(stream, source, length, path=path, is_partial=is_partial)
+        self._range = ByteRangeStream(stream, source, length, path=path, is_partial=is_partial)
         self.signature = signature
-        super().__init__(self._stretch, BUFFER_BYTES)
+        super().__init__(self._range, BUFFER_BYTES)
 
     @property
     def bytes_read(self) -> int:
-        """How many bytes were taken from the file so far, those in the buffer included."""
-        return self._stretch.bytes_read
+        """The number of bytes read from the file so far, including those in the buffer."""
+        return self._range.bytes_read
 
     @property
     def fault(self) -> RecordError | None:
-        """Why the file cannot be read any further, where `is_partial` lets it end there."""
-        return self._stretch.fault
+        """The reason why the file cannot be read any further, with `is_partial`."""
+        return self._range.fault
 
 
 def is_compressed(source: str) -> bool:
-    """Whether the file is decompressed while it is read, so that no offset can be sought in it."""
+    """Whether the file is decompressed while it is read, so that it cannot be split."""
     return Path(source).suffix.lower() in _DECOMPRESSORS
 
 
 @contextmanager
 def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
-    """Open the bytes of a span; raise SourceError where they cannot be opened or read.
+    """Open the bytes of a span; raise SourceError if they cannot be opened or read.
 
-    That is UnreadableError where the file is at fault, and not what it is on. With `is_partial`,
-    the bytes end where they cannot be read any further. SourceError is also raised at the end if
-    the file is not what it was when the span was cut.
+    The error is UnreadableError if only this file is at fault, and not its disk or server. With
+    `is_partial`, the bytes end where they cannot be read any further. SourceError is also raised at
+    the end if the file has changed since the span was made.
     """
     path = span.path or span.source
     with ExitStack() as opened:
@@ -183,37 +184,37 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
         try:
             yield opened.enter_context(spanned)
         except (FormatError, SourceError):
-            require_unchanged(span, file)  # that says more
+            require_unchanged(span, file)  # the better explanation
             raise
         require_unchanged(span, file)
 
 
 def sniff_format(span: Span) -> str:
-    """Return the name of the format that a file is in; raise ConfigError if it is in none.
+    """Return the name of the format of a file; raise ConfigError if it has none of the formats.
 
-    Raise UnreadableError where too little of the file can be read to know it.
+    Raise UnreadableError if too little of the file can be read to recognise the format.
     """
     with open_span(span, is_partial=True) as stream:
         head = b""
         while len(head) < SNIFFED_BYTES and (block := stream.read(SNIFFED_BYTES - len(head))):
             head += block
         fault = stream.fault
-    found = sniff(head, source=span.source, encoding=span.encoding)
-    if found is None and fault is not None:
+    name = sniff(head, source=span.source, encoding=span.encoding)
+    if name is None and fault is not None:
         raise UnreadableError(span.source, fault.code, fault.reason)
-    if found is None:
+    if name is None:
         names = ", ".join(format_.name for format_ in all_formats())
         raise ConfigError(
             f"INPUT: {span.source!r} looks like {look_of(head)}; expected one of the formats"
             f" {names}; convert --from files takes any file as a document"
         )
-    return found
+    return name
 
 
 def list_remote_files(pattern: str) -> list[str]:
     """Return the files that match the glob of a URI, sorted.
 
-    Raise ConfigError for a scheme that is not known, OSError if the files cannot be listed.
+    Raise ConfigError for an unknown scheme, OSError if the files cannot be listed.
     """
     files, path = connect(pattern)
     prefix = pattern.removesuffix(path)
@@ -224,10 +225,10 @@ def list_remote_files(pattern: str) -> list[str]:
 def cut_file(
     whole: Span, *, span_bytes: int, options: ReadOptions = ReadOptions()
 ) -> Iterator[Span]:
-    """Yield the spans of a file; one that is compressed, or not longer than that, stays whole.
+    """Yield the spans of a file; a compressed file, or one of at most `span_bytes`, has one span.
 
-    So do several that are read as one, a part of a file, and what is no file of records. Nor is a
-    file cut whose encoding is given: what its cutter finds goes by what it declares.
+    So have a group of small files, a part of a file, and a source that is no file of records. A
+    file with a given encoding is not split either: splitters use the declared encoding.
     """
     path = whole.path or whole.source
     is_part = whole.offset or whole.length is not None or whole.members
@@ -253,9 +254,9 @@ def cut_file(
 
 
 class _Zstandard(io.RawIOBase):
-    """Decompresses frames, one behind the other, and tells when the last one is torn.
+    """Decompresses one frame after the other, and raises EOFError if the last one is torn.
 
-    It takes little at a time, as a few bytes can stand for 128 KiB.
+    It reads small pieces, because a few bytes can decompress to 128 KiB.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -317,9 +318,9 @@ def _is_small(path: str, span_bytes: int) -> bool:
 
 
 def _fault_of(path: str, exc: BaseException) -> RecordError | None:
-    """Return why one file cannot be read; None where something else than the file is at fault.
+    """Return why one file cannot be read; None if its disk or its server is at fault.
 
-    A remote server that does not answer may answer later, so only what it gave is judged.
+    A server that does not respond may respond later, so a connection error is no fault of the file.
     """
     is_local = "://" not in path
     has_cause = isinstance(exc, OSError) and not isinstance(exc, gzip.BadGzipFile)
