@@ -1,4 +1,4 @@
-"""A stream that is digested while it is read."""
+"""A stream that is hashed while it is read."""
 
 import hashlib
 import io
@@ -7,10 +7,10 @@ from typing import IO
 _BLOCK_BYTES = 1 << 20
 
 
-class Digested(io.RawIOBase):
-    """Counts the bytes that were read, and computes their SHA-256.
+class HashingReader(io.RawIOBase):
+    """Counts the bytes that are read, and computes their SHA-256.
 
-    A buffer around it reads ahead, so both are only known when the stream was read to its end.
+    A buffered reader around it reads ahead, so both are complete only at the end of the stream.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:

@@ -25,7 +25,7 @@ from transforms.formats.splitter import RecordOffsets
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sinks.push.request_forms import REQUEST_FORMS, RequestForm, pushed_formats
 from transforms.storage.atomic import whole_file
-from transforms.storage.hashing_reader import Digested
+from transforms.storage.hashing_reader import HashingReader
 
 COMPRESSED_EXTENSIONS = frozenset({".gz", ".bz2", ".xz", ".zst"})
 """Files with these extensions are decompressed before they are sent."""
@@ -128,12 +128,12 @@ def _scan(path: Path, plain: Path) -> _ScannedFeed:
         with plain.open("rb") as stream:
             format, form = _format(path, stream.read(_SNIFFED_BYTES))
             stream.seek(0)
-            digested = Digested(stream)
-            records = RecordOffsets(io.BufferedReader(digested), format.name, source=str(path))
+            reader = HashingReader(stream)
+            records = RecordOffsets(io.BufferedReader(reader), format.name, source=str(path))
     except OSError as exc:
         raise SourceError(f"{path}: {exc.strerror}; expected a readable file") from exc
-    sha256 = digested.digest.hexdigest()
-    return _ScannedFeed(path, plain, format, form, records, digested.bytes, sha256)
+    sha256 = reader.digest.hexdigest()
+    return _ScannedFeed(path, plain, format, form, records, reader.bytes, sha256)
 
 
 def _format(path: Path, head: bytes) -> tuple[Format, RequestForm]:

@@ -19,7 +19,7 @@ from schemas.span import Span
 from transforms.formats import sniff
 from transforms.formats.splitter import RecordOffsets, name_in
 from transforms.sinks.push.model import ChunkPart
-from transforms.storage.hashing_reader import Digested
+from transforms.storage.hashing_reader import HashingReader
 
 MAX_REJECT_BYTES = 1 << 20
 """How much of a refused record a reject keeps."""
@@ -98,11 +98,11 @@ class ChunkSplitter:
             with path.open("rb") as stream:
                 format = chunk.format or sniff(stream.read(_SNIFFED_BYTES)) or ""
                 stream.seek(0)
-                digested = Digested(stream)
-                records = RecordOffsets(io.BufferedReader(digested), format, source=str(path))
+                reader = HashingReader(stream)
+                records = RecordOffsets(io.BufferedReader(reader), format, source=str(path))
         except OSError as exc:
             raise SourceError(f"{path}: {exc.strerror}; expected the file of a chunk") from exc
-        sha256 = digested.digest.hexdigest()
+        sha256 = reader.digest.hexdigest()
         if sha256 != chunk.sha256:
             raise SourceError(
                 f"{path}: SHA-256 {sha256}; expected {chunk.sha256} as in the manifest: {_FIX}"
