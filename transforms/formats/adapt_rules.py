@@ -35,7 +35,8 @@ _DEFAULT_HINTS = Crawl(
 )
 _AUTHMETHOD_PLACE = "/@authmethod"
 _DEFAULT_FIELDS = {"overwrite_acls": True}
-_OF_DOCUMENTS = frozenset({Action.ADD, Action.UPDATE, Action.DELETE})
+# A look-up in the enum costs ten times as much.
+_UPDATE_INDEX, _DELETE_PATTERN = Action.UPDATE_INDEX, Action.DELETE_PATTERN
 
 
 class Draft:
@@ -236,7 +237,9 @@ def require_absolute_url(record: Record) -> None:
 
     A deletion by pattern and an update of the indexes have no URL of a document.
     """
-    if record.action in _OF_DOCUMENTS and not is_absolute(record.url):
+    action = record.action
+    is_of_document = action is not _UPDATE_INDEX and action is not _DELETE_PATTERN
+    if is_of_document and not is_absolute(record.url):
         raise RecordError(
             "url-not-absolute",
             f"url={record.url!r}; expected an absolute URL, as in http://host/path: --base-url"

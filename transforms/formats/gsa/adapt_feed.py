@@ -23,7 +23,6 @@ from transforms.formats.adapt_rules import (
     body_as_content,
     field_of,
     fields_as_metadata,
-    is_alone,
     is_deletion,
     lose_content,
     lose_doubtful_values,
@@ -73,7 +72,7 @@ def adapter(target: Target) -> Adapter:
                 return (Filtered(code="update-index", url=record.url, action=action),), ()
             if record.action is _DELETE_PATTERN:
                 return _expand_pattern(record, target), ()
-            if is_alone(record):
+            if record.acl is not None and record.acl.alone:
                 if target.dialect == DIALECT_5_0:
                     raise _alone_in_5_0()
                 return rules_for_alone.apply(record, target)
@@ -168,11 +167,9 @@ def _alone_in_5_0() -> RecordError:
 
 
 def _refuse_for_content_feed(record: Record, target: Target) -> None:
-    if is_deletion(record):
-        return
     if record.action is _UPDATE:
         _refuse_update(record, target)
-    elif record.content is None and record.body is None:
+    elif record.action is _ADD and record.content is None and record.body is None:
         crawled = " that is to be crawled" if record.arrival is Arrival.CRAWLED else ""
         raise RecordError(
             "no-content",

@@ -93,10 +93,10 @@ def outcomes(found: list[Record | Reject]) -> list[str]:
     return [one.url if isinstance(one, Record) else one.code for one in found]
 
 
-# ElementReader as records
+# Records
 
 
-def test_units_become_records_in_their_order() -> None:
+def test_elements_become_records_in_their_order() -> None:
     inner = b'<card url="a"/>\n<note url="b"/><group><card url="c"></card></group>'
     assert outcomes(read(inner)) == ["a", "b", "c"]
 
@@ -123,7 +123,7 @@ def test_a_record_that_cannot_be_built_is_a_reject() -> None:
 
 
 @pytest.mark.parametrize("at", range(7))
-def test_a_unit_that_is_not_well_formed_takes_no_other_with_it(at: int) -> None:
+def test_an_element_that_is_not_well_formed_takes_no_other_with_it(at: int) -> None:
     cards = [b'<card url="%d"/>' % number for number in range(7)]
     cards[at] = b"<card><b></card>"
     expected = ["0", "1", "2", "3", "4", "5", "6"]
@@ -131,12 +131,12 @@ def test_a_unit_that_is_not_well_formed_takes_no_other_with_it(at: int) -> None:
     assert outcomes(read(b"".join(cards))) == expected
 
 
-def test_many_units_are_read_in_batches() -> None:
+def test_many_elements_are_read_in_batches() -> None:
     inner = b"".join(b'<card url="%d" text="%b"/>' % (n, b"a" * 1000) for n in range(300))
     assert outcomes(read(inner)) == [str(number) for number in range(300)]
 
 
-def test_a_stretch_between_units_keeps_its_place() -> None:
+def test_a_range_between_elements_keeps_its_place() -> None:
     assert outcomes(read(GOOD + b"stray" + GOOD + b"<card>" + GOOD)) == [
         "a",
         "stray",
@@ -149,7 +149,7 @@ def test_a_stretch_between_units_keeps_its_place() -> None:
 # The quick way
 
 
-def test_what_is_quickly_read_keeps_its_place() -> None:
+def test_an_element_that_is_read_without_a_parser_keeps_its_place() -> None:
     inner = GOOD + b"<card quick='1'/>" + GOOD + GOOD + b"stray" + b"<card quick='1'/>" + GOOD
     assert outcomes(read(inner, grammar=QUICK)) == [
         "a",
@@ -162,7 +162,7 @@ def test_what_is_quickly_read_keeps_its_place() -> None:
     ]
 
 
-def test_what_is_quickly_refused_is_a_reject() -> None:
+def test_an_element_that_is_refused_without_a_parser_is_a_reject() -> None:
     found = read(GOOD + b'<card url="b" refused="1"/>' + GOOD, grammar=QUICK)
     assert outcomes(found) == ["a", "refused", "a"]
 
@@ -174,7 +174,7 @@ def test_a_long_payload_is_handed_on_without_the_parser() -> None:
     assert one(b"<card><scan>" + PAYLOAD + b"</scan></card>").content == Content(PAYLOAD)
 
 
-def test_a_long_payload_may_hold_what_no_parser_takes() -> None:
+def test_a_long_payload_may_hold_bytes_that_no_parser_takes() -> None:
     wild = PAYLOAD + b"&\0\xff"
     assert one(b"<card><scan>" + wild + b"</scan></card>").content == Content(wild)
 
@@ -224,7 +224,7 @@ def test_a_root_that_cannot_be_read_costs_no_record() -> None:
     assert outcomes(read(GOOD, root=b'<list a="1" a="2">')) == ["a"]
 
 
-def test_a_unit_is_read_as_it_would_be_alone_whatever_stands_beside_it() -> None:
+def test_an_element_is_read_the_same_alone_and_in_a_batch() -> None:
     wrong, other = b'<card q:a="1"/>', b'<card xmlns="relative"/>'
     assert outcomes(read(wrong + other)) == outcomes(read(wrong)) + outcomes(read(other))
 
@@ -283,11 +283,11 @@ def test_a_unit_is_read_as_it_would_be_alone_whatever_stands_beside_it() -> None
         ),
     ],
 )
-def test_what_is_not_well_formed_says_where_and_why(inner: bytes, code: str, reason: str) -> None:
+def test_a_syntax_error_names_its_line_and_its_reason(inner: bytes, code: str, reason: str) -> None:
     assert refusal(inner) == (code, reason)
 
 
-def test_a_fault_behind_a_long_payload_is_in_its_own_line() -> None:
+def test_a_fault_after_a_long_payload_is_in_its_own_line() -> None:
     payload = b"\n".join([PAYLOAD[:60]] * 20)
     inner = b"<card>\n<scan>" + payload + b"</scan>\n<b>&</b></card>"
     assert refusal(inner) == (

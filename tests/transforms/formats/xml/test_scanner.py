@@ -62,7 +62,7 @@ def reject_in(found: list[RawElement | Reject]) -> Reject:
     return reject
 
 
-def unit(text: bytes) -> RawElement:
+def element(text: bytes) -> RawElement:
     (found,) = scan(HEAD + text + TAIL)
     assert isinstance(found, RawElement), found
     return found
@@ -78,10 +78,10 @@ def complaint(markup: bytes) -> str:
     return str(caught.value)
 
 
-# ElementReader
+# Elements
 
 
-def test_a_unit_is_one_element_with_its_place() -> None:
+def test_an_element_is_one_element_with_its_place() -> None:
     assert places(scan(HEAD + A + b"\n\n " + B + TAIL)) == [
         ("record", A, 40, 4),
         ("record", B, 60, 6),
@@ -117,20 +117,20 @@ def text_of(one: RawElement | Reject) -> bytes:
         b"<record><content>a > b</content></record>",
     ],
 )
-def test_a_unit_is_found_whole(text: bytes) -> None:
-    assert unit(text).text == text
+def test_an_element_is_found_whole(text: bytes) -> None:
+    assert element(text).text == text
 
 
 @TRAPS
 @pytest.mark.parametrize("around", [b"<![CDATA[@]]>", b"<!-- @ -->", b"<?pi @?>"])
-def test_markup_in_a_section_of_a_unit_is_none(trap: bytes, around: bytes) -> None:
+def test_markup_in_a_section_of_a_element_is_none(trap: bytes, around: bytes) -> None:
     text = b"<record><content>" + around.replace(b"@", trap) + b"</content></record>"
     assert texts(scan(HEAD + text + B + TAIL)) == [text, B]
 
 
 @TRAPS
 @pytest.mark.parametrize("around", [b"<!-- @ -->", b"<?pi @?>"])
-def test_markup_in_a_section_between_units_is_none(trap: bytes, around: bytes) -> None:
+def test_markup_in_a_section_between_elements_is_none(trap: bytes, around: bytes) -> None:
     assert texts(between(around.replace(b"@", trap))) == [A, B]
 
 
@@ -144,8 +144,8 @@ def test_markup_in_a_section_between_units_is_none(trap: bytes, around: bytes) -
         (b"<record><?a?></record>", False),
     ],
 )
-def test_a_unit_without_sections_is_plain(text: bytes, plain: bool) -> None:
-    assert unit(text).plain is plain
+def test_an_element_without_sections_is_plain(text: bytes, plain: bool) -> None:
+    assert element(text).plain is plain
 
 
 def test_a_comment_may_end_in_another_beginning() -> None:
@@ -160,7 +160,7 @@ def test_a_cdata_section_may_quote_the_beginning_of_one() -> None:
 # Contexts
 
 
-def test_units_outside_of_a_group_have_none() -> None:
+def test_elements_outside_of_a_group_have_none() -> None:
     assert contexts(b"<feed>" + A + b"</feed>") == [ElementContext(root=b"<feed>")]
 
 
@@ -175,7 +175,7 @@ def test_a_group_ends() -> None:
     assert [context.group for context in found] == [b'<group a="1">', b"", b""]
 
 
-def test_a_group_in_a_group_leaves_what_follows_it_in_doubt() -> None:
+def test_a_group_in_a_group_makes_the_records_after_it_ambiguous() -> None:
     found = contexts(
         b'<feed><group a="1">' + A + b'<group a="2">' + A + b"</group>" + A + b"</group>" + A
     )
@@ -187,7 +187,7 @@ def test_a_group_in_a_group_leaves_what_follows_it_in_doubt() -> None:
     ]
 
 
-def test_a_header_stands_until_the_root_ends() -> None:
+def test_a_header_applies_until_the_root_ends() -> None:
     found = contexts(HEAD + A + TAIL + b"<feed><group>" + A + TAIL)
     assert [context.header for context in found] == [b"<header>h</header>", b""]
 
@@ -197,7 +197,7 @@ def test_a_header_that_is_not_closed_ends_at_the_group() -> None:
     assert [context.header for context in found] == [b"<header><datasource>a</datasource>"]
 
 
-def test_units_of_one_group_share_its_context() -> None:
+def test_elements_of_one_group_share_its_context() -> None:
     one, other = contexts(HEAD + A + B + TAIL)
     assert one is other
 
@@ -209,7 +209,7 @@ def test_a_span_has_the_context_of_its_beginning() -> None:
     assert (found.offset, found.line, found.context) == (40, 4, AROUND)
 
 
-# RecordOffsets that are no units
+# Ranges that are no record
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_span_has_the_context_of_its_beginning() -> None:
         (b"<!DOCTYPE ", "malformed", "a DOCTYPE without its end"),
     ],
 )
-def test_a_stretch_that_is_no_unit_says_why(stretch: bytes, code: str, reason: str) -> None:
+def test_a_range_that_is_no_element_says_why(stretch: bytes, code: str, reason: str) -> None:
     reject = reject_in(between(stretch))
     assert (reject.code, reject.reason) == (code, reason)
 
@@ -264,7 +264,7 @@ def test_a_stretch_that_is_no_unit_says_why(stretch: bytes, code: str, reason: s
         b"<record\0>",
     ],
 )
-def test_a_stretch_that_is_no_unit_takes_no_other_with_it(stretch: bytes) -> None:
+def test_a_range_that_is_no_element_takes_no_other_with_it(stretch: bytes) -> None:
     found = [one for one in texts(between(stretch)) if isinstance(one, bytes)]
     assert found in ([A, B], [A, stretch, B])
 
@@ -284,7 +284,7 @@ def test_a_reject_has_the_place_and_the_bytes_of_its_stretch() -> None:
     )
 
 
-def test_a_torn_record_ends_before_an_acl_that_stands_alone() -> None:
+def test_a_torn_record_ends_before_an_acl_of_its_own() -> None:
     alone = b'<acl url="c"/>'
     assert texts(between(b"<record><acl></acl>" + alone)) == [
         A,
@@ -294,7 +294,7 @@ def test_a_torn_record_ends_before_an_acl_that_stands_alone() -> None:
     ]
 
 
-def test_a_stretch_of_unknown_start_ends_at_the_end_of_its_record() -> None:
+def test_a_range_of_unknown_start_ends_at_the_end_of_its_record() -> None:
     assert texts(between(b'ecord url="c"><content>c</content></record>')) == [
         A,
         ("stray", b'ecord url="c"><content>c</content></record>'),
@@ -302,7 +302,7 @@ def test_a_stretch_of_unknown_start_ends_at_the_end_of_its_record() -> None:
     ]
 
 
-def test_a_stretch_of_unknown_start_ends_at_the_end_of_its_acl() -> None:
+def test_a_range_of_unknown_start_ends_at_the_end_of_its_acl() -> None:
     assert texts(between(b'cl url="c"><principal>c</principal></acl>')) == [
         A,
         ("stray", b'cl url="c"><principal>c</principal></acl>'),
@@ -390,7 +390,7 @@ def test_whole_records_in_a_section_between_records_are_none(around: bytes) -> N
     assert texts(between(around.replace(b"@", A + b"\n" + B))) == [A, B]
 
 
-def test_a_unit_beyond_the_limit_is_set_aside() -> None:
+def test_an_element_beyond_the_limit_is_set_aside() -> None:
     large = b"<record>" + b"a" * 2_000_000 + b"</record>"
     reject = reject_in(scan(HEAD + large + B + TAIL, most=1_000_000))
     assert (reject.code, reject.reason, reject.length, reject.truncated) == (
@@ -401,7 +401,7 @@ def test_a_unit_beyond_the_limit_is_set_aside() -> None:
     )
 
 
-def test_of_a_large_stretch_the_beginning_is_kept() -> None:
+def test_of_a_large_range_the_beginning_is_kept() -> None:
     reject = reject_in(between(b"x" * (KEPT_BYTES + 1)))
     assert (len(reject.data), reject.length, reject.truncated) == (
         KEPT_BYTES,
@@ -504,7 +504,7 @@ def test_a_long_record_is_found_in_blocks_of_any_size(block_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("block_bytes", [7, 1024, 5000])
-def test_an_acl_that_stands_alone_ends_a_stretch_wherever_a_block_ends(block_bytes: int) -> None:
+def test_an_acl_of_its_own_ends_a_range_wherever_a_block_ends(block_bytes: int) -> None:
     stretch = b'<record url="a" <' + b"x" * 1500 + b"\n"
     alone = b'<acl inherit-from="b" url="c"/>'
     assert texts(scan_slowly(HEAD + stretch + alone + B + TAIL, block_bytes)) == [
