@@ -1,4 +1,4 @@
-"""Runs of one database, one behind the other, and the target that they fill."""
+"""Successive runs of a database, with the target that they fill."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ USUAL = Safety(min_records=0, max_delete_percent=Safety().max_delete_percent * 5
 
 
 class Database:
-    """A file `people.db` of SQLite, what was sent of it, and the state between two runs."""
+    """A file `people.db` of SQLite, the documents of its target, and the state between runs."""
 
     def __init__(self, folder: Path, *statements: str, **keys: Any) -> None:  # keys of a Mapping
         self.folder = folder
@@ -63,7 +63,7 @@ class Database:
         self.mapping = replace(self.mapping, **keys)
 
     def plan(self, *, is_refresh: bool = False, safety: Safety = USUAL) -> RowPlan:
-        """Return the plan of the run that is next."""
+        """Return the plan of the next run."""
         folder = self.folder / f"run{self.runs}"
         folder.mkdir(exist_ok=True)
         span = Span(source="people.yaml", path="people.yaml", format=DATABASE)
@@ -79,7 +79,7 @@ class Database:
         is_refresh: bool = False,
         refuses: Refuses = lambda record: False,
     ) -> list[str]:
-        """Run once, with success; return what came out, but for what was filtered."""
+        """Run successfully; return the outcomes that are not filtered."""
         plan = self.plan(is_refresh=is_refresh)
         seen: list[Seen] = []
         lines = [line for span in plan.spans for line in self._read(span, seen, refuses)]
@@ -94,7 +94,7 @@ class Database:
         return lines
 
     def run_without_publishing(self) -> list[str]:
-        """Run once, but publish nothing: neither the target nor the state is moved."""
+        """Run without changing the target and the state."""
         before = self.target.copy()
         lines = [line for span in self.plan().spans for line in self._read(span, [], _nothing)]
         self.target = before
@@ -102,7 +102,7 @@ class Database:
         return lines
 
     def known(self) -> list[str]:
-        """Return the keys that the state knows."""
+        """Return the keys of the state."""
         with open_state(self.state) as state:
             return [known.key for known in state.documents()]
 
@@ -132,7 +132,7 @@ class Database:
 
 
 class ServedDatabase(Database):
-    """The same on a server."""
+    """A database on a server."""
 
     def __init__(
         self, server: Server, folder: Path, *statements: str, **keys: Any

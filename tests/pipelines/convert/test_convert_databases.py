@@ -70,7 +70,7 @@ def test_jobs_change_no_byte() -> None:
     assert chunks("one") == chunks("two")
 
 
-def test_a_missing_column_is_told_before_anything_is_read(
+def test_a_missing_column_ends_the_run_before_anything_is_read(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     Path("people.yaml").write_text(MAPPING.replace("title: name", "title: nam"), "utf-8")
@@ -111,16 +111,16 @@ def test_a_table_that_was_emptied_stops_the_run(capsys: pytest.CaptureFixture[st
     assert "50 of 100 documents in the state are gone" in capsys.readouterr().err
 
 
-def test_a_row_that_was_rejected_is_read_again_until_it_is_mended() -> None:
+def test_a_rejected_row_is_read_again_until_it_is_accepted() -> None:
     incremental("{timestamp: updated_at, lag: 0s}")
     ask("UPDATE people SET body = NULL WHERE id = 7")
     ask("UPDATE people SET updated_at = '2026-11-20 09:00:00' WHERE id = 8")
     first = convert(*STATE, "-o", "one")
     second = convert(*STATE, "-o", "two")
-    ask("UPDATE people SET body = 'mended' WHERE id = 7")
+    ask("UPDATE people SET body = 'corrected' WHERE id = 7")
     third = convert(*STATE, "-o", "three")
     assert (first, second, third) == (1, 1, 0)
-    assert b"<content>mended</content>" in chunks("three")[0]
+    assert b"<content>corrected</content>" in chunks("three")[0]
 
 
 def test_a_password_is_nowhere(

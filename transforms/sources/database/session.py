@@ -5,6 +5,7 @@ No message has the parameters of a statement or a password.
 
 import enum
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import msgspec
 import sqlalchemy as sa
 
 from schemas.errors import ConfigError, FatalError, SourceError
-from transforms.retry import RetryPolicy
+from transforms.retry import RetryPolicy, retry
 from transforms.sources.database.connection import database_name, secrets_mask
 from transforms.sources.database.mapping import Mapping
 
@@ -32,7 +33,7 @@ class UnreadableValueError(Exception):
 
 
 class Pauses(msgspec.Struct, frozen=True, kw_only=True):
-    """How to wait between retries, and the random share of the longest pause."""
+    """How to wait between retries, and the jitter of the pauses."""
 
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
@@ -143,30 +144,37 @@ class Session:
     def run(self, call: Callable[[sa.Connection], _T], *, where: str) -> _T:
         """Return the result of `call`, which can be called again.
 
-        The longest pause doubles with each retry; chance shortens it. Raise SourceError after the
-        last retry, ConfigError for wrong SQL, UnreadableValueError for a value that cannot be read.
+        Raise SourceError after the last retry, ConfigError for wrong SQL, UnreadableValueError for
+        a value that cannot be read.
         """
-        tries = 1
-        while True:
-            try:
-                return call(self._connected())
-            except (
-                *(sa.exc.SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error),
-                *_UNREADABLE,
-            ) as exc:
-                self.close()
-                fault = fault_of(exc, self._engine.dialect)
-                if fault is DatabaseFault.VALUE:
-                    raise UnreadableValueError(_first_line(exc)) from None
-                if fault is not DatabaseFault.RETRY or tries > self._mapping.retries:
-                    raise _explain(exc, fault, self._mapping, where=where, tries=tries) from None
-            policy = RetryPolicy(
-                first_seconds=self._mapping.backoff_seconds, jitter=self._pauses.chance
+        dialect, tries = self._engine.dialect, self._mapping.retries + 1
+        policy = RetryPolicy(
+            first_seconds=self._mapping.backoff_seconds,
+            max_attempts=tries,
+            max_total_seconds=math.inf,
+            jitter=self._pauses.chance,
+        )
+        try:
+            return retry(
+                lambda: self._attempt(call),
+                policy,
+                is_temporary=lambda exc: fault_of(exc, dialect) is DatabaseFault.RETRY,
+                sleep=self._pauses.sleep,
+                notify=lambda exc, seconds: _log.info("%s: next try in %.0f s", where, seconds),
             )
-            seconds = policy.pause_seconds(tries)
-            _log.info("%s: try %d failed; next try in %.0f s", where, tries, seconds)
-            self._pauses.sleep(seconds)
-            tries += 1
+        except (sa.exc.SQLAlchemyError, dialect.loaded_dbapi.Error, *_UNREADABLE) as exc:
+            fault = fault_of(exc, dialect)
+            if fault is DatabaseFault.VALUE:
+                raise UnreadableValueError(_first_line(exc)) from None
+            tries = tries if fault is DatabaseFault.RETRY else 1
+            raise _explain(exc, fault, self._mapping, where=where, tries=tries) from None
+
+    def _attempt(self, call: Callable[[sa.Connection], _T]) -> _T:
+        try:
+            return call(self._connected())
+        except Exception:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close the connection; errors of a lost connection are ignored."""

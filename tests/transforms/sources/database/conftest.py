@@ -9,30 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from support.databases import Lasting, Server, Sqlite, mariadb, postgresql
+from support.databases import RestartingServer, Server, Sqlite, mariadb, postgresql
 
 SERVERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("postgresql", "mariadb")]
 
 
 @pytest.fixture(scope="session")
-def servers_of_postgresql() -> Iterator[Lasting]:
-    with closing(Lasting(postgresql)) as lasting:
+def servers_of_postgresql() -> Iterator[RestartingServer]:
+    with closing(RestartingServer(postgresql)) as lasting:
         yield lasting
 
 
 @pytest.fixture(scope="session")
-def servers_of_mariadb() -> Iterator[Lasting]:
-    with closing(Lasting(mariadb)) as lasting:
+def servers_of_mariadb() -> Iterator[RestartingServer]:
+    with closing(RestartingServer(mariadb)) as lasting:
         yield lasting
 
 
 @pytest.fixture
-def postgresql_server(servers_of_postgresql: Lasting) -> Server:
+def postgresql_server(servers_of_postgresql: RestartingServer) -> Server:
     return servers_of_postgresql.get()
 
 
 @pytest.fixture
-def mariadb_server(servers_of_mariadb: Lasting) -> Server:
+def mariadb_server(servers_of_mariadb: RestartingServer) -> Server:
     return servers_of_mariadb.get()
 
 

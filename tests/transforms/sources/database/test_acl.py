@@ -148,7 +148,7 @@ def test_a_row_without_a_name_is_no_principal() -> None:
     assert acl_of_query(QUERY, (None, "user", "permit"), (" ", "user", "permit")) == Acl()
 
 
-def test_a_query_may_give_namespaces() -> None:
+def test_a_query_can_return_namespaces() -> None:
     acl = AclSource(query=QUERY.query, namespace="corp")
     answers = ("anna", "user", "permit", "lab"), ("ben", "user", "permit", None)
     assert acl_of_query(acl, *answers) == Acl(
@@ -196,5 +196,5 @@ def test_a_text_of_json_keys_is_rejected() -> None:
     assert (caught.value.code, caught.value.reason) == ("bad-acl", expected)
 
 
-def test_a_name_may_begin_as_json_does() -> None:
+def test_a_name_can_begin_like_json() -> None:
     assert names(acl_of(LISTS, 7, "[all] staff,{ben}")) == ["[all] staff", "{ben}"]

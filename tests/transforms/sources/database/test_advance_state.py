@@ -80,7 +80,7 @@ def test_a_row_that_was_rejected_is_known_without_a_digest(tmp_path: Path) -> No
     ]
 
 
-def test_a_row_that_was_rejected_stands_where_it_was_sent_before(tmp_path: Path) -> None:
+def test_a_rejected_row_keeps_its_former_url(tmp_path: Path) -> None:
     refused = Known(key="[2]", url="http://db.example.com/new", fingerprint="2026-11-21 12:00:00")
     assert changes(tmp_path, BY_MARK, [OLD], kept(refused)) == [
         gone(OLD),
@@ -96,13 +96,13 @@ def test_a_rejected_row_that_was_not_seen_is_known_where_keys_are_compared(tmp_p
     assert changes(tmp_path, BY_KEYS, [REFUSED]) == []
 
 
-def test_a_row_that_says_it_is_deleted_is_known_without_a_url(tmp_path: Path) -> None:
+def test_a_marked_row_is_kept_without_a_url(tmp_path: Path) -> None:
     assert changes(tmp_path, BY_MARK, [YOUNG], gone(YOUNG)) == [
         kept(Known(key="[1]", url="", fingerprint="2026-11-21 11:50:00", digest="young"))
     ]
 
 
-def test_a_row_that_says_it_is_deleted_is_forgotten_when_it_is_old(tmp_path: Path) -> None:
+def test_an_old_marked_row_is_forgotten(tmp_path: Path) -> None:
     assert changes(tmp_path, BY_MARK, [], gone(OLD)) == [
         gone(Known(key="[2]", url="", fingerprint="2026-11-21 11:49:58", digest="old"))
     ]
@@ -113,12 +113,12 @@ def test_a_key_that_no_row_has_is_forgotten(tmp_path: Path) -> None:
     assert changes(tmp_path, BY_KEYS, [YOUNG], gone(known)) == [gone(known)]
 
 
-def test_a_key_that_a_query_says_is_deleted_is_known_as_gone(tmp_path: Path) -> None:
+def test_a_key_of_the_query_for_deletes_is_kept_as_gone(tmp_path: Path) -> None:
     known = Known(key="[5]", url="http://db.example.com/5")
     assert changes(tmp_path, BY_QUERY, [], gone(known)) == [kept(GONE_BY_QUERY)]
 
 
-def test_a_key_that_is_known_as_gone_stays_so(tmp_path: Path) -> None:
+def test_a_key_that_is_gone_is_kept(tmp_path: Path) -> None:
     assert changes(tmp_path, BY_QUERY, [GONE_BY_QUERY]) == []
 
 
@@ -148,7 +148,7 @@ def test_a_url_that_is_gone_is_forgotten(tmp_path: Path) -> None:
     assert changes(tmp_path, BY_QUERY, [], gone(known)) == [gone(known)]
 
 
-def test_a_url_that_was_not_deleted_yet_stays_known(tmp_path: Path) -> None:
+def test_a_former_url_that_was_not_deleted_is_kept(tmp_path: Path) -> None:
     assert changes(tmp_path, BY_MARK, [Known(key='"http://db.example.com/1"', url="")]) == []
 
 

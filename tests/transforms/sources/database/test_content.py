@@ -89,7 +89,7 @@ def test_an_unknown_mimetype_is_not_stated() -> None:
     assert content_of(IN_BODY, b"\x00\x01\x02") == (Content(b"\x00\x01\x02"), None, None)
 
 
-def test_a_document_that_is_null_is_none() -> None:
+def test_a_document_of_null_is_rejected() -> None:
     assert refusal(IN_BODY, None) == (
         "null-content",
         "body is NULL; expected a document, or a query that leaves such rows out",
@@ -103,7 +103,7 @@ def test_a_larger_document_is_not_cut() -> None:
     )
 
 
-def test_a_row_is_a_page_unless_its_document_is_elsewhere() -> None:
+def test_a_row_without_a_document_is_a_page() -> None:
     content, mimetype, charset = content_of(ContentSource(), "a", title="body")
     assert content is not None
     assert b"<title>a</title>" in content.data
@@ -132,7 +132,7 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
     )
 
 
-def test_a_link_may_lead_elsewhere_in_the_folder(tmp_path: Path) -> None:
+def test_a_link_within_the_folder_is_followed(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"a")
     (tmp_path / "b.txt").symlink_to("a.txt")
     assert content_of(in_files(tmp_path), "b.txt")[0] == Content(b"a")
@@ -168,7 +168,7 @@ def test_a_folder_with_the_same_prefix_is_outside(tmp_path: Path) -> None:
         ("\ud800", "'\\ud800': not a file name; expected a file"),
     ],
 )
-def test_what_is_no_file_is_refused(tmp_path: Path, path: str, expected: str) -> None:
+def test_other_paths_are_refused(tmp_path: Path, path: str, expected: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe")
@@ -329,11 +329,11 @@ def test_a_page_ends_soon_after_its_bound(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_template_that_fails_says_where(tmp_path: Path, text: str, expected: str) -> None:
+def test_a_failing_template_names_the_line(tmp_path: Path, text: str, expected: str) -> None:
     assert render_error(tmp_path, text) == expected
 
 
-def test_a_template_that_does_not_parse_says_where(tmp_path: Path) -> None:
+def test_an_invalid_template_names_the_line(tmp_path: Path) -> None:
     path = written(tmp_path, "\n{% if %}")
     expected = f"{path}:2: Expected an expression, got 'end of statement block'"
     assert load_error(path) == f"{expected}; expected a Jinja2 template"
@@ -344,7 +344,7 @@ def test_a_missing_template_is_an_error(tmp_path: Path) -> None:
     assert load_error(path) == f"{path}: no such file; expected a Jinja2 template"
 
 
-def test_a_template_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
+def test_a_template_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "page.j2"
     path.write_bytes(b"\xff")
     assert load_error(path) == f"{path}: not UTF-8; expected a Jinja2 template"

@@ -135,15 +135,13 @@ def test_a_key_that_was_deleted_before_is_not_deleted_again(tmp_path: Path, keys
         ]
 
 
-def test_a_run_from_scratch_deletes_it_again(tmp_path: Path, keys: KeySets) -> None:
+def test_a_refresh_deletes_it_again(tmp_path: Path, keys: KeySets) -> None:
     keys.add_deleted([DeletedKey(key="[1]")])
     with state_of(tmp_path, GONE_ANNA) as state:
         assert from_scratch(state, keys) == [gone(ANNA)]
 
 
-def test_a_key_that_is_not_given_as_deleted_any_more_is_forgotten(
-    tmp_path: Path, keys: KeySets
-) -> None:
+def test_a_key_that_the_query_no_longer_returns_is_forgotten(tmp_path: Path, keys: KeySets) -> None:
     with state_of(tmp_path, GONE_ANNA, BERT) as state:
         assert asked(state, keys) == [forgotten(GONE_ANNA)]
 
@@ -161,7 +159,7 @@ def test_a_url_that_another_row_has_now_is_not_gone(tmp_path: Path, keys: KeySet
         assert asked(state, keys) == [forgotten(MOVED)]
 
 
-def test_a_url_of_two_rows_stays_as_long_as_one_of_them(tmp_path: Path, keys: KeySets) -> None:
+def test_a_url_of_two_rows_is_kept_with_one_of_them(tmp_path: Path, keys: KeySets) -> None:
     twin = Known(key="[2]", url=ANNA.url, digest="b")
     keys.add_existing(["[2]"])
     with state_of(tmp_path, ANNA, twin) as state:
@@ -174,9 +172,7 @@ def test_a_url_of_two_rows_goes_with_both(tmp_path: Path, keys: KeySets) -> None
         assert compared(state, keys) == [gone(ANNA), gone(twin)]
 
 
-def test_a_url_that_is_made_for_a_deleted_key_stays_where_a_row_has_it(
-    tmp_path: Path, keys: KeySets
-) -> None:
+def test_a_url_that_a_row_has_is_not_deleted(tmp_path: Path, keys: KeySets) -> None:
     keys.add_deleted([DeletedKey(key="[9]", url=ANNA.url)])
     with state_of(tmp_path, ANNA) as state:
         assert asked(state, keys) == [gone_at("[9]", "")]
@@ -226,7 +222,7 @@ def read(people: Database, query: str) -> list[DeletedKey]:
     return list(read_deleted(open_rows(mapping, connect(mapping)), query))
 
 
-def test_a_query_may_end_in_a_comment(people: Database) -> None:
+def test_a_query_can_end_in_a_comment(people: Database) -> None:
     assert read(people, "SELECT 7 AS id -- :all") == [
         DeletedKey(key="[7]", url="http://db.example.com/7")
     ]
@@ -239,7 +235,7 @@ def test_a_row_that_lacks_a_column_of_the_url_has_none(people: Database) -> None
     ]
 
 
-def test_a_url_may_be_a_column(people: Database) -> None:
+def test_a_url_can_be_a_column(people: Database) -> None:
     people.remap(url=ColumnReference(column="slug"))
     assert read(people, "SELECT 7 AS id, 'http://x.example.com/7' AS slug") == [
         DeletedKey(key="[7]", url="http://x.example.com/7")

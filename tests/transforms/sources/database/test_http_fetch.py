@@ -49,8 +49,8 @@ class Site(BaseHTTPRequestHandler):
         self.say(("Content-Type", "application/octet-stream"), body=b"%PDF-1.7")
 
     def answer_agent(self) -> None:
-        told = (self.headers.get("User-Agent"), self.headers.get("Authorization"), self.path)
-        self.say(body=repr(told).encode())
+        request = (self.headers.get("User-Agent"), self.headers.get("Authorization"), self.path)
+        self.say(body=repr(request).encode())
 
     def answer_no(self) -> None:
         self.say(status=404)
@@ -159,19 +159,19 @@ def content_of(url: str, **more: Any) -> TypedContent:
     return content_getter(mapping, ColumnIndex(names=("link",)), max_bytes=1000)((url,))
 
 
-def test_a_document_comes_with_what_its_server_says(site: str) -> None:
+def test_a_document_has_the_type_and_charset_of_its_server(site: str) -> None:
     assert fetched(f"{site}/page") == FetchedDocument(PAGE, "text/html", "iso-8859-1")
 
 
-def test_a_server_that_says_octet_stream_says_nothing(site: str) -> None:
+def test_octet_stream_is_no_type(site: str) -> None:
     assert fetched(f"{site}/binary") == FetchedDocument(b"%PDF-1.7", None, None)
 
 
-def test_a_document_in_parts_is_whole(site: str) -> None:
+def test_a_chunked_document_is_complete(site: str) -> None:
     assert fetched(f"{site}/chunked").content == b"abcde"
 
 
-def test_a_server_is_told_who_asks_and_what_for(site: str) -> None:
+def test_a_request_has_a_user_agent_and_a_quoted_url(site: str) -> None:
     assert fetched(f"{site}/agent/é b?c=ü&d=%20#e").content == (
         b"('feedferry', None, '/agent/%C3%A9%20b?c=%C3%BC&d=%20')"
     )
@@ -231,13 +231,13 @@ def test_a_document_that_breaks_off_is_refused(site: str) -> None:
         fetched(f"{site}/torn")
 
 
-def test_a_document_that_says_it_is_too_large_is_not_read(site: str) -> None:
+def test_a_document_with_a_large_content_length_is_not_read(site: str) -> None:
     expected = "11 bytes or more; expected at most 10 bytes; raise --max-content-bytes to read it"
     with refused(expected, "content-too-large"):
         fetched(f"{site}/page", max_bytes=10)
 
 
-def test_a_document_without_an_end_is_not_read_on(site: str) -> None:
+def test_an_endless_document_is_not_read_to_its_end(site: str) -> None:
     with pytest.raises(RecordError) as caught:
         fetched(f"{site}/endless", max_bytes=10_000)
 
@@ -245,13 +245,13 @@ def test_a_document_without_an_end_is_not_read_on(site: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["silent", "dripping", "slow"])
-def test_a_server_that_is_slow_is_not_waited_for(site: str, path: str) -> None:
+def test_a_slow_server_is_a_timeout(site: str, path: str) -> None:
     expected = f"'{site}/{path}': not complete within 0.2 s; expected 200 OK"
     with refused(expected):
         fetched(f"{site}/{path}", timeout_seconds=0.2)
 
 
-def test_a_server_that_is_not_there_is_told() -> None:
+def test_a_missing_server_is_an_error() -> None:
     with kept_port() as port:
         url = f"http://127.0.0.1:{port}/page"
         with refused(f"'{url}': Connection refused; expected 200 OK"):
@@ -279,7 +279,7 @@ def test_a_server_that_is_not_there_is_told() -> None:
         ),
     ],
 )
-def test_what_is_no_url_to_fetch_is_refused(url: str, expected: str) -> None:
+def test_other_urls_are_refused(url: str, expected: str) -> None:
     with refused(expected):
         fetched(url)
 
@@ -296,5 +296,5 @@ def test_the_server_goes_before_the_name(site: str) -> None:
     assert content_of(f"{site}/page.txt")[1] == "text/html"
 
 
-def test_the_name_tells_the_type_where_the_server_does_not(site: str) -> None:
+def test_the_name_gives_the_type_if_the_server_does_not(site: str) -> None:
     assert content_of(f"{site}/untold.css?a=b.pdf")[1] == "text/css"

@@ -171,7 +171,7 @@ def test_a_filter_of_no_timestamp_has_those_with_null(people: Database) -> None:
     assert keys(people, RowFilter(timestamp="UPDATED", is_null=True)) == [(4,)]
 
 
-def test_a_filter_of_keys_may_be_narrower_by_a_timestamp(people: Database) -> None:
+def test_a_filter_of_keys_can_have_a_timestamp(people: Database) -> None:
     people.remap(title="updated")
     assert keys(people, RowFilter(timestamp="updated", upto=SEVEN, keys=("[1]", "[2]"))) == [(1,)]
 

@@ -121,13 +121,13 @@ def test_a_row_ahead_of_the_clock_is_sent_once(people: Database) -> None:
     assert people.run() == []
 
 
-def test_a_mark_does_not_go_back_when_the_youngest_row_is_taken_away(people: Database) -> None:
+def test_the_watermark_does_not_go_back_when_the_newest_row_is_deleted(people: Database) -> None:
     people.run()
     people.execute("DELETE FROM people WHERE id = 3")
     assert people.run() == []
 
 
-def test_a_column_of_another_type_than_the_mark_is_read_from_its_beginning(
+def test_a_timestamp_column_of_another_type_is_read_from_the_beginning(
     people: Database,
 ) -> None:
     people.run()
@@ -225,7 +225,7 @@ def test_a_deleted_key_is_forgotten_when_the_query_does_not_give_it(people: Data
     assert people.known() == ["[3]"]
 
 
-def test_a_query_may_give_what_the_url_is_made_of(people: Database) -> None:
+def test_a_query_for_deletes_can_return_the_columns_of_the_url(people: Database) -> None:
     query = IncrementalReading(
         timestamp="updated", deletes="SELECT id, 'x/' || id AS slug FROM log;"
     )
@@ -278,7 +278,7 @@ def test_a_url_that_another_row_has_taken_over_stays(people: Database) -> None:
     }
 
 
-def test_other_rules_send_everything_anew(people: Database) -> None:
+def test_other_rules_send_all_rows_again(people: Database) -> None:
     people.run()
     people.remap(mimetype="text/html")
     assert people.run() == [ADD_1, ADD_2, ADD_3]
@@ -292,7 +292,7 @@ def test_urls_that_other_rules_made_are_deleted_by_the_next_run(people: Database
     assert people.run() == [DELETE_1, DELETE_2, "DELETE http://db.example.com/3"]
 
 
-def test_a_plan_that_was_made_is_the_same_when_it_is_asked_for_again(people: Database) -> None:
+def test_a_resumed_run_has_the_same_plan(people: Database) -> None:
     plan = people.plan()
     people.execute(row(4, "'2020-01-03 00:00:00'"), "DELETE FROM people WHERE id = 1")
     assert people.plan() == plan

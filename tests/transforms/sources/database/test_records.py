@@ -67,7 +67,7 @@ def changed(**values: object) -> Row:
     return tuple(values.get(name, value) for name, value in zip(INDEX.names, ANNA, strict=True))
 
 
-def test_all_can_be_said_of_a_record() -> None:
+def test_all_fields_of_a_record_can_be_mapped() -> None:
     said: dict[str, Any] = {
         "title": "name",
         "description": "op",
@@ -144,7 +144,7 @@ def test_a_time_without_a_zone_is_in_that_of_the_user() -> None:
 
 
 @pytest.mark.parametrize("op", ["delete", " DELETE "])
-def test_a_row_may_be_a_deletion(op: str) -> None:
+def test_a_row_can_be_a_deletion(op: str) -> None:
     found = outcome_of(
         changed(op=op), action=ActionColumn(column="op"), metadata="all", modified="at"
     )
@@ -154,13 +154,13 @@ def test_a_row_may_be_a_deletion(op: str) -> None:
 @pytest.mark.parametrize(
     ("op", "delete"), [("D", ("d", "x")), (1, ("1",)), (True, ("true",)), ("", ("",))]
 )
-def test_what_says_that_it_is_a_deletion_can_be_said(op: object, delete: tuple[str, ...]) -> None:
+def test_the_values_that_mark_deletions_can_be_chosen(op: object, delete: tuple[str, ...]) -> None:
     found = record(changed(op=op), action=ActionColumn(column="op", delete=delete))
     assert found.action is Action.DELETE
 
 
 @pytest.mark.parametrize("op", [None, "", "insert", "deleted"])
-def test_any_other_row_is_none(op: object) -> None:
+def test_a_row_with_another_value_is_no_deletion(op: object) -> None:
     assert record(changed(op=op), action=ActionColumn(column="op")).action is Action.ADD
 
 
@@ -249,9 +249,7 @@ def test_a_reject_of_a_row_that_is_long_keeps_its_beginning() -> None:
         ({"incremental": IncrementalReading(timestamp="nme")}, "incremental: timestamp"),
     ],
 )
-def test_a_column_that_is_not_there_is_told_with_those_that_are(
-    said: dict[str, Any], key: str
-) -> None:
+def test_a_missing_column_is_an_error_with_the_columns(said: dict[str, Any], key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         RecordMaker(mapping(**said), INDEX, no_rows)
 
@@ -307,7 +305,7 @@ def test_null_is_no_metadata() -> None:
     assert metas_of(of(plain("title"), plain("id")), (7, None, None, None)) == [Meta("id", "7")]
 
 
-def test_a_separator_parts_a_column() -> None:
+def test_a_separator_splits_a_column() -> None:
     assert metas_of(of(MetadataColumn(name="tag", column="tags", separator=";"))) == [
         Meta("tag", "a"),
         Meta("tag", "b"),
@@ -315,12 +313,12 @@ def test_a_separator_parts_a_column() -> None:
     ]
 
 
-def test_a_separator_parts_bytes_of_text() -> None:
+def test_a_separator_splits_bytes_of_text() -> None:
     tags = MetadataColumn(name="tag", column="tags", separator=";")
     assert metas_of(of(tags), (7, None, b"a;b", None)) == [Meta("tag", "a"), Meta("tag", "b")]
 
 
-def test_of_all_columns_some_can_be_said_otherwise() -> None:
+def test_listed_columns_replace_those_of_all() -> None:
     mapping = of(
         PHONES,
         MetadataColumn(name="tag", column="tags", separator=";"),
@@ -356,7 +354,7 @@ def test_the_language_is_not_there_twice() -> None:
     assert metas_of(mapping) == [Meta("Language", "Chief")]
 
 
-def test_a_query_has_many_values_and_they_stand_where_it_is_listed() -> None:
+def test_a_query_has_several_values_at_its_place_in_the_list() -> None:
     mapping = of(plain("id"), PHONES, plain("title"))
     assert with_phones(mapping, ("+41",), (None,), (42,)) == [
         Meta("id", "7"),

@@ -74,7 +74,7 @@ def test_a_unique_index_of_some_rows_proves_nothing(postgresql_server: Server) -
     assert not rows.has_unique_key
 
 
-def test_columns_of_a_key_that_may_be_null_are_known(server: Server | Sqlite) -> None:
+def test_nullable_columns_of_a_key_are_found(server: Server | Sqlite) -> None:
     rows = opened(server, *DOCS, mapping=replace(BY_TITLE, key=("level", "id")))
     assert rows.nullable_key == ("level",)
 

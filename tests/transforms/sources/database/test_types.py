@@ -189,7 +189,7 @@ def test_a_timestamp_of_mariadb_is_a_time_in_utc(mariadb_server: Server) -> None
     assert found.metadata == (Meta("it", "2026-01-31T06:30:00.000001Z"),)
 
 
-def test_a_date_of_zeros_is_what_mariadb_says(mariadb_server: Server) -> None:
+def test_a_zero_date_is_the_text_of_mariadb(mariadb_server: Server) -> None:
     table = "CREATE TABLE docs (id INT PRIMARY KEY, it DATETIME)"
     mode = "SET sql_mode = ''"
     values = "INSERT INTO docs VALUES (1, '0000-00-00')"

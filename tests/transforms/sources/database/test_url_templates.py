@@ -53,7 +53,7 @@ def test_values_are_percent_encoded(row: tuple[object, ...], url: str) -> None:
     assert made(TEMPLATE, *row, None) == url
 
 
-def test_braces_are_doubled_to_stand_for_themselves() -> None:
+def test_doubled_braces_are_literal() -> None:
     assert made("https://x.example.com/{{a}}/{id}%20", 7, None, None) == (
         "https://x.example.com/{a}/7%20"
     )

@@ -129,7 +129,7 @@ def test_a_document_is_its_bytes(value: object, data: bytes) -> None:
     assert bytes_of(value) == data
 
 
-def test_a_row_can_be_shown_whatever_is_in_it() -> None:
+def test_a_row_of_any_values_can_be_shown() -> None:
     row = {"id": 7, "name": "Zoë", "at": date(2026, 1, 31), "photo": b"\xff\x00", "x": object()}
     expected = (
         '{"id": 7, "name": "Zoë", "at": "2026-01-31", "photo": "ff00", '

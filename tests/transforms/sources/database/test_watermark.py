@@ -57,7 +57,7 @@ def bound(value: object) -> Timestamp:
         ("2026-11-21", Watermark(type=TimestampType.TEXT, text="2026-11-21")),
     ],
 )
-def test_a_mark_is_exact_text_and_a_kind(value: object, mark: Watermark) -> None:
+def test_a_watermark_is_a_text_and_a_type(value: object, mark: Watermark) -> None:
     assert watermark_of(value, name="updated") == mark
 
 
@@ -114,7 +114,7 @@ def test_no_timestamp_has_the_empty_text() -> None:
         (1_800_000_000_000_000, 1_799_999_399_999_999),
     ],
 )
-def test_a_lag_is_taken_from_what_tells_time(value: object, below: Timestamp) -> None:
+def test_a_lag_is_subtracted_from_times(value: object, below: Timestamp) -> None:
     assert floor(value, 600) == below
 
 
