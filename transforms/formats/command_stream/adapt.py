@@ -286,9 +286,9 @@ def _charset_in_mimetype(draft: Draft, _target: Target) -> None:
     mimetype, charset = draft.record.mimetype, draft.record.charset
     if charset is None:
         return
-    stated = _CHARSET.search(mimetype or "")
-    if stated:
-        if stated[1].lower() != charset.lower():
+    parameter = _CHARSET.search(mimetype or "")
+    if parameter:
+        if parameter[1].lower() != charset.lower():
             draft.lose("charset", f"{charset!r}, but the mimetype is {mimetype!r}")
     elif mimetype and _PARAMETER.fullmatch(charset):
         mimetype = f"{mimetype}; charset={charset}"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from schemas.errors import RecordError
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream.java_uri import is_uri
-from transforms.formats.command_stream.syntax import integer, stated
+from transforms.formats.command_stream.syntax import integer, require_argument
 from transforms.formats.dates import parse_date
 
 Note = Callable[[str, str], None]
@@ -46,7 +46,7 @@ class StrictArguments:
         return text is not None and text.lower() == "true"
 
     def uri(self, name: str, text: str | None) -> str:
-        uri = stated(name, text)
+        uri = require_argument(name, text)
         if not is_uri(uri):
             raise RecordError("bad-url", f"{name}={uri!r}; expected a well-formed URL")
         return uri
@@ -90,7 +90,7 @@ class LenientArguments(StrictArguments):
         return value
 
     def uri(self, name: str, text: str | None) -> str:
-        uri = stated(name, text)
+        uri = require_argument(name, text)
         if not is_uri(uri):
             self._note("url", f"{name}={uri!r} is not a well-formed URL; kept")
         return uri

@@ -36,7 +36,7 @@ from transforms.formats.command_stream.syntax import (
     STATUS,
     STATUSES,
     USERNAME,
-    stated,
+    require_argument,
 )
 from transforms.formats.command_stream.tokenizer import KEPT_BYTES, Tokenizer, read_header
 
@@ -126,7 +126,7 @@ class _AnswerReader:
         self._question, self._has_id, self._nameless = None, True, None
         if error := command.error or self._user_error:
             raise error
-        docid = stated("id", command.argument)
+        docid = require_argument("id", command.argument)
         user, number = self._current or self._number_user(command)
         place = Provenance(source=self._span.source, span=self._span.ordinal, offset=command.offset)
         question = (number, docid)
@@ -160,7 +160,7 @@ class _AnswerReader:
             raise RecordError("no-id", "authz-status; expected id or id-list before it")
         if command.error:
             raise command.error
-        status = stated("authz-status", command.argument)
+        status = require_argument("authz-status", command.argument)
         if self._question is None:
             detail = "authz-status of an id that was set aside; not taken"
             yield self._notice("authz-status", detail, command)

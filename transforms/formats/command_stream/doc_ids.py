@@ -149,8 +149,8 @@ def _unquote(text: str) -> str:
         return text
 
 
-def _is_same(url: str, made: str) -> bool:
-    return url == made or _in_ascii(url) == _in_ascii(made)
+def _is_same(url: str, other: str) -> bool:
+    return url == other or _in_ascii(url) == _in_ascii(other)
 
 
 def _in_ascii(url: str) -> str:

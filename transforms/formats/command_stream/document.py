@@ -27,7 +27,7 @@ from transforms.formats.command_stream.syntax import (
     PARAM_WITHOUT_VALUE,
     PLACE,
     TRIMMED,
-    stated,
+    require_argument,
 )
 
 LISTER = frozenset(
@@ -112,7 +112,7 @@ class DocumentBuilder:
             self._add_principal(name, argument)
         elif name in _SECONDS:
             self._check_open(name)
-            read = self._arguments.uri if name == "anchor-uri" else stated
+            read = self._arguments.uri if name == "anchor-uri" else require_argument
             self._pending = (name, read(name, argument))
         elif name in _ACL_SETTINGS:
             self._set_acl(name, argument)
@@ -193,7 +193,7 @@ class DocumentBuilder:
             case "namespace":  # without an argument, the deployed parser throws at a principal
                 self._namespace, self._lacks_namespace = argument, argument is None
             case "acl-inherit-from":
-                self.parent, self._fragment = stated(name, argument), None
+                self.parent, self._fragment = require_argument(name, argument), None
             case "acl-inherit-fragment":
                 if self.parent is None:
                     reason = f"{name} first; expected acl-inherit-from before it"
@@ -222,7 +222,7 @@ class DocumentBuilder:
         if first == "anchor-uri":
             self._anchors.append(Anchor(value, argument))
         elif first == "meta-name":
-            self._add_meta(Meta(value, stated(name, argument)))
+            self._add_meta(Meta(value, require_argument(name, argument)))
         else:
             place = PARAM if argument is not None else PARAM_WITHOUT_VALUE
             self._extras.append(Extra(f"{place}{value}", argument or ""))
@@ -238,7 +238,7 @@ class DocumentBuilder:
 
     def _add_principal(self, name: str, argument: str | None) -> None:
         """Add a principal. The deployed parser keeps one of `bob@d` and `d/bob`."""
-        principal = stated(name, argument).strip(TRIMMED)
+        principal = require_argument(name, argument).strip(TRIMMED)
         if not principal:
             raise RecordError("bad-acl", f"{name}={argument!r}; expected a name")
         if self._lacks_namespace:

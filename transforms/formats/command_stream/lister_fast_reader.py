@@ -120,9 +120,9 @@ def _between_ids(separator: str) -> re.Pattern[str]:
 
 
 def _moments(dates: Sequence[str | None]) -> Iterable[datetime | None]:
-    stated = list(filter(None, dates))
-    moments: list[datetime] = _epochs.decode(f"[{','.join(stated)}]")
-    if len(stated) == len(dates):
+    texts = list(filter(None, dates))
+    moments: list[datetime] = _epochs.decode(f"[{','.join(texts)}]")
+    if len(texts) == len(dates):
         return moments
     remaining = iter(moments)
     return (next(remaining) if date else None for date in dates)

@@ -86,7 +86,7 @@ def integer(text: str, *, bits: int) -> int | None:
     return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
 
 
-def stated(name: str, argument: str | None) -> str:
+def require_argument(name: str, argument: str | None) -> str:
     """Return the argument of a command; raise RecordError if there is none."""
     if argument is None:
         raise RecordError("no-argument", f"{name} without an argument; expected {name}=…")

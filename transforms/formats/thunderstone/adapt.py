@@ -127,16 +127,16 @@ def _metadata_as_fields(draft: Draft, _target: Target, *, named: dict[str, str])
     places = [_place(meta, named) for meta in record.metadata]
     if not any(places):
         return
-    stated = _stated_places(record)
+    present = _present_places(record)
     moved: dict[str, list[str]] = {}
-    left = []
+    remaining = []
     for meta, place in zip(record.metadata, places, strict=True):
-        if place is None or place in stated or (place in _SINGLE and place in moved):
-            left.append(meta)
+        if place is None or place in present or (place in _SINGLE and place in moved):
+            remaining.append(meta)
         else:
             moved.setdefault(place, []).append(meta.value)
     if moved:
-        draft.change(metadata=tuple(left), **_fields_of(record, moved))
+        draft.change(metadata=tuple(remaining), **_fields_of(record, moved))
 
 
 def _place(meta: Meta, named: dict[str, str]) -> str | None:
@@ -149,7 +149,7 @@ def _place(meta: Meta, named: dict[str, str]) -> str | None:
     return name if name in (*_SINGLE, _CATEGORY) else None
 
 
-def _stated_places(record: Record) -> set[str]:
+def _present_places(record: Record) -> set[str]:
     texts = {name for name in _SINGLE if getattr(record, name) is not None}
     categories = {_CATEGORY} if record.categories else set()
     return texts | categories | {_FIELD + field.name for field in record.fields}

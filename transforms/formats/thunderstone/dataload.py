@@ -74,7 +74,7 @@ ELEMENT_NAMES = ElementNames(
 _PAYLOAD = re.compile(rb"""<RawData\s+(?!xmlns:)[\w.-]+:dt\s*=\s*["']bin\.base64["']\s*>""")
 _PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 _ROOT = tags(ELEMENT_NAMES.root, attributes([("xmlns:dt", DATATYPES), ("xmlns:u", PARAMETRIC)]))
-_TYPES = {action: stated.encode() for stated, action in ACTIONS.items()}
+_TYPES = {action: type_.encode() for type_, action in ACTIONS.items()}
 _END_ITEM = tags("Item")[1] + b"\n"
 _NO_HISTORY = History()
 

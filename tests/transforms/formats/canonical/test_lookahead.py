@@ -26,7 +26,7 @@ class Pipe(io.RawIOBase):
 
 
 def pipe(data: bytes, most: int = 3) -> IO[bytes]:
-    return Pipe(data, most)  # type: ignore[return-value]  # as much of one as is needed
+    return Pipe(data, most)  # type: ignore[return-value]  # only read is called
 
 
 def test_bytes_are_taken_in_their_order() -> None:
@@ -44,7 +44,7 @@ def test_peeking_takes_nothing() -> None:
     assert [ahead.peek(5), ahead.take(3), ahead.peek(10)] == [b"abcde", b"abc", b"defgh"]
 
 
-def test_a_look_further_ahead_takes_nothing() -> None:
+def test_looking_further_ahead_takes_nothing() -> None:
     ahead = LookaheadReader(pipe(b"abcdefgh"))
     ahead.take(1)
     assert [ahead.look(3, 2), ahead.look(6, 9), ahead.look(9, 1), ahead.take(2)] == [
@@ -55,14 +55,14 @@ def test_a_look_further_ahead_takes_nothing() -> None:
     ]
 
 
-def test_a_mark_is_found_in_what_was_read_and_not_taken() -> None:
+def test_a_mark_is_found_in_the_bytes_that_are_read_ahead() -> None:
     ahead = LookaheadReader(pipe(b"abcdefgh"))
     ahead.peek(8)
     ahead.take(3)
     assert (ahead.holds(b"gh"), ahead.holds(b"bc")) == (True, False)
 
 
-def test_the_offset_counts_from_where_the_source_begins() -> None:
+def test_the_offset_counts_from_the_begin_of_the_source() -> None:
     ahead = LookaheadReader(pipe(b"abcdefgh"), offset=100)
     ahead.take(3)
     ahead.look(2, 2)
@@ -71,27 +71,27 @@ def test_the_offset_counts_from_where_the_source_begins() -> None:
 
 
 @pytest.mark.parametrize("stream", [pipe(b"abcdefgh"), io.BytesIO(b"abcdefgh")])
-def test_bytes_are_passed_over(stream: IO[bytes]) -> None:
+def test_bytes_are_skipped(stream: IO[bytes]) -> None:
     ahead = LookaheadReader(stream)
     ahead.peek(2)
     ahead.skip(6)
     assert ahead.take(5) == b"gh"
 
 
-def test_a_pipe_is_passed_over_no_farther_than_its_end() -> None:
+def test_a_pipe_is_skipped_only_to_its_end() -> None:
     ahead = LookaheadReader(pipe(b"abcdefgh"))
     ahead.skip(100)
     assert ahead.offset == 8
 
 
-def test_a_file_is_passed_over_without_being_read() -> None:
+def test_a_file_is_skipped_without_being_read() -> None:
     stream = io.BytesIO(bytes(8 * MEBIBYTE))
     ahead = LookaheadReader(stream)
     ahead.skip(4 * MEBIBYTE)
     assert (stream.tell(), ahead.offset) == (4 * MEBIBYTE, 4 * MEBIBYTE)
 
 
-def test_a_length_that_is_a_lie_costs_no_memory() -> None:
+def test_a_false_length_takes_no_memory() -> None:
     assert LookaheadReader(io.BytesIO(b"abc")).take(1 << 60) == b"abc"
 
 
@@ -112,13 +112,13 @@ def test_only_the_first_bytes_are_kept() -> None:
 
 
 @pytest.mark.parametrize("before", range(MEBIBYTE - 5, MEBIBYTE + 2))
-def test_a_mark_is_found_wherever_it_lies(before: int) -> None:
+def test_a_mark_is_found_across_blocks(before: int) -> None:
     ahead = LookaheadReader(io.BytesIO(bytes(before) + b"mark" + bytes(MEBIBYTE)))
     assert ahead.take_past(b"mark", keep=0) == (b"", before + 4)
 
 
 @given(st.binary(max_size=30), st.lists(st.integers(0, 9), max_size=8), st.integers(1, 5))
-def test_nothing_is_lost_however_it_is_taken(data: bytes, sizes: list[int], most: int) -> None:
+def test_reads_of_any_size_return_all_bytes(data: bytes, sizes: list[int], most: int) -> None:
     ahead = LookaheadReader(pipe(data, most))
     taken = [ahead.take(size) for size in sizes]
     assert b"".join([*taken, ahead.take(30)]) == data
