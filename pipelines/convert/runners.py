@@ -86,13 +86,13 @@ class LocalRunner(fn_runner.FnApiRunner):
         run = super().run_pipeline
         if options.view_as(DirectOptions).direct_running_mode != _MULTI_PROCESSING:
             return run(pipeline, options)
-        WorkerProcess.verbosity = self._verbosity
-        WorkerProcess.deaths.clear()
+        LocalWorker.verbosity = self._verbosity
+        LocalWorker.deaths.clear()
         return _run_in_thread(lambda: run(pipeline, options))
 
 
 @worker_handlers.WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)
-class WorkerProcess(worker_handlers.GrpcWorkerHandler):
+class LocalWorker(worker_handlers.GrpcWorkerHandler):
     """One worker process; `close` ends it in any state."""
 
     running: ClassVar[set["subprocess.Popen[bytes]"]] = set()
@@ -212,9 +212,9 @@ def _run_in_thread(run: Callable[[], PipelineResult]) -> PipelineResult:
 
 def _worker_error(exc: Exception) -> Exception:
     """Return the error to raise for `exc`: Beam reports a closed channel when a worker has died."""
-    if not WorkerProcess.deaths:
+    if not LocalWorker.deaths:
         return exc
-    code = WorkerProcess.deaths[0]
+    code = LocalWorker.deaths[0]
     reason = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
     fix = "; use fewer --jobs if memory is short" if code == -signal.SIGKILL else ""
     fatal = FatalError(
@@ -229,7 +229,7 @@ def _end_workers(thread: threading.Thread) -> None:
     """Wait for the thread of the pipeline; kill the worker processes until it has ended."""
     end = time.monotonic() + _EXIT_SECONDS
     while thread.is_alive() and time.monotonic() < end:
-        for process in tuple(WorkerProcess.running):
+        for process in tuple(LocalWorker.running):
             process.kill()
         thread.join(_POLL_SECONDS)
 

@@ -85,9 +85,7 @@ def signalled(feed: Path, number: int, *, folder: Path, seconds: float) -> tuple
         return code, run.said().strip()
 
 
-def test_one_signal_at_any_instant_ends_a_run_that_can_be_resumed(
-    feed: Path, tmp_path: Path
-) -> None:
+def test_a_signal_at_any_instant_ends_a_run_that_can_be_resumed(feed: Path, tmp_path: Path) -> None:
     whole = [tmp_path / f"whole-{number}" for number in range(AT_ONCE)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         seconds = max(pool.map(partial(undisturbed, feed), whole))

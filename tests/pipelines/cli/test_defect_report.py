@@ -1,4 +1,4 @@
-"""A defect costs one record of a run, and the user is told so."""
+"""A defect costs one record of a run, and the user is informed."""
 
 import io
 import json
@@ -17,8 +17,7 @@ from support.runs import convert, report
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
 
-EVERY_READER = pytest.mark.parametrize("name", FAULTS)
-ASKED = "Other records are not affected. Please report this."
+REQUEST = "Other records are not affected. Please report this."
 RED, RESET = "\x1b[31m", "\x1b[0m"
 
 
@@ -29,8 +28,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def asked(name: str, *more: str) -> list[str]:
-    """What the command line needs to convert three records, the second of them defective."""
+def command(name: str, *more: str) -> list[str]:
+    """Return the arguments that convert three records, the second of them defective."""
     put(Path("in"), FAULTS[name].document)
     to = "avro" if "groups" in name else "native"
     return ["in", "-o", "out", "--from", name, "--to", to, "--base-url", f"{HOST}/", *more]
@@ -41,71 +40,55 @@ def rejects() -> list[Any]:
     return [reject for container in containers for reject in fastavro.reader(container)]
 
 
-@EVERY_READER
-def test_a_defect_of_a_reader_ends_a_run_with_1(
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_defect_of_a_reader_costs_one_record(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_in(monkeypatch, FAULTS[name])
+    assert convert(*command(name, "--max-rejects", "0")) == 3
+    capsys.readouterr()
 
-    assert convert(*asked(name)) == 1
-
+    assert convert(*command(name, "--max-rejects", "1")) == 1
     account = report("out")["account"]
     assert (account["defects"], account["reject_codes"]) == ({"KeyError": 1}, {"defect": 1})
     assert sum(account["written"].values()) == 2
     assert [reject["data"] for reject in rejects()] == [FAULTS[name].cost]
     assert capsys.readouterr().err == (
         "feedferry: 1 record was rejected because of a defect of feedferry (KeyError 1)."
-        f" See the rejects with the code defect in out/rejects/. {ASKED}\n"
+        f" See the rejects with the code defect in out/rejects/. {REQUEST}\n"
     )
 
 
-@EVERY_READER
-def test_a_run_with_a_defect_that_is_started_again_ends_the_same(
-    name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", FAULTS)
+def test_inspect_reports_a_defect_of_a_reader(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_in(monkeypatch, FAULTS[name])
-    codes = [convert(*asked(name)), convert(*asked(name, "--fresh"))]
-    assert codes == [1, 1]
-    assert report("out")["account"]["defects"] == {"KeyError": 1}
+    put(Path("in"), FAULTS[name].document)
+    flags = ("--from", name, "--base-url", f"{HOST}/", "--format", "json")
+
+    assert main(["inspect", "in", *flags]) == 1
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["defects"] == {"KeyError": 1}
+    assert printed.err == (
+        "feedferry: 1 record was rejected because of a defect of feedferry (KeyError 1)."
+        f" {REQUEST}\n"
+    )
 
 
 def test_a_stopped_run_with_a_defect_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     put_in(monkeypatch, FAULTS["gsa-feed"])
     put(Path("b.xml"), gsa_feed(document(4)))
-    command = asked("gsa-feed")
+    words = command("gsa-feed")
     with pytest.MonkeyPatch.context() as patch:
-        break_at(patch, "pipelines.convert.run.publish", lambda *told, **more: True)
-        assert convert("b.xml", *command) == 5  # killed before anything is published
+        break_at(patch, "pipelines.convert.run.publish", lambda *args, **more: True)
+        assert convert("b.xml", *words) == 5  # killed before anything is published
 
-    assert convert("b.xml", *command) == 1
+    assert convert("b.xml", *words) == 1
     assert report("out")["account"]["defects"] == {"KeyError": 1}
 
 
-@EVERY_READER
-def test_a_defect_counts_for_max_rejects(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    put_in(monkeypatch, FAULTS[name])
-    codes = [convert(*asked(name, "--max-rejects", most)) for most in ("0", "1")]
-    assert codes == [3, 1]
-
-
-@EVERY_READER
-def test_a_defect_is_found_by_inspect(
-    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    put_in(monkeypatch, FAULTS[name])
-    put(Path("in"), FAULTS[name].document)
-    command = ["inspect", "in", "--from", name, "--base-url", f"{HOST}/", "--format", "json"]
-
-    assert main(command) == 1
-
-    told = capsys.readouterr()
-    assert json.loads(told.out)["defects"] == {"KeyError": 1}
-    assert told.err == (
-        f"feedferry: 1 record was rejected because of a defect of feedferry (KeyError 1). {ASKED}\n"
-    )
-
-
-def test_a_defect_is_told_where_records_are_shown(
+def test_inspect_reports_a_defect_with_the_first_records(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_in(monkeypatch, FAULTS["native"])
@@ -118,14 +101,14 @@ def test_a_defect_is_told_where_records_are_shown(
     "function",
     [
         "transforms.convert.normalize",
-        "transforms.formats.gsa.adapt_feed._apply",
+        "transforms.formats.gsa.adapt_feed._refuse_for_content_feed",
         "transforms.formats.gsa.feed:GsaFeedEncoder._element",
     ],
 )
-def test_a_defect_behind_the_reader_costs_one_record(
+def test_a_defect_after_the_reader_costs_one_record(
     function: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    break_at(monkeypatch, function, lambda *told: MARK in repr(told))
+    break_at(monkeypatch, function, lambda *args: MARK in repr(args))
     bodies = "".join(
         f'{{"url":"{HOST}/{name}","action":"ADD","arrival":"PUSHED","body":"plan"}}\n'
         for name in ("1", MARK, "3")
@@ -144,24 +127,24 @@ def test_a_defect_behind_the_reader_costs_one_record(
 def test_a_defect_in_cutting_leaves_a_file_whole(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    break_at(monkeypatch, "transforms.formats.gsa.feed.cut_spans", lambda *told, **more: True)
+    break_at(monkeypatch, "transforms.formats.gsa.feed.cut_spans", lambda *args, **more: True)
     put(Path("in.xml"), gsa_feed(*[document(number) for number in range(900)]))
     assert convert("in.xml", "-o", "out", "--to", "native", "--span-bytes", "10000") == 0
     assert "in.xml: read in one piece: a defect of feedferry: KeyError" in caplog.text
 
 
-# What is said
+# The message
 
 
-def test_all_types_are_said_with_their_number(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_message_counts_defects_by_type(capsys: pytest.CaptureFixture[str]) -> None:
     print_defects({"lxml.etree.XMLSyntaxError": 1, "KeyError": 1200})
     assert capsys.readouterr().err == (
         "feedferry: 1,201 records were rejected because of a defect of feedferry"
-        f" (KeyError 1,200, lxml.etree.XMLSyntaxError 1). {ASKED}\n"
+        f" (KeyError 1,200, lxml.etree.XMLSyntaxError 1). {REQUEST}\n"
     )
 
 
-def test_nothing_is_said_without_a_defect(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_defect_there_is_no_message(capsys: pytest.CaptureFixture[str]) -> None:
     print_defects({})
     assert capsys.readouterr().err == ""
 

@@ -114,7 +114,7 @@ def test_a_default_in_the_help_is_read_as_the_default(options: type[msgspec.Stru
     ]
 
 
-def test_the_page_of_flags_is_what_the_help_says(pytestconfig: pytest.Config) -> None:
+def test_the_page_of_flags_matches_the_help(pytestconfig: pytest.Config) -> None:
     if pytestconfig.getoption("--accept"):
         PAGE.write_text(page(), "utf-8")
     assert PAGE.read_text("utf-8") == page()

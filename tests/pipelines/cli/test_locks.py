@@ -37,7 +37,7 @@ def test_a_second_run_into_one_folder_is_refused(
     assert (code, capsys.readouterr().err) == (75, f"feedferry: {message}\n")
 
 
-def test_a_fresh_run_removes_nothing_of_one_that_is_running(feed: str) -> None:
+def test_a_fresh_run_removes_no_files_of_a_running_run(feed: str) -> None:
     put(Path("out/.work/1/a"), b"1")
     with held("out/.work/lock"):
         convert(feed, "-o", "out", "--to", "avro", "--fresh", "-q")

@@ -101,7 +101,7 @@ def test_a_text_has_a_value(parse: Callable[[object], object], text: object, val
         (parse_fields, "overwrite_acls", f"{FIELD}; did you mean 'overwrite-acls'?"),
     ],
 )
-def test_another_text_is_refused_with_what_was_expected(
+def test_another_text_is_refused_with_the_expected_values(
     parse: Callable[[str], object], text: str, expected: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:

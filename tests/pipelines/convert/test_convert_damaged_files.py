@@ -184,7 +184,7 @@ def test_an_unknown_encoding_costs_its_file_and_names_it(
     )
 
 
-def test_inspect_goes_on_behind_a_torn_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_continues_after_a_torn_file(capsys: pytest.CaptureFixture[str]) -> None:
     put(Path("in/1.xml.gz"), torn(gzip.compress(feed(1, 40))))
     put(Path("in/2.xml"), gsa_feed(*documents(500, 501)))
 

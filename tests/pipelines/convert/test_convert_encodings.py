@@ -47,7 +47,7 @@ def test_utf_8_under_a_latin_declaration_is_noticed_with_its_first_place(encodin
     assert first["detail"].endswith("read as declared: --encoding utf-8 reads it as UTF-8")
 
 
-def test_a_place_behind_the_first_block_is_counted_from_the_beginning() -> None:
+def test_positions_after_the_first_block_count_from_the_start() -> None:
     text = declared("ISO-8859-1", gsa_feed(*documents(1, 30_000), document(1, text="Zürich")))
     source = put(Path("a.xml"), text)
 
@@ -154,7 +154,7 @@ def test_an_encoding_is_refused_for_a_format_that_is_not_xml(
     assert "expected a format in XML: gsa-feed, gsa-groups" in capsys.readouterr().err
 
 
-def test_inspect_tells_of_a_doubtful_encoding_and_takes_the_flag(
+def test_inspect_reports_a_doubtful_encoding_and_has_the_flag(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     source = put(Path("a.xml"), declared("ISO-8859-1", feed_of("Zürich")))

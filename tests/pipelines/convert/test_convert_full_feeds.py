@@ -76,7 +76,7 @@ def test_an_empty_feed_that_is_not_full_has_no_chunk(markup: bytes) -> None:
     assert chunks("out") == []
 
 
-def test_an_empty_full_feed_stands_where_its_input_does() -> None:
+def test_an_empty_full_feed_keeps_the_place_of_its_input() -> None:
     put(Path("in/1.xml"), gsa_feed(*documents(1, 2), feedtype="full"))
     put(Path("in/2.xml"), EMPTY)
     put(Path("in/3.xml"), gsa_feed(*documents(3, 3)))
@@ -87,7 +87,7 @@ def test_an_empty_full_feed_stands_where_its_input_does() -> None:
     assert column("out", "feedtype") == ["full", "full", "incremental"]
 
 
-def test_an_empty_full_feed_behind_the_feed_of_another_datasource_is_seen() -> None:
+def test_an_empty_full_feed_after_a_feed_of_another_datasource_is_found() -> None:
     text = gsa_feed(*documents(1, 1), feedtype="full") + gsa_feed(
         datasource="wiki", feedtype="full"
     )
@@ -136,7 +136,7 @@ def test_an_empty_source_with_the_feedtype_full_stops_the_run(name: str, text: b
     assert b"<datasource>wiki</datasource>\n<feedtype>full</feedtype>" in chunks("out")[0]
 
 
-def test_one_empty_feed_among_those_of_one_full_feed_does_not_stop_the_run() -> None:
+def test_an_empty_part_of_a_full_feed_does_not_stop_the_run() -> None:
     put(Path("in/1.xml"), gsa_feed())
     put(Path("in/2.xml"), gsa_feed(*documents(1, 1)))
 
@@ -144,7 +144,7 @@ def test_one_empty_feed_among_those_of_one_full_feed_does_not_stop_the_run() -> 
     assert column("out", "feedtype") == ["full"]
 
 
-def test_one_datasource_without_records_among_full_feeds_stops_the_run() -> None:
+def test_a_datasource_without_records_among_full_feeds_stops_the_run() -> None:
     put(Path("in/1.xml"), gsa_feed(*documents(1, 1)))
     put(Path("in/2.xml"), gsa_feed(datasource="wiki"))
 
@@ -404,7 +404,7 @@ def test_inspect_counts_a_feed_without_records(capsys: pytest.CaptureFixture[str
     assert found["feeds"] == [{"datasource": "intranet", "feedtype": "full", "actions": {}}]
 
 
-def test_plan_says_that_a_run_would_stop_at_an_empty_full_feed(
+def test_plan_reports_an_empty_full_feed_that_would_stop_a_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     Path("docs").mkdir()

@@ -154,7 +154,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 
 
 @pytest.mark.parametrize("seed", range(-(-KILLS // KILLS_OF_A_RUN)))
-def test_a_run_that_was_killed_and_damaged_publishes_what_one_alone_publishes(
+def test_a_killed_and_damaged_run_publishes_the_same_files(
     undisturbed: Undisturbed, tmp_path: Path, seed: int
 ) -> None:
     prepare(tmp_path)

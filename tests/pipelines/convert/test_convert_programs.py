@@ -82,7 +82,7 @@ def test_a_document_has_its_content_and_its_url(programs: str) -> None:
     assert record in b"".join(chunks("out"))
 
 
-def test_what_is_not_found_is_deleted_on_request(programs: str) -> None:
+def test_missing_documents_are_deleted_on_request(programs: str) -> None:
     convert(programs, *WORDS, *BASE, "--not-found", "delete", "-o", "out")
 
     assert report("out")["account"]["written"] == {"ADD": 6, "DELETE": 2}
@@ -136,7 +136,7 @@ def test_a_wrong_key_is_refused_before_anything_runs(
     assert "did you mean 'timeout'?" in capsys.readouterr().err
 
 
-def test_a_full_feed_is_not_made_of_what_was_only_partly_fetched(
+def test_partly_fetched_documents_make_no_full_feed(
     programs: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = convert(programs, *WORDS, *BASE, "--feedtype", "full", "-o", "out")

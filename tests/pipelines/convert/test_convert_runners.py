@@ -139,7 +139,7 @@ def test_the_archive_is_cut_in_many_spans(expected: Path) -> None:
     ("name", "args"),
     [("gsa-feed", TO_GSA_FEED), ("thunderstone", TO_THUNDERSTONE)],
 )
-def test_two_processes_make_the_bytes_that_one_makes(
+def test_two_processes_write_the_same_bytes_as_one(
     name: str,
     args: tuple[str, ...],
     archive: Path,
@@ -151,7 +151,7 @@ def test_two_processes_make_the_bytes_that_one_makes(
     assert digest(here / "out") == digest(expected / name)
 
 
-def test_a_worker_pool_makes_the_bytes_that_one_process_makes(
+def test_a_worker_pool_writes_the_same_bytes_as_one_process(
     archive: Path, expected: Path, flags: list[str], tmp_path: Path
 ) -> None:
     run = portable(tmp_path, str(archive), "-o", "out", *TO_GSA_FEED, flags=flags)
@@ -160,16 +160,16 @@ def test_a_worker_pool_makes_the_bytes_that_one_process_makes(
     assert digest(tmp_path / "out") == digest(expected / "gsa-feed")
 
 
-def test_a_worker_pool_that_stands_elsewhere_finds_the_inputs(
-    flags: list[str], tmp_path: Path
-) -> None:
+def test_a_worker_pool_in_another_folder_finds_the_inputs(flags: list[str], tmp_path: Path) -> None:
     put(tmp_path / "a.xml", gsa_feed(*documents(1, 2)))
     run = portable(tmp_path, "a.xml", "-o", "out", "--to", "native", flags=flags)
 
     assert run.returncode == 0, run.stdout
 
 
-def test_a_worker_pool_tells_what_stopped_a_run(flags: list[str], tmp_path: Path) -> None:
+def test_a_worker_pool_reports_the_error_that_stopped_a_run(
+    flags: list[str], tmp_path: Path
+) -> None:
     source = put(tmp_path / "a.xml", gsa_feed(PROTECTED[0]))
     run = portable(tmp_path, source, "-o", "out", "--to", "thunderstone", flags=flags)
 

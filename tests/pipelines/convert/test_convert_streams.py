@@ -99,7 +99,7 @@ def test_a_template_makes_other_urls(ids: str) -> None:
     assert urls("out")[0] == "http://x.example.com/?id=a%2Fb"
 
 
-def test_ids_are_urls_unless_told_otherwise(ids: str) -> None:
+def test_ids_are_urls_by_default(ids: str) -> None:
     convert(ids, "--to", "native", "-o", "out")
 
     assert urls("out") == ["a/b", "c d", "../x"]
@@ -188,7 +188,7 @@ def test_a_content_stays_byte_for_byte(feed: str) -> None:
     assert chunks("out")[0] == HEADER + head.encode() + b"plan 1"
 
 
-def test_what_is_not_found_is_skipped_unless_it_shall_be_deleted(here: Path) -> None:
+def test_missing_documents_are_skipped_or_deleted(here: Path) -> None:
     put(here / "gone.stream", HEADER + b"id=http://a.example.com/\nnot-found\n")
 
     convert("gone.stream", "--to", "native", "-o", "skipped")
@@ -198,7 +198,7 @@ def test_what_is_not_found_is_skipped_unless_it_shall_be_deleted(here: Path) -> 
     assert [record["action"] for record in records("deleted")] == ["DELETE"]
 
 
-def test_what_is_up_to_date_is_skipped_and_counted(here: Path) -> None:
+def test_unchanged_documents_are_skipped_and_counted(here: Path) -> None:
     put(here / "same.stream", HEADER + b"id=http://a.example.com/\nup-to-date\n")
 
     code = convert("same.stream", "--to", "native", "-o", "out")
@@ -256,7 +256,7 @@ def test_groups_go_from_csv_to_a_groups_feed(groups: str) -> None:
     ]
 
 
-def test_a_groups_feed_says_what_it_is_in_the_manifest(groups: str) -> None:
+def test_the_manifest_describes_a_groups_feed(groups: str) -> None:
     words = ("--to", "gsa-groups", "--datasource", "ldap", "--feedtype", "full")
     convert(groups, *words, "-o", "out")
 
@@ -272,7 +272,7 @@ def test_groups_without_a_source_are_incremental(groups: str) -> None:
     assert (column("out", "datasource"), column("out", "feedtype")) == ([None], ["incremental"])
 
 
-def test_groups_in_several_chunks_are_one_full_feed_and_what_is_appended(here: Path) -> None:
+def test_groups_in_several_chunks_are_a_full_feed_and_incremental_ones(here: Path) -> None:
     rows = "".join(f"group{n},member{n},user\n" for n in range(1500))
     put(here / "many.csv", b"group,member,scope\n" + rows.encode())
 

@@ -131,7 +131,7 @@ def test_the_manifest_has_a_line_for_each_chunk(work: Path) -> None:
     ]
 
 
-def test_what_a_killed_span_left_is_not_published(work: Path) -> None:
+def test_files_of_a_killed_span_are_not_published(work: Path) -> None:
     put(work / "00000-00000-001.jsonl", b"of before")
     published(work, made(work, "00000-00000-000.jsonl", b"1"))
 

@@ -52,7 +52,7 @@ def test_an_account_is_a_table_with_its_total() -> None:
     ]
 
 
-def test_what_was_expanded_has_a_column_so_that_the_account_balances() -> None:
+def test_expanded_records_have_a_column() -> None:
     account = report(
         read={"DELETE_PATTERN": 1}, expanded={"DELETE_PATTERN": 1}, written={"DELETE": 2}
     )
@@ -88,7 +88,7 @@ def test_rejects_are_listed_by_code_with_their_place() -> None:
     assert as_text(account).splitlines()[2] == line
 
 
-def test_what_was_filtered_is_listed_by_code() -> None:
+def test_filtered_records_are_listed_by_code() -> None:
     account = report(filter_codes={"acl-alone": 3})
 
     assert as_text(account).splitlines()[2] == "filtered  acl-alone 3"

@@ -1,4 +1,4 @@
-"""The in-process runner: its pipelines run, and its worker processes know the options."""
+"""The local runner: its pipelines run, and its worker processes get the options."""
 
 import logging
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_a_pipeline_runs_in_this_process() -> None:
         assert_that(pipeline | beam.Create([1, 2]) | beam.Map(str), equal_to(["1", "2"]))
 
 
-def test_what_fails_in_this_process_is_raised_as_it_is() -> None:
+def test_an_exception_of_a_step_is_raised_unchanged() -> None:
     with (
         pytest.raises(ZeroDivisionError),
         beam.Pipeline(runner=LocalRunner()) as pipeline,
@@ -34,13 +34,13 @@ def test_a_worker_process_has_the_log_level_of_the_options(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # where the worker finds this module
     flags = ["--default_sdk_harness_log_level=CRITICAL", *TWO_PROCESSES]
-    told = tmp_path / "level"
+    report = tmp_path / "level"
 
     with beam.Pipeline(runner=LocalRunner(), options=PipelineOptions(flags)) as pipeline:
-        _ = pipeline | beam.Create([str(told)]) | beam.Map(_tell_level)
+        _ = pipeline | beam.Create([str(report)]) | beam.Map(_write_level)
 
-    assert told.read_text() == "CRITICAL"
+    assert report.read_text() == "CRITICAL"
 
 
-def _tell_level(path: str) -> None:
+def _write_level(path: str) -> None:
     Path(path).write_text(logging.getLevelName(logging.getLogger().level))
