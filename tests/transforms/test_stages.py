@@ -221,8 +221,8 @@ def test_a_record_is_adapted_and_one_that_the_target_refuses_is_a_reject(
     pipeline: beam.Pipeline,
 ) -> None:
     reason = (
-        "a url that is to be crawled; expected a document, as a dataload fetches none; the"
-        " crawler takes such urls as a list"
+        "a URL to be crawled; expected a document, because a dataload fetches none; the"
+        " crawler takes such URLs as a list"
     )
     refused = reject_record(CRAWLED, code="crawled", reason=reason, stage="adapt")
 

@@ -93,8 +93,8 @@ def _refuse_pattern(record: Record) -> None:
     if record.action is Action.DELETE_PATTERN:
         raise RecordError(
             "delete-pattern",
-            f"a deletion of all urls like {record.url!r}; expected one of a url, as a command"
-            " stream has no patterns",
+            f"a deletion by the pattern {record.url!r}; expected a deletion of one URL, because"
+            " command streams have no patterns",
         )
 
 
@@ -111,8 +111,8 @@ def _refuse_without_content(record: Record) -> None:
     if record.action is Action.ADD and record.content is None and record.body is None:
         raise RecordError(
             "no-content",
-            "a url to be crawled, without content; expected content, as a retriever gives it;"
-            " --to lister-stream lists what is to be crawled",
+            "a URL to be crawled, without content; expected content;"
+            " --to lister-stream lists URLs to be crawled",
         )
 
 
@@ -123,7 +123,7 @@ def _refuse_documents(record: Record) -> None:
     if is_deletion(record) or not (is_answer or record == bare):
         raise RecordError(
             "no-authz-status",
-            "a document; expected what an authorizer answers or is asked, an extra at"
+            "a document; expected an answer of an authorizer or a question to it, with an extra at"
             f" {STATUS} or {USERNAME}",
         )
 
@@ -195,14 +195,14 @@ def _lose_bad_urls(draft: Draft, _target: Target) -> None:
         return
     if crawl.display_url is not None and not _is_url(crawl.display_url):
         if crawl.display_url:
-            draft.lose("display-url", f"{crawl.display_url!r}, which is not well-formed")
+            draft.lose("display-url", f"{crawl.display_url!r} is not a well-formed URL")
         crawl = replace(crawl, display_url=None)
     anchors: list[Anchor] = []
     for anchor in crawl.anchors:
         if _is_url(anchor.uri):
             anchors.append(anchor)
         else:
-            draft.lose("anchors", f"{anchor.uri!r}, which is not well-formed")
+            draft.lose("anchors", f"{anchor.uri!r} is not a well-formed URL")
     _set_hints(draft, replace(crawl, anchors=tuple(anchors)))
 
 

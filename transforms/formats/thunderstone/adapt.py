@@ -75,14 +75,15 @@ def _refuse(record: Record, target: Target) -> None:
         if not target.wide_deletes and is_wide(record.url):
             raise RecordError(
                 "wide-delete",
-                f"a deletion of all urls like {record.url!r}; expected a pattern that names part"
-                " of a path, as this one empties a host or more; --allow-wide-deletes allows it",
+                f"a deletion by the pattern {record.url!r}; expected a pattern that names part"
+                " of a path, because this one empties a host or more; --allow-wide-deletes"
+                " allows it",
             )
     elif _is_to_be_crawled(record):
         raise RecordError(
             "crawled",
-            "a url that is to be crawled; expected a document, as a dataload fetches none; the"
-            " crawler takes such urls as a list",
+            "a URL to be crawled; expected a document, because a dataload fetches none; the"
+            " crawler takes such URLs as a list",
         )
 
 

@@ -155,7 +155,7 @@ def test_a_record_that_the_stream_holds_is_unchanged(record: Record, target: Tar
         (
             listed(crawl=Crawl(display_url="http://a b/")),
             listed(),
-            [("display-url", "'http://a b/', which is not well-formed")],
+            [("display-url", "'http://a b/' is not a well-formed URL")],
         ),
         (listed(crawl=Crawl(display_url="")), listed(), []),
         (
@@ -238,18 +238,18 @@ PATTERN = make(action=Action.DELETE_PATTERN, url="http://www.example.com/dir/*")
 UPDATE = make(action=Action.UPDATE, title="Plan")
 REFUSALS = {
     "delete-pattern": (
-        "a deletion of all urls like 'http://www.example.com/dir/*'; expected one of a url, as a"
-        " command stream has no patterns"
+        "a deletion by the pattern 'http://www.example.com/dir/*'; expected a deletion of one URL,"
+        " because command streams have no patterns"
     ),
     "partial-update": (
         "an update of some fields; expected a whole document, as a command stream replaces all"
     ),
     "no-content": (
-        "a url to be crawled, without content; expected content, as a retriever gives it;"
-        " --to lister-stream lists what is to be crawled"
+        "a URL to be crawled, without content; expected content;"
+        " --to lister-stream lists URLs to be crawled"
     ),
     "no-authz-status": (
-        "a document; expected what an authorizer answers or is asked, an extra at"
+        "a document; expected an answer of an authorizer or a question to it, with an extra at"
         " stream/authz-status or stream/username"
     ),
 }
@@ -357,7 +357,7 @@ def test_a_record_that_no_command_expresses_is_rejected(
         (
             document(crawl=Crawl(anchors=(Anchor("a b", ""), Anchor(URL, "Plan")))),
             document(crawl=Crawl(anchors=(Anchor(URL, "Plan"),))),
-            [("anchors", "'a b', which is not well-formed")],
+            [("anchors", "'a b' is not a well-formed URL")],
         ),
         (
             document(

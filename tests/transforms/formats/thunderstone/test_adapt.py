@@ -269,8 +269,8 @@ def test_a_deletion_loses_nothing() -> None:
 
 def test_a_url_to_be_crawled_is_rejected() -> None:
     reason = (
-        "a url that is to be crawled; expected a document, as a dataload fetches none; the crawler"
-        " takes such urls as a list"
+        "a URL to be crawled; expected a document, because a dataload fetches none; the crawler"
+        " takes such URLs as a list"
     )
 
     assert adapt(make(arrival=Arrival.CRAWLED, title="Plan"), TARGET) == (
@@ -290,8 +290,8 @@ def test_a_url_to_be_crawled_is_rejected() -> None:
 def test_a_pattern_that_names_no_part_of_a_path_is_rejected_without_consent(pattern: str) -> None:
     record = make(action=Action.DELETE_PATTERN, url=pattern)
     reason = (
-        f"a deletion of all urls like {pattern!r}; expected a pattern that names part"
-        " of a path, as this one empties a host or more; --allow-wide-deletes allows it"
+        f"a deletion by the pattern {pattern!r}; expected a pattern that names part"
+        " of a path, because this one empties a host or more; --allow-wide-deletes allows it"
     )
     reject = Reject(
         code="wide-delete", reason=reason, stage="adapt", url=pattern, action="DELETE_PATTERN"
