@@ -5,6 +5,7 @@ follow. Buckets of S3 are listed page by page. Of other object stores and of web
 entries of one folder are in memory.
 """
 
+import errno
 import html
 import re
 import stat
@@ -142,6 +143,13 @@ def walk_folders(tree: Tree, list_folder: ListFolder) -> Iterator[RemoteEntry]:
 
 
 def _sorted_folder(list_folder: ListFolder, folder: RemoteEntry) -> ExternalSort[RemoteEntry]:
+    """Return the entries of a folder; a connection that has ended is opened again once."""
+    try:
+        with translate_errors(folder.path):
+            return ExternalSort(list_folder(folder), _CODEC)
+    except OSError as exc:
+        if exc.errno != errno.EIO:
+            raise
     with translate_errors(folder.path):
         return ExternalSort(list_folder(folder), _CODEC)
 

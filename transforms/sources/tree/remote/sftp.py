@@ -52,7 +52,8 @@ class StrictSftp(SFTPFileSystem):  # type: ignore[misc]  # of a library without 
     def reconnect(self) -> None:
         """Log in again if the connection has ended."""
         transport = self.client.get_transport()
-        if transport is None or not transport.is_active():
+        is_open = transport is not None and transport.is_active()
+        if not is_open or self.ftp.get_channel().closed:
             self.client.close()
             self._connect()
 

@@ -78,7 +78,13 @@ class _RemoteStream(io.RawIOBase):
         self._received = 0
         self._reopened = False
         self._file: RemoteReader | None = None
-        self._signature = self._look()
+        try:
+            self._signature = self._look()
+        except OSError as exc:
+            if exc.errno != errno.EIO:
+                raise
+            self._reopened = True  # the connection may have ended since the last file
+            self._signature = self._look()
         self._file = self._open()
 
     def signature(self) -> FileSignature:

@@ -17,12 +17,13 @@ from transforms.sources.tree.remote.sftp import PASSWORD
 from transforms.sources.tree.remote.stream import open_remote
 from transforms.sources.tree.tree import Tree
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # A thread of paramiko that requests blocks ahead ends with its connection.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
+]
 
 BASE_URL = "https://docs.example.com/"
-PREFETCH_ENDS = "ignore::pytest.PytestUnhandledThreadExceptionWarning"
-"""A thread of paramiko that requests blocks ahead ends with the connection."""
-
 LARGE = bytes(range(256)) * 16_384  # 4 MiB
 
 
@@ -251,7 +252,6 @@ def test_a_file_that_is_cut_while_it_is_read_is_told(
             stream.read()
 
 
-@pytest.mark.filterwarnings(PREFETCH_ENDS)
 def test_a_connection_that_ends_in_a_file_is_opened_again(
     server: remotes.SftpServer, folder: Path
 ) -> None:
@@ -261,7 +261,6 @@ def test_a_connection_that_ends_in_a_file_is_opened_again(
     assert remotes.read(f"{server.root}/a") == LARGE
 
 
-@pytest.mark.filterwarnings(PREFETCH_ENDS)
 def test_a_connection_that_ends_in_a_file_twice_is_never_its_end(
     server: remotes.SftpServer, folder: Path
 ) -> None:
