@@ -151,7 +151,7 @@ def test_an_encoding_is_refused_for_a_format_that_is_not_xml(
     source = put(Path("a.jsonl"), b"")
 
     assert convert(source, *TO_NATIVE, "--encoding", "utf-8", "--from", "native") == 2
-    assert "expected a format in XML: gsa-feed, gsa-groups" in capsys.readouterr().err
+    assert "expected a format in XML: gsa-feed, thunderstone, gsa-groups" in capsys.readouterr().err
 
 
 def test_inspect_reports_a_doubtful_encoding_and_has_the_flag(

@@ -281,8 +281,8 @@ def test_a_full_feed_is_not_made_of_changes(tree: Path, capsys: pytest.CaptureFi
     code = convert("pdfs", *STATE, "-o", "out", "--feedtype", "full")
     assert (code, capsys.readouterr().err) == (
         2,
-        "feedferry: --feedtype full: not with --state, as a full feed deletes what has not changed"
-        " and so is not in it; --refresh sends all\n",
+        "feedferry: --feedtype full: not with --state, because a full feed deletes documents that"
+        " are not in it, and unchanged documents are left out; --refresh sends all\n",
     )
 
 
