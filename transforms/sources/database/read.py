@@ -69,7 +69,7 @@ def read_rows(
     with closing(Session(mapping, table.engine)) as session:
         reader = RowReader(table, key_range, session, span=span, options=options)
         if see is None and known is None:
-            yield from (outcome for _, _, outcome in reader.outcomes())
+            yield from reader.records()
             return
         recall = known if known is not None and not key_range.is_refresh else lambda key: None
         timestamp_of = _timestamp_getter(table)
@@ -104,10 +104,21 @@ class RowReader:
 
     def outcomes(self) -> Iterator[tuple[Key, Row | None, _Outcome]]:
         """Yield the key of each row, the row, None if it cannot be read, and its outcome."""
+        for page in self._load_pages():
+            yield from map(self._outcome, page)
+
+    def records(self) -> Iterator[_Outcome]:
+        """Yield the outcome of each row, without the cost of its key."""
+        make = self._make
+        for page in self._load_pages():
+            for row in page:
+                yield make(row) if type(row) is tuple else self._outcome(row)[2]
+
+    def _load_pages(self) -> Iterator[list[PageRow]]:
         key_of = self._pages.key_of
         for page in self._pages:
             self._lookups.load_page(key_of(page[0]), key_of(page[-1]))
-            yield from map(self._outcome, page)
+            yield page
 
     def _outcome(self, row: PageRow) -> tuple[Key, Row | None, _Outcome]:
         key = self._pages.key_of(row)
