@@ -1,15 +1,15 @@
 """Files as sources: local paths and URIs, plain or compressed, whole or in spans.
 
 Compression is recognised by the extension: .gz, .bz2, .xz, .zst. Remote files are read through
-fsspec.
+fsspec, and decompressed by smart-open.
 """
 
-import bz2
 import errno
 import gzip
 import io
 import logging
 import lzma
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import IO, cast
 
 import msgspec
-import zstandard
 
 from schemas.errors import ConfigError, FormatError, RecordError, SourceError, UnreadableError
 from schemas.reject import TORN_COMPRESSION, UNREADABLE
@@ -28,14 +27,19 @@ from transforms.sources.signature import require_present, require_unchanged, sig
 from transforms.sources.tree.remote.filesystems import connect, translate_errors
 from transforms.sources.tree.remote.stream import open_remote
 
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdError
+else:
+    from backports.zstd import ZstdError
+
 SNIFFED_BYTES = 64 << 10
 BUFFER_BYTES = 1 << 17
 """The size of the read-ahead buffer; larger reads are not copied through it."""
 _BLOCK_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
-_PIECE_BYTES = 1 << 10
+_COMPRESSIONS = frozenset({".gz", ".bz2", ".xz", ".zst"})
 _UNREACHABLE = (NotImplementedError, ImportError, ValueError)
-_TORN = (OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
+_TORN = (OSError, EOFError, zlib.error, lzma.LZMAError, ZstdError)
 
 _FILE_FAULTS = frozenset(
     {
@@ -146,7 +150,7 @@ class SpanStream(io.BufferedReader):
 
 def is_compressed(source: str) -> bool:
     """Whether the file is decompressed while it is read, so that it cannot be split."""
-    return Path(source).suffix.lower() in _DECOMPRESSORS
+    return Path(source).suffix.lower() in _COMPRESSIONS
 
 
 @contextmanager
@@ -162,8 +166,7 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
         try:
             stream = file = opened.enter_context(_open(path))
             if is_compressed(path):
-                decompress = _DECOMPRESSORS[Path(path).suffix.lower()]
-                stream = opened.enter_context(decompress(stream))
+                stream = opened.enter_context(_decompress(stream, path))
         except (*_TORN, *_UNREACHABLE) as exc:
             require_present(span, exc)
             if fault := _fault_of(path, exc):
@@ -253,60 +256,16 @@ def cut_file(
             )
 
 
-class _Zstandard(io.RawIOBase):
-    """Decompresses one frame after the other, and raises EOFError if the last one is torn.
+def _decompress(stream: IO[bytes], path: str) -> IO[bytes]:
+    """Return the decompressed bytes of a file whose extension names the compression.
 
-    It reads small pieces, because a few bytes can decompress to 128 KiB.
+    smart-open puts a buffer around the decompressor. A buffer loses the bytes before damaged data,
+    so the decompressor itself is returned; its `read1` does not.
     """
+    from smart_open.compression import compression_wrapper  # takes half a second to import
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._frame = zstandard.ZstdDecompressor().decompressobj()
-        self._begun = False
-        self._ahead = bytearray()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
-        while not self._ahead and self._more():
-            pass
-        size = min(len(buffer), len(self._ahead))
-        buffer[:size] = self._ahead[:size]
-        del self._ahead[:size]
-        return size
-
-    def _more(self) -> bool:
-        block = self._stream.read(_PIECE_BYTES)
-        if not block and self._begun:
-            raise EOFError("the file ends inside a frame")
-        while block:
-            self._ahead += self._frame.decompress(block)
-            self._begun = not self._frame.eof
-            if self._begun:
-                return True
-            block = self._frame.unused_data
-            self._frame = zstandard.ZstdDecompressor().decompressobj()
-        return bool(self._ahead) and self._begun
-
-
-def _bunzip(stream: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], bz2.BZ2File(stream))
-
-
-def _gunzip(stream: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], gzip.GzipFile(fileobj=stream))
-
-
-def _unxz(stream: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], lzma.LZMAFile(stream))
-
-
-def _unzstd(stream: IO[bytes]) -> IO[bytes]:
-    return io.BufferedReader(_Zstandard(stream), BUFFER_BYTES)
-
-
-_DECOMPRESSORS = {".gz": _gunzip, ".bz2": _bunzip, ".xz": _unxz, ".zst": _unzstd}
+    buffered = cast(io.BufferedReader, compression_wrapper(stream, "rb", filename=path))
+    return cast(IO[bytes], buffered.detach())
 
 
 def _open(path: str) -> IO[bytes]:

@@ -103,7 +103,7 @@ def test_a_torn_zstandard_file_is_not_taken_for_one_that_ends_there(tmp_path: Pa
         (".gz", "Not a gzipped file (b'no')"),
         (".bz2", "Invalid data stream"),
         (".xz", "Input format not supported by decoder"),
-        (".zst", "zstd decompressor error: Unknown frame descriptor"),
+        (".zst", "Unable to decompress Zstandard data: Unknown frame descriptor"),
     ],
 )
 def test_a_file_that_is_not_what_its_extension_says_is_told(
