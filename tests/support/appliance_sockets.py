@@ -210,7 +210,8 @@ def chunk(content: bytes, **fields: object) -> Chunk:
 def whole(path: Path, content: bytes, **fields: object) -> ChunkPart:
     """Write a file and return it as a whole chunk."""
     path.write_bytes(content)
-    return ChunkPart(chunk=chunk(content, **fields), path=path, offset=0, length=len(content))
+    written = chunk(content, **fields)
+    return ChunkPart(chunk=written, path=path, offset=0, length=len(content), sha256=written.sha256)
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:

@@ -69,9 +69,9 @@ class FakeClient(ApplianceClient):
             self.texts.append(text)
         return self._answer(sent)
 
-    def request_bytes(self, part: ChunkPart) -> int:
-        """Return the size of the document, without a form around it."""
-        return part.size
+    def request_bytes(self, part: ChunkPart, *, feedtype: str | None) -> int:
+        """Return the size of the document and the feedtype, without a form around them."""
+        return part.size + len(feedtype or "")
 
     def backlog(self) -> ApplianceResponse:
         return self._backlog

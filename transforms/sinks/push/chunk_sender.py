@@ -1,4 +1,4 @@
-"""Send the chunks of one datasource, strictly in order.
+"""Send chunks, those of one datasource strictly in order.
 
 A chunk is sent when all chunks before it are settled: accepted, or refused and set aside. A chunk
 that cannot be settled ends the datasource, so nothing is ever sent after it. Above all nothing is
@@ -7,7 +7,7 @@ sent after a `full` part that was not accepted, which would delete it when it is
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,7 +58,7 @@ class PushInterrupted(Exception):  # noqa: N818 - no error: the operator asked f
 
 @dataclass(kw_only=True, eq=False)
 class ChunkSender:
-    """Sends the chunks of all datasources of one push, from one thread per datasource.
+    """Sends the chunks of one push; each datasource is sent by one thread, several at a time.
 
     The paths of chunks are relative to `root`.
     """
@@ -102,9 +102,7 @@ class ChunkSender:
         is_begun = False
         while parts:
             part = parts.popleft()
-            # A later part with an erasing feedtype would delete the parts before it.
-            is_later = chunk.feedtype in ERASING_FEEDTYPES and is_begun
-            feedtype = INCREMENTAL if is_later else chunk.feedtype
+            feedtype = _sent_feedtype(part, is_begun=is_begun)
             state = (
                 self._known_state(part)
                 or self._set_aside_too_large(part)
@@ -120,19 +118,23 @@ class ChunkSender:
                 " records and convert again, or remove the receipts to send it again as it is"
             )
 
-    def _parts(self, splitter: ChunkSplitter) -> Iterator[ChunkPart]:
-        """Yield the whole chunk, or parts of it if it is too large for one request."""
+    def _parts(self, splitter: ChunkSplitter) -> list[ChunkPart]:
+        """Return the whole chunk, or parts of it if it is too large for one request."""
         if self._fits(splitter.whole):
-            yield splitter.whole
-        else:
-            yield from splitter.split_to_fit(self._fits)
+            return [splitter.whole]
+        return splitter.split_to_fit(self._fits)
 
     def _fits(self, part: ChunkPart) -> bool:
         is_thunderstone = self.settings.appliance.protocol is ApplianceProtocol.RECVDATA
         if is_thunderstone and part.records > MAX_ITEMS:
             return False
         limit = self.settings.max_request_bytes
-        return part.size * _MAX_GROWTH < limit or self.client.request_bytes(part) < limit
+        return part.size * _MAX_GROWTH < limit or self._request_bytes(part) < limit
+
+    def _request_bytes(self, part: ChunkPart) -> int:
+        """Return the most bytes of the request: no form is longer than an incremental one."""
+        feedtype = _sent_feedtype(part, is_begun=part.first > 0)
+        return self.client.request_bytes(part, feedtype=feedtype)
 
     def _known_state(self, part: ChunkPart) -> AttemptState | None:
         state = self.receipts.state(part.chunk, part.first, part.count)
@@ -142,7 +144,7 @@ class ChunkSender:
         """Refuse a single record that is too large for a request; return None for other parts."""
         if part.count != 1 or self._fits(part):
             return None
-        size, limit = self.client.request_bytes(part), self.settings.max_request_bytes
+        size, limit = self._request_bytes(part), self.settings.max_request_bytes
         message = f"{size:,} bytes on the wire; expected fewer than {limit:,} for one request"
         verdict = Verdict(meaning=ResponseMeaning.REFUSED, message=message)
         return self._settle(part, None, ApplianceResponse(), verdict)
@@ -271,6 +273,13 @@ class ChunkSender:
                 f"{message}, {verdict.refused[0].words}; expected all Items to be accepted, "
                 "because --on-refusal is stop"
             )
+
+
+def _sent_feedtype(part: ChunkPart, *, is_begun: bool) -> str | None:
+    """Return the feedtype of a request; `is_begun` says that an earlier part was accepted."""
+    feedtype = part.chunk.feedtype
+    # A later part with an erasing feedtype would delete the parts before it.
+    return INCREMENTAL if is_begun and feedtype in ERASING_FEEDTYPES else feedtype
 
 
 def _now() -> str:

@@ -61,8 +61,8 @@ class ChunkPart(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk, or some of its records, as a document: `head`, a range of the file, `tail`.
 
     It holds records `first` to `first + count` of the chunk. A `count` of 0 means the whole file,
-    without head and tail. `length` counts the bytes of the range; `sha256` is the digest of the
-    range if it is known.
+    without head and tail. `length` counts the bytes of the range. `sha256` is the digest of the
+    range; a part without one cannot be sent.
     """
 
     chunk: Chunk

@@ -1,9 +1,11 @@
 """Push chunks to an appliance: each datasource in order, each chunk accepted once, throttled.
 
-Every attempt has a receipt, which is on the disk before the next request begins. So a push that
-ended anywhere can be continued. Only the chunk whose response was not seen is sent again. That does
-no harm: records are identified by their URLs, and the full part of a feed is only sent while
-nothing after it was sent.
+Every attempt to send a chunk or a part of one has a receipt, which is on the disk before the next
+request for that datasource begins. So a push that ended anywhere can be continued. What is accepted
+or refused is not sent again. What failed is sent again, and so are chunks whose response was not
+seen, at most one for each of the `jobs` threads. That does no harm: records are identified by their
+URLs, and the full part of a feed is only sent while nothing after it was accepted. The request that
+removes groups before a `cleanup` chunk has no receipt of its own; it is repeated with its chunk.
 """
 
 import hashlib
@@ -146,7 +148,8 @@ class Pusher:
     def update_index(self, folder: Path) -> None:
         """Update Thunderstone's search indexes; raise TargetError unless it confirms that.
 
-        This is for a gateway, which has no end; `push` updates them after all chunks.
+        This is for a gateway, which has no end; `push` updates them after all chunks. There is no
+        receipt, because the caller repeats a request that failed.
         """
         update = write_update(folder / UPDATE_FILE)
         response = self.client.send(whole_chunk(update, folder), feedtype=None)

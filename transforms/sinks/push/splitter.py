@@ -4,11 +4,13 @@ The ends of a part depend only on the bytes of the chunk, so a push that continu
 parts as the one before it.
 """
 
+import hashlib
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -25,6 +27,7 @@ MAX_REJECT_BYTES = 1 << 20
 """How much of a refused record a reject keeps."""
 
 _SNIFFED_BYTES = 64 << 10
+_HASHED_BYTES = 1 << 20
 _SEARCH_PRECISION = 32
 _FIX = "the file was changed; convert again to make the chunk anew"
 
@@ -53,7 +56,7 @@ class ChunkSplitter:
     def __init__(self, chunk: Chunk, root: Path) -> None:
         self.whole = whole_chunk(chunk, root)
 
-    def split(self, part: ChunkPart) -> tuple[ChunkPart, ChunkPart]:
+    def split(self, part: ChunkPart) -> list[ChunkPart]:
         """Return two halves, by bytes; raise ValueError for a part with a single record.
 
         A part with several feeds is split between two of them.
@@ -62,21 +65,23 @@ class ChunkSplitter:
         if count < 2:
             raise ValueError(f"{part.path}: {count} records; expected several to split")
         middle = self._records.middle(first, count)
-        return self._part(first, middle - first), self._part(middle, first + count - middle)
+        halves = [self._part(first, middle - first), self._part(middle, first + count - middle)]
+        return _with_digests(part, halves)
 
-    def split_to_fit(self, fits: Callable[[ChunkPart], bool]) -> Iterator[ChunkPart]:
-        """Yield the chunk in parts that fit, each nearly as long as possible.
+    def split_to_fit(self, fits: Callable[[ChunkPart], bool]) -> list[ChunkPart]:
+        """Return the chunk in parts that fit, each nearly as long as possible.
 
         A record that does not fit is a part of its own.
         """
         first, count = 0, len(self._records)
+        parts = []
         while first < count:
-            part = self._longest(first, count - first, fits)
-            yield part
-            first += part.count
+            parts.append(self._longest(first, count - first, fits))
+            first += parts[-1].count
+        return _with_digests(self.whole, parts)
 
     def single(self, part: ChunkPart, record: int) -> ChunkPart:
-        """Return one record of a part, counted from 0."""
+        """Return one record of a part, counted from 0, to be rejected: it has no digest."""
         count = part.records or len(self._records)
         return part if count < 2 else self._part(part.first + record, 1)
 
@@ -92,7 +97,6 @@ class ChunkSplitter:
 
     @cached_property
     def _records(self) -> RecordOffsets:
-        """Scan the file; parts have no digest of their own, so the whole file is verified."""
         chunk, path = self.whole.chunk, self.whole.path
         try:
             with path.open("rb") as stream:
@@ -102,11 +106,7 @@ class ChunkSplitter:
                 records = RecordOffsets(io.BufferedReader(reader), format, source=str(path))
         except OSError as exc:
             raise SourceError(f"{path}: {exc.strerror}; expected the file of a chunk") from exc
-        sha256 = reader.digest.hexdigest()
-        if sha256 != chunk.sha256:
-            raise SourceError(
-                f"{path}: SHA-256 {sha256}; expected {chunk.sha256} as in the manifest: {_FIX}"
-            )
+        _check_digest(self.whole, reader.digest.hexdigest())
         return records
 
     def _part(self, first: int, count: int) -> ChunkPart:
@@ -143,3 +143,38 @@ class ChunkSplitter:
                 piece = self._records.part(part.first, count)
                 return Place(piece.offset, piece.length, self._records.line(part.first))
         return Place(part.offset, part.length, 1)
+
+
+def _with_digests(whole: ChunkPart, parts: Sequence[ChunkPart]) -> list[ChunkPart]:
+    """Return the parts of a whole, which are in order, with the digests of their ranges.
+
+    One pass computes these and the digest of the whole, so they are those of unchanged bytes.
+    """
+    total, digested, position = hashlib.sha256(), list[ChunkPart](), whole.offset
+    try:
+        with whole.path.open("rb") as stream:
+            stream.seek(whole.offset)
+            for part in parts:
+                _hash(stream, part.offset - position, total)
+                digest = hashlib.sha256()
+                _hash(stream, part.length, total, digest)
+                digested.append(msgspec.structs.replace(part, sha256=digest.hexdigest()))
+                position = part.offset + part.length
+            _hash(stream, whole.offset + whole.length - position, total)
+    except OSError as exc:
+        raise SourceError(f"{whole.path}: {exc.strerror}; expected the file of a chunk") from exc
+    _check_digest(whole, total.hexdigest())
+    return digested
+
+
+def _hash(stream: IO[bytes], length: int, *digests: "hashlib._Hash") -> None:
+    while length and (block := stream.read(min(length, _HASHED_BYTES))):
+        length -= len(block)
+        for digest in digests:
+            digest.update(block)
+
+
+def _check_digest(part: ChunkPart, sha256: str) -> None:
+    if sha256 != part.sha256:
+        expected = f"{part.sha256} as in the manifest" if part.is_whole else part.sha256
+        raise SourceError(f"{part.path}: SHA-256 {sha256}; expected {expected}: {_FIX}")

@@ -29,6 +29,7 @@ from transforms.sinks.push.progress import PushProgress
 from transforms.sinks.push.pusher import INTERRUPTED, Pusher, PushPaths
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.sinks.push.settings import GroupsMode, OnRefusal, PushSettings
+from transforms.sinks.push.splitter import ChunkSplitter
 from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sinks.push.update_index import write_update
@@ -379,7 +380,21 @@ def test_a_record_too_large_for_a_request_is_refused_unsent(rig: PushRig) -> Non
     assert rig.client.sent == [Sent(1, "full", ("a",)), Sent(1, "incremental", ("c",))]
     assert (outcome.state, outcome.accepted, outcome.refused) == ("partly-accepted", 2, 1)
     assert [msgspec.structs.astuple(refusal) for refusal in outcome.refusals] == [
-        (1, "2,289 bytes on the wire; expected fewer than 1,500 for one request")
+        (1, "2,300 bytes on the wire; expected fewer than 1,500 for one request")
+    ]
+
+
+def test_later_parts_of_a_full_feed_fit_as_incremental(rig: PushRig) -> None:
+    chunk = chunk_of(rig.root, 1, "abcd", feedtype="full")
+    splitter = ChunkSplitter(chunk, rig.root)
+    half = max(part.size for part in splitter.split(splitter.whole))
+    account = rig.push([chunk], replace(TO_GSA, max_request_bytes=half + len("full") + 1))
+
+    assert states(account) == ["accepted"]
+    assert rig.client.sent == [
+        Sent(1, "full", ("a", "b")),
+        Sent(1, "incremental", ("c",)),
+        Sent(1, "incremental", ("d",)),
     ]
 
 

@@ -7,9 +7,10 @@ Feeds Protocol Developer's Guide sends a file name and no types, so appliances t
 **The boundary** is made of the SHA-256 of the file. No file contains its own digest, so the
 boundary never occurs in the document, and the document need not be searched for it.
 
-**A file that has changed is never accepted.** The digest is computed while the blocks are sent, and
-the last block waits for it. If the digest differs, neither that block nor the end of the form is
-sent. The connection is closed before the announced Content-Length, so the appliance has no feed.
+**A file that has changed is never accepted.** The digest of a chunk, or of the range of a part, is
+computed while the blocks are sent, and the last block waits for it. If the digest differs, neither
+that block nor the end of the form is sent. The connection is closed before the announced
+Content-Length, so the appliance has no feed.
 
 A Thunderstone appliance takes application/x-www-form-urlencoded. The length depends on the bytes
 that must be encoded, so the file is read once more to compute it.
@@ -109,7 +110,6 @@ def verified_blocks(part: ChunkPart) -> Generator[bytes, None, None]:
 
     A block is hashed while the caller sends it.
     """
-    expected = part.chunk.sha256 if part.is_whole else part.sha256
     file_range = msgspec.structs.replace(part, head=b"", tail=b"")
     digest, left = hashlib.sha256(), part.length
     if part.head:
@@ -120,10 +120,10 @@ def verified_blocks(part: ChunkPart) -> Generator[bytes, None, None]:
             hashing = hasher.submit(digest.update, block)
             if not left:
                 hashing.result()
-                if expected is not None and digest.hexdigest() != expected:
+                if digest.hexdigest() != part.sha256:
                     raise SourceError(
                         f"{part.path}: changed on disk: SHA-256 {digest.hexdigest()}; "
-                        f"expected {expected}: {_FIX}"
+                        f"expected {part.sha256}: {_FIX}"
                     )
             yield block
             hashing.result()

@@ -94,9 +94,9 @@ class ApplianceClient:
             return ApplianceResponse(error=str(exc), is_unsent=True, is_permanent=True)
         return self._exchange().post(path, body)
 
-    def request_bytes(self, part: ChunkPart) -> int:
-        """Return the exact length of the request body; reads the file for RECVDATA."""
-        return _request(part, self._appliance, None)[1].length
+    def request_bytes(self, part: ChunkPart, *, feedtype: str | None) -> int:
+        """Return the length of the request body before gzip; reads the file for RECVDATA."""
+        return _request(part, self._appliance, feedtype)[1].length
 
     def cleanup(self, groupsource: str) -> ApplianceResponse:
         """Remove all groups of a groupsource; raise ConfigError if its name is not possible."""

@@ -163,17 +163,19 @@ def test_thunderstone_data_is_posted_as_an_encoded_form(tmp_path: Path) -> None:
         to = replace(THUNDERSTONE, url=url, profile="intra net")
         send(part, to)
         with ApplianceClient(to) as client:
-            length = client.request_bytes(part)
+            length = client.request_bytes(part, feedtype=None)
 
     assert listener.heard[0].startswith(b"POST /texis/dowalk/recvdata.xml HTTP/1.1\r\n")
     assert listener.body() == b"profile=intra+net&data=%3Ca+b%3D%27c%27%2F%3E"
     assert length == len(listener.body())
 
 
-def test_the_length_of_a_request_is_known_in_advance(feed: ChunkPart) -> None:
-    _, listener = send_to(saying(SUCCESS), feed)
+@pytest.mark.parametrize("feedtype", [None, "full", "incremental"])
+def test_the_length_of_a_request_is_known_in_advance(feed: ChunkPart, feedtype: str | None) -> None:
+    with listening(saying(SUCCESS)) as listener:
+        send(feed, appliance(listener), feedtype)
     with ApplianceClient(GSA) as client:
-        assert client.request_bytes(feed) == len(listener.body())
+        assert client.request_bytes(feed, feedtype=feedtype) == len(listener.body())
 
 
 def test_the_backlog_is_requested() -> None:
