@@ -1,7 +1,8 @@
-"""Connections to databases: read-only, in UTC, from a URL with references in place of secrets.
+"""Connect to databases, by a URL with references in place of secrets.
 
-PostgreSQL, MariaDB, MySQL and SQLite are tested. Other dialects of SQLAlchemy are used as their URL
-states.
+Sessions of PostgreSQL, MariaDB and MySQL are read-only and in UTC. Files of SQLite are opened
+read-only, unless the URL begins with `sqlite:///file:`. Other dialects of SQLAlchemy are not
+tested; they are used as their URL states.
 """
 
 import re
@@ -32,7 +33,7 @@ _PLACEHOLDER = "90071992547409910"
 _EXAMPLE = (
     "such as sqlite:///people.db or postgresql://reader:${env:PASSWORD}@db.example.com/people"
 )
-_DRIVERS = {
+_DRIVERS = {  # the statements and the types of a session depend on the driver
     "postgres": "postgresql+psycopg",
     "postgresql": "postgresql+psycopg",
     "mariadb": "mariadb+pymysql",
@@ -94,9 +95,17 @@ def _is_plain(secret: str) -> bool:
 def connect(mapping: Mapping) -> sa.Engine:
     """Return an engine for the database of a mapping; it keeps no connection open.
 
-    References are resolved here. Raise ConfigError for an unknown reference or a missing driver.
+    References are resolved here. Raise ConfigError for an unknown reference, and for a driver that
+    is missing or not supported.
     """
     url = _resolve_url(mapping)
+    backend = url.get_backend_name()
+    driver = _DRIVERS.get(backend, url.drivername)
+    if url.drivername != driver:
+        raise ConfigError(
+            f"connection: {url.drivername!r}; expected the driver that feedferry supports: "
+            f"{driver.partition('+')[0]}:// or {driver}://"
+        )
     try:
         arguments = _ARGUMENTS.get(url.drivername, {})
         engine = sa.create_engine(url, poolclass=NullPool, connect_args=arguments)
@@ -110,7 +119,7 @@ def connect(mapping: Mapping) -> sa.Engine:
             f"connection: {url.drivername!r} needs the Python module {exc.name!r}; install its "
             "package, or use another driver"
         ) from None
-    start = _START.get(url.get_backend_name())
+    start = _START.get(backend)
     if start is not None:
         sa.event.listen(engine, "connect", start)
     return engine

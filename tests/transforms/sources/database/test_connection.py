@@ -74,6 +74,16 @@ def test_passwords_are_replaced_by_references() -> None:
             "package, or use another driver",
         ),
         (
+            "postgresql+psycopg2://reader@host/docs",
+            "connection: 'postgresql+psycopg2'; expected the driver that feedferry supports: "
+            "postgresql:// or postgresql+psycopg://",
+        ),
+        (
+            "mysql+mysqldb://reader@host/docs",
+            "connection: 'mysql+mysqldb'; expected the driver that feedferry supports: "
+            "mysql:// or mysql+pymysql://",
+        ),
+        (
             "postgresql://me:${env:NOT_SET_ANYWHERE}@host/docs",
             "${env:NOT_SET_ANYWHERE}: not set; expected a variable of the environment",
         ),
