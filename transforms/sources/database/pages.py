@@ -227,5 +227,13 @@ def _fetch_all(statement: Select, given: dict[str, object], connection: sa.Conne
 def _fitting_rows(page: Sequence[PageRow], *, limit: int) -> int:
     """Return how many rows have about PAGE_BYTES, estimated from some rows of a page."""
     sample = page[::_SAMPLE_STEP]
-    sizes = (len(value) for row in sample for value in row if isinstance(value, str | bytes))
-    return max(1, min(limit, PAGE_BYTES // (sum(sizes) // len(sample) + 1)))
+    row_bytes = sum(map(_size_of, sample)) // len(sample)
+    return max(1, min(limit, PAGE_BYTES // (row_bytes + 1)))
+
+
+def _size_of(row: PageRow) -> int:
+    """Return the approximate size of a row in memory; large values are not in it yet."""
+    if isinstance(row, UnreadableRow):
+        return 0
+    values = row.row if isinstance(row, PartialRow) else row
+    return sum(len(value) for value in values if isinstance(value, str | bytes))

@@ -231,6 +231,20 @@ def test_pages_of_wide_rows_have_fewer(sqlite_server: Sqlite) -> None:
     assert max(others) <= 139
 
 
+def test_rows_without_their_large_values_are_wide_by_the_other_values(
+    sqlite_server: Sqlite,
+) -> None:
+    numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)"
+    rows = opened(
+        sqlite_server,
+        "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, note TEXT, body BLOB)",
+        f"{numbers} INSERT INTO docs SELECT i, printf('%.60000c', 'x'), zeroblob(65537) FROM n",
+        mapping=replace(MAPPING, title="note", page_rows=150),
+    )
+    sizes = [len(page) for page in pages(rows, ALL)]
+    assert sizes == [150, 139, 11]
+
+
 def silent(_seconds: float) -> None: ...
 
 
