@@ -29,12 +29,12 @@ class ColumnReference(msgspec.Struct, frozen=True, kw_only=True):
 class ColumnIndex(msgspec.Struct, frozen=True, kw_only=True):
     """The `names` of the columns of all rows, and the names of the `key` columns.
 
-    Positions that were looked up are added to `used`, if it is given.
+    `at` adds each position to the set `looked_up`, if one is given: see `records.used_columns`.
     """
 
     names: tuple[str, ...]
     key: tuple[str, ...] = ()
-    used: set[int] | None = None
+    looked_up: set[int] | None = None
 
     def at(self, setting: str, name: str) -> int:
         """Return the position of a column; raise ConfigError, which names the setting, if none.
@@ -54,8 +54,8 @@ class ColumnIndex(msgspec.Struct, frozen=True, kw_only=True):
                 f"{setting}: {name!r}; expected a column: {', '.join(self.names)}"
                 f"{did_you_mean(name, self.names)}"
             )
-        if self.used is not None:
-            self.used.add(places[0])
+        if self.looked_up is not None:
+            self.looked_up.add(places[0])
         return places[0]
 
     def key_getter(self) -> Callable[[Row], Key]:

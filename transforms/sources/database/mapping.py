@@ -186,12 +186,17 @@ class AclSource(msgspec.Struct, frozen=True, kw_only=True):
     ) = None
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that hold principals or the parent."""
-        names = [self.users, self.groups, self.deny_users, self.deny_groups]
-        if isinstance(self.inherit_from, ColumnReference):
-            names.append(self.inherit_from.column)
-        return tuple(name for name in names if name is not None)
+    def columns(self) -> dict[str, str]:
+        """The columns that hold principals or the parent, by their key of the mapping."""
+        parent = self.inherit_from
+        columns = {
+            "users": self.users,
+            "groups": self.groups,
+            "deny_users": self.deny_users,
+            "deny_groups": self.deny_groups,
+            "inherit_from": parent.column if isinstance(parent, ColumnReference) else None,
+        }
+        return {key: name for key, name in columns.items() if name is not None}
 
     def check(self) -> None:
         lists = [self.users, self.groups, self.deny_users, self.deny_groups]

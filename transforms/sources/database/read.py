@@ -158,7 +158,7 @@ class RowReader:
         content = self._table.mapping.content.column
         without = {at for at, _ in large_columns(self._table) if row[at] is None}
         if content is not None:
-            without.add(self._index.at("content", content))
+            without.add(self._index.at("content: column", content))
         return self._index.reject(row, error, span=self._span, without=without)
 
 

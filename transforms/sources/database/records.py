@@ -11,6 +11,8 @@ is.
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Crawl, Meta, Provenance, Record
@@ -56,9 +58,9 @@ class RecordMaker:
         self._provenance = Provenance(source=span.source, span=span.ordinal)
         self._arrival = Arrival.CRAWLED if mapping.content.is_none else Arrival.PUSHED
         content = mapping.content
-        self._not_kept = _positions(index, content.column, content.fetch)
+        self._not_kept = _content_columns(index, column=content.column, fetch=content.fetch)
         hidden = _hidden_columns(mapping, index)
-        used = hidden | self._not_kept | _positions(index, content.path)
+        used = hidden | self._not_kept | _content_columns(index, path=content.path)
         max_bytes = options.max_content_bytes
         self._url = url_getter("url", mapping.url or "", index)
         self._is_deletion = _deletion_test(mapping, index)
@@ -70,8 +72,6 @@ class RecordMaker:
         self._modified = _modified_getter(mapping, index, zone=options.zone)
         self._acl = None if mapping.acl is None else acl_getter(mapping.acl, index, load_rows)
         self._crawl = _crawl_getter(mapping, index)
-        if mapping.timestamp is not None:
-            index.at("incremental: timestamp", mapping.timestamp)
 
     def make(self, row: Row) -> Record | Reject:
         url, action = None, _ADD
@@ -111,6 +111,20 @@ class RecordMaker:
             crawl=None if self._crawl is None else self._crawl(row),
             provenance=self._provenance,
         )
+
+
+def used_columns(mapping: Mapping, index: ColumnIndex) -> frozenset[int]:
+    """Return the positions of the columns that records and the watermark need.
+
+    Raise ConfigError for a missing column. The function builds a RecordMaker and returns the
+    columns that it looked up: a second list of them could differ from the code that reads them.
+    """
+    looked_up: set[int] = set()
+    index = replace(index, looked_up=looked_up)
+    RecordMaker(mapping, index, lambda query, key: ())
+    if mapping.timestamp is not None:
+        index.at("incremental: timestamp", mapping.timestamp)
+    return frozenset(looked_up)
 
 
 def metadata_getter(
@@ -215,13 +229,16 @@ def _metas_of_query(name: str, answers: Iterable[Row]) -> Iterator[Meta]:
         yield from _metas(name, answer[0])
 
 
-def _positions(index: ColumnIndex, *names: str | None) -> set[int]:
-    return {index.at("content", name) for name in names if name is not None}
+def _content_columns(index: ColumnIndex, **columns: str | None) -> set[int]:
+    """Return the positions of columns, given by their key below `content`."""
+    given = [(key, name) for key, name in columns.items() if name is not None]
+    return {index.at(f"content: {key}", name) for key, name in given}
 
 
 def _hidden_columns(mapping: Mapping, index: ColumnIndex) -> set[int]:
     """Return the columns of ACL and deletion: they are no part of the document."""
-    hidden = {index.at("acl", name) for name in (mapping.acl.columns if mapping.acl else ())}
+    columns = {} if mapping.acl is None else mapping.acl.columns
+    hidden = {index.at(f"acl: {key}", name) for key, name in columns.items()}
     if mapping.action is not None:
         hidden.add(index.at("action", mapping.action.column))
     if mapping.deleted_at is not None:

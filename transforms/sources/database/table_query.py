@@ -18,7 +18,7 @@ from schemas.spelling import did_you_mean
 from transforms.sources.database.column_index import ColumnIndex, Key
 from transforms.sources.database.keys import bound_value, read_key
 from transforms.sources.database.mapping import Mapping
-from transforms.sources.database.records import RecordMaker
+from transforms.sources.database.records import used_columns
 from transforms.sources.database.result_columns import Expression, ResultColumn, Select, describe
 from transforms.sources.database.session import stream, translate_errors
 
@@ -211,9 +211,8 @@ def _used_columns(
     mapping: Mapping, columns: Sequence[ResultColumn], key: tuple[str, ...]
 ) -> tuple[ResultColumn, ...]:
     """Return the columns that records need; raise ConfigError for a missing column."""
-    used: set[int] = set()
-    names = tuple(column.name for column in columns)
-    RecordMaker(mapping, ColumnIndex(names=names, key=key, used=used), lambda query, key: ())
+    index = ColumnIndex(names=tuple(column.name for column in columns), key=key)
+    used = used_columns(mapping, index)
     if mapping.content.is_page or any(entry.is_all for entry in mapping.metadata_columns):
         return tuple(columns)
     return tuple(column for at, column in enumerate(columns) if at in used or column.name in key)

@@ -23,7 +23,7 @@ from transforms.sources.database.mapping import (
     Mapping,
     MetadataColumn,
 )
-from transforms.sources.database.records import RecordMaker, metadata_getter
+from transforms.sources.database.records import RecordMaker, metadata_getter, used_columns
 
 INDEX = ColumnIndex(names=("id", "name", "body", "link", "at", "op", "users"), key=("id",))
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -233,7 +233,9 @@ def test_a_reject_of_a_row_that_is_long_keeps_its_beginning() -> None:
     [
         ({"url": "http://x.example.com/{nme}"}, "url"),
         ({"url": ColumnReference(column="nme")}, "url"),
-        ({"content": ContentSource(column="nme")}, "content"),
+        ({"content": ContentSource(column="nme")}, "content: column"),
+        ({"content": ContentSource(path="nme")}, "content: path"),
+        ({"content": ContentSource(fetch="nme")}, "content: fetch"),
         ({"mimetype": ColumnReference(column="nme")}, "mimetype"),
         ({"title": "nme"}, "title"),
         ({"description": "nme"}, "description"),
@@ -245,13 +247,15 @@ def test_a_reject_of_a_row_that_is_long_keeps_its_beginning() -> None:
         ({"display_url": "http://x.example.com/{nme}"}, "display_url"),
         ({"display_url": ColumnReference(column="nme")}, "display_url"),
         ({"action": ActionColumn(column="nme")}, "action"),
-        ({"acl": AclSource(users="nme")}, "acl"),
+        ({"acl": AclSource(users="nme")}, "acl: users"),
+        ({"acl": AclSource(deny_groups="nme")}, "acl: deny_groups"),
+        ({"acl": AclSource(inherit_from=ColumnReference(column="nme"))}, "acl: inherit_from"),
         ({"incremental": IncrementalReading(timestamp="nme")}, "incremental: timestamp"),
     ],
 )
 def test_a_missing_column_is_an_error_with_the_columns(said: dict[str, Any], key: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        RecordMaker(mapping(**said), INDEX, no_rows)
+        used_columns(mapping(**said), INDEX)
 
     expected = (
         f"{key}: 'nme'; expected a column: id, name, body, link, at, op, users; "
