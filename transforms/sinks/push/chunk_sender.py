@@ -45,8 +45,8 @@ MAX_ITEMS = 100_000
 
 NOT_SENT = "not sent: the update after all chunks does the same"
 
-MAX_CONSECUTIVE_REFUSALS = 100
-"""Stop after this many consecutive refusals: the appliance is the problem, not the data."""
+MAX_CONSECUTIVE_REFUSED_RECORDS = 100
+"""Stop after this many consecutive refused records: the appliance is the problem, not the data."""
 
 _MAX_GROWTH = 4
 """A byte becomes at most three on the wire, and the form around the document is small."""
@@ -168,7 +168,7 @@ class ChunkSender:
             if seconds is None:
                 raise TargetError(message)
             self.progress.notify(f"{message}; next attempt in {seconds:.0f} s")
-            self.gate.doubt()
+            self.gate.report_failure()
             self._continue_if(self.gate.pause(seconds))
 
     def _continue_if(self, is_open: bool) -> None:
@@ -193,7 +193,7 @@ class ChunkSender:
         if state is AttemptState.FAILED:
             raise TargetError(f"{part.chunk.path}: {verdict.message}")
         if state is AttemptState.ACCEPTED:
-            self.gate.accepted()
+            self.gate.count_accepted()
             with self._lock:
                 self.notices.update(verdict.notices)
         if state is not AttemptState.SPLIT:
@@ -259,7 +259,7 @@ class ChunkSender:
     def _check_refusals(self, message: str, verdict: Verdict, state: AttemptState) -> None:
         on_refusal, limit = self.settings.on_refusal, self.settings.max_rejects
         consecutive = self._consecutive_refusals
-        if consecutive >= MAX_CONSECUTIVE_REFUSALS and on_refusal is OnRefusal.BISECT:
+        if consecutive >= MAX_CONSECUTIVE_REFUSED_RECORDS and on_refusal is OnRefusal.BISECT:
             raise TargetError(
                 f"{message}; {consecutive} consecutive records refused: expected the appliance to "
                 "accept some; push again to continue"

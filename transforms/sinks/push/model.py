@@ -16,7 +16,7 @@ REQUEST_BYTES_LIMIT = 1_000_000_000
 """An appliance refuses a request with a body of this many bytes or more."""
 
 ERASING_FEEDTYPES = (FULL, REPLACE, CLEANUP)
-"""Feedtypes that delete the previous content of a datasource; only for the first request."""
+"""Feedtypes that delete the previous content of a datasource; only its first request has one."""
 
 _NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
 

@@ -59,8 +59,9 @@ class BacklogThrottle:
     """Holds back the feeds of all threads that push to one appliance, by its backlog.
 
     Each thread calls `wait_seconds` until that returns 0, sends one feed, and then calls
-    `accepted`, `doubt` or neither. `request_count` is called in one thread at a time. `notify` gets
-    a message when the push pauses or continues, and at most one per interval during a pause.
+    `count_accepted`, `report_failure` or neither. `request_count` is called in one thread at a
+    time. `notify` gets a message when the push pauses or continues, and at most one per interval
+    during a pause.
     """
 
     def __init__(
@@ -109,17 +110,17 @@ class BacklogThrottle:
                 self._notify(message)
         return seconds
 
-    def accepted(self) -> None:
+    def count_accepted(self) -> None:
         """Count a feed of this thread that was accepted."""
         with self._lock:
             self._sending.discard(threading.current_thread())
             self._accepted += 1
             self._doubts = 0
 
-    def doubt(self) -> None:
+    def report_failure(self) -> None:
         """Request the backlog before the next feed, because a feed was not accepted.
 
-        The request comes soon after the first one, and later with each further one in a row.
+        The delay before the request grows with each consecutive failure.
         """
         with self._lock:
             self._sending.discard(threading.current_thread())

@@ -57,9 +57,9 @@ class StopSignal:
 class SendGate:
     """Lets the feeds of all threads that push to one appliance pass when their time has come.
 
-    No feed begins after `deadline`, a time of `clock`. `max_wait_seconds` limits the waiting for
-    the appliance: for its backlog and between attempts, while any thread waits. Only the deadline
-    limits the waiting for the window. `wait` is that of `stop` by default.
+    No feed begins after `deadline`, a time of `clock`. `max_wait_seconds` limits the time in which
+    at least one thread waits for the appliance: for its backlog or for the next attempt. The
+    waiting for the window is limited only by the deadline. `wait` is that of `stop` by default.
 
     All methods raise BusyError as soon as no feed can be sent within these limits.
     """
@@ -97,15 +97,15 @@ class SendGate:
                 return not self.stop.is_set
         return False
 
-    def accepted(self) -> None:
+    def count_accepted(self) -> None:
         """Count a feed of this thread that was accepted."""
         if self.throttle:
-            self.throttle.accepted()
+            self.throttle.count_accepted()
 
-    def doubt(self) -> None:
+    def report_failure(self) -> None:
         """Request the backlog before the next feed, because a feed was not accepted."""
         if self.throttle:
-            self.throttle.doubt()
+            self.throttle.report_failure()
 
     def pause(self, seconds: float) -> bool:
         """Wait between two attempts; return False if the push is to end instead."""

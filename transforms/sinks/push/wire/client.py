@@ -4,8 +4,8 @@ Nothing in the environment has an effect: no proxy but the named one, no `.netrc
 Certificates are verified and redirects are not followed, so a feed goes only to the stated address.
 
 A feedergate closes the connection after its response anyway. A connection that is kept, and was
-closed meanwhile, would look like a refused feed. A response that arrives before the whole request
-was sent is read where it arrives.
+closed meanwhile, would look like a refused feed. If the appliance responds before the whole request
+was sent, that response is read.
 """
 
 import time

@@ -53,7 +53,7 @@ class ThrottleRig:
         for sent in range(feeds):
             if self.pauses():
                 return sent
-            self.throttle.accepted()
+            self.throttle.count_accepted()
         return feeds
 
     def waits(self, rounds: int) -> list[float]:
@@ -121,7 +121,7 @@ def test_an_interval_begins_with_the_response() -> None:
 
 def test_an_appliance_without_a_count_is_asked_once() -> None:
     rig = ThrottleRig(None, 999_999)
-    rig.throttle.doubt()
+    rig.throttle.report_failure()
 
     assert [rig.pauses(after=10_000) for _ in range(5)] == [False] * 5
     assert len(rig.requested) == 1
@@ -194,7 +194,7 @@ def test_feeds_accepted_during_a_request_are_not_in_its_count() -> None:
 
     def request() -> BacklogCount:
         for _ in range(3):
-            thread = threading.Thread(target=rig.throttle.accepted)
+            thread = threading.Thread(target=rig.throttle.count_accepted)
             thread.start()
             thread.join()
         return rig.request()
@@ -228,7 +228,7 @@ def test_an_unknown_backlog_is_requested_less_and_less_often(
 def test_the_backlog_is_requested_after_a_doubt() -> None:
     rig = ThrottleRig(0, 4001)
     rig.pauses()
-    rig.throttle.doubt()
+    rig.throttle.report_failure()
 
     assert rig.throttle.describe() == "backlog unknown: a feed was not accepted"
     assert rig.pauses(after=2)
@@ -240,12 +240,12 @@ def test_doubts_in_a_row_are_checked_less_and_less_often() -> None:
 
     def doubted() -> float:
         rig.waits(3)
-        rig.throttle.doubt()
+        rig.throttle.report_failure()
         return rig.throttle.wait_seconds()
 
     rig.pauses()
     assert [doubted() for _ in range(9)] == [1, 2, 4, 8, 16, 32, 64, 120, 120]
-    rig.throttle.accepted()
+    rig.throttle.count_accepted()
     assert doubted() == 1
     assert rig.messages == []
 
@@ -253,7 +253,7 @@ def test_doubts_in_a_row_are_checked_less_and_less_often() -> None:
 def test_a_doubt_does_not_hasten_the_request_for_an_unknown_backlog() -> None:
     rig = ThrottleRig("HTTP 500")
     rig.waits(5)
-    rig.throttle.doubt()
+    rig.throttle.report_failure()
 
     assert rig.waits(3) == [0.001, 8, 0.001]
 
@@ -380,9 +380,9 @@ def smallest_gap(
     for step, seconds in steps:
         rig.now += seconds
         if step == "doubt":
-            rig.throttle.doubt()
+            rig.throttle.report_failure()
         elif rig.throttle.wait_seconds() == 0 and step == "send":
-            rig.throttle.accepted()
+            rig.throttle.count_accepted()
     gaps = (later - earlier for earlier, later in pairwise(rig.requested))
     return min(gaps, default=float("inf"))
 
@@ -422,7 +422,7 @@ def push_to_appliance(
             backlog += 1
             sent += 1
             highest = max(highest, int(backlog))
-            throttle.accepted()
+            throttle.count_accepted()
     return sent, highest
 
 

@@ -76,7 +76,7 @@ class GateRig:
             assert self.gate.wait_until_open()
             begins.append(self.at)
             self.at += seconds
-            self.gate.accepted()
+            self.gate.count_accepted()
         return begins
 
     def refusal(self, pause_seconds: float | None = None) -> str:
@@ -110,7 +110,7 @@ def test_accepted_feeds_count_against_the_ceiling() -> None:
 def test_the_backlog_is_requested_after_a_feed_that_was_not_accepted() -> None:
     rig = GateRig(0)
     rig.begins(1)
-    rig.gate.doubt()
+    rig.gate.report_failure()
 
     assert rig.begins(1) == [1.001]
     assert rig.requested == [0, 1.001]
@@ -370,7 +370,7 @@ def push_in_threads(appliance: DigestingAppliance, gate: SendGate) -> list[str]:
         if not gate.wait_until_open():
             return False
         appliance.take()
-        gate.accepted()
+        gate.count_accepted()
         return True
 
     def push() -> None:
