@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from schemas.errors import ConfigError
 from transforms.sources.database.connection import check_connection, connect, hide_password
-from transforms.sources.database.mapping import DATABASE, Mapping
+from transforms.sources.database.mapping import DATABASE, RowMapping
 from transforms.sources.database.mapping_draft import TableColumn, draft_mapping
 from transforms.sources.database.session import translate_errors
 
@@ -20,7 +20,7 @@ def run(connection: str, *, from_format: str | None, table: str | None, schema: 
         check_connection(connection)
     except ValueError as exc:
         raise ConfigError(f"URL: {exc}") from None
-    mapping = Mapping(connection=connection, folder=str(Path.cwd()), schema=schema)
+    mapping = RowMapping(connection=connection, folder=str(Path.cwd()), schema=schema)
     engine = connect(mapping)
     errors = translate_errors(mapping, where="its tables", dialect=engine.dialect)
     with errors, engine.connect() as opened:

@@ -12,7 +12,7 @@ from schemas.key_range import KeyRange
 from schemas.record import Record
 from schemas.span import Span
 from transforms.sources.database.connection import connect
-from transforms.sources.database.mapping import ContentSource, Mapping
+from transforms.sources.database.mapping import ContentSource, RowMapping
 from transforms.sources.database.read import read_rows
 
 DOCUMENT_BYTES = 20 << 20
@@ -20,7 +20,7 @@ DOCUMENT_BYTES = 20 << 20
 
 def fill(url: str, count: int) -> None:
     """Make the table anew; most of its bytes are no text."""
-    mapping = Mapping(connection=url)
+    mapping = RowMapping(connection=url)
     engine = sa.create_engine(connect(mapping).url)
     sort = "BYTEA" if engine.dialect.name == "postgresql" else "LONGBLOB"
     with engine.begin() as connection:
@@ -34,7 +34,7 @@ def fill(url: str, count: int) -> None:
 
 def read(url: str) -> int:
     """Return how many bytes all documents have."""
-    mapping = Mapping(
+    mapping = RowMapping(
         connection=url,
         table="docs",
         url="https://docs.example.com/{id}",

@@ -16,7 +16,7 @@ from support.databases import Server
 from transforms.formats.base import ReadResult
 from transforms.sources.database.advance_state import advance_state
 from transforms.sources.database.connection import connect
-from transforms.sources.database.mapping import DATABASE, ContentSource, Mapping
+from transforms.sources.database.mapping import DATABASE, ContentSource, RowMapping
 from transforms.sources.database.plan import PlanRequest, RowPlan, plan_rows
 from transforms.sources.database.table_query import open_rows
 from transforms.sources.database.watermark import encode_mark
@@ -32,10 +32,10 @@ USUAL = Safety(min_records=0, max_delete_percent=Safety().max_delete_percent * 5
 class Database:
     """A file `people.db` of SQLite, the documents of its target, and the state between runs."""
 
-    def __init__(self, folder: Path, *statements: str, **keys: Any) -> None:  # keys of a Mapping
+    def __init__(self, folder: Path, *statements: str, **keys: Any) -> None:  # keys of a mapping
         self.folder = folder
         self.state = folder / "state"
-        self.mapping = Mapping(
+        self.mapping = RowMapping(
             **{
                 "connection": "sqlite:///people.db",
                 "table": "people",
@@ -59,7 +59,7 @@ class Database:
         with closing(sqlite3.connect(self.folder / "people.db")) as connection:
             return dict(connection.execute(query).fetchall())
 
-    def remap(self, **keys: Any) -> None:  # keys of a Mapping
+    def remap(self, **keys: Any) -> None:  # keys of a mapping
         self.mapping = replace(self.mapping, **keys)
 
     def plan(self, *, is_refresh: bool = False, safety: Safety = USUAL) -> RowPlan:
@@ -136,7 +136,7 @@ class ServedDatabase(Database):
 
     def __init__(
         self, server: Server, folder: Path, *statements: str, **keys: Any
-    ) -> None:  # keys of a Mapping
+    ) -> None:  # keys of a mapping
         self._server = server
         self._name = server.new_database(*statements)
         super().__init__(folder, connection=server.url(self._name), **keys)

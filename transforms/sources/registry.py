@@ -4,7 +4,7 @@ from typing import Any
 
 from schemas.span import Span
 from transforms.sources.base import Source
-from transforms.sources.database.mapping import Mapping
+from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.source import ROWS
 from transforms.sources.feed_files import FEED_FILES
 from transforms.sources.programs.config import Programs
@@ -14,7 +14,7 @@ from transforms.sources.spool.source import SPOOLS
 from transforms.sources.tree.source import TREE
 from transforms.sources.tree.tree import Tree
 
-SourceConfig = Programs | Tree | Mapping | Spool
+SourceConfig = Programs | Tree | RowMapping | Spool
 """How one source is read."""
 
 SOURCES: tuple[Source[Any], ...] = (TREE, ROWS, SPOOLS, PROGRAMS)

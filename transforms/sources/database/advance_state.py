@@ -27,8 +27,8 @@ _decoder = msgspec.json.Decoder(Seen)
 class NextRunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The watermark for the next run, and how it finds deletions.
 
-    `mark` is the highest timestamp that was read, of the column `timestamp`; without it, every run
-    reads all rows.
+    `mark` is the highest value of the column `timestamp` at the start of the run, at most the clock
+    of the database and at least the last mark. Without a mark, the next run reads all rows.
     """
 
     timestamp: str = ""

@@ -19,7 +19,7 @@ from pymysql.constants import FIELD_TYPE  # type: ignore[import-untyped]  # it h
 from sqlalchemy.pool import NullPool
 
 from schemas.errors import ConfigError
-from transforms.sources.database.mapping import Mapping
+from transforms.sources.database.mapping import RowMapping
 from transforms.sources.programs.redact import Mask
 from transforms.sources.secrets import REFERENCE, resolve, secrets_in
 
@@ -92,7 +92,7 @@ def _is_plain(secret: str) -> bool:
     return secret.replace(_PLACEHOLDER, "") != ""
 
 
-def connect(mapping: Mapping) -> sa.Engine:
+def connect(mapping: RowMapping) -> sa.Engine:
     """Return an engine for the database of a mapping; it keeps no connection open.
 
     References are resolved here. Raise ConfigError for an unknown reference, and for a driver that
@@ -125,13 +125,13 @@ def connect(mapping: Mapping) -> sa.Engine:
     return engine
 
 
-def secrets_mask(mapping: Mapping) -> Mask:
+def secrets_mask(mapping: RowMapping) -> Mask:
     """Return the mask that hides the secrets of a mapping."""
     secrets = _secrets(_resolve_url(mapping)).values()
     return Mask((*secrets_in([mapping.connection]), *secrets))
 
 
-def database_name(mapping: Mapping) -> str:
+def database_name(mapping: RowMapping) -> str:
     """Return the URL of the database for messages, without login and options."""
     url = _resolve_url(mapping)
     if url.get_backend_name() == "sqlite":
@@ -141,7 +141,7 @@ def database_name(mapping: Mapping) -> str:
     return secrets_mask(mapping).text(name)
 
 
-def _resolve_url(mapping: Mapping) -> sa.URL:
+def _resolve_url(mapping: RowMapping) -> sa.URL:
     """Return the URL with its secrets.
 
     A reference in a login or an option is literal text; a reference that is the whole URL is a URL.
@@ -168,7 +168,7 @@ def _resolve_quoted(text: str) -> str:
     return REFERENCE.sub(lambda match: quote(resolve(match[0]), safe=""), text)
 
 
-def _read_only_file(url: sa.URL, mapping: Mapping) -> sa.URL:
+def _read_only_file(url: sa.URL, mapping: RowMapping) -> sa.URL:
     """Return the URL of a file that SQLite neither creates nor changes."""
     if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
         return url

@@ -23,7 +23,7 @@ from transforms.sources.database.column_index import (
 )
 from transforms.sources.database.html import table_renderer, template_renderer
 from transforms.sources.database.http_fetch import fetch
-from transforms.sources.database.mapping import Mapping
+from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.values import bytes_of, check_size
 from transforms.sources.tree.mimetype import UNKNOWN, detect
 
@@ -43,7 +43,7 @@ _FRAGMENT = re.compile(
 
 
 def content_getter(
-    mapping: Mapping, index: ColumnIndex, *, max_bytes: int, without: Collection[int] = ()
+    mapping: RowMapping, index: ColumnIndex, *, max_bytes: int, without: Collection[int] = ()
 ) -> Callable[[Row], TypedContent]:
     """Return the function that returns the document of a row; raise ConfigError if it cannot.
 
@@ -72,7 +72,7 @@ def content_getter(
     return get
 
 
-def _mimetype_getter(mapping: Mapping, index: ColumnIndex) -> _Stated:
+def _mimetype_getter(mapping: RowMapping, index: ColumnIndex) -> _Stated:
     mimetype = mapping.mimetype
     if isinstance(mimetype, ColumnReference):
         return index.text_getter("mimetype", mimetype.column)
@@ -80,7 +80,7 @@ def _mimetype_getter(mapping: Mapping, index: ColumnIndex) -> _Stated:
 
 
 def _column_getter(
-    name: str, mapping: Mapping, index: ColumnIndex, stated: _Stated, *, max_bytes: int
+    name: str, mapping: RowMapping, index: ColumnIndex, stated: _Stated, *, max_bytes: int
 ) -> Callable[[Row], TypedContent]:
     at = index.at("content: column", name)
 
@@ -109,7 +109,7 @@ def _bytes(name: str, value: object) -> bytes:
 
 
 def _file_getter(
-    name: str, mapping: Mapping, index: ColumnIndex, stated: _Stated, *, max_bytes: int
+    name: str, mapping: RowMapping, index: ColumnIndex, stated: _Stated, *, max_bytes: int
 ) -> Callable[[Row], TypedContent]:
     at = index.at("content: path", name)
     folder = os.path.realpath(mapping.content.folder or ".")
@@ -150,7 +150,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 
 def _url_content_getter(
-    name: str, mapping: Mapping, index: ColumnIndex, stated: _Stated, *, max_bytes: int
+    name: str, mapping: RowMapping, index: ColumnIndex, stated: _Stated, *, max_bytes: int
 ) -> Callable[[Row], TypedContent]:
     at = index.at("content: fetch", name)
     timeout_seconds = mapping.content.timeout_seconds

@@ -233,7 +233,7 @@ class IncrementalReading(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("neither timestamp nor deletes; expected at least one of them")
 
 
-class Mapping(msgspec.Struct, frozen=True, kw_only=True):
+class RowMapping(msgspec.Struct, frozen=True, kw_only=True):
     """A database, the rows that are read from it, and the parts of their records.
 
     `connection` is a SQLAlchemy URL with references in place of secrets. `key` names the columns

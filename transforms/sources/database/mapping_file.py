@@ -6,13 +6,13 @@ from msgspec.structs import replace
 
 from schemas.errors import ConfigError
 from transforms.sources.database.html import load_template
-from transforms.sources.database.mapping import ContentSource, Mapping
+from transforms.sources.database.mapping import ContentSource, RowMapping
 from transforms.sources.yaml_structs import read_yaml
 
 
-def load_mapping(path: Path) -> Mapping:
+def load_mapping(path: Path) -> RowMapping:
     """Return the mapping in a YAML file; raise ConfigError, with all errors and no secret."""
-    mapping = read_yaml(path, Mapping)
+    mapping = read_yaml(path, RowMapping)
     folder = path.absolute().parent
     try:
         content = _resolve_paths(mapping.content, folder)

@@ -34,7 +34,7 @@ from transforms.sources.database.deletions import (
 )
 from transforms.sources.database.key_ranges import cut_rows, filter_rows
 from transforms.sources.database.keys import write_key
-from transforms.sources.database.mapping import IncrementalReading, Mapping
+from transforms.sources.database.mapping import IncrementalReading, RowMapping
 from transforms.sources.database.table_query import TableQuery
 from transforms.sources.database.watermark import (
     decode_mark,
@@ -91,16 +91,17 @@ def read_plan(span: Span, folder: Path) -> RowPlan:
     return msgspec.json.decode(_path(span, folder).read_bytes(), type=RowPlan)
 
 
-def rules_of(mapping: Mapping) -> str:
+def rules_of(mapping: RowMapping) -> str:
     """Return a fingerprint of the settings that decide about records.
 
-    It leaves out login, folder, paging, lag and the query for deletes: records do not depend on
-    them. It contains the text of a template.
+    It leaves out login, the folder of the mapping file, the path of a template, paging, retries,
+    the lag and the query for deletes: records do not depend on them. It contains the text of a
+    template.
     """
     template = mapping.content.template
     incremental = mapping.incremental or IncrementalReading()
     deletes = "compare" if incremental.compares_keys else None
-    defaults = Mapping(connection="")
+    defaults = RowMapping(connection="")
     rules = replace(
         mapping,
         connection=_LOGIN.sub("", mapping.connection),
@@ -152,7 +153,9 @@ def _find_watermark(
     with table.translate_errors("its clock"), table.engine.connect() as connection:
         clock = read_clock(connection)
     highest = table.highest(name)
-    mark = before = None if before is None else limit_to_clock(before, clock)
+    if before is not None:
+        before = limit_to_clock(before, clock)
+    mark = before
     if highest is not None:
         mark = limit_to_clock(watermark_of(highest, name=name), clock)
         floor_of(mark, lag_seconds=lag_seconds, name=name)  # raises ConfigError for a wrong lag

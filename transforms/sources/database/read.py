@@ -26,7 +26,7 @@ from transforms.sources.database.connection import connect
 from transforms.sources.database.key_ranges import filter_rows, range_of
 from transforms.sources.database.keys import write_key
 from transforms.sources.database.lookup_queries import LookupQueries
-from transforms.sources.database.mapping import Mapping
+from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.pages import (
     LargeValueReader,
     PageReader,
@@ -50,7 +50,7 @@ Recall = Callable[[str], Known | None]
 def read_rows(
     span: Span,
     *,
-    mapping: Mapping,
+    mapping: RowMapping,
     options: ReadOptions = ReadOptions(),
     see: See | None = None,
     known: Recall | None = None,
@@ -169,7 +169,7 @@ def _reject_null_keys(table: TableQuery, span: Span) -> Iterator[Reject]:
 
 
 @lru_cache(maxsize=_MAX_OPEN_MAPPINGS)
-def _open(mapping: Mapping, _process: int) -> TableQuery:
+def _open(mapping: RowMapping, _process: int) -> TableQuery:
     """Return the table of a mapping, described once; a forked process opens its own."""
     return open_rows(mapping, connect(mapping))
 

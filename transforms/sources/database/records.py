@@ -27,7 +27,7 @@ from transforms.sources.database.column_index import (
     Row,
 )
 from transforms.sources.database.content import content_getter
-from transforms.sources.database.mapping import Mapping, MetadataColumn
+from transforms.sources.database.mapping import MetadataColumn, RowMapping
 from transforms.sources.database.url_templates import url_getter
 from transforms.sources.database.values import text_of, time_getter, values_of
 
@@ -46,7 +46,7 @@ class RecordMaker:
 
     def __init__(
         self,
-        mapping: Mapping,
+        mapping: RowMapping,
         index: ColumnIndex,
         load_rows: LoadRows,
         *,
@@ -113,7 +113,7 @@ class RecordMaker:
         )
 
 
-def used_columns(mapping: Mapping, index: ColumnIndex) -> frozenset[int]:
+def used_columns(mapping: RowMapping, index: ColumnIndex) -> frozenset[int]:
     """Return the positions of the columns that records and the watermark need.
 
     Raise ConfigError for a missing column. The function builds a RecordMaker and returns the
@@ -128,7 +128,7 @@ def used_columns(mapping: Mapping, index: ColumnIndex) -> frozenset[int]:
 
 
 def metadata_getter(
-    mapping: Mapping, index: ColumnIndex, load_rows: LoadRows, *, without: Collection[int] = ()
+    mapping: RowMapping, index: ColumnIndex, load_rows: LoadRows, *, without: Collection[int] = ()
 ) -> Callable[[Row], tuple[Meta, ...]]:
     """Return the function that returns the metadata of a row; raise ConfigError as above.
 
@@ -145,7 +145,7 @@ _Entry = tuple[int | None, MetadataColumn]
 
 
 def _metadata_entries(
-    mapping: Mapping, index: ColumnIndex, without: Collection[int]
+    mapping: RowMapping, index: ColumnIndex, without: Collection[int]
 ) -> list[_Entry]:
     """Return the metadata columns with their positions, None for a query."""
     listed: list[_Entry] = [
@@ -170,7 +170,7 @@ def _metadata_entries(
     return listed
 
 
-def _metadata_fields(mapping: Mapping, index: ColumnIndex) -> Iterator[int]:
+def _metadata_fields(mapping: RowMapping, index: ColumnIndex) -> Iterator[int]:
     """Yield columns that are a field of the same name: targets write these fields as metadata."""
     for field in ("title", "description", "keywords"):
         name = getattr(mapping, field)
@@ -235,7 +235,7 @@ def _content_columns(index: ColumnIndex, **columns: str | None) -> set[int]:
     return {index.at(f"content: {key}", name) for key, name in given}
 
 
-def _hidden_columns(mapping: Mapping, index: ColumnIndex) -> set[int]:
+def _hidden_columns(mapping: RowMapping, index: ColumnIndex) -> set[int]:
     """Return the columns of ACL and deletion: they are no part of the document."""
     columns = {} if mapping.acl is None else mapping.acl.columns
     hidden = {index.at(f"acl: {key}", name) for key, name in columns.items()}
@@ -246,7 +246,7 @@ def _hidden_columns(mapping: Mapping, index: ColumnIndex) -> set[int]:
     return hidden
 
 
-def _deletion_test(mapping: Mapping, index: ColumnIndex) -> Callable[[Row], bool] | None:
+def _deletion_test(mapping: RowMapping, index: ColumnIndex) -> Callable[[Row], bool] | None:
     if mapping.deleted_at is not None:
         at = index.at("deleted_at", mapping.deleted_at)
         return lambda row: row[at] is not None
@@ -264,13 +264,13 @@ def _text_getter(
 
 
 def _modified_getter(
-    mapping: Mapping, index: ColumnIndex, *, zone: str
+    mapping: RowMapping, index: ColumnIndex, *, zone: str
 ) -> Callable[[Row], datetime | None] | None:
     name = mapping.modified
     return None if name is None else time_getter(index.at("modified", name), name=name, zone=zone)
 
 
-def _crawl_getter(mapping: Mapping, index: ColumnIndex) -> Callable[[Row], Crawl | None] | None:
+def _crawl_getter(mapping: RowMapping, index: ColumnIndex) -> Callable[[Row], Crawl | None] | None:
     source = mapping.display_url
     if source is None:
         return None

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from schemas.errors import ConfigError, FatalError, SourceError
 from transforms.retry import RetryPolicy, retry
 from transforms.sources.database.connection import database_name, secrets_mask
-from transforms.sources.database.mapping import Mapping
+from transforms.sources.database.mapping import RowMapping
 
 _UNREADABLE = (ValueError, OverflowError)
 _SQLITE_SQL_ERROR = 1
@@ -77,7 +77,7 @@ def _is_sql_error(cause: Exception, dbapi: Any) -> bool:  # Any: the module of a
 
 
 @contextmanager
-def translate_errors(mapping: Mapping, *, where: str, dialect: sa.Dialect) -> Iterator[None]:
+def translate_errors(mapping: RowMapping, *, where: str, dialect: sa.Dialect) -> Iterator[None]:
     """Raise errors of a database as ConfigError if the SQL is wrong, else as SourceError."""
     try:
         yield
@@ -87,7 +87,7 @@ def translate_errors(mapping: Mapping, *, where: str, dialect: sa.Dialect) -> It
 
 
 def _explain(
-    exc: Exception, fault: DatabaseFault, mapping: Mapping, *, where: str, tries: int = 1
+    exc: Exception, fault: DatabaseFault, mapping: RowMapping, *, where: str, tries: int = 1
 ) -> FatalError | ConfigError:
     times = f" ({tries} times)" if tries > 1 else ""
     text = f"{database_name(mapping)}, {where}: {_first_line(exc)}{times}; expected "
@@ -134,7 +134,7 @@ class Session:
     """One connection, opened when needed and again after an error. Each statement autocommits."""
 
     def __init__(
-        self, mapping: Mapping, engine: sa.Engine, *, pauses: Pauses = DEFAULT_PAUSES
+        self, mapping: RowMapping, engine: sa.Engine, *, pauses: Pauses = DEFAULT_PAUSES
     ) -> None:
         self._mapping = mapping
         self._engine = engine

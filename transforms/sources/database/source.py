@@ -11,12 +11,12 @@ from schemas.account import Account
 from schemas.span import Span
 from transforms.formats.base import ReadResult
 from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest, SpanTally
-from transforms.sources.database.mapping import DATABASE, Mapping
+from transforms.sources.database.mapping import DATABASE, RowMapping
 from transforms.sources.seen import read_seen
 from transforms.storage.state import StateStamp, open_state, update_state
 
 
-class DatabaseSource(Source[Mapping]):
+class DatabaseSource(Source[RowMapping]):
     """A database, read as a YAML file maps its rows."""
 
     name = DATABASE
@@ -28,17 +28,17 @@ class DatabaseSource(Source[Mapping]):
     keeps_rejected = True
     counts_contents = True
 
-    def load(self, span: Span, options: SourceOptions) -> Mapping:
+    def load(self, span: Span, options: SourceOptions) -> RowMapping:
         from transforms.sources.database.mapping_file import load_mapping
 
         return load_mapping(Path(span.path))
 
-    def fingerprint(self, config: Mapping) -> str:
+    def fingerprint(self, config: RowMapping) -> str:
         from transforms.sources.database.plan import rules_of
 
         return rules_of(config)
 
-    def split(self, run: SourceRun[Mapping]) -> Iterator[Span]:
+    def split(self, run: SourceRun[RowMapping]) -> Iterator[Span]:
         """Yield the spans of deletions, then those of the rows that the run reads."""
         from transforms.sources.database.connection import connect
         from transforms.sources.database.plan import PlanRequest, plan_rows
@@ -63,7 +63,7 @@ class DatabaseSource(Source[Mapping]):
 
         return SpanTally(documents=range_of(span).rows)
 
-    def read(self, request: SpanRequest[Mapping]) -> Generator[ReadResult, None, None]:
+    def read(self, request: SpanRequest[RowMapping]) -> Generator[ReadResult, None, None]:
         from transforms.sources.database.read import read_rows
 
         if request.config is None:
@@ -75,7 +75,7 @@ class DatabaseSource(Source[Mapping]):
         with open_state(Path(request.state)) as state:
             yield from read(see=request.see, known=state.find)
 
-    def remember(self, run: SourceRun[Mapping], account: Account, *, generation: int) -> None:
+    def remember(self, run: SourceRun[RowMapping], account: Account, *, generation: int) -> None:
         from transforms.sources.database.advance_state import advance_state
         from transforms.sources.database.plan import read_plan
         from transforms.sources.database.watermark import encode_mark

@@ -17,7 +17,7 @@ from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
 from transforms.sources.database.column_index import ColumnIndex, Key
 from transforms.sources.database.keys import bound_value, read_key
-from transforms.sources.database.mapping import Mapping
+from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.records import used_columns
 from transforms.sources.database.result_columns import Expression, ResultColumn, Select, describe
 from transforms.sources.database.session import stream, translate_errors
@@ -38,7 +38,7 @@ class TableQuery:
     the rows.
     """
 
-    mapping: Mapping
+    mapping: RowMapping
     engine: sa.Engine
     selectable: sa.FromClause
     columns: tuple[ResultColumn, ...]
@@ -152,7 +152,7 @@ class TableQuery:
             yield from map(tuple, result)
 
 
-def open_rows(mapping: Mapping, engine: sa.Engine) -> TableQuery:
+def open_rows(mapping: RowMapping, engine: sa.Engine) -> TableQuery:
     """Return the rows of a mapping; raise ConfigError for missing tables and columns.
 
     Whether the key is unique is not checked here: see `TableQuery.check_unique_key`.
@@ -197,7 +197,7 @@ def subquery(sql: str, names: Sequence[str], alias: str) -> sa.FromClause:
     return sa.text(text).columns(*_untyped(names)).subquery(alias)
 
 
-def _selectable(mapping: Mapping, names: Sequence[str]) -> sa.FromClause:
+def _selectable(mapping: RowMapping, names: Sequence[str]) -> sa.FromClause:
     if mapping.table is None:
         return subquery(mapping.query or "", names, _ALIAS)
     return sa.table(mapping.table, *_untyped(names), schema=mapping.schema)
@@ -208,7 +208,7 @@ def _untyped(names: Sequence[str]) -> list[sa.ColumnClause[Any]]:
 
 
 def _used_columns(
-    mapping: Mapping, columns: Sequence[ResultColumn], key: tuple[str, ...]
+    mapping: RowMapping, columns: Sequence[ResultColumn], key: tuple[str, ...]
 ) -> tuple[ResultColumn, ...]:
     """Return the columns that records need; raise ConfigError for a missing column."""
     index = ColumnIndex(names=tuple(column.name for column in columns), key=key)
@@ -218,7 +218,7 @@ def _used_columns(
     return tuple(column for at, column in enumerate(columns) if at in used or column.name in key)
 
 
-def _check_table(mapping: Mapping, inspector: sa.Inspector) -> None:
+def _check_table(mapping: RowMapping, inspector: sa.Inspector) -> None:
     table, schema = mapping.table or "", mapping.schema
     if inspector.has_table(table, schema):
         return
@@ -241,7 +241,7 @@ class TableConstraints:
     not_null: frozenset[str] = frozenset()
 
 
-def _read_constraints(mapping: Mapping, connection: sa.Connection) -> TableConstraints:
+def _read_constraints(mapping: RowMapping, connection: sa.Connection) -> TableConstraints:
     if mapping.table is None:
         return TableConstraints()
     place = mapping.table, mapping.schema

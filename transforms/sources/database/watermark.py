@@ -86,7 +86,10 @@ def timestamp_text(value: object) -> str:
 
 
 def floor_of(mark: Watermark, *, lag_seconds: float, name: str) -> Watermark:
-    """Return the watermark less the lag: rows above it are read.
+    """Return the watermark less the lag and one unit more: rows above it are read.
+
+    So rows with the timestamp of the watermark are read even without a lag. The unit is the
+    smallest of the type: a microsecond, a second for texts, a day for dates, 1 for integers.
 
     Raise ConfigError for a lag of integers that do not count time.
     """

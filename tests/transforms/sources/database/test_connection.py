@@ -4,7 +4,7 @@ import pytest
 
 from schemas.errors import ConfigError
 from transforms.sources.database.connection import check_connection, connect, hide_password
-from transforms.sources.database.mapping import Mapping
+from transforms.sources.database.mapping import RowMapping
 
 PLAIN = "a password in plain text; expected ${env:NAME} or ${file:PATH} instead"
 NOT_A_URL = (
@@ -93,6 +93,6 @@ def test_a_connection_without_a_driver_or_a_secret_is_refused(
     connection: str, message: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        connect(Mapping(connection=connection))
+        connect(RowMapping(connection=connection))
     assert str(caught.value) == message
     assert caught.value.__cause__ is None

@@ -12,7 +12,7 @@ from schemas.record import Content
 from transforms.sources.database.column_index import ColumnIndex, ColumnReference
 from transforms.sources.database.content import TypedContent, content_getter
 from transforms.sources.database.html import load_template, table_renderer, template_renderer
-from transforms.sources.database.mapping import ContentSource, Mapping
+from transforms.sources.database.mapping import ContentSource, RowMapping
 
 INDEX = ColumnIndex(names=("id", "body", "type"), key=("id",))
 IN_BODY = ContentSource(column="body")
@@ -21,7 +21,7 @@ IN_BODY = ContentSource(column="body")
 def content_of(
     content: ContentSource, body: object, kind: object = None, *, max_bytes: int = 1000, **more: Any
 ) -> TypedContent:
-    mapping = Mapping(connection="sqlite://", content=content, **more)
+    mapping = RowMapping(connection="sqlite://", content=content, **more)
     return content_getter(mapping, INDEX, max_bytes=max_bytes)((7, body, kind))
 
 

@@ -14,7 +14,7 @@ from support.ports import kept_port
 from transforms.sources.database.column_index import ColumnIndex
 from transforms.sources.database.content import TypedContent, content_getter
 from transforms.sources.database.http_fetch import FetchedDocument, fetch
-from transforms.sources.database.mapping import ContentSource, Mapping
+from transforms.sources.database.mapping import ContentSource, RowMapping
 
 PAGE = b"<p>page</p>"
 
@@ -155,7 +155,7 @@ def fetched(url: str, *, timeout_seconds: float = 60, max_bytes: int = 100_000) 
 
 
 def content_of(url: str, **more: Any) -> TypedContent:
-    mapping = Mapping(connection="sqlite://", content=ContentSource(fetch="link"), **more)
+    mapping = RowMapping(connection="sqlite://", content=ContentSource(fetch="link"), **more)
     return content_getter(mapping, ColumnIndex(names=("link",)), max_bytes=1000)((url,))
 
 

@@ -16,13 +16,13 @@ from support.databases import Server, Sqlite
 from transforms.sources.database.column_index import Key
 from transforms.sources.database.connection import connect
 from transforms.sources.database.key_ranges import cut_rows, filter_rows
-from transforms.sources.database.mapping import ContentSource, Mapping
+from transforms.sources.database.mapping import ContentSource, RowMapping
 from transforms.sources.database.pages import PageReader
 from transforms.sources.database.session import Session
 from transforms.sources.database.table_query import TableQuery, open_rows
 
 TABLE = "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, title VARCHAR(40), body TEXT)"
-MAPPING = Mapping(
+MAPPING = RowMapping(
     connection="",
     table="docs",
     url="https://docs.example.com/{id}",
@@ -44,7 +44,7 @@ def filled(count: int, *, key: str = "i", body: str = "'0123456789'") -> list[st
 
 
 def opened(
-    server: Server | Sqlite, statements: Sequence[str], mapping: Mapping = MAPPING
+    server: Server | Sqlite, statements: Sequence[str], mapping: RowMapping = MAPPING
 ) -> TableQuery:
     connection = server.url(server.new_database(*statements))
     mapping = replace(mapping, connection=connection)

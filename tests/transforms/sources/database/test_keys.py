@@ -14,7 +14,7 @@ from schemas.errors import ConfigError
 from support.databases import Server, Sqlite
 from transforms.sources.database.connection import connect
 from transforms.sources.database.keys import above, parameters, read_key, upto, write_key
-from transforms.sources.database.mapping import Mapping
+from transforms.sources.database.mapping import RowMapping
 
 _values = st.one_of(
     st.integers(),
@@ -76,7 +76,7 @@ def plan(server: Server | Sqlite, explain: str) -> str:
         f"INSERT INTO docs {numbers} SELECT x.i % 90, y.i, 0 FROM n x, n y WHERE x.i < 90",
         "ANALYZE TABLE docs" if server.scheme == "mariadb" else "ANALYZE docs",
     )
-    engine = connect(Mapping(connection=server.url(database)))
+    engine = connect(RowMapping(connection=server.url(database)))
     dialect: Any = engine.dialect
     columns: list[Any] = [sa.column("a"), sa.column("b")]
     between = above(columns, "after", dialect), upto(columns, "upto", dialect)

@@ -9,7 +9,7 @@ from schemas.errors import ConfigError, SourceError
 from support.databases import Proxy, Server, Sqlite
 from transforms.sources.database.connection import connect
 from transforms.sources.database.lookup_queries import LookupQueries
-from transforms.sources.database.mapping import ContentSource, Mapping
+from transforms.sources.database.mapping import ContentSource, RowMapping
 from transforms.sources.database.session import DEFAULT_PAUSES, Session
 from transforms.sources.database.table_query import TableQuery, open_rows
 
@@ -19,7 +19,7 @@ DOCS = (
     "CREATE TABLE tags (doc INT, tag VARCHAR(40), weight INT)",
     "INSERT INTO tags VALUES (2, 'z', 1), (1, 'y', 2), (1, 'x', 3), (3, 'w', 4), (9, 'v', 5)",
 )
-MAPPING = Mapping(
+MAPPING = RowMapping(
     connection="",
     table="docs",
     url="https://docs.example.com/{id}",
@@ -28,7 +28,7 @@ MAPPING = Mapping(
 TAGS = "SELECT doc, tag FROM tags"
 
 
-def opened(server: Server | Sqlite, *statements: str, mapping: Mapping = MAPPING) -> TableQuery:
+def opened(server: Server | Sqlite, *statements: str, mapping: RowMapping = MAPPING) -> TableQuery:
     connection = server.url(server.new_database(*statements))
     mapping = replace(mapping, connection=connection)
     return open_rows(mapping, connect(mapping))

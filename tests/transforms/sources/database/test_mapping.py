@@ -16,15 +16,15 @@ from transforms.sources.database.mapping import (
     ActionColumn,
     ContentSource,
     IncrementalReading,
-    Mapping,
     MetadataColumn,
+    RowMapping,
 )
 from transforms.sources.database.mapping_draft import TableColumn, draft_mapping
 from transforms.sources.database.mapping_file import load_mapping
 
 CONNECTION = "connection: sqlite:///people.db\n"
 LEAST = CONNECTION + "table: people\nurl: https://x.example.com/{id}\n"
-STRUCTS = (Mapping, ContentSource, MetadataColumn, ActionColumn, AclSource, IncrementalReading)
+STRUCTS = (RowMapping, ContentSource, MetadataColumn, ActionColumn, AclSource, IncrementalReading)
 KEYS = [
     field.encode_name
     for struct in STRUCTS
@@ -35,7 +35,7 @@ PAGE = read_page("docs/formats/database.md")
 EXAMPLES = dict(re.findall(r'```yaml title="(.*?)"\n(.*?)```', PAGE, re.DOTALL))
 
 
-def loaded(folder: Path, text: str) -> Mapping:
+def loaded(folder: Path, text: str) -> RowMapping:
     path = folder / "people.yaml"
     path.write_text(text, "utf-8")
     return load_mapping(path)
@@ -49,7 +49,7 @@ def errors(folder: Path, text: str) -> str:
 
 
 def test_most_keys_have_defaults(tmp_path: Path) -> None:
-    assert loaded(tmp_path, LEAST) == Mapping(
+    assert loaded(tmp_path, LEAST) == RowMapping(
         connection="sqlite:///people.db",
         table="people",
         url="https://x.example.com/{id}",
@@ -95,7 +95,7 @@ page_rows: 500
 retries: 0
 backoff: 200ms
 """
-    assert loaded(tmp_path, text) == Mapping(
+    assert loaded(tmp_path, text) == RowMapping(
         connection="postgresql+psycopg://reader:${env:PEOPLE_PASSWORD}@db.example.com/people",
         table="people",
         schema="hr",
@@ -153,7 +153,7 @@ incremental: {deletes: compare}
 metadata: all
 content: none
 """
-    assert loaded(tmp_path, text) == Mapping(
+    assert loaded(tmp_path, text) == RowMapping(
         connection="${file:/run/secrets/url}",
         query="SELECT id, link FROM people",
         key=("id",),
@@ -348,7 +348,7 @@ url: "https://people.example.com/{id}"
 """
     )
     assert "#   id: INTEGER, not NULL\n#   name: VARCHAR(80)\n" in draft
-    assert loaded(tmp_path, draft) == Mapping(
+    assert loaded(tmp_path, draft) == RowMapping(
         connection="sqlite:///people.db",
         table="people",
         key=("id",),
@@ -365,7 +365,7 @@ def test_a_draft_of_any_names_can_be_loaded(tmp_path: Path) -> None:
     columns = [TableColumn("a key", "INT"), TableColumn("on", "TEXT"), TableColumn("Ö: x", "TEXT")]
     draft = draft_mapping(columns, connection="sqlite://", table="My Table", schema="null")
     assert "# There is no primary key." in draft
-    assert loaded(tmp_path, draft) == Mapping(
+    assert loaded(tmp_path, draft) == RowMapping(
         connection="sqlite://",
         table="My Table",
         schema="null",

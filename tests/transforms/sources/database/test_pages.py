@@ -17,7 +17,7 @@ from support.databases import Proxy, Server, Sqlite
 from support.served import wait_until
 from transforms.sources.database.connection import connect
 from transforms.sources.database.keys import write_key
-from transforms.sources.database.mapping import ContentSource, Mapping, MetadataColumn
+from transforms.sources.database.mapping import ContentSource, MetadataColumn, RowMapping
 from transforms.sources.database.pages import (
     CompleteRow,
     LargeValueReader,
@@ -29,7 +29,7 @@ from transforms.sources.database.pages import (
 from transforms.sources.database.session import DEFAULT_PAUSES, Pauses, Session
 from transforms.sources.database.table_query import TableQuery, open_rows
 
-MAPPING = Mapping(
+MAPPING = RowMapping(
     connection="",
     table="docs",
     url="https://docs.example.com/{id}",
@@ -45,7 +45,7 @@ FIVE = (
 ALL = KeyRange()
 
 
-def opened(server: Server | Sqlite, *statements: str, mapping: Mapping = MAPPING) -> TableQuery:
+def opened(server: Server | Sqlite, *statements: str, mapping: RowMapping = MAPPING) -> TableQuery:
     connection = server.url(server.new_database(*statements))
     mapping = replace(mapping, connection=connection)
     return open_rows(mapping, connect(mapping))

@@ -19,7 +19,7 @@ from transforms.sources.database.mapping import (
     ActionColumn,
     ContentSource,
     IncrementalReading,
-    Mapping,
+    RowMapping,
 )
 from transforms.sources.database.plan import PlanRequest, plan_rows, rules_of
 from transforms.sources.database.table_query import open_rows
@@ -334,46 +334,46 @@ def test_without_a_state_a_plan_is_all_rows(people: Database) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        Mapping(connection="postgresql://bert:${env:B}@db.example.com/people", table="people"),
-        Mapping(
+        RowMapping(connection="postgresql://bert:${env:B}@db.example.com/people", table="people"),
+        RowMapping(
             connection="postgresql://${env:A}:${file:/run/a@b}@db.example.com/people",
             table="people",
         ),
-        Mapping(connection="postgresql://db.example.com/people", table="people", page_rows=7),
-        Mapping(connection="postgresql://db.example.com/people", table="people", retries=7),
-        Mapping(connection="postgresql://db.example.com/people", table="people", folder="x"),
-        Mapping(
+        RowMapping(connection="postgresql://db.example.com/people", table="people", page_rows=7),
+        RowMapping(connection="postgresql://db.example.com/people", table="people", retries=7),
+        RowMapping(connection="postgresql://db.example.com/people", table="people", folder="x"),
+        RowMapping(
             connection="postgresql://db.example.com/people",
             table="people",
             incremental=IncrementalReading(lag_seconds=1, deletes="SELECT 1"),
         ),
     ],
 )
-def test_rules_do_not_depend_on_the_connection_and_paging(other: Mapping) -> None:
-    usual = Mapping(connection="postgresql://anna@db.example.com/people", table="people")
+def test_rules_do_not_depend_on_the_connection_and_paging(other: RowMapping) -> None:
+    usual = RowMapping(connection="postgresql://anna@db.example.com/people", table="people")
     assert rules_of(other) == rules_of(usual)
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        Mapping(connection="postgresql://db.example.com/other", table="people"),
-        Mapping(connection="postgresql://db.example.com/people", table="other"),
-        Mapping(
+        RowMapping(connection="postgresql://db.example.com/other", table="people"),
+        RowMapping(connection="postgresql://db.example.com/people", table="other"),
+        RowMapping(
             connection="postgresql://db.example.com/people",
             table="people",
             incremental=IncrementalReading(timestamp="updated"),
         ),
     ],
 )
-def test_rules_depend_on_the_table_and_the_timestamp(other: Mapping) -> None:
-    usual = Mapping(connection="postgresql://db.example.com/people", table="people")
+def test_rules_depend_on_the_table_and_the_timestamp(other: RowMapping) -> None:
+    usual = RowMapping(connection="postgresql://db.example.com/people", table="people")
     assert rules_of(other) != rules_of(usual)
 
 
 def test_rules_depend_on_the_text_of_a_template(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    mapping = Mapping(connection="sqlite://", content=ContentSource(template=str(path)))
+    mapping = RowMapping(connection="sqlite://", content=ContentSource(template=str(path)))
     path.write_text("one")
     before = rules_of(mapping)
     path.write_text("other")
@@ -525,7 +525,7 @@ def test_keys_that_a_query_gives_are_deleted(remote: Server, tmp_path: Path) -> 
 
 
 def test_the_clock_of_a_server_is_in_utc(remote: Server) -> None:
-    mapping = Mapping(connection=remote.url(remote.new_database("SELECT 1")))
+    mapping = RowMapping(connection=remote.url(remote.new_database("SELECT 1")))
     before = datetime.now(UTC) - timedelta(seconds=1)
     with connect(mapping).connect() as connection:
         clock = read_clock(connection)

@@ -22,8 +22,8 @@ from transforms.sources.database.mapping import (
     ActionColumn,
     ContentSource,
     IncrementalReading,
-    Mapping,
     MetadataColumn,
+    RowMapping,
 )
 from transforms.sources.database.read import read_rows
 from transforms.sources.database.table_query import open_rows
@@ -36,7 +36,7 @@ DOCS = (
     "CREATE TABLE readers (doc INT, name VARCHAR(40))",
     "INSERT INTO readers VALUES (1, 'anna')",
 )
-MAPPING = Mapping(
+MAPPING = RowMapping(
     connection="",
     table="docs",
     url="https://docs.example.com/{id}",
@@ -60,7 +60,7 @@ ONE = Record(
 TWO = Record(url="https://docs.example.com/2", action=Action.DELETE, provenance=ORIGIN)
 
 
-def made(server: Server | Sqlite, *statements: str, mapping: Mapping = MAPPING) -> Mapping:
+def made(server: Server | Sqlite, *statements: str, mapping: RowMapping = MAPPING) -> RowMapping:
     """A mapping of a new database."""
     return replace(mapping, connection=server.url(server.new_database(*statements)))
 
@@ -69,7 +69,7 @@ def span(key_range: KeyRange = WHOLE) -> Span:
     return Span(source="people", ordinal=4, format=DATABASE, position=key_range)
 
 
-def read(mapping: Mapping, key_range: KeyRange = WHOLE) -> list[ReadResult]:
+def read(mapping: RowMapping, key_range: KeyRange = WHOLE) -> list[ReadResult]:
     return list(read_rows(span(key_range), mapping=mapping))
 
 
@@ -149,7 +149,7 @@ def test_a_row_that_cannot_be_read_is_rejected(postgresql_server: Server) -> Non
     ]
 
 
-def large(server: Server | Sqlite, state: str = "live") -> Mapping:
+def large(server: Server | Sqlite, state: str = "live") -> RowMapping:
     """A row with a document of 100,000 letters."""
     sort = "LONGTEXT" if server.scheme == "mariadb" else "TEXT"
     table = f"CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body {sort}, state TEXT, rev INT)"
@@ -190,7 +190,7 @@ def test_a_deletion_needs_no_document(server: Server | Sqlite) -> None:
     assert found.action is Action.DELETE
 
 
-def remembered(mapping: Mapping) -> list[Seen]:
+def remembered(mapping: RowMapping) -> list[Seen]:
     seen: list[Seen] = []
     list(read_rows(span(), mapping=mapping, see=seen.append))
     return seen
@@ -234,7 +234,7 @@ def test_a_row_is_seen_before_its_outcome(sqlite_server: Sqlite) -> None:
 
 
 def read_again(
-    mapping: Mapping, known: Sequence[Known], key_range: KeyRange = WHOLE
+    mapping: RowMapping, known: Sequence[Known], key_range: KeyRange = WHOLE
 ) -> list[ReadResult]:
     by_key = {one.key: one for one in known}
     return list(read_rows(span(key_range), mapping=mapping, known=by_key.get))

@@ -20,8 +20,8 @@ from transforms.sources.database.mapping import (
     ActionColumn,
     ContentSource,
     IncrementalReading,
-    Mapping,
     MetadataColumn,
+    RowMapping,
 )
 from transforms.sources.database.records import RecordMaker, metadata_getter, used_columns
 
@@ -32,12 +32,12 @@ SPAN = Span(source="people.yaml", ordinal=3)
 PLACE = Provenance(source="people.yaml", span=3)
 
 
-def mapping(**said: Any) -> Mapping:
+def mapping(**said: Any) -> RowMapping:
     usual: dict[str, Any] = {
         "url": "http://x.example.com/{id}",
         "content": ContentSource(column="body"),
     }
-    return Mapping(connection="sqlite://", table="people", **(usual | said))
+    return RowMapping(connection="sqlite://", table="people", **(usual | said))
 
 
 def no_rows(query: str, key: Key) -> Sequence[Row]:
@@ -285,15 +285,15 @@ def plain(name: str) -> MetadataColumn:
     return MetadataColumn(column=name)
 
 
-def of(*columns: MetadataColumn, **more: Any) -> Mapping:
-    return Mapping(connection="sqlite://", metadata=columns, **more)
+def of(*columns: MetadataColumn, **more: Any) -> RowMapping:
+    return RowMapping(connection="sqlite://", metadata=columns, **more)
 
 
-def metas_of(mapping: Mapping, row: Row = CHIEF, *, without: tuple[int, ...] = ()) -> list[Meta]:
+def metas_of(mapping: RowMapping, row: Row = CHIEF, *, without: tuple[int, ...] = ()) -> list[Meta]:
     return list(metadata_getter(mapping, PERSON, no_rows, without=without)(row))
 
 
-def with_phones(mapping: Mapping, *numbers: Row) -> list[Meta]:
+def with_phones(mapping: RowMapping, *numbers: Row) -> list[Meta]:
     def load_rows(query: str, key: Key) -> Sequence[Row]:
         assert (query, key) == ("SELECT id, number FROM phones", (7,))
         return numbers

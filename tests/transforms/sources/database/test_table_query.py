@@ -17,7 +17,7 @@ from transforms.sources.database.connection import connect
 from transforms.sources.database.mapping import (
     ContentSource,
     IncrementalReading,
-    Mapping,
+    RowMapping,
 )
 from transforms.sources.database.table_query import TableQuery, open_rows
 
@@ -25,7 +25,7 @@ DOCS = (
     "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, title VARCHAR(40), body TEXT, level INT)",
     "INSERT INTO docs VALUES (1, 'One', 'first', 3), (2, 'Two', 'second', 5), (3, NULL, '', 5)",
 )
-BY_TITLE = Mapping(
+BY_TITLE = RowMapping(
     connection="",
     table="docs",
     url="https://docs.example.com/{id}",
@@ -34,7 +34,7 @@ BY_TITLE = Mapping(
 )
 
 
-def opened(server: Server | Sqlite, *statements: str, mapping: Mapping = BY_TITLE) -> TableQuery:
+def opened(server: Server | Sqlite, *statements: str, mapping: RowMapping = BY_TITLE) -> TableQuery:
     """The rows of a mapping in a new database."""
     connection = server.url(server.new_database(*statements))
     mapping = replace(mapping, connection=connection)
@@ -241,7 +241,7 @@ def test_a_secret_is_looked_up_when_it_is_needed(
     assert list(open_rows(mapping, connect(mapping)).read_keys()) == [(1,), (2,), (3,)]
 
 
-def failing(mapping: Mapping, **changes: Any) -> SourceError:
+def failing(mapping: RowMapping, **changes: Any) -> SourceError:
     mapping = replace(mapping, **changes)
     with pytest.raises(SourceError) as caught:
         open_rows(mapping, connect(mapping))

@@ -9,10 +9,10 @@ from schemas.reject import Reject
 from schemas.span import Span
 from support.databases import Server, Sqlite
 from transforms.formats.base import ReadResult
-from transforms.sources.database.mapping import ContentSource, Mapping, MetadataColumn
+from transforms.sources.database.mapping import ContentSource, MetadataColumn, RowMapping
 from transforms.sources.database.read import read_rows
 
-MAPPING = Mapping(
+MAPPING = RowMapping(
     connection="",
     table="docs",
     url="https://docs.example.com/{id}",
