@@ -71,7 +71,7 @@ class TemplateCache:
 
     def take(self, raw: RawElement) -> RecordParts | None:
         """Return the parts of an element, or None if it needs the parser."""
-        if raw.name != "record" or not (raw.plain or raw.cdata):
+        if raw.name != "record" or not (raw.is_plain or raw.cdata):
             return None
         text, payload = _cut_cdata(raw.text, *raw.cdata) if raw.cdata else _cut_payload(raw.text)
         if text is None:

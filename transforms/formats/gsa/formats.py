@@ -5,7 +5,7 @@ import re
 from schemas.delivery import Door
 from transforms.formats.base import Format
 from transforms.formats.gsa import adapt_feed, adapt_groups, feed, groups, groups_csv
-from transforms.formats.xml import AMBIGUOUS_CODES
+from transforms.formats.xml.sections import AMBIGUOUS_CODES
 
 GSA_FEED = Format(
     name="gsa-feed",

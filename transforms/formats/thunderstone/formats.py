@@ -3,7 +3,7 @@
 from schemas.delivery import Door
 from transforms.formats.base import Format
 from transforms.formats.thunderstone import adapt, dataload
-from transforms.formats.xml import AMBIGUOUS_CODES
+from transforms.formats.xml.sections import AMBIGUOUS_CODES
 
 THUNDERSTONE = Format(
     name="thunderstone",

@@ -248,7 +248,7 @@ class ElementReader(Generic[Built]):
 
     def _cut_payload(self, raw: RawElement) -> tuple[bytes, bytes | None]:
         """Cut out a long base64 payload, if the element is plain and has one."""
-        if len(raw.text) < _PAYLOAD_BYTES or not raw.plain:
+        if len(raw.text) < _PAYLOAD_BYTES or not raw.is_plain:
             return raw.text, None
         tag = self._grammar.payload.search(raw.text)
         if not tag:

@@ -15,14 +15,15 @@ class RawElement(NamedTuple):
     """One element of the document: its bytes and its place in the stream.
 
     A *plain* element has no CDATA section, comment or processing instruction. `cdata` is the range
-    of the text of its CDATA section if it has one and nothing else but tags and text.
+    of the text of a CDATA section that is the only section of the element. It is None without such
+    a section, and for an element that the scanner read one piece of markup at a time.
     """
 
     name: str
     text: bytes
     offset: int
     line: int
-    plain: bool
+    is_plain: bool
     context: ElementContext
     cdata: tuple[int, int] | None = None
 

@@ -9,23 +9,17 @@ parse. It searches for the tags at which a record can begin or end, and yields i
   an empty list for elements that were skipped (`skim_bytes`).
 
 **Damage containment.** A fault costs the record that has it, and no other. After a fault, the
-scanner searches for the next place at which a record can begin (`ElementNames.recover`). Root,
+scanner searches for the next place at which a record can begin (`ElementNames.after_damage`). Root,
 group and header are entered even if their tags are damaged: records depend on them.
 
-**Ambiguity rule.** Text of a document must never become a record, and no record may be lost without
-a Reject. Both are at risk if the end mark of a section is damaged, because the section then runs up
-to the next end mark and swallows the records before it:
+**Sections.** A comment cannot contain `<!--` by specification. If it does, it is torn there. A
+section that also reads as records may have lost its end mark. It becomes one Reject, together with
+the record that it begins in. `ambiguous_sections` has the rule.
 
-- A comment cannot contain `<!--` by specification. If it does, it is torn there.
-- A CDATA section may contain anything. If it reads as the end of its record, whole records and
-  another CDATA section, it is either damaged or a quoted feed, and the bytes cannot say which.
-- A comment or processing instruction that contains whole records and ends inside another one may
-  have taken an end mark from that record's text.
-
-In the last two cases the whole range becomes one Reject: believing either reading could be wrong.
-
-**Memory.** One record and at most one block after it. A record larger than `max_unit_bytes` is
-rejected; of a rejected range, the first `KEPT_BYTES` are kept.
+**Memory.** One record and at most one block after it. The blocks of a large record are a quarter of
+what was read of it. If more than `max_unit_bytes` of a record are in the buffer without its end, it
+is rejected. A larger record that ends in the buffer is not. Of a rejected range, the first
+`KEPT_BYTES` are kept.
 
 **Speed.** Three fast paths avoid calls for each record: `_bulk_runs` hands runs of similar records
 to `bulk`, `_skim` skips records without reading them, and `_simple_elements` yields records that
@@ -44,9 +38,11 @@ from schemas.record import Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import ElementContext, Span
 from transforms.formats.streams import read_block
-from transforms.formats.xml.element_names import CLOSERS, TAG, ElementNames
+from transforms.formats.xml.ambiguous_sections import AmbiguityRule
+from transforms.formats.xml.element_names import MAX_BLANKS, TAG, ElementNames
 from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
 from transforms.formats.xml.raw_element import NESTED, RawElement, find_url
+from transforms.formats.xml.sections import CDATA, COMMENT, INSTRUCTION, SECTIONS
 
 BLOCK_BYTES = 1 << 20
 KEPT_BYTES = 1 << 20
@@ -55,18 +51,30 @@ KEPT_BYTES = 1 << 20
 _GROWTH = 4
 """The buffer of a large record grows by a quarter: a compromise between copying and memory."""
 
-_OVERLAP_BYTES = 1024
-"""How much of the buffer is searched again after reading on: more than a tag name needs."""
+_OVERLAP_BYTES = MAX_BLANKS + 64
+"""How much of the buffer is searched again after reading on: more than the longest end tag."""
 
-_TAG_BYTES = 2048  # a longer start tag is left to `_step`
+_TAG_BYTES = 2048
+"""A longer start tag of a record is left to `_step`."""
+
 _CONTEXT_TAG_BYTES = 4 << 10
 """Most bytes of the tag of a root or a group, which is parsed again with every batch of records."""
 
 _HEADER_BYTES = 16 << 10
+"""Most bytes of a header, which is part of the context of each record."""
+
 _DOCTYPE_BYTES = 16 << 10
+"""How far the end of a DOCTYPE is searched."""
+
 _PROLOG_BYTES = 64 << 10
+"""Most bytes that `prolog` keeps."""
+
 _COMMENT_BYTES = 16 << 20
+"""How far the end of a comment or processing instruction is searched, in steps of a block."""
+
 _RUN_BYTES = 128 << 10
+"""Most bytes that are passed to `bulk` at once."""
+
 _LARGE_BYTES = 4 << 20
 """A record above this is not held twice."""
 
@@ -81,10 +89,15 @@ _SPACE = re.compile(rb"[%b]*" % _BLANKS)
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
 _CDATA_END = re.compile(rb"\](?=\]>)")  # begins with one literal byte, which `re` finds fastest
-_OPENERS = {"cdata": b"<![CDATA[", "comment": b"<!--", "instruction": b"<?"}
+_CDATA_END_BYTES = len(CDATA.closer)
 _DOCTYPE = b"<!DOCTYPE"
 _DOCTYPE_PART = re.compile(rb"""[\[\]>"']|<!--|<\?|<""")
-_DOCTYPE_ENDS = {b'"': b'"', b"'": b"'", b"<!--": b"-->", b"<?": b"?>"}
+_DOCTYPE_ENDS = {
+    b'"': b'"',
+    b"'": b"'",
+    COMMENT.opener: COMMENT.closer,
+    INSTRUCTION.opener: INSTRUCTION.closer,
+}
 
 
 class BadRange(NamedTuple):
@@ -95,26 +108,12 @@ class BadRange(NamedTuple):
     length: int
 
 
-_AMBIGUOUS = {
-    "cdata": BadRange(
-        "ambiguous-cdata",
-        "a CDATA section that holds the end of its record, whole records and another CDATA; "
-        "expected ']]>' before them, or content that does not read as records",
-        0,
-    ),
-    "comment": BadRange(
-        "ambiguous-comment",
-        "a comment that holds whole records and ends inside another; "
-        "expected '-->' before them, or a comment that ends after a record",
-        0,
-    ),
-    "instruction": BadRange(
-        "ambiguous-instruction",
-        "a processing instruction that holds whole records and ends inside another, or after "
-        "another '<?'; expected '?>' before them, or no records in it",
-        0,
-    ),
-}
+class SectionEnd(NamedTuple):
+    """Where a section ends, and whether it also reads as records."""
+
+    position: int
+    is_ambiguous: bool
+
 
 Bulk = Callable[[bytes, int, int, ElementContext], list[Record] | None]
 """Makes records of a run of elements, given its offset, line and context; None if they differ."""
@@ -125,7 +124,8 @@ class RecordScanner:
 
     The buffer is `_data`; everything before `_pos` is consumed. `_offset` and `_line` are the place
     of `_pos` in the stream, in its own encoding; `_consumed` counts bytes of UTF-8. Methods take
-    and return positions relative to `_pos`, because reading on drops the consumed bytes.
+    and return positions relative to `_pos`, because reading on drops the consumed bytes. Positions
+    of matches are relative to the buffer, so they are valid until the next reading.
     """
 
     def __init__(  # noqa: PLR0913 - one for each way to pass many elements at once
@@ -139,6 +139,7 @@ class RecordScanner:
         skim_bytes: int = 0,
     ) -> None:
         self._names = names
+        self._ambiguity = AmbiguityRule(names)
         self._span = span
         self._max_bytes = max_unit_bytes
         self._bulk = bulk
@@ -150,15 +151,14 @@ class RecordScanner:
         self._ended = False
         self._next_bulk = 0
         self._next_skim = 0
-        self._ambiguous_section = ""
         # Where a search for an end mark need not be repeated, as counts of consumed bytes.
-        self._no_closer_before = dict.fromkeys(_OPENERS, 0)
-        self._last_closer = dict.fromkeys(_OPENERS, (0, -1))
+        self._no_closer_before = dict.fromkeys(SECTIONS, 0)
+        self._last_closer = dict.fromkeys(SECTIONS, (0, -1))
         position = span.position
         self.context = position if isinstance(position, ElementContext) else ElementContext()
         self._has_root = position is not None
         self.step_context = self.context
-        """The context before the markup that was read last; a damaged tag may change it."""
+        """The context before the markup that `_step` or `_stray` read last, which may change it."""
 
         self.ended: dict[bytes, ElementContext] = {}
         """The documents that have ended, by the bytes of their header."""
@@ -180,7 +180,7 @@ class RecordScanner:
                 break
             before = self._consumed
             self.step_context = self.context
-            token = self._names.top.match(self._data, self._pos)
+            token = self._names.between_records.match(self._data, self._pos)
             result = self._step(token.lastgroup or "", token) if token else self._stray()
             if self._consumed == before:
                 raise self._no_progress()
@@ -289,7 +289,7 @@ class RecordScanner:
         """Yield records of runs of similar elements; a run that differs is not tried again."""
         while not self._transcoded and self._consumed >= self._next_bulk:
             limit = self._pos + _RUN_BYTES
-            special = self._names.special.search(self._data, self._pos, limit)
+            special = self._names.not_in_bulk_run.search(self._data, self._pos, limit)
             tag = self._names.end_tag
             end = self._data.rfind(tag, self._pos, special.start() if special else limit)
             text = self._data[self._pos : end + len(tag)] if end >= 0 else b""
@@ -305,35 +305,35 @@ class RecordScanner:
     def _skim(self) -> Iterator[list[Record]]:
         """Pass elements without reading them, and yield an empty list after each run of them.
 
-        Without CDATA, comments and groups between, a record begins after each end tag of one.
+        Without sections, groups and roots in between, each end tag of a record certainly ends one.
         """
         while not self._transcoded and self._consumed >= self._next_skim:
-            end, searched = self._skim_end()
-            if end == self._pos:
-                self._next_skim = self._consumed + searched - self._pos
+            length, searched = self._skim_length()
+            if not length:
+                self._next_skim = self._consumed + searched
                 return
-            self._consume(end - self._pos)
+            self._consume(length)
             yield []
 
-    def _skim_end(self) -> tuple[int, int]:
-        """Return the end of the last element that can be passed, and the end of the search."""
-        data, tag = self._data, self._names.end_tag
-        at = end = self._pos
-        limit = min(len(data), self._pos + self._skim_bytes)
+    def _skim_length(self) -> tuple[int, int]:
+        """Return the length of the elements that can be passed, and of the range searched."""
+        data, pos, tag = self._data, self._pos, self._names.end_tag
+        at = end = pos
+        limit = min(len(data), pos + self._skim_bytes)
         while True:
-            barrier = self._names.barrier.search(data, at, limit)
+            barrier = self._names.ends_certainty.search(data, at, limit)
             last = data.rfind(tag, at, barrier.start() if barrier else limit)
             end = last + len(tag) if last >= 0 else end
             if not barrier:
-                return end, limit
-            if not data.startswith(_OPENERS["cdata"], barrier.start()):
-                return end, barrier.end()
+                return end - pos, limit - pos
+            if not data.startswith(CDATA.opener, barrier.start()):
+                return end - pos, barrier.end() - pos
             close = _CDATA_END.search(data, barrier.end(), limit)
             if not close:
-                return end, limit
-            if data.find(_OPENERS["cdata"], barrier.end(), close.start()) >= 0:
-                return end, close.end()
-            at = close.start() + 3
+                return end - pos, limit - pos
+            if data.find(CDATA.opener, barrier.end(), close.start()) >= 0:
+                return end - pos, close.end() - pos
+            at = close.start() + _CDATA_END_BYTES
 
     def _simple_elements(self) -> Iterator[RawElement]:
         """Yield elements that end in the buffer and have at most one CDATA section."""
@@ -341,7 +341,7 @@ class RecordScanner:
             return
         data, pos, first = self._data, self._pos, self._pos
         stop = pos + self._next_bulk - self._consumed if self._bulk else len(data)
-        while pos < stop and (start := self._names.start.match(data, pos)) is not None:
+        while pos < stop and (start := self._names.next_record.match(data, pos)) is not None:
             name = start["record"].decode()
             begin = start.start("record") - 1
             end = data.find(b">", begin, begin + _TAG_BYTES)
@@ -357,13 +357,13 @@ class RecordScanner:
             if data[end - 1] == _SLASH:
                 end += 1
             else:
-                token = self._names.inside[name].search(data, end)
+                token = self._names.in_record[name].search(data, end)
                 if token is not None and token.lastgroup == "cdata":
                     cdata = token.end()
                     token = self._after_simple_cdata(name, token)
                 if token is None or token.lastgroup != "end":
                     break
-                section = (cdata - begin, token.pos - 3 - begin) if cdata else None
+                section = (cdata - begin, token.pos - _CDATA_END_BYTES - begin) if cdata else None
                 end = token.end()
             self._line += data.count(b"\n", pos, begin)
             text, offset = data[begin:end], self._offset + begin - first
@@ -380,14 +380,14 @@ class RecordScanner:
         close = _CDATA_END.search(self._data, max(token.end(), no_closer_before))
         if not close or self._data.find(token.group(), token.end(), close.start()) >= 0:
             return None
-        return self._names.inside[name].search(self._data, close.start() + 3)
+        return self._names.in_record[name].search(self._data, close.start() + _CDATA_END_BYTES)
 
     # One piece of markup at a time
 
     def _step(self, kind: str, token: re.Match[bytes]) -> RawElement | Reject | None:
         if kind == "record":
             return self._element(token["record"].decode())
-        if kind in ("comment", "instruction"):
+        if kind in SECTIONS:
             return self._pass_section(kind)
         if kind == "doctype":
             return self._doctype()
@@ -407,28 +407,33 @@ class RecordScanner:
         if isinstance(at, BadRange):
             return self._set_aside(at)
         if self._data[self._pos + at - 2] == _SLASH:
-            return self._take(name, at, plain=True)
-        plain = True
-        self._ambiguous_section = ""
+            return self._take(name, at, is_plain=True)
+        is_plain, ambiguous = True, ""
         while True:
-            token = self._search(self._names.inside[name], at)
+            token = self._search(self._names.in_record[name], at)
             if isinstance(token, BadRange):
                 return self._set_aside(token)
             kind = token.lastgroup
             if kind == "end":
                 length = token.end() - self._pos
-                return self._reject_ambiguous(length) or self._take(name, length, plain=plain)
+                return (
+                    self._reject_ambiguous(ambiguous, length)
+                    if ambiguous
+                    else self._take(name, length, is_plain=is_plain)
+                )
             if kind == "other":
                 return self._torn(name, token)
-            plain = False
+            is_plain = False
             end = self._close(str(kind), token.start() - self._pos)
             if isinstance(end, BadRange):
                 return self._set_aside(end)
-            at = end
+            if end.is_ambiguous:
+                ambiguous = str(kind)
+            at = end.position
 
-    def _take(self, name: str, length: int, *, plain: bool) -> RawElement:
+    def _take(self, name: str, length: int, *, is_plain: bool) -> RawElement:
         text = self._data[self._pos : self._pos + length]
-        element = RawElement(name, text, self._offset, self._line, plain, self.context)
+        element = RawElement(name, text, self._offset, self._line, is_plain, self.context)
         self._consume(length)
         if length > _LARGE_BYTES:
             self._compact()
@@ -437,7 +442,9 @@ class RecordScanner:
     def _torn(self, name: str, token: re.Match[bytes]) -> Reject:
         found = token.group().decode("utf-8", "replace")
         reason = f"{found!r} inside <{name}>; expected </{name}> before it"
-        standalone = self._names.standalone.search(self._data, self._pos + 1, token.start())
+        standalone = self._names.standalone_with_url.search(
+            self._data, self._pos + 1, token.start()
+        )
         is_main = name == self._names.records[0]
         end = standalone.start() if standalone and is_main else token.start()
         return self._reject("torn-record", reason, end - self._pos)
@@ -535,51 +542,51 @@ class RecordScanner:
     # Sections: CDATA, comments, processing instructions
 
     def _pass_section(self, kind: str) -> Reject | None:
-        self._ambiguous_section = ""
-        length = self._close(kind, 0)
-        if isinstance(length, BadRange):
-            return self._set_aside(length)
-        if reject := self._reject_ambiguous(length):
-            return reject
-        if kind == "instruction":
-            self._note_prolog(length)
-        self._consume(length)
+        end = self._close(kind, 0)
+        if isinstance(end, BadRange):
+            return self._set_aside(end)
+        if end.is_ambiguous:
+            return self._reject_ambiguous(kind, end.position)
+        if kind == INSTRUCTION.kind:
+            self._note_prolog(end.position)
+        self._consume(end.position)
         return None
 
-    def _close(self, kind: str, at: int) -> int | BadRange:
-        """Return the end of the section that begins at `at`, or why it is torn.
-
-        Notes a section that is ambiguous.
-        """
-        opener, closer = _OPENERS[kind], CLOSERS[kind]
+    def _close(self, kind: str, at: int) -> SectionEnd | BadRange:
+        """Return the end of the section that begins at `at`, or why it is torn."""
+        opener, closer = SECTIONS[kind].opener, SECTIONS[kind].closer
         begin = at + len(opener)
         close = self._find_closer(kind, begin)
         if close is not None:
             nested = self._data.find(opener, self._pos + begin, self._pos + close)
-            if nested < 0 or kind != "comment":
-                if self._is_ambiguous(kind, at, close, has_nested=nested >= 0):
-                    self._ambiguous_section = kind
-                return close + len(closer)
-        if kind == "cdata" and self._is_full():
+            if nested < 0 or kind != COMMENT.kind:
+                is_ambiguous = self._is_ambiguous(kind, at, close, has_nested=nested >= 0)
+                return SectionEnd(close + len(closer), is_ambiguous)
+        if kind == CDATA.kind and self._is_full():
             return self._record_too_large(at)
         reason = f"{opener.decode()!r} without its end; expected {closer.decode()!r}"
         return BadRange("malformed", reason, begin)
 
     def _is_ambiguous(self, kind: str, at: int, close: int, *, has_nested: bool) -> bool:
         """Whether the section that begins at `at` also reads as records."""
-        begin, end = self._pos + at + len(_OPENERS[kind]), self._pos + close
-        if kind == "cdata":
-            return has_nested and self._names.reads_as_records(self._data, begin, end)
+        data, begin, end = (
+            self._data,
+            self._pos + at + len(SECTIONS[kind].opener),
+            self._pos + close,
+        )
+        if kind == CDATA.kind:
+            return has_nested and self._ambiguity.reads_as_records(data, begin, end)
         is_inside = at > 0
-        return self._names.swallows_records(self._data, begin, end, kind=kind, is_inside=is_inside)
+        return self._ambiguity.swallows_records(data, begin, end, kind=kind, is_inside=is_inside)
 
     def _find_closer(self, kind: str, begin: int) -> int | None:
         """Return the position of the end mark at or after `begin`.
 
-        Each byte is searched once for any number of openers: `_no_closer_before` is the end
-        of the part without an end mark, `_last_closer` the part before the last one that was found.
+        Each byte is searched once for any number of openers. `_no_closer_before` is where the last
+        search that reached the end of the buffer stopped. `_last_closer` is where the last search
+        that found an end mark began, and where that end mark is.
         """
-        closer = CLOSERS[kind]
+        closer = SECTIONS[kind].closer
         searched, last = self._last_closer[kind]
         if searched <= self._consumed + begin <= last:
             return last - self._consumed
@@ -587,16 +594,14 @@ class RecordScanner:
         while (close := self._data.find(closer, self._pos + at)) < 0:
             at = max(begin, len(self._data) - self._pos - len(closer) + 1)
             self._no_closer_before[kind] = self._consumed + at
-            if (kind != "cdata" and at - begin > _COMMENT_BYTES) or self._grow():
+            if (kind != CDATA.kind and at - begin > _COMMENT_BYTES) or self._grow():
                 return None
         self._last_closer[kind] = self._consumed + begin, self._consumed + close - self._pos
         return close - self._pos
 
-    def _reject_ambiguous(self, length: int) -> Reject | None:
-        if not self._ambiguous_section:
-            return None
-        code, reason, _ = _AMBIGUOUS[self._ambiguous_section]
-        return self._reject(code, reason, length)
+    def _reject_ambiguous(self, kind: str, length: int) -> Reject:
+        section = SECTIONS[kind]
+        return self._reject(section.ambiguous_code, section.ambiguous_reason, length)
 
     # Bytes that are no record
 
@@ -632,7 +637,7 @@ class RecordScanner:
         start = self._reject(fault.code, fault.reason, 0)
         at, kept, is_open = fault.length, b"", False
         while True:
-            token = self._names.recover.search(self._data, self._pos + at)
+            token = self._names.after_damage.search(self._data, self._pos + at)
             if token is None:
                 kept = self._drop(kept, max(at, len(self._data) - self._pos - _OVERLAP_BYTES))
                 at = 0
@@ -650,12 +655,12 @@ class RecordScanner:
             if kind == "other":
                 return self._finish(start, kept, self._length_without_blanks(begin))
             is_open = kind == "opened" or (is_open and kind != "closed")
-            if kind in _OPENERS:
+            if kind in SECTIONS:
                 end = self._close(kind, begin)
                 if isinstance(end, BadRange) and end.code == "record-too-large":
                     kept, at = self._drop_cdata(kept, at), 0
                 else:
-                    at = at if isinstance(end, BadRange) else end
+                    at = at if isinstance(end, BadRange) else end.position
 
     def _length_without_blanks(self, end: int | None = None) -> int:
         stop = None if end is None else self._pos + end
@@ -663,13 +668,12 @@ class RecordScanner:
 
     def _drop_cdata(self, kept: bytes, at: int) -> bytes:
         """Drop a CDATA section that is too large for the buffer, so that it adds no records."""
-        closer = CLOSERS["cdata"]
         kept = self._drop(kept, at)
-        while (close := self._data.find(closer, self._pos)) < 0:
-            kept = self._drop(kept, max(0, len(self._data) - self._pos - len(closer) + 1))
+        while (close := self._data.find(CDATA.closer, self._pos)) < 0:
+            kept = self._drop(kept, max(0, len(self._data) - self._pos - _CDATA_END_BYTES + 1))
             if not self._read_on():
                 return self._drop(kept, len(self._data) - self._pos)
-        return self._drop(kept, close - self._pos + len(closer))
+        return self._drop(kept, close - self._pos + _CDATA_END_BYTES)
 
     def _drop(self, kept: bytes, length: int) -> bytes:
         """Consume about `length` bytes, up to a character's begin, and return the kept bytes."""

@@ -56,7 +56,7 @@ _KINDS = {
     bool: "one value",
     type(None): "null",
 }
-_UNIT = RawElement("record", b"", 0, 1, plain=True, context=ElementContext())
+_UNIT = RawElement("record", b"", 0, 1, is_plain=True, context=ElementContext())
 
 Open = Callable[[str], IO[bytes]]
 Value = str | list[str | None] | None

@@ -145,7 +145,7 @@ def test_markup_in_a_section_between_elements_is_none(trap: bytes, around: bytes
     ],
 )
 def test_an_element_without_sections_is_plain(text: bytes, plain: bool) -> None:
-    assert element(text).plain is plain
+    assert element(text).is_plain is plain
 
 
 def test_a_comment_may_end_in_another_beginning() -> None:

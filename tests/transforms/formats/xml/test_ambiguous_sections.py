@@ -2,9 +2,11 @@
 
 import pytest
 
+from transforms.formats.xml.ambiguous_sections import AmbiguityRule
 from transforms.formats.xml.element_names import ElementNames
 
 FEED = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
+RULE = AmbiguityRule(FEED)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +28,7 @@ FEED = ElementNames(root="feed", records=("record", "acl"), group="group", heade
 )
 def test_a_cdata_section_is_doubted_if_it_reads_as_records(content: bytes, expected: bool) -> None:
     data = b"<record><![CDATA[" + content + b"]]></record>"
-    assert FEED.reads_as_records(data, 17, 17 + len(content)) is expected
+    assert RULE.reads_as_records(data, 17, 17 + len(content)) is expected
 
 
 @pytest.mark.parametrize("kind", ["comment", "instruction"])
@@ -55,7 +57,22 @@ def test_a_cdata_section_is_doubted_if_it_reads_as_records(content: bytes, expec
 def test_a_section_in_a_record_is_doubted_if_it_swallows_records(
     text: bytes, expected: bool, kind: str
 ) -> None:
-    assert FEED.swallows_records(text, 0, len(text), kind=kind, is_inside=True) is expected
+    assert RULE.swallows_records(text, 0, len(text), kind=kind, is_inside=True) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        (b"</record><record/><?b", "comment", False),
+        (b"</record><record/><?b", "instruction", True),
+        (b"</record><?b<record/>", "instruction", False),
+        (b"<record/><?b", "instruction", False),
+    ],
+)
+def test_an_instruction_in_a_record_is_doubted_if_another_follows_the_records_in_it(
+    text: bytes, kind: str, expected: bool
+) -> None:
+    assert RULE.swallows_records(text, 0, len(text), kind=kind, is_inside=True) is expected
 
 
 @pytest.mark.parametrize(
@@ -76,4 +93,4 @@ def test_a_section_in_a_record_is_doubted_if_it_swallows_records(
 def test_a_section_between_records_is_doubted_if_it_swallows_records(
     text: bytes, kind: str, expected: bool
 ) -> None:
-    assert FEED.swallows_records(text, 0, len(text), kind=kind, is_inside=False) is expected
+    assert RULE.swallows_records(text, 0, len(text), kind=kind, is_inside=False) is expected
