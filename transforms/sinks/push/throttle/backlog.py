@@ -25,7 +25,7 @@ from schemas.units import format_duration
 from transforms.retry import RetryPolicy
 
 BacklogCount = int | None | str
-"""A number; None if the appliance has no such page (404); or the reason why it is unknown."""
+"""A number from 0; None if the appliance has no such page (404); or why it is unknown."""
 
 _MIN_WAIT_SECONDS = 0.001
 """The interval must be over, not only reached."""
@@ -150,12 +150,11 @@ class BacklogThrottle:
             self._requested_at = self._clock()
             if count is None:
                 self._is_supported, self._unknown = False, ""
-            elif isinstance(count, int) and count >= 0:
+            elif isinstance(count, int):
                 self._set_count(count)
                 self._accepted -= accepted_before  # later ones may not be in the count
             else:
-                self._unknown = str(count) if isinstance(count, str) else f"{count} feeds"
-                self._unknown = self._unknown or "an empty response"
+                self._unknown = count
                 self._bad_counts += 1
                 self._delay = self._retry.pause_seconds(self._bad_counts)
             message = self._message()

