@@ -24,6 +24,7 @@ from schemas.known import Known
 from transforms.sources.database.column_index import ColumnIndex, Row
 from transforms.sources.database.keys import write_key
 from transforms.sources.database.result_columns import describe
+from transforms.sources.database.session import STREAMED_ROWS, stream
 from transforms.sources.database.table_query import TableQuery, subquery
 from transforms.sources.database.url_templates import url_getter
 from transforms.sources.deletion_guard import Counts, Safety, check_safety
@@ -37,7 +38,6 @@ NULL_KEY = "[null]"
 """Replaces keys with NULL, which no row can have."""
 
 _ALIAS = "feedferry_deletes"
-_STREAMED_ROWS = 10_000
 _URL_PREFIX = '"'  # the key of a row is a JSON array
 _SCHEMA = (
     "CREATE TABLE existing (key TEXT PRIMARY KEY) WITHOUT ROWID",
@@ -66,8 +66,9 @@ def read_deleted(table: TableQuery, query: str) -> Iterator[DeletedKey]:
         positions = [index.at("incremental: deletes", name) for name in index.key]
         make_url = _url_getter(table, index)
         statement = sa.select(subquery(query, index.names, _ALIAS))
-        for row in connection.execution_options(yield_per=_STREAMED_ROWS).execute(statement):
-            yield _deleted_key(row, positions, make_url)
+        with stream(connection, statement, rows=STREAMED_ROWS) as result:
+            for row in result:
+                yield _deleted_key(row, positions, make_url)
 
 
 def _url_getter(table: TableQuery, index: ColumnIndex) -> Callable[[Row], str]:

@@ -20,6 +20,9 @@ from transforms.retry import RetryPolicy, retry
 from transforms.sources.database.connection import database_name, secrets_mask
 from transforms.sources.database.mapping import RowMapping
 
+STREAMED_ROWS = 10_000
+"""The rows of a batch, where a result is streamed of which only the keys are needed."""
+
 _UNREADABLE = (ValueError, OverflowError)
 _SQLITE_SQL_ERROR = 1
 _SQLITE_NOT_UTF8 = "Could not decode to UTF-8"

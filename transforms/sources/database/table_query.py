@@ -20,11 +20,10 @@ from transforms.sources.database.keys import bound_value, read_key
 from transforms.sources.database.mapping import RowMapping
 from transforms.sources.database.records import used_columns
 from transforms.sources.database.result_columns import Expression, ResultColumn, Select, describe
-from transforms.sources.database.session import stream, translate_errors
+from transforms.sources.database.session import STREAMED_ROWS, stream, translate_errors
 
 _ALIAS = "feedferry_rows"
 _MAX_NAMES_SHOWN = 20
-_STREAMED_ROWS = 10_000
 _TIMESTAMP = "incremental: timestamp"
 _Where = tuple[sa.ColumnElement[bool], ...]
 
@@ -147,7 +146,7 @@ class TableQuery:
         with (
             self.translate_errors(),
             self.engine.connect() as connection,
-            stream(connection, statement, rows=_STREAMED_ROWS) as result,
+            stream(connection, statement, rows=STREAMED_ROWS) as result,
         ):
             yield from map(tuple, result)
 
