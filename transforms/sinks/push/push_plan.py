@@ -8,17 +8,12 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.errors import ConfigError
 from schemas.feed import FULL
-from schemas.record import Action
-from transforms.formats import THUNDERSTONE
-from transforms.sinks.push.model import ERASING_FEEDTYPES, ApplianceProtocol, count_records
+from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
 from transforms.sinks.push.outcome import outcomes_of
 from transforms.sinks.push.receipts import read_receipts
 from transforms.sinks.push.request_forms import check_chunk, is_groups
 from transforms.sinks.push.settings import GroupsMode, PushSettings
-from transforms.sinks.push.update_index import is_update, update_document, write_update
-
-UPDATE_FILE = "update-index.xml"
-"""The request that updates search indexes, if no run has made one."""
+from transforms.sinks.push.update_index import with_planned_update
 
 
 def with_groups_mode(chunks: Sequence[Chunk], mode: GroupsMode) -> list[Chunk]:
@@ -55,49 +50,12 @@ def check_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> None:
             )
 
 
-def with_update(chunks: Sequence[Chunk], folder: Path, settings: PushSettings) -> list[Chunk]:
-    """Return the chunks in order; for Thunderstone, the last one updates the search indexes."""
-    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
-    if not settings.update_index:
-        return [chunk for chunk in ordered if not is_update(chunk)]
-    if not _adds_update(ordered, settings):
-        return ordered
-    path = folder / UPDATE_FILE
-    update = write_update(path)
-    return [*ordered, replace(update, path=str(path.absolute()), ordinal=_next_ordinal(ordered))]
-
-
 def planned_chunks(chunks: Sequence[Chunk], folder: Path, settings: PushSettings) -> list[Chunk]:
     """Return the chunks that a push would send now, in order; make no file.
 
     The update of search indexes that the push adds is one of them.
     """
-    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
-    if _adds_update(ordered, settings):
-        update = Chunk(
-            ordinal=_next_ordinal(ordered),
-            path=UPDATE_FILE,
-            bytes=len(update_document()),
-            sha256="",
-            records={Action.UPDATE_INDEX.value: 1},
-            first_url="",
-            last_url="",
-            source="",
-            span=0,
-            format=THUNDERSTONE.name,
-        )
-        ordered.append(update)
+    ordered = with_planned_update(chunks, settings)
     outcomes = outcomes_of(ordered, read_receipts(folder))
     remaining = [outcome.chunk for outcome in outcomes if not outcome.allows_next]
     return ordered if settings.replay and not remaining else remaining
-
-
-def _adds_update(ordered: Sequence[Chunk], settings: PushSettings) -> bool:
-    """Whether a push adds an update of search indexes, because the last chunk is none."""
-    is_thunderstone = settings.appliance.protocol is ApplianceProtocol.RECVDATA
-    is_updated = bool(ordered) and is_update(ordered[-1])
-    return settings.update_index and is_thunderstone and not is_updated
-
-
-def _next_ordinal(ordered: Sequence[Chunk]) -> int:
-    return ordered[-1].ordinal + 1 if ordered else 1

@@ -43,13 +43,13 @@ from transforms.sinks.push.outcome import (
     outcomes_of,
 )
 from transforms.sinks.push.progress import PushProgress
-from transforms.sinks.push.push_plan import UPDATE_FILE, check_chunks, with_groups_mode, with_update
+from transforms.sinks.push.push_plan import check_chunks, with_groups_mode
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.splitter import whole_chunk
 from transforms.sinks.push.throttle.backlog import BacklogCount, BacklogThrottle
 from transforms.sinks.push.throttle.gate import SendGate, StopSignal
-from transforms.sinks.push.update_index import is_update, write_update
+from transforms.sinks.push.update_index import UPDATE_FILE, is_update, with_update, write_update
 from transforms.sinks.push.wire import thunderstone_responses
 from transforms.sinks.push.wire.client import ApplianceClient
 from transforms.sinks.push.wire.gsa_responses import read_backlog

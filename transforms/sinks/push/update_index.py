@@ -4,6 +4,7 @@
 inserts/deletes)".
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -11,7 +12,12 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.record import Action, Record
 from transforms.formats import THUNDERSTONE, WriteOptions
+from transforms.sinks.push.model import ApplianceProtocol
+from transforms.sinks.push.settings import PushSettings
 from transforms.storage.atomic import write_chunk
+
+UPDATE_FILE = "update-index.xml"
+"""The request that updates search indexes, if no run has made one."""
 
 _DEFAULT_OPTIONS = WriteOptions()
 
@@ -37,3 +43,46 @@ def write_update(path: Path, *, options: WriteOptions = _DEFAULT_OPTIONS) -> Chu
     """Write that document; return its chunk, without an ordinal."""
     chunk = write_chunk(path, update_document(options))
     return replace(chunk, records={Action.UPDATE_INDEX.value: 1}, format=THUNDERSTONE.name)
+
+
+def with_update(chunks: Sequence[Chunk], folder: Path, settings: PushSettings) -> list[Chunk]:
+    """Return the chunks in order; for Thunderstone, the last one updates the search indexes."""
+    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
+    if not settings.update_index:
+        return [chunk for chunk in ordered if not is_update(chunk)]
+    if not _adds_update(ordered, settings):
+        return ordered
+    path = folder / UPDATE_FILE
+    update = write_update(path)
+    return [*ordered, replace(update, path=str(path.absolute()), ordinal=_next_ordinal(ordered))]
+
+
+def with_planned_update(chunks: Sequence[Chunk], settings: PushSettings) -> list[Chunk]:
+    """Return the chunks in order, with the update that `with_update` adds; make no file."""
+    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)
+    if _adds_update(ordered, settings):
+        update = Chunk(
+            ordinal=_next_ordinal(ordered),
+            path=UPDATE_FILE,
+            bytes=len(update_document()),
+            sha256="",
+            records={Action.UPDATE_INDEX.value: 1},
+            first_url="",
+            last_url="",
+            source="",
+            span=0,
+            format=THUNDERSTONE.name,
+        )
+        ordered.append(update)
+    return ordered
+
+
+def _adds_update(ordered: Sequence[Chunk], settings: PushSettings) -> bool:
+    """Whether a push adds an update of search indexes, because the last chunk is none."""
+    is_thunderstone = settings.appliance.protocol is ApplianceProtocol.RECVDATA
+    is_updated = bool(ordered) and is_update(ordered[-1])
+    return settings.update_index and is_thunderstone and not is_updated
+
+
+def _next_ordinal(ordered: Sequence[Chunk]) -> int:
+    return ordered[-1].ordinal + 1 if ordered else 1
