@@ -253,9 +253,9 @@ def test_a_full_feed_of_groups_in_many_chunks_is_one(spool: HandSpool) -> None:
 
     convert("spool", "-o", "out", "--to", "gsa-groups", "--max-chunk-bytes", "64KiB")
 
-    note = "incremental: appends to the groups of the full feed, the first chunk; push it behind"
+    note = "incremental: adds to the groups of the full feed in the first chunk; push it after that"
     assert column("out", "feedtype") == ["full", "incremental"]
-    assert column("out", "note") == [None, f"{note} that"]
+    assert column("out", "note") == [None, f"{note} chunk"]
 
 
 def test_a_groupsource_outlives_an_archive(spool: HandSpool) -> None:
