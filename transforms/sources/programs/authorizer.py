@@ -27,15 +27,18 @@ from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats import AUTHORIZER_STREAM
-from transforms.formats.base import Reader, ReadOptions, ReadResult
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.formats.command_stream.syntax import STATUS, USERNAME
 from transforms.formats.command_stream.writer import request
+from transforms.sources.programs.calls import (
+    attempt,
+    map_ordered,
+    reject_document,
+    run_and_parse,
+)
 from transforms.sources.programs.config import Programs, User
-from transforms.sources.programs.ordered_pool import map_ordered
-from transforms.sources.programs.process import CancelToken, call_of, run
-from transforms.sources.programs.rejects import program_errors, reject_document
-from transforms.sources.programs.retry import attempt
+from transforms.sources.programs.process import CancelToken
 from transforms.sources.secrets import resolve
 
 STAGE = "authorize"
@@ -43,8 +46,6 @@ MAX_BATCH_BYTES = 64 << 20
 """Most bytes of content in all batches that wait for decisions."""
 
 _ACCESSES = {"PERMIT": Access.PERMIT, "DENY": Access.DENY}
-_MAX_PASSED_ON = 1000
-"""Most items of a batch that need no decision."""
 
 
 def authorize(
@@ -52,7 +53,6 @@ def authorize(
     programs: Programs,
     *,
     options: ReadOptions = ReadOptions(),
-    read: Reader | None = None,
 ) -> Generator[ReadResult, None, None]:
     """Yield each added document without an ACL with the ACL of the decisions, in order.
 
@@ -63,11 +63,11 @@ def authorize(
     if not programs.authorizer:
         yield from records
         return
-    authorizer = _Authorizer(programs, options, read or AUTHORIZER_STREAM.read)
+    authorizer = _Authorizer(programs, options)
     parallel = programs.parallel or 1
     batches = _batches(
         records,
-        max_documents=programs.authorizer_batch,
+        max_items=programs.authorizer_batch,
         max_bytes=MAX_BATCH_BYTES // (2 * parallel),
     )
     jobs = (partial(authorizer.decide, batch) for batch in batches)
@@ -76,31 +76,24 @@ def authorize(
 
 
 def _batches(
-    records: Iterable[ReadResult], *, max_documents: int, max_bytes: int
+    records: Iterable[ReadResult], *, max_items: int, max_bytes: int
 ) -> Iterator[list[ReadResult]]:
-    """Yield batches with at most `max_documents` documents to decide, and about `max_bytes`."""
+    """Yield batches with at most `max_items` items, and about `max_bytes` of content."""
     batch: list[ReadResult] = []
-    undecided = size = 0
+    size = 0
     for item in records:
         batch.append(item)
-        undecided += _needs_acl(item)
-        size += _content_bytes(item)
-        is_long = len(batch) - undecided >= _MAX_PASSED_ON
-        if undecided == max_documents or size >= max_bytes or is_long:
+        if isinstance(item, Record) and item.content is not None:
+            size += len(item.content.data)
+        if len(batch) == max_items or size >= max_bytes:
             yield batch
-            batch, undecided, size = [], 0, 0
+            batch, size = [], 0
     if batch:
         yield batch
 
 
 def _needs_acl(item: ReadResult) -> TypeGuard[Record]:
     return isinstance(item, Record) and item.action is Action.ADD and item.acl is None
-
-
-def _content_bytes(item: ReadResult) -> int:
-    if not isinstance(item, Record) or item.content is None:
-        return 0
-    return len(item.content.data)
 
 
 class _Decisions(NamedTuple):
@@ -114,19 +107,26 @@ class _Decisions(NamedTuple):
 class _Authorizer:
     """Calls the program and makes ACLs of its answers."""
 
-    def __init__(self, programs: Programs, options: ReadOptions, read: Reader) -> None:
+    def __init__(self, programs: Programs, options: ReadOptions) -> None:
         self._programs = programs
         self._options = options
-        self._read = read
         self._id_of = id_maker(options.docids)
 
     def decide(self, batch: list[ReadResult], token: CancelToken) -> list[ReadResult]:
         """Return the batch with ACLs, after the notices about the answers of the program."""
-        urls = [item.url for item in batch if _needs_acl(item)]
-        ids, errors = self._ids(urls)
+        ids: dict[str, str] = {}
+        errors: dict[str, RecordError] = {}
+        for record in filter(_needs_acl, batch):
+            try:
+                ids[record.url] = self._requestable_id(record)
+            except Exception as exc:
+                errors[record.url] = record_error(exc)
         decisions: list[_Decisions] = []
         try:
-            decisions = self._ask_for_all(list(ids.values()), token)
+            if ids:
+                decisions = [
+                    self._ask(user, [*ids.values()], token) for user in self._programs.users
+                ]
         except Exception as exc:
             errors |= dict.fromkeys(ids, record_error(exc))
         results: list[ReadResult] = [notice for answer in decisions for notice in answer.notices]
@@ -139,32 +139,24 @@ class _Authorizer:
                 results += _with_acl(item, ids[item.url], decisions)
         return results
 
-    def _ids(self, urls: list[str]) -> tuple[dict[str, str], dict[str, RecordError]]:
-        """Return the doc id of each URL, or the reason why no request can contain it."""
-        ids: dict[str, str] = {}
-        errors: dict[str, RecordError] = {}
-        for url in urls:
-            try:
-                doc_id = self._id_of(url)
-                request(username="", password=None, groups=(), ids=(doc_id,))
-                ids[url] = doc_id
-            except Exception as exc:
-                errors[url] = record_error(exc)
-        return ids, errors
-
-    def _ask_for_all(self, ids: list[str], token: CancelToken) -> list[_Decisions]:
-        if not ids:
-            return []
-        calls = (partial(self._ask, user, ids, token) for user in self._programs.users)
-        return [attempt(call, programs=self._programs, token=token) for call in calls]
+    def _requestable_id(self, record: Record) -> str:
+        """Return the doc id; raise RecordError if no request can contain it."""
+        doc_id = self._id_of(record.url)
+        request(username="", password=None, groups=(), ids=(doc_id,))
+        return doc_id
 
     def _ask(self, user: User, ids: list[str], token: CancelToken) -> _Decisions:
+        programs = self._programs
         password = None if user.password is None else resolve(user.password)
-        stdin = request(username=user.name, password=password, groups=user.groups, ids=ids)
-        call = call_of(self._programs, self._programs.authorizer)
-        output = run(call, stdin=stdin, hidden=(password or "",), token=token)
-        with program_errors(output.stdout, output.stderr_tail):
-            return self._parse(user, ids, output.stdout)
+        call = partial(
+            run_and_parse,
+            programs,
+            programs.authorizer,
+            partial(self._parse, user, ids),
+            stdin=request(username=user.name, password=password, groups=user.groups, ids=ids),
+            token=token,
+        )
+        return attempt(call, programs=programs, token=token)
 
     def _parse(self, user: User, ids: list[str], stream: bytes) -> _Decisions:
         """Return the decisions of a stream.
@@ -173,7 +165,9 @@ class _Authorizer:
         unreadable part may belong to it.
         """
         source = f"{shlex.join(self._programs.authorizer)} for {user.name!r}"
-        results = list(self._read(BytesIO(stream), span=Span(source=source), options=self._options))
+        results = list(
+            AUTHORIZER_STREAM.read(BytesIO(stream), span=Span(source=source), options=self._options)
+        )
         records = [result for result in results if isinstance(result, Record)]
         rejects = [result for result in results if isinstance(result, Reject)]
         notices = [result for result in results if isinstance(result, Notice)]

@@ -14,48 +14,30 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import IO
-
-import msgspec
+from contextlib import suppress
+from typing import IO, NamedTuple
 
 from schemas.errors import ProgramError, SourceError
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.redact import Mask
-from transforms.sources.secrets import resolve, secrets_in
+from transforms.sources.secrets import resolve
 
-TAIL_BYTES = 4 << 10
+TAIL_CHARS = 4 << 10
+"""Most characters of standard error in a message."""
+
+GRACE_SECONDS = 2.0
+"""Time between SIGTERM and SIGKILL; the longest silence on an output that outlives its program."""
+
 _BLOCK_BYTES = 1 << 18
-_SIGNALS = {number.value: number.name for number in signal.Signals}
 _POLL_SECONDS = 0.1
 """How often cancellation and the end of the program are checked while its output stays open."""
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A command and its limits.
-
-    `environment` is added to the environment of feedferry; its references to secrets are resolved
-    when the program starts. `grace_seconds` is the time between SIGTERM and SIGKILL, and the
-    longest silence on an output that stays open after the program has ended. `timeout_key` and
-    `output_key` name the limits in messages.
-    """
-
-    command: tuple[str, ...]
-    folder: str = "."
-    environment: dict[str, str] = {}
-    timeout_seconds: float | None = None
-    max_output_bytes: int = 1 << 28
-    grace_seconds: float = 2.0
-    timeout_key: str = "timeout"
-    output_key: str = "max_output_bytes"
-
-
-class Output(msgspec.Struct, frozen=True, kw_only=True):
-    """The output of a program that exited with 0; `stdout` is empty if it went to a file."""
+class Output(NamedTuple):
+    """The output of a program that exited with 0, and the end of its standard error in words."""
 
     stdout: bytes
-    stderr_tail: bytes
+    stderr: str
 
 
 class CancelToken:
@@ -78,50 +60,53 @@ class CancelToken:
         self._cancelled.wait(seconds)
 
 
-def call_of(programs: Programs, command: tuple[str, ...]) -> Call:
-    """Return the call of a command with the limits of its programs file."""
-    return Call(
-        command=command,
-        folder=programs.folder,
-        environment=programs.environment,
-        timeout_seconds=programs.timeout_seconds,
-        max_output_bytes=programs.max_output_bytes,
-    )
-
-
 def run(
-    call: Call,
+    programs: Programs,
+    command: tuple[str, ...],
     *,
     stdin: bytes = b"",
-    output: IO[bytes] | None = None,
-    hidden: tuple[str, ...] = (),
+    listing: IO[bytes] | None = None,
     token: CancelToken | None = None,
 ) -> Output:
-    """Run a program to its end; return its output, or write it to `output` as it arrives.
+    """Run one of the programs to its end; return its output.
 
-    Raise SourceError if the program cannot be started, and ProgramError with the code
-    program-exit, program-signal, program-timeout, program-endless or program-argument. Messages
-    show neither the texts in `hidden` nor the secrets in the environment.
+    With `listing`, the output is written there, and the limits are those of the lister. Raise
+    SourceError if the program cannot be started, and ProgramError with the code program-exit,
+    program-signal, program-timeout, program-endless or program-argument. No message shows a secret.
     """
     token = token or CancelToken()
     token.check()
-    mask = Mask((*hidden, *secrets_in(call.environment.values())))
-    environment = {name: resolve(text) for name, text in call.environment.items()}
-    with _started(call, environment, is_fed=bool(stdin)) as process:
-        pump = _Pump(call, process, output or io.BytesIO(), token, mask)
-        try:
-            pump.run(stdin)
-            _check_exit(pump.wait())
-        except ProgramError as exc:
-            reason = exc.reason + stderr_text(pump.tail())
-            raise ProgramError(exc.code, reason, pump.stdout()) from exc
-    return Output(stdout=pump.stdout(), stderr_tail=pump.tail())
+    if listing is None:
+        limits = _Limits(programs.timeout_seconds, programs.max_output_bytes)
+    else:
+        limits = _Limits(
+            programs.lister_timeout_seconds,
+            programs.max_listing_bytes,
+            timeout_key="lister_timeout",
+            output_key="max_listing_bytes",
+        )
+    mask = Mask(programs.secrets())
+    max_stderr = 2 * (TAIL_CHARS + mask.longest)  # masking shortens it
+    process = _start(programs, command, is_fed=bool(stdin))
+    pump = _Pump(process, limits, listing or io.BytesIO(), token, max_stderr)
+    try:
+        pump.run(stdin)
+        _check_exit(pump.wait())
+    except ProgramError as exc:
+        reason = exc.reason + _stderr_text(pump.stderr, max_stderr, mask)
+        raise ProgramError(exc.code, reason, pump.stdout()) from exc
+    finally:
+        _end(process)
+    return Output(pump.stdout(), _stderr_text(pump.stderr, max_stderr, mask))
 
 
-def stderr_text(tail: bytes) -> str:
-    """Return the last part of a message: the end of standard error."""
-    text = tail.decode("utf-8", "replace").strip()
-    return f"; stderr ends {text!r}" if text else "; nothing on stderr"
+class _Limits(NamedTuple):
+    """The limits of a call, and their keys in the programs file."""
+
+    timeout_seconds: float | None
+    max_bytes: int
+    timeout_key: str = "timeout"
+    output_key: str = "max_output_bytes"
 
 
 class _Pump:
@@ -129,22 +114,21 @@ class _Pump:
 
     def __init__(
         self,
-        call: Call,
         process: subprocess.Popen[bytes],
+        limits: _Limits,
         output: IO[bytes],
         token: CancelToken,
-        mask: Mask,
+        max_stderr: int,
     ) -> None:
-        self._call = call
         self._process = process
+        self._limits = limits
         self._output = output
         self._token = token
-        self._mask = mask
-        self._max_stderr = 2 * (TAIL_BYTES + mask.longest)  # masking shortens it
+        self._max_stderr = max_stderr
         self._count = 0
-        self._stderr = b""
         self._start = self._last_output = time.monotonic()
         self._has_ended = False
+        self.stderr = b""
 
     def run(self, stdin: bytes) -> None:
         """Copy until all pipes are closed; raise ProgramError when a limit is exceeded."""
@@ -170,15 +154,9 @@ class _Pump:
     def stdout(self) -> bytes:
         return self._output.getvalue() if isinstance(self._output, io.BytesIO) else b""
 
-    def tail(self) -> bytes:
-        """Return the end of standard error without secrets, including secrets that were cut."""
-        is_cut = len(self._stderr) == self._max_stderr
-        unsafe_bytes = self._mask.longest if is_cut else 0
-        return self._mask.bytes(self._stderr)[unsafe_bytes:][-TAIL_BYTES:]
-
     def _select_seconds(self) -> float:
         self._token.check()
-        limit = self._call.timeout_seconds
+        limit = self._limits.timeout_seconds
         if limit is None:
             return _POLL_SECONDS
         remaining = self._start + limit - time.monotonic()
@@ -186,7 +164,7 @@ class _Pump:
             raise ProgramError(
                 "program-timeout",
                 f"still running after {limit:g} s; expected an end within that time "
-                f"({self._call.timeout_key})",
+                f"({self._limits.timeout_key})",
             )
         return min(remaining, _POLL_SECONDS)
 
@@ -199,7 +177,7 @@ class _Pump:
         if not block:
             selector.unregister(key.fileobj)
         elif key.fileobj is self._process.stderr:
-            self._stderr = (self._stderr + block)[-self._max_stderr :]
+            self.stderr = (self.stderr + block)[-self._max_stderr :]
         else:
             self._take(block)
 
@@ -219,10 +197,10 @@ class _Pump:
 
     def _take(self, block: bytes) -> None:
         self._count += len(block)
-        limit = self._call.max_output_bytes
+        limit = self._limits.max_bytes
         if self._count > limit:
             reason = f"more than {limit} bytes of output; expected at most that"
-            raise ProgramError("program-endless", f"{reason} ({self._call.output_key})")
+            raise ProgramError("program-endless", f"{reason} ({self._limits.output_key})")
         self._output.write(block)
 
     def _check_silence(self) -> None:
@@ -230,41 +208,40 @@ class _Pump:
         now = time.monotonic()
         if not self._has_ended and self._process.poll() is not None:
             self._has_ended, self._last_output = True, now
-        silence = self._call.grace_seconds
-        if self._has_ended and now - self._last_output > silence:
+        if self._has_ended and now - self._last_output > GRACE_SECONDS:
             _check_exit(self._process.returncode)
             raise ProgramError(
                 "program-timeout",
-                f"ended, but another process kept its output open for {silence:g} s without "
+                f"ended, but another process kept its output open for {GRACE_SECONDS:g} s without "
                 "writing; expected the output to end with the program",
             )
 
 
-@contextmanager
-def _started(
-    call: Call, environment: Mapping[str, str], *, is_fed: bool
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a program; end it and its process group at the end of the block."""
-    process = _start(call, environment, is_fed=is_fed)
-    try:
-        yield process
-    finally:
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
-        _end(process, call.grace_seconds)
+def _stderr_text(data: bytes, max_bytes: int, mask: Mask) -> str:
+    """Return the last part of a message: the end of standard error, without secrets.
+
+    The beginning of data that was cut may be the end of a secret.
+    """
+    text = mask.text(data.decode("utf-8", "replace"))
+    if len(data) == max_bytes:
+        text = text[mask.longest :]
+    text = text[-TAIL_CHARS:].strip()
+    return f"; stderr ends {text!r}" if text else "; nothing on stderr"
 
 
-def _start(call: Call, environment: Mapping[str, str], *, is_fed: bool) -> subprocess.Popen[bytes]:
+def _start(
+    programs: Programs, command: tuple[str, ...], *, is_fed: bool
+) -> subprocess.Popen[bytes]:
+    secrets = {name: resolve(text) for name, text in programs.environment.items()}
     try:
         return subprocess.Popen(
-            [word.encode() for word in call.command],
+            [word.encode() for word in command],
             bufsize=0,
             stdin=subprocess.PIPE if is_fed else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=call.folder,
-            env={**os.environ, **environment},
+            cwd=programs.folder,
+            env={**os.environ, **secrets},
             start_new_session=True,
         )
     except ValueError as exc:  # NUL or an unpaired surrogate
@@ -274,25 +251,22 @@ def _start(call: Call, environment: Mapping[str, str], *, is_fed: bool) -> subpr
         if exc.errno == errno.E2BIG:
             reason = "arguments that are too long for the system; expected a shorter doc id"
             raise ProgramError("program-argument", reason) from exc
-        raise _not_started(call, exc) from exc
+        where = f"a program on the PATH, or one in {programs.folder} with ./ before its name"
+        if exc.filename == programs.folder:
+            where = "a folder to run programs in"
+        name = exc.filename if exc.filename == programs.folder else command[0]
+        raise SourceError(f"{name}: {exc.strerror}; expected {where}") from exc
 
 
-def _not_started(call: Call, exc: OSError) -> SourceError:
-    if exc.filename == call.folder:
-        return SourceError(f"{call.folder}: {exc.strerror}; expected a folder to run programs in")
-    name = call.command[0]
-    return SourceError(
-        f"{name}: {exc.strerror}; expected a program on the PATH, or one in {call.folder} with "
-        "./ before its name"
-    )
-
-
-def _end(process: subprocess.Popen[bytes], grace_seconds: float) -> None:
-    """Send SIGTERM to a running group, and SIGKILL after the grace time."""
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipes; send SIGTERM to a running group, and SIGKILL after the grace time."""
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
     if process.poll() is None:
         _signal(process, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(grace_seconds)
+            process.wait(GRACE_SECONDS)
     _signal(process, signal.SIGKILL)
     process.wait()
 
@@ -306,5 +280,8 @@ def _check_exit(returncode: int) -> None:
     if returncode > 0:
         raise ProgramError("program-exit", f"exit code {returncode}; expected 0")
     if returncode < 0:
-        name = _SIGNALS.get(-returncode, f"signal {-returncode}")
+        try:
+            name = signal.Signals(-returncode).name
+        except ValueError:
+            name = f"signal {-returncode}"
         raise ProgramError("program-signal", f"killed by {name}; expected it to exit by itself")

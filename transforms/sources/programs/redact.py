@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import AnyStr
 from urllib.parse import quote
 
 from msgspec.structs import replace
@@ -29,24 +28,13 @@ class Mask:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         texts = {text for secret in secrets if secret for text in (secret, *_long_lines(secret))}
-        self._spellings = _longest_first(
-            spelling for text in texts for spelling in _spellings(text)
-        )
-        self._bytes = _longest_first(map(os.fsencode, texts))
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._bytes
+        spellings = {spelling for text in texts for spelling in _spellings(text)}
+        self._spellings = sorted(spellings, key=len, reverse=True)  # one may contain another
 
     @property
     def longest(self) -> int:
-        """The length of the longest secret, in bytes."""
-        return len(self._bytes[0]) if self._bytes else 0
-
-    def bytes(self, data: bytes) -> bytes:
-        for secret in self._bytes:
-            data = data.replace(secret, _STARS.encode())
-        return data
+        """The length of the longest spelling of a secret."""
+        return len(self._spellings[0]) if self._spellings else 0
 
     def text(self, message: str) -> str:
         """Return a message without secrets and without parts of secrets in truncated quotations."""
@@ -68,7 +56,7 @@ class Mask:
         try:
             yield
         except FatalError as exc:
-            if self.is_empty:
+            if not self._spellings:
                 raise
             raise type(exc)(self.text(str(exc))).with_traceback(exc.__traceback__) from None
 
@@ -92,11 +80,6 @@ def _spellings(text: str) -> Iterator[str]:
     yield repr(data)[2:-1]
     yield repr(b'"' + data)[3:-1]
     yield quote(data, safe="")
-
-
-def _longest_first(texts: Iterable[AnyStr]) -> list[AnyStr]:
-    """Sort by length, because one secret may contain another."""
-    return sorted(set(texts), key=len, reverse=True)
 
 
 def _hide_beginning(piece: str, secret: str) -> str:

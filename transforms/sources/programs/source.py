@@ -1,25 +1,36 @@
 """The source `command`: programs list documents, and give each of them.
 
-The lister runs once, before the pipeline. Its stream is kept in the folder of the run, so that a
-run that is started again does not list again.
+The lister is a program that writes a lister stream of all documents. It runs once, before the
+pipeline. Its stream is kept in the folder of the run, so that a run that is started again does not
+list again.
+
+**Spec:** GSA adaptor library, CommandLineAdaptor, getDocIds. Unlike the library, we stop the run
+if the lister exits with another code than 0, is killed, exceeds its limits, or writes a stream
+that cannot be read to its end.
 """
 
+import os
+import shlex
+from collections import deque
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from schemas.errors import FatalError, ProgramError, SourceError
 from schemas.span import Span
 from transforms.formats import LISTER_STREAM
-from transforms.formats.base import ReadResult
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest
 from transforms.sources.feed_files import read_file
 from transforms.sources.files import cut_file
 from transforms.sources.programs import config
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.documents import documents
-from transforms.sources.programs.lister import list_documents
+from transforms.sources.programs.process import run as run_program
+from transforms.sources.programs.redact import Mask
 from transforms.sources.signature import sign_path
 
 COMMAND = "command"
@@ -43,7 +54,7 @@ class ProgramsSource(Source[Programs]):
 
     def split(self, run: SourceRun[Programs]) -> Iterator[Span]:
         if not run.listing.exists():
-            list_documents(run.config, run.listing, options=run.reading)
+            list_documents(run.config, run.listing, run.reading)
         path = str(run.listing)
         listing = replace(run.span, path=path, format=LISTER_STREAM.name, signature=sign_path(path))
         for span in cut_file(listing, span_bytes=_LISTED_BYTES):
@@ -56,6 +67,32 @@ class ProgramsSource(Source[Programs]):
         yield from read_file(
             request.span, LISTER_STREAM, request.options, request.count, then=retrieve
         )
+
+
+def list_documents(programs: Programs, path: Path, options: ReadOptions = ReadOptions()) -> None:
+    """Write the output of the lister to `path`, atomically.
+
+    Raise SourceError if the lister fails or reports that the repository is unavailable, and
+    FormatError if its output is not a lister stream. No message shows a secret.
+    """
+    command = shlex.join(programs.lister)
+    partial_path = path.with_name(path.name + ".partial")
+    try:
+        with Mask(programs.secrets()).errors():
+            with partial_path.open("wb") as stream:
+                run_program(programs, programs.lister, listing=stream)
+            with partial_path.open("rb") as stream:  # its end can report that it is incomplete
+                results = LISTER_STREAM.read(stream, span=Span(source=command), options=options)
+                deque(results, maxlen=0)
+        os.replace(partial_path, path)
+    except ProgramError as exc:
+        code = exc.code.replace("program", "lister")
+        raise SourceError(f"{command} ({code}): {exc.reason}") from exc
+    except OSError as exc:
+        raise FatalError(f"{path}: {exc.strerror}; expected to write there") from exc
+    finally:
+        with suppress(OSError):
+            partial_path.unlink(missing_ok=True)
 
 
 PROGRAMS = ProgramsSource()

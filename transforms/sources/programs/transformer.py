@@ -10,70 +10,43 @@ the metadata. The second has the parameters `docid`, `url` and `mimetype`. If th
 import os
 import stat
 import tempfile
-from collections.abc import Generator, Iterable
-from contextlib import closing
+from collections.abc import Iterable
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from schemas.defect import record_error
 from schemas.errors import ProgramError, RecordError
-from schemas.record import Action, Meta, Record
-from transforms.formats.base import ReadOptions, ReadResult
+from schemas.record import Meta, Record
+from schemas.reject import Reject
+from transforms.formats.base import ReadOptions
 from transforms.formats.command_stream.doc_ids import id_maker
+from transforms.sources.programs.calls import attempt, reject_document
 from transforms.sources.programs.config import Programs
-from transforms.sources.programs.ordered_pool import Job, map_ordered
-from transforms.sources.programs.process import CancelToken, call_of, run
-from transforms.sources.programs.rejects import reject_document
-from transforms.sources.programs.retry import attempt
+from transforms.sources.programs.process import CancelToken, run
 
 STAGE = "transform"
 
 
-def transform(
-    records: Iterable[ReadResult],
-    programs: Programs,
-    *,
-    options: ReadOptions = ReadOptions(),
-) -> Generator[ReadResult, None, None]:
-    """Yield each added document with the metadata of the transformer, or its Reject, in order.
-
-    All other items are passed on, and all items if there is no transformer.
-    """
-    if not programs.transformer:
-        yield from records
-        return
-    transformer = _Transformer(programs, options)
-    items = (_job(item, transformer) for item in records)
-    with closing(map_ordered(items, parallel=programs.parallel or 1)) as results:
-        yield from results
-
-
-def _job(item: ReadResult, transformer: "_Transformer") -> Job | ReadResult:
-    if isinstance(item, Record) and item.action is Action.ADD:
-        return partial(transformer.transform, item)
-    return item
-
-
-class _Transformer:
+class Transformer:
     """Calls the program and reads its output file."""
 
     def __init__(self, programs: Programs, options: ReadOptions) -> None:
         self._programs = programs
         self._id_of = id_maker(options.docids)
 
-    def transform(self, record: Record, token: CancelToken) -> list[ReadResult]:
+    def transform(self, record: Record, token: CancelToken) -> Record | Reject:
+        """Return a document with the metadata of the program, or its Reject."""
         call = partial(self._metadata, record, token)
         try:
-            metadata = attempt(call, programs=self._programs, token=token)
+            return replace(record, metadata=attempt(call, programs=self._programs, token=token))
         except ProgramError as exc:
             code = exc.code.replace("program", "transformer")
-            return [reject_document(record, RecordError(code, exc.reason), stage=STAGE)]
+            return reject_document(record, RecordError(code, exc.reason), stage=STAGE)
         except Exception as exc:
-            return [reject_document(record, record_error(exc), stage=STAGE)]
-        return [msgspec.structs.replace(record, metadata=metadata)]
+            return reject_document(record, record_error(exc), stage=STAGE)
 
     def _metadata(self, record: Record, token: CancelToken) -> tuple[Meta, ...]:
         params = {"docid": self._id_of(record.url), "url": record.url}
@@ -84,7 +57,7 @@ class _Transformer:
             metadata_path.write_bytes(_join((meta.name, _value(meta)) for meta in record.metadata))
             params_path.write_bytes(_join((name, value.encode()) for name, value in params.items()))
             command = (*self._programs.transformer, str(metadata_path), str(params_path))
-            run(call_of(self._programs, command), token=token)
+            run(self._programs, command, token=token)
             return _split(_read(metadata_path, self._programs.max_output_bytes))
 
 

@@ -1,0 +1,623 @@
+"""Listers, retrievers and transformers, most of which misbehave; these are real processes."""
+
+import os
+import shlex
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from schemas import avro
+from schemas.acl import Acl
+from schemas.errors import ConfigError, FatalError, FormatError, SourceError, UnavailableError
+from schemas.notice import Notice
+from schemas.record import (
+    Action,
+    Anchor,
+    Arrival,
+    Content,
+    Crawl,
+    Extra,
+    Meta,
+    Provenance,
+    Record,
+)
+from schemas.reject import Filtered, Reject
+from support.listings import FOLDER, HEADER, listed, shell, stream
+from transforms.formats.base import Docids, Mode, NotFound, ReadOptions, ReadResult
+from transforms.sources.programs.config import Programs, User
+from transforms.sources.programs.documents import documents
+from transforms.sources.programs.process import CancelToken
+from transforms.sources.programs.retriever import merge
+from transforms.sources.programs.source import list_documents
+from transforms.sources.programs.transformer import Transformer
+
+pytestmark = pytest.mark.slow
+
+A, B = listed("a"), listed("b")
+STRICT = ReadOptions(mode=Mode.STRICT)
+UNDER_BASE = ReadOptions(docids=Docids(base_url="http://adaptor.example.com/doc/"))
+DOCUMENT = Record(
+    url="a",
+    action=Action.ADD,
+    content=Content(b"text"),
+    mimetype="text/plain",
+    metadata=(Meta("kind", "wiki"), Meta("kind", "page"), Meta("", "")),
+)
+
+
+def lister(behaviour: str, **keys: Any) -> Programs:  # the fields of Programs
+    return Programs(lister=shell("lister.sh", behaviour), **keys)
+
+
+def retriever(behaviour: str, **keys: Any) -> Programs:  # the fields of Programs
+    all_keys = {"retries": 0, "backoff_seconds": 0, "timeout_seconds": 30.0, **keys}
+    return Programs(lister=("list",), retriever=shell("retriever.sh", behaviour), **all_keys)
+
+
+def retrieve(
+    programs: Programs, *items: ReadResult, options: ReadOptions = ReadOptions()
+) -> list[ReadResult]:
+    return list(documents(items, programs, options=options))
+
+
+def reject_of(programs: Programs, options: ReadOptions = ReadOptions()) -> Reject:
+    (reject,) = (
+        result
+        for result in retrieve(programs, A, options=options)
+        if not isinstance(result, Notice)
+    )
+    assert isinstance(reject, Reject)
+    return reject
+
+
+def retrieved(record: Record, *, content: str = "") -> Record:
+    """The answer of retriever.sh for a document, merged with the listed record."""
+    return Record(
+        url=record.url,
+        action=Action.ADD,
+        arrival=Arrival.PUSHED,
+        content=Content((content or f"{record.url} at 0").encode()),
+        mimetype="text/plain",
+        provenance=record.provenance,
+    )
+
+
+def codes(results: list[ReadResult]) -> list[str]:
+    return [result.code if isinstance(result, Reject) else "good" for result in results]
+
+
+def transform(behaviour: str, record: Record = DOCUMENT, **keys: Any) -> Record | Reject:
+    return transform_by(shell("transformer.sh", behaviour), record, **keys)
+
+
+def transform_by(
+    command: tuple[str, ...], record: Record = DOCUMENT, **keys: Any
+) -> Record | Reject:
+    all_keys = {"retries": 0, "timeout_seconds": 30.0, **keys}
+    programs = Programs(lister=("list",), transformer=command, **all_keys)
+    return Transformer(programs, ReadOptions()).transform(record, CancelToken())
+
+
+def metadata(behaviour: str, record: Record = DOCUMENT) -> tuple[Meta, ...]:
+    result = transform(behaviour, record)
+    assert isinstance(result, Record)
+    return result.metadata
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "expected"),
+    [("good", stream("id=a", "last-modified=1000", "lock", "id=b")), ("nothing", stream()[:-1])],
+)
+def test_a_listing_is_written_to_the_file(tmp_path: Path, behaviour: str, expected: bytes) -> None:
+    (tmp_path / "list.sh").symlink_to(FOLDER / "lister.sh")
+    programs = Programs(lister=("/bin/sh", "./list.sh", behaviour), folder=str(tmp_path))
+    list_documents(programs, tmp_path / "listing")
+
+    assert (tmp_path / "listing").read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("programs", "expected"),
+    [
+        (
+            lister("exit"),
+            "(lister-exit): exit code 3; expected 0; stderr ends 'no such disk'",
+        ),
+        (
+            lister("signal"),
+            "(lister-signal): killed by SIGKILL; expected it to exit by itself; nothing on stderr",
+        ),
+        (
+            lister("hang", lister_timeout_seconds=0.2),
+            "(lister-timeout): still running after 0.2 s; expected an end within that time "
+            "(lister_timeout); nothing on stderr",
+        ),
+        (
+            lister("endless", max_listing_bytes=100_000),
+            "(lister-endless): more than 100000 bytes of output; expected at most that "
+            "(max_listing_bytes); nothing on stderr",
+        ),
+    ],
+)
+def test_a_failed_lister_stops_the_run(tmp_path: Path, programs: Programs, expected: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        list_documents(programs, tmp_path / "listing")
+
+    assert str(caught.value) == f"{shlex.join(programs.lister)} {expected}"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("behaviour", ["garbage", "empty"])
+def test_output_that_is_not_a_lister_stream_stops_the_run(tmp_path: Path, behaviour: str) -> None:
+    with pytest.raises(FormatError, match=f"^/bin/sh .*lister.sh {behaviour}"):
+        list_documents(lister(behaviour), tmp_path / "listing")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_listing_that_ends_with_unavailable_leaves_no_file(tmp_path: Path) -> None:
+    listing = r"GSA Adaptor Data Version 1 [\n]\nid=a\nrepository-unavailable=db down\n"
+    programs = Programs(lister=("printf", listing), folder=str(tmp_path))
+
+    with pytest.raises(UnavailableError) as caught:
+        list_documents(programs, tmp_path / "listing")
+
+    assert str(caught.value).endswith("(byte 36): repository-unavailable: 'db down'")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_listing_that_cannot_be_written_is_fatal(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "listing"
+
+    with pytest.raises(FatalError) as caught:
+        list_documents(lister("good"), path)
+
+    assert str(caught.value) == f"{path}: No such file or directory; expected to write there"
+
+
+@pytest.mark.parametrize("record", [A, listed("a b'\"$(c)*é")])
+def test_a_document_is_retrieved_by_its_id(record: Record) -> None:
+    assert retrieve(retriever("good"), record) == [retrieved(record)]
+
+
+def test_the_retriever_gets_the_time_of_the_last_crawl() -> None:
+    visited = datetime(2011, 8, 3, 16, 7, 23, 456_789, tzinfo=UTC)
+    (result,) = retrieve(retriever("good"), Record(url="a", action=Action.ADD, visited=visited))
+
+    assert isinstance(result, Record)
+    assert result.content == Content(b"a at 1312387643456")
+
+
+def test_items_that_are_not_added_documents_are_passed_on() -> None:
+    gone = listed("gone", action=Action.DELETE)
+    reject = Reject(code="bad-date", reason="a date", stage="read")
+    notice = Notice(code="bom", detail="a mark")
+
+    results = retrieve(retriever("good"), gone, A, reject, notice, B)
+    assert results == [gone, retrieved(A), reject, notice, retrieved(B)]
+
+
+def test_without_a_retriever_the_listing_is_the_result() -> None:
+    assert retrieve(Programs(lister=("list",)), A, B) == [A, B]
+
+
+def test_documents_come_in_the_order_of_the_listing(tmp_path: Path) -> None:
+    programs = retriever("last-first", parallel=2, folder=str(tmp_path))
+
+    assert retrieve(programs, A, B) == [retrieved(A), retrieved(B)]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "not_found", "expected"),
+    [
+        ("not-found", NotFound.SKIP, Filtered(code="not-found", url="a", action="ADD")),
+        (
+            "not-found",
+            NotFound.DELETE,
+            Record(url="a", action=Action.DELETE, provenance=A.provenance),
+        ),
+        ("up-to-date", NotFound.SKIP, Filtered(code="up-to-date", url="a", action="ADD")),
+    ],
+)
+def test_a_document_without_content_is_filtered_or_deleted(
+    behaviour: str, not_found: NotFound, expected: ReadResult
+) -> None:
+    options = ReadOptions(not_found=not_found)
+    assert retrieve(retriever(behaviour), A, options=options)[-1] == expected
+
+
+def test_a_reject_has_the_place_in_the_listing_and_the_output() -> None:
+    output = stream("id=a", "mime-type=text/plain", "content", "a at 0")[:-1]
+    assert reject_of(retriever("exit")) == Reject(
+        code="program-exit",
+        reason="exit code 3; expected 0; stderr ends 'no such disk'",
+        stage="retrieve",
+        source="listing",
+        span=2,
+        offset=33,
+        url="a",
+        action="ADD",
+        length=len(output),
+        data=output,
+    )
+
+
+def test_a_reject_keeps_the_first_megabyte_of_the_output() -> None:
+    reject = reject_of(retriever("big"))
+
+    assert (len(reject.data), reject.length > 2_000_000, reject.truncated) == (1 << 20, True, True)
+
+
+@pytest.mark.parametrize(
+    ("programs", "code", "reason"),
+    [
+        (
+            retriever("signal"),
+            "program-signal",
+            "killed by SIGKILL; expected it to exit by itself; nothing on stderr",
+        ),
+        (
+            retriever("hang", timeout_seconds=0.3),
+            "program-timeout",
+            "still running after 0.3 s; expected an end within that time (timeout); "
+            "nothing on stderr",
+        ),
+        (
+            retriever("endless", max_output_bytes=100_000),
+            "program-endless",
+            "more than 100000 bytes of output; expected at most that (max_output_bytes); "
+            "nothing on stderr",
+        ),
+        (
+            retriever("other"),
+            "other-document",
+            "an answer for 'not-a'; expected one for 'a'; nothing on stderr",
+        ),
+        (
+            retriever("second"),
+            "other-document",
+            "2 documents; expected one; nothing on stderr",
+        ),
+    ],
+)
+def test_a_failed_retriever_rejects_its_document(
+    programs: Programs, code: str, reason: str
+) -> None:
+    reject = reject_of(programs)
+
+    assert (reject.code, reject.reason) == (code, reason)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "mode", "code", "reason"),
+    [
+        ("garbage", Mode.LENIENT, "no-stream", "; stderr ends 'what?'"),
+        ("empty", Mode.LENIENT, "no-stream", ""),
+        ("nothing", Mode.LENIENT, "no-stream", ""),
+        ("echo", Mode.STRICT, "no-stream", ""),
+        ("bad-acl", Mode.LENIENT, "bad-acl", ""),
+        ("unavailable", Mode.LENIENT, "repository-unavailable", "'at night'; nothing on stderr"),
+        ("unavailable", Mode.STRICT, "repository-unavailable", "'at night'; nothing on stderr"),
+    ],
+)
+def test_output_that_is_no_document_rejects_the_document(
+    behaviour: str, mode: Mode, code: str, reason: str
+) -> None:
+    reject = reject_of(retriever(behaviour), ReadOptions(mode=mode))
+
+    assert (reject.code, reject.reason[-len(reason) :]) == (code, reason or reject.reason)
+
+
+def test_lenient_reading_repairs_a_stream_after_an_echoed_flag() -> None:
+    notice, record = retrieve(retriever("echo"), A)
+
+    assert (isinstance(notice, Notice), record) == (True, retrieved(A))
+
+
+def test_a_bad_document_does_not_affect_others() -> None:
+    items = (listed("good"), listed("exit"), listed("a\0b"), listed("good"))
+
+    expected = ["good", "program-exit", "program-argument", "good"]
+    assert codes(retrieve(retriever("as-id"), *items)) == expected
+
+
+def test_the_retriever_gets_the_id_from_which_the_url_was_made() -> None:
+    record = listed("http://adaptor.example.com/doc/b%20c")
+    foreign = listed("http://www.example.com/b")
+    result, reject = retrieve(retriever("good"), record, foreign, options=UNDER_BASE)
+
+    assert result == retrieved(record, content="b c at 0")
+    assert codes([reject]) == ["foreign-url"]
+
+
+@pytest.mark.parametrize("behaviour", ["first-fails", "first-unavailable"])
+def test_a_successful_retry_gives_the_document(tmp_path: Path, behaviour: str) -> None:
+    programs = retriever(behaviour, retries=1, folder=str(tmp_path))
+
+    assert retrieve(programs, A) == [retrieved(A)]
+
+
+def test_closing_the_generator_ends_all_programs() -> None:
+    results = documents(
+        [listed("good"), listed("hang"), listed("hang")], retriever("as-id", parallel=2)
+    )
+    next(results)
+    results.close()
+
+    assert not any(thread.name.startswith("program") for thread in threading.enumerate())
+
+
+def test_a_program_that_is_missing_stops_the_run(tmp_path: Path) -> None:
+    missing = ("no-such-program",)
+    found = "no-such-program: No such file or directory"
+
+    with pytest.raises(SourceError, match=found):
+        list_documents(Programs(lister=missing), tmp_path / "listing")
+    with pytest.raises(SourceError, match=found):
+        retrieve(Programs(lister=("list",), retriever=missing), A)
+    with pytest.raises(SourceError, match=found):
+        transform_by(missing)
+
+
+def test_only_added_documents_are_transformed_after_they_are_retrieved() -> None:
+    programs = retriever("as-id", transformer=shell("transformer.sh", "add"))
+    result, filtered, reject = retrieve(
+        programs, listed("good"), listed("not-found"), listed("exit")
+    )
+
+    assert isinstance(result, Record)
+    assert (result.content, result.metadata) == (
+        Content(b"good at 0"),
+        (Meta("added", "yes"),),
+    )
+    assert (type(filtered), type(reject)) == (Filtered, Reject)
+
+
+def test_merge_keeps_fields_that_only_the_listing_states() -> None:
+    early = datetime(2020, 1, 1, tzinfo=UTC)
+    before = Record(
+        url="a",
+        action=Action.ADD,
+        arrival=Arrival.CRAWLED,
+        modified=early,
+        crawl=Crawl(lock=True, display_url="http://show/a"),
+        extras=(Extra("stream/x", "1"),),
+        provenance=Provenance(source="listing", offset=7),
+    )
+    after = Record(
+        url="a",
+        action=Action.ADD,
+        arrival=Arrival.PUSHED,
+        content=Content(b"text"),
+        metadata=(Meta("kind", "wiki"),),
+        crawl=Crawl(lock=False, no_index=True, anchors=(Anchor("http://b", "b"),)),
+        extras=(Extra("stream/y", "2"),),
+        provenance=Provenance(source="a", offset=31),
+    )
+
+    assert merge(before, after) == Record(
+        url="a",
+        action=Action.ADD,
+        arrival=Arrival.PUSHED,
+        content=Content(b"text"),
+        metadata=(Meta("kind", "wiki"),),
+        modified=early,
+        crawl=Crawl(
+            lock=False,
+            no_index=True,
+            display_url="http://show/a",
+            anchors=(Anchor("http://b", "b"),),
+        ),
+        extras=(Extra("stream/x", "1"), Extra("stream/y", "2")),
+        provenance=Provenance(source="listing", offset=7),
+    )
+
+
+def test_merge_prefers_the_retriever() -> None:
+    late = datetime(2021, 1, 1, tzinfo=UTC)
+    early = datetime(2020, 1, 1, tzinfo=UTC)
+    before = Record(url="a", action=Action.ADD, modified=early, crawl=Crawl(lock=True))
+    after = Record(url="a", action=Action.ADD, modified=late, acl=Acl())
+
+    assert merge(before, after) == msgspec.structs.replace(after, crawl=Crawl(lock=True))
+
+
+def test_a_deletion_has_no_fields_of_the_listing() -> None:
+    listing = Provenance(source="listing")
+    before = Record(
+        url="a",
+        action=Action.ADD,
+        arrival=Arrival.CRAWLED,
+        crawl=Crawl(lock=True),
+        provenance=listing,
+    )
+    after = Record(url="a", action=Action.DELETE, provenance=Provenance(source="a"))
+
+    assert merge(before, after) == Record(url="a", action=Action.DELETE, provenance=listing)
+
+
+def test_a_transformer_may_write_or_replace_its_file() -> None:
+    added = Meta("added", "yes")
+    assert metadata("add") == (*DOCUMENT.metadata, added)
+    assert metadata("renamed") == (Meta("b", "2"), Meta("a", "1"))
+    assert transform("clear") == msgspec.structs.replace(DOCUMENT, metadata=())
+    raw = Record(url="a", action=Action.ADD, metadata=(Meta("raw", "", b"\xfe"),))
+    assert metadata("add", raw) == (Meta("raw", "", b"\xfe"), added)
+    assert metadata("bytes") == (Meta("raw", "", b"\xff"),)
+
+
+def test_the_parameters_name_the_document() -> None:
+    expected = (Meta("docid", "a"), Meta("url", "a"), Meta("mimetype", "text/plain"))
+    assert metadata("params") == expected
+    assert metadata("params", A) == expected[:2]
+
+
+def test_a_reject_of_a_transformer_contains_the_whole_record() -> None:
+    assert transform("exit", A) == Reject(
+        code="transformer-exit",
+        reason="exit code 3; expected 0; stderr ends 'no such name'",
+        stage="transform",
+        source="listing",
+        span=2,
+        offset=33,
+        url="a",
+        action="ADD",
+        data=avro.encode(A),
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        (shell("transformer.sh", "odd"), "metadata that ends b'a\\x00'"),
+        (shell("transformer.sh", "torn"), "metadata that ends b'a\\x00b'"),
+        (shell("transformer.sh", "name"), "the name b'\\xff'"),
+        (shell("transformer.sh", "gone"), "No such file or directory in place of the metadata"),
+        (shell("transformer.sh", "big"), "more than 1000 bytes of metadata (max_output_bytes)"),
+        (
+            ("/bin/sh", "-c", 'rm "$1"; mkfifo "$1"', "sh"),
+            "no file in place of the metadata",
+        ),
+        (
+            ("/bin/sh", "-c", 'rm "$1"; ln -s /dev/zero "$1"', "sh"),
+            "Too many levels of symbolic links in place of the metadata",
+        ),
+        (
+            ("/bin/sh", "-c", 'rm "$1"; mkdir "$1"', "sh"),
+            "Is a directory in place of the metadata",
+        ),
+    ],
+)
+def test_unreadable_metadata_is_a_reject_and_no_file_stays_open(
+    command: tuple[str, ...], found: str
+) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    reject = transform_by(command, max_output_bytes=1000)
+
+    assert isinstance(reject, Reject)
+    expected = f"{found}; expected name, NUL, value and NUL, in UTF-8"
+    assert (reject.code, reject.reason) == ("transformer-output", expected)
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_metadata_with_nul_is_a_reject() -> None:
+    record = Record(url="a", action=Action.ADD, metadata=(Meta("kind", "a\0b"),))
+    reject = transform("add", record)
+
+    assert isinstance(reject, Reject)
+    assert (reject.code, reject.reason) == (
+        "transformer-nul",
+        "b'a\\x00b'; expected names, values and parameters without NUL",
+    )
+
+
+@pytest.mark.parametrize("then", ["", "; exit 3"])
+def test_no_file_of_a_transformer_is_left(tmp_path: Path, then: str) -> None:
+    script = f'printf "%s\\n" "$1" "$2" >"{tmp_path}/names"{then}'
+    transform_by(("/bin/sh", "-c", script, "sh"))
+
+    names = (tmp_path / "names").read_text().split()
+    assert [len(names), *(Path(name).exists() for name in names)] == [2, False, False]
+
+
+def secretive(*lister_lines: str, retriever: tuple[str, ...] = ()) -> Programs:
+    """A lister that writes its secret, which is in the environment, in place of `$TOKEN`."""
+    script = "".join(f'printf "%s\\n" "{line}";' for line in (HEADER[:-1], *lister_lines))
+    return Programs(
+        lister=("/bin/sh", "-c", script),
+        retriever=retriever,
+        authorizer=("printf", HEADER.replace("\n", "\\n") + "pa55\\n"),
+        users=(User(name="ann", password="${env:ANNS}"),),
+        environment={"TOKEN": "${env:SECRET}"},
+        retries=0,
+    )
+
+
+@pytest.fixture
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "s3same")
+    monkeypatch.setenv("ANNS", "pa55")
+
+
+@pytest.mark.usefixtures("secrets")
+def test_reasons_show_no_secret() -> None:
+    script = f'printf "%s" "{HEADER}" "id=a\nlast-modified=$TOKEN\ncontent"'
+    reject = reject_of(secretive(retriever=("/bin/sh", "-c", script)))
+
+    assert (reject.code, reject.reason) == (
+        "bad-date",
+        "last-modified='***'; expected seconds since 1970; nothing on stderr",
+    )
+
+
+@pytest.mark.usefixtures("secrets")
+@pytest.mark.parametrize(
+    "item",
+    [
+        A,
+        Notice(
+            code="unknown-command s3same", detail="'s3same', a command that nobody knows; skipped"
+        ),
+    ],
+)
+def test_notices_of_programs_and_of_the_listing_show_no_secret(item: ReadResult) -> None:
+    first, *_ = retrieve(secretive(), item)
+
+    assert isinstance(first, Notice)
+    assert (first.code, first.detail) == (
+        "unknown-command ***",
+        "'***', a command that nobody knows; skipped",
+    )
+
+
+@pytest.mark.usefixtures("secrets")
+def test_errors_of_the_listing_show_no_secret() -> None:
+    def torn() -> Iterator[ReadResult]:
+        yield listed("gone", action=Action.DELETE)
+        raise FormatError("'s3same'; expected an id")
+
+    with pytest.raises(FormatError) as caught:
+        list(documents(torn(), secretive()))
+
+    assert str(caught.value) == "'***'; expected an id"
+
+
+@pytest.mark.usefixtures("secrets")
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        (
+            secretive("id=a", "repository-unavailable=$TOKEN is locked").lister[-1],
+            "): repository-unavailable: '*** is locked'",
+        ),
+        (
+            'printf %s "$TOKEN"',
+            ": header: '***'; expected 'GSA Adaptor Data Version' to begin with",
+        ),
+        (
+            'printf "%s" "$ANNS" >&2; exit 1',
+            "(lister-exit): exit code 1; expected 0; stderr ends '***'",
+        ),
+    ],
+)
+def test_errors_of_the_lister_show_no_secret(tmp_path: Path, script: str, expected: str) -> None:
+    programs = msgspec.structs.replace(secretive(), lister=("/bin/sh", "-c", script))
+
+    with pytest.raises(FatalError) as caught:
+        list_documents(programs, tmp_path / "listing")
+
+    assert str(caught.value).endswith(expected)
+
+
+def test_a_missing_secret_is_found_before_a_program_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SECRET", "s3same")
+
+    with pytest.raises(ConfigError, match="env:ANNS"):
+        list(documents([], secretive()))

@@ -1,0 +1,109 @@
+"""Calls of programs: repeated after temporary failures, several at once, with rejects in order."""
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from schemas.carried_bytes import carried_bytes
+from schemas.errors import FormatError, ProgramError, RecordError, UnavailableError
+from schemas.record import Record
+from schemas.reject import Reject, reject_record
+from transforms.formats.base import ReadResult
+from transforms.retry import RetryPolicy, retry
+from transforms.sources.programs.config import Programs
+from transforms.sources.programs.process import CancelToken, run
+
+TEMPORARY = frozenset(
+    {"program-exit", "program-signal", "program-timeout", "repository-unavailable"}
+)
+"""Codes of failures after which a call is repeated."""
+
+Job = Callable[[CancelToken], list[ReadResult]]
+"""Work that runs programs, and ends them when the token is cancelled."""
+
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+
+
+def map_ordered(
+    items: Iterable[Job | ReadResult], *, parallel: int
+) -> Generator[ReadResult, None, None]:
+    """Run up to `parallel` jobs at once; yield their results and all other items in input order.
+
+    At most twice as many items are taken before the first result is ready. If a job raises, or the
+    caller closes the generator, all running programs are ended first.
+    """
+    token = CancelToken()
+    pending: deque[Future[list[ReadResult]]] = deque()
+    with ThreadPoolExecutor(parallel, thread_name_prefix="program") as pool:
+        try:
+            for item in items:
+                pending.append(pool.submit(item, token) if callable(item) else _done(item))
+                while pending and (pending[0].done() or len(pending) >= 2 * parallel):
+                    yield from pending.popleft().result()
+            while pending:
+                yield from pending.popleft().result()
+        finally:
+            token.cancel()
+            pool.shutdown(cancel_futures=True)
+
+
+def attempt(call: Callable[[], _Result], *, programs: Programs, token: CancelToken) -> _Result:
+    """Return the result of `call`; repeat it after a temporary failure, or raise its last error.
+
+    There are `programs.retries` retries. `token` ends a pause when the run ends.
+    """
+    policy = RetryPolicy(
+        first_seconds=programs.backoff_seconds,
+        max_attempts=programs.retries + 1,
+        max_total_seconds=math.inf,
+    )
+    return retry(call, policy, is_temporary=_is_temporary, sleep=token.sleep, notify=_log_retry)
+
+
+def run_and_parse(
+    programs: Programs,
+    command: tuple[str, ...],
+    parse: Callable[[bytes], _Result],
+    *,
+    stdin: bytes = b"",
+    token: CancelToken,
+) -> _Result:
+    """Run a program; return what `parse` makes of its output.
+
+    Raise ProgramError, with the end of standard error, for output that cannot be used.
+    """
+    output = run(programs, command, stdin=stdin, token=token)
+    try:
+        return parse(output.stdout)
+    except RecordError as exc:
+        raise ProgramError(exc.code, exc.reason + output.stderr, output.stdout) from exc
+    except (UnavailableError, FormatError) as exc:
+        is_unavailable = isinstance(exc, UnavailableError)
+        code = "repository-unavailable" if is_unavailable else "no-stream"
+        raise ProgramError(code, str(exc) + output.stderr, output.stdout) from exc
+
+
+def reject_document(record: Record, exc: RecordError, *, stage: str) -> Reject:
+    """Return the reject of a retrieved document, with the whole record as its bytes."""
+    reject = reject_record(record, code=exc.code, reason=exc.reason, stage=stage)
+    return replace(reject, data=carried_bytes(record))
+
+
+def _done(result: ReadResult) -> Future[list[ReadResult]]:
+    future: Future[list[ReadResult]] = Future()
+    future.set_result([result])
+    return future
+
+
+def _is_temporary(error: Exception) -> bool:
+    return isinstance(error, RecordError) and error.code in TEMPORARY
+
+
+def _log_retry(error: Exception, seconds: float) -> None:
+    _log.info("program: %s; next attempt in %.0f s", getattr(error, "code", error), seconds)
