@@ -9,10 +9,8 @@ from schemas.membership import Membership
 from schemas.record import Record
 from schemas.reject import Reject, reject_record
 from transforms.formats import all_formats, by_name
-from transforms.formats.adapt_rules import counted
-from transforms.formats.content_encoding import encoder
-from transforms.formats.field_adapter import hold_fields
-from transforms.formats.target import Adapted, Adapter, Outcome, Target
+from transforms.formats.adapt_rules import counted, encode_contents, hold_fields
+from transforms.formats.base import Adapted, Adapter, Outcome, Target
 
 __all__ = [
     "Adapted",
@@ -38,7 +36,7 @@ def adapter(target: Target) -> Adapter:
     if format_.encoder is None:
         raise ConfigError(f"--to {format_.name}: only read; expected a format that is written")
     adapt = _keep if format_.keeps_everything else (format_.adapter or _hold_content)(target)
-    return encoder(adapt, target) if format_.has_content_encodings else adapt
+    return encode_contents(adapt, target) if format_.has_content_encodings else adapt
 
 
 def adapt(record: Record, target: Target) -> Adapted:

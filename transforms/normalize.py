@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from schemas.acl import Acl, Principal
 from schemas.record import Record
-from transforms.formats.gsa.legacy_acl import acl_of
+from transforms.formats.gsa.acl import acl_of
 
 _BLANKS = " \t\r\n"
 

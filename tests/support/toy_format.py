@@ -23,7 +23,7 @@ from schemas.record import Action, Content, Provenance, Record
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats import Format, ReadOptions, ReadResult, WriteOptions
-from transforms.formats.field_adapter import hold_fields
+from transforms.formats.adapt_rules import hold_fields
 
 
 def read(

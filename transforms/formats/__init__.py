@@ -12,6 +12,7 @@ from schemas.delivery import Door
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
 from transforms.formats.base import (
+    CONTENT_ENCODINGS,
     DIALECT_5_0,
     DIALECTS,
     MAX_TOKEN_BYTES,
@@ -36,7 +37,6 @@ from transforms.formats.command_stream.formats import (
 )
 from transforms.formats.command_stream.syntax import check_delimiter
 from transforms.formats.gsa.formats import GROUPS_CSV, GSA_FEED, GSA_GROUPS
-from transforms.formats.target import CONTENT_ENCODINGS
 from transforms.formats.thunderstone.formats import THUNDERSTONE
 from transforms.formats.unknown_formats import look_of
 from transforms.formats.xml.encoding import detect, is_encoding

@@ -1,22 +1,25 @@
 """Rules that adapt a record to a target, as far as more than one target has them.
 
-A rule changes a `Draft` and reports each value that the target cannot hold as a loss.
+A rule changes a `Draft` and reports each value that the target cannot hold as a loss. `hold_fields`
+is the adapter of a format that holds some fields and loses the others; `encode_contents` encodes
+contents as the user chose.
 """
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from enum import Enum
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import NamedTuple
 
 from msgspec.structs import asdict, replace
 
+from schemas.content import compress, to_base64
 from schemas.errors import RecordError
 from schemas.loss import Loss
-from schemas.record import Action, Authmethod, Content, Crawl, Extra, Meta, Record
+from schemas.record import Action, Authmethod, Content, Crawl, Encoding, Extra, Meta, Record
 from schemas.reject import Filtered, reject_record
-from transforms.formats.gsa.legacy_acl import is_acl_name
-from transforms.formats.target import Adapted, Target
+from transforms.formats.base import Adapted, Adapter, Outcome, Target
+from transforms.formats.gsa.acl import is_acl_name
 from transforms.values import doubtful_extra, doubtful_ranks, is_absolute
 
 PLAIN_TEXT = "text/plain"
@@ -36,7 +39,14 @@ _DEFAULT_HINTS = Crawl(
 _AUTHMETHOD_PLACE = "/@authmethod"
 _DEFAULT_FIELDS = {"overwrite_acls": True}
 # A look-up in the enum costs ten times as much.
+_DELETE = Action.DELETE
 _UPDATE_INDEX, _DELETE_PATTERN = Action.UPDATE_INDEX, Action.DELETE_PATTERN
+_SINGLE_FIELDS = (
+    *("mimetype", "charset", "size", "title", "description", "keywords", "body"),
+    *("modified", "visited", "next_check", "overwrite_acls"),
+)
+_LISTS = ("categories", "metadata", "fields")
+_NOT_HELD = {Action.UPDATE: "partial-update", _DELETE_PATTERN: "delete-pattern"}
 
 
 class Draft:
@@ -54,10 +64,10 @@ class Draft:
     def lose(self, field: str, detail: str) -> None:
         self.losses.append(Loss(field=field, url=self.record.url, detail=detail))
 
-    def finish(self) -> Adapted:
+    def finish(self) -> tuple[tuple[Record], tuple[Loss, ...]]:
         """Return record and losses. A deletion has no losses: its document is deleted anyway."""
-        losses = () if is_deletion(self.record) else tuple(self.losses)
-        return (self.record,), losses
+        losses = tuple(self.losses)
+        return (self.record,), () if losses and is_deletion(self.record) else losses
 
 
 Rule = Callable[[Draft, Target], None]
@@ -84,12 +94,16 @@ class RuleTable:
         self._values = attrgetter(*self._fields)
         nothing = Record(url="", action=Action.ADD)
         self._nothing = self._values(nothing)
-        self._for_any = self._choose([False] * len(self._fields))
         self._chosen: dict[tuple[bool, ...], tuple[RuleOf, ...]] = {}
+        self._for_any = self._choose((True,) * len(self._fields))
 
-    def apply(self, record: Record, target: Target) -> Adapted:
+    def apply(self, record: Record, target: Target) -> tuple[tuple[Record], tuple[Loss, ...]]:
         values = self._values(record)
-        rules = self._for_any if values == self._nothing else self._rules_for(values)
+        if values == self._nothing:
+            rules = self._for_any
+        else:
+            empty = tuple(map(is_, values, self._nothing))
+            rules = self._chosen.get(empty) or self._choose(empty)
         draft = None
         for rule, _, is_needed in rules:
             if is_needed is None or is_needed(draft.record if draft else record):
@@ -97,20 +111,15 @@ class RuleTable:
                 rule(draft, target)
         return draft.finish() if draft else ((record,), ())
 
-    def _rules_for(self, values: tuple[object, ...]) -> tuple[RuleOf, ...]:
-        stated = tuple([value is not None and value != () for value in values])
-        rules = self._chosen.get(stated)
-        if rules is None:
-            rules = self._chosen[stated] = self._choose(stated)
+    def _choose(self, empty: tuple[bool, ...]) -> tuple[RuleOf, ...]:
+        names = {name for name, is_empty in zip(self._fields, empty, strict=True) if not is_empty}
+        rules = tuple(rule for rule in self._rules if not rule.fields or names & set(rule.fields))
+        self._chosen[empty] = rules
         return rules
-
-    def _choose(self, stated: Iterable[bool]) -> tuple[RuleOf, ...]:
-        names = {name for name, is_stated in zip(self._fields, stated, strict=True) if is_stated}
-        return tuple(rule for rule in self._rules if not rule.fields or names & set(rule.fields))
 
 
 def is_deletion(record: Record) -> bool:
-    return record.action is Action.DELETE or record.action is Action.DELETE_PATTERN
+    return record.action is _DELETE or record.action is _DELETE_PATTERN
 
 
 def is_alone(record: Record) -> bool:
@@ -122,6 +131,11 @@ def rejected(record: Record, reason: RecordError) -> Adapted:
     """The adapted form of a record that a target cannot take."""
     reject = reject_record(record, code=reason.code, reason=reason.reason, stage="adapt")
     return (reject,), ()
+
+
+def filtered(record: Record, code: str) -> tuple[Outcome]:
+    """The outcome of a record that is neither written nor rejected."""
+    return (Filtered(code=code, url=record.url, action=record.action.value),)
 
 
 def lose_fields(draft: Draft, names: tuple[str, ...]) -> None:
@@ -233,13 +247,8 @@ def lose_doubtful_values(draft: Draft) -> None:
 
 
 def require_absolute_url(record: Record) -> None:
-    """Raise RecordError unless the URL of a document is absolute, as every appliance needs it.
-
-    A deletion by pattern and an update of the indexes have no URL of a document.
-    """
-    action = record.action
-    is_of_document = action is not _UPDATE_INDEX and action is not _DELETE_PATTERN
-    if is_of_document and not is_absolute(record.url):
+    """Raise RecordError unless the URL is absolute, as every appliance needs that of a document."""
+    if not is_absolute(record.url):
         raise RecordError(
             "url-not-absolute",
             f"url={record.url!r}; expected an absolute URL, as in http://host/path: --base-url"
@@ -260,8 +269,7 @@ def left_out(draft: Draft) -> Adapted:
     """The adapted form of an ACL alone, where a target has no place for one."""
     record = draft.record
     lose_acl(draft)
-    filtered = Filtered(code="acl-alone", url=record.url, action=record.action.value)
-    return (filtered,), () if is_deletion(record) else tuple(draft.losses)
+    return filtered(record, "acl-alone"), () if is_deletion(record) else tuple(draft.losses)
 
 
 def lose_content(draft: Draft) -> None:
@@ -294,9 +302,13 @@ def body_as_content(draft: Draft, _target: Target) -> None:
 def texts_as_metadata(draft: Draft, _target: Target) -> None:
     """Put title, description, keywords and categories before the metadata."""
     record = draft.record
-    names = ("title", "description", "keywords")
-    stated = [(name, getattr(record, name)) for name in names]
-    metas = [Meta(name, text) for name, text in stated if text is not None]
+    metas = []
+    if record.title is not None:
+        metas.append(Meta("title", record.title))
+    if record.description is not None:
+        metas.append(Meta("description", record.description))
+    if record.keywords is not None:
+        metas.append(Meta("keywords", record.keywords))
     metas += [Meta("category", category) for category in record.categories]
     if metas:
         metadata = (*metas, *record.metadata)
@@ -312,6 +324,76 @@ def fields_as_metadata(draft: Draft, _target: Target) -> None:
             draft.lose("fields", f"namespace {field.namespace!r} of {field.name!r}")
     metas = (Meta(field.name, value) for field in record.fields for value in field.values)
     draft.change(fields=(), metadata=(*record.metadata, *metas))
+
+
+def hold_fields(*fields: str) -> Callable[[Target], Adapter]:
+    """Return the `Format.adapter` of a format that holds the URL, deletions and these fields.
+
+    Every other field becomes a loss under its name. Partial updates and deletions by pattern are
+    rejected.
+    """
+    lost = tuple(name for name in _SINGLE_FIELDS if name not in fields)
+    lost_lists = tuple(name for name in _LISTS if name not in fields)
+
+    def adapt(record: Record) -> Adapted:
+        if record.action is _UPDATE_INDEX:
+            return filtered(record, "update-index"), ()
+        if (code := _NOT_HELD.get(record.action)) is not None:
+            reason = f"{record.action.value}; expected a whole document or its deletion"
+            return rejected(record, RecordError(code, reason))
+        draft = Draft(record)
+        if "acl" not in fields:
+            if is_alone(record):
+                return left_out(draft)
+            lose_protection(draft)
+            lose_acl(draft)
+        if "content" not in fields:
+            lose_content(draft)
+        lose_fields(draft, lost)
+        for name in lost_lists:
+            values = getattr(draft.record, name)
+            if values:
+                draft.lose(name, str(len(values)))
+                draft.change(**{name: ()})
+        if "crawl" not in fields:
+            lose_hints(draft, HINTS)
+        if "history" not in fields:
+            lose_history(draft)
+        if "extras" not in fields:
+            lose_extras(draft, ())
+        return draft.finish()
+
+    return lambda _target: adapt
+
+
+def encode_contents(adapt: Adapter, target: Target) -> Adapter:
+    """Return `adapt`, followed by the encoding of contents that the user chose.
+
+    **Spec:** Feeds Protocol Developer's Guide 7.x, "Content Compression". Release 5.0 has no
+    compression; its writer undoes it.
+    """
+    if target.content_encoding == "auto":
+        return adapt
+
+    def adapt_and_encode(record: Record) -> Adapted:
+        outcomes, losses = adapt(record)
+        try:
+            return tuple(_encode(outcome, target) for outcome in outcomes), losses
+        except RecordError as exc:
+            return rejected(record, exc)
+
+    return adapt_and_encode
+
+
+def _encode(outcome: Outcome, target: Target) -> Outcome:
+    if not isinstance(outcome, Record) or outcome.content is None:
+        return outcome
+    content = outcome.content
+    if target.content_encoding == "zlib":
+        content = compress(content, max_bytes=target.max_content_bytes)
+    elif content.encoding is Encoding.NONE:
+        content = Content(to_base64(content), Encoding.BASE64)
+    return replace(outcome, content=content)
 
 
 def counted(count: int, noun: str) -> str:

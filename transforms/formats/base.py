@@ -1,4 +1,4 @@
-"""The interface of a format: `Format`, and the options of readers and writers."""
+"""The interface of a format: `Format`, and the options of readers, adapters and writers."""
 
 import enum
 from collections.abc import Callable, Iterable, Iterator
@@ -10,11 +10,12 @@ from schemas.content import MAX_CONTENT_BYTES
 from schemas.delivery import Door
 from schemas.errors import ConfigError
 from schemas.feed import Feed, FeedHeader, is_web
+from schemas.loss import Loss
 from schemas.membership import RecordOrMembership
 from schemas.notice import Notice
+from schemas.record import Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from transforms.formats.target import Adapter, Target
 from transforms.formats.xml.element_names import ElementNames
 
 DIALECT_5_0 = "5.0"
@@ -26,8 +27,17 @@ MIN_TAGS = 10_000
 BYTES_A_TAG = 100
 """A record may have one tag more for each of these bytes of the largest content."""
 
+EMPTY_METADATA = ("drop", "placeholder")
+CONTENT_ENCODINGS = ("auto", "base64", "zlib")
+
 ReadResult = RecordOrMembership | Reject | Filtered | Notice | FeedHeader
 """An item that a reader yields; most formats have records and rejects only."""
+
+Outcome = Record | Reject | Filtered
+Adapted = tuple[tuple[Outcome, ...], tuple[Loss, ...]]
+"""The outcomes of one record, at least one, and its losses."""
+
+Adapter = Callable[[Record], Adapted]
 
 
 class Mode(enum.Enum):
@@ -97,6 +107,30 @@ class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
     delimiter: str = "\0"
     max_content_bytes: int = MAX_CONTENT_BYTES
     memberships: bool = False
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A format, and the user's choices for values that it holds only in part.
+
+    A deletion by pattern is expanded against `known_urls` where the target has no patterns.
+    `named_fields` pairs a metadata name with the Thunderstone field of its values.
+    `max_content_bytes` is the limit of a document that must be decoded. `content_encoding` is the
+    encoding of contents where a target leaves the choice: `auto` keeps it, and text stays text;
+    `zlib`, in base64, is used where it is shorter.
+    """
+
+    format: str
+    feedtype: str | None = None
+    datasource: str | None = None
+    dialect: str = "7.x"
+    empty_metadata: str = EMPTY_METADATA[0]
+    placeholder: str = "_noname_"
+    known_urls: tuple[str, ...] = ()
+    wide_deletes: bool = False
+    default_mimetype: str | None = None
+    named_fields: tuple[tuple[str, str], ...] = ()
+    max_content_bytes: int = MAX_CONTENT_BYTES
+    content_encoding: str = CONTENT_ENCODINGS[0]
 
 
 class Reader(Protocol):

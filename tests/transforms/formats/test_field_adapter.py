@@ -25,7 +25,7 @@ from schemas.span import Span
 from support.toy_format import TOY
 from transforms.adapt import Target, adapt
 from transforms.formats import registered
-from transforms.formats.field_adapter import hold_fields
+from transforms.formats.adapt_rules import hold_fields
 from transforms.full_feed_log import FullFeedLog
 
 JOE = Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),))

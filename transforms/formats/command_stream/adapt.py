@@ -40,6 +40,7 @@ from transforms.formats.adapt_rules import (
     rejected,
     texts_as_metadata,
 )
+from transforms.formats.base import Adapted, Adapter, Target
 from transforms.formats.command_stream.java_uri import is_uri
 from transforms.formats.command_stream.syntax import (
     GROUP,
@@ -50,7 +51,6 @@ from transforms.formats.command_stream.syntax import (
     USERNAME,
 )
 from transforms.formats.command_stream.writer import unknown_command
-from transforms.formats.target import Adapted, Adapter, Target
 
 _UNHELD_FIELDS = ("size", "visited", "next_check", "overwrite_acls")
 _TEXTS = ("title", "description", "keywords")

@@ -1,20 +1,25 @@
 """Adapt records to gsafeeds: content feeds, web feeds and metadata-and-url feeds.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Defining the XML Record for a Document",
-"Choosing the Feed Type", "Adding Metadata Information to a Record".
+"Choosing the Feed Type", "Adding Metadata Information to a Record". For the 5.0 dialect, which has
+fewer elements and attributes: guide 5.0, "Google Search Appliance Feed DTD"; guide 7.x, "Legacy
+Metadata Format (Deprecated)".
 """
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from operator import attrgetter
 from urllib.parse import unquote, urlsplit
 
+import pybase64
 from msgspec.structs import replace
 
+from schemas.acl import Access, Acl, Principal, Scope
+from schemas.content import decode
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
-from schemas.record import Action, Arrival, Authmethod, Crawl, Encoding, Meta, Record
-from schemas.reject import Filtered
+from schemas.record import Action, Arrival, Authmethod, Content, Crawl, Encoding, Meta, Record
 from transforms import charset
 from transforms.formats.adapt_rules import (
     Draft,
@@ -23,7 +28,9 @@ from transforms.formats.adapt_rules import (
     body_as_content,
     field_of,
     fields_as_metadata,
+    filtered,
     is_deletion,
+    lose_acl,
     lose_content,
     lose_doubtful_values,
     lose_extras,
@@ -34,26 +41,35 @@ from transforms.formats.adapt_rules import (
     require_absolute_url,
     texts_as_metadata,
 )
-from transforms.formats.base import DIALECT_5_0
-from transforms.formats.gsa import adapt_dialect_5
-from transforms.formats.gsa.acl_parent import join_parent, split_parent
-from transforms.formats.target import Adapted, Adapter, Outcome, Target
+from transforms.formats.base import DIALECT_5_0, Adapted, Adapter, Outcome, Target
+from transforms.formats.gsa.acl import BLANKS, is_acl_name, join_parent, metadata_of, split_parent
+from transforms.formats.xml.serializer import holds
 from transforms.mimetype_table import is_archive_type, type_of_name
-from transforms.values import doubtful_ranks
+from transforms.values import FEEDRANKS, PAGERANKS
 
 IGNORED_MIMETYPE = "text/plain"
 """The DTD requires a mimetype where the appliance ignores it; deployed connectors write this."""
 
+NOBODY = Principal(name="google:fakeUserToPreventMissingAcl", scope=Scope.USER, access=Access.DENY)
+"""The principal of an ACL without others: an appliance takes an ACL without principals for none.
+
+The adaptor library sends the same one.
+"""
+
 _TEXTS = ("title", "description", "keywords", "categories")
 _UNHELD_FIELDS = ("size", "visited", "next_check")
 _UNHELD_HINTS = ("no_index", "no_follow", "no_archive", "anchors")
-_unheld_hints = attrgetter(*_UNHELD_HINTS)
+_unheld_hints = attrgetter("secure", *_UNHELD_HINTS)
 _NO_UNHELD_HINTS = _unheld_hints(Crawl())
 _HELD_PLACES = ("record/", "group/", "acl/")
+_UNHELD_HINTS_5_0 = ("crawl_immediately", "crawl_once", "feedrank", "scoring")
+_HELD_PLACES_5_0 = ("record/", "group/")
+_DEFAULT_NAMESPACES = (None, "Default")
 _UTF_8 = ("utf-8", "utf8")
 # A look-up in the enum costs ten times as much.
 _ADD, _UPDATE = Action.ADD, Action.UPDATE
 _PUSHED, _CRAWLED = Arrival.PUSHED, Arrival.CRAWLED
+_ZLIB_BASE64 = Encoding.ZLIB_BASE64
 _UPDATE_INDEX, _DELETE_PATTERN = Action.UPDATE_INDEX, Action.DELETE_PATTERN
 
 
@@ -66,64 +82,58 @@ def adapter(target: Target) -> Adapter:
 
     def adapt(record: Record) -> Adapted:
         try:
-            require_absolute_url(record)
             if record.action is _UPDATE_INDEX:
-                action = record.action.value
-                return (Filtered(code="update-index", url=record.url, action=action),), ()
+                return filtered(record, "update-index"), ()
             if record.action is _DELETE_PATTERN:
                 return _expand_pattern(record, target), ()
+            require_absolute_url(record)
             if record.acl is not None and record.acl.alone:
                 if target.dialect == DIALECT_5_0:
                     raise _alone_in_5_0()
                 return rules_for_alone.apply(record, target)
             refuse(record, target)
-            return rules.apply(record, target)
+            (record,), losses = rules.apply(record, target)
+            if record.mimetype is None:
+                record = replace(record, mimetype=_mimetype_of(record, target))
+            return (record,), losses
         except RecordError as exc:
             return rejected(record, exc)
 
     return adapt
 
 
+def refuse_documents(_target: Target) -> Adapter:
+    """Return the adapter to groups feeds, which rejects every document."""
+    reason = "a document; expected a group with its members, as nothing else is in a groups feed"
+    return lambda record: rejected(record, RecordError("no-membership", reason))
+
+
 def _rules(target: Target, *, is_url_feed: bool) -> list[RuleOf]:
     is_5_0 = target.dialect == DIALECT_5_0
-    arrive = (
-        RuleOf(_crawl, is_needed=_is_not_crawled)
-        if is_url_feed
-        else RuleOf(_push, is_needed=_is_not_pushed)
-    )
     return [
         *_rules_for_alone(),
-        RuleOf(_secure_as_authmethod, fields=("crawl",), is_needed=_is_secure_stated),
         *([] if is_url_feed else [RuleOf(body_as_content, fields=("body",))]),
         RuleOf(_drop_charset, fields=("charset",)),
-        arrive,
-        *(adapt_dialect_5.FIRST_RULES if is_5_0 else ()),
-        RuleOf(_drop_empty_texts, fields=_TEXTS),
+        RuleOf(_crawl, is_needed=_is_not_crawled)
+        if is_url_feed
+        else RuleOf(_push, is_needed=_is_not_pushed),
+        *(_FIRST_RULES_5_0 if is_5_0 else ()),
+        RuleOf(_drop_empty_texts, fields=_TEXTS, is_needed=_has_empty_text),
         RuleOf(texts_as_metadata, fields=_TEXTS),
         RuleOf(fields_as_metadata, fields=("fields",)),
         *([RuleOf(_lose_metadata)] if target.datasource == "web" else []),
         RuleOf(_fill_metadata, is_needed=_has_empty_metadata),
-        *(adapt_dialect_5.LAST_RULES if is_5_0 else ()),
-        RuleOf(_state_mimetype, is_needed=lambda record: record.mimetype is None),
+        *([RuleOf(_lose_binary_metadata)] if is_5_0 else []),
     ]
 
 
 def _rules_for_alone() -> list[RuleOf]:
+    """Return the rules; many records have an ACL or hints, so their rules ask for more."""
     return [
-        RuleOf(_close_empty_acl, fields=("acl",), is_needed=_has_empty_acl),
-        RuleOf(_fit_parent, fields=("acl",), is_needed=_has_parent),
+        RuleOf(_fit_acl, is_needed=_is_acl_unfit),
         RuleOf(lambda draft, _: lose_fields(draft, _UNHELD_FIELDS), fields=_UNHELD_FIELDS),
-        RuleOf(
-            lambda draft, _: lose_hints(draft, _UNHELD_HINTS),
-            fields=("crawl",),
-            is_needed=_has_unheld_hints,
-        ),
         RuleOf(lambda draft, _: lose_history(draft), fields=("history",)),
-        RuleOf(
-            lambda draft, _: lose_doubtful_values(draft),
-            fields=("crawl", "extras"),
-            is_needed=_has_doubtful_values,
-        ),
+        RuleOf(_fit_hints, is_needed=_are_hints_unfit),
         RuleOf(lambda draft, _: lose_extras(draft, _HELD_PLACES), fields=("extras",)),
     ]
 
@@ -142,7 +152,7 @@ def _expand_pattern(record: Record, target: Target) -> tuple[Outcome, ...]:
     pattern = _compile(record.url)
     urls = [url for url in target.known_urls if pattern.fullmatch(url)]
     if not urls:
-        return (Filtered(code="no-known-url", url=record.url, action=record.action.value),)
+        return filtered(record, "no-known-url")
     deletion = Record(
         url="",
         action=Action.DELETE,
@@ -214,59 +224,62 @@ def _refuse_for_url_feed(record: Record, target: Target) -> None:
 # Rules
 
 
-def _has_empty_acl(record: Record) -> bool:
+def _is_acl_unfit(record: Record) -> bool:
     acl = record.acl
-    return acl is not None and not acl.principals and not acl.inherit_from
+    if acl is None:
+        return False
+    parent = acl.inherit_from
+    return (
+        acl.inherit_fragment is not None
+        or not (acl.principals or parent)
+        or (parent is not None and "?" in parent)
+    )
 
 
-def _close_empty_acl(draft: Draft, _target: Target) -> None:
-    """Put a denial into an ACL without principals: an appliance would take it for no ACL."""
-    acl = draft.record.acl
-    if acl is not None and not is_deletion(draft.record):
-        draft.change(acl=replace(acl, principals=(adapt_dialect_5.NOBODY,)))
+def _fit_acl(draft: Draft, _target: Target) -> None:
+    """State the parent as the reader does: a URL, or a URL and a fragment.
 
-
-def _has_parent(record: Record) -> bool:
-    acl = record.acl
-    return acl is not None and (acl.inherit_from, acl.inherit_fragment) != (None, None)
-
-
-def _fit_parent(draft: Draft, _target: Target) -> None:
-    """State the parent of an ACL as the reader does: a URL, or a URL and a fragment."""
+    An ACL without principals and parent gets a denial: an appliance would take it for no ACL.
+    """
     acl = draft.record.acl
     if acl is None:
         return
-    parent = join_parent(acl.inherit_from, acl.inherit_fragment)
-    if parent is None:
+    principals, parent = acl.principals, join_parent(acl.inherit_from, acl.inherit_fragment)
+    if not (principals or acl.inherit_from or is_deletion(draft.record)):
+        principals = (NOBODY,)
+    if parent is None and acl.inherit_fragment is not None:
         where = "" if acl.inherit_from is None else f", {acl.inherit_from!r}, which has one already"
         draft.lose("acl", f"fragment {acl.inherit_fragment!r} of what it inherits from{where}")
         parent = acl.inherit_from
     url, fragment = (None, None) if parent is None else split_parent(parent)
-    if (url, fragment) != (acl.inherit_from, acl.inherit_fragment):
-        draft.change(acl=replace(acl, inherit_from=url, inherit_fragment=fragment))
+    fitted = replace(acl, principals=principals, inherit_from=url, inherit_fragment=fragment)
+    draft.change(acl=fitted)
 
 
-def _has_unheld_hints(record: Record) -> bool:
-    return record.crawl is not None and _unheld_hints(record.crawl) != _NO_UNHELD_HINTS
+def _are_hints_unfit(record: Record) -> bool:
+    crawl = record.crawl
+    if record.extras:
+        return True
+    return crawl is not None and (
+        _unheld_hints(crawl) != _NO_UNHELD_HINTS
+        or (crawl.pagerank is not None and crawl.pagerank not in PAGERANKS)
+        or (crawl.feedrank is not None and crawl.feedrank not in FEEDRANKS)
+    )
 
 
-def _has_doubtful_values(record: Record) -> bool:
-    return bool(record.extras) or next(doubtful_ranks(record), None) is not None
+def _fit_hints(draft: Draft, _target: Target) -> None:
+    """Lose what no feed states; state that a document is secure as an authmethod.
 
-
-def _is_secure_stated(record: Record) -> bool:
-    return record.crawl is not None and record.crawl.secure is not None
-
-
-def _secure_as_authmethod(draft: Draft, _target: Target) -> None:
-    """State that a document is secure as an authmethod; the more secure of both wins."""
+    The more secure of both wins.
+    """
+    lose_hints(draft, _UNHELD_HINTS)
+    lose_doubtful_values(draft)
     crawl = draft.record.crawl
-    if crawl is None:
-        return
-    authmethod = crawl.authmethod or Authmethod.NONE
-    if crawl.secure and authmethod is Authmethod.NONE:
-        authmethod = Authmethod.HTTPBASIC
-    draft.change(crawl=replace(crawl, secure=None, authmethod=authmethod))
+    if crawl is not None and crawl.secure is not None:
+        authmethod = crawl.authmethod or Authmethod.NONE
+        if crawl.secure and authmethod is Authmethod.NONE:
+            authmethod = Authmethod.HTTPBASIC
+        draft.change(crawl=replace(crawl, secure=None, authmethod=authmethod))
 
 
 def _drop_charset(draft: Draft, _target: Target) -> None:
@@ -315,14 +328,16 @@ def _lose_metadata(draft: Draft, _target: Target) -> None:
         draft.change(metadata=())
 
 
+def _has_empty_text(record: Record) -> bool:
+    return "" in (record.title, record.description, record.keywords, *record.categories)
+
+
 def _drop_empty_texts(draft: Draft, _target: Target) -> None:
     """Drop an empty title: as metadata it would be a pair without a value."""
     record = draft.record
     empty = [name for name in ("title", "description", "keywords") if getattr(record, name) == ""]
-    if empty:
-        draft.change(**dict.fromkeys(empty))
-    if "" in record.categories:
-        draft.change(categories=tuple(filter(None, record.categories)))
+    categories = tuple(filter(None, record.categories))
+    draft.change(**dict.fromkeys(empty), categories=categories)
 
 
 def _has_empty_metadata(record: Record) -> bool:
@@ -351,11 +366,9 @@ def _filled(draft: Draft, meta: Meta, target: Target) -> Meta | None:
     return None
 
 
-def _state_mimetype(draft: Draft, target: Target) -> None:
-    record = draft.record
+def _mimetype_of(record: Record, target: Target) -> str:
     if record.content is None or is_deletion(record):
-        draft.change(mimetype=IGNORED_MIMETYPE)
-        return
+        return IGNORED_MIMETYPE
     mimetype = _guess(record.url) or target.default_mimetype
     if mimetype is None:
         raise RecordError(
@@ -363,7 +376,7 @@ def _state_mimetype(draft: Draft, target: Target) -> None:
             "content without a mimetype, and a url whose extension tells none; expected one, as"
             " the appliance requires it; --default-mimetype gives one to all such documents",
         )
-    draft.change(mimetype=mimetype)
+    return mimetype
 
 
 def _guess(url: str) -> str | None:
@@ -374,3 +387,105 @@ def _guess(url: str) -> str | None:
         return None
     mimetype = type_of_name(unquote(path.rpartition("/")[2]))
     return None if is_archive_type(mimetype) else mimetype
+
+
+# The 5.0 dialect
+
+
+def _lose_unheld(draft: Draft, _target: Target) -> None:
+    lose_hints(draft, _UNHELD_HINTS_5_0)
+    crawl = draft.record.crawl
+    if crawl is not None and crawl.authmethod is Authmethod.NEGOTIATE:
+        draft.lose("acl", "the authmethod NEGOTIATE")  # also with an ACL: 5.0 may ignore it
+        lose_hints(draft, ("authmethod",))
+    lose_fields(draft, ("overwrite_acls",))
+    lose_extras(draft, _HELD_PLACES_5_0)
+
+
+def _acl_as_metadata(draft: Draft, target: Target) -> None:
+    """Write the ACL as google:acl* metadata, after the record's own.
+
+    If no part of the ACL can be written, the document is closed to everyone.
+    """
+    acl = draft.record.acl
+    if acl is None:
+        return
+    if target.datasource == "web":
+        lose_acl(draft)
+        return
+    for detail in _unholdable(acl):
+        draft.lose("acl", detail)
+    principals = tuple(filter(_is_holdable, acl.principals))
+    parent = acl.inherit_from if _has_holdable_parent(acl) else None
+    fragment = None if parent is None else acl.inherit_fragment
+    held = replace(
+        acl,
+        principals=principals if principals or parent else (NOBODY,),
+        inherit_from=parent,
+        inherit_fragment=fragment,
+    )
+    others = []
+    for meta in draft.record.metadata:
+        if is_acl_name(meta.name):  # a second ACL: with it, the first would permit more
+            draft.lose("acl", f"metadata {meta.name!r} beside an ACL")
+        else:
+            others.append(meta)
+    draft.change(acl=None, metadata=(*others, *metadata_of(held)))
+
+
+def _is_zipped(record: Record) -> bool:
+    return record.content is not None and record.content.encoding is _ZLIB_BASE64
+
+
+def _unzip_content(draft: Draft, target: Target) -> None:
+    if (content := draft.record.content) is not None:
+        document = decode(content, max_bytes=target.max_content_bytes)
+        draft.change(content=Content(pybase64.b64encode(document), Encoding.BASE64))
+
+
+def _lose_binary_metadata(draft: Draft, _target: Target) -> None:
+    """Drop the pairs that need base64, which the dialect does not have."""
+    metadata = draft.record.metadata
+    kept = tuple(meta for meta in metadata if _is_text(meta))
+    if len(kept) == len(metadata):
+        return
+    for meta in metadata:
+        if not _is_text(meta):
+            draft.lose(field_of(meta), f"{meta.name!r}, that XML cannot hold")
+    draft.change(metadata=kept)
+
+
+_FIRST_RULES_5_0 = (
+    RuleOf(_lose_unheld, fields=("crawl", "overwrite_acls", "extras")),
+    RuleOf(_acl_as_metadata, fields=("acl",)),
+    RuleOf(_unzip_content, is_needed=_is_zipped),
+)
+
+
+def _unholdable(acl: Acl) -> Iterator[str]:
+    for principal in acl.principals:
+        if principal.namespace not in _DEFAULT_NAMESPACES:
+            yield f"namespace {principal.namespace!r} of {principal.name!r}"
+        if principal.case_sensitive is False:
+            yield f"{principal.name!r} in letters of any case"
+        if principal.unqualified:
+            yield f"{principal.name!r} being unqualified"
+        if not holds(principal.name):
+            yield f"{principal.name!r}, that XML cannot hold"
+    if not _has_holdable_parent(acl):
+        yield f"what it inherits from, {acl.inherit_from!r}, that XML cannot hold"
+
+
+def _is_holdable(principal: Principal) -> bool:
+    """Whether a principal may lose its namespace: a denial may, a permit must not."""
+    if not principal.name.strip(BLANKS) or not holds(principal.name):
+        return False
+    return principal.namespace in _DEFAULT_NAMESPACES or principal.access is Access.DENY
+
+
+def _has_holdable_parent(acl: Acl) -> bool:
+    return acl.inherit_from is None or holds(acl.inherit_from)
+
+
+def _is_text(meta: Meta) -> bool:
+    return meta.data is None and holds(meta.name) and holds(meta.value)

@@ -34,8 +34,7 @@ from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.base import DIALECT_5_0, ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.dates import rfc1123
-from transforms.formats.gsa.acl_parent import join_parent
-from transforms.formats.gsa.legacy_acl import metadata_of
+from transforms.formats.gsa.acl import join_parent, metadata_of
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import ElementReader, Grammar, cut_spans

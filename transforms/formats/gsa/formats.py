@@ -4,7 +4,7 @@ import re
 
 from schemas.delivery import Door
 from transforms.formats.base import Format
-from transforms.formats.gsa import adapt_feed, adapt_groups, feed, groups, groups_csv
+from transforms.formats.gsa import adapt_feed, feed, groups, groups_csv
 from transforms.formats.xml.sections import AMBIGUOUS_CODES
 
 GSA_FEED = Format(
@@ -31,7 +31,7 @@ GSA_GROUPS = Format(
     read=groups.read_feed,
     split=groups.cut,
     encoder=groups.encoder,
-    adapter=adapt_groups.adapter,
+    adapter=adapt_feed.refuse_documents,
     door=Door.GROUPS,
     holds_documents=False,
     holds_memberships=True,

@@ -34,6 +34,7 @@ from transforms.formats.dates import parse_date
 from transforms.formats.gsa.acl import (
     Attributes,
     Extras,
+    acl_of,
     bad_acl,
     read_acl,
     require_no_text,
@@ -41,7 +42,6 @@ from transforms.formats.gsa.acl import (
 )
 from transforms.formats.gsa.fast_reader import TemplateCache, UniformBatch
 from transforms.formats.gsa.feed_context import ACTIONS, FeedContext, feed_context
-from transforms.formats.gsa.legacy_acl import acl_of
 from transforms.formats.xml.elements import ParsedElement
 from transforms.formats.xml.extras import extra_element
 from transforms.formats.xml.raw_element import RawElement

@@ -9,13 +9,13 @@ from functools import partial
 from schemas.errors import RecordError
 from schemas.patterns import is_wide
 from schemas.record import Action, Arrival, Encoding, Field, Meta, Record
-from schemas.reject import Filtered
 from transforms.formats.adapt_rules import (
     HINTS,
     Draft,
     RuleOf,
     RuleTable,
     counted,
+    filtered,
     is_alone,
     is_deletion,
     left_out,
@@ -27,7 +27,7 @@ from transforms.formats.adapt_rules import (
     rejected,
     require_absolute_url,
 )
-from transforms.formats.target import Adapted, Adapter, Target
+from transforms.formats.base import Adapted, Adapter, Target
 
 _SINGLE = ("title", "description", "keywords")
 _CATEGORY = "category"
@@ -61,7 +61,7 @@ def adapter(target: Target) -> Adapter:
         except RecordError as exc:
             return rejected(record, exc)
         if record.action is Action.UPDATE_INDEX:
-            return (Filtered(code="update-index", url=record.url, action=record.action.value),), ()
+            return filtered(record, "update-index"), ()
         if is_alone(record):
             return left_out(Draft(record))
         return table.apply(record, target)
@@ -70,7 +70,8 @@ def adapter(target: Target) -> Adapter:
 
 
 def _refuse(record: Record, target: Target) -> None:
-    require_absolute_url(record)
+    if record.action is not Action.UPDATE_INDEX and record.action is not Action.DELETE_PATTERN:
+        require_absolute_url(record)
     if record.action is Action.DELETE_PATTERN:
         if not target.wide_deletes and is_wide(record.url):
             raise RecordError(

@@ -22,8 +22,7 @@ from schemas.errors import RecordError, SourceError
 from schemas.record import Meta
 from schemas.span import ElementContext, Span
 from transforms.formats.base import ReadOptions
-from transforms.formats.gsa.acl import tag_of
-from transforms.formats.gsa.legacy_acl import acl_of
+from transforms.formats.gsa.acl import acl_of, tag_of
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.elements import ParsedElement
 from transforms.formats.xml.raw_element import RawElement

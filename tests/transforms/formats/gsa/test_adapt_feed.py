@@ -1,13 +1,15 @@
-"""Each rule of the conversion to gsafeeds, and each message in full."""
+"""Each rule of the conversion to gsafeeds of both dialects, and each message in full."""
 
+import zlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+import pybase64
 import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Principal, Scope
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.loss import Loss
 from schemas.record import (
     Action,
@@ -42,7 +44,14 @@ TEXT = Content(b"Plan")
 COLOUR = Meta("colour", "red")
 NOON = datetime(2005, 10, 25, 12, tzinfo=UTC)
 NOBODY = Principal(name="google:fakeUserToPreventMissingAcl", scope=Scope.USER, access=Access.DENY)
-JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)
+
+
+def joe(access: Access = Access.PERMIT, **stated: object) -> Principal:
+    fields = {"name": "joe", "scope": Scope.USER, "access": access}
+    return Principal(**(fields | stated))  # type: ignore[arg-type] # of many types
+
+
+JOE = joe()
 ACL = Acl(principals=(JOE,))
 
 
@@ -520,6 +529,203 @@ def test_a_pattern_that_covers_no_known_url_is_filtered(pattern: str) -> None:
         (Filtered(code="no-known-url", url=pattern, action="DELETE_PATTERN"),),
         (),
     )
+
+
+# The 5.0 dialect
+
+OLD_WEB = replace(WEB, dialect="5.0")
+JOE_META = Meta("google:aclusers", "joe")
+NOBODY_META = Meta("google:acldenyusers", NOBODY.name)
+ZIPPED = Content(pybase64.b64encode(zlib.compress(b"Plan")), Encoding.ZLIB_BASE64)
+NEGOTIATE = (("acl", "the authmethod NEGOTIATE"), ("authmethod", "NEGOTIATE"))
+HELD = {
+    "metadata": (COLOUR,),
+    "crawl": Crawl(lock=True, pagerank=96, authmethod=Authmethod.NTLM, display_url="http://a/"),
+    "extras": (Extra("record/@x", "1"),),
+}
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected", "losses"),
+    [
+        (HELD, HELD, ()),
+        ({"content": ZIPPED}, {"content": Content(b"UGxhbg==", Encoding.BASE64)}, ()),
+        ({"crawl": Crawl(crawl_immediately=True)}, {}, (("crawl-immediately", "true"),)),
+        ({"crawl": Crawl(crawl_once=True)}, {}, (("crawl-once", "true"),)),
+        ({"crawl": Crawl(feedrank=5)}, {}, (("feedrank", "5"),)),
+        ({"crawl": Crawl(scoring=Scoring.WEB)}, {}, (("scoring", "WEB"),)),
+        ({"overwrite_acls": False}, {}, (("overwrite-acls", "false"),)),
+        ({"extras": (Extra("acl/@x", "1"),)}, {}, (("extras", "acl/@x"),)),
+        (
+            {"metadata": (Meta("bell", "\x07"), COLOUR)},
+            {"metadata": (COLOUR,)},
+            (("metadata", "'bell', that XML cannot hold"),),
+        ),
+        (
+            {"metadata": (Meta("raw", "", b"\xff"),)},
+            {},
+            (("metadata", "'raw', that XML cannot hold"),),
+        ),
+        (
+            {"metadata": (Meta("google:acldenyusers", "", b"\xff"),)},
+            {},
+            (("acl", "'google:acldenyusers', that XML cannot hold"),),
+        ),
+        ({"crawl": Crawl(authmethod=Authmethod.NEGOTIATE)}, {}, NEGOTIATE),
+        (
+            {"crawl": Crawl(authmethod=Authmethod.NEGOTIATE), "acl": Acl(principals=(joe(),))},
+            {"metadata": (JOE_META,)},
+            NEGOTIATE,
+        ),
+        (
+            {"metadata": (Meta("google:aclusers", "ann"), COLOUR), "acl": Acl(principals=(joe(),))},
+            {"metadata": (COLOUR, JOE_META)},
+            (("acl", "metadata 'google:aclusers' beside an ACL"),),
+        ),
+    ],
+)
+def test_the_dialect_has_fewer_fields(
+    stated: dict[str, object], expected: dict[str, object], losses: tuple[tuple[str, str], ...]
+) -> None:
+    assert adapt(document(**stated), OLD) == (
+        (document(**expected),),
+        tuple(lost(*loss) for loss in losses),
+    )
+
+
+@pytest.mark.parametrize(
+    ("acl", "metadata", "details"),
+    [
+        (
+            Acl(
+                inheritance=Inheritance.LEAF_NODE,
+                inherit_from=PARENT,
+                principals=(joe(namespace="Default", case_sensitive=True), joe(Access.DENY)),
+            ),
+            (
+                *(
+                    JOE_META,
+                    Meta("google:acldenyusers", "joe"),
+                    Meta("google:aclinheritfrom", PARENT),
+                ),
+                Meta("google:aclinheritancetype", "leaf-node"),
+            ),
+            (),
+        ),
+        (
+            Acl(inherit_from=PARENT, inherit_fragment="files"),
+            (Meta("google:aclinheritfrom", PARENT + "?files"),),
+            (),
+        ),
+        (Acl(), (NOBODY_META,), ()),
+        (Acl(principals=(joe(name=" "), joe())), (JOE_META,), ()),
+        *(
+            (Acl(principals=(joe(access, name=name),)), (Meta(list_, name),), ())
+            for access, list_ in (
+                (Access.PERMIT, "google:aclusers"),
+                (Access.DENY, "google:acldenyusers"),
+            )
+            for name in ("\u00a0", "\u2028", "\x85")  # no appliance trims these
+        ),
+        *(
+            (Acl(principals=(principal,)), (meta,), (detail,))
+            for principal, meta, detail in (
+                (joe(namespace="AD"), NOBODY_META, "namespace 'AD' of 'joe'"),
+                (
+                    joe(Access.DENY, namespace="AD"),
+                    Meta("google:acldenyusers", "joe"),
+                    "namespace 'AD' of 'joe'",
+                ),
+                (joe(name="\x1f"), NOBODY_META, "'\\x1f', that XML cannot hold"),
+                (joe(Access.DENY, name="\x1f"), NOBODY_META, "'\\x1f', that XML cannot hold"),
+                (joe(case_sensitive=False), JOE_META, "'joe' in letters of any case"),
+                (joe(unqualified=True), JOE_META, "'joe' being unqualified"),
+            )
+        ),
+        (
+            Acl(inherit_from=PARENT + "\x00", principals=(joe(),)),
+            (JOE_META,),
+            ("what it inherits from, 'http://a.example.com/\\x00', that XML cannot hold",),
+        ),
+    ],
+)
+def test_an_acl_becomes_metadata(
+    acl: Acl, metadata: tuple[Meta, ...], details: tuple[str, ...]
+) -> None:
+    assert adapt(document(acl=acl, metadata=(COLOUR,)), OLD) == (
+        (document(metadata=(COLOUR, *metadata)),),
+        tuple(lost("acl", detail) for detail in details),
+    )
+
+
+def test_an_acl_in_a_web_feed_is_a_loss() -> None:
+    fetched = document(arrival=Arrival.CRAWLED, content=None)
+    acl = Acl(principals=(joe(),), inherit_from=PARENT)
+    assert adapt(replace(fetched, acl=acl), OLD_WEB) == (
+        (fetched,),
+        (lost("acl", "1 principal, inherits from 'http://a.example.com/'"),),
+    )
+
+
+def test_an_update_of_metadata_is_held_if_the_appliance_fetches_the_content() -> None:
+    target = replace(OLD, feedtype="metadata-and-url")
+    record = document(content=None, arrival=Arrival.CRAWLED, metadata=(COLOUR,))
+    assert adapt(replace(record, action=Action.UPDATE), target) == ((record,), ())
+
+
+WHOLE_UPDATE = document(action=Action.UPDATE)
+ALONE = Record(url=URL, action=Action.ADD, acl=Acl(principals=(joe(),), alone=True))
+
+
+@pytest.mark.parametrize(
+    ("record", "target", "code", "reason"),
+    [
+        *(
+            (
+                record,
+                OLD,
+                "partial-update",
+                "a partial update; expected a whole document, as an appliance of release 5.0"
+                " replaces all of a document; --dialect 7.x holds it",
+            )
+            for record in (
+                WHOLE_UPDATE,
+                replace(WHOLE_UPDATE, content=None, metadata=(COLOUR,)),
+                replace(WHOLE_UPDATE, content=None, acl=Acl(principals=(joe(),))),
+            )
+        ),
+        *(
+            (
+                ALONE,
+                target,
+                "acl-alone",
+                "an ACL without a document; expected a document, as metadata holds the ACLs of the"
+                " 5.0 dialect; --dialect 7.x holds it",
+            )
+            for target in (OLD, OLD_WEB)
+        ),
+        (
+            document(content=ZIPPED),
+            replace(OLD, max_content_bytes=3),
+            "content-too-large",
+            "a zlib stream that inflates to more; expected at most 3 bytes; raise"
+            " --max-content-bytes to read it",
+        ),
+        (
+            document(content=Content(b"UGxhbg==", Encoding.ZLIB_BASE64)),
+            OLD,
+            "bad-zlib",
+            None,
+        ),
+    ],
+)
+def test_a_record_that_the_dialect_cannot_hold_is_rejected(
+    record: Record, target: Target, code: str, reason: str | None
+) -> None:
+    (reject,), losses = adapt(record, target)
+    assert isinstance(reject, Reject)
+    assert (reject.code, reject.url, losses) == (code, URL, ())
+    assert reason in (None, reject.reason)
 
 
 @pytest.mark.parametrize("target", [INCREMENTAL, AND_URL, WEB], ids=["content", "url", "web"])
