@@ -8,8 +8,7 @@ import msgspec
 
 from schemas.errors import BalanceError
 from schemas.feed import FullFeed
-from schemas.loss import Loss
-from schemas.notice import Notice
+from schemas.notice import Loss, Notice
 
 COUNTERS = (
     *("read", "expanded", "written", "rejected", "filtered"),
@@ -118,16 +117,14 @@ class Account(msgspec.Struct, kw_only=True):
 def merge(accounts: Iterable[Account]) -> Account:
     """Return the sum; chunks, files and samples are in the order of the spans' names."""
     total = Account()
-    counts = {name: Counter[str]() for name in COUNTERS}
-    sources = {name: Counter[str]() for name in _BY_SOURCE}
+    counters = {name: Counter[str]() for name in (*COUNTERS, *_BY_SOURCE)}
     for account in accounts:
-        for name, counter in counts.items():
+        for name, counter in counters.items():
             counter.update(getattr(account, name))
-        _merge_losses(total.losses, account.losses)
+        for field, loss in account.losses.items():
+            _add_losses(total.losses, field, loss)
         for notice_count in account.notices.values():
             _add_notices(total.notices, notice_count)
-        for name, counter in sources.items():
-            counter.update(getattr(account, name))
         total.full_feeds += account.full_feeds
         total.chunks += account.chunks
         total.files += account.files
@@ -135,9 +132,9 @@ def merge(accounts: Iterable[Account]) -> Account:
         total.bytes_read += account.bytes_read
         if (account.exit_code, account.stopped or "") > (total.exit_code, total.stopped or ""):
             total.exit_code, total.stopped = account.exit_code, account.stopped
-    for name, counter in (*counts.items(), *sources.items()):
+    for name, counter in counters.items():
         setattr(total, name, dict(sorted(counter.items())))
-    total.full_feeds.sort(key=_span_of)
+    total.full_feeds.sort(key=lambda feed: (feed.span, feed.datasource or ""))
     total.chunks.sort(key=place_of)
     total.files.sort(key=attrgetter("path"))
     return total
@@ -145,7 +142,7 @@ def merge(accounts: Iterable[Account]) -> Account:
 
 def add_loss(losses: dict[str, LossCount], loss: Loss) -> None:
     """Count one loss; the first few losses of a field become samples."""
-    known = losses.get(loss.field, _NONE)
+    known = losses.get(loss.field, LossCount())
     samples = known.samples if len(known.samples) >= SAMPLES else (*known.samples, loss)
     losses[loss.field] = LossCount(known.count + 1, samples)
 
@@ -178,23 +175,14 @@ def place_of(chunk: Chunk) -> tuple[str, int, str]:
     return span, int(number) if number.isdecimal() else 0, end
 
 
-_NONE = LossCount()
-
-
-def _span_of(feed: FullFeed) -> tuple[str, str]:
-    return feed.span, feed.datasource or ""
+def _add_losses(total: dict[str, LossCount], field: str, added: LossCount) -> None:
+    known = total.get(field, LossCount())
+    samples = {*known.samples, *added.samples}
+    ordered = sorted(samples, key=lambda loss: (loss.url, loss.detail))
+    total[field] = LossCount(known.count + added.count, tuple(ordered[:SAMPLES]))
 
 
 def _add_notices(total: dict[str, NoticeCount], added: NoticeCount) -> None:
     known = total.get(added.first.code, NoticeCount(0, added.first))
     first = min(known.first, added.first, key=lambda note: (note.source, note.span, note.offset))
     total[first.code] = NoticeCount(known.count + added.count, first)
-
-
-def _merge_losses(total: dict[str, LossCount], losses: dict[str, LossCount]) -> None:
-    for field, loss in losses.items():
-        known = total.get(field, _NONE)
-        samples = sorted({*known.samples, *loss.samples}, key=lambda loss: (loss.url, loss.detail))[
-            :SAMPLES
-        ]
-        total[field] = LossCount(known.count + loss.count, tuple(samples))

@@ -5,8 +5,8 @@ import json
 import msgspec
 
 from schemas import avro, avro_membership
-from schemas.defect import record_error
 from schemas.membership import Membership, RecordOrMembership
+from schemas.reject import record_error
 
 
 def carried_bytes(record: RecordOrMembership) -> bytes:

@@ -39,22 +39,25 @@ def clean_base64(text: bytes) -> bytes:
 
 def decode(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> bytes:
     """Return the decoded bytes; raise RecordError above `max_bytes` or for a truncated stream."""
-    if content.encoding is Encoding.NONE:
-        return _within(content.data, max_bytes)
+    if content.encoding is Encoding.ZLIB_BASE64:
+        return _inflate(content.data, max_bytes)
+    check(content, max_bytes=max_bytes)
     if content.encoding is Encoding.BASE64:
-        _within_base64(content.data, max_bytes)
         return pybase64.b64decode(content.data)
-    return _inflate(content.data, max_bytes)
+    return content.data
 
 
 def check(content: Content, *, max_bytes: int = MAX_CONTENT_BYTES) -> None:
     """Raise RecordError if `decode` would; only a zlib stream is copied."""
-    if content.encoding is Encoding.NONE:
-        _within(content.data, max_bytes)
-    elif content.encoding is Encoding.BASE64:
-        _within_base64(content.data, max_bytes)
-    else:
-        _inflate(content.data, max_bytes)
+    data = content.data
+    if content.encoding is Encoding.ZLIB_BASE64:
+        _inflate(data, max_bytes)
+        return
+    size = len(data)
+    if content.encoding is Encoding.BASE64:
+        size = size // 4 * 3 - data[-2:].count(b"=")
+    if size > max_bytes:
+        raise _too_large(f"{size} bytes", max_bytes)
 
 
 def to_base64(content: Content) -> bytes:
@@ -82,18 +85,6 @@ def _is_base64(text: bytes) -> bool:
     except ValueError:  # includes binascii.Error
         return False
     return True
-
-
-def _within(data: bytes, max_bytes: int) -> bytes:
-    if len(data) > max_bytes:
-        raise _too_large(f"{len(data)} bytes", max_bytes)
-    return data
-
-
-def _within_base64(text: bytes, max_bytes: int) -> None:
-    size = len(text) // 4 * 3 - text[-2:].count(b"=")
-    if size > max_bytes:
-        raise _too_large(f"{size} bytes", max_bytes)
 
 
 def _inflate(text: bytes, max_bytes: int) -> bytes:

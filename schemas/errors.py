@@ -1,28 +1,9 @@
 """The exceptions of feedferry, ordered by exit code and by the reaction of the caller.
 
-::
-
-    FeedferryError
-    ├── ConfigError        correct the command line; nothing was written (exit code 2)
-    │   └── FileNameError         the name of a file is not UTF-8
-    ├── StoppedError       read the report; a configured limit was reached (3)
-    │   ├── LossRefusedError      the target cannot hold a field, and the loss was not accepted
-    │   └── TooManyRejectsError   more records were rejected than allowed
-    ├── FatalError         fix the input or the target, then start again to resume (4)
-    │   ├── FormatError    the input is not in its format, and contains no readable record
-    │   │   └── EncodingError     the input declares an encoding that does not exist
-    │   ├── SourceError    the input cannot be opened or read
-    │   │   ├── UnreadableError   one file cannot be opened or read; others can
-    │   │   └── UnavailableError  a program reports that its repository is unavailable
-    │   └── TargetError    the appliance is unreachable or refuses the feed
-    ├── BusyError          start again later: a backlog, a lock, a deadline (75)
-    ├── RecordError        reject this record and continue
-    │   └── ProgramError   the program for the record failed
-    ├── ProgressError      a defect of feedferry: a reader does not advance (5)
-    └── BalanceError       a defect of feedferry: the account of a run does not balance (5)
-
-A bad record does not end a run. The reader or adapter catches the `RecordError` and yields a
-`Reject`.
+Each class is a subclass of the one whose reaction it shares: correct the command line
+(`ConfigError`), read the report (`StoppedError`), fix the input or the target and start again to
+resume (`FatalError`), start again later (`BusyError`), reject the record and continue
+(`RecordError`). Other errors are defects of feedferry.
 """
 
 

@@ -1,10 +1,10 @@
-"""Repairs and oddities of the input that cost no record."""
+"""Notices and losses: what is reported about records that are not rejected."""
 
 import msgspec
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """A repaired or unusual part of a stream.
+    """A repaired or unusual part of a stream, which costs no record.
 
     Notices are counted by `code`; there is a small number of codes, so that a stream cannot create
     many. `offset` is in bytes from the start of the source. `detail` reads *finding; result*.
@@ -20,3 +20,18 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     def message(self) -> str:
         """The notice as one line: *where: finding; result*."""
         return f"{self.source} (byte {self.offset}): {self.detail}"
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of a record that is left out or changed, because the target cannot hold it.
+
+    `field` is the name that `--accept-loss` and `--fail-on-loss` take.
+    """
+
+    field: str
+    url: str
+    detail: str
+
+
+REFUSED = frozenset({"acl", "content"})
+"""Fields whose loss stops a run unless it is accepted: documents would become public, or empty."""

@@ -1,24 +1,30 @@
-"""Rejected and filtered records."""
+"""Rejected and filtered records.
 
+A defect of feedferry that appears while one record is processed costs that record only: every place
+that turns a `RecordError` into a `Reject` catches `Exception` and calls `record_error`. So a
+KeyError in a reader becomes a reject like any other. The record is set aside with its original
+bytes, the other records go on, and the run reports the defect at its end.
+"""
+
+import re
+from types import TracebackType
 from typing import NamedTuple
 
 import msgspec
 
-from schemas.errors import RecordError
+from schemas.errors import FeedferryError, RecordError
 from schemas.membership import RecordOrMembership
 from schemas.span import Span
 
+DEFECT = "defect"
+"""The code of rejects that are caused by a defect of feedferry."""
+
+# Codes of a whole file: it cannot be opened or read, its compressed data cannot be decompressed, it
+# declares an unknown encoding, or its name is not UTF-8.
 UNREADABLE = "unreadable"
-"""The code of a file that cannot be opened or read."""
-
 TORN_COMPRESSION = "torn-compression"
-"""The code of compressed data that cannot be decompressed."""
-
 UNKNOWN_ENCODING = "unknown-encoding"
-"""The code of a file that declares an unknown encoding."""
-
 FILE_NAME = "file-name"
-"""The code of a file whose name is not UTF-8."""
 
 TORN_END = "torn-end"
 """The code of a document that has no end tag."""
@@ -33,6 +39,10 @@ HOLES = frozenset(
 
 Each is an unknown number of records, or a record that only a limit of this run refuses.
 """
+
+_NOT_OF_ONE_RECORD = (FeedferryError, OSError, MemoryError)
+_PACKAGES = ("schemas", "transforms", "pipelines")
+_EXCEPTION_TYPE = re.compile(r"a defect of feedferry: ([\w.]+) in ")
 
 
 class Reject(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,3 +121,50 @@ def reject_record(record: RecordOrMembership, *, code: str, reason: str, stage: 
         url=record.url,
         action=record.action.value,
     )
+
+
+def record_error(exc: Exception) -> RecordError:
+    """Return the RecordError that one record is rejected for; raise `exc` if it concerns more.
+
+    A RecordError is returned as it is. Other errors of feedferry, OSError and MemoryError are
+    raised again: they are not caused by one record. Any other exception is a defect. Its message is
+    left out, because it may contain a part of the document.
+    """
+    if isinstance(exc, RecordError):
+        return exc
+    if isinstance(exc, _NOT_OF_ONE_RECORD):
+        raise exc
+    reason = (
+        f"a defect of feedferry: {_type_name(type(exc))} in {_place(exc.__traceback__)};"
+        " expected a record, or a reason why it is refused; please report this"
+    )
+    return RecordError(DEFECT, reason)
+
+
+def defect_type(reject: Reject) -> str | None:
+    """Return the name of the exception type if a defect caused the reject, else None.
+
+    >>> error = record_error(KeyError())
+    >>> defect_type(Reject(code=error.code, reason=error.reason, stage="read"))
+    'KeyError'
+    """
+    if reject.code != DEFECT:
+        return None
+    match = _EXCEPTION_TYPE.search(reject.reason)
+    return match[1] if match else "unknown"
+
+
+def _type_name(kind: type[Exception]) -> str:
+    module = kind.__module__
+    return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
+
+
+def _place(traceback: TracebackType | None) -> str:
+    """Return module and line of the innermost frame of our own packages."""
+    place = "an unknown place"
+    while traceback is not None:
+        module = str(traceback.tb_frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] in _PACKAGES:
+            place = f"{module}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return place

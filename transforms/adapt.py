@@ -4,8 +4,8 @@ The rules of a format are in its package. `docs/conversions.md` compares the for
 """
 
 from schemas.errors import ConfigError, LossRefusedError
-from schemas.loss import Loss
 from schemas.membership import Membership
+from schemas.notice import Loss
 from schemas.record import Record
 from schemas.reject import Reject, reject_record
 from transforms.formats import all_formats, by_name
@@ -49,7 +49,9 @@ def adapt_membership(membership: Membership, target: Target) -> Membership | Rej
     if by_name(target.format).holds_memberships:
         return membership
     members = counted(len(membership.members), "member")
-    with_groups = [one.name for one in all_formats() if one.holds_memberships and one.encoder]
+    with_groups = [
+        format_.name for format_ in all_formats() if format_.holds_memberships and format_.encoder
+    ]
     reason = (
         f"a group with {members}; expected a document, as {target.format} has no groups;"
         f" {', '.join(with_groups)} take them"

@@ -1,87 +1,94 @@
-"""Divide encoded records into chunks of at most a number of bytes."""
+"""Write records into chunk files of at most a number of bytes."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from operator import attrgetter
+from pathlib import Path
 
-from schemas.defect import record_error
+from schemas.account import Chunk
 from schemas.errors import RecordError
 from schemas.feed import Feed, TargetFeed
-from schemas.membership import RecordOrMembership
-from schemas.reject import Reject, reject_record
+from schemas.membership import Membership, RecordOrMembership
+from schemas.span import Span
 from transforms.formats.base import Encoder
+from transforms.storage.atomic import AtomicFile, whole_file
 
 FRAME_BYTES = 256 << 10
 """Records are framed and written in parts of about this size."""
 
-
-class Frame(NamedTuple):
-    """A part of chunk `number`; the parts of a chunk, one after the other, are its bytes.
-
-    `target_feed` is the feed that its records belong to, `feed` the feed that the chunk states.
-    """
-
-    number: int
-    target_feed: TargetFeed | None
-    feed: Feed | None
-    data: bytes
-    records: list[RecordOrMembership]
-
-
-class UnwrittenRecord(NamedTuple):
-    """A record that is in no chunk, and the reason."""
-
-    record: RecordOrMembership
-    reject: Reject
-
-
 EncoderOf = Callable[[TargetFeed | None, int], tuple[Feed | None, Encoder]]
 """Returns the feed that a chunk with this number states, and its encoder."""
 
+_ACTION = attrgetter("action._value_")
 
-def chunk(  # noqa: PLR0913 # the limits are no concept of their own
-    records: Iterable[RecordOrMembership],
-    *,
-    target_feed_of: Callable[[RecordOrMembership], TargetFeed | None],
-    encoder_of: EncoderOf,
-    max_bytes: int,
-    reserved_bytes: int = 0,
-    max_records: int | None = None,
-) -> Iterator[Frame | UnwrittenRecord]:
-    """Yield the frames of the chunks in order, each chunk at most `max_bytes`.
 
-    A chunk ends after `max_records`, and before a record that does not fit or is of another feed. A
-    record that fits in no chunk, or that the format cannot hold, is yielded with its reject.
-    `reserved_bytes` of each chunk stay free, for a prolog that may grow. One frame is in memory.
+class ChunkWriter:
+    """Writes records to `folder/NAME-NNN.EXTENSION`; `finished` lists the complete chunks.
+
+    Each chunk has at most `max_bytes`; `reserved_bytes` of them stay free, for a prolog that may
+    grow. One frame is in memory.
     """
-    current = None
-    number = 0
-    for record in records:
-        target_feed = target_feed_of(record)
-        if current is None or target_feed is not current.target_feed:
-            if current is not None and target_feed != current.target_feed:
-                yield from current.end()
-                number += current.is_begun
-                current = None
-            current = current or _OpenChunk(
-                target_feed, number, encoder_of, max_bytes - reserved_bytes
+
+    def __init__(  # noqa: PLR0913 # the limits are no concept of their own
+        self,
+        folder: Path,
+        span: Span,
+        *,
+        encoder_of: EncoderOf,
+        max_bytes: int,
+        reserved_bytes: int = 0,
+        max_records: int | None = None,
+    ) -> None:
+        self._folder = folder
+        self._span = span
+        self._encoder_of = encoder_of
+        self._max_bytes = max_bytes
+        self._reserved_bytes = reserved_bytes
+        self._max_records = max_records
+        self._chunk: _OpenChunk | None = None
+        self.finished: list[Chunk] = []
+
+    def write(self, record: RecordOrMembership, target_feed: TargetFeed | None) -> None:
+        """Write a record of a feed, in a new chunk if the last one is full or of another feed.
+
+        Raise RecordError if the record fits in no chunk, or what the encoder raises; the record is
+        then in no chunk, and the next one can be written.
+        """
+        chunk = self._chunk
+        if chunk is None or (
+            target_feed is not chunk.target_feed and target_feed != chunk.target_feed
+        ):
+            chunk = self._begin(target_feed)
+        data = chunk.encode(record)
+        if chunk.count and (len(data) > chunk.room or chunk.count == self._max_records):
+            chunk = self._begin(target_feed)
+            data = chunk.encode(record)  # the encoder is another one
+        if len(data) > chunk.room:
+            raise RecordError(
+                "record-too-large",
+                f"a record of {len(data)} bytes as written; expected one that fits in a chunk of "
+                f"{self._max_bytes} bytes; raise --max-chunk-bytes",
             )
-        data = current.encode(record)
-        if isinstance(data, UnwrittenRecord):
-            yield data
-            continue
-        if (len(data) > current.room or current.count == max_records) and current.count:
-            yield from current.end()
-            number += 1
-            current = _OpenChunk(target_feed, number, encoder_of, max_bytes - reserved_bytes)
-            data = current.encode(record)  # the encoder is another one
-        if isinstance(data, UnwrittenRecord):
-            yield data
-        elif len(data) > current.room:
-            yield _unwritten(record, _too_large(len(data), max_bytes))
-        elif current.add(record, data):
-            yield current.flush()
-    if current is not None:
-        yield from current.end()
+        chunk.add(record, data)
+
+    def close(self, *, whole: bool) -> None:
+        """Finish the last chunk, or remove it."""
+        chunk, self._chunk = self._chunk, None
+        if chunk is not None and not whole:
+            chunk.file.close(whole=False)
+        elif chunk is not None and chunk.count:
+            self.finished.append(chunk.finish(self._span))
+
+    def _begin(self, target_feed: TargetFeed | None) -> "_OpenChunk":
+        """Begin a chunk; one without records is not written, and its number is used again."""
+        self.close(whole=True)
+        number = len(self.finished)
+        feed, encoder = self._encoder_of(target_feed, number)
+        path = self._folder / f"{self._span.name}-{number:03d}.{encoder.extension}"
+        room = self._max_bytes - self._reserved_bytes
+        self._chunk = _OpenChunk(path, target_feed, feed, encoder, room)
+        return self._chunk
 
 
 class _OpenChunk:
@@ -89,61 +96,86 @@ class _OpenChunk:
 
     def __init__(
         self,
+        path: Path,
         target_feed: TargetFeed | None,
-        number: int,
-        encoder_of: EncoderOf,
+        feed: Feed | None,
+        encoder: Encoder,
         max_bytes: int,
     ) -> None:
         self.target_feed = target_feed
-        self._number = number
-        self._feed, self._encoder = encoder_of(target_feed, number)
-        ends = len(self._encoder.prolog()) + len(self._encoder.epilog())
-        self.room = self._framed_room = max_bytes - ends - self._encoder.frame_bytes
+        self.file = AtomicFile(path)
+        self.encode = encoder.encode
+        self._feed = feed
+        self._encoder = encoder
+        ends = len(encoder.prolog()) + len(encoder.epilog())
+        self.room = self._framed_room = max_bytes - ends - encoder.frame_bytes
         self._pending: list[bytes] = []
         self._records: list[RecordOrMembership] = []
         self.count = 0
-        self.is_begun = False
+        self._actions: Counter[str] = Counter()
+        self._first_url = self._last_url = ""
+        self._members = 0
 
-    def encode(self, record: RecordOrMembership) -> bytes | UnwrittenRecord:
-        try:
-            return self._encoder.encode(record)
-        except Exception as exc:
-            return _unwritten(record, record_error(exc))
-
-    def add(self, record: RecordOrMembership, data: bytes) -> bool:
-        """Add a record; return whether it is time to flush."""
+    def add(self, record: RecordOrMembership, data: bytes) -> None:
+        if not self.count:
+            self._first_url = record.url
         self._pending.append(data)
         self._records.append(record)
         self.count += 1
         self.room -= len(data)
-        return self._framed_room - self.room >= FRAME_BYTES
+        if self._framed_room - self.room >= FRAME_BYTES:
+            self._flush()
 
-    def flush(self) -> Frame:
+    def finish(self, span: Span) -> Chunk:
+        """Write the rest, and describe the chunk."""
+        if self._pending:
+            self._flush()
+        self.file.write(self._encoder.epilog())
+        written = self.file.close(whole=True)
+        if written is None:
+            raise AssertionError("a chunk without a frame")
+        requested = self.target_feed.feed if self.target_feed else None
+        return Chunk(
+            path=written.name,
+            bytes=written.bytes,
+            sha256=written.sha256,
+            records=dict(sorted(self._actions.items())),
+            first_url=self._first_url,
+            last_url=self._last_url,
+            source=span.source,
+            span=span.ordinal,
+            datasource=(self._feed.datasource or None) if self._feed else None,
+            feedtype=self._feed.feedtype if self._feed else None,
+            requested_feedtype=requested.feedtype if requested else None,
+            origin=self.target_feed.origin if self.target_feed else None,
+            members=self._members,
+        )
+
+    def _flush(self) -> None:
         data = self._encoder.frame(self._pending)
         self.room = self._framed_room = self._framed_room - len(data)
-        if not self.is_begun:
-            data = self._encoder.prolog() + data
-        frame = Frame(self._number, self.target_feed, self._feed, data, self._records)
-        self.is_begun = True
+        if self.file.is_empty:
+            self.file.write(self._encoder.prolog())
+        self.file.write(data)
+        self._actions.update(map(_ACTION, self._records))
+        self._last_url = self._records[-1].url
+        if self.target_feed and self.target_feed.memberships:
+            groups = (record for record in self._records if isinstance(record, Membership))
+            self._members += sum(len(group.members) for group in groups)
         self._pending, self._records = [], []
-        return frame
-
-    def end(self) -> Iterator[Frame]:
-        """Yield the last frames; a chunk without records is not written."""
-        if self._pending:
-            yield self.flush()
-        if self.is_begun:
-            yield Frame(self._number, self.target_feed, self._feed, self._encoder.epilog(), [])
 
 
-def _unwritten(record: RecordOrMembership, exc: RecordError) -> UnwrittenRecord:
-    reject = reject_record(record, code=exc.code, reason=exc.reason, stage="write")
-    return UnwrittenRecord(record, reject)
-
-
-def _too_large(length: int, max_bytes: int) -> RecordError:
-    return RecordError(
-        "record-too-large",
-        f"a record of {length} bytes as written; expected one that fits in a chunk of "
-        f"{max_bytes} bytes; raise --max-chunk-bytes",
+def write_chunk(path: Path, text: bytes) -> Chunk:
+    """Write a chunk; return it without ordinal, records and datasource."""
+    with whole_file(path) as stream:
+        stream.write(text)
+    return Chunk(
+        path=path.name,
+        bytes=len(text),
+        sha256=hashlib.sha256(text).hexdigest(),
+        records={},
+        first_url="",
+        last_url="",
+        source="",
+        span=0,
     )

@@ -19,35 +19,41 @@ from msgspec.structs import replace
 
 from schemas.account import COUNTERS, Account, Chunk, SpanFile, add_loss, add_notice
 from schemas.carried_bytes import carried_bytes
-from schemas.defect import defect_type, record_error
 from schemas.errors import (
     ConfigError,
     FatalError,
     FeedferryError,
     TooManyRejectsError,
 )
-from schemas.feed import FULL, INCREMENTAL, Feed, FeedHeader, TargetFeed
-from schemas.known import UNCHANGED
-from schemas.loss import REFUSED, Loss
+from schemas.feed import FULL, INCREMENTAL, Feed, FeedHeader, FullFeed, TargetFeed
 from schemas.membership import Membership, RecordOrMembership
-from schemas.notice import Notice
+from schemas.notice import REFUSED, Loss, Notice
 from schemas.record import Action, Arrival, Provenance, Record
-from schemas.reject import Filtered, Reject, reject_record
+from schemas.reject import HOLES, Filtered, Reject, defect_type, record_error, reject_record
+from schemas.sent_document import UNCHANGED
 from schemas.span import Span
 from transforms.adapt import Adapted, Adapter, Target, adapt_membership, adapter, check_loss
-from transforms.chunk import Frame, chunk
-from transforms.formats import Encoder, ReadOptions, ReadResult, WriteOptions, by_name
-from transforms.full_feed_log import UP_TO_DATE, FullFeedLog
+from transforms.chunk import ChunkWriter
+from transforms.formats import (
+    Encoder,
+    ReadOptions,
+    ReadResult,
+    WriteOptions,
+    by_name,
+    find_format,
+)
 from transforms.normalize import normalize
-from transforms.sources import SourceConfig, source_of
-from transforms.sources.seen import SEEN, SeenFile
-from transforms.sources.span_reader import SpanReader
-from transforms.storage.atomic import ChunkFiles, LineFile, RejectFile, WrittenFile
+from transforms.sources import SourceConfig, SpanRequest, read_span, source_of
+from transforms.sources.state_changes import SEEN, StateChangeFile
+from transforms.storage.atomic import AtomicFile, RejectFile, WrittenFile
 from transforms.storage.attempts import Accounts, Attempt
 from transforms.values import notices as value_notices
 
 UNKNOWN = "UNKNOWN"
 """The action of a reject whose action could not be read."""
+
+UP_TO_DATE = "up-to-date"
+"""The code of a document that a program did not give, because it has not changed."""
 
 PROGRESS = ".progress"
 """Suffix of the progress files in the folder of a run."""
@@ -120,20 +126,27 @@ class SpanConversion:
         self._has_feeds = self._format.has_feedtypes and self._format.holds_documents
         source, folder = source_of(span), attempt.folder
         self._rejects = RejectFile(folder / f"{span.name}.rejects.avro")
-        self._uncrawled = LineFile(folder / f"{span.name}.urls.txt")
-        self._filtered = LineFile(folder / f"{span.name}.filtered.jsonl")
-        self._chunks = ChunkFiles(folder, span, _make_encoder(settings, None).extension)
-        self._seen = SeenFile(folder / f"{span.name}{SEEN}", keeps_rejected=source.keeps_rejected)
-        self._progress = ProgressFile(
-            Path(settings.folder) / f"{span.name}{PROGRESS}", partial=folder / "progress"
+        self._uncrawled = AtomicFile(folder / f"{span.name}.urls.txt")
+        self._filtered = AtomicFile(folder / f"{span.name}.filtered.jsonl")
+        self._changes = StateChangeFile(
+            folder / f"{span.name}{SEEN}", keeps_rejected=source.keeps_rejected
         )
-        self._reader = SpanReader(
+        self._chunks = ChunkWriter(
+            folder,
             span,
+            encoder_of=self._encoder_of,
+            max_bytes=settings.max_chunk_bytes,
+            reserved_bytes=_RESTATED_BYTES if self._format.names_its_feed else 0,
+            max_records=1 if self._format.has_one_record else settings.max_chunk_records,
+        )
+        self._request = SpanRequest(
+            span=span,
             config=settings.sources.get(span.source),
             options=settings.reading,
-            see=None if settings.state is None else self._seen.add,
+            see=None if settings.state is None else self._changes.add,
             state=settings.state,
         )
+        self._progress_at = 0.0
         self._account = Account(spans=1)
         self._counts = {name: Counter[str]() for name in COUNTERS}
         self._full_feeds = FullFeedLog(
@@ -146,21 +159,23 @@ class SpanConversion:
     def run(self) -> Account:
         whole = False
         try:
-            with closing(self._reader.results()) as results:
-                self._chunks.write(self._chunk(self._adapt(results)))
+            with closing(read_span(self._request)) as results:
+                for record in self._adapt(results):
+                    self._write(record)
+            self._chunks.close(whole=True)
             self._write_progress(self._counts["read"].total())
             whole = True
         finally:
-            for file in (self._rejects, self._uncrawled, self._filtered):
+            for file in (self._chunks, self._rejects, self._uncrawled, self._filtered):
                 file.close(whole=whole)
-        self._seen.write()
+        self._changes.write()
         return self._close()
 
     def _adapt(self, results: Iterable[ReadResult]) -> Iterator[RecordOrMembership]:
         """Yield the records that the target holds; count all, and set the others aside."""
         read = self._counts["read"]
         for total, result in enumerate(results, start=1):
-            if total % _PROGRESS_RECORDS == 0 and self._progress.is_due:
+            if total % _PROGRESS_RECORDS == 0 and self._is_progress_due():
                 self._write_progress(total)
             if not isinstance(result, Record):
                 yield from self._take_other(result)
@@ -181,9 +196,11 @@ class SpanConversion:
                         add_notice(self._account.notices, notice)
                 outcomes, losses = self._adapter(normalize(result))
             except Exception as exc:
-                outcomes, losses = (_reject_for(result, exc),), ()
-            if losses or len(outcomes) > 1:
-                self._count_adapted(result, len(outcomes), losses)
+                outcomes, losses = (_reject_for(result, exc, stage="adapt"),), ()
+            for loss in losses:
+                self._lose(loss)
+            if len(outcomes) > 1:
+                self._counts["expanded"][action] += len(outcomes) - 1
             for outcome in outcomes:
                 if isinstance(outcome, Record):
                     yield outcome
@@ -213,7 +230,7 @@ class SpanConversion:
         try:
             outcome = adapt_membership(membership, self._settings.target)
         except Exception as exc:
-            outcome = _reject_for(membership, exc)
+            outcome = _reject_for(membership, exc, stage="adapt")
         if isinstance(outcome, Membership):
             self._enter_groups(membership)
             yield outcome
@@ -230,16 +247,10 @@ class SpanConversion:
             notice = Notice(code="empty-groups", detail=detail, source=header.source)
             add_notice(self._account.notices, notice)
 
-    def _count_adapted(self, record: Record, outcomes: int, losses: Iterable[Loss]) -> None:
-        for loss in losses:
-            self._lose(loss)
-        if outcomes > 1:
-            self._counts["expanded"][record.action.value] += outcomes - 1
-
     def _set_aside(self, outcome: Reject | Filtered, record: Record) -> None:
         if isinstance(outcome, Reject):
             if record.arrival is Arrival.CRAWLED and record.action is Action.ADD:
-                self._uncrawled.add(record.url.encode())
+                self._uncrawled.write(record.url.encode() + b"\n")
             self._reject(replace(outcome, data=carried_bytes(record)))
         else:
             self._filter(outcome)
@@ -249,7 +260,7 @@ class SpanConversion:
         self._counts["filter_codes"][filtered.code] += 1
         self._full_feeds.filter(filtered)
         if filtered.code not in _UNLISTED_CODES:
-            self._filtered.add(msgspec.json.encode(filtered))
+            self._filtered.write(msgspec.json.encode(filtered) + b"\n")
 
     def _reject(self, reject: Reject) -> None:
         self._rejects.add(reject)
@@ -258,7 +269,7 @@ class SpanConversion:
         if (defect := defect_type(reject)) is not None:
             self._counts["defects"][defect] += 1
         self._full_feeds.reject(reject)
-        self._seen.reject(reject)
+        self._changes.reject(reject)
         limit = self._settings.max_rejects
         if limit is not None and self._rejects.count > limit:
             raise TooManyRejectsError(
@@ -269,24 +280,14 @@ class SpanConversion:
         check_loss(loss, self._settings.refused, source=self._span.source)
         add_loss(self._account.losses, loss)
 
-    def _chunk(self, records: Iterable[RecordOrMembership]) -> Iterator[Frame]:
-        frames = chunk(
-            records,
-            target_feed_of=self._target_feed_of,
-            encoder_of=self._encoder_of,
-            max_bytes=self._settings.max_chunk_bytes,
-            reserved_bytes=_RESTATED_BYTES if self._format.names_its_feed else 0,
-            max_records=1 if self._format.has_one_record else self._settings.max_chunk_records,
-        )
-        for frame in frames:
-            if isinstance(frame, Frame):
-                yield frame
-            else:
-                self._reject(replace(frame.reject, data=carried_bytes(frame.record)))
-
-    def _target_feed_of(self, _record: RecordOrMembership) -> TargetFeed | None:
-        """Return the feed of the record that was adapted last, if its chunks are of a feed."""
-        return self._target_feed if self._has_feeds or self._target_feed.memberships else None
+    def _write(self, record: RecordOrMembership) -> None:
+        """Write the record that was adapted last, into a chunk of its feed if it has one."""
+        is_in_feed = self._has_feeds or self._target_feed.memberships
+        try:
+            self._chunks.write(record, self._target_feed if is_in_feed else None)
+        except Exception as exc:
+            reject = _reject_for(record, exc, stage="write")
+            self._reject(replace(reject, data=carried_bytes(record)))
 
     def _enter_feed(self, record: Record) -> None:
         """Make the feed of a record the current one."""
@@ -361,13 +362,21 @@ class SpanConversion:
         memberships = target_feed is not None and target_feed.memberships
         return feed, _make_encoder(self._settings, feed, memberships=memberships)
 
+    def _is_progress_due(self) -> bool:
+        return time.monotonic() - self._progress_at >= _PROGRESS_SECONDS
+
     def _write_progress(self, records: int) -> None:
+        """Write a small file, which is moved to its place: other attempts may write it too."""
         if self._settings.has_progress:
-            self._progress.write(self._reader.bytes_read, records, self._rejects.count)
+            self._progress_at = time.monotonic()
+            partial = self._attempt.folder / "progress"
+            progress = [self._request.count.total, records, self._rejects.count]
+            partial.write_text(json.dumps(progress))
+            os.replace(partial, Path(self._settings.folder, f"{self._span.name}{PROGRESS}"))
 
     def _close(self) -> Account:
         account = self._account
-        account.bytes_read = self._reader.bytes_read
+        account.bytes_read = self._request.count.total
         for finished in self._chunks.finished:
             self._counts["written"].update(finished.records)
         for name, counter in self._counts.items():
@@ -379,32 +388,71 @@ class SpanConversion:
     def _finished_files(self) -> tuple[list[Chunk], list[SpanFile]]:
         """Return the chunks and all files, with paths relative to the folder of the run."""
         chunks = self._chunks.finished
-        lists = (self._rejects, self._uncrawled, self._filtered, self._seen)
+        lists = (self._rejects, self._uncrawled, self._filtered, self._changes)
         files = [WrittenFile(chunk.path, chunk.bytes, chunk.sha256) for chunk in chunks]
         files += [file.written for file in lists if file.written is not None]
         placed = [replace(chunk, path=self._attempt.path_of(chunk.path)) for chunk in chunks]
         return placed, [self._attempt.file(file) for file in files]
 
 
-class ProgressFile:
-    """A small file with the progress of a span, written a few times a second at most.
+class FullFeedLog:
+    """Collects the full feeds of one span, its rejects, and its holes: missing documents.
 
-    It is written at `partial`, which no other attempt has, and then moved.
+    `lists_documents` says that the source lists its documents, so that each reject is a hole.
     """
 
-    def __init__(self, path: Path, *, partial: Path) -> None:
-        self._path = path
-        self._partial = partial
-        self._last = 0.0
+    def __init__(self, span: Span, target: Target, *, lists_documents: bool) -> None:
+        self._span = span
+        self._target = target
+        self._lists_documents = lists_documents
+        self._format = find_format((span.members or (span,))[0].format)
+        self._feeds: dict[tuple[str | None, str | None, bool], FullFeed] = {}
+        self._rejects: Counter[str] = Counter()
+        self._holes: Counter[str] = Counter()
 
-    @property
-    def is_due(self) -> bool:
-        return time.monotonic() - self._last >= _PROGRESS_SECONDS
+    def enter(
+        self, origin: Provenance | FeedHeader, *, memberships: bool, has_records: bool
+    ) -> None:
+        """Add the feed of a record, or a feed without records, if it is to be full."""
+        if (self._target.feedtype or origin.feedtype) != FULL:
+            return
+        feed = FullFeed(
+            datasource=self._target.datasource or origin.datasource or None,
+            origin=None if self._target.feedtype else origin.source,
+            source=origin.source,
+            span=self._span.name,
+            memberships=memberships,
+            has_records=has_records,
+            is_archived=self._format is not None and self._format.keeps_everything,
+        )
+        key = feed.datasource, feed.origin, memberships
+        if has_records or key not in self._feeds:
+            self._feeds[key] = feed
 
-    def write(self, bytes_read: int, records: int, rejects: int) -> None:
-        self._last = time.monotonic()
-        self._partial.write_text(json.dumps([bytes_read, records, rejects]))
-        os.replace(self._partial, self._path)
+    def reject(self, reject: Reject) -> None:
+        """Count a reject by its source; records in files of their own have none."""
+        has_own_file = self._format is not None and self._format.has_one_record
+        source = "" if has_own_file else reject.source
+        self._rejects[source] += 1
+        if self._lists_documents or self._is_hole(reject):
+            self._holes[source] += 1
+
+    def filter(self, filtered: Filtered) -> None:
+        """Count a document that exists and was not given."""
+        if filtered.code == UP_TO_DATE:
+            self._holes[""] += 1
+
+    def close(self, account: Account) -> None:
+        """Store the full feeds, rejects and holes in the account of the span."""
+        account.full_feeds = list(self._feeds.values())
+        account.rejects_of = dict(sorted(self._rejects.items()))
+        account.holes_of = dict(sorted(self._holes.items()))
+
+    def _is_hole(self, reject: Reject) -> bool:
+        if reject.code in HOLES:
+            return True
+        codes = None if self._format is None else self._format.hole_codes
+        return reject.stage == "read" and (codes is None or reject.code in codes)
 
 
 def _describe_counts(account: Account) -> str:
@@ -427,9 +475,9 @@ def _feed_key(provenance: Provenance) -> tuple[str | None, ...]:
     return provenance.source, provenance.datasource, provenance.feedtype
 
 
-def _reject_for(record: RecordOrMembership, exc: Exception) -> Reject:
+def _reject_for(record: RecordOrMembership, exc: Exception, *, stage: str) -> Reject:
     error = record_error(exc)
-    return reject_record(record, code=error.code, reason=error.reason, stage="adapt")
+    return reject_record(record, code=error.code, reason=error.reason, stage=stage)
 
 
 def _make_encoder(settings: Settings, feed: Feed | None, *, memberships: bool = False) -> Encoder:

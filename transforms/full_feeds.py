@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from schemas.account import Account, Chunk, add_loss, place_of
 from schemas.errors import ConfigError, LossRefusedError, StoppedError
 from schemas.feed import FULL, Feed, FullFeed
-from schemas.loss import Loss
+from schemas.notice import Loss
 from schemas.span import Span
+from transforms.chunk import write_chunk
 from transforms.convert import Settings
 from transforms.formats import by_name
-from transforms.storage.atomic import write_chunk
 
 _FeedKey = tuple[str | None, str | None, bool, bool]
 

@@ -12,12 +12,11 @@ from hashlib import blake2b
 import msgspec
 
 from schemas.acl import Access, Acl
-from schemas.defect import defect_type
 from schemas.feed import FeedHeader
 from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Action, Record
-from schemas.reject import Filtered, Reject
+from schemas.reject import Filtered, Reject, defect_type
 from transforms.formats import ReadResult
 from transforms.group_references import DEFAULT_NAMESPACE, GroupReferences, Groups
 from transforms.values import notices as value_notices

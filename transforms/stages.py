@@ -6,39 +6,27 @@ runner can carry with its coder for bytes.
 
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
-from functools import cache
 
 import apache_beam as beam
 import msgspec
 
 from schemas.account import Account, Chunk, merge
-from schemas.defect import record_error
 from schemas.errors import FeedferryError
-from schemas.loss import REFUSED, Loss
-from schemas.record import Record
-from schemas.reject import reject_record
+from schemas.reject import record_error
 from schemas.span import Span
 from transforms import convert as _convert
-from transforms.adapt import Adapter, Target, adapter, check_loss
-from transforms.formats import ReadOptions, ReadResult
-from transforms.normalize import normalize
+from transforms.formats import ReadOptions
 from transforms.sinks.push.progress import PushProgress
 from transforms.sinks.push.pusher import PushPaths, push
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
-from transforms.sources import files as _files
-from transforms.sources.programs.config import Programs
-from transforms.sources.programs.documents import documents
-from transforms.sources.span_reader import SpanReader
+from transforms.sources import cut_file
 
 _log = logging.getLogger(__name__)
 _chunks = msgspec.json.Decoder(Chunk)
 _spans = msgspec.json.Decoder(Span)
 _accounts = msgspec.json.Decoder(Account)
-
-USUAL = ReadOptions()
 
 
 @dataclass
@@ -49,7 +37,7 @@ class CutFile(beam.PTransform):
     """
 
     span_bytes: int
-    options: ReadOptions = USUAL
+    options: ReadOptions = ReadOptions()
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
         cut = beam.FlatMap(_cut, self.span_bytes, self.options).with_output_types(bytes)
@@ -82,57 +70,6 @@ class Merge(beam.PTransform):
             | "Add" >> beam.CombinePerKey(_merge)
             | "Total" >> beam.Values().with_output_types(bytes)
         )
-
-
-@dataclass
-class ReadRecords(beam.PTransform):
-    """Turn spans into their records and other results, in order.
-
-    Contents travel with their records: fuse the next transforms to this one, without a shuffle.
-    """
-
-    options: ReadOptions
-
-    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[ReadResult]:
-        return pcoll | "ReadSpan" >> beam.FlatMap(_read, self.options)
-
-
-@dataclass
-class Retrieve(beam.PTransform):
-    """Turn spans of a listing into the documents that programs give, in order.
-
-    Each worker runs up to `programs.parallel` programs at a time; a bundle that is retried runs its
-    programs again.
-    """
-
-    programs: Programs
-    options: ReadOptions
-
-    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[ReadResult]:
-        return pcoll | "RetrieveSpan" >> beam.FlatMap(_retrieve, self.programs, self.options)
-
-
-@dataclass
-class Normalize(beam.PTransform):
-    """Normalize records; pass on other results."""
-
-    def expand(self, pcoll: beam.PCollection[ReadResult]) -> beam.PCollection[ReadResult]:
-        return pcoll | "NormalizeRecord" >> beam.Map(_normalize)
-
-
-@dataclass
-class Adapt(beam.PTransform):
-    """Turn records into records that the target holds, and losses; pass on other results.
-
-    Records are normalized first. The pipeline fails with LossRefusedError at a loss of a field in
-    `refused`: by default where a document would become public or empty.
-    """
-
-    target: Target
-    refused: frozenset[str] = REFUSED
-
-    def expand(self, pcoll: beam.PCollection[ReadResult]) -> beam.PCollection[ReadResult | Loss]:
-        return pcoll | "AdaptRecord" >> beam.FlatMap(_adapt, self.target, self.refused)
 
 
 @dataclass
@@ -174,52 +111,10 @@ def _push(owned: tuple[str, Iterable[bytes]], settings: PushSettings, places: Pu
     )
 
 
-def _read(span: bytes, options: ReadOptions) -> Iterator[ReadResult]:
-    return SpanReader(_spans.decode(span), options=options).results()
-
-
-def _retrieve(span: bytes, programs: Programs, options: ReadOptions) -> Iterator[ReadResult]:
-    with closing(documents(_read(span, options), programs, options=options)) as results:
-        yield from results
-
-
-def _normalize(result: ReadResult) -> ReadResult:
-    if not isinstance(result, Record):
-        return result
-    try:
-        return normalize(result)
-    except Exception as exc:
-        error = record_error(exc)
-        return reject_record(result, code=error.code, reason=error.reason, stage="normalize")
-
-
-def _adapt(
-    result: ReadResult, target: Target, refused: frozenset[str]
-) -> Iterator[ReadResult | Loss]:
-    if not isinstance(result, Record):
-        yield result
-        return
-    try:
-        outcomes, losses = _adapter(target)(normalize(result))
-    except Exception as exc:
-        error = record_error(exc)
-        yield reject_record(result, code=error.code, reason=error.reason, stage="adapt")
-        return
-    for loss in losses:
-        check_loss(loss, refused, source=result.provenance.source)
-    yield from outcomes
-    yield from losses
-
-
-@cache
-def _adapter(target: Target) -> Adapter:
-    return adapter(target)
-
-
 def _cut(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:
     """Yield the whole file if it cannot be split: its account then has the reason."""
     try:
-        parts = _files.cut_file(_spans.decode(whole), span_bytes=span_bytes, options=options)
+        parts = cut_file(_spans.decode(whole), span_bytes=span_bytes, options=options)
         spans = list(parts)
     except (FeedferryError, OSError):
         yield whole

@@ -5,7 +5,7 @@ import json
 import msgspec
 
 from schemas.account import Account, LossCount, NoticeCount
-from schemas.loss import REFUSED
+from schemas.notice import REFUSED
 
 VERSION = 1
 _OMITTED = ("chunks", "files", "exit_code", "stopped", "full_feeds", "rejects_of", "holes_of")

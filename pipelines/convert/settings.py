@@ -5,7 +5,7 @@ from pathlib import Path
 from pipelines.cli.convert_options import ConvertOptions, docids
 from schemas.account import Account, check_balance
 from schemas.errors import ConfigError, FatalError, FeedferryError, StoppedError
-from schemas.loss import REFUSED
+from schemas.notice import REFUSED
 from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import Mode, NotFound, ReadOptions, WriteOptions

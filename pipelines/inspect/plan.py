@@ -18,17 +18,16 @@ from pipelines.cli.display_options import ReportFormat
 from pipelines.convert.inputs import list_spans
 from pipelines.convert.settings import settings_of
 from pipelines.convert.source_setup import cut_source, load_sources, refuse_shared_urls
-from schemas.defect import record_error
 from schemas.errors import ConfigError, StoppedError
 from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.record import Record
-from schemas.reject import Reject
+from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms.adapt import Adapter, adapter
 from transforms.convert import Settings
 from transforms.formats import NATIVE, Encoder, WriteOptions, by_name
 from transforms.normalize import normalize
-from transforms.sources import SpanReader, SpanTally, source_of
+from transforms.sources import SpanRequest, SpanTally, read_span, source_of
 
 VERSION = 1
 SAMPLES = 5
@@ -149,8 +148,9 @@ def _samples(parts: list[Span], tallies: list[SpanTally], settings: Settings) ->
         (part, tally.documents) for part, tally in chosen
     ).items():
         step = max(documents // count, 1)
-        reader = SpanReader(part, config=settings.sources[part.source], options=settings.reading)
-        with closing(reader.results()) as results:
+        config = settings.sources[part.source]
+        request = SpanRequest(span=part, config=config, options=settings.reading)
+        with closing(read_span(request)) as results:
             records = (result for result in results if isinstance(result, Record))
             for record in islice(records, 0, step * count, step):
                 yield _sample_or_reason(record, adapt, encoder)

@@ -17,17 +17,16 @@ from pipelines.cli.defect_report import print_defects
 from pipelines.cli.display_options import ReportFormat
 from pipelines.cli.value_parsers import parse_count
 from pipelines.convert.inputs import list_spans
-from schemas.defect import defect_type, record_error
 from schemas.errors import ConfigError
 from schemas.feed import FULL
 from schemas.membership import Membership, MembershipAction
 from schemas.record import Action, Record
-from schemas.reject import Reject, reject_record
+from schemas.reject import Reject, defect_type, record_error, reject_record
 from schemas.span import Span
 from transforms.formats import NATIVE, Mode, ReadOptions, ReadResult, WriteOptions
 from transforms.group_references import GroupCount, Groups
 from transforms.inspect import OTHERS, CodeCount, FeedCount, InputCounts, count
-from transforms.sources import SpanReader, find_source
+from transforms.sources import SpanRequest, find_source, read_span
 
 VERSION = 1
 MAX_NAMES = 10
@@ -161,7 +160,7 @@ def _read_options(options: ConvertOptions) -> ReadOptions:
 
 def _read(spans: Iterable[Span], reading: ReadOptions) -> Generator[ReadResult, None, None]:
     for span in spans:
-        yield from SpanReader(span, options=reading).results()
+        yield from read_span(SpanRequest(span=span, options=reading))
 
 
 def _as_line(result: ReadResult) -> bytes | Reject:

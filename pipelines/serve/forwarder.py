@@ -48,7 +48,7 @@ from transforms.sinks.push.outcome import ACCEPTED, REFUSED, PushAccount
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.wire import gsa_responses
-from transforms.sources import SpanReader, cut_file, sniff_format
+from transforms.sources import SpanRequest, cut_file, read_span, sniff_format
 from transforms.sources.spool import Selection, is_whole, spans_of
 
 FOLDER = "forward"
@@ -102,7 +102,7 @@ def _is_unreadable(span: Span, settings: Settings) -> bool:
     """Whether the feed is at fault, and not a disk."""
     with suppress(FeedferryError, OSError):
         try:
-            for _ in SpanReader(span, options=settings.reading).results():
+            for _ in read_span(SpanRequest(span=span, options=settings.reading)):
                 pass
         except FormatError:
             return True

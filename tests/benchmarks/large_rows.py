@@ -8,9 +8,8 @@ import sys
 
 import sqlalchemy as sa
 
-from schemas.key_range import KeyRange
 from schemas.record import Record
-from schemas.span import Span
+from schemas.span import KeyRange, Span
 from transforms.sources.database.connection import connect
 from transforms.sources.database.mapping import ContentSource, RowMapping
 from transforms.sources.database.read import read_rows

@@ -15,13 +15,12 @@ from typing import IO, NamedTuple, cast
 import msgspec
 
 from fuzz.targets import Target
-from schemas.defect import DEFECT
 from schemas.errors import FeedferryError, FormatError, RecordError
 from schemas.feed import Feed, FeedHeader
 from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Provenance, Record
-from schemas.reject import Filtered, Reject
+from schemas.reject import DEFECT, Filtered, Reject
 from schemas.span import Span
 from transforms import adapt
 from transforms.adapt import adapter

@@ -17,8 +17,7 @@ from schemas.account import (
     merge,
 )
 from schemas.errors import BalanceError
-from schemas.loss import Loss
-from schemas.notice import Notice
+from schemas.notice import Loss, Notice
 
 ACTIONS = ("ADD", "DELETE", "UPDATE")
 

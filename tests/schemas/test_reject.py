@@ -1,26 +1,41 @@
-"""What was set aside: where it was, in a line, and how much of it is kept."""
+"""Rejects and notices: their bytes, their messages, and defects that cost one record."""
 
-from schemas.errors import RecordError
-from schemas.reject import Place, Reject, reject_bytes
+import json
+
+import pytest
+from lxml import etree
+
+from schemas import avro, avro_membership
+from schemas.acl import Scope
+from schemas.carried_bytes import carried_bytes
+from schemas.errors import ConfigError, FormatError, LossRefusedError, ProgramError, RecordError
+from schemas.membership import Member, Membership
+from schemas.notice import Notice
+from schemas.record import Action, Record
+from schemas.reject import DEFECT, Place, Reject, defect_type, record_error, reject_bytes
 from schemas.span import Span
+from schemas.varint import long
 
 SPAN = Span(source="feed.xml", ordinal=2)
 TORN = RecordError("torn", "a torn record; expected its end")
 
 
-def test_a_reject_says_where_it_is_by_line_and_byte() -> None:
-    reject = Reject(code="a", reason="found; expected", stage="read", source="f.xml", line=3)
-
-    assert reject.message == "f.xml:3 (byte 0): found; expected"
-
-
-def test_a_reject_of_a_format_without_lines_says_where_it_is_by_byte() -> None:
-    reject = Reject(code="a", reason="found; expected", stage="read", source="ids", offset=9)
-
-    assert reject.message == "ids (byte 9): found; expected"
+def reject_of(exc: Exception) -> Reject:
+    error = record_error(exc)
+    return Reject(code=error.code, reason=error.reason, stage="read")
 
 
-def test_a_stretch_that_was_not_understood_is_kept_with_its_place() -> None:
+def test_messages_have_the_line_if_the_format_has_lines_and_the_byte() -> None:
+    with_line = Reject(code="a", reason="found; expected", stage="read", source="f.xml", line=3)
+    without = Reject(code="a", reason="found; expected", stage="read", source="ids", offset=9)
+    notice = Notice(code="date", detail="a date; read as one", source="ids.txt", offset=12)
+
+    assert with_line.message == "f.xml:3 (byte 0): found; expected"
+    assert without.message == "ids (byte 9): found; expected"
+    assert notice.message == "ids.txt (byte 12): a date; read as one"
+
+
+def test_a_reject_of_bytes_has_their_place_and_states_whether_they_are_complete() -> None:
     place = Place(offset=10, length=4, line=7)
 
     assert reject_bytes(TORN, span=SPAN, place=place, data=b"<rec", url="u") == Reject(
@@ -35,7 +50,66 @@ def test_a_stretch_that_was_not_understood_is_kept_with_its_place() -> None:
         url="u",
         data=b"<rec",
     )
-
-
-def test_a_stretch_of_which_only_the_beginning_is_kept_says_so() -> None:
     assert reject_bytes(TORN, span=SPAN, place=Place(0, 5), data=b"<rec").truncated
+
+
+def test_a_reject_carries_its_record_as_avro() -> None:
+    record = Record(url="http://a.example.com/", action=Action.ADD, title="plan")
+    group = Membership(group=Member(name="staff", scope=Scope.GROUP), members=())
+
+    assert avro.decode(carried_bytes(record)) == record
+    assert avro_membership.decode(carried_bytes(group)) == group
+
+
+def test_a_reject_carries_a_record_that_avro_cannot_hold_as_json() -> None:
+    surrogate = json.loads(carried_bytes(Record(url="http://a/\ud800", action=Action.ADD)))
+    huge = json.loads(carried_bytes(Record(url="http://a/", action=Action.ADD, size=1 << 80)))
+
+    assert (surrogate["url"], surrogate["action"]) == ("http://a/\ud800", "ADD")
+    assert huge["size"] == 1 << 80
+
+
+@pytest.mark.parametrize("exc", [RecordError("bad", "a reason"), ProgramError("bad", "a reason")])
+def test_a_record_error_is_returned_as_it_is(exc: RecordError) -> None:
+    assert record_error(exc) is exc
+
+
+@pytest.mark.parametrize(
+    "exc",
+    [ConfigError("c"), FormatError("f"), LossRefusedError("l"), MemoryError(), OSError(5, "input")],
+)
+def test_errors_of_more_than_one_record_are_raised_again(exc: Exception) -> None:
+    with pytest.raises(type(exc)) as raised:
+        record_error(exc)
+    assert raised.value is exc
+
+
+@pytest.mark.parametrize(
+    ("exc", "name"),
+    [
+        (KeyError("k"), "KeyError"),
+        (RecursionError(), "RecursionError"),
+        (UnicodeEncodeError("utf-8", "x", 0, 1, "r"), "UnicodeEncodeError"),
+        (etree.XMLSyntaxError("no XML", 1, 1, 1), "lxml.etree.XMLSyntaxError"),
+    ],
+)
+def test_any_other_exception_is_a_defect(exc: Exception, name: str) -> None:
+    reject = reject_of(exc)
+    assert (reject.code, defect_type(reject)) == (DEFECT, name)
+
+
+def test_a_defect_names_its_place_in_our_code_and_no_content() -> None:
+    try:
+        long("secret")  # type: ignore[arg-type]  # a defect of the caller
+    except TypeError as exc:
+        reason = record_error(exc).reason
+    assert reason.startswith("a defect of feedferry: TypeError in schemas.varint:")
+    assert "secret" not in reason
+
+
+def test_the_exception_type_is_found_only_in_rejects_of_defects() -> None:
+    reason = reject_of(KeyError()).reason
+    prefixed = Reject(code=DEFECT, reason=f"id=7: {reason}", stage="read")
+
+    assert defect_type(prefixed) == "KeyError"
+    assert defect_type(Reject(code="malformed", reason=reason, stage="read")) is None

@@ -8,22 +8,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from schemas.known import Seen
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
+from schemas.sent_document import StateChange
 from schemas.span import Span
 from support.databases import Server
 from transforms.formats.base import ReadResult
+from transforms.sources import SpanRequest, read_span
+from transforms.sources.change_detection import Safety
 from transforms.sources.database.advance_state import advance_state
 from transforms.sources.database.connection import connect
 from transforms.sources.database.mapping import DATABASE, ContentSource, RowMapping
 from transforms.sources.database.plan import PlanRequest, RowPlan, plan_rows
 from transforms.sources.database.table_query import open_rows
 from transforms.sources.database.watermark import encode_mark
-from transforms.sources.deletion_guard import Safety
-from transforms.sources.seen import rejected
-from transforms.sources.span_reader import SpanReader
-from transforms.storage.state import StateStamp, open_state, update_state
+from transforms.sources.state_changes import rejected
+from transforms.storage.state import StateHead, open_state, update_state
 
 Refuses = Callable[[Record], bool]
 USUAL = Safety(min_records=0, max_delete_percent=Safety().max_delete_percent * 5)
@@ -81,14 +81,14 @@ class Database:
     ) -> list[str]:
         """Run successfully; return the outcomes that are not filtered."""
         plan = self.plan(is_refresh=is_refresh)
-        seen: list[Seen] = []
+        seen: list[StateChange] = []
         lines = [line for span in plan.spans for line in self._read(span, seen, refuses)]
         with open_state(self.state) as state:
             path = self.folder / f"run{self.runs}" / "changes"
             changes = advance_state(seen, state=state, next_run=plan.next_run, path=path)
             before = state.generation
         mark = None if plan.next_run.mark is None else encode_mark(plan.next_run.mark)
-        stamp = StateStamp(source="people.yaml", rules=plan.rules, mark=mark)
+        stamp = StateHead(source="people.yaml", rules=plan.rules, mark=mark)
         update_state(self.state, changes, before=before, stamp=stamp)
         self.runs += 1
         return lines
@@ -110,9 +110,11 @@ class Database:
         with open_state(self.state) as state:
             return state.mark
 
-    def _read(self, span: Span, seen: list[Seen], refuses: Refuses) -> Iterator[str]:
-        reading = SpanReader(span, config=self.mapping, see=seen.append, state=str(self.state))
-        for found in reading.results():
+    def _read(self, span: Span, seen: list[StateChange], refuses: Refuses) -> Iterator[str]:
+        request = SpanRequest(
+            span=span, config=self.mapping, see=seen.append, state=str(self.state)
+        )
+        for found in read_span(request):
             if isinstance(found, Record) and refuses(found):
                 seen[-1] = rejected(seen[-1])
                 yield f"refused {found.url}"

@@ -4,14 +4,14 @@ import io
 from collections.abc import Callable, Iterable
 from typing import IO, TypeVar
 
-from transforms.sources.files import SpanStream
+from transforms.sources.files import ByteRangeStream, SpanStream
 
 Item = TypeVar("Item")
 
 
 def opened(data: bytes) -> SpanStream:
     """Return the bytes as a stream of the class that `open_span` returns."""
-    return SpanStream(io.BytesIO(data), "test", len(data))
+    return SpanStream(ByteRangeStream(io.BytesIO(data), "test", len(data)))
 
 
 def read_both_ways(read: Callable[[IO[bytes]], Iterable[Item]], data: bytes) -> list[Item]:

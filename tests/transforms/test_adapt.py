@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
-from schemas.loss import REFUSED
+from schemas.notice import REFUSED
 from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
 from support.strategies import records

@@ -1,32 +1,38 @@
 """Chunks keep order, lose nothing and stay in bounds, to the byte."""
 
+import hashlib
 import io
-from collections.abc import Iterator, Sequence
-from itertools import groupby, takewhile
+from collections.abc import Iterable, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.account import Chunk
 from schemas.content import decode
-from schemas.errors import RecordError
+from schemas.errors import FatalError, RecordError
 from schemas.feed import Feed, TargetFeed
 from schemas.membership import RecordOrMembership
 from schemas.record import Action, Arrival, Content, Provenance, Record
-from schemas.reject import Reject
+from schemas.reject import record_error
+from schemas.span import Span
 from support.gsa_records import Held, held
-from transforms.chunk import FRAME_BYTES, Frame, UnwrittenRecord, chunk
+from transforms.chunk import FRAME_BYTES, ChunkWriter
 from transforms.formats import Encoder, WriteOptions, by_name
 from transforms.formats.base import write_all
 
 FULL = Feed(datasource="docs", feedtype="full")
 OTHER = Feed(datasource="web", feedtype="incremental")
 UNLIMITED = 1 << 40
+SPAN = Span(source="feed.xml", source_ordinal=7, ordinal=2)
 
 
 class Bricks:
-    """A format whose records are as long as they say; 0 stands for one that it cannot hold."""
+    """A format whose records are as long as they state; 0 is a record that it cannot hold."""
 
     extension = "bricks"
 
@@ -34,6 +40,7 @@ class Bricks:
         self._prolog = b"p" * prolog
         self._mark = b"f" * mark
         self.frame_bytes = frame_bytes
+        self.framed: list[int] = []
 
     def prolog(self) -> bytes:
         return self._prolog
@@ -44,41 +51,73 @@ class Bricks:
         return b"r" * record.size
 
     def frame(self, records: list[bytes]) -> bytes:
+        self.framed.append(sum(map(len, records)))
         return self._mark + b"".join(records)
 
     def epilog(self) -> bytes:
         return b"e"
 
 
-class Build(list[bytes]):
-    """The chunks of a run by their numbers, and the records of each."""
+class FaultyBricks(Bricks):
+    """A format with a defect at records of one size."""
 
-    def __init__(self, results: Iterator[Frame | UnwrittenRecord]) -> None:
-        found = list(results)
-        frames = [one for one in found if isinstance(one, Frame)]
-        self.refused = [one for one in found if isinstance(one, UnwrittenRecord)]
-        self.numbers = [number for number, _ in groupby(frames, lambda frame: frame.number)]
-        self.frames = [list(run) for _, run in groupby(frames, lambda frame: frame.number)]
-        self.records = [
-            [one for frame in run for one in frame.records if isinstance(one, Record)]
-            for run in self.frames
-        ]
-        super().__init__(b"".join(frame.data for frame in run) for run in self.frames)
+    def __init__(self, *, size: int) -> None:
+        super().__init__()
+        self._size = size
+
+    def encode(self, record: Record) -> bytes:
+        if record.size == self._size:
+            raise KeyError(record.size)
+        return super().encode(record)
 
 
-def bricks(sizes: list[int], *, feeds: list[Feed] | None = None) -> list[Record]:
-    """Records of these sizes, each with a url of its own, of the feeds in turn or of none."""
-    return [
-        Record(url=str(number), action=Action.ADD, size=size, provenance=_of(feeds, number))
-        for number, size in enumerate(sizes)
-    ]
+class Build:
+    """The chunks of some records: their descriptions, bytes and records, and the refusals."""
+
+    def __init__(self, records: Sequence[RecordOrMembership], writer: ChunkWriter) -> None:
+        self.refused: dict[str, RecordError] = {}
+        self.refusals = 0
+        written = []
+        for record in records:
+            try:
+                writer.write(record, target_feed_of(record))
+                written.append(record)
+            except Exception as exc:
+                self.refused[record.url] = record_error(exc)
+                self.refusals += 1
+        writer.close(whole=True)
+        self.chunks: list[Chunk] = writer.finished
+        self.texts = [Path(writer._folder, chunk.path).read_bytes() for chunk in self.chunks]
+        left = iter(written)
+        self.records = [list(islice(left, sum(chunk.records.values()))) for chunk in self.chunks]
+
+    @property
+    def urls(self) -> list[list[str]]:
+        return [[record.url for record in records] for records in self.records]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(text) for text in self.texts]
 
 
-def _of(feeds: list[Feed] | None, number: int) -> Provenance:
-    if not feeds:
-        return Provenance()
-    feed = feeds[number % len(feeds)]
-    return Provenance(datasource=feed.datasource, feedtype=feed.feedtype)
+def build(
+    records: Sequence[RecordOrMembership],
+    *,
+    max_bytes: int = UNLIMITED,
+    encoder: Encoder | None = None,
+    **limits: int,
+) -> Build:
+    """Write records; each chunk states the feed of its records."""
+    used = encoder or Bricks()
+    with TemporaryDirectory() as folder:
+        writer = ChunkWriter(
+            Path(folder),
+            SPAN,
+            encoder_of=lambda target, number: (target.feed if target else None, used),
+            max_bytes=max_bytes,
+            **limits,
+        )
+        return Build(records, writer)
 
 
 def target_feed_of(record: RecordOrMembership) -> TargetFeed | None:
@@ -89,140 +128,55 @@ def target_feed_of(record: RecordOrMembership) -> TargetFeed | None:
     return TargetFeed(feed=feed, origin=provenance.source)
 
 
-def build(
-    records: list[Record],
-    *,
-    max_bytes: int,
-    encoder: Encoder | None = None,
-    **limits: int,
-) -> Build:
-    """The chunks of `records`; each states the feed of its records."""
-    made = encoder or Bricks()
-    return Build(
-        chunk(
-            records,
-            target_feed_of=target_feed_of,
-            encoder_of=lambda target_feed, number: (
-                target_feed.feed if target_feed else None,
-                made,
-            ),
-            max_bytes=max_bytes,
-            **limits,
-        )
-    )
-
-
-def urls(records: Sequence[RecordOrMembership]) -> list[str]:
-    return [record.url for record in records]
-
-
-def widths(made: Build) -> list[int]:
-    return [len(one) for one in made]
+def bricks(sizes: Iterable[int], *, feeds: Sequence[Feed] = ()) -> list[Record]:
+    """Return records of these sizes, of the feeds in turn or of none."""
+    records = []
+    for number, size in enumerate(sizes):
+        provenance = Provenance()
+        if feeds:
+            feed = feeds[number % len(feeds)]
+            provenance = Provenance(datasource=feed.datasource, feedtype=feed.feedtype)
+        records.append(Record(url=str(number), action=Action.ADD, size=size, provenance=provenance))
+    return records
 
 
 # Any sizes, any bound
 
-_SIZES = st.lists(st.sampled_from((0, 1, 2, 5, 9, FRAME_BYTES // 2, FRAME_BYTES)), max_size=12)
-_BOUNDS = st.sampled_from((1, 6, 7, 10, 20, FRAME_BYTES, 2 * FRAME_BYTES, UNLIMITED))
-_FEEDS = st.lists(st.sampled_from((FULL, OTHER)), max_size=3)
-_ENCODERS = st.builds(
-    Bricks,
-    prolog=st.integers(0, 5),
-    mark=st.integers(0, 2),
-    frame_bytes=st.sampled_from((2, 2, 7)),
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.sampled_from((0, 1, 2, 5, 9, FRAME_BYTES // 2, FRAME_BYTES)), max_size=12),
+    st.lists(st.sampled_from((FULL, OTHER)), max_size=3),
+    st.sampled_from((1, 6, 7, 10, 20, FRAME_BYTES, 2 * FRAME_BYTES, UNLIMITED)),
+    st.builds(
+        Bricks,
+        prolog=st.integers(0, 5),
+        mark=st.integers(0, 2),
+        frame_bytes=st.sampled_from((2, 2, 7)),
+    ),
 )
+def test_chunks_are_in_bounds_full_in_order_and_complete(
+    sizes: list[int], feeds: list[Feed], max_bytes: int, encoder: Bricks
+) -> None:
+    records = bricks(sizes, feeds=feeds)
+    made = build(records, max_bytes=max_bytes, encoder=encoder)
 
-
-class Case:
-    """Records, the bound of a chunk, and the chunks."""
-
-    def __init__(
-        self, sizes: list[int], feeds: list[Feed], max_bytes: int, encoder: Bricks
-    ) -> None:
-        self.input = bricks(sizes, feeds=feeds)
-        self.max_bytes = max_bytes
-        self.encoder = encoder
-        self.made = build(self.input, max_bytes=max_bytes, encoder=encoder)
-
-    def __repr__(self) -> str:
-        sizes = [(record.size, target_feed_of(record)) for record in self.input]
-        return f"{sizes} in chunks of {self.max_bytes} bytes: {widths(self.made)}"
-
-    @property
-    def written(self) -> list[Record]:
-        return [record for run in self.made.records for record in run]
-
-    @property
-    def closed_early(self) -> list[int]:
-        """The numbers of chunks that had room for the next record of their feed."""
-        return [
-            number
-            for number, run in zip(self.made.numbers, self.made.records, strict=True)
-            if self._had_room(len(self.made[number]), run[-1])
-        ]
-
-    def _had_room(self, width: int, last: Record) -> bool:
-        behind = self.input[self.input.index(last) + 1 :]
-        same = list(
-            takewhile(lambda record: target_feed_of(record) == target_feed_of(last), behind)
-        )
-        following = next((record for record in same if record.size), None)
-        if following is None:
-            return False
-        return width + (following.size or 0) + self.encoder.frame_bytes <= self.max_bytes
-
-
-CASES = st.builds(Case, _SIZES, _FEEDS, _BOUNDS, _ENCODERS)
-
-
-@settings(max_examples=150)
-@given(CASES)
-def test_no_chunk_is_larger_than_it_may_be(case: Case) -> None:
-    assert [width for width in widths(case.made) if width > case.max_bytes] == []
-
-
-@settings(max_examples=150)
-@given(CASES)
-def test_the_records_keep_their_order(case: Case) -> None:
-    assert urls(case.written) == sorted(urls(case.written), key=int)
-
-
-@settings(max_examples=150)
-@given(CASES)
-def test_every_record_is_in_a_chunk_or_refused(case: Case) -> None:
-    refused = [one.record.url for one in case.made.refused]
-    assert sorted(urls(case.written) + refused, key=int) == urls(case.input)
-
-
-@settings(max_examples=150)
-@given(CASES)
-def test_a_chunk_ends_only_where_the_next_record_does_not_fit(case: Case) -> None:
-    assert case.closed_early == []
-
-
-@settings(max_examples=80)
-@given(CASES)
-def test_a_chunk_has_records_of_one_feed(case: Case) -> None:
-    mixed = [
-        run for run in case.made.records if len({target_feed_of(record) for record in run}) != 1
+    assert [size for size in made.sizes if size > max_bytes] == []
+    written = [url for urls in made.urls for url in urls]
+    assert written == sorted(written, key=int)
+    assert sorted([*written, *made.refused], key=int) == [record.url for record in records]
+    assert [chunk.path for chunk in made.chunks] == [
+        f"{SPAN.name}-{number:03d}.bricks" for number in range(len(made.chunks))
     ]
-    assert mixed == []
-
-
-@settings(max_examples=80)
-@given(CASES)
-def test_chunks_are_numbered_from_0(case: Case) -> None:
-    assert case.made.numbers == list(range(len(case.made)))
-
-
-@settings(max_examples=80)
-@given(CASES)
-def test_a_frame_is_written_when_it_is_large_enough(case: Case) -> None:
-    assert [run for run in case.made.frames if max(map(held_bytes, run)) > 2 * FRAME_BYTES] == []
-
-
-def held_bytes(frame: Frame) -> int:
-    return sum(one.size or 0 for one in frame.records if isinstance(one, Record))
+    assert [len({target_feed_of(record) for record in run}) for run in made.records] == [
+        1 for _ in made.chunks
+    ]
+    assert max(encoder.framed, default=0) <= 2 * FRAME_BYTES
+    for (size, run), (_, following) in pairwise(zip(made.sizes, made.records, strict=True)):
+        between = records[int(run[-1].url) + 1 : int(following[0].url) + 1]
+        if {target_feed_of(record) for record in between} == {target_feed_of(run[-1])}:
+            least = next(record.size or 0 for record in between if record.size)
+            assert size + least + encoder.frame_bytes > max_bytes  # the chunk had no room
 
 
 # To the byte
@@ -232,158 +186,160 @@ def held_bytes(frame: Frame) -> int:
     ("max_bytes", "expected"),
     [
         (7, []),  # prolog 3, epilog 1, 2 kept for a frame: a record has 1
-        (8, [[0]]),
-        (9, [[0]]),
-        (10, [[0], [1], [2]]),
-        (11, [[0], [1], [2]]),
-        (12, [[0, 1], [2]]),
-        (13, [[0, 1], [2]]),
-        (14, [[0, 1], [2]]),
-        (15, [[0, 1], [2]]),
-        (16, [[0, 1, 2]]),
+        (8, [["0"]]),
+        (9, [["0"]]),
+        (10, [["0"], ["1"], ["2"]]),
+        (11, [["0"], ["1"], ["2"]]),
+        (12, [["0", "1"], ["2"]]),
+        (15, [["0", "1"], ["2"]]),
+        (16, [["0", "1", "2"]]),
     ],
 )
-def test_a_chunk_is_filled_to_the_byte(max_bytes: int, expected: list[list[int]]) -> None:
-    made = build(bricks([2, 4, 4]), max_bytes=max_bytes)
-    assert [[int(url) for url in urls(run)] for run in made.records] == expected
+def test_a_chunk_is_filled_to_the_byte(max_bytes: int, expected: list[list[str]]) -> None:
+    assert build(bricks([2, 4, 4]), max_bytes=max_bytes).urls == expected
 
 
 def test_a_frame_that_is_shorter_than_it_may_be_leaves_room_for_another() -> None:
     encoder = Bricks(prolog=0, mark=0, frame_bytes=100)
-    sizes = [FRAME_BYTES] * 3
-    made = build(bricks(sizes), max_bytes=3 * FRAME_BYTES + 101, encoder=encoder)
-    assert widths(made) == [3 * FRAME_BYTES + 1]
+    made = build(bricks([FRAME_BYTES] * 3), max_bytes=3 * FRAME_BYTES + 101, encoder=encoder)
+    assert made.sizes == [3 * FRAME_BYTES + 1]
 
 
-def test_bytes_that_are_reserved_are_left_free() -> None:
-    made = build(bricks([2, 4, 4]), max_bytes=21, reserved_bytes=5)
-    assert widths(made) == [15]
-    assert widths(build(bricks([2, 4, 4]), max_bytes=20, reserved_bytes=5)) == [11, 9]
+def test_reserved_bytes_are_left_free() -> None:
+    assert build(bricks([2, 4, 4]), max_bytes=21, reserved_bytes=5).sizes == [15]
+    assert build(bricks([2, 4, 4]), max_bytes=20, reserved_bytes=5).sizes == [11, 9]
 
 
-def test_a_chunk_is_prolog_frames_and_epilog() -> None:
-    assert build(bricks([2, 4]), max_bytes=UNLIMITED) == [b"pppf" + b"r" * 6 + b"e"]
+def test_a_large_chunk_is_written_in_frames() -> None:
+    encoder = Bricks()
+    made = build(bricks([FRAME_BYTES, 1, FRAME_BYTES - 1, 1]), encoder=encoder)
+    assert encoder.framed == [FRAME_BYTES, FRAME_BYTES, 1]
+    [text] = made.texts
+    assert (text[:4], text[-3:]) == (b"pppf", b"fre")
 
 
-def test_a_large_chunk_comes_in_frames() -> None:
-    made = build(bricks([FRAME_BYTES, 1, FRAME_BYTES - 1, 1]), max_bytes=UNLIMITED)
-    assert [[urls(frame.records) for frame in run] for run in made.frames] == [
-        [["0"], ["1", "2"], ["3"], []]
-    ]
+@pytest.mark.parametrize("sizes", [[], [0, 0]])
+def test_without_a_written_record_there_is_no_chunk(sizes: list[int]) -> None:
+    assert build(bricks(sizes)).chunks == []
 
 
-def test_no_records_are_no_chunk() -> None:
-    assert build([], max_bytes=UNLIMITED) == []
-
-
-def test_records_that_are_all_refused_are_no_chunk() -> None:
-    assert build(bricks([0, 0]), max_bytes=UNLIMITED) == []
-
-
-def test_records_are_taken_one_at_a_time() -> None:
-    def endless() -> Iterator[Record]:
-        while True:
-            yield from bricks([FRAME_BYTES])
-
-    frames = chunk(
-        endless(),
-        target_feed_of=target_feed_of,
-        encoder_of=lambda target_feed, number: (None, Bricks()),
-        max_bytes=UNLIMITED,
-    )
-    assert isinstance(next(frames), Frame)
+def test_a_chunk_has_at_most_max_records_and_refused_records_do_not_count() -> None:
+    made = build(bricks([1, 1, 1, 0, 1]), max_records=2)
+    assert made.urls == [["0", "1"], ["2", "4"]]
 
 
 # Feeds
 
 
-def test_another_feed_begins_another_chunk() -> None:
-    records = bricks([1, 1, 1], feeds=[FULL, OTHER, OTHER])
-    assert [urls(run) for run in build(records, max_bytes=UNLIMITED).records] == [["0"], ["1", "2"]]
+def test_a_chunk_is_described(tmp_path: Path) -> None:
+    target_feed = TargetFeed(feed=FULL, origin="a.xml")
+    stated = Feed(datasource="docs", feedtype="incremental")
+    writer = ChunkWriter(
+        tmp_path, SPAN, encoder_of=lambda _feed, _number: (stated, Bricks()), max_bytes=100
+    )
+    for action, url in ((Action.ADD, "a"), (Action.DELETE, "b"), (Action.ADD, "c")):
+        writer.write(Record(url=url, action=action, size=2), target_feed)
+    writer.close(whole=True)
 
-
-def test_a_feed_that_comes_again_begins_another_chunk() -> None:
-    records = bricks([1, 1, 1], feeds=[FULL, OTHER])
-    found = build(records, max_bytes=UNLIMITED)
-    assert [run[0].feed for run in found.frames] == [FULL, OTHER, FULL]
-
-
-def test_the_same_feed_of_another_origin_begins_another_chunk() -> None:
-    one, other, same = bricks([1, 1, 1], feeds=[FULL])
-    provenance = msgspec.structs.replace(one.provenance, source="other.xml")
-    moved = [msgspec.structs.replace(record, provenance=provenance) for record in (other, same)]
-    found = build([one, *moved], max_bytes=UNLIMITED)
-    assert [run[0].target_feed for run in found.frames] == [
-        TargetFeed(feed=FULL, origin=""),
-        TargetFeed(feed=FULL, origin="other.xml"),
+    text = b"pppf" + b"r" * 6 + b"e"
+    assert writer.finished == [
+        Chunk(
+            path="00007-00002-000.bricks",
+            bytes=11,
+            sha256=hashlib.sha256(text).hexdigest(),
+            records={"ADD": 2, "DELETE": 1},
+            first_url="a",
+            last_url="c",
+            source="feed.xml",
+            span=2,
+            datasource="docs",
+            feedtype="incremental",
+            requested_feedtype="full",
+            origin="a.xml",
+        )
+    ]
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [
+        ("00007-00002-000.bricks", text)
     ]
 
 
-def test_the_encoder_is_asked_for_by_feed_and_number() -> None:
+def test_another_feed_begins_another_chunk_also_if_it_occurred_before() -> None:
+    made = build(bricks([1, 1, 1, 1], feeds=[FULL, OTHER, OTHER]))
+    assert made.urls == [["0"], ["1", "2"], ["3"]]
+    assert [chunk.datasource for chunk in made.chunks] == ["docs", "web", "docs"]
+
+
+def test_the_same_feed_of_another_origin_begins_another_chunk() -> None:
+    first, second, third = bricks([1, 1, 1], feeds=[FULL])
+    provenance = msgspec.structs.replace(first.provenance, source="other.xml")
+    moved = [msgspec.structs.replace(record, provenance=provenance) for record in (second, third)]
+    assert [chunk.origin for chunk in build([first, *moved]).chunks] == ["", "other.xml"]
+
+
+def test_the_encoder_depends_on_feed_and_number(tmp_path: Path) -> None:
     calls: list[tuple[TargetFeed | None, int]] = []
 
     def encoder_of(target_feed: TargetFeed | None, number: int) -> tuple[Feed | None, Encoder]:
         calls.append((target_feed, number))
         return OTHER if number else FULL, Bricks()
 
-    records = bricks([4, 4, 4, 4], feeds=[FULL])
-    made = Build(chunk(records, target_feed_of=target_feed_of, encoder_of=encoder_of, max_bytes=14))
+    writer = ChunkWriter(tmp_path, SPAN, encoder_of=encoder_of, max_bytes=14)
+    made = Build(bricks([4, 4, 4, 4], feeds=[FULL]), writer)
     target_feed = TargetFeed(feed=FULL, origin="")
     assert calls == [(target_feed, 0), (target_feed, 1)]
-    assert [run[0].feed for run in made.frames] == [FULL, OTHER]
+    assert [chunk.datasource for chunk in made.chunks] == ["docs", "web"]
 
 
-def test_a_feed_without_a_record_that_can_be_written_takes_no_number() -> None:
-    records = bricks([1, 0, 1], feeds=[FULL, OTHER, FULL])
-    assert build(records, max_bytes=UNLIMITED).numbers == [0, 1]
+# Refused records
 
 
-# What is refused
+def test_records_that_are_too_large_or_cannot_be_encoded_are_refused_alone() -> None:
+    made = build(bricks([4, 0, 100, 4]), max_bytes=105)
+    assert made.urls == [["0"], ["3"]]
+    assert {url: (error.code, error.reason) for url, error in made.refused.items()} == {
+        "1": ("bad-brick", "a brick of nothing; expected a byte or more"),
+        "2": (
+            "record-too-large",
+            "a record of 100 bytes as written; expected one that fits in a chunk of 105 bytes; "
+            "raise --max-chunk-bytes",
+        ),
+    }
 
 
-def refusal(records: list[Record], *, max_bytes: int) -> Reject:
-    (refused,) = build(records, max_bytes=max_bytes).refused
-    return refused.reject
-
-
-def test_a_record_that_fits_in_no_chunk_is_refused() -> None:
-    reject = refusal(bricks([100]), max_bytes=105)
-    assert (reject.code, reject.reason) == (
-        "record-too-large",
-        "a record of 100 bytes as written; expected one that fits in a chunk of 105 bytes; "
-        "raise --max-chunk-bytes",
+def test_a_defect_of_the_encoder_refuses_one_record_also_in_the_next_chunk(tmp_path: Path) -> None:
+    encoders = iter([FaultyBricks(size=6), FaultyBricks(size=7)])
+    writer = ChunkWriter(
+        tmp_path, SPAN, encoder_of=lambda _feed, _number: (None, next(encoders)), max_bytes=16
     )
+    made = Build(bricks([8, 6, 7, 3]), writer)
+    assert {url: error.code for url, error in made.refused.items()} == {
+        "1": "defect",
+        "2": "defect",
+    }
+    assert made.urls == [["0"], ["3"]]
 
 
-def test_a_record_that_its_format_cannot_hold_is_refused() -> None:
-    reject = refusal(bricks([0]), max_bytes=UNLIMITED)
-    assert (reject.code, reject.reason) == (
-        "bad-brick",
-        "a brick of nothing; expected a byte or more",
+def test_an_incomplete_chunk_is_removed(tmp_path: Path) -> None:
+    writer = ChunkWriter(
+        tmp_path, SPAN, encoder_of=lambda _feed, _number: (None, Bricks()), max_bytes=UNLIMITED
     )
+    for feed, record in zip([None, TargetFeed()], bricks([FRAME_BYTES] * 2), strict=True):
+        writer.write(record, feed)
+    writer.close(whole=False)
+
+    assert [chunk.path for chunk in writer.finished] == ["00007-00002-000.bricks"]
+    assert [path.name for path in tmp_path.iterdir()] == ["00007-00002-000.bricks"]
 
 
-def test_a_reject_says_which_record_it_was() -> None:
-    provenance = Provenance(source="feed.xml", span=1, line=2, offset=3)
-    record = Record(url="http://e.com/", action=Action.DELETE, provenance=provenance)
-    assert refusal([record], max_bytes=UNLIMITED) == Reject(
-        code="bad-brick",
-        reason="a brick of nothing; expected a byte or more",
-        stage="write",
-        source="feed.xml",
-        span=1,
-        line=2,
-        offset=3,
-        url="http://e.com/",
-        action="DELETE",
+def test_a_chunk_that_cannot_be_written_is_fatal(tmp_path: Path) -> None:
+    folder = tmp_path / "none"
+    writer = ChunkWriter(
+        folder, SPAN, encoder_of=lambda _feed, _number: (None, Bricks()), max_bytes=UNLIMITED
     )
-
-
-def test_what_is_refused_takes_no_other_record_with_it() -> None:
-    made = build(bricks([4, 0, 100, 4]), max_bytes=20)
-    assert (urls([one for run in made.records for one in run]), len(made.refused)) == (
-        ["0", "3"],
-        2,
+    with pytest.raises(FatalError) as caught:
+        writer.write(bricks([FRAME_BYTES])[0], None)
+    assert str(caught.value) == (
+        f"{folder / '00007-00002-000.bricks'}: No such file or directory; expected to write there"
     )
 
 
@@ -391,7 +347,7 @@ def test_what_is_refused_takes_no_other_record_with_it() -> None:
 
 
 def documents(lengths: list[int]) -> list[Record]:
-    """Records with content of these lengths, that every format can hold."""
+    """Return records with content of these lengths, which every format can hold."""
     return [
         Record(
             url=f"http://www.example.com/{number}",
@@ -404,53 +360,36 @@ def documents(lengths: list[int]) -> list[Record]:
     ]
 
 
-LENGTHS = st.lists(st.sampled_from((0, 1, 63, 64, 500, 8200)), min_size=1, max_size=8)
-EVERY_FORMAT = pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", "avro", "native"])
-
-
-def contents(name: str, markup: bytes) -> list[bytes]:
-    found = by_name(name).read(io.BytesIO(markup))
-    return [decode(one.content) for one in found if isinstance(one, Record) and one.content]
-
-
-def least(name: str) -> int:
-    """The bytes of a chunk with one long document."""
-    return len(build(documents([8200]), max_bytes=UNLIMITED, encoder=encoder(name))[0])
-
-
-def encoder(name: str) -> Encoder:
+def encoder_named(name: str) -> Encoder:
     return by_name(name).make_encoder(WriteOptions(feed=FULL))
 
 
-@EVERY_FORMAT
+@pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", "avro", "native"])
 @settings(max_examples=25)
-@given(LENGTHS, st.integers(0, 20_000))
-def test_no_chunk_of_any_format_is_larger_than_it_may_be(
+@given(
+    st.lists(st.sampled_from((0, 1, 63, 64, 500, 8200)), min_size=1, max_size=8),
+    st.integers(64, 20_000),
+)
+def test_chunks_of_any_format_are_in_bounds_and_read_as_their_records(
     name: str, lengths: list[int], room: int
 ) -> None:
-    bound = least(name) + room
-    made = build(documents(lengths), max_bytes=bound, encoder=encoder(name))
-    assert [width for width in widths(made) if width > bound] == []
-
-
-@EVERY_FORMAT
-@settings(max_examples=25)
-@given(LENGTHS, st.integers(64, 20_000))
-def test_chunks_of_any_format_are_read_as_their_records(
-    name: str, lengths: list[int], room: int
-) -> None:
-    records = documents(lengths)
-    made = build(records, max_bytes=least(name) + room, encoder=encoder(name))
-    read = [data for markup in made for data in contents(name, markup)]
-    assert read == [b"w" * length for length in lengths]
+    [least] = build(documents([8200]), encoder=encoder_named(name)).sizes
+    made = build(documents(lengths), max_bytes=least + room, encoder=encoder_named(name))
+    assert [size for size in made.sizes if size > least + room] == []
+    results = [result for text in made.texts for result in by_name(name).read(io.BytesIO(text))]
+    assert [
+        decode(result.content)
+        for result in results
+        if isinstance(result, Record) and result.content
+    ] == [b"w" * length for length in lengths]
 
 
 @pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", "native"])
 def test_a_chunk_of_all_records_is_the_document_of_all_records(name: str) -> None:
     records = documents([0, 300_000, 5, 200_000])
     stream = io.BytesIO()
-    write_all(encoder(name), records, stream)
-    assert build(records, max_bytes=UNLIMITED, encoder=encoder(name)) == [stream.getvalue()]
+    write_all(encoder_named(name), records, stream)
+    assert build(records, encoder=encoder_named(name)).texts == [stream.getvalue()]
 
 
 @settings(max_examples=40)
@@ -458,70 +397,9 @@ def test_a_chunk_of_all_records_is_the_document_of_all_records(name: str) -> Non
 def test_any_feed_in_chunks_is_read_record_by_record(case: Held, max_bytes: int) -> None:
     encoder = by_name("gsa-feed").make_encoder(WriteOptions(feed=case.feed))
     made = build(case.records, max_bytes=max_bytes, encoder=encoder)
-    found = [one for markup in made for one in by_name("gsa-feed").read(io.BytesIO(markup))]
-    read = [one.url if isinstance(one, Record) else one for one in found]
-    refused = [id(one.record) for one in made.refused]
-    assert read == [record.url for record in case.records if id(record) not in refused]
-
-
-def test_a_chunk_takes_no_more_records_than_it_may() -> None:
-    made = build(bricks([1, 1, 1, 1, 1]), max_bytes=UNLIMITED, max_records=2)
-
-    assert [urls(records) for records in made.records] == [["0", "1"], ["2", "3"], ["4"]]
-
-
-def test_a_refused_record_counts_for_no_chunk() -> None:
-    made = build(bricks([1, 99, 1]), max_bytes=50, max_records=1)
-
-    assert [urls(records) for records in made.records] == [["0"], ["2"]]
-
-
-class Faulty(Bricks):
-    """A format that fails at records of one size; with a `least`, from that chunk on."""
-
-    def __init__(self, *, size: int) -> None:
-        super().__init__()
-        self._size = size
-
-    def encode(self, record: Record) -> bytes:
-        if record.size == self._size:
-            raise KeyError(record.size)
-        return super().encode(record)
-
-
-def test_a_record_at_which_the_encoder_fails_is_refused() -> None:
-    records = [brick(size) for size in (2, 7, 3)]
-    found = list(chunk_with(Faulty(size=7), records))
-    refused = [one for one in found if isinstance(one, UnwrittenRecord)]
-    assert [(one.reject.code, one.reject.stage) for one in refused] == [("defect", "write")]
-    written = [record for one in found if isinstance(one, Frame) for record in one.records]
-    assert written == [records[0], records[2]]
-
-
-def test_a_record_at_which_the_encoder_of_the_next_chunk_fails_is_refused() -> None:
-    records = [brick(size) for size in (8, 7, 3)]
-    encoders = iter([Bricks(), Faulty(size=7)])
-    found = list(
-        chunk(
-            records,
-            target_feed_of=lambda record: None,
-            encoder_of=lambda target_feed, number: (None, next(encoders)),
-            max_bytes=16,
-        )
-    )
-    refused = [one.record for one in found if isinstance(one, UnwrittenRecord)]
-    written = [record for one in found if isinstance(one, Frame) for record in one.records]
-    assert (refused, written) == ([records[1]], [records[0], records[2]])
-
-
-def brick(size: int) -> Record:
-    return Record(url=f"http://a.example.com/{size}", action=Action.ADD, size=size)
-
-
-def chunk_with(encoder: Encoder, records: list[Record]) -> Iterator[Frame | UnwrittenRecord]:
-    return chunk(
-        records,
-        target_feed_of=lambda record: None,
-        encoder_of=lambda target_feed, number: (None, encoder),
-        max_bytes=100,
-    )
+    results = [
+        result for text in made.texts for result in by_name("gsa-feed").read(io.BytesIO(text))
+    ]
+    read = [result.url if isinstance(result, Record) else result for result in results]
+    assert read == [url for urls in made.urls for url in urls]
+    assert len(read) + made.refusals == len(case.records)

@@ -14,7 +14,7 @@ import pytest
 
 from schemas import avro
 from schemas.account import Account, LossCount
-from schemas.loss import REFUSED, Loss
+from schemas.notice import REFUSED, Loss
 from schemas.record import Content, Encoding, Record
 from schemas.span import FileSignature, Span
 from support.archives import (

@@ -1,6 +1,5 @@
 """Each stage on the in-process runner: what a good element becomes, and a bad one."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,32 +10,18 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from pipelines.convert.runners import LocalRunner
 from schemas.account import Account, Chunk, LossCount
-from schemas.acl import Access, Acl, Principal, Scope
-from schemas.loss import Loss
-from schemas.record import Action, Arrival, Content, Provenance, Record
-from schemas.reject import Reject, reject_record
+from schemas.notice import Loss
 from schemas.span import Span
 from support.archives import BROKEN, HOST, documents, gsa_feed, native, put
 from support.fake_appliance import GSA, SUCCESS, Sent, chunk_of, replace_client
-from support.listings import stream
 from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import ReadOptions, WriteOptions
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.pusher import PushPaths
 from transforms.sinks.push.settings import PushSettings
-from transforms.sources.programs.config import Programs
 from transforms.sources.signature import sign_path
-from transforms.stages import (
-    Adapt,
-    Convert,
-    CutFile,
-    Merge,
-    Normalize,
-    Push,
-    ReadRecords,
-    Retrieve,
-)
+from transforms.stages import Convert, CutFile, Merge, Push
 
 pytestmark = pytest.mark.slow
 
@@ -194,110 +179,6 @@ def test_one_span_that_is_stopped_stops_the_run(pipeline: beam.Pipeline) -> None
             pipeline | beam.Create(encoded(Account(read={"ADD": 1}, spans=1), stopped)) | Merge()
         )
         assert_that(merged, equal_to(encoded(total)))
-
-
-def test_a_span_becomes_its_records_and_rejects(pipeline: beam.Pipeline, tmp_path: Path) -> None:
-    source = put(tmp_path / "a", gsa_feed(*documents(1, 1), BROKEN))
-
-    with pipeline:
-        span = encoded(Span(source=source, format="gsa-feed"))
-        found = pipeline | beam.Create(span) | ReadRecords(ReadOptions())
-        assert_that(found | beam.Map(type), equal_to([Record, Reject]))
-
-
-PADDED = Record(url=f" {HOST}/a ", action=Action.DELETE)
-TIDY = Record(url=f"{HOST}/a", action=Action.DELETE)
-CRAWLED = Record(url=f"{HOST}/a", action=Action.ADD, arrival=Arrival.CRAWLED)
-REJECT = Reject(code="malformed", reason="an & that is not escaped", stage="read")
-
-
-def test_a_record_becomes_normal_and_a_reject_stays(pipeline: beam.Pipeline) -> None:
-    with pipeline:
-        found = pipeline | beam.Create([PADDED, REJECT]) | Normalize()
-        assert_that(found, equal_to([TIDY, REJECT]))
-
-
-def test_a_record_is_adapted_and_one_that_the_target_refuses_is_a_reject(
-    pipeline: beam.Pipeline,
-) -> None:
-    reason = (
-        "a URL to be crawled; expected a document, because a dataload fetches none; the"
-        " crawler takes such URLs as a list"
-    )
-    refused = reject_record(CRAWLED, code="crawled", reason=reason, stage="adapt")
-
-    with pipeline:
-        found = pipeline | beam.Create([TIDY, CRAWLED]) | Adapt(Target(format="thunderstone"))
-        assert_that(found, equal_to([TIDY, refused]))
-
-
-PROTECTED = Record(
-    url=f"{HOST}/plan.txt",
-    action=Action.ADD,
-    arrival=Arrival.PUSHED,
-    body="Plan",
-    mimetype="text/plain",
-    acl=Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),)),
-    provenance=Provenance(source="feed.xml"),
-)
-
-
-def test_a_record_that_would_become_public_ends_the_pipeline(pipeline: beam.Pipeline) -> None:
-    _ = pipeline | beam.Create([PROTECTED]) | Adapt(Target(format="thunderstone"))
-
-    message = f"feed.xml: {HOST}/plan.txt: acl: 1 principal; --accept-loss acl goes on without it"
-    with pytest.raises(Exception, match=re.escape(message)):
-        pipeline.run()
-
-
-def test_a_loss_that_is_accepted_stands_beside_its_record(pipeline: beam.Pipeline) -> None:
-    accepting = Adapt(Target(format="thunderstone"), refused=frozenset({"content"}))
-    public = msgspec.structs.replace(PROTECTED, acl=None)
-    loss = Loss(field="acl", url=PROTECTED.url, detail="1 principal")
-
-    with pipeline:
-        found = pipeline | beam.Create([PROTECTED]) | accepting
-        assert_that(found, equal_to([public, loss]))
-
-
-def answer(docid: str) -> bytes:
-    return stream(f"id={docid}", "content") + docid.encode()
-
-
-def said(url: str) -> Record:
-    """What is retrieved of the one document of the listing."""
-    place = Provenance(source="ids", offset=31)
-    content = Content(url.encode())
-    return Record(
-        url=url, action=Action.ADD, arrival=Arrival.PUSHED, content=content, provenance=place
-    )
-
-
-def test_a_listing_becomes_its_documents_and_rejects(
-    pipeline: beam.Pipeline, tmp_path: Path
-) -> None:
-    put(tmp_path / "ids", stream("id=good", "id=bad"))
-    put(tmp_path / "good", answer("good"))
-    script = f"cat {tmp_path}/$1"
-    programs = Programs(lister=("true",), retriever=("sh", "-c", script, "sh"), retries=0)
-    span = Span(source="ids", path=str(tmp_path / "ids"), format="lister-stream")
-
-    with pipeline:
-        found = pipeline | beam.Create(encoded(span)) | Retrieve(programs, ReadOptions())
-        kinds = found | beam.Map(lambda one: one if isinstance(one, Record) else one.code)
-        assert_that(kinds, equal_to([said("good"), "program-exit"]))
-
-
-def test_files_that_are_one_span_are_read_one_behind_the_other(
-    pipeline: beam.Pipeline, tmp_path: Path
-) -> None:
-    names = [put(tmp_path / name, answer(name)) for name in ("a", "b")]
-    members = tuple(Span(source=name, format="retriever-stream") for name in names)
-
-    with pipeline:
-        spans = pipeline | beam.Create(encoded(Span(members=members)))
-        urls = spans | ReadRecords(ReadOptions()) | beam.Map(lambda one: one.url)
-        assert_that(urls, equal_to(["a", "b"]))
 
 
 def push_of(folder: Path) -> Push:

@@ -8,7 +8,7 @@ import pytest
 from lxml import etree
 
 from schemas.feed import Feed
-from schemas.loss import Loss
+from schemas.notice import Loss
 from schemas.record import Action, Content, Crawl, Extra, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span

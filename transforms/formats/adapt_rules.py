@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 
 from schemas.content import compress, to_base64
 from schemas.errors import RecordError
-from schemas.loss import Loss
+from schemas.notice import Loss
 from schemas.record import Action, Authmethod, Content, Crawl, Encoding, Extra, Meta, Record
 from schemas.reject import Filtered, reject_record
 from transforms.formats.base import Adapted, Adapter, Outcome, Target

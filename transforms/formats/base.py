@@ -10,9 +10,8 @@ from schemas.content import MAX_CONTENT_BYTES
 from schemas.delivery import Door
 from schemas.errors import ConfigError
 from schemas.feed import Feed, FeedHeader, is_web
-from schemas.loss import Loss
 from schemas.membership import RecordOrMembership
-from schemas.notice import Notice
+from schemas.notice import Loss, Notice
 from schemas.record import Record
 from schemas.reject import Filtered, Reject
 from schemas.span import Span

@@ -10,10 +10,10 @@ import msgspec
 
 from schemas.account import Account
 from schemas.errors import FileNameError
-from schemas.known import See
+from schemas.sent_document import OnChange
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.deletion_guard import Safety
+from transforms.sources.change_detection import Safety
 from transforms.sources.files import SpanStream
 from transforms.sources.spool import SpoolHistory
 from transforms.sources.tree.tree import Oversize
@@ -109,7 +109,7 @@ class SpanRequest(msgspec.Struct, Generic[Config], frozen=True, kw_only=True):
     span: Span
     config: Config | None = None
     options: ReadOptions = ReadOptions()
-    see: See | None = None
+    see: OnChange | None = None
     state: str | None = None
     count: ByteCount = msgspec.field(default_factory=ByteCount)
 

@@ -15,17 +15,21 @@ an archive that is GONE are GONE too. Those of a changed archive are in `members
 deletes the members that are missing or have another URL. A changed document is its own only member,
 because it may be an archive now, and an archive may be a document now. If all documents are sent as
 if they were new, members have no digest.
+
+A run that would delete too much is stopped: a folder that is not mounted looks empty, and a wrong
+filter looks like many deletions. So the listing is counted before any document is read.
 """
 
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from decimal import Decimal
 from heapq import heappop, heappush
 
 import msgspec
 
-from schemas.errors import FeedferryError
-from schemas.known import UNCHANGED, Known
+from schemas.errors import FeedferryError, StoppedError
+from schemas.sent_document import NO_DIGEST, UNCHANGED, SentDocument
 from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.storage.state import SourceState
 
@@ -52,6 +56,49 @@ def is_folder(line: ListingEntry) -> bool:
     return not line.key or line.key.endswith("/")
 
 
+class Safety(msgspec.Struct, frozen=True, kw_only=True):
+    """The least number of documents in a source, and the largest share of deletions."""
+
+    min_records: int = 1
+    max_delete_percent: Decimal = Decimal(20)
+
+
+class Counts(msgspec.Struct, kw_only=True):
+    """The numbers of documents in a source, and of deletions."""
+
+    listed: int = 0
+    gone: int = 0
+
+
+def count_entries(lines: Iterable[ListingEntry], counts: Counts) -> Iterator[ListingEntry]:
+    """Yield all lines and count them in `counts`.
+
+    Folders and deletions without a URL do not count.
+    """
+    for line in lines:
+        if line.kind is EntryKind.FILE or (line.code == UNCHANGED and not is_folder(line)):
+            counts.listed += 1
+        elif line.kind is EntryKind.GONE and line.url and not is_folder(line):
+            counts.gone += 1
+        yield line
+
+
+def check_safety(counts: Counts, *, known: int, safety: Safety) -> None:
+    """Raise StoppedError if too many of the documents in the state are missing in the source."""
+    if known and counts.listed < safety.min_records:
+        raise StoppedError(
+            f"{counts.listed} documents are in the source, and the state has {known}; expected "
+            f"{safety.min_records} or more; no document was read: check whether the source is "
+            "complete; if it is, --min-records allows fewer"
+        )
+    if counts.gone * 100 > safety.max_delete_percent * known:
+        raise StoppedError(
+            f"{counts.gone} of {known} documents in the state are gone; expected at most "
+            f"{safety.max_delete_percent}% of them; no document was read: check whether the "
+            "source is complete; if it is, --max-delete-percent allows more"
+        )
+
+
 class _Comparison:
     def __init__(self, state: SourceState, claims: "_Claims", *, sends_all: bool) -> None:
         self._state = state
@@ -59,11 +106,13 @@ class _Comparison:
         self._sends_all = sends_all
         self._young_from_ns = state.listed_at_ns - _YOUNG_NS
         self._unknown: tuple[str, ...] = ()  # prefixes of keys whose present state is unknown
-        self._members: list[tuple[str, Known]] = []  # a heap: members of archives that are gone
+        self._members: list[
+            tuple[str, SentDocument]
+        ] = []  # a heap: members of archives that are gone
 
     def lines(self, listed: Iterable[ListingEntry]) -> Iterator[ListingEntry]:
         for pair in _join(listed, self._state.outermost()):
-            if isinstance(pair, Known):
+            if isinstance(pair, SentDocument):
                 yield from self._members_until(pair.key)
                 yield from self._not_listed(pair)
             else:
@@ -72,7 +121,7 @@ class _Comparison:
         while self._members:
             yield self._deletion(heappop(self._members)[1])
 
-    def _listed(self, line: ListingEntry, known: Known | None) -> Iterator[ListingEntry]:
+    def _listed(self, line: ListingEntry, known: SentDocument | None) -> Iterator[ListingEntry]:
         if _has_unknown_state(line):
             self._leave(line, known)
         elif line.kind in _SENT:
@@ -82,13 +131,13 @@ class _Comparison:
             yield from self._gone(known)
         yield line
 
-    def _not_listed(self, known: Known) -> Iterator[ListingEntry]:
+    def _not_listed(self, known: SentDocument) -> Iterator[ListingEntry]:
         if known.key.startswith(self._unknown):
             self._claims.hold(known)
         else:
             yield from self._gone(known)
 
-    def _leave(self, line: ListingEntry, known: Known | None) -> None:
+    def _leave(self, line: ListingEntry, known: SentDocument | None) -> None:
         """Keep the state of a key and of all keys below it; few prefixes overlap."""
         key = line.key
         prefix = key if is_folder(line) else f"{key}/"
@@ -97,7 +146,7 @@ class _Comparison:
         if known is not None:
             self._claims.hold(known)
 
-    def _sent(self, line: ListingEntry, known: Known | None) -> Iterator[ListingEntry]:
+    def _sent(self, line: ListingEntry, known: SentDocument | None) -> Iterator[ListingEntry]:
         if known is None or known.url != line.url:
             self._claims.claim(line.url, key=line.key)
         if known is None:
@@ -118,23 +167,23 @@ class _Comparison:
             members=() if has_moved or line.kind is EntryKind.FOLDER else self._before(known),
         )
 
-    def _before(self, known: Known) -> tuple[Known, ...]:
+    def _before(self, known: SentDocument) -> tuple[SentDocument, ...]:
         """Return what was sent of a file: itself, or the members of an archive."""
         if known.url:
             return () if self._claims.has(known) else (known,)
         members = self._state.members_of(known.key)
         if self._sends_all:
-            return tuple(msgspec.structs.replace(member, digest="") for member in members)
+            return tuple(msgspec.structs.replace(member, digest=NO_DIGEST) for member in members)
         return members
 
-    def _has_same_time(self, line: ListingEntry, known: Known) -> bool:
+    def _has_same_time(self, line: ListingEntry, known: SentDocument) -> bool:
         """Whether the times prove that it is unchanged; the time of a folder means its files."""
         if line.kind is EntryKind.FOLDER:
             return True
         at = line.modified_ns
         return at is not None and at == known.modified_ns and at < self._young_from_ns
 
-    def _gone(self, known: Known) -> Iterator[ListingEntry]:
+    def _gone(self, known: SentDocument) -> Iterator[ListingEntry]:
         yield self._deletion(known)
         if not known.url:
             for member in self._state.members_of(known.key):
@@ -144,7 +193,7 @@ class _Comparison:
         while self._members and self._members[0][0] <= key:
             yield self._deletion(heappop(self._members)[1])
 
-    def _deletion(self, known: Known) -> ListingEntry:
+    def _deletion(self, known: SentDocument) -> ListingEntry:
         url = "" if known.url and self._claims.has(known) else known.url
         return ListingEntry(key=known.key, kind=EntryKind.GONE, url=url)
 
@@ -169,13 +218,13 @@ class _Claims:
             self._connection.execute("INSERT OR IGNORE INTO claimed VALUES (?)", (url,))
             self._is_empty = False
 
-    def hold(self, known: Known) -> None:
+    def hold(self, known: SentDocument) -> None:
         """Claim the URL of a document that stays, or those of the members of an archive."""
         if self._shares_urls:
             for document in (known,) if known.url else self._state.members_of(known.key):
                 self.claim(document.url, key=document.key)
 
-    def has(self, known: Known) -> bool:
+    def has(self, known: SentDocument) -> bool:
         """Whether the URL is claimed, or a later document decides about its deletion."""
         return self._is_claimed(known.url) or self._is_left(known)
 
@@ -185,7 +234,7 @@ class _Claims:
         rows = self._connection.execute("SELECT 1 FROM claimed WHERE url = ?", (url,))
         return rows.fetchone() is not None
 
-    def _is_left(self, known: Known) -> bool:
+    def _is_left(self, known: SentDocument) -> bool:
         return self._shares_urls and self._state.has_later(known.url, key=known.key)
 
     def close(self) -> None:
@@ -193,8 +242,8 @@ class _Claims:
 
 
 def _join(
-    listed: Iterable[ListingEntry], outermost: Iterator[Known]
-) -> Iterator[tuple[ListingEntry, Known | None] | Known]:
+    listed: Iterable[ListingEntry], outermost: Iterator[SentDocument]
+) -> Iterator[tuple[ListingEntry, SentDocument | None] | SentDocument]:
     """Yield each line with its state, and states without a line, in the order of keys."""
     known = next(outermost, None)
     for line in _in_order(listed):
@@ -227,7 +276,7 @@ def _has_unknown_state(line: ListingEntry) -> bool:
     return line.kind is EntryKind.REJECTED or line.code == VANISHED
 
 
-def _is_alike(line: ListingEntry, known: Known) -> bool:
+def _is_alike(line: ListingEntry, known: SentDocument) -> bool:
     """Whether all inputs of the record but its time and content are unchanged."""
     is_same_size = line.kind is EntryKind.FOLDER or line.size == known.size
     return is_same_size and line.fingerprint == known.fingerprint

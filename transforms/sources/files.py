@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 import msgspec
 
@@ -60,7 +60,7 @@ class ByteRangeStream(io.RawIOBase):
 
     def __init__(
         self,
-        stream: IO[bytes],
+        stream: IO[bytes] | io.RawIOBase,
         source: str,
         length: int | None,
         *,
@@ -123,29 +123,20 @@ class SpanStream(io.BufferedReader):
     `signature` is that of the file when it was opened, None if it has none.
     """
 
-    def __init__(  # noqa: PLR0913 - one for each thing that is known of a span
-        self,
-        stream: IO[bytes],
-        source: str,
-        length: int | None,
-        *,
-        path: str = "",
-        is_partial: bool = False,
-        signature: FileSignature | None = None,
-    ) -> None:
-        self._range = ByteRangeStream(stream, source, length, path=path, is_partial=is_partial)
+    def __init__(self, span: ByteRangeStream, signature: FileSignature | None = None) -> None:
+        super().__init__(span, BUFFER_BYTES)
+        self._span = span
         self.signature = signature
-        super().__init__(self._range, BUFFER_BYTES)
 
     @property
     def bytes_read(self) -> int:
         """The number of bytes read from the file so far, including those in the buffer."""
-        return self._range.bytes_read
+        return self._span.bytes_read
 
     @property
     def fault(self) -> RecordError | None:
         """The reason why the file cannot be read any further, with `is_partial`."""
-        return self._range.fault
+        return self._span.fault
 
 
 def is_compressed(source: str) -> bool:
@@ -164,9 +155,11 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
     path = span.path or span.source
     with ExitStack() as opened:
         try:
-            stream = file = opened.enter_context(_open(path))
+            file = opened.enter_context(_open(path))
+            stream: IO[bytes] | io.RawIOBase = file
             if is_compressed(path):
-                stream = opened.enter_context(_decompress(stream, path))
+                stream = _decompress(file, path)
+                opened.callback(stream.close)
         except (*_TORN, *_UNREACHABLE) as exc:
             require_present(span, exc)
             if fault := _fault_of(path, exc):
@@ -176,16 +169,9 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
         if span.offset:
             stream.seek(span.offset)
         _log.info("%s: opened at byte %d", span.source, span.offset)
-        spanned = SpanStream(
-            stream,
-            span.source,
-            span.length,
-            path=path,
-            is_partial=is_partial,
-            signature=sign_stream(file),
-        )
+        part = ByteRangeStream(stream, span.source, span.length, path=path, is_partial=is_partial)
         try:
-            yield opened.enter_context(spanned)
+            yield opened.enter_context(SpanStream(part, sign_stream(file)))
         except (FormatError, SourceError):
             require_unchanged(span, file)  # the better explanation
             raise
@@ -256,7 +242,7 @@ def cut_file(
             )
 
 
-def _decompress(stream: IO[bytes], path: str) -> IO[bytes]:
+def _decompress(stream: IO[bytes], path: str) -> IO[bytes] | io.RawIOBase:
     """Return the decompressed bytes of a file whose extension names the compression.
 
     smart-open puts a buffer around the decompressor. A buffer loses the bytes before damaged data,
@@ -264,12 +250,12 @@ def _decompress(stream: IO[bytes], path: str) -> IO[bytes]:
     """
     from smart_open.compression import compression_wrapper  # takes half a second to import
 
-    buffered = cast(io.BufferedReader, compression_wrapper(stream, "rb", filename=path))
-    return cast(IO[bytes], buffered.detach())
+    buffered = compression_wrapper(stream, "rb", filename=path)
+    return buffered.detach() if isinstance(buffered, io.BufferedReader) else buffered
 
 
 def _open(path: str) -> IO[bytes]:
-    return open_remote(path) if "://" in path else cast(IO[bytes], open(path, "rb", buffering=0))
+    return open_remote(path) if "://" in path else open(path, "rb", buffering=0)
 
 
 def _is_small(path: str, span_bytes: int) -> bool:

@@ -12,7 +12,7 @@ from typing import IO
 import msgspec
 from msgspec.structs import replace
 
-from schemas.known import Known
+from schemas.sent_document import SentDocument
 from schemas.span import Span
 from transforms.sources.signature import sign_path
 from transforms.storage.atomic import whole_file
@@ -60,8 +60,8 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     sidecars: tuple[str, ...] = ()
     code: str = ""
     reason: str = ""
-    known: Known | None = None
-    members: tuple[Known, ...] = ()
+    known: SentDocument | None = None
+    members: tuple[SentDocument, ...] = ()
 
 
 class _EntrySize(msgspec.Struct, frozen=True):

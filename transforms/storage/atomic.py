@@ -4,10 +4,8 @@ import hashlib
 import io
 import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from operator import attrgetter
 from pathlib import Path
 from typing import IO, NamedTuple
 from uuid import uuid4
@@ -15,13 +13,9 @@ from uuid import uuid4
 import fastavro
 import msgspec
 
-from schemas.account import Chunk
 from schemas.avro import schema
 from schemas.errors import FatalError
-from schemas.membership import Membership
 from schemas.reject import Reject
-from schemas.span import Span
-from transforms.chunk import Frame
 
 SYNC_MARKER = b"feedferryrejects"
 """Fixed, so that the same rejects make the same bytes."""
@@ -29,7 +23,7 @@ SYNC_MARKER = b"feedferryrejects"
 PARTIAL = ".partial"
 """Suffix of an incomplete file."""
 
-_ACTION = attrgetter("action._value_")
+_BLOCK_BYTES = 1 << 20
 
 
 class WrittenFile(NamedTuple):
@@ -56,6 +50,28 @@ class HashedFile(io.BufferedWriter):
     def describe(self, name: str) -> WrittenFile:
         """Return the size and the digest so far."""
         return WrittenFile(name, self._size, self._digest.hexdigest())
+
+
+class HashingReader(io.RawIOBase):
+    """A stream that is hashed and counted while it is read.
+
+    A buffered reader around it reads ahead, so both are complete only at the end of the stream.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.digest = hashlib.sha256()
+        self.bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
+        block = self._stream.read(min(len(buffer), _BLOCK_BYTES))
+        buffer[: len(block)] = block
+        self.digest.update(block)
+        self.bytes += len(block)
+        return len(block)
 
 
 @contextmanager
@@ -91,100 +107,10 @@ def write_json(path: Path, value: object) -> None:
         stream.write(text.encode() + b"\n")
 
 
-def write_chunk(path: Path, text: bytes) -> Chunk:
-    """Write a chunk; return it without ordinal, records and datasource."""
-    with whole_file(path) as stream:
-        stream.write(text)
-    return Chunk(
-        path=path.name,
-        bytes=len(text),
-        sha256=hashlib.sha256(text).hexdigest(),
-        records={},
-        first_url="",
-        last_url="",
-        source="",
-        span=0,
-    )
+class AtomicFile:
+    """A file that is made when there is something to write, hashed, and named when it is complete.
 
-
-class ChunkFiles:
-    """Writes frames to `folder/NAME-NNN.EXTENSION`; `finished` lists the complete chunks."""
-
-    def __init__(self, folder: Path, span: Span, extension: str) -> None:
-        self._folder = folder
-        self._span = span
-        self._extension = extension
-        self.finished: list[Chunk] = []
-
-    def write(self, frames: Iterable[Frame]) -> None:
-        """Write all frames; remove a chunk if its last frame does not come."""
-        frames = iter(frames)
-        frame = next(frames, None)
-        while frame is not None:
-            frame = self._write_chunk(frame, frames)
-
-    def _write_chunk(self, frame: Frame, frames: Iterator[Frame]) -> Frame | None:
-        """Write the chunk that begins with `frame`; return the first frame of the next."""
-        path = self._folder / f"{self._span.name}-{frame.number:03d}.{self._extension}"
-        totals = _ChunkTotals(frame)
-        following: Frame | None = frame
-        with whole_file(path) as stream:
-            while following is not None and following.number == frame.number:
-                stream.write(following.data)
-                totals.add(following)
-                following = next(frames, None)
-        self.finished.append(totals.chunk(path.name, self._span))
-        return following
-
-
-class _ChunkTotals:
-    """Size, digest and records of a chunk."""
-
-    def __init__(self, frame: Frame) -> None:
-        self._feed = frame.feed
-        self._target_feed = frame.target_feed
-        self._digest = hashlib.sha256()
-        self._bytes = 0
-        self._records: Counter[str] = Counter()
-        self._urls: tuple[str, str] | None = None
-        self._members = 0
-
-    def add(self, frame: Frame) -> None:
-        self._digest.update(frame.data)
-        self._bytes += len(frame.data)
-        self._records.update(map(_ACTION, frame.records))
-        if frame.records:
-            first = self._urls[0] if self._urls else frame.records[0].url
-            self._urls = (first, frame.records[-1].url)
-        if self._target_feed and self._target_feed.memberships:
-            groups = (record for record in frame.records if isinstance(record, Membership))
-            self._members += sum(len(group.members) for group in groups)
-
-    def chunk(self, path: str, span: Span) -> Chunk:
-        first, last = self._urls or ("", "")
-        return Chunk(
-            path=path,
-            bytes=self._bytes,
-            sha256=self._digest.hexdigest(),
-            records=dict(sorted(self._records.items())),
-            first_url=first,
-            last_url=last,
-            source=span.source,
-            span=span.ordinal,
-            datasource=(self._feed.datasource or None) if self._feed else None,
-            feedtype=self._feed.feedtype if self._feed else None,
-            requested_feedtype=self._target_feed.feed.feedtype
-            if self._target_feed and self._target_feed.feed
-            else None,
-            origin=self._target_feed.origin if self._target_feed else None,
-            members=self._members,
-        )
-
-
-class _OptionalFile:
-    """A file that is made when there is something to write, and is atomic.
-
-    `written` describes it when it is complete.
+    `written` describes the complete file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -193,51 +119,57 @@ class _OptionalFile:
         self._stream: HashedFile | None = None
         self.written: WrittenFile | None = None
 
-    def close(self, *, whole: bool) -> None:
-        """Give the file its name if it is complete, else remove it."""
-        if self._stream is None:
-            return
-        self._stream.close()
-        if whole:
-            os.replace(self._partial, self._path)
-            self.written = self._stream.describe(self._path.name)
-        else:
-            self._partial.unlink(missing_ok=True)
+    @property
+    def is_empty(self) -> bool:
+        return self._stream is None
 
-
-class LineFile(_OptionalFile):
-    """A file of lines, made with the first line."""
-
-    def add(self, line: bytes) -> None:
-        """Write a line without its line break."""
+    def write(self, data: bytes) -> None:
         try:
-            self._stream = self._stream or HashedFile(self._partial)
-            self._stream.write(line + b"\n")
+            self._open().write(data)
         except OSError as exc:
             raise unwritable(self._path, exc) from exc
 
+    def _open(self) -> HashedFile:
+        self._stream = self._stream or HashedFile(self._partial)
+        return self._stream
 
-class RejectFile(_OptionalFile):
+    def close(self, *, whole: bool) -> WrittenFile | None:
+        """Give the file its name if it is complete, else remove it; return its description."""
+        if self._stream is None:
+            return None
+        try:
+            self._stream.close()
+            if whole:
+                os.replace(self._partial, self._path)
+                self.written = self._stream.describe(self._path.name)
+        except OSError as exc:
+            raise unwritable(self._path, exc) from exc
+        finally:
+            if self.written is None:
+                self._partial.unlink(missing_ok=True)
+        return self.written
+
+
+class RejectFile(AtomicFile):
     """An Avro container of rejects, made with the first reject."""
 
     count = 0
 
     def add(self, reject: Reject) -> None:
         try:
-            if self._stream is None:
-                self._stream = HashedFile(self._partial)
+            if not self.count:
                 self._writer = fastavro.write.Writer(
-                    self._stream, schema("reject"), sync_marker=SYNC_MARKER
+                    self._open(), schema("reject"), sync_marker=SYNC_MARKER
                 )
             self._writer.write(msgspec.to_builtins(reject, builtin_types=(bytes,)))
         except OSError as exc:
             raise unwritable(self._path, exc) from exc
         self.count += 1
 
-    def close(self, *, whole: bool) -> None:
-        if self._stream is not None and whole:
+    def close(self, *, whole: bool) -> WrittenFile | None:
+        if self.count and whole:
             self._writer.flush()
-        super().close(whole=whole)
+        return super().close(whole=whole)
 
 
 def unwritable(path: Path, exc: OSError) -> FatalError:

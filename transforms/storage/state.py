@@ -1,9 +1,9 @@
 """The state of a source after its last run: one SQLite file, for trees and databases.
 
 A run reads the state, and updates it in one transaction after it has succeeded. A run that is
-killed during the update leaves the state as it was. The state has a `Known` for each document, and
-one without a URL for each archive that was opened. The key of a folder, of which only an ACL is
-sent, ends in `/`; the key of the root is empty.
+killed during the update leaves the state as it was. The state has a `SentDocument` for each
+document, and one without a URL for each archive that was opened. The key of a folder, of which only
+an ACL is sent, ends in `/`; the key of the root is empty.
 """
 
 import os
@@ -13,11 +13,13 @@ from contextlib import closing, contextmanager
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from typing import Self
 
 import msgspec
+from msgspec.structs import replace
 
 from schemas.errors import ConfigError, FatalError
-from schemas.known import Known, Seen
+from schemas.sent_document import SentDocument, StateChange
 
 VERSION = 1
 _APPLICATION = 0x66657272  # "ferr", the type of the file
@@ -35,33 +37,19 @@ _SCHEMA = (
     "CREATE INDEX known_parent ON known (parent) WHERE parent IS NOT NULL",
     "CREATE INDEX known_url ON known (url)",
 )
-_COLUMNS = "SELECT key, url, size, modified_ns, around, digest, parent FROM known"
-_HEAD = "SELECT generation, documents, source, rules, mark, listed_at_ns, run FROM head"
-_INSERT_HEAD = "INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)"
-_PUT = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
-_DELETE = "DELETE FROM known WHERE key = ?"
 _COUNT = "SELECT count(*) FROM known WHERE url <> '' AND key <> '' AND substr(key, -1) <> '/'"
 _SHARED = "SELECT EXISTS (SELECT 1 FROM known WHERE url <> '' GROUP BY url HAVING count(*) > 1)"
 _SAME_URL = "SELECT EXISTS (SELECT 1 FROM known WHERE url = ? AND key {} ?)"
 
 
-class StateStamp(msgspec.Struct, frozen=True, kw_only=True):
-    """The run that updates a state.
+class StateHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The only row of the table `head`: the last update, in the order of its columns.
 
-    `rules` is a fingerprint of the options that affect records, `mark` the watermark of a database,
-    `listed_at_ns` the time when the listing began. `run` names the run, so that it may repeat the
-    update.
+    `generation` counts the updates and is 0 if there is no file. `documents` is the number of
+    documents without archives and folders. `rules` is a fingerprint of the options that affect
+    records, `mark` the watermark of a database, `listed_at_ns` the time when the listing began.
+    `run` names the run, so that it may repeat the update.
     """
-
-    source: str
-    rules: str = ""
-    mark: str | None = None
-    listed_at_ns: int = 0
-    run: str = ""
-
-
-class _StateHead(msgspec.Struct, frozen=True):
-    """The only row of the table `head`."""
 
     generation: int = 0
     documents: int = 0
@@ -73,11 +61,7 @@ class _StateHead(msgspec.Struct, frozen=True):
 
 
 class SourceState:
-    """A state for reading; several processes may read it at the same time.
-
-    `generation` counts its updates and is 0 if there is no file. `count` is the number of documents
-    without archives and folders.
-    """
+    """A state for reading; several processes may read it at the same time."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
@@ -90,21 +74,21 @@ class SourceState:
         self.mark = head.mark
         self.listed_at_ns = head.listed_at_ns
 
-    def documents(self) -> Iterator[Known]:
+    def documents(self) -> Iterator[SentDocument]:
         """Yield all documents, in the order of the UTF-8 bytes of their keys."""
-        return self._select(f"{_COLUMNS} ORDER BY key")
+        return self._select("")
 
-    def outermost(self) -> Iterator[Known]:
+    def outermost(self) -> Iterator[SentDocument]:
         """Yield all documents but the members of archives, in the same order."""
-        return self._select(f"{_COLUMNS} WHERE parent IS NULL ORDER BY key")
+        return self._select("WHERE parent IS NULL")
 
-    def find(self, key: str) -> Known | None:
+    def find(self, key: str) -> SentDocument | None:
         """Return a document, None if the state does not have it."""
-        return next(self._select(f"{_COLUMNS} WHERE key = ?", key), None)
+        return next(self._select("WHERE key = ?", key), None)
 
-    def members_of(self, key: str) -> tuple[Known, ...]:
+    def members_of(self, key: str) -> tuple[SentDocument, ...]:
         """Return the members of an archive, in the order of their keys."""
-        return tuple(self._select(f"{_COLUMNS} WHERE parent = ? ORDER BY key", key))
+        return tuple(self._select("WHERE parent = ?", key))
 
     def shares_urls(self) -> bool:
         """Whether any two documents have the same URL."""
@@ -121,16 +105,17 @@ class SourceState:
     def close(self) -> None:
         self._connection.close()
 
-    def __enter__(self) -> "SourceState":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _select(self, query: str, *values: str) -> Iterator[Known]:
+    def _select(self, where: str, *values: str) -> Iterator[SentDocument]:
+        query = f"SELECT * FROM known {where} ORDER BY key"
         with _explained(self._path), closing(self._connection.execute(query, values)) as rows:
             for key, url, size, modified_ns, fingerprint, digest, parent in rows:
-                yield Known(
+                yield SentDocument(
                     key=key,
                     url=url,
                     size=size,
@@ -142,8 +127,7 @@ class SourceState:
 
     def _exists(self, query: str, *values: str) -> bool:
         with _explained(self._path):
-            (exists,) = self._connection.execute(query, values).fetchone()
-        return bool(exists)
+            return bool(_value_of(self._connection, query, *values))
 
 
 def open_state(path: Path, *, source: str | None = None) -> SourceState:
@@ -154,9 +138,13 @@ def open_state(path: Path, *, source: str | None = None) -> SourceState:
     connection = _connect_existing(path)
     try:
         with _explained(path):
-            if _is_blank(connection, path):
-                connection.close()
-                connection = _blank()
+            if connection is None or _is_blank(connection, path):
+                if connection is not None:
+                    connection.close()
+                connection = sqlite3.connect(
+                    ":memory:", isolation_level=None, check_same_thread=False
+                )
+                _create_tables(connection)
             state = SourceState(connection, path)
         if source is not None and state.source not in (None, source):
             raise ConfigError(
@@ -164,7 +152,8 @@ def open_state(path: Path, *, source: str | None = None) -> SourceState:
                 "name another path to send all documents"
             )
     except BaseException:
-        connection.close()
+        if connection is not None:
+            connection.close()
         raise
     return state
 
@@ -182,17 +171,17 @@ def check_state(path: Path, *, source: str | None = None) -> None:
 
 def update_state(
     path: Path,
-    seen: Iterable[Seen],
+    changes: Iterable[StateChange],
     *,
     before: int,
-    stamp: StateStamp,
+    stamp: StateHead,
     drop: Iterable[str] = (),
 ) -> int:
     """Update the state from generation `before`, all or nothing; return its number of documents.
 
-    Documents in `seen` are stored in their order, then the keys in `drop` are removed. Raises
-    FatalError without a change if the state has another generation, unless this run has updated it:
-    the run was then interrupted after the update.
+    `changes` are stored in their order, then the keys in `drop` are removed. Raises FatalError
+    without a change if the state has another generation, unless this run has updated it: the run
+    was then interrupted after the update. `stamp` names the source and the run.
     """
     with _explained(path), closing(_connect(path, "rwc")) as connection:
         connection.execute(_CACHE)
@@ -207,8 +196,12 @@ def update_state(
                 f"{path}: generation {head.generation}; expected {before}: another run has updated "
                 "this state; start again with --fresh to compare the source with the new state"
             )
-        _write_documents(connection, seen, drop)
-        count = _write_head(connection, generation=before + 1, stamp=stamp)
+        _write_documents(connection, changes, drop)
+        count = _value_of(connection, _COUNT)
+        head = replace(stamp, generation=before + 1, documents=count)
+        connection.execute("DELETE FROM head")
+        values = msgspec.structs.astuple(head)
+        connection.execute("INSERT INTO head VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         connection.execute("COMMIT")
     return count
 
@@ -224,8 +217,8 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     )
 
 
-def _connect_existing(path: Path) -> sqlite3.Connection:
-    """Open the file for reading, or an empty state if there is no file.
+def _connect_existing(path: Path) -> sqlite3.Connection | None:
+    """Open the file for reading; return None if there is no file.
 
     The connection may write too: the update of a killed run is rolled back by the next connection,
     which a connection that may only read cannot do.
@@ -234,17 +227,11 @@ def _connect_existing(path: Path) -> sqlite3.Connection:
         with path.open("rb"):
             pass
     except FileNotFoundError:
-        return _blank()
+        return None
     except OSError as exc:
         raise ConfigError(f"--state {path}: {exc.strerror}; expected a readable file") from exc
     with _explained(path):
         return _connect(path, "rw")
-
-
-def _blank() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    _create_tables(connection)
-    return connection
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
@@ -254,13 +241,11 @@ def _create_tables(connection: sqlite3.Connection) -> None:
 
 def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether the file has no tables; raise ConfigError if it is no state of this version."""
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if not tables:
+    if not _value_of(connection, "SELECT count(*) FROM sqlite_schema"):
         return True
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if application != _APPLICATION:
+    if _value_of(connection, "PRAGMA application_id") != _APPLICATION:
         raise _not_a_state(path)
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    version = _value_of(connection, "PRAGMA user_version")
     if version != VERSION:
         raise ConfigError(
             f"--state {path}: a state of version {version}; expected {VERSION}; "
@@ -269,39 +254,35 @@ def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
     return False
 
 
-def _read_head(connection: sqlite3.Connection) -> _StateHead:
-    row = connection.execute(_HEAD).fetchone()
-    return _StateHead(*row) if row else _StateHead()
+def _value_of(connection: sqlite3.Connection, query: str, *values: str) -> int:
+    (value,) = connection.execute(query, values).fetchone()
+    return int(value)
 
 
-def _write_head(connection: sqlite3.Connection, *, generation: int, stamp: StateStamp) -> int:
-    (count,) = connection.execute(_COUNT).fetchone()
-    connection.execute("DELETE FROM head")
-    named = (stamp.source, stamp.rules, stamp.mark, stamp.listed_at_ns, stamp.run)
-    connection.execute(_INSERT_HEAD, (generation, count, *named))
-    return int(count)
+def _read_head(connection: sqlite3.Connection) -> StateHead:
+    row = connection.execute("SELECT * FROM head").fetchone() or ()
+    return StateHead(**dict(zip(StateHead.__struct_fields__, row, strict=False)))
 
 
 def _write_documents(
-    connection: sqlite3.Connection, seen: Iterable[Seen], drop: Iterable[str]
+    connection: sqlite3.Connection, changes: Iterable[StateChange], drop: Iterable[str]
 ) -> None:
-    for is_gone, run in groupby(seen, key=attrgetter("is_gone")):
+    insert = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
+    delete = "DELETE FROM known WHERE key = ?"
+    for is_gone, run in groupby(changes, key=attrgetter("is_gone")):
         if is_gone:
-            connection.executemany(_DELETE, ((document.known.key,) for document in run))
+            connection.executemany(delete, ((change.known.key,) for change in run))
         else:
-            connection.executemany(_PUT, (_row(document.known) for document in run))
-    connection.executemany(_DELETE, ((key,) for key in drop))
+            connection.executemany(insert, (_row(change.known) for change in run))
+    connection.executemany(delete, ((key,) for key in drop))
 
 
-def _row(known: Known) -> tuple[object, ...]:
+def _row(document: SentDocument) -> tuple[object, ...]:
     """Return the columns; a time after the year 2262 is limited, and never equals the file's."""
-    modified_ns = known.modified_ns
+    modified_ns = document.modified_ns
     if modified_ns is not None:
         modified_ns = max(-_MAX_INTEGER, min(modified_ns, _MAX_INTEGER))
-    return (
-        *(known.key, known.url, known.size, modified_ns),
-        *(known.fingerprint, known.digest, known.parent),
-    )
+    return msgspec.structs.astuple(replace(document, modified_ns=modified_ns))
 
 
 @contextmanager

@@ -6,12 +6,11 @@ from pathlib import Path
 from pipelines.serve.rehearsal import documents, groups
 from pipelines.serve.rehearsal.documents import Change
 from pipelines.serve.rehearsal.views import DeliveryStatus
-from schemas.defect import record_error
 from schemas.delivery import Delivery, Door
 from schemas.feed import Feed
 from schemas.membership import Membership
 from schemas.record import Record
-from schemas.reject import Reject
+from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms.formats import ReadOptions, ReadResult, by_door
 from transforms.sources.spool import is_whole

@@ -34,8 +34,7 @@ from schemas.content import CHECKED, decode
 from schemas.delivery import Delivery, Door
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
-from schemas.patterns import is_wide
-from schemas.record import Action, Arrival, Crawl, Record
+from schemas.record import Action, Arrival, Crawl, Record, is_wide
 
 EMPTY_METADATA = "Element record content does not follow the DTD, Misplaced metadata"
 """The appliance's text for a record with an empty metadata value."""

@@ -16,10 +16,9 @@ import msgspec
 
 from pipelines.serve.rehearsal.digest import TORN
 from pipelines.serve.rehearsal.documents import REFUSED_BY_SCENARIO, check_pattern
-from schemas.defect import record_error
 from schemas.errors import FormatError, RecordError
 from schemas.record import Action, Record
-from schemas.reject import Reject
+from schemas.reject import Reject, record_error
 from transforms.formats import THUNDERSTONE, ReadOptions
 from transforms.formats.thunderstone.item_reader import ACTIONS
 from transforms.formats.xml.serializer import element, holds

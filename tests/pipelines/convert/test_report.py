@@ -5,8 +5,7 @@ from typing import Any
 
 from pipelines.convert.report import Report, as_json, as_json_text, as_text
 from schemas.account import Account, Chunk, LossCount, NoticeCount
-from schemas.loss import Loss
-from schemas.notice import Notice
+from schemas.notice import Loss, Notice
 
 CHUNK = Chunk(
     path="chunks/000001.xml",

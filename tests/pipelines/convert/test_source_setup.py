@@ -18,11 +18,11 @@ from pipelines.convert.source_setup import (
 )
 from schemas.account import Account, merge
 from schemas.errors import ConfigError, FatalError, StoppedError
-from schemas.known import Known, Seen
+from schemas.sent_document import SentDocument, StateChange
 from schemas.span import Span
 from support.archives import gsa_feed, put
 from transforms.convert import Settings, convert
-from transforms.storage.state import StateStamp, open_state, update_state
+from transforms.storage.state import StateHead, open_state, update_state
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -59,9 +59,12 @@ def refusal(chosen: ConvertOptions) -> str:
 
 def known(folder: Path, *keys: str, rules: str = "") -> None:
     """Let a state know these documents of the tree."""
-    seen = (Seen(known=Known(key=key, url=f"https://docs.example.com/{key}")) for key in keys)
+    seen = (
+        StateChange(known=SentDocument(key=key, url=f"https://docs.example.com/{key}"))
+        for key in keys
+    )
     update_state(
-        folder / "s", seen, before=0, stamp=StateStamp(source=f"{folder}/docs", rules=rules)
+        folder / "s", seen, before=0, stamp=StateHead(source=f"{folder}/docs", rules=rules)
     )
 
 
@@ -164,7 +167,7 @@ def test_a_state_is_of_no_single_files(here: Path) -> None:
 
 def test_a_state_of_another_tree_is_told(here: Path) -> None:
     put(here / "docs/a.txt", b"x")
-    update_state(here / "s", (), before=0, stamp=StateStamp(source="/elsewhere"))
+    update_state(here / "s", (), before=0, stamp=StateHead(source="/elsewhere"))
     assert refusal(options(state="s")) == (
         f"--state s: a state of '/elsewhere'; expected one of '{here}/docs'; name another path"
         " to send all documents"

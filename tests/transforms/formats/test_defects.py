@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from schemas.defect import DEFECT, defect_type
 from schemas.errors import SourceError
 from schemas.membership import Membership
 from schemas.record import Action, Record
-from schemas.reject import Reject
+from schemas.reject import DEFECT, Reject, defect_type
 from schemas.span import ElementContext, Span
 from support.archives import gsa_feed
 from support.defects import FAULTS, MARK, break_at, put_in

@@ -24,9 +24,9 @@ from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from support.toy_format import TOY
 from transforms.adapt import Target, adapt
+from transforms.convert import FullFeedLog
 from transforms.formats import registered
 from transforms.formats.adapt_rules import hold_fields
-from transforms.full_feed_log import FullFeedLog
 
 JOE = Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),))
 FULL = Record(

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import FeedferryError
-from schemas.known import Known, Seen
+from schemas.sent_document import SentDocument, StateChange
 from transforms.sources.change_detection import compare, is_folder
 from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.storage.state import StateStamp, open_state, update_state
+from transforms.storage.state import StateHead, open_state, update_state
 
 SECOND_NS = 1_000_000_000
 LISTED_AT_NS = 1_000 * SECOND_NS
-STAMP = StateStamp(source="/docs", rules="r1", listed_at_ns=LISTED_AT_NS)
+STAMP = StateHead(source="/docs", rules="r1", listed_at_ns=LISTED_AT_NS)
 OLD_NS = 500 * SECOND_NS
 
 
@@ -28,16 +28,16 @@ def url_of(key: str) -> str:
     return f"http://docs.example.com/{key}"
 
 
-def known(key: str, *, size: int = 5, modified_ns: int | None = OLD_NS) -> Known:
-    return Known(key=key, url=url_of(key), size=size, modified_ns=modified_ns, digest="d1")
+def known(key: str, *, size: int = 5, modified_ns: int | None = OLD_NS) -> SentDocument:
+    return SentDocument(key=key, url=url_of(key), size=size, modified_ns=modified_ns, digest="d1")
 
 
-def archive(key: str) -> Known:
-    return Known(key=key, url="", size=5, modified_ns=OLD_NS, digest="d1")
+def archive(key: str) -> SentDocument:
+    return SentDocument(key=key, url="", size=5, modified_ns=OLD_NS, digest="d1")
 
 
-def member(key: str, parent: str) -> Known:
-    return Known(key=key, url=url_of(key), parent=parent)
+def member(key: str, parent: str) -> SentDocument:
+    return SentDocument(key=key, url=url_of(key), parent=parent)
 
 
 def file(key: str, *, size: int = 5, modified_ns: int | None = OLD_NS) -> ListingEntry:
@@ -82,8 +82,10 @@ class Remembering:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def knows(self, *documents: Known) -> "Remembering":
-        update_state(self._path, (Seen(known=one) for one in documents), before=0, stamp=STAMP)
+    def knows(self, *documents: SentDocument) -> "Remembering":
+        update_state(
+            self._path, (StateChange(known=one) for one in documents), before=0, stamp=STAMP
+        )
         return self
 
     def against(
@@ -256,13 +258,13 @@ def test_documents_of_a_root_that_cannot_be_listed_stay(state: Remembering) -> N
 
 
 def test_a_folder_as_it_was_is_unchanged_whatever_its_time(state: Remembering) -> None:
-    state.knows(Known(key="a/", url=url_of("a/"), modified_ns=8))
+    state.knows(SentDocument(key="a/", url=url_of("a/"), modified_ns=8))
 
     assert state.against(folder("a/")) == [unchanged("a/")]
 
 
 def test_a_folder_whose_acl_has_changed_is_sent(state: Remembering) -> None:
-    state.knows(Known(key="a/", url=url_of("a/"), fingerprint="mode 0755"))
+    state.knows(SentDocument(key="a/", url=url_of("a/"), fingerprint="mode 0755"))
 
     assert state.against(folder("a/", fingerprint="mode 0700")) == [
         folder("a/", fingerprint="mode 0700")
@@ -270,7 +272,7 @@ def test_a_folder_whose_acl_has_changed_is_sent(state: Remembering) -> None:
 
 
 def test_a_folder_that_is_not_listed_is_gone(state: Remembering) -> None:
-    state.knows(Known(key="a/", url=url_of("a/")), known("a/b"))
+    state.knows(SentDocument(key="a/", url=url_of("a/")), known("a/b"))
 
     assert state.against() == [gone("a/"), gone("a/b")]
 
@@ -290,7 +292,7 @@ def test_with_other_rules_all_is_new(state: Remembering) -> None:
 
 
 def test_with_a_refresh_all_is_new(state: Remembering) -> None:
-    state.knows(known("a"), Known(key="b/", url=url_of("b/")), known("c"))
+    state.knows(known("a"), SentDocument(key="b/", url=url_of("b/")), known("c"))
 
     assert state.against(file("a"), folder("b/"), is_refresh=True) == [
         changed(file("a"), members=(known("a"),)),
@@ -401,7 +403,7 @@ def at(key: str, url: str) -> ListingEntry:
     return changed(file(key), url=url)
 
 
-def known_at(key: str, url: str) -> Known:
+def known_at(key: str, url: str) -> SentDocument:
     return msgspec.structs.replace(known(key), url=url)
 
 
@@ -464,7 +466,7 @@ def test_a_document_of_which_nothing_can_be_told_keeps_its_url_too(state: Rememb
 
 
 def test_a_member_of_an_archive_keeps_its_url_too(state: Remembering) -> None:
-    inner = Known(key="a.zip/1", url="http://x/", parent="a.zip")
+    inner = SentDocument(key="a.zip/1", url="http://x/", parent="a.zip")
     state.knows(archive("a.zip"), inner, known_at("b", "http://x/"))
 
     assert state.against(file("a.zip")) == [unchanged("a.zip"), forgotten("b")]
@@ -535,17 +537,17 @@ class Run:
                 key=key, url=self._url_of(key), size=size, modified_ns=tree[key].modified_ns
             )
 
-    def _read(self, line: ListingEntry, tree: Tree) -> Iterable[Seen]:
+    def _read(self, line: ListingEntry, tree: Tree) -> Iterable[StateChange]:
         if line.kind is EntryKind.GONE:
             if line.url:
                 self._delete(line.url)
-            return [Seen(known=Known(key=line.key, url=line.url), is_gone=True)]
+            return [StateChange(known=SentDocument(key=line.key, url=line.url), is_gone=True)]
         if line.kind is EntryKind.FILTERED:
             return []
         content = tree[line.key].content
         digest = hashlib.sha256(str(content).encode()).hexdigest()
         is_archive = isinstance(content, dict)
-        now = Known(
+        now = SentDocument(
             key=line.key,
             url="" if is_archive else line.url,
             size=line.size,
@@ -553,21 +555,21 @@ class Run:
             digest=digest,
         )
         if line.known is not None and line.known.digest == digest:
-            return [Seen(known=now)]
+            return [StateChange(known=now)]
         if isinstance(content, dict):
-            return [*self._unpack(line, content), Seen(known=now)]
+            return [*self._unpack(line, content), StateChange(known=now)]
         self._send(line.url, content)
-        return [Seen(known=now)]
+        return [StateChange(known=now)]
 
-    def _unpack(self, line: ListingEntry, inner: Inner) -> Iterator[Seen]:
+    def _unpack(self, line: ListingEntry, inner: Inner) -> Iterator[StateChange]:
         for lost in line.members:
             if lost.key not in {f"{line.key}/{name}" for name in inner}:
                 self._delete(lost.url)
-                yield Seen(known=lost, is_gone=True)
+                yield StateChange(known=lost, is_gone=True)
         for name in sorted(inner):
             key = f"{line.key}/{name}"
             self._send(self._url_of(key), inner[name])
-            yield Seen(known=Known(key=key, url=self._url_of(key), parent=line.key))
+            yield StateChange(known=SentDocument(key=key, url=self._url_of(key), parent=line.key))
 
     def _send(self, url: str, content: str) -> None:
         self.sent.append(url)

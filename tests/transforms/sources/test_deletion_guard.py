@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from schemas.errors import StoppedError
-from transforms.sources.deletion_guard import Counts, Safety, check_safety, counted
+from transforms.sources.change_detection import Counts, Safety, check_safety, count_entries
 from transforms.sources.listing import EntryKind, ListingEntry
 
 USUAL = Safety()
@@ -13,7 +13,7 @@ USUAL = Safety()
 
 def counts_of(*lines: ListingEntry) -> Counts:
     counts = Counts()
-    for _ in counted(lines, counts):
+    for _ in count_entries(lines, counts):
         pass
     return counts
 
@@ -31,12 +31,12 @@ def test_a_usual_run_needs_one_document_and_deletes_a_fifth() -> None:
 def test_lines_are_passed_on() -> None:
     lines = [line(EntryKind.FILE), line(EntryKind.GONE), line(EntryKind.REJECTED)]
 
-    assert list(counted(lines, Counts())) == lines
+    assert list(count_entries(lines, Counts())) == lines
 
 
 def test_lines_are_counted_as_they_pass() -> None:
     counts = Counts()
-    passing = counted([line(EntryKind.FILE), line(EntryKind.FILE)], counts)
+    passing = count_entries([line(EntryKind.FILE), line(EntryKind.FILE)], counts)
     next(passing)
 
     assert counts == Counts(listed=1)

@@ -16,6 +16,7 @@ from schemas.feed import Feed
 from schemas.span import FileSignature, Span
 from support.archives import document, gsa_feed, native, put, thunderstone
 from transforms.sources.files import (
+    ByteRangeStream,
     SpanStream,
     cut_file,
     is_compressed,
@@ -296,7 +297,7 @@ class Counted(io.BytesIO):
 def test_lines_of_a_span_are_read_in_blocks() -> None:
     source = Counted(LINES)
 
-    with SpanStream(source, "a.jsonl", None) as stream:
+    with SpanStream(ByteRangeStream(source, "a.jsonl", None)) as stream:
         lines = sum(1 for _ in iter(stream.readline, b""))
 
     assert (lines, source.reads < 20) == (100_000, True)

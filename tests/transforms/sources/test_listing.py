@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import FatalError
-from schemas.known import Known
+from schemas.sent_document import SentDocument
 from schemas.span import Span
 from transforms.sources.listing import (
     EntryKind,
@@ -25,8 +25,8 @@ LINES = (
         modified_ns=-1,
         fingerprint="0644",
         sidecars=("/docs/c.zip.meta.json",),
-        known=Known(key="c.zip", url=""),
-        members=(Known(key="c.zip/d", url="https://docs.example.com/c.zip/d"),),
+        known=SentDocument(key="c.zip", url=""),
+        members=(SentDocument(key="c.zip/d", url="https://docs.example.com/c.zip/d"),),
     ),
 )
 

@@ -14,9 +14,9 @@ from schemas.record import Record
 from schemas.span import FileSignature, Span
 from support.archives import documents, gsa_feed, put
 from transforms.formats import ReadResult
+from transforms.sources import SpanRequest, read_span
 from transforms.sources.files import cut_file, open_span
 from transforms.sources.signature import sign_path
-from transforms.sources.span_reader import SpanReader
 
 FEED = gsa_feed(*documents(1, 2000), feedtype="full")
 SECOND_NS = 1_700_000_000_000_000_000
@@ -73,7 +73,7 @@ by_change = pytest.mark.parametrize("change", CHANGES, ids=[change.__name__ for 
 
 
 def found(span: Span) -> Iterator[ReadResult]:
-    return SpanReader(span).results()
+    return read_span(SpanRequest(span=span))
 
 
 def refusal(span: Span) -> str:

@@ -1,25 +1,16 @@
 """Files that get their name when they are complete: chunks, rejects, lists and reports."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import fastavro
 import pytest
 
-from schemas.account import Chunk
 from schemas.errors import FatalError, FormatError
-from schemas.feed import Feed, TargetFeed
-from schemas.record import Action, Record
 from schemas.reject import Reject
-from schemas.span import Span
-from transforms.chunk import Frame
-from transforms.storage.atomic import ChunkFiles, LineFile, RejectFile, whole_file, write_json
+from transforms.storage.atomic import AtomicFile, RejectFile, WrittenFile, whole_file, write_json
 
-A = Record(url="http://www.example.com/a", action=Action.ADD)
-B = Record(url="http://www.example.com/b", action=Action.DELETE)
-C = Record(url="http://www.example.com/c", action=Action.ADD)
-SPAN = Span(source="feed.xml", source_ordinal=7, ordinal=2)
 REJECT = Reject(
     code="malformed",
     reason="line 6: an & that is not escaped; expected &amp;",
@@ -44,11 +35,6 @@ def write(path: Path, content: bytes, *, error: BaseException | None = None) -> 
         assert path.name + ".partial" in names(path.parent)
         if error:
             raise error
-
-
-def frame(number: int, data: bytes, *records: Record, **feeds: object) -> Frame:
-    target_feed, feed = feeds.get("target_feed"), feeds.get("feed")
-    return Frame(number, target_feed, feed, data, list(records))  # type: ignore[arg-type]
 
 
 def unwritable(action: Callable[[], object]) -> str:
@@ -119,73 +105,6 @@ def test_a_document_is_indented_with_sorted_keys(tmp_path: Path) -> None:
     assert (tmp_path / "a.json").read_text("utf-8") == expected
 
 
-# Chunks
-
-
-def test_a_chunk_is_its_frames_and_described(tmp_path: Path) -> None:
-    feeds = {
-        "target_feed": TargetFeed(feed=Feed(datasource="docs", feedtype="full"), origin="a.xml"),
-        "feed": Feed(datasource="docs", feedtype="incremental"),
-    }
-    files = ChunkFiles(tmp_path, SPAN, "xml")
-    files.write(
-        [
-            frame(0, b"<feed>ab", A, B, **feeds),
-            frame(0, b"c", C, **feeds),
-            frame(0, b"</feed>", **feeds),
-            frame(1, b"d", A),
-        ]
-    )
-
-    first, second = files.finished
-    assert (tmp_path / first.path).read_bytes() == b"<feed>abc</feed>"
-    assert first == Chunk(
-        path="00007-00002-000.xml",
-        bytes=16,
-        sha256=hashlib.sha256(b"<feed>abc</feed>").hexdigest(),
-        records={"ADD": 2, "DELETE": 1},
-        first_url="http://www.example.com/a",
-        last_url="http://www.example.com/c",
-        source="feed.xml",
-        span=2,
-        datasource="docs",
-        feedtype="incremental",
-        requested_feedtype="full",
-        origin="a.xml",
-    )
-    assert second.path == "00007-00002-001.xml"
-    assert (second.datasource, second.feedtype, second.requested_feedtype) == (None, None, None)
-
-
-def test_no_frames_make_no_chunk(tmp_path: Path) -> None:
-    files = ChunkFiles(tmp_path, SPAN, "xml")
-    files.write([])
-
-    assert (files.finished, names(tmp_path)) == ([], [])
-
-
-def test_an_incomplete_chunk_is_removed(tmp_path: Path) -> None:
-    def frames() -> Iterator[Frame]:
-        yield frame(0, b"a", A)
-        yield frame(1, b"b", B)
-        raise FormatError("a torn end")
-
-    files = ChunkFiles(tmp_path, SPAN, "xml")
-    with pytest.raises(FormatError):
-        files.write(frames())
-
-    assert [chunk.path for chunk in files.finished] == names(tmp_path) == ["00007-00002-000.xml"]
-
-
-def test_a_chunk_that_cannot_be_written_is_fatal(tmp_path: Path) -> None:
-    files = ChunkFiles(tmp_path / "none", SPAN, "xml")
-    path = tmp_path / "none" / "00007-00002-000.xml"
-
-    assert unwritable(lambda: files.write([frame(0, b"a", A)])) == (
-        f"{path}: No such file or directory; expected to write there"
-    )
-
-
 # Rejects and lines
 
 
@@ -216,35 +135,38 @@ def test_rejects_can_be_read_with_their_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "1.avro").read_bytes() == (tmp_path / "2.avro").read_bytes()
 
 
-def test_lines_keep_their_order(tmp_path: Path) -> None:
-    lines = LineFile(tmp_path / "urls.txt")
-    lines.add(b"b")
-    lines.add(b"a")
-    lines.close(whole=True)
+def test_a_file_is_described_when_it_is_complete(tmp_path: Path) -> None:
+    file = AtomicFile(tmp_path / "urls.txt")
+    assert file.is_empty
+    file.write(b"b\n")
+    file.write(b"a\n")
+    written = WrittenFile("urls.txt", 4, hashlib.sha256(b"b\na\n").hexdigest())
 
+    assert (file.close(whole=True), file.written) == (written, written)
     assert (tmp_path / "urls.txt").read_bytes() == b"b\na\n"
-    assert lines.written is not None
-    assert (lines.written.name, lines.written.bytes) == ("urls.txt", 4)
 
 
 @pytest.mark.parametrize("whole", [True, False])
-@pytest.mark.parametrize(("kind", "item"), [(LineFile, b"a"), (RejectFile, REJECT)])
-def test_a_file_of_items_is_made_on_demand_and_kept_if_it_is_whole(
-    tmp_path: Path, kind: Callable[[Path], LineFile | RejectFile], item: object, whole: bool
+@pytest.mark.parametrize("kind", [AtomicFile, RejectFile])
+def test_a_file_is_made_on_demand_and_kept_if_it_is_whole(
+    tmp_path: Path, kind: type[AtomicFile], whole: bool
 ) -> None:
-    kind(tmp_path / "file").close(whole=whole)
+    assert kind(tmp_path / "file").close(whole=whole) is None
     assert names(tmp_path) == []
     file = kind(tmp_path / "file")
-    file.add(item)  # type: ignore[arg-type]  # the item of its kind
+    if isinstance(file, RejectFile):
+        file.add(REJECT)
+    else:
+        file.write(b"a")
     assert names(tmp_path) == ["file.partial"]
     file.close(whole=whole)
 
     assert names(tmp_path) == (["file"] if whole else [])
 
 
-def test_a_line_that_cannot_be_written_is_fatal(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_made_is_fatal(tmp_path: Path) -> None:
     path = tmp_path / "none" / "urls.txt"
+    message = f"{path}: No such file or directory; expected to write there"
 
-    assert unwritable(lambda: LineFile(path).add(b"a")) == (
-        f"{path}: No such file or directory; expected to write there"
-    )
+    assert unwritable(lambda: AtomicFile(path).write(b"a")) == message
+    assert unwritable(lambda: RejectFile(path).add(REJECT)) == message

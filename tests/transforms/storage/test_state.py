@@ -15,13 +15,13 @@ import pytest
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError, FatalError
-from schemas.known import Known, Seen
+from schemas.sent_document import SentDocument, StateChange
 from support.runs import ROOT
 from transforms.storage import state as state_module
-from transforms.storage.state import SourceState, StateStamp, check_state, open_state, update_state
+from transforms.storage.state import SourceState, StateHead, check_state, open_state, update_state
 
-STAMP = StateStamp(source="/docs", rules="r1", mark="2026-11-21", listed_at_ns=5_000, run="run-1")
-REPORT = Known(
+STAMP = StateHead(source="/docs", rules="r1", mark="2026-11-21", listed_at_ns=5_000, run="run-1")
+REPORT = SentDocument(
     key="a/report.pdf",
     url="http://docs.example.com/a/report.pdf",
     size=12,
@@ -29,28 +29,33 @@ REPORT = Known(
     fingerprint="mode 0644",
     digest="ab" * 32,
 )
-ARCHIVE = Known(key="a.zip", url="", size=99)
-MEMBER = Known(key="a.zip/inner.txt", url="http://docs.example.com/a.zip/inner.txt", parent="a.zip")
-OTHER = Known(key="a.zip/other.txt", url="http://docs.example.com/a.zip/other.txt", parent="a.zip")
+ARCHIVE = SentDocument(key="a.zip", url="", size=99)
+MEMBER = SentDocument(
+    key="a.zip/inner.txt", url="http://docs.example.com/a.zip/inner.txt", parent="a.zip"
+)
+OTHER = SentDocument(
+    key="a.zip/other.txt", url="http://docs.example.com/a.zip/other.txt", parent="a.zip"
+)
 
 UPDATE_AND_WAIT = """
 import sys
 from pathlib import Path
-from schemas.known import Known, Seen
+from schemas.sent_document import SentDocument, StateChange
 from transforms.storage import state
-from transforms.storage.state import StateStamp, update_state
+from transforms.storage.state import StateHead, update_state
 
 state._CACHE = "PRAGMA cache_size = 10"
 
 def seen():
     for number in range(20_000):
         key = f"folder/document-{number:06d}"
-        yield Seen(known=Known(key=key, url="http://docs.example.com/" + key, digest="cd" * 32))
+        url = "http://docs.example.com/" + key
+        yield StateChange(known=SentDocument(key=key, url=url, digest="cd" * 32))
     print("updating", flush=True)
     sys.stdin.read()
 
 before = int(sys.argv[2])
-update_state(Path(sys.argv[1]), seen(), before=before, stamp=StateStamp(source="/docs"))
+update_state(Path(sys.argv[1]), seen(), before=before, stamp=StateHead(source="/docs"))
 """
 """A run that stops in an update when much of it is in the file, because it keeps few pages."""
 
@@ -73,19 +78,19 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "docs.state"
 
 
-def document(key: str, url: str | None = None) -> Known:
-    return Known(key=key, url=f"http://docs.example.com/{key}" if url is None else url)
+def document(key: str, url: str | None = None) -> SentDocument:
+    return SentDocument(key=key, url=f"http://docs.example.com/{key}" if url is None else url)
 
 
-def seen(*known: Known) -> list[Seen]:
-    return [Seen(known=each) for each in known]
+def seen(*known: SentDocument) -> list[StateChange]:
+    return [StateChange(known=each) for each in known]
 
 
-def gone(*known: Known) -> list[Seen]:
-    return [Seen(known=each, is_gone=True) for each in known]
+def gone(*known: SentDocument) -> list[StateChange]:
+    return [StateChange(known=each, is_gone=True) for each in known]
 
 
-def stored(path: Path, *known: Known) -> SourceState:
+def stored(path: Path, *known: SentDocument) -> SourceState:
     """Store documents in a new state and open it."""
     assert update_state(path, seen(*known), before=0, stamp=STAMP) >= 0
     return open_state(path)
@@ -199,7 +204,7 @@ def test_a_time_out_of_range_is_stored_as_another_time(path: Path, modified_ns: 
 
 def test_a_state_takes_and_gives_documents_one_by_one(path: Path) -> None:
     count = 20_000
-    many = (Seen(known=document(f"{number:05d}")) for number in range(count))
+    many = (StateChange(known=document(f"{number:05d}")) for number in range(count))
     tracemalloc.start()
     try:
         assert update_state(path, many, before=0, stamp=STAMP) == count
@@ -213,7 +218,7 @@ def test_a_state_takes_and_gives_documents_one_by_one(path: Path) -> None:
 
 
 def test_a_state_may_be_read_in_another_thread(path: Path) -> None:
-    results: list[Known | None] = []
+    results: list[SentDocument | None] = []
     with stored(path, REPORT) as state:
         thread = threading.Thread(target=lambda: results.append(state.find(REPORT.key)))
         thread.start()
@@ -235,7 +240,7 @@ def test_a_state_may_be_read_in_another_thread(path: Path) -> None:
     ],
 )
 def test_an_update_adds_and_removes_documents(
-    path: Path, changes: list[Seen], drop: list[str], expected: list[str]
+    path: Path, changes: list[StateChange], drop: list[str], expected: list[str]
 ) -> None:
     stored(path, document("a"), document("b")).close()
     update_state(path, changes, before=1, stamp=STAMP, drop=drop)
@@ -261,7 +266,7 @@ def test_members_of_a_removed_archive_stay_until_they_are_removed(path: Path) ->
 @pytest.mark.parametrize(("before", "run"), [(0, "run-2"), (0, ""), (3, "run-1")])
 def test_a_state_of_another_generation_is_not_updated(path: Path, before: int, run: str) -> None:
     stored(path, REPORT).close()
-    stamp = StateStamp(source="/docs", run=run)
+    stamp = StateHead(source="/docs", run=run)
     message = refusal(
         lambda: update_state(path, gone(REPORT), before=before, stamp=stamp), FatalError
     )
@@ -281,7 +286,7 @@ def test_a_run_may_repeat_its_update(path: Path) -> None:
 
 
 def test_an_interrupted_update_changes_nothing(path: Path) -> None:
-    def interrupted() -> Iterator[Seen]:
+    def interrupted() -> Iterator[StateChange]:
         yield from gone(REPORT)
         raise KeyboardInterrupt
 

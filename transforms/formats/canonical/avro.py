@@ -20,11 +20,10 @@ import fastavro
 import msgspec
 
 from schemas import avro, avro_membership
-from schemas.defect import DEFECT, record_error
 from schemas.errors import FormatError, RecordError
 from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Record
-from schemas.reject import Place, Reject
+from schemas.reject import DEFECT, Place, Reject, record_error
 from schemas.span import ContainerHeader, Span
 from schemas.varint import long
 from transforms.formats.base import ReadOptions, WriteOptions

@@ -20,11 +20,10 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
-from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Provenance, Record
-from schemas.reject import Place, Reject, reject_bytes
+from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.canonical import KEPT_BYTES, admit

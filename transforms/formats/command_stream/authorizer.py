@@ -15,11 +15,10 @@ from typing import IO
 
 from msgspec.structs import replace
 
-from schemas.defect import DEFECT, record_error
 from schemas.errors import FormatError, RecordError
 from schemas.notice import Notice
 from schemas.record import Action, Extra, Provenance, Record
-from schemas.reject import Place, Reject, reject_bytes
+from schemas.reject import DEFECT, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import Mode, ReadOptions, ReadResult
 from transforms.formats.command_stream.commands import (

@@ -7,8 +7,8 @@ id, up to an empty token. A command after the list belongs to its last id.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from schemas.defect import record_error
 from schemas.errors import RecordError, UnavailableError
+from schemas.reject import record_error
 from transforms.formats.command_stream.syntax import decode
 from transforms.formats.command_stream.tokenizer import Tokenizer
 

@@ -11,8 +11,8 @@ an example of the documentation has. Unknown commands are extras.
 from collections.abc import Iterable, Iterator
 from typing import IO
 
-from schemas.defect import record_error
 from schemas.record import Record
+from schemas.reject import record_error
 from schemas.span import Span, TokenState
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.document import LISTER

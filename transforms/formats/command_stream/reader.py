@@ -11,11 +11,10 @@ from typing import IO, NamedTuple
 from msgspec.structs import replace
 
 from schemas.acl import Acl
-from schemas.defect import DEFECT, record_error
 from schemas.errors import RecordError, UnavailableError
 from schemas.notice import Notice
 from schemas.record import Provenance, Record
-from schemas.reject import Filtered, Place, Reject, reject_bytes
+from schemas.reject import DEFECT, Filtered, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import Mode, NotFound, ReadOptions
 from transforms.formats.command_stream.arguments import arguments

@@ -27,11 +27,10 @@ from collections.abc import Iterator, Mapping
 from typing import IO, NamedTuple
 
 from schemas.acl import Scope
-from schemas.defect import record_error
 from schemas.errors import FormatError, RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Provenance
-from schemas.reject import Place, Reject, reject_bytes
+from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
 

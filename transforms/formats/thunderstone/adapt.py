@@ -7,8 +7,7 @@ import re
 from functools import partial
 
 from schemas.errors import RecordError
-from schemas.patterns import is_wide
-from schemas.record import Action, Arrival, Encoding, Field, Meta, Record
+from schemas.record import Action, Arrival, Encoding, Field, Meta, Record, is_wide
 from transforms.formats.adapt_rules import (
     HINTS,
     Draft,

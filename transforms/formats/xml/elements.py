@@ -13,12 +13,11 @@ from typing import IO, Generic, NamedTuple, TypeVar
 import msgspec
 from lxml import etree
 
-from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Record
-from schemas.reject import Place, Reject, reject_bytes
+from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import ElementContext, Span
 from transforms.formats.base import ReadOptions
 from transforms.formats.xml.element_names import ElementNames

@@ -24,8 +24,7 @@ from transforms.formats import Format, find_format, look_of, sniff
 from transforms.formats.splitter import RecordOffsets
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sinks.push.request_forms import REQUEST_FORMS, RequestForm, pushed_formats
-from transforms.storage.atomic import whole_file
-from transforms.storage.hashing_reader import HashingReader
+from transforms.storage.atomic import HashingReader, whole_file
 
 COMPRESSED_EXTENSIONS = frozenset({".gz", ".bz2", ".xz", ".zst"})
 """Files with these extensions are decompressed before they are sent."""

@@ -21,7 +21,7 @@ from schemas.span import Span
 from transforms.formats import sniff
 from transforms.formats.splitter import RecordOffsets, name_in
 from transforms.sinks.push.model import ChunkPart
-from transforms.storage.hashing_reader import HashingReader
+from transforms.storage.atomic import HashingReader
 
 MAX_REJECT_BYTES = 1 << 20
 """How much of a refused record a reject keeps."""

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.record import Action, Record
+from transforms.chunk import write_chunk
 from transforms.formats import THUNDERSTONE, WriteOptions
 from transforms.sinks.push.model import ApplianceProtocol
 from transforms.sinks.push.settings import PushSettings
-from transforms.storage.atomic import write_chunk
 
 UPDATE_FILE = "update-index.xml"
 """The request that updates search indexes, if no run has made one."""

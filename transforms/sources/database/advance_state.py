@@ -13,15 +13,15 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.key_range import Timestamp, Watermark, is_above
-from schemas.known import Known, Seen
-from transforms.sources.database.deletions import GONE, former_url_key, is_row_key
+from schemas.sent_document import DELETION_SENT, NO_DIGEST, SentDocument, StateChange
+from schemas.span import Timestamp, Watermark, is_above
+from transforms.sources.database.deletions import former_url_key, is_row_key
 from transforms.sources.database.watermark import floor_of
 from transforms.storage.atomic import whole_file
 from transforms.storage.state import SourceState
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Seen)
+_decoder = msgspec.json.Decoder(StateChange)
 
 
 class NextRunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,8 +39,8 @@ class NextRunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def advance_state(
-    all_seen: Iterable[Seen], *, state: SourceState, next_run: NextRunPlan, path: Path
-) -> Iterator[Seen]:
+    all_seen: Iterable[StateChange], *, state: SourceState, next_run: NextRunPlan, path: Path
+) -> Iterator[StateChange]:
     """Return the changes of the state, from the rows that a run has seen.
 
     They are written to `path` first, since a state cannot be changed while it is read.
@@ -64,34 +64,39 @@ class _StateChanges:
             lag_seconds, name = next_run.lag_seconds, next_run.timestamp
             self._floor = floor_of(self._mark, lag_seconds=lag_seconds, name=name).value()
 
-    def forgotten(self) -> Iterator[Seen]:
+    def forgotten(self) -> Iterator[StateChange]:
         """Yield old rows, and rejected rows: those that are rejected again are seen again."""
         for known in self._state.documents() if self._mark else ():
-            is_sent_row = known.digest != GONE and is_row_key(known.key)
-            if is_sent_row and not (known.digest and self._is_needed(known)):
-                yield Seen(known=known, is_gone=True)
+            is_sent_row = known.digest != DELETION_SENT and is_row_key(known.key)
+            if is_sent_row and not (known.digest != NO_DIGEST and self._is_needed(known)):
+                yield StateChange(known=known, is_gone=True)
 
-    def of(self, seen: Seen) -> Iterator[Seen]:
+    def of(self, seen: StateChange) -> Iterator[StateChange]:
         """Yield the changes for a row that was seen."""
         known = seen.known
+        has_digest = known.digest != NO_DIGEST
         before = self._state.find(known.key) if self._state.generation else None
-        if before is not None and before.url and known.digest and known.url != before.url:
-            yield Seen(known=Known(key=former_url_key(before.url), url=""))
+        if before is not None and before.url and has_digest and known.url != before.url:
+            yield StateChange(known=SentDocument(key=former_url_key(before.url), url=""))
         if seen.is_gone:
             yield self._gone(known)
-        elif known.digest:
-            yield Seen(known=known, is_gone=not self._is_needed(known))
+        elif has_digest:
+            yield StateChange(known=known, is_gone=not self._is_needed(known))
         else:
-            yield Seen(known=replace(known, url=before.url if before else ""))
+            yield StateChange(known=replace(known, url=before.url if before else ""))
 
-    def _gone(self, known: Known) -> Seen:
-        if known.digest:  # a row that is marked as deleted, and still exists
-            return Seen(known=replace(known, url=""), is_gone=not self._is_needed(known))
+    def _gone(self, known: SentDocument) -> StateChange:
+        if known.digest != NO_DIGEST:  # a row that is marked as deleted, and still exists
+            return StateChange(known=replace(known, url=""), is_gone=not self._is_needed(known))
         if self._has_deletes_query and known.url and is_row_key(known.key):
-            return Seen(known=Known(key=known.key, url="", fingerprint=known.url, digest=GONE))
-        return Seen(known=known, is_gone=True)
+            return StateChange(
+                known=SentDocument(
+                    key=known.key, url="", fingerprint=known.url, digest=DELETION_SENT
+                )
+            )
+        return StateChange(known=known, is_gone=True)
 
-    def _is_needed(self, known: Known) -> bool:
+    def _is_needed(self, known: SentDocument) -> bool:
         """Return whether the next run reads the row again, or may do so."""
         if self._mark is None or self._floor is None or not known.fingerprint:
             return True
@@ -101,6 +106,6 @@ class _StateChanges:
             return True
 
 
-def _read(path: Path) -> Iterator[Seen]:
+def _read(path: Path) -> Iterator[StateChange]:
     with path.open("rb") as lines:
         yield from map(_decoder.decode, lines)

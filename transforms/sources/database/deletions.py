@@ -20,19 +20,16 @@ import msgspec
 import sqlalchemy as sa
 
 from schemas.errors import ConfigError, RecordError
-from schemas.known import Known
+from schemas.sent_document import DELETION_SENT, SentDocument
+from transforms.sources.change_detection import Counts, Safety, check_safety
 from transforms.sources.database.column_index import ColumnIndex, Row
 from transforms.sources.database.keys import write_key
 from transforms.sources.database.result_columns import describe
 from transforms.sources.database.session import STREAMED_ROWS, stream
 from transforms.sources.database.table_query import TableQuery, subquery
 from transforms.sources.database.url_templates import url_getter
-from transforms.sources.deletion_guard import Counts, Safety, check_safety
 from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.storage.state import SourceState
-
-GONE = "gone"
-"""The digest of a key whose deletion was sent."""
 
 NULL_KEY = "[null]"
 """Replaces keys with NULL, which no row can have."""
@@ -182,9 +179,9 @@ def former_url_key(url: str) -> str:
     return msgspec.json.encode(url).decode()
 
 
-def _is_gone(known: Known, keys: KeySets, *, compares_keys: bool) -> bool:
+def _is_gone(known: SentDocument, keys: KeySets, *, compares_keys: bool) -> bool:
     """Return whether a key that the query does not return is to be deleted or forgotten."""
-    if known.digest == GONE or not is_row_key(known.key):
+    if known.digest == DELETION_SENT or not is_row_key(known.key):
         return True
     return compares_keys and not keys.exists(known.key)
 
@@ -198,7 +195,7 @@ def _keep_shared_urls(state: SourceState, keys: KeySets, *, compares_keys: bool)
             keys.keep_url(known.url)
 
 
-def _deletable_url(known: Known, state: SourceState, keys: KeySets) -> str:
+def _deletable_url(known: SentDocument, state: SourceState, keys: KeySets) -> str:
     """Return the URL to delete, empty if a remaining row has it."""
     if is_row_key(known.key):
         return "" if keys.is_kept(known.url) else known.url
@@ -207,13 +204,18 @@ def _deletable_url(known: Known, state: SourceState, keys: KeySets) -> str:
 
 
 def _deleted_line(
-    deleted: DeletedKey, known: Known | None, state: SourceState, keys: KeySets, *, is_refresh: bool
+    deleted: DeletedKey,
+    known: SentDocument | None,
+    state: SourceState,
+    keys: KeySets,
+    *,
+    is_refresh: bool,
 ) -> ListingEntry:
     key, url = deleted.key, deleted.url
     if keys.exists(key):
         reason = f"{key} is in the query for deletes, and a row has it; expected one of both"
         return ListingEntry(key=key, kind=EntryKind.REJECTED, code="key-in-both", reason=reason)
-    if known is not None and known.digest == GONE:
+    if known is not None and known.digest == DELETION_SENT:
         if is_refresh:
             return _deletion(key, known.fingerprint)
         return ListingEntry(
@@ -228,19 +230,19 @@ def _deleted_line(
 
 
 def _deletion(key: str, url: str) -> ListingEntry:
-    return ListingEntry(key=key, kind=EntryKind.GONE, url=url, known=Known(key=key, url=url))
+    return ListingEntry(key=key, kind=EntryKind.GONE, url=url, known=SentDocument(key=key, url=url))
 
 
 def _merge(
-    knowns: Iterator[Known], all_deleted: Iterator[DeletedKey]
-) -> Iterator[tuple[str, Known | None, DeletedKey | None]]:
+    knowns: Iterator[SentDocument], all_deleted: Iterator[DeletedKey]
+) -> Iterator[tuple[str, SentDocument | None, DeletedKey | None]]:
     """Yield each key with its line of the state and its deletion, in the order of keys."""
-    both: tuple[Iterator[Known | DeletedKey], ...] = (knowns, all_deleted)
+    both: tuple[Iterator[SentDocument | DeletedKey], ...] = (knowns, all_deleted)
     by_key = attrgetter("key")
     for key, items in groupby(merge(*both, key=by_key), key=by_key):
         known, deleted = None, None
         for item in items:
-            if isinstance(item, Known):
+            if isinstance(item, SentDocument):
                 known = item
             else:
                 deleted = item

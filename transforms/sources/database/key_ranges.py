@@ -9,8 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from schemas.key_range import KeyRange, RowFilter
-from schemas.span import Span
+from schemas.span import KeyRange, RowFilter, Span
 from transforms.sources.database.column_index import Key
 from transforms.sources.database.keys import equal, parameters, write_key
 from transforms.sources.database.result_columns import Expression, ResultColumn, size_in_bytes

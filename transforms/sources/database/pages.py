@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from schemas.errors import SourceError
-from schemas.key_range import KeyRange
+from schemas.span import KeyRange
 from transforms.sources.database.column_index import Key, Row
 from transforms.sources.database.keys import above, equal, parameters, read_key, upto, write_key
 from transforms.sources.database.result_columns import (

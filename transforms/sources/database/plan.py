@@ -21,8 +21,9 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from schemas.key_range import KeyRange, RowFilter, Watermark
-from schemas.span import Span
+from schemas.sent_document import NO_DIGEST
+from schemas.span import KeyRange, RowFilter, Span, Watermark
+from transforms.sources.change_detection import Safety
 from transforms.sources.database.advance_state import NextRunPlan
 from transforms.sources.database.deletions import (
     NULL_KEY,
@@ -43,7 +44,6 @@ from transforms.sources.database.watermark import (
     read_clock,
     watermark_of,
 )
-from transforms.sources.deletion_guard import Safety
 from transforms.sources.listing import cut_listing, write_listing
 from transforms.storage.atomic import whole_file
 from transforms.storage.state import SourceState
@@ -177,7 +177,7 @@ def _changed_rows(state: SourceState, floor: Watermark, timestamp: str) -> Itera
 def _rejected_keys(state: SourceState, floor: Watermark) -> Iterator[str]:
     """Yield the keys of rejected rows that are not above the floor."""
     for known in state.documents():
-        if known.digest or not is_row_key(known.key):
+        if known.digest != NO_DIGEST or not is_row_key(known.key):
             continue
         is_above_floor = False
         with suppress(ValueError, TypeError):  # a timestamp of another type

@@ -13,13 +13,11 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from schemas import avro
-from schemas.defect import record_error
 from schemas.errors import RecordError
-from schemas.key_range import KeyRange
-from schemas.known import UNCHANGED, Known, See, Seen
 from schemas.record import Action, Provenance, Record
-from schemas.reject import Filtered, Reject
-from schemas.span import Span
+from schemas.reject import Filtered, Reject, record_error
+from schemas.sent_document import NO_DIGEST, UNCHANGED, OnChange, SentDocument, StateChange
+from schemas.span import KeyRange, Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.database.column_index import ColumnIndex, Key, Row
 from transforms.sources.database.connection import connect
@@ -43,7 +41,7 @@ from transforms.sources.database.watermark import timestamp_text
 _MAX_OPEN_MAPPINGS = 4
 _NO_PROVENANCE = Provenance()
 _Outcome = Record | Reject
-Recall = Callable[[str], Known | None]
+Recall = Callable[[str], SentDocument | None]
 """Returns the entry of a key in the state."""
 
 
@@ -52,7 +50,7 @@ def read_rows(
     *,
     mapping: RowMapping,
     options: ReadOptions = ReadOptions(),
-    see: See | None = None,
+    see: OnChange | None = None,
     known: Recall | None = None,
 ) -> Generator[ReadResult, None, None]:
     """Yield the outcomes of the rows in the key range of a span.
@@ -181,11 +179,11 @@ def _timestamp_getter(table: TableQuery) -> Callable[[Row | None], str]:
     return lambda row: "" if row is None else timestamp_text(row[at])
 
 
-def _seen(key: str, outcome: _Outcome, timestamp: str) -> Seen:
-    digest = _digest(outcome) if isinstance(outcome, Record) else ""
+def _seen(key: str, outcome: _Outcome, timestamp: str) -> StateChange:
+    digest = _digest(outcome) if isinstance(outcome, Record) else NO_DIGEST
     is_gone = isinstance(outcome, Record) and outcome.action is Action.DELETE
-    known = Known(key=key, url=outcome.url or "", fingerprint=timestamp, digest=digest)
-    return Seen(known=known, is_gone=is_gone)
+    known = SentDocument(key=key, url=outcome.url or "", fingerprint=timestamp, digest=digest)
+    return StateChange(known=known, is_gone=is_gone)
 
 
 def _digest(record: Record) -> str:
@@ -193,14 +191,14 @@ def _digest(record: Record) -> str:
     try:
         datum = avro.encode(replace(record, provenance=_NO_PROVENANCE))
     except (RecordError, UnicodeEncodeError):  # the writer rejects it
-        return ""
+        return NO_DIGEST
     return hashlib.sha256(datum).hexdigest()
 
 
-def _has_changed(seen: Seen, recall: Recall) -> bool:
+def _has_changed(seen: StateChange, recall: Recall) -> bool:
     """Return whether a row differs from the state; a deletion has no URL in a state."""
     before = recall(seen.known.key)
-    if before is None or not before.digest or before.digest != seen.known.digest:
+    if before is None or before.digest == NO_DIGEST or before.digest != seen.known.digest:
         return True
     return before.url not in ("", seen.known.url)
 

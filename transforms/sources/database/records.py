@@ -13,10 +13,9 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Crawl, Meta, Provenance, Record
-from schemas.reject import Reject
+from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
 from transforms.sources.database.acl import acl_getter

@@ -12,8 +12,8 @@ from schemas.span import Span
 from transforms.formats.base import ReadResult
 from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest, SpanTally
 from transforms.sources.database.mapping import DATABASE, RowMapping
-from transforms.sources.seen import read_seen
-from transforms.storage.state import StateStamp, open_state, update_state
+from transforms.sources.state_changes import read_changes
+from transforms.storage.state import StateHead, open_state, update_state
 
 
 class DatabaseSource(Source[RowMapping]):
@@ -84,12 +84,12 @@ class DatabaseSource(Source[RowMapping]):
         plan = read_plan(run.span, run.work)
         with open_state(path) as state:
             changes = advance_state(
-                read_seen(run.work, account.files),
+                read_changes(run.work, account.files),
                 state=state,
                 next_run=plan.next_run,
                 path=run.work / "state-changes.jsonl",
             )
-        stamp = StateStamp(
+        stamp = StateHead(
             source=run.span.path,
             rules=plan.rules,
             mark=None if plan.next_run.mark is None else encode_mark(plan.next_run.mark),

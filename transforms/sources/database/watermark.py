@@ -22,7 +22,7 @@ import msgspec
 import sqlalchemy as sa
 
 from schemas.errors import ConfigError
-from schemas.key_range import Timestamp, TimestampType, Watermark, is_above
+from schemas.span import Timestamp, TimestampType, Watermark, is_above
 from transforms.sources.database.values import text_of
 
 _Day = TypeVar("_Day", bound=date)

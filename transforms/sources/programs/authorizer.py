@@ -20,11 +20,10 @@ from typing import NamedTuple, TypeGuard
 import msgspec
 
 from schemas.acl import Access, Acl, Principal, Scope
-from schemas.defect import record_error
 from schemas.errors import RecordError
 from schemas.notice import Notice
 from schemas.record import Action, Record
-from schemas.reject import Reject
+from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms.formats import AUTHORIZER_STREAM
 from transforms.formats.base import ReadOptions, ReadResult

@@ -15,11 +15,10 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from schemas.defect import record_error
 from schemas.errors import ProgramError, RecordError
 from schemas.notice import Notice
 from schemas.record import Action, Crawl, Record
-from schemas.reject import Filtered, Reject, reject_record
+from schemas.reject import Filtered, Reject, record_error, reject_record
 from schemas.span import Span
 from transforms.formats import RETRIEVER_STREAM
 from transforms.formats.base import ReadOptions, ReadResult

@@ -17,10 +17,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from schemas.defect import record_error
 from schemas.errors import ProgramError, RecordError
 from schemas.record import Meta, Record
-from schemas.reject import Reject
+from schemas.reject import Reject, record_error
 from transforms.formats.base import ReadOptions
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.sources.programs.calls import attempt, reject_document

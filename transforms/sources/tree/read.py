@@ -14,10 +14,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from schemas.defect import record_error
 from schemas.errors import RecordError
-from schemas.known import Known, See
-from schemas.reject import Reject
+from schemas.reject import Reject, record_error
+from schemas.sent_document import OnChange, SentDocument
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.listing import EntryKind, ListingEntry, read_listing
@@ -58,7 +57,7 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and three colla
     span: Span,
     tree: Tree,
     options: ReadOptions = ReadOptions(),
-    see: See | None = None,
+    see: OnChange | None = None,
     open_file: OpenFile | None = None,
     pause: Pause = DEFAULT_PAUSE,
 ) -> Generator[ReadResult, None, None]:
@@ -110,7 +109,7 @@ class _TreeReader:
                     self._acl_of = folder_acl(self._tree)
                 yield self._records.of_folder(listed, self._acl_of(listed))
             case EntryKind.GONE:
-                known = listed.known or Known(key=listed.key, url=listed.url)
+                known = listed.known or SentDocument(key=listed.key, url=listed.url)
                 yield from self._records.deleted(known)
             case EntryKind.FILTERED:
                 yield self._records.filtered(listed, listed.code)
@@ -136,7 +135,7 @@ class _TreeReader:
                 yield from self._records.closed_archive(listed)
             else:
                 yield self._records.filtered(listed, ARCHIVE)
-            yield from self._records.deleted(Known(key=listed.key, url=""))
+            yield from self._records.deleted(SentDocument(key=listed.key, url=""))
             for known in listed.members:
                 yield from self._records.deleted(known)
             return
@@ -299,7 +298,7 @@ class _ArchiveReader:
 
     def _remember(self, opened: _OpenedArchive) -> None:
         self._records.remember(
-            Known(
+            SentDocument(
                 key=opened.listed.key,
                 url="",
                 size=opened.state.size,

@@ -38,17 +38,16 @@ from transforms.sources.base import (
     SpanTally,
     check_input_name,
 )
-from transforms.sources.change_detection import compare
-from transforms.sources.deletion_guard import Counts, check_safety, counted
+from transforms.sources.change_detection import Counts, check_safety, compare, count_entries
 from transforms.sources.files import open_span, sniff_format
 from transforms.sources.listing import LISTING, EntryKind, cut_listing, read_listing, write_listing
-from transforms.sources.seen import read_seen
+from transforms.sources.state_changes import read_changes
 from transforms.sources.tree.acl_table import load_acl_table
 from transforms.sources.tree.patterns import check_patterns, judge
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import check_urls
 from transforms.sources.tree.walk import list_tree
-from transforms.storage.state import StateStamp, open_state, update_state
+from transforms.storage.state import StateHead, open_state, update_state
 
 FILES = "files"
 
@@ -159,13 +158,13 @@ class TreeSource(Source[Tree]):
             )
 
     def remember(self, run: SourceRun[Tree], account: Account, *, generation: int) -> None:
-        stamp = StateStamp(
+        stamp = StateHead(
             source=run.span.path,
             rules=rules_of(run.config),
             listed_at_ns=int(_listed_at(run.listing).read_text()),
             run=str(run.work),
         )
-        seen = read_seen(run.work, account.files)
+        seen = read_changes(run.work, account.files)
         update_state(Path(run.options.state or ""), seen, before=generation, stamp=stamp)
 
 
@@ -246,7 +245,7 @@ def _write_listing(run: SourceRun[Tree]) -> None:
     with open_state(Path(options.state)) as state:
         files = list_tree(tree)
         changes = compare(files, state, rules=rules_of(tree), is_refresh=options.refresh)
-        write_listing(counted(changes, counts), unchecked)
+        write_listing(count_entries(changes, counts), unchecked)
         check_safety(counts, known=state.count, safety=options.safety)
     unchecked.replace(run.listing)
 

@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from schemas.acl import Acl
-from schemas.defect import record_error
 from schemas.errors import RecordError
-from schemas.known import UNCHANGED, Known, See, Seen
 from schemas.notice import Notice
 from schemas.record import Action, Arrival, Content, Provenance, Record
-from schemas.reject import Filtered, Reject
+from schemas.reject import Filtered, Reject, record_error
+from schemas.sent_document import UNCHANGED, OnChange, SentDocument, StateChange
 from schemas.span import Span
 from transforms.formats.base import ReadResult
 from transforms.mimetype_table import type_of_name
@@ -37,7 +36,7 @@ class TreeRecords:
     `see` is called for each document before its record is returned.
     """
 
-    def __init__(self, span: Span, tree: Tree, see: See | None, describe: Describe) -> None:
+    def __init__(self, span: Span, tree: Tree, see: OnChange | None, describe: Describe) -> None:
         self._span = span
         self._tree = tree
         self._see = see
@@ -64,7 +63,7 @@ class TreeRecords:
         detail = f"{listed.key!r}: left out; --open-archives reads the files in it"
         return [self._notice(ARCHIVE_NOT_OPENED, detail), self.filtered(listed, ARCHIVE)]
 
-    def deleted(self, known: Known) -> list[ReadResult]:
+    def deleted(self, known: SentDocument) -> list[ReadResult]:
         """Return the deletion of a document; without a URL only the state changes."""
         self.remember(known, is_gone=True)
         if not known.url:
@@ -74,10 +73,10 @@ class TreeRecords:
         provenance = self._provenance()
         return [Record(url=known.url, action=Action.DELETE, acl=acl, provenance=provenance)]
 
-    def remember(self, known: Known, *, is_gone: bool = False) -> None:
+    def remember(self, known: SentDocument, *, is_gone: bool = False) -> None:
         """Pass a document to the state."""
         if self._see:
-            self._see(Seen(known=known, is_gone=is_gone))
+            self._see(StateChange(known=known, is_gone=is_gone))
 
     def file_type(self, listed: ListingEntry, content: FileContent) -> FileType:
         """Return the type of a file, by its name and its bytes."""
@@ -136,7 +135,9 @@ class TreeRecords:
         provenance = self._provenance()
         return Record(url=listed.url, action=Action.ADD, acl=acl, provenance=provenance)
 
-    def _described(self, listed: ListingEntry, record: Record, known: Known) -> list[ReadResult]:
+    def _described(
+        self, listed: ListingEntry, record: Record, known: SentDocument
+    ) -> list[ReadResult]:
         try:
             described = self._describe(listed, record)
         except Exception as exc:
@@ -156,8 +157,8 @@ class TreeRecords:
             offset=self.offset,
         )
 
-    def _known(self, listed: ListingEntry, state: FileState) -> Known:
-        return Known(
+    def _known(self, listed: ListingEntry, state: FileState) -> SentDocument:
+        return SentDocument(
             key=listed.key,
             url=listed.url,
             size=state.size,
@@ -169,7 +170,7 @@ class TreeRecords:
         return Provenance(source=self._span.source, span=self._span.ordinal, offset=self.offset)
 
 
-def _has_same_record(before: Known, now: Known) -> bool:
+def _has_same_record(before: SentDocument, now: SentDocument) -> bool:
     """Whether two states of a document have the same record but for its time."""
     return (before.digest, before.url, before.fingerprint) == (
         *(now.digest, now.url, now.fingerprint),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.content import decode
 from schemas.errors import RecordError
-from schemas.loss import Loss
+from schemas.notice import Loss
 from schemas.record import (
     Action,
     Anchor,

@@ -10,7 +10,7 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.loss import Loss
+from schemas.notice import Loss
 from schemas.record import (
     Action,
     Anchor,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from schemas.acl import Access, Acl, Principal, Scope
-from schemas.loss import Loss
+from schemas.notice import Loss
 from schemas.record import (
     Action,
     Anchor,

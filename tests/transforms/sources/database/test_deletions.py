@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from schemas.errors import ConfigError, StoppedError
-from schemas.known import Known, Seen
+from schemas.sent_document import DELETION_SENT, SentDocument, StateChange
 from support.database_runs import Database
+from transforms.sources.change_detection import Safety
 from transforms.sources.database.column_index import ColumnReference
 from transforms.sources.database.connection import connect
 from transforms.sources.database.deletions import (
-    GONE,
     DeletedKey,
     KeySets,
     check_deletions,
@@ -19,15 +19,16 @@ from transforms.sources.database.deletions import (
     read_deleted,
 )
 from transforms.sources.database.table_query import open_rows
-from transforms.sources.deletion_guard import Safety
 from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.storage.state import SourceState, StateStamp, open_state, update_state
+from transforms.storage.state import SourceState, StateHead, open_state, update_state
 
-ANNA = Known(key="[1]", url="http://db.example.com/1", digest="a")
-BERT = Known(key="[2]", url="http://db.example.com/2", digest="b")
-CARL = Known(key="[3]", url="http://db.example.com/3", digest="c")
-GONE_ANNA = Known(key="[1]", url="", fingerprint="http://db.example.com/1", digest=GONE)
-MOVED = Known(key='"http://db.example.com/old"', url="")
+ANNA = SentDocument(key="[1]", url="http://db.example.com/1", digest="a")
+BERT = SentDocument(key="[2]", url="http://db.example.com/2", digest="b")
+CARL = SentDocument(key="[3]", url="http://db.example.com/3", digest="c")
+GONE_ANNA = SentDocument(
+    key="[1]", url="", fingerprint="http://db.example.com/1", digest=DELETION_SENT
+)
+MOVED = SentDocument(key='"http://db.example.com/old"', url="")
 
 
 @pytest.fixture
@@ -37,10 +38,10 @@ def keys() -> Iterator[KeySets]:
     keys.close()
 
 
-def state_of(folder: Path, *knowns: Known) -> SourceState:
+def state_of(folder: Path, *knowns: SentDocument) -> SourceState:
     path = folder / "state"
-    seen = [Seen(known=known) for known in knowns]
-    update_state(path, seen, before=0, stamp=StateStamp(source="people.yaml"))
+    seen = [StateChange(known=known) for known in knowns]
+    update_state(path, seen, before=0, stamp=StateHead(source="people.yaml"))
     return open_state(path)
 
 
@@ -57,14 +58,14 @@ def from_scratch(state: SourceState, keys: KeySets) -> list[ListingEntry]:
 
 
 def gone_at(key: str, url: str) -> ListingEntry:
-    return ListingEntry(key=key, kind=EntryKind.GONE, url=url, known=Known(key=key, url=url))
+    return ListingEntry(key=key, kind=EntryKind.GONE, url=url, known=SentDocument(key=key, url=url))
 
 
-def gone(known: Known) -> ListingEntry:
+def gone(known: SentDocument) -> ListingEntry:
     return gone_at(known.key, known.url)
 
 
-def forgotten(known: Known) -> ListingEntry:
+def forgotten(known: SentDocument) -> ListingEntry:
     return gone_at(known.key, "")
 
 
@@ -75,7 +76,7 @@ def test_a_key_that_no_row_has_is_gone(tmp_path: Path, keys: KeySets) -> None:
 
 
 def test_a_key_without_a_url_is_only_forgotten(tmp_path: Path, keys: KeySets) -> None:
-    tombstone = Known(key="[1]", url="", digest="a")
+    tombstone = SentDocument(key="[1]", url="", digest="a")
     with state_of(tmp_path, tombstone) as state:
         assert compared(state, keys) == [forgotten(tombstone)]
 
@@ -154,20 +155,20 @@ def test_a_url_that_a_row_had_is_gone(tmp_path: Path, keys: KeySets) -> None:
 
 
 def test_a_url_that_another_row_has_now_is_not_gone(tmp_path: Path, keys: KeySets) -> None:
-    taken = Known(key="[2]", url="http://db.example.com/old", digest="b")
+    taken = SentDocument(key="[2]", url="http://db.example.com/old", digest="b")
     with state_of(tmp_path, ANNA, taken, MOVED) as state:
         assert asked(state, keys) == [forgotten(MOVED)]
 
 
 def test_a_url_of_two_rows_is_kept_with_one_of_them(tmp_path: Path, keys: KeySets) -> None:
-    twin = Known(key="[2]", url=ANNA.url, digest="b")
+    twin = SentDocument(key="[2]", url=ANNA.url, digest="b")
     keys.add_existing(["[2]"])
     with state_of(tmp_path, ANNA, twin) as state:
         assert compared(state, keys) == [forgotten(ANNA)]
 
 
 def test_a_url_of_two_rows_goes_with_both(tmp_path: Path, keys: KeySets) -> None:
-    twin = Known(key="[2]", url=ANNA.url, digest="b")
+    twin = SentDocument(key="[2]", url=ANNA.url, digest="b")
     with state_of(tmp_path, ANNA, twin) as state:
         assert compared(state, keys) == [gone(ANNA), gone(twin)]
 

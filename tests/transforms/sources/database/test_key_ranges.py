@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError, SourceError
-from schemas.key_range import KeyRange, RowFilter, TimestampType, Watermark
+from schemas.span import KeyRange, RowFilter, TimestampType, Watermark
 from support.database_runs import Database
 from support.databases import Server, Sqlite
 from transforms.sources.database.column_index import Key

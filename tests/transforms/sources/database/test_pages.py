@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError, SourceError
-from schemas.key_range import KeyRange
+from schemas.span import KeyRange
 from support.databases import Proxy, Server, Sqlite
 from support.served import wait_until
 from transforms.sources.database.connection import connect

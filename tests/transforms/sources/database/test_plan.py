@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import ConfigError, SourceError, StoppedError
-from schemas.key_range import KeyRange, RowFilter, TimestampType, Watermark
-from schemas.span import Span
+from schemas.span import KeyRange, RowFilter, Span, TimestampType, Watermark
 from support.database_runs import Database, ServedDatabase
 from support.databases import Server
+from transforms.sources.change_detection import Safety
 from transforms.sources.database.connection import connect
 from transforms.sources.database.mapping import (
     ActionColumn,
@@ -24,7 +24,6 @@ from transforms.sources.database.mapping import (
 from transforms.sources.database.plan import PlanRequest, plan_rows, rules_of
 from transforms.sources.database.table_query import open_rows
 from transforms.sources.database.watermark import encode_mark, read_clock
-from transforms.sources.deletion_guard import Safety
 from transforms.sources.listing import LISTING
 
 PEOPLE = "CREATE TABLE people (id INTEGER PRIMARY KEY, body TEXT, updated, action TEXT, slug TEXT)"

@@ -7,11 +7,10 @@ from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError, SourceError
-from schemas.key_range import KeyRange
-from schemas.known import Known, Seen
 from schemas.record import Action, Arrival, Content, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
-from schemas.span import Span
+from schemas.sent_document import SentDocument, StateChange
+from schemas.span import KeyRange, Span
 from support.databases import Server, Sqlite
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.database.connection import connect
@@ -190,8 +189,8 @@ def test_a_deletion_needs_no_document(server: Server | Sqlite) -> None:
     assert found.action is Action.DELETE
 
 
-def remembered(mapping: RowMapping) -> list[Seen]:
-    seen: list[Seen] = []
+def remembered(mapping: RowMapping) -> list[StateChange]:
+    seen: list[StateChange] = []
     list(read_rows(span(), mapping=mapping, see=seen.append))
     return seen
 
@@ -207,7 +206,7 @@ def test_a_row_is_seen_with_key_url_and_timestamp(server: Server | Sqlite) -> No
 
 def test_a_digest_does_not_depend_on_the_span(sqlite_server: Sqlite) -> None:
     mapping = made(sqlite_server, *DOCS)
-    seen: list[Seen] = []
+    seen: list[StateChange] = []
     other = Span(source="elsewhere", ordinal=9, position=WHOLE)
     list(read_rows(other, mapping=mapping, see=seen.append))
     assert seen == remembered(mapping)
@@ -226,7 +225,7 @@ def test_a_digest_changes_with_lookup_queries(sqlite_server: Sqlite) -> None:
 
 
 def test_a_row_is_seen_before_its_outcome(sqlite_server: Sqlite) -> None:
-    seen: list[Seen] = []
+    seen: list[StateChange] = []
     found = read_rows(span(), mapping=made(sqlite_server, *DOCS), see=seen.append)
     next(found)
     assert [one.known.key for one in seen] == ["[1]"]
@@ -234,7 +233,7 @@ def test_a_row_is_seen_before_its_outcome(sqlite_server: Sqlite) -> None:
 
 
 def read_again(
-    mapping: RowMapping, known: Sequence[Known], key_range: KeyRange = WHOLE
+    mapping: RowMapping, known: Sequence[SentDocument], key_range: KeyRange = WHOLE
 ) -> list[ReadResult]:
     by_key = {one.key: one for one in known}
     return list(read_rows(span(key_range), mapping=mapping, known=by_key.get))

@@ -3,10 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from schemas.key_range import KeyRange
 from schemas.record import Meta, Record
 from schemas.reject import Reject
-from schemas.span import Span
+from schemas.span import KeyRange, Span
 from support.databases import Server, Sqlite
 from transforms.formats.base import ReadResult
 from transforms.sources.database.mapping import ContentSource, MetadataColumn, RowMapping

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
-from schemas.key_range import Timestamp, TimestampType, Watermark
+from schemas.span import Timestamp, TimestampType, Watermark
 from transforms.sources.database.watermark import (
     DatabaseClock,
     decode_mark,

@@ -15,10 +15,10 @@ import pytest
 
 from schemas.acl import Acl, Inheritance, Principal
 from schemas.errors import SourceError
-from schemas.known import Known, Seen
 from schemas.notice import Notice
 from schemas.record import Action, Arrival, Content, Provenance, Record
 from schemas.reject import Filtered, Reject
+from schemas.sent_document import SentDocument, StateChange
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.listing import EntryKind, ListingEntry
@@ -66,9 +66,9 @@ def run(*lines: ListingEntry, rules: Tree | None = None, **more: Any) -> list[Re
 
 def run_seen(
     *lines: ListingEntry, rules: Tree | None = None
-) -> tuple[list[ReadResult], list[Seen]]:
+) -> tuple[list[ReadResult], list[StateChange]]:
     """What is found, and what a state is told of it."""
-    seen: list[Seen] = []
+    seen: list[StateChange] = []
     return run(*lines, rules=rules, see=seen.append), seen
 
 
@@ -430,7 +430,7 @@ def test_what_was_rejected_is_told(files: Files) -> None:
 
 def gone(key: str, url: str) -> ListingEntry:
     return ListingEntry(
-        key=key, kind=EntryKind.GONE, url=url, known=Known(key=key, url=url, size=5)
+        key=key, kind=EntryKind.GONE, url=url, known=SentDocument(key=key, url=url, size=5)
     )
 
 
@@ -443,7 +443,9 @@ def test_what_is_gone_is_deleted_and_forgotten() -> None:
             provenance=Provenance(source="docs", span=3),
         )
     ]
-    assert seen == [Seen(known=Known(key="a.txt", url=BASE + "a.txt", size=5), is_gone=True)]
+    assert seen == [
+        StateChange(known=SentDocument(key="a.txt", url=BASE + "a.txt", size=5), is_gone=True)
+    ]
 
 
 @pytest.mark.parametrize("key", ["a/", ""])
@@ -458,7 +460,7 @@ def test_an_archive_that_is_gone_is_forgotten_only() -> None:
 
 def test_what_was_sent_is_remembered(files: Files) -> None:
     _, seen = run_seen(files("a.txt", b"first", fingerprint="0644"))
-    known = Known(
+    known = SentDocument(
         key="a.txt",
         url=BASE + "a.txt",
         size=5,
@@ -466,11 +468,11 @@ def test_what_was_sent_is_remembered(files: Files) -> None:
         fingerprint="0644",
         digest=ONE,
     )
-    assert seen == [Seen(known=known)]
+    assert seen == [StateChange(known=known)]
 
 
 def test_it_is_remembered_before_it_is_told(files: Files) -> None:
-    seen: list[Seen] = []
+    seen: list[StateChange] = []
     listing = io.BytesIO(msgspec.json.encode(files("a.txt", b"first")) + b"\n")
     next(read_tree(listing, span=SPAN, tree=tree(), see=seen.append))
     assert len(seen) == 1
@@ -481,15 +483,15 @@ def test_what_is_rejected_is_not_remembered(files: Files) -> None:
     assert seen == []
 
 
-def known(digest: str, **more: Any) -> Known:  # the fields of Known
-    before = Known(key="a.txt", url=BASE + "a.txt", size=5, modified_ns=1, digest=digest)
+def known(digest: str, **more: Any) -> SentDocument:  # the fields of SentDocument
+    before = SentDocument(key="a.txt", url=BASE + "a.txt", size=5, modified_ns=1, digest=digest)
     return msgspec.structs.replace(before, **more)
 
 
 def test_a_file_that_was_only_touched_is_not_sent(files: Files) -> None:
     found, (seen,) = run_seen(files("a.txt", b"first", known=known(ONE)))
     assert found == [filtered("unchanged", "a.txt")]
-    assert seen == Seen(known=known(ONE, modified_ns=TIME_NS))
+    assert seen == StateChange(known=known(ONE, modified_ns=TIME_NS))
 
 
 def test_nobody_needs_to_be_told_that_it_was(files: Files) -> None:
@@ -499,7 +501,7 @@ def test_nobody_needs_to_be_told_that_it_was(files: Files) -> None:
 @pytest.mark.parametrize(
     "before", [known("0" * 64), known(ONE, fingerprint="0600"), known(ONE, url="x")]
 )
-def test_a_file_that_differs_in_anything_is_sent(files: Files, before: Known) -> None:
+def test_a_file_that_differs_in_anything_is_sent(files: Files, before: SentDocument) -> None:
     assert record(files("a.txt", b"first", known=before)).content == Content(b"first")
 
 
@@ -681,7 +683,7 @@ def test_members_are_remembered_and_then_the_archive(files: Files) -> None:
     line = files("a.zip", zipped(*TWO), fingerprint="0644")
     _, seen = run_seen(line, rules=OPENING)
     assert [one.known for one in seen] == [
-        Known(
+        SentDocument(
             key="a.zip/a.txt",
             url=BASE + "a.zip/a.txt",
             size=5,
@@ -690,7 +692,7 @@ def test_members_are_remembered_and_then_the_archive(files: Files) -> None:
             digest=ONE,
             parent="a.zip",
         ),
-        Known(
+        SentDocument(
             key="a.zip/b/c d.txt",
             url=BASE + "a.zip/b/c%20d.txt",
             size=6,
@@ -699,7 +701,7 @@ def test_members_are_remembered_and_then_the_archive(files: Files) -> None:
             digest=sha256(b"second").hexdigest(),
             parent="a.zip",
         ),
-        Known(key="a.zip", url="", size=line.size, modified_ns=TIME_NS, fingerprint="0644"),
+        SentDocument(key="a.zip", url="", size=line.size, modified_ns=TIME_NS, fingerprint="0644"),
     ]
 
 
@@ -729,8 +731,8 @@ def test_an_archive_of_which_nothing_was_read_is_not_remembered(files: Files) ->
     assert seen == []
 
 
-def member(path: str, content: bytes) -> Known:
-    return Known(
+def member(path: str, content: bytes) -> SentDocument:
+    return SentDocument(
         key=f"a.zip/{path}",
         url=f"{BASE}a.zip/{path}",
         size=len(content),
@@ -753,8 +755,8 @@ def test_a_bad_sidecar_costs_all_members_of_an_archive(files: Files) -> None:
     assert codes(found) == ["bad-sidecar", "bad-sidecar"]
 
 
-def sent(key: str) -> Known:
-    return Known(key=key, url=BASE + key)
+def sent(key: str) -> SentDocument:
+    return SentDocument(key=key, url=BASE + key)
 
 
 def actions(found: list[ReadResult]) -> list[tuple[str, str]]:
@@ -846,7 +848,7 @@ def test_a_member_that_is_rejected_now_is_not_deleted(files: Files) -> None:
 
 
 def test_trouble_of_a_state_is_not_taken_for_that_of_a_file(files: Files) -> None:
-    def see(_seen: Seen) -> None:
+    def see(_seen: StateChange) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"):

@@ -7,14 +7,21 @@ import msgspec
 UNCHANGED = "unchanged"
 """The code of documents that are filtered because they have not changed since the last run."""
 
+NO_DIGEST = ""
+"""The digest of a document that the next run reads again, and of a key without a document."""
 
-class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+DELETION_SENT = "gone"
+"""The digest of a key whose deletion was sent."""
+
+
+class SentDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A document as it was sent last.
 
     `key` is unique in the source: the path below the root of a tree, or the key of a row as JSON.
     `modified_ns` is in nanoseconds since 1970. `fingerprint` combines the other inputs of the
     record, such as sidecars, permissions or the timestamp of a row. `digest` is the SHA-256 of the
-    contents in hexadecimal. `parent` is the key of the archive that contains the document.
+    contents in hexadecimal, or a constant of this module. `parent` is the key of the archive that
+    contains the document.
     """
 
     key: str
@@ -22,16 +29,16 @@ class Known(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int = 0
     modified_ns: int | None = None
     fingerprint: str = ""
-    digest: str = ""
+    digest: str = NO_DIGEST
     parent: str | None = None
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StateChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The present state of a document, or its deletion."""
 
-    known: Known
+    known: SentDocument
     is_gone: bool = False
 
 
-See = Callable[[Seen], None]
+OnChange = Callable[[StateChange], None]
 """Called for each document before its result is yielded, so that the state can store it."""

@@ -1,0 +1,82 @@
+"""The state changes of a span: documents that its reader returned, and no later step rejected."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from schemas.account import SpanFile
+from schemas.record import Action
+from schemas.reject import Reject
+from schemas.sent_document import NO_DIGEST, StateChange
+from transforms.storage.atomic import AtomicFile, WrittenFile
+
+SEEN = ".seen.jsonl"
+"""Suffix of these files."""
+
+_decoder = msgspec.json.Decoder(StateChange)
+
+
+def read_changes(folder: Path, files: Iterable[SpanFile]) -> Iterator[StateChange]:
+    """Yield the changes of the spans of a run, in the order of the files of its account."""
+    for file in files:
+        if file.path.endswith(SEEN):
+            with (folder / file.path).open("rb") as lines:
+                yield from map(_decoder.decode, lines)
+
+
+def rejected(change: StateChange) -> StateChange:
+    """Return what a state remembers of a row that was rejected after it was read."""
+    return StateChange(known=replace(change.known, digest=NO_DIGEST))
+
+
+class StateChangeFile:
+    """Collects the changes of a span in memory; the size of the span bounds them.
+
+    A rejected file is not remembered. A rejected row is remembered without a digest, so that the
+    next run reads it by its key. An archive with a rejected member is remembered without a time, so
+    that the next run reads it again; its other members are compared by their digests.
+    """
+
+    def __init__(self, path: Path, *, keeps_rejected: bool) -> None:
+        self._file = AtomicFile(path)
+        self._keeps_rejected = keeps_rejected
+        self._changes: dict[tuple[str, bool], StateChange] = {}
+        self._places: dict[tuple[str, bool], tuple[str, bool]] = {}
+        self._incomplete_archives: set[str] = set()
+
+    @property
+    def written(self) -> WrittenFile | None:
+        return self._file.written
+
+    def add(self, change: StateChange) -> None:
+        """Add a document, before the reader yields its outcome."""
+        place = change.known.key, change.is_gone
+        self._changes[place] = change
+        self._places[change.known.url, change.is_gone] = place
+
+    def reject(self, reject: Reject) -> None:
+        """Remove the document whose URL was rejected, if the reader returned one."""
+        is_gone = reject.action == Action.DELETE.value
+        place = self._places.get((reject.url or "", is_gone))
+        if reject.url is None or place not in self._changes:
+            return
+        change = self._changes.pop(place)
+        if change.known.parent is not None:
+            self._incomplete_archives.add(change.known.parent)
+        if self._keeps_rejected:
+            self._changes[place] = rejected(change)
+
+    def write(self) -> None:
+        """Write a line for each document; without documents, there is no file."""
+        for change in self._changes.values():
+            if change.known.key in self._incomplete_archives:
+                incomplete = replace(change.known, modified_ns=None)
+                self._write(replace(change, known=incomplete))
+            else:
+                self._write(change)
+        self._file.close(whole=True)
+
+    def _write(self, change: StateChange) -> None:
+        self._file.write(msgspec.json.encode(change) + b"\n")
