@@ -25,7 +25,7 @@ from transforms.full_feeds import settle_full_feeds
 from transforms.sinks.push.update_index import write_update
 from transforms.storage.atomic import HashedFile, whole_file, write_json
 from transforms.storage.attempts import is_untouched, is_whole
-from transforms.storage.journal import sync_file, sync_folder
+from transforms.storage.journal import sync_file
 
 _COPY_BYTES = 1 << 20
 _SYNC_THREADS = 8
@@ -66,7 +66,7 @@ def publish(account: Account, settings: Settings, *, output: Path, spans: list[S
     _sync(output)
     write_json(output / _REPORT, as_json(report))
     sync_file(output / _REPORT)
-    sync_folder(output)
+    sync_file(output)
     return report
 
 
@@ -106,7 +106,7 @@ def _sync(output: Path) -> None:
         for _ in pool.map(sync_file, files):
             pass
     for folder in (*folders, output):
-        sync_folder(folder)
+        sync_file(folder)
 
 
 def _link(path: Path, to: Path) -> None:

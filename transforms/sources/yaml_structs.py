@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, NamedTuple, TypeGuard, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import yaml  # type: ignore[import-untyped]  # it has no types
@@ -26,7 +26,7 @@ from schemas import units
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
 
-_SCALARS = {bool: "true or false", int: "an integer", str: "a text in quotes"}
+_SCALARS: dict[object, str] = {bool: "true or false", int: "an integer", str: "a text in quotes"}
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 
@@ -56,23 +56,12 @@ def parse_duration(value: object) -> float:
         raise ValueError from exc
 
 
-def parse_positive_duration(value: object) -> float:
-    """Return the seconds of a duration that is not 0."""
-    seconds = parse_duration(value)
-    if seconds == 0:
-        raise ValueError
-    return seconds
-
-
 def parse_size(value: object) -> int:
     """Return the bytes of a size, such as `4096`, `64KiB` or `256MiB`."""
     try:
-        size = units.parse_size(str(value))
+        return units.parse_size(str(value))
     except ConfigError as exc:
         raise ValueError from exc
-    if size == 0:
-        raise ValueError
-    return size
 
 
 def parse_natural(value: object) -> int:
@@ -82,41 +71,45 @@ def parse_natural(value: object) -> int:
     return value
 
 
-def parse_positive(value: object) -> int:
-    """Return an integer, 1 or more."""
-    if value == 0:
-        raise ValueError
-    return parse_natural(value)
+def _not_zero(parse: Callable[[object], float]) -> Callable[[object], float]:
+    def parse_positive(value: object) -> float:
+        number = parse(value)
+        if number == 0:
+            raise ValueError
+        return number
+
+    return parse_positive
 
 
 Text = Annotated[str, Value(parse_text, "a text in quotes")]
 Natural = Annotated[int, Value(parse_natural, "a number, 0 or more")]
-Positive = Annotated[int, Value(parse_positive, "a number, 1 or more")]
-Size = Annotated[int, Value(parse_size, "a size such as 4096, 64KiB or 256MiB")]
+Positive = Annotated[int, Value(_not_zero(parse_natural), "a number, 1 or more")]
+Size = Annotated[int, Value(_not_zero(parse_size), "a size such as 4096, 64KiB or 256MiB")]
 _DURATION_EXAMPLES = "a duration such as 200ms, 90s or 2h"
 Duration = Annotated[float, Value(parse_duration, _DURATION_EXAMPLES)]
-PositiveDuration = Annotated[float, Value(parse_positive_duration, _DURATION_EXAMPLES)]
+PositiveDuration = Annotated[float, Value(_not_zero(parse_duration), _DURATION_EXAMPLES)]
 
 
-def load_yaml(path: Path) -> Any:  # Any: the content of a YAML document
+def load_yaml(path: Path) -> object:
     """Return the content of a YAML file; raise ConfigError if it cannot be read."""
     try:
-        return msgspec.yaml.decode(path.read_bytes())
-    except OSError as exc:
-        raise ConfigError(f"{path}: {exc.strerror}; expected a file that can be read") from exc
+        return msgspec.yaml.decode(_read_text(path))
     except msgspec.DecodeError as exc:
         raise ConfigError(f"{path}: {' '.join(str(exc).split())}; expected YAML") from exc
 
 
 def read_yaml(path: Path, type_: type[_T]) -> _T:
     """Return the content of a file; raise ConfigError with a line for each error."""
+    return decode_yaml(_read_text(path), type_, name=str(path))
+
+
+def _read_text(path: Path) -> str:
     try:
-        text = path.read_text("utf-8")
+        return path.read_text("utf-8")
     except OSError as exc:
         raise ConfigError(f"{path}: {exc.strerror}; expected a file that can be read") from exc
     except UnicodeDecodeError as exc:
         raise ConfigError(f"{path}: not UTF-8; expected YAML") from exc
-    return decode_yaml(text, type_, name=str(path))
 
 
 def decode_yaml(text: str, type_: type[_T], *, name: str) -> _T:
@@ -138,19 +131,19 @@ def decode_yaml(text: str, type_: type[_T], *, name: str) -> _T:
 class _Decoder:
     """Convert YAML nodes, and collect the errors. A value with an error becomes None."""
 
-    def __init__(self, loader: Any, name: str) -> None:  # Any: PyYAML has no types
+    def __init__(self, loader: yaml.SafeLoader, name: str) -> None:
         self._loader = loader
         self._name = name
         self.errors: list[str] = []
 
-    def struct(self, node: Any, type_: type[_T], key: str) -> _T | None:
+    def struct(self, node: yaml.Node | None, type_: type[_T], key: str) -> _T | None:
         fields = {field.encode_name: field for field in _keys(type_)}
         if not isinstance(node, yaml.MappingNode):
-            found = "an empty document" if node is None else f"a {node.id}"
-            self._fail(node, key, f"{found}; expected keys and values: {', '.join(fields)}")
+            kind = "an empty document" if node is None else f"a {node.id}"
+            self._fail(node, key, f"{kind}; expected keys and values: {', '.join(fields)}")
             return None
         count = len(self.errors)
-        values: dict[str, Any] = {}
+        values: dict[str, object] = {}
         for key_node, value_node in node.value:
             name = self._loader.construct_object(key_node, deep=True)
             if name not in fields:
@@ -174,9 +167,9 @@ class _Decoder:
             return None
         return result
 
-    def value(self, node: Any, type_: Any, key: str) -> Any:  # Any: the type of a field
+    def value(self, node: yaml.Node, type_: object, key: str) -> object:
         members = _members(type_)
-        structs = [member for member in members if inspect.isclass(member) and _is_struct(member)]
+        structs = [member for member in members if _is_struct(member)]
         if structs and isinstance(node, yaml.MappingNode):
             return self.struct(node, structs[0], key)
         items = [get_args(member)[0] for member in members if get_origin(member) is tuple]
@@ -195,7 +188,7 @@ class _Decoder:
         self._fail(node, key, f"{value!r}; expected {expected}")
         return None
 
-    def _fail(self, node: Any, key: str, message: str) -> None:
+    def _fail(self, node: yaml.Node | None, key: str, message: str) -> None:
         line, column = (1, 1)
         if node is not None:
             line, column = node.start_mark.line + 1, node.start_mark.column + 1
@@ -209,14 +202,14 @@ def _keys(type_: type[msgspec.Struct]) -> Iterable[msgspec.structs.FieldInfo]:
     )
 
 
-def _members(type_: Any) -> list[Any]:
+def _members(type_: object) -> list[object]:
     """The types of a union but None; a single type is a union of one."""
     if get_origin(type_) not in (Union, UnionType):
         return [type_]
     return [member for member in get_args(type_) if member is not NoneType]
 
 
-def _convert(value: object, member: Any) -> Any:
+def _convert(value: object, member: object) -> object:
     """Return a value as one member of a union; raise ValueError if it is none."""
     if get_origin(member) is Annotated:
         return get_args(member)[1].parse(value)
@@ -233,7 +226,7 @@ def _convert(value: object, member: Any) -> Any:
         raise ValueError from None
 
 
-def _describe(member: Any) -> Iterable[str]:
+def _describe(member: object) -> Iterable[str]:
     if get_origin(member) is Annotated:
         yield get_args(member)[1].expected
     elif get_origin(member) is tuple:
@@ -245,7 +238,7 @@ def _describe(member: Any) -> Iterable[str]:
         yield _SCALARS.get(member) or " or ".join(map(str, get_args(member)))
 
 
-def _is_struct(member: Any) -> bool:
+def _is_struct(member: object) -> TypeGuard[type[msgspec.Struct]]:
     return inspect.isclass(member) and issubclass(member, msgspec.Struct)
 
 

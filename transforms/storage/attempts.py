@@ -22,6 +22,7 @@ import os
 import shutil
 import socket
 from contextlib import suppress
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Self
 from uuid import uuid4
@@ -130,36 +131,30 @@ class Accounts:
     def find(self) -> Account | None:
         """Return the account that counts, None if there is none with undamaged files."""
         while (path := self._path(self._damaged)).exists():
-            commit = _read(path)
-            if commit is not None and commit.span == self._digest and self._is_whole(commit):
-                return commit.account
+            published = _read(path)
+            if published is not None and published.span == self._digest:
+                files = published.account.files
+                if all(is_whole(self._folder / f.path, f, verify=self._verify) for f in files):
+                    return published.account
             self._damaged += 1
         return None
 
     def publish(self, account: Account, *, attempt: str, staged: Path) -> bool:
         """Publish an account after the damaged ones; return False if another one was first."""
-        commit = _PublishedAccount(span=self._digest, attempt=attempt, account=account)
+        published = _PublishedAccount(span=self._digest, attempt=attempt, account=account)
+        path = self._path(self._damaged)
         try:
-            staged.write_bytes(msgspec.json.encode(commit))
-            return _create_linked(staged, self._path(self._damaged))
+            _create(path, msgspec.json.encode(published), staged=staged)
+        except FileExistsError:
+            return False
         except OSError as exc:
-            raise unwritable(self._path(self._damaged), exc) from exc
+            raise unwritable(path, exc) from exc
+        return True
 
     def attempts(self) -> frozenset[str]:
         """Return the names of all attempts that have published an account."""
-        number, names = 0, set()
-        while (path := self._path(number)).exists():
-            commit = _read(path)
-            if commit is not None:
-                names.add(commit.attempt)
-            number += 1
-        return frozenset(names)
-
-    def _is_whole(self, commit: _PublishedAccount) -> bool:
-        return all(
-            is_whole(self._folder / file.path, file, verify=self._verify)
-            for file in commit.account.files
-        )
+        paths = takewhile(Path.exists, map(self._path, count()))
+        return frozenset(published.attempt for published in map(_read, paths) if published)
 
     def _path(self, number: int) -> Path:
         return self._folder / f"{self._name}.{number}.json"
@@ -198,29 +193,19 @@ def _read(path: Path) -> _PublishedAccount | None:
         return None
 
 
-def _create_linked(staged: Path, path: Path) -> bool:
-    """Give a file its name unless there is one with that name; return whether it got the name.
+def _create(path: Path, data: bytes, *, staged: Path) -> None:
+    """Create a file at once; raise FileExistsError if there is one with that name.
 
-    On a file system without hard links a new file is written. If that is interrupted, the new file
-    is a damaged account.
+    On a file system without hard links it is written in place. If that is interrupted, the file is
+    a damaged account.
     """
+    staged.write_bytes(data)
     try:
         os.link(staged, path)
-    except FileExistsError:
-        return False
     except OSError as exc:
         if exc.errno not in _NO_LINKS:
             raise
-        return _create(path, staged.read_bytes())
-    finally:
-        staged.unlink()
-    return True
-
-
-def _create(path: Path, data: bytes) -> bool:
-    try:
         with path.open("xb") as stream:
             stream.write(data)
-    except FileExistsError:
-        return False
-    return True
+    finally:
+        staged.unlink()

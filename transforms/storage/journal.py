@@ -34,7 +34,7 @@ class Disk:
 
     def sync_folder(self, folder: Path) -> None:
         """Wait until the names in a folder are on the disk."""
-        sync_folder(folder)
+        sync_file(folder)
 
 
 DISK = Disk()
@@ -107,17 +107,8 @@ def write_at(file: int, block: bytes, offset: int) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Wait until the content of a file is on the disk."""
-    _sync(path, os.O_RDONLY)
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk."""
-    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def _sync(path: Path, flags: int) -> None:
-    handle = os.open(path, flags)
+    """Wait until a file is on the disk, or the names in a folder."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -10,18 +10,9 @@ import socket
 from pathlib import Path
 from typing import IO, Self
 
-import msgspec
-
 from schemas.errors import BusyError
 
 _HOLDER_BYTES = 4096
-
-
-class _LockHolder(msgspec.Struct, frozen=True):
-    """The process that has the lock."""
-
-    pid: int
-    host: str
 
 
 class Lock:
@@ -81,14 +72,11 @@ def _is_at(file: IO[bytes], path: Path) -> bool:
 
 def _write_holder(file: IO[bytes]) -> None:
     file.truncate(0)
-    file.write(msgspec.json.encode(_LockHolder(os.getpid(), socket.gethostname())) + b"\n")
+    file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
     file.flush()
 
 
 def _holder(file: IO[bytes], by: str) -> str:
     file.seek(0)
-    try:
-        holder = msgspec.json.decode(file.read(_HOLDER_BYTES), type=_LockHolder)
-    except msgspec.MsgspecError:  # it has the lock, but has not written its name yet
-        return f"another {by}"
-    return f"another {by}, process {holder.pid} on {holder.host}"
+    process = file.read(_HOLDER_BYTES).decode(errors="replace").strip()
+    return f"another {by}, {process}" if process else f"another {by}"  # not written yet
