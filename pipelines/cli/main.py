@@ -37,10 +37,14 @@ def feedferry() -> None:
 @feedferry.command()
 def formats() -> None:
     """List the formats, and whether they are read and written."""
-    from pipelines.cli.format_list import format_lines
+    from transforms.formats import all_formats
+    from transforms.sources import SOURCES
 
-    for line in format_lines():
-        click.echo(line)
+    for source in SOURCES:
+        click.echo(f"{source.name:<19}{'read':<12}{source.title}")
+    for format_ in all_formats():
+        uses = "read/write" if format_.encoder else "read"
+        click.echo(f"{format_.name:<19}{uses:<12}{format_.title}")
 
 
 def _inputs(metavar: str = "INPUT...") -> click.Argument:
@@ -87,11 +91,11 @@ def convert(**words: object) -> int:
       5   a defect of feedferry
       75  the appliance or another run is busy; start again later to resume
     """
-    from pipelines.cli.convert_options import parse
+    from pipelines.cli.convert_checks import parse
     from pipelines.cli.push_options import parse_push_to
 
     options, appliance = parse(words), parse_push_to(words)
-    from pipelines.convert.run_and_push import run  # Beam takes a second to load
+    from pipelines.convert.run import run  # Beam takes a second to load
 
     return run(options, appliance)
 
@@ -200,7 +204,7 @@ def plan(**words: object) -> int:
       4  the source cannot be read
       5  a defect of feedferry
     """
-    from pipelines.cli.convert_options import parse
+    from pipelines.cli.convert_checks import parse
     from pipelines.inspect.plan import run
 
     return run(parse({**words, "output": "-"}))
@@ -259,9 +263,9 @@ def inspect(**words: object) -> int:
       4  an input cannot be read
       5  a defect of feedferry
     """
-    from pipelines.inspect.run import parse, run
+    from pipelines.inspect.run import run
 
-    return run(parse(words))
+    return run(words)
 
 
 def _explain(exc: Exception) -> int:

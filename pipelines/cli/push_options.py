@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from pipelines.cli.display_options import DisplayOptions
+from pipelines.cli.display import DisplayOptions
 from pipelines.cli.flags import Flag, decode, flags_of
 from pipelines.cli.value_parsers import (
     DEADLINE,
@@ -20,12 +20,16 @@ from pipelines.cli.verb import Section
 from schemas.errors import ConfigError
 from schemas.feed import FEEDTYPES, check_datasource
 from transforms.retry import RetryPolicy
-from transforms.sinks.push.existing_feeds import SeveralFull
 from transforms.sinks.push.model import Appliance, ApplianceProtocol
-from transforms.sinks.push.settings import GroupsMode, Keep, OnRefusal, PushSettings
+from transforms.sinks.push.settings import (
+    GroupsMode,
+    Keep,
+    OnRefusal,
+    PushSettings,
+    SeveralFull,
+)
 from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.window import SendWindow
-from transforms.sinks.push.wire.address import parse_target
 
 _APPLIANCE = Section.APPLIANCE
 _SCHEDULE = Section.SCHEDULE
@@ -190,8 +194,7 @@ def parse_appliance(words: Mapping[str, object], *, flag: str) -> ApplianceOptio
     if words.get("url") is None:
         raise ConfigError(f"{flag}: not given; expected the URL of an appliance")
     options = decode(ApplianceOptions, words)
-    appliance_of(options)
-    backlog_of(options)
+    push_settings(options)  # raises ConfigError for options that do not fit the appliance
     return options
 
 
@@ -209,6 +212,8 @@ def parse_push_to(
 
 def appliance_of(options: ApplianceOptions) -> Appliance:
     """Return the appliance; raise ConfigError for options that do not fit it."""
+    from transforms.sinks.push.wire.address import parse_target  # --help does not load the codecs
+
     target = parse_target(
         options.url, profile=options.profile, ca_file=options.ca_file, proxy=options.proxy
     )
@@ -223,20 +228,16 @@ def appliance_of(options: ApplianceOptions) -> Appliance:
     )
 
 
-def backlog_of(options: ApplianceOptions) -> BacklogLimits:
-    return BacklogLimits(
-        ceiling=options.backlog_ceiling,
-        floor=options.backlog_floor,
-        interval_seconds=options.backlog_interval,
-    )
-
-
 def push_settings(options: ApplianceOptions) -> PushSettings:
     """Return the settings of a push to an appliance."""
     return PushSettings(
         appliance=appliance_of(options),
         on_refusal=options.on_refusal,
-        backlog=backlog_of(options),
+        backlog=BacklogLimits(
+            ceiling=options.backlog_ceiling,
+            floor=options.backlog_floor,
+            interval_seconds=options.backlog_interval,
+        ),
         retry=RetryPolicy(max_attempts=options.attempts),
         window=options.window,
         deadline=options.deadline,

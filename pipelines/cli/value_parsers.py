@@ -1,4 +1,7 @@
-"""Parsers of flag values: each returns the value of a text, or raises ConfigError."""
+"""Parsers of flag values: each returns the value of a text, or raises ConfigError.
+
+The codecs are imported where they are used, so that the help of a verb does not load them.
+"""
 
 import codecs
 import enum
@@ -15,7 +18,6 @@ from schemas.errors import ConfigError
 from schemas.record import Crawl, Record
 from schemas.spelling import did_you_mean
 from schemas.units import duration_text, parse_duration, parse_size, size_text
-from transforms.formats import check_delimiter, is_encoding
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sinks.push.throttle.window import find_zone, parse_deadline, parse_window
 
@@ -54,13 +56,6 @@ class RejectLimit(msgspec.Struct, frozen=True, kw_only=True):
         if self.percent is not None:
             return rejects * 100 <= self.percent * records
         return self.count is None or rejects <= self.count
-
-
-class FieldMapping(msgspec.Struct, frozen=True):
-    """Metadata of this `name` goes to this `field` of the target's profile."""
-
-    name: str
-    field: str
 
 
 def parse_positive_size(text: str) -> int:
@@ -136,6 +131,8 @@ def parse_charset(text: str) -> str:
 
 def parse_encoding(text: str) -> str:
     """Return the name of an encoding for XML, which overrides its declaration."""
+    from transforms.formats import is_encoding
+
     if not is_encoding(text):
         raise ConfigError(
             f"{text!r}; expected an encoding such as utf-8 or windows-1252; documents in UTF-16"
@@ -150,6 +147,8 @@ def parse_delimiter(text: str) -> str:
     >>> parse_delimiter(r"\r\n")
     '\r\n'
     """
+    from transforms.formats import check_delimiter
+
     return check_delimiter(_ESCAPE.sub(lambda match: _ESCAPES[match[0]], text))
 
 
@@ -189,8 +188,8 @@ def loss_fields() -> tuple[str, ...]:
     return tuple(name.replace("_", "-") for name in fields if name not in _NEVER_LOST)
 
 
-def parse_mappings(texts: Iterable[str]) -> tuple[FieldMapping, ...]:
-    """Return the field mappings that texts NAME=FIELD state, each NAME with one FIELD."""
+def parse_mappings(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return the pairs that texts NAME=FIELD state, each NAME with one FIELD."""
     fields: dict[str, str] = {}
     for text in texts:
         name, _, field = text.rpartition("=")  # a metadata name may hold =, a field may not
@@ -203,7 +202,23 @@ def parse_mappings(texts: Iterable[str]) -> tuple[FieldMapping, ...]:
             raise ConfigError(
                 f"{name!r} is mapped to {fields[name]!r} and to {field!r}; expected one field"
             )
-    return tuple(FieldMapping(*pair) for pair in fields.items())
+    return tuple(fields.items())
+
+
+def parse_from(text: str) -> str:
+    """Return the name of a source or a format."""
+    from transforms.formats import all_formats
+    from transforms.sources import SOURCES
+
+    sources = [source.name for source in SOURCES]
+    return parse_choice(text, [*sources, *(format_.name for format_ in all_formats())])
+
+
+def parse_to(text: str) -> str:
+    """Return the name of a format that is written."""
+    from transforms.formats import all_formats
+
+    return parse_choice(text, [format_.name for format_ in all_formats() if format_.encoder])
 
 
 def parse_choice(text: str, names: Iterable[str]) -> str:
@@ -239,6 +254,8 @@ def _parse_deadline(text: str) -> float:
     return parse_deadline(text, now=datetime.now().astimezone()).timestamp()
 
 
+FROM = ValueType("FORMAT", parse_from)
+TO = ValueType("FORMAT", parse_to)
 TEXT = ValueType("TEXT", str)
 REPEATED_TEXT = ValueType("TEXT", tuple)
 SIZE = ValueType("SIZE", parse_size, size_text)

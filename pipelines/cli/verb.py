@@ -1,12 +1,18 @@
 """Verbs of the command: click commands with sections in their help, and flags that load late.
 
+Logging is configured before a verb runs.
+
 This module imports click only, so that `feedferry --help` answers at once.
 """
 
 import enum
+import logging
 from collections.abc import Callable, Sequence
 
 import click
+
+_OWN_LOGGERS = ("pipelines", "schemas", "transforms")
+_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 class Section(enum.Enum):
@@ -68,11 +74,9 @@ class Verb(click.Command):
                 formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> object:
-        from pipelines.cli.logs import configure
-
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
         ctx.params["verbosity"] = -1 if quiet else verbose
-        configure(ctx.params["verbosity"])
+        configure_logging(ctx.params["verbosity"])
         return super().invoke(ctx)
 
 
@@ -86,6 +90,21 @@ class BeamVerb(Verb):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [*super().collect_usage_pieces(ctx), "[-- BEAM FLAGS]"]
+
+
+def configure_logging(verbosity: int) -> None:
+    """Log to stderr: errors at -1 (`-q`), warnings at 0, progress at 1 (`-v`), all at 2 (`-vv`).
+
+    Libraries log two levels less. Beam logs only at `-vv`, because its errors reach the user as
+    exceptions. Call this before Beam is imported, which logs while it loads.
+    """
+    level = min(verbosity + 1, len(_LEVELS) - 1)
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger().setLevel(_LEVELS[max(level - 2, 0)])
+    for name in _OWN_LOGGERS:
+        logging.getLogger(name).setLevel(_LEVELS[level])
+    beam = logging.WARNING if verbosity > 1 else logging.CRITICAL + 1
+    logging.getLogger("apache_beam").setLevel(beam)
 
 
 def _verbosity_options() -> list[click.Option]:

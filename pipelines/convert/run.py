@@ -1,14 +1,18 @@
-"""`feedferry convert`: read the inputs, write chunk files for another appliance.
+"""`feedferry convert`: read the inputs, write chunk files for another appliance, and push them.
 
 ::
 
-    inputs ── CutFile ──► spans ── Convert ──► accounts ── Merge ──► account ──► report
+    inputs ── CutFile ──► spans ── Convert ──► accounts ── Merge ──► account ──► published chunks
+    published chunks ── Push ──► account of the push ──► state of the sources
+
+Nothing is sent before all chunks are written and the account balances: a run that stops at a limit
+has sent nothing. A run that is started again continues in the part in which it ended.
 """
 
 import hashlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
@@ -16,18 +20,16 @@ import apache_beam as beam
 import click
 import msgspec
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.runners.runner import PipelineRunner
+from msgspec.structs import replace
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.defect_report import print_defects
-from pipelines.cli.display_options import ReportFormat
+from pipelines.cli.display import ReportFormat, Snapshot, print_defects, show_progress
 from pipelines.cli.flags import flags_of
 from pipelines.cli.locks import WORK, locked_output, locked_state
-from pipelines.cli.progress import Snapshot, show_progress
-from pipelines.convert.group_limits import check_groups
+from pipelines.cli.push_options import ApplianceOptions, push_settings
 from pipelines.convert.inputs import changed, group_spans, list_spans, size_of
 from pipelines.convert.publish import publish
-from pipelines.convert.report import Report, as_json_text, as_text
+from pipelines.convert.report import as_json_text, as_text
 from pipelines.convert.run_folder import (
     STDIN_COPY,
     check_output,
@@ -36,84 +38,70 @@ from pipelines.convert.run_folder import (
     seal,
 )
 from pipelines.convert.runners import pipeline_options, runner_of
-from pipelines.convert.settings import check_account, settings_of
+from pipelines.convert.settings import check_account, check_limits, settings_of
 from pipelines.convert.source_setup import (
-    begin,
-    cut_source,
     load_sources,
-    refuse_shared_urls,
     remember,
-    rules_of,
+    source_runs,
+    split_sources,
+    store_generation,
 )
+from pipelines.push.run import print_account, push_and_report
+from pipelines.push.run_folder import paths_of, read_manifest, record_push
 from schemas.account import Account
-from schemas.errors import ConfigError, TooManyRejectsError
+from schemas.errors import ConfigError
 from schemas.span import Span
 from transforms.convert import PROGRESS, Settings
-from transforms.formats import by_name
 from transforms.sinks.push.outcome import PushAccount
+from transforms.sinks.push.pusher import PushPaths
+from transforms.sinks.push.settings import PushSettings
 from transforms.sources import SourceConfig, is_compressed, source_of
-from transforms.stages import Convert, CutFile, Merge
+from transforms.stages import Convert, CutFile, Merge, Push
 from transforms.storage.atomic import write_by_several
 
 _log = logging.getLogger(__name__)
 
 
-def run(options: ConvertOptions, *, deliver: Callable[[Path], PushAccount] | None = None) -> Report:
-    """Convert, publish and print the account; raise FeedferryError with nothing published.
+def run(options: ConvertOptions, appliance: ApplianceOptions | None = None) -> int:
+    """Convert, publish and print the account, then push if an appliance is named.
 
-    A run that is started again with the same options and inputs is resumed. `deliver` is called
-    with the folder of the published chunks. The state of the sources is updated after that, if all
-    chunks were delivered.
+    Return the exit code; raise FeedferryError with nothing published. A run that is started again
+    with the same options and inputs is resumed. The state of the sources is updated at the end, if
+    all chunks were pushed.
     """
     output = Path(options.output)
     known_urls = _known_urls(options.known_urls)
     check_output(output, options)
-    runner = runner_of(options)
+    runner_of(options)  # raises ConfigError before anything is written
     with ExitStack() as locks:
         locks.enter_context(locked_output(output))
-        spans, sources = _list_sources(options, output / WORK / STDIN_COPY)
+        spans, configs = _list_sources(options, output / WORK / STDIN_COPY)
         if options.state is not None:
             locks.enter_context(locked_state(Path(options.state)))
-        fingerprint = _fingerprint(options, known_urls, spans, sources)
+        fingerprint = _fingerprint(options, known_urls, spans, configs)
         work = open_run_folder(output, fingerprint, options)
-        settings = settings_of(options, known_urls, work, sources)
-        account = _convert(options, settings, spans, runner)
+        settings = settings_of(options, known_urls, work, configs)
+        sources = source_runs(spans, settings, options)
+        store_generation(settings)
+        FileSystems.set_options(pipeline_options(options))
+        try:
+            parts = list(split_sources(sources))
+        finally:
+            seal(work)
+        account = _convert(parts, settings, options)
         report = publish(account, settings, output=output, spans=spans)
         is_text = options.report_format is ReportFormat.TEXT
         click.echo(as_text(report) if is_text else as_json_text(report))
         print_defects(account.defects, folder=report.folder)
-        if deliver is not None:
-            pushed = deliver(output)
-            report = msgspec.structs.replace(report, exit_code=pushed.exit_code or report.exit_code)
+        exit_code = report.exit_code
+        if appliance is not None:
+            pushed = _push(output, appliance, options)
+            exit_code = pushed.exit_code or exit_code
             if pushed.stopped is not None:
-                return report
-        remember(spans, settings, options, account)
+                return exit_code
+        remember(sources, account)
         close_run_folder(work)
-    return report
-
-
-def build(
-    pipeline: beam.Pipeline, spans: list[Span], settings: Settings, *, span_bytes: int
-) -> beam.PCollection[bytes]:
-    """Return the account of a pipeline that converts these spans."""
-    return (
-        pipeline
-        | "Files" >> beam.Create([msgspec.json.encode(span) for span in spans])
-        | CutFile(span_bytes, settings.reading)
-        | Convert(settings)
-        | Merge()
-    )
-
-
-def run_to_file(pipeline: beam.Pipeline, account: beam.PCollection[bytes], path: Path) -> bytes:
-    """Run a pipeline, let a worker write its only result to a file, and return that."""
-    _ = account | "Report" >> beam.Map(_store, str(path.absolute()))
-    pipeline.run().wait_until_finish()
-    return path.read_bytes()
-
-
-def _store(account: bytes, path: str) -> None:
-    write_by_several(Path(path), account)
+    return exit_code
 
 
 def _list_sources(
@@ -133,43 +121,67 @@ def _list_sources(
         raise
 
 
-def _convert(
-    options: ConvertOptions, settings: Settings, sources: list[Span], runner: PipelineRunner
-) -> Account:
+def _convert(parts: list[Span], settings: Settings, options: ConvertOptions) -> Account:
     """Convert all spans of the sources; raise FeedferryError for a run that must stop."""
     work = Path(settings.folder)
-    begin(settings)
-    FileSystems.set_options(pipeline_options(options))
-    try:
-        spans = [part for source in sources for part in cut_source(source, settings, options)]
-        refuse_shared_urls(sources, settings, options)
-    finally:
-        seal(work)
     account = Account()
-    with _progress(options, work, spans):
-        if grouped := group_spans(spans, span_bytes=options.span_bytes):
-            pipeline = beam.Pipeline(runner=runner, options=pipeline_options(options))
-            total = build(pipeline, grouped, settings, span_bytes=options.span_bytes)
-            text = run_to_file(pipeline, total, work / "account.json")
+    with _progress(options, work, parts):
+        if grouped := group_spans(parts, span_bytes=options.span_bytes):
+            pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
+            total = (
+                pipeline
+                | "Files" >> beam.Create([msgspec.json.encode(span) for span in grouped])
+                | CutFile(options.span_bytes, settings.reading)
+                | Convert(settings)
+                | Merge()
+            )
+            text = _run_to_file(pipeline, total, work / "account.json")
             account = msgspec.json.decode(text, type=Account)
-    _check(account, options)
+    check_account(account)
+    check_limits(account, options)
     for notice in account.notices.values():
         _log.warning("%s; %s in all", notice.first.message, notice.count)
     return account
 
 
-def _check(account: Account, options: ConvertOptions) -> None:
-    """Raise the error that stopped a span, or the error of a limit that the run exceeds."""
-    check_account(account)
-    if by_name(options.to_format).holds_only_memberships:
-        check_groups(account.chunks)
-    rejects, records = sum(account.rejected.values()), sum(account.read.values())
+def _push(output: Path, appliance: ApplianceOptions, options: ConvertOptions) -> PushAccount:
+    """Push the published chunks: in this process, or with --runner by a worker of the runner."""
     limit = options.max_rejects
-    if limit is not None and not limit.allows(rejects=rejects, records=records):
-        raise TooManyRejectsError(
-            f"{rejects} of {records} records rejected; expected at most what --max-rejects allows; "
-            "nothing is published"
-        )
+    settings = replace(
+        push_settings(appliance),
+        jobs=options.jobs,
+        can_empty=options.allow_empty_full,
+        max_rejects=limit.count if limit is not None else None,
+    )
+    if options.runner is None:
+        return push_and_report(output, read_manifest(output), settings, output=options)
+    return _push_on_beam(output, settings, options)
+
+
+def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions) -> PushAccount:
+    """Push by one worker, which shares the folder of the run."""
+    folder = paths_of(output, settings).folder
+    folder.mkdir(parents=True, exist_ok=True)
+    pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
+    paths = PushPaths(root=output.absolute(), folder=folder.absolute())
+    chunks = [msgspec.json.encode(chunk) for chunk in read_manifest(output)]
+    total = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, paths)
+    text = _run_to_file(pipeline, total, folder / "account.json")
+    account = msgspec.json.decode(text, type=PushAccount)
+    record_push(output, account, settings)
+    print_account(output, account, settings, output=options)
+    return account
+
+
+def _run_to_file(pipeline: beam.Pipeline, account: beam.PCollection[bytes], path: Path) -> bytes:
+    """Run a pipeline, let a worker write its only result to a file, and return that."""
+    _ = account | "Report" >> beam.Map(_store, str(path.absolute()))
+    pipeline.run().wait_until_finish()
+    return path.read_bytes()
+
+
+def _store(account: bytes, path: str) -> None:
+    write_by_several(Path(path), account)
 
 
 def _known_urls(path: str | None) -> tuple[str, ...]:
@@ -184,8 +196,8 @@ def _known_urls(path: str | None) -> tuple[str, ...]:
 def _fingerprint(
     options: ConvertOptions,
     known_urls: tuple[str, ...],
-    spans: list[Span],
-    sources: dict[str, SourceConfig],
+    spans: Sequence[Span],
+    configs: dict[str, SourceConfig],
 ) -> str:
     """Return a hash of the inputs and of all options that affect the output."""
     affecting = {
@@ -197,9 +209,9 @@ def _fingerprint(
         (span.source, span.format, size_of(span), changed(span), span.signature) for span in spans
     ]
     rules = {
-        span.source: rules_of(span, sources[span.source])
+        span.source: source_of(span).fingerprint(configs[span.source])
         for span in spans
-        if span.source in sources
+        if span.source in configs
     }
     text = msgspec.json.encode((affecting, known_urls, states, rules), order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
@@ -208,14 +220,13 @@ def _fingerprint(
 def _progress(
     options: ConvertOptions, work: Path, spans: list[Span]
 ) -> AbstractContextManager[None]:
-    sizes = [0 if _is_unsized(span) else size_of(span) for span in spans]
+    # The bytes that are read are not those of the file if it is compressed or lists documents.
+    sizes = [
+        0 if source_of(span).counts_contents or is_compressed(span.path) else size_of(span)
+        for span in spans
+    ]
     total = sum(sizes) if all(sizes) else None
     return show_progress(lambda: _snapshot(work, total), options)
-
-
-def _is_unsized(span: Span) -> bool:
-    """Whether the number of bytes that are read of a span is not the size of its file."""
-    return source_of(span).counts_contents or is_compressed(span.path)
 
 
 def _snapshot(work: Path, total: int | None) -> Snapshot:

@@ -5,12 +5,14 @@ that is started again continues with the same spans. The state of a source is up
 the run made is published, and not before.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from pipelines.cli.convert_options import ConvertOptions, refuse_flags
+from pipelines.cli.convert_checks import refuse_flags
+from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.locks import state_lock
 from schemas.account import Account
 from schemas.errors import ConfigError
@@ -38,7 +40,7 @@ def load_sources(spans: Sequence[Span], options: ConvertOptions) -> dict[str, So
             source.check_inputs(own, spans)
         else:
             refuse_flags(options, source)
-    chosen = source_options(options)
+    chosen = _source_options(options)
     configs = {
         span.source: source_of(span).load(span, chosen)
         for span in spans
@@ -49,37 +51,41 @@ def load_sources(spans: Sequence[Span], options: ConvertOptions) -> dict[str, So
     return configs
 
 
-def source_options(options: ConvertOptions) -> SourceOptions:
-    """Return the options that concern sources."""
-    chosen = msgspec.convert(options, SourceOptions, from_attributes=True)
-    written = [] if options.output == STDOUT else [("-o", f"{options.output}/")]
-    if options.state is not None:
-        lock = str(state_lock(Path(options.state)))
-        written += [("--state", options.state), ("--state", lock)]
-    return msgspec.structs.replace(chosen, written_paths=tuple(written))
+def source_runs(
+    spans: Sequence[Span], settings: Settings, options: ConvertOptions
+) -> list[SourceRun[Any]]:  # Any: each source has its own configuration
+    """Return the run of each source; a file of records is a source of its own."""
+    chosen = msgspec.structs.replace(_source_options(options), state=settings.state)
+    return [
+        SourceRun(
+            span=span,
+            config=settings.sources.get(span.source),
+            work=Path(settings.folder),
+            reading=settings.reading,
+            options=chosen,
+        )
+        for span in spans
+    ]
 
 
-def cut_source(span: Span, settings: Settings, options: ConvertOptions) -> Iterator[Span]:
-    """Yield the spans of a source; a file of records is yielded as it is.
+def split_sources(runs: Sequence[SourceRun[Any]]) -> Iterator[Span]:
+    """Yield the spans of all sources; a file of records is yielded as it is.
 
-    Raise SourceError where the source cannot be read, StoppedError where too much is gone.
+    Raise SourceError where a source cannot be read, StoppedError where too much is gone, and
+    ConfigError at the end where two sources would send one URL.
     """
-    return source_of(span).split(_run_of(span, settings, options))
+    for run in runs:
+        yield from source_of(run.span).split(run)
+    refuse_shared_urls(runs)
 
 
-def refuse_shared_urls(spans: Iterable[Span], settings: Settings, options: ConvertOptions) -> None:
+def refuse_shared_urls(runs: Sequence[SourceRun[Any]]) -> None:
     """Raise ConfigError where sources that were split would send one URL twice."""
     for source in SOURCES:
-        runs = [_run_of(span, settings, options) for span in spans if source_of(span) is source]
-        source.check_runs(runs)
+        source.check_runs([run for run in runs if source_of(run.span) is source])
 
 
-def rules_of(span: Span, config: SourceConfig) -> str:
-    """Return a fingerprint of everything that decides over records besides their source."""
-    return source_of(span).fingerprint(config)
-
-
-def begin(settings: Settings) -> None:
+def store_generation(settings: Settings) -> None:
     """Store the generation of the state in the folder of the run, once."""
     path = Path(settings.folder) / _GENERATION
     if settings.state is not None and not path.exists():
@@ -87,31 +93,24 @@ def begin(settings: Settings) -> None:
             stream.write(str(state.generation).encode())
 
 
-def remember(
-    spans: Sequence[Span], settings: Settings, options: ConvertOptions, account: Account
-) -> None:
-    """Update the state after a successful run; this may be repeated.
+def remember(runs: Sequence[SourceRun[Any]], account: Account) -> None:
+    """Update the state after a successful run, if it has one; this may be repeated.
 
     `account` is that of the run: it names the files in which the spans wrote what they saw.
     """
-    if settings.state is None:
-        return
-    (span,) = spans
-    generation = int((Path(settings.folder) / _GENERATION).read_text())
-    run = _run_of(span, settings, options)
-    source_of(span).remember(run, account, generation=generation)
+    for run in runs:
+        if run.options.state is not None:
+            generation = int((run.work / _GENERATION).read_text())
+            source_of(run.span).remember(run, account, generation=generation)
 
 
-def _run_of(
-    span: Span, settings: Settings, options: ConvertOptions
-) -> SourceRun[SourceConfig | None]:
-    return SourceRun(
-        span=span,
-        config=settings.sources.get(span.source),
-        work=Path(settings.folder),
-        reading=settings.reading,
-        options=msgspec.structs.replace(source_options(options), state=settings.state),
-    )
+def _source_options(options: ConvertOptions) -> SourceOptions:
+    chosen = msgspec.convert(options, SourceOptions, from_attributes=True)
+    written = [] if options.output == STDOUT else [("-o", f"{options.output}/")]
+    if options.state is not None:
+        lock = str(state_lock(Path(options.state)))
+        written += [("--state", options.state), ("--state", lock)]
+    return msgspec.structs.replace(chosen, written_paths=tuple(written))
 
 
 def _check_state(spans: Sequence[Span], state: str) -> None:

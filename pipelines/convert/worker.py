@@ -11,7 +11,7 @@ import sys
 import threading
 from types import FrameType
 
-from pipelines.cli import logs
+from pipelines.cli.verb import configure_logging
 
 _STDIN = 0
 _ORPHAN_EXIT = 1
@@ -23,7 +23,7 @@ def main(verbosity: int) -> None:
     signal.signal(signal.SIGINT, _do_nothing)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_the_command, name="parent", daemon=True).start()
-    logs.configure(verbosity)
+    configure_logging(verbosity)
     from apache_beam.runners.worker import sdk_worker_main
 
     sdk_worker_main.main(sys.argv)

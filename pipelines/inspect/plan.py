@@ -14,10 +14,10 @@ import msgspec
 from msgspec.structs import replace
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.display_options import ReportFormat
+from pipelines.cli.display import ReportFormat
 from pipelines.convert.inputs import list_spans
 from pipelines.convert.settings import settings_of
-from pipelines.convert.source_setup import cut_source, load_sources, refuse_shared_urls
+from pipelines.convert.source_setup import load_sources, refuse_shared_urls, source_runs
 from schemas.errors import ConfigError, StoppedError
 from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.record import Record
@@ -27,7 +27,7 @@ from transforms.adapt import Adapter, adapter
 from transforms.convert import Settings
 from transforms.formats import NATIVE, Encoder, WriteOptions, by_name
 from transforms.normalize import normalize
-from transforms.sources import SpanRequest, SpanTally, read_span, source_of
+from transforms.sources import SourceRun, SpanRequest, SpanTally, read_span, source_of
 
 VERSION = 1
 SAMPLES = 5
@@ -72,8 +72,9 @@ def run(options: ConvertOptions) -> int:
         )
         _check(spans)
         settings = settings_of(options, (), Path(folder), load_sources(spans, options))
-        plans = [_plan(span, settings, options) for span in spans]
-        refuse_shared_urls(spans, settings, options)
+        runs = source_runs(spans, settings, options)
+        plans = [_plan(run, settings, options) for run in runs]
+        refuse_shared_urls(runs)
     if options.report_format is ReportFormat.JSON:
         values = {"version": VERSION, "sources": [msgspec.to_builtins(plan) for plan in plans]}
         click.echo(json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False))
@@ -103,8 +104,8 @@ def _check_empty(plans: list[Plan], options: ConvertOptions) -> None:
         )
 
 
-def _plan(span: Span, settings: Settings, options: ConvertOptions) -> Plan:
-    parts = list(cut_source(span, settings, options))
+def _plan(run: SourceRun[Any], settings: Settings, options: ConvertOptions) -> Plan:
+    parts = list(source_of(run.span).split(run))
     tallies = [source_of(part).tally(part) for part in parts]
     samples = list(_samples(parts, tallies, settings))
     documents = sum(tally.documents for tally in tallies)
@@ -115,7 +116,7 @@ def _plan(span: Span, settings: Settings, options: ConvertOptions) -> Plan:
     written = [_estimate(tally, samples) for tally in tallies]
     most = options.max_chunk_records or max(documents, 1)
     return Plan(
-        source=span.source,
+        source=run.span.source,
         documents=documents,
         bytes=sum(sizes) if len(sizes) == len(tallies) else None,
         deleted=sum(tally.deleted for tally in tallies),

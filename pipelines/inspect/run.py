@@ -11,19 +11,19 @@ from pathlib import Path
 import click
 import msgspec
 
-from pipelines.cli import convert_options
+from pipelines.cli import convert_checks
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.defect_report import print_defects
-from pipelines.cli.display_options import ReportFormat
+from pipelines.cli.display import ReportFormat, print_defects
 from pipelines.cli.value_parsers import parse_count
 from pipelines.convert.inputs import list_spans
+from pipelines.convert.settings import read_options
 from schemas.errors import ConfigError
 from schemas.feed import FULL
 from schemas.membership import Membership, MembershipAction
 from schemas.record import Action, Record
 from schemas.reject import Reject, defect_type, record_error, reject_record
 from schemas.span import Span
-from transforms.formats import NATIVE, Mode, ReadOptions, ReadResult, WriteOptions
+from transforms.formats import NATIVE, ReadOptions, ReadResult, WriteOptions
 from transforms.group_references import GroupCount, Groups
 from transforms.inspect import OTHERS, CodeCount, FeedCount, InputCounts, count
 from transforms.sources import SpanRequest, find_source, read_span
@@ -43,66 +43,45 @@ _log = logging.getLogger(__name__)
 _native = NATIVE.make_encoder(WriteOptions())
 
 
-class InspectOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `inspect`; with a `head`, that many records are shown and none counted."""
+def run(words: Mapping[str, object]) -> int:
+    """Print the counts of the inputs; return the exit code, 1 if there are findings.
 
-    inputs: tuple[str, ...]
-    from_format: str | None = None
-    encoding: str = ""
-    reading: ReadOptions = ReadOptions()
-    head: int | None = None
-    report_format: ReportFormat = ReportFormat.TEXT
-
-
-def parse(words: Mapping[str, object]) -> InspectOptions:
-    """Return the options, parsed by the rules of `convert`.
-
-    Raise ConfigError for the first option that cannot be used.
+    Raise ConfigError for the first option that cannot be used; the rules are those of `convert`.
     """
-    known = {name: word for name, word in words.items() if name != "head"}
-    options = convert_options.parse({**known, "output": "-", "to_format": NATIVE.name})
-    source = find_source(options.from_format)
-    if source is not None and not source.is_inspected:
-        raise ConfigError(
-            f"--from {options.from_format}: not for inspect, which starts no program; expected a"
-            " format of files"
-        )
-    return InspectOptions(
-        inputs=options.inputs,
-        from_format=options.from_format,
-        encoding=options.encoding or "",
-        reading=_read_options(options),
-        head=parse_head(words.get("head")),
-        report_format=options.report_format,
-    )
-
-
-def parse_head(word: object) -> int | None:
-    """Return a number of records, None if none is given."""
-    try:
-        return None if word is None else parse_count(str(word), unit="records", minimum=1)
-    except ConfigError as exc:
-        raise ConfigError(f"--head: {exc}") from exc
-
-
-def run(options: InspectOptions) -> int:
-    """Print the counts of the inputs; return the exit code, 1 if there are findings."""
+    options, head = parse(words)
     with tempfile.TemporaryDirectory() as folder:
         spans = list_spans(
             options.inputs,
             from_format=options.from_format,
             spool=Path(folder, "stdin"),
-            encoding=options.encoding,
+            encoding=options.encoding or "",
         )
-        with closing(_read(spans, options.reading)) as results:
-            if options.head is not None:
-                return show_records(results, options.head)
+        with closing(_read(spans, read_options(options))) as results:
+            if head is not None:
+                return show_records(results, head)
             counts = count(results)
     print_defects(counts.defects)
     sources = [span.source for span in spans]
     is_text = options.report_format is ReportFormat.TEXT
     click.echo(as_text(counts) if is_text else as_json_text(counts, sources=sources))
     return _FINDINGS_EXIT_CODE if counts.has_findings else 0
+
+
+def parse(words: Mapping[str, object]) -> tuple[ConvertOptions, int | None]:
+    """Return the options, and the number of records to show in place of counts."""
+    known = {name: word for name, word in words.items() if name != "head"}
+    options = convert_checks.parse({**known, "output": "-", "to_format": NATIVE.name})
+    source = find_source(options.from_format)
+    if source is not None and not source.is_inspected:
+        raise ConfigError(
+            f"--from {options.from_format}: not for inspect, which starts no program; expected a"
+            " format of files"
+        )
+    head = words.get("head")
+    try:
+        return options, None if head is None else parse_count(str(head), unit="records", minimum=1)
+    except ConfigError as exc:
+        raise ConfigError(f"--head: {exc}") from exc
 
 
 def show_records(results: Iterable[ReadResult], head: int) -> int:
@@ -147,15 +126,6 @@ def as_text(counts: InputCounts) -> str:
         *_duplicates(counts),
     ]
     return "\n".join(lines)
-
-
-def _read_options(options: ConvertOptions) -> ReadOptions:
-    return ReadOptions(
-        zone=options.zone,
-        mode=Mode.STRICT if options.strict else Mode.LENIENT,
-        docids=convert_options.docids(options),
-        max_token_bytes=options.max_token_bytes,
-    )
 
 
 def _read(spans: Iterable[Span], reading: ReadOptions) -> Generator[ReadResult, None, None]:

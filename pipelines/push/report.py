@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pipelines.cli.progress import format_clock
+from pipelines.cli.display import format_clock
 from schemas.account import Chunk
 from transforms.sinks.push.model import count_records
 from transforms.sinks.push.outcome import (

@@ -13,9 +13,8 @@ from tempfile import TemporaryDirectory
 import click
 from msgspec.structs import replace
 
-from pipelines.cli.display_options import DisplayOptions, ReportFormat
+from pipelines.cli.display import DisplayOptions, ReportFormat, Snapshot, show_progress
 from pipelines.cli.locks import WORK
-from pipelines.cli.progress import Snapshot, show_progress
 from pipelines.cli.push_options import ApplianceOptions, PushOptions, push_settings
 from pipelines.cli.signals import DRAINING, draining
 from pipelines.push.feed_files import EXPECTED_INPUT, make_run, scan_files
@@ -29,13 +28,12 @@ from pipelines.push.run_folder import (
 )
 from schemas.account import Chunk
 from schemas.errors import ConfigError
-from transforms.sinks.push.existing_feeds import SeveralFull
 from transforms.sinks.push.model import ERASING_FEEDTYPES
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.progress import PushProgress
 from transforms.sinks.push.push_plan import check_chunks, planned_chunks, with_groups_mode
 from transforms.sinks.push.pusher import check_receipts, push
-from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.throttle.gate import StopSignal
 
 

@@ -6,13 +6,14 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from schemas.choices import NotFound
 from schemas.errors import FormatError
 from schemas.notice import Notice
 from schemas.record import Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from support.streams import read_both_ways
-from transforms.formats.base import Mode, NotFound, Reader, ReadOptions, ReadResult
+from transforms.formats.base import Mode, Reader, ReadOptions, ReadResult
 
 HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
 MODES = pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])

@@ -12,15 +12,10 @@ from schemas.delivery import Door
 from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
 from transforms.formats.base import (
-    CONTENT_ENCODINGS,
-    DIALECT_5_0,
-    DIALECTS,
-    MAX_TOKEN_BYTES,
     Docids,
     Encoder,
     Format,
     Mode,
-    NotFound,
     Reader,
     ReadOptions,
     ReadResult,
@@ -43,14 +38,10 @@ from transforms.formats.xml.encoding import detect, is_encoding
 
 __all__ = [
     "AUTHORIZER_STREAM",
-    "CONTENT_ENCODINGS",
-    "DIALECTS",
-    "DIALECT_5_0",
     "FORMATS",
     "GSA_FEED",
     "GSA_GROUPS",
     "LISTER_STREAM",
-    "MAX_TOKEN_BYTES",
     "NATIVE",
     "RETRIEVER_STREAM",
     "THUNDERSTONE",
@@ -58,7 +49,6 @@ __all__ = [
     "Encoder",
     "Format",
     "Mode",
-    "NotFound",
     "ReadOptions",
     "ReadResult",
     "Reader",

@@ -6,6 +6,13 @@ from typing import IO, Any, Protocol
 
 import msgspec
 
+from schemas.choices import (
+    CONTENT_ENCODINGS,
+    DIALECTS,
+    EMPTY_METADATA,
+    MAX_TOKEN_BYTES,
+    NotFound,
+)
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.delivery import Door
 from schemas.errors import ConfigError
@@ -17,17 +24,12 @@ from schemas.reject import Filtered, Reject
 from schemas.span import Span
 from transforms.formats.xml.element_names import ElementNames
 
-DIALECT_5_0 = "5.0"
-DIALECTS = ("7.x", DIALECT_5_0)
-MAX_TOKEN_BYTES = 16 << 20
 MORE_BYTES = 4 << 20
 """The most bytes of a record besides its content."""
 MIN_TAGS = 10_000
 BYTES_A_TAG = 100
 """A record may have one tag more for each of these bytes of the largest content."""
 
-EMPTY_METADATA = ("drop", "placeholder")
-CONTENT_ENCODINGS = ("auto", "base64", "zlib")
 
 ReadResult = RecordOrMembership | Reject | Filtered | Notice | FeedHeader
 """An item that a reader yields; most formats have records and rejects only."""
@@ -44,13 +46,6 @@ class Mode(enum.Enum):
 
     STRICT = "strict"
     LENIENT = "lenient"
-
-
-class NotFound(enum.Enum):
-    """What to do with a document that a retriever reports as `not-found`."""
-
-    SKIP = "skip"
-    DELETE = "delete"
 
 
 class Docids(msgspec.Struct, frozen=True, kw_only=True):

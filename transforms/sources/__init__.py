@@ -33,10 +33,10 @@ from transforms.sources.files import (
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.source import PROGRAMS
 from transforms.sources.signature import sign_path
-from transforms.sources.spool import Spool, SpoolHistory
+from transforms.sources.spool import Spool
 from transforms.sources.spool.source import SPOOLS
 from transforms.sources.tree.source import TREE
-from transforms.sources.tree.tree import Oversize, Tree
+from transforms.sources.tree.tree import Tree
 
 __all__ = [
     "PROGRAMS",
@@ -44,14 +44,12 @@ __all__ = [
     "SOURCES",
     "SPOOLS",
     "TREE",
-    "Oversize",
     "Source",
     "SourceConfig",
     "SourceOptions",
     "SourceRun",
     "SpanRequest",
     "SpanTally",
-    "SpoolHistory",
     "check_input_name",
     "cut_file",
     "find_source",

@@ -9,14 +9,13 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 
 from schemas.account import Account
+from schemas.choices import Oversize, SpoolHistory
 from schemas.errors import FileNameError
 from schemas.sent_document import OnChange
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.change_detection import Safety
 from transforms.sources.files import SpanStream
-from transforms.sources.spool import SpoolHistory
-from transforms.sources.tree.tree import Oversize
 
 Config = TypeVar("Config")
 """How one source is read: a `Tree`, a `Mapping`, a `Spool` or `Programs`."""

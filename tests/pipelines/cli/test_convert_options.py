@@ -4,13 +4,13 @@ from decimal import Decimal
 
 import pytest
 
-from pipelines.cli.convert_options import ConvertOptions, EmptyMetadata, docids, parse
-from pipelines.cli.display_options import ProgressStyle, ReportFormat
-from pipelines.cli.value_parsers import FieldMapping, RejectLimit
+from pipelines.cli.convert_checks import docids, parse
+from pipelines.cli.convert_options import ConvertOptions
+from pipelines.cli.display import ProgressStyle, ReportFormat
+from pipelines.cli.value_parsers import RejectLimit
+from schemas.choices import NotFound, Oversize, SpoolHistory
 from schemas.errors import ConfigError
-from transforms.formats.base import Docids, NotFound
-from transforms.sources.spool import SpoolHistory
-from transforms.sources.tree.tree import Oversize
+from transforms.formats.base import Docids
 
 MINIMUM = {"inputs": ("a.xml",), "output": "out", "to_format": "avro"}
 
@@ -80,11 +80,11 @@ def test_each_option_is_parsed() -> None:
         accept_loss=frozenset({"acl", "crawl-once"}),
         fail_on_loss=frozenset({"title"}),
         zone="Europe/Berlin",
-        empty_metadata=EmptyMetadata.PLACEHOLDER,
+        empty_metadata="placeholder",
         known_urls="urls.txt",
         allow_wide_deletes=True,
         default_mimetype="text/html",
-        fields=(FieldMapping("Author", "author"),),
+        fields=(("Author", "author"),),
         delimiter="\n",
         not_found=NotFound.DELETE,
         min_records=10,

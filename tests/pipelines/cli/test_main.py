@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.display_options import ReportFormat
+from pipelines.cli.display import ReportFormat
 from pipelines.cli.main import main
 from pipelines.cli.signals import Terminated
 from schemas.errors import (
@@ -67,9 +67,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     """Replace the pipeline by a function, so that Beam is not loaded."""
 
     def put(run: Run) -> None:
-        module = ModuleType("pipelines.convert.run_and_push")
-        module.__dict__["run"] = lambda options, _appliance: run(options)
-        monkeypatch.setitem(sys.modules, "pipelines.convert.run_and_push", module)
+        module = ModuleType("pipelines.convert.run")
+        module.__dict__["run"] = lambda options, appliance: run(options)
+        monkeypatch.setitem(sys.modules, "pipelines.convert.run", module)
 
     return put
 

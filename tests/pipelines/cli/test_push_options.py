@@ -12,8 +12,7 @@ from pipelines.cli.push_options import (
     push_settings,
 )
 from schemas.errors import ConfigError
-from transforms.sinks.push.existing_feeds import SeveralFull
-from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings
+from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
 
 URL = "http://gsa.example.com:19900"
 WORDS = {"inputs": ("out",), "url": URL}

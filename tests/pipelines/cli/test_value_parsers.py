@@ -7,7 +7,6 @@ import pytest
 
 from pipelines.cli.value_parsers import (
     DELIMITER,
-    FieldMapping,
     RejectLimit,
     choice,
     count_of,
@@ -59,9 +58,9 @@ MAPPING = "expected NAME=FIELD, where FIELD is a letter or _, then letters, digi
         (parse_delimiter, r"\\;", "\\;"),
         (parse_delimiter, "**", "**"),
         (parse_fields, "acl, next-check", frozenset({"acl", "next-check"})),
-        (parse_mappings, ["a=b=c"], (FieldMapping("a=b", "c"),)),
-        (parse_mappings, ["b=x", "a=x"], (FieldMapping("b", "x"), FieldMapping("a", "x"))),
-        (parse_mappings, ["a=x", "a=x"], (FieldMapping("a", "x"),)),
+        (parse_mappings, ["a=b=c"], (("a=b", "c"),)),
+        (parse_mappings, ["b=x", "a=x"], (("b", "x"), ("a", "x"))),
+        (parse_mappings, ["a=x", "a=x"], (("a", "x"),)),
         (parse_zone, "America/New_York", "America/New_York"),
         (parse_mimetype, "text/html; charset=utf-8", "text/html; charset=utf-8"),
         (FORMATS, "json", "json"),

@@ -3,17 +3,17 @@
 import gzip
 import io
 import json
-import logging
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipelines.cli.display_options import ReportFormat
+from pipelines.cli.convert_options import ConvertOptions
+from pipelines.cli.display import ReportFormat
 from pipelines.cli.main import main
 from pipelines.inspect import run
-from pipelines.inspect.run import InspectOptions, as_text, parse
+from pipelines.inspect.run import as_text, parse
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError
 from schemas.membership import Member, Membership
@@ -21,7 +21,6 @@ from schemas.record import Action, Content, Provenance, Record
 from support.archives import document, gsa_feed
 from support.runs import ROOT
 from support.spools import HandSpool
-from transforms.formats import Docids, Mode, ReadOptions
 from transforms.formats.canonical import jsonl
 from transforms.group_references import GroupCount, Groups
 from transforms.inspect import (
@@ -32,7 +31,6 @@ from transforms.inspect import (
     DuplicateUrls,
     FeedCount,
     InputCounts,
-    count,
 )
 
 RECORD = Record(url="http://www.example.com/a", action=Action.ADD)
@@ -63,53 +61,35 @@ def keep(path: Path, *records: Record | Membership) -> str:
     return path.name
 
 
-def lines(counts: InputCounts) -> list[str]:
-    """The lines below the table of a counts."""
-    text = as_text(counts).splitlines()
-    return text[text.index(next(line for line in text if line.startswith("total"))) + 1 :]
-
-
 def refusal(**words: object) -> str:
     with pytest.raises(ConfigError) as caught:
         parse({"inputs": ("a.xml",), **words})
     return str(caught.value)
 
 
-def test_the_words_become_options() -> None:
+def test_the_flags_are_those_of_convert() -> None:
     words: dict[str, object] = {
         "inputs": ("a.txt", "-"),
         "from_format": "lister-stream",
         "head": "3",
         "report_format": "json",
         "strict": True,
-        "base_url": "http://adaptor.example.com/doc/",
-        "url_template": None,
-        "zone": "Europe/Berlin",
-        "max_token_bytes": "1MiB",
     }
-    assert parse(words) == InspectOptions(
+    options = ConvertOptions(
         inputs=("a.txt", "-"),
+        output="-",
+        to_format="native",
         from_format="lister-stream",
-        reading=ReadOptions(
-            zone="Europe/Berlin",
-            mode=Mode.STRICT,
-            docids=Docids(base_url="http://adaptor.example.com/doc/"),
-            max_token_bytes=1_048_576,
-        ),
-        head=3,
         report_format=ReportFormat.JSON,
+        strict=True,
     )
-
-
-def test_an_input_is_enough() -> None:
-    assert parse({"inputs": ("a.xml",), "head": None}) == InspectOptions(inputs=("a.xml",))
-
-
-def test_an_input_is_needed() -> None:
+    assert parse(words) == (options, 3)
+    assert parse({"inputs": ("a.xml",), "head": None})[1] is None
     assert refusal(inputs=()) == "INPUT: none given; expected files, folders, globs, URLs or -"
+    assert refusal(from_format="avr").endswith("did you mean 'avro'?")
 
 
-@pytest.mark.parametrize("word", ["0", "-1", "x", "", "1.5", "٣"])
+@pytest.mark.parametrize("word", ["0", "x"])
 def test_a_head_is_a_number_of_records(word: str) -> None:
     assert refusal(head=word) == f"--head: {word!r}; expected a number of records, 1 or more"
 
@@ -118,28 +98,6 @@ def test_programs_are_not_started() -> None:
     assert refusal(from_format="command") == (
         "--from command: not for inspect, which starts no program; expected a format of files"
     )
-
-
-def test_a_format_that_is_not_known_is_refused_as_by_convert() -> None:
-    assert refusal(from_format="avr").endswith("did you mean 'avro'?")
-
-
-@pytest.mark.parametrize(
-    ("flag", "word", "message"),
-    [
-        (
-            "--zone",
-            "Nowhere",
-            "--zone: 'Nowhere'; expected an IANA time zone such as Europe/Berlin",
-        ),
-        ("--max-token-bytes", "0", "--max-token-bytes: '0'; expected at least one byte"),
-    ],
-)
-def test_a_flag_is_that_of_convert(
-    capsys: pytest.CaptureFixture[str], flag: str, word: str, message: str
-) -> None:
-    code = main(["inspect", "a.xml", flag, word])
-    assert (code, capsys.readouterr().err) == (2, f"feedferry: {message}\n")
 
 
 def test_an_empty_input_has_an_empty_table() -> None:
@@ -172,114 +130,116 @@ def test_a_feed_is_a_row_and_an_action_a_column() -> None:
     ]
 
 
-def test_codes_have_a_line_each_with_the_first_example() -> None:
-    counts = InputCounts(
-        rejects={"bad-date": CodeCount(count=1_000, first="a.xml:3 (byte 9): x; expected y")},
-        notices={"crlf": CodeCount(count=2, first="a.txt (byte 7): CRLF; read as LF")},
-        filtered={"not-found": 3, "up-to-date": 4},
-    )
-    assert lines(counts) == [
-        "reject     bad-date: 1,000, as a.xml:3 (byte 9): x; expected y",
-        "notice     crlf: 2, as a.txt (byte 7): CRLF; read as LF",
-        "filtered   not-found 3, up-to-date 4",
-    ]
-
-
-def test_contents_have_a_line() -> None:
-    counts = InputCounts(content=ContentSizes(documents=3, total=6_001, least=1, most=4_000))
-    assert lines(counts) == ["content    3, 6,001 bytes as stored: 1 to 4,000, 2,000 on average"]
-
-
-def test_mimetypes_and_charsets_have_a_line() -> None:
-    counts = InputCounts(mimetypes={"text/html": 1_000, "text/plain": 1}, charsets={"UTF-8": 2})
-    assert lines(counts) == [
-        "mimetype   text/html 1,000, text/plain 1",
-        "charset    UTF-8 2",
-    ]
+UNDEFINED = tuple(
+    GroupCount(namespace="Default", name=f"g{number}", named=1) for number in range(22)
+)
 
 
 @pytest.mark.parametrize(
-    ("number", "end"), [(10, "9 1"), (11, "9 1, and 1 other"), (12, "9 1, and 2 others")]
-)
-def test_ten_names_are_shown(number: int, end: str) -> None:
-    counts = InputCounts(charsets={str(name): 1 for name in range(number)})
-    assert lines(counts) == [f"charset    0 1, 1 1, 2 1, 3 1, 4 1, 5 1, 6 1, 7 1, 8 1, {end}"]
-
-
-def test_of_names_that_were_not_kept_the_number_is_not_known() -> None:
-    counts = InputCounts(charsets={**{str(name): 1 for name in range(1000)}, OTHERS: 5})
-    assert lines(counts)[0].endswith("9 1, and more than 991 others")
-
-
-def test_a_terminal_does_not_obey_a_name() -> None:
-    assert lines(InputCounts(charsets={"\x1b[2J": 1})) == [r"charset    '\x1b[2J' 1"]
-
-
-def test_acls_have_a_line_and_so_have_their_principals_and_namespaces() -> None:
-    acls = AclCounts(
-        documents=1_000,
-        without=2,
-        alone=3,
-        barred=4,
-        principals={"PERMIT GROUP": 5, "DENY USER": 6},
-        namespaces={"Default": 7},
-    )
-    assert lines(InputCounts(acls=acls)) == [
-        "acl        1,000 with, 2 without, 3 alone; 4 permit nobody",
-        "principal  permit group 5, deny user 6",
-        "namespace  Default 7",
-    ]
-
-
-def test_documents_without_any_acl_have_a_line() -> None:
-    assert lines(InputCounts(acls=AclCounts(without=2))) == ["acl        none, 2 without"]
-
-
-def test_groups_have_a_line_and_so_has_each_that_nothing_defines() -> None:
-    groups = Groups(
-        memberships=3,
-        defined=2,
-        named=1_002,
-        unnamed=1,
-        undefined=(
-            GroupCount(namespace="Default", name="MARRAM\\yard", named=1_000),
-            GroupCount(namespace="ldap", name="a\nb", named=1),
+    ("counts", "expected"),
+    [
+        (
+            {
+                "rejects": {
+                    "bad-date": CodeCount(count=1_000, first="a.xml:3 (byte 9): x; expected y")
+                },
+                "notices": {"crlf": CodeCount(count=2, first="a.txt (byte 7): CRLF; read as LF")},
+                "filtered": {"not-found": 3, "up-to-date": 4},
+            },
+            [
+                "reject     bad-date: 1,000, as a.xml:3 (byte 9): x; expected y",
+                "notice     crlf: 2, as a.txt (byte 7): CRLF; read as LF",
+                "filtered   not-found 3, up-to-date 4",
+            ],
         ),
-    )
-    assert lines(InputCounts(groups=groups)) == [
-        "groups     2 defined, 1 of them named nowhere; 1,002 named, 2 of them defined nowhere",
-        "undefined  'MARRAM\\yard' in Default: 1,000",
-        r"undefined  'a\nb' in ldap: 1",
-    ]
+        (
+            {"content": ContentSizes(documents=3, total=6_001, least=1, most=4_000)},
+            ["content    3, 6,001 bytes as stored: 1 to 4,000, 2,000 on average"],
+        ),
+        (
+            {"mimetypes": {"text/html": 1_000, "text/plain": 1}, "charsets": {"UTF-8": 2}},
+            ["mimetype   text/html 1,000, text/plain 1", "charset    UTF-8 2"],
+        ),
+        (
+            {"charsets": {str(name): 1 for name in range(11)}},
+            ["charset    0 1, 1 1, 2 1, 3 1, 4 1, 5 1, 6 1, 7 1, 8 1, 9 1, and 1 other"],
+        ),
+        (
+            {"charsets": {**{str(name): 1 for name in range(1000)}, OTHERS: 5}},
+            [
+                "charset    0 1, 1 1, 2 1, 3 1, 4 1, 5 1, 6 1, 7 1, 8 1, 9 1, and more than 991"
+                " others"
+            ],
+        ),
+        ({"charsets": {"\x1b[2J": 1}}, [r"charset    '\x1b[2J' 1"]),
+        (
+            {
+                "acls": AclCounts(
+                    documents=1_000,
+                    without=2,
+                    alone=3,
+                    barred=4,
+                    principals={"PERMIT GROUP": 5, "DENY USER": 6},
+                    namespaces={"Default": 7},
+                )
+            },
+            [
+                "acl        1,000 with, 2 without, 3 alone; 4 permit nobody",
+                "principal  permit group 5, deny user 6",
+                "namespace  Default 7",
+            ],
+        ),
+        ({"acls": AclCounts(without=2)}, ["acl        none, 2 without"]),
+        (
+            {
+                "groups": Groups(
+                    memberships=3,
+                    defined=2,
+                    named=1_002,
+                    unnamed=1,
+                    undefined=(
+                        GroupCount(namespace="Default", name="MARRAM\\yard", named=1_000),
+                        GroupCount(namespace="ldap", name="a\nb", named=1),
+                    ),
+                )
+            },
+            [
+                "groups     2 defined, 1 of them named nowhere; 1,002 named, 2 of them defined"
+                " nowhere",
+                "undefined  'MARRAM\\yard' in Default: 1,000",
+                r"undefined  'a\nb' in ldap: 1",
+            ],
+        ),
+        (
+            {"groups": Groups(memberships=1, undefined=UNDEFINED)},
+            [
+                "groups     0 defined, 0 of them named nowhere; 0 named, 22 of them defined"
+                " nowhere",
+                *(f"undefined  'g{number}' in Default: 1" for number in range(20)),
+                "undefined  and 2 more, which --format json lists",
+            ],
+        ),
+        (
+            {"groups": Groups(named=1, undefined=UNDEFINED[:1])},
+            ["groups     1 named; no groups feed among the inputs defines any"],
+        ),
+        (
+            {"duplicates": DuplicateUrls(repeated=1_000, unremembered=2)},
+            [
+                "duplicate  1,000 of the added urls were added before",
+                "duplicate  2 urls were not compared with later ones: too many",
+            ],
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+)
+def test_counts_have_lines_below_the_table(counts: dict[str, Any], expected: list[str]) -> None:
+    text = as_text(InputCounts(**counts)).splitlines()
+    total = next(number for number, line in enumerate(text) if line.startswith("total"))
+    assert text[total + 1 :] == expected
 
 
-def test_twenty_undefined_groups_are_shown() -> None:
-    undefined = tuple(
-        GroupCount(namespace="Default", name=f"g{number}", named=1) for number in range(22)
-    )
-    shown = lines(InputCounts(groups=Groups(memberships=1, undefined=undefined)))
-    assert (len(shown), shown[-2:]) == (
-        22,
-        ["undefined  'g19' in Default: 1", "undefined  and 2 more, which --format json lists"],
-    )
-
-
-def test_without_a_membership_groups_are_counted_and_not_listed() -> None:
-    undefined = (GroupCount(namespace="Default", name="yard", named=1),)
-    assert lines(InputCounts(groups=Groups(named=1, undefined=undefined))) == [
-        "groups     1 named; no groups feed among the inputs defines any"
-    ]
-
-
-def test_duplicates_have_a_line() -> None:
-    counts = InputCounts(duplicates=DuplicateUrls(repeated=1_000, unremembered=2))
-    assert lines(counts) == [
-        "duplicate  1,000 of the added urls were added before",
-        "duplicate  2 urls were not compared with later ones: too many",
-    ]
-
-
-def test_records_and_groups_of_several_files_make_one_census(
+def test_records_and_groups_of_several_files_are_counted_together(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = [keep(here / "b.jsonl", RECORD, PROTECTED), keep(here / "a.jsonl", YARD)]
@@ -302,7 +262,7 @@ def test_records_and_groups_of_several_files_make_one_census(
     )
 
 
-def test_json_has_the_whole_census(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_all_counts(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["inspect", keep(here / "a.jsonl", PROTECTED), "--format", "json"])
     assert (code, json.loads(capsys.readouterr().out)) == (
         0,
@@ -337,11 +297,6 @@ def test_json_has_the_whole_census(here: Path, capsys: pytest.CaptureFixture[str
     )
 
 
-def test_json_keeps_the_order_of_what_is_most_frequent() -> None:
-    counts = InputCounts(mimetypes={"b": 2, "a": 1})
-    assert '{\n    "b": 2,\n    "a": 1\n  }' in run.as_json_text(counts, sources=[])
-
-
 def test_a_reject_is_a_finding(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path(here, "a.jsonl").write_text('{"url":"a"}\n', "utf-8")
     code = main(["inspect", "a.jsonl"])
@@ -371,9 +326,7 @@ def test_groups_feeds_define_what_documents_name(
     )
 
 
-def test_ids_become_urls_by_the_rule_that_is_given(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ids_become_urls_by_the_given_rule(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path(here, "ids.txt").write_bytes(b"GSA Adaptor Data Version 1 [\n]\nid=7\n")
     main(["inspect", "ids.txt", "--head", "1", "--url-template", "http://x.example.com/{id}"])
     assert json.loads(capsys.readouterr().out)["url"] == "http://x.example.com/7"
@@ -414,7 +367,7 @@ def test_a_head_reads_no_further_than_it_shows(here: Path) -> None:
     assert main(["inspect", "a.jsonl.gz", "--head", "1"]) == 0
 
 
-def test_what_is_no_record_is_told_of_beside_the_head(
+def test_rejects_among_the_first_records_are_reported(
     here: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     Path(here, "a.jsonl").write_bytes(b'{"url":"a"}\n' + jsonl.line(RECORD))
@@ -426,7 +379,9 @@ def test_what_is_no_record_is_told_of_beside_the_head(
     )
 
 
-def test_what_cannot_be_shown_is_told_of(caplog: pytest.LogCaptureFixture, here: Path) -> None:
+def test_a_record_that_cannot_be_shown_is_reported(
+    caplog: pytest.LogCaptureFixture, here: Path
+) -> None:
     lone = Record(url="\udcff", action=Action.ADD, provenance=Provenance(source="a.avro", line=2))
     code = run.show_records([lone], 1)
     assert (code, caplog.messages) == (
@@ -435,15 +390,9 @@ def test_what_cannot_be_shown_is_told_of(caplog: pytest.LogCaptureFixture, here:
     )
 
 
-def test_quiet_keeps_the_census(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_keeps_the_counts(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["inspect", "-q", keep(here / "a.jsonl", RECORD)])
     assert capsys.readouterr().out.splitlines()[1] == "-                     1           1"
-
-
-def test_quiet_says_nothing_of_rejects_beside_a_head(here: Path) -> None:
-    Path(here, "a.jsonl").write_text('{"url":"a"}\n', "utf-8")
-    main(["inspect", "-q", "a.jsonl", "--head", "1"])
-    assert not logging.getLogger("pipelines.inspect.run").isEnabledFor(logging.WARNING)
 
 
 @pytest.mark.parametrize(
@@ -469,12 +418,6 @@ def test_what_cannot_be_read_is_said_on_stderr(
     given = main(["inspect", *args])
     said = capsys.readouterr()
     assert (given, said.out, said.err[: len(message)]) == (code, "", message)
-
-
-def test_what_is_printed_is_what_is_counted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    records: list[Any] = [RECORD, PROTECTED, YARD, RECORD]
-    main(["inspect", keep(here / "a.jsonl", *records)])
-    assert capsys.readouterr().out == as_text(count(records)) + "\n"
 
 
 @pytest.mark.parametrize("words", [("spool",), ("spool", "--from", "spool")])

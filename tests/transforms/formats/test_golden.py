@@ -11,12 +11,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from schemas.choices import NotFound
 from schemas.errors import FormatError, UnavailableError
 from schemas.feed import FeedHeader
 from schemas.reject import Reject
 from schemas.span import Span
 from support.streams import opened
-from transforms.formats import Mode, NotFound, ReadOptions, ReadResult, by_name
+from transforms.formats import Mode, ReadOptions, ReadResult, by_name
 from transforms.formats.canonical.jsonl import line
 
 GOLDEN = Path(__file__).parents[2] / "golden"

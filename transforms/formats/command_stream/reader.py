@@ -11,12 +11,13 @@ from typing import IO, NamedTuple
 from msgspec.structs import replace
 
 from schemas.acl import Acl
+from schemas.choices import NotFound
 from schemas.errors import RecordError, UnavailableError
 from schemas.notice import Notice
 from schemas.record import Provenance, Record
 from schemas.reject import DEFECT, Filtered, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
-from transforms.formats.base import Mode, NotFound, ReadOptions
+from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream.arguments import arguments
 from transforms.formats.command_stream.commands import (
     OVERLAP,

@@ -16,6 +16,7 @@ import pybase64
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Principal, Scope
+from schemas.choices import DIALECT_5_0
 from schemas.content import decode
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
@@ -41,7 +42,7 @@ from transforms.formats.adapt_rules import (
     require_absolute_url,
     texts_as_metadata,
 )
-from transforms.formats.base import DIALECT_5_0, Adapted, Adapter, Outcome, Target
+from transforms.formats.base import Adapted, Adapter, Outcome, Target
 from transforms.formats.gsa.acl import BLANKS, is_acl_name, join_parent, metadata_of, split_parent
 from transforms.formats.xml.serializer import holds
 from transforms.mimetype_table import is_archive_type, type_of_name

@@ -27,12 +27,13 @@ from typing import IO
 import pybase64
 
 from schemas.acl import Acl, Principal
+from schemas.choices import DIALECT_5_0
 from schemas.content import CHECKED, decode
 from schemas.errors import RecordError
 from schemas.record import Action, Content, Crawl, Encoding, Meta, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats.base import DIALECT_5_0, ReadOptions, ReadResult, WriteOptions, write_all
+from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.dates import rfc1123
 from transforms.formats.gsa.acl import join_parent, metadata_of
 from transforms.formats.gsa.record_reader import FeedRecordBuilder

@@ -4,7 +4,6 @@ An appliance takes a feed as it is: a torn or an empty full feed may delete a da
 file is checked before the first one is sent, and all faults are reported at once.
 """
 
-import enum
 import io
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,7 @@ from transforms.formats import Format, find_format, look_of, sniff
 from transforms.formats.splitter import RecordOffsets
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 from transforms.sinks.push.request_forms import REQUEST_FORMS, RequestForm, pushed_formats
+from transforms.sinks.push.settings import SeveralFull
 from transforms.storage.atomic import HashingReader, whole_file
 
 COMPRESSED_EXTENSIONS = frozenset({".gz", ".bz2", ".xz", ".zst"})
@@ -37,17 +37,6 @@ _SNIFFED_BYTES = 64 << 10
 
 OpenPlain = Callable[[Path], AbstractContextManager[IO[bytes]]]
 """Opens a file decompressed; raises SourceError, also on reading, if it cannot be read."""
-
-
-class SeveralFull(enum.Enum):
-    """What to do with several full feeds of one datasource; each deletes the one before it."""
-
-    REFUSE = "refuse"
-    FIRST = "first"
-    """They are one feed in several files: all but the first are sent as incremental."""
-
-    EACH = "each"
-    """They are sent as they are."""
 
 
 class FeedFileOptions(msgspec.Struct, frozen=True, kw_only=True):

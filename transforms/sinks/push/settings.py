@@ -28,6 +28,17 @@ class Keep(enum.Enum):
     REFUSED = "refused"
 
 
+class SeveralFull(enum.Enum):
+    """What to do with several full feeds of one datasource; each deletes the one before it."""
+
+    REFUSE = "refuse"
+    FIRST = "first"
+    """They are one feed in several files: all but the first are sent as incremental."""
+
+    EACH = "each"
+    """They are sent as they are."""
+
+
 class GroupsMode(enum.Enum):
     """What to do with the groups that an appliance has of a groupsource that is pushed.
 

@@ -4,7 +4,6 @@ from transforms.sources.spool.deliveries import is_whole, name_of, read_deliveri
 from transforms.sources.spool.selection import (
     Selection,
     Spool,
-    SpoolHistory,
     select,
     spans_of,
     superseded,
@@ -13,7 +12,6 @@ from transforms.sources.spool.selection import (
 __all__ = [
     "Selection",
     "Spool",
-    "SpoolHistory",
     "is_whole",
     "name_of",
     "read_deliveries",

@@ -1,6 +1,5 @@
 """The feeds of a spool that a run reads, and the notices of the others."""
 
-import enum
 import os
 import re
 from collections import Counter
@@ -12,6 +11,7 @@ from typing import IO
 import msgspec
 
 from schemas.account import NoticeCount
+from schemas.choices import SpoolHistory
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, SourceError
 from schemas.feed import FULL, METADATA_AND_URL, REPLACE, Feed
@@ -27,13 +27,6 @@ _RECORD = re.compile(rb"<(?:record|acl|membership)\b")
 _TAIL_BYTES = 64 << 10
 _BLOCK_BYTES = 1 << 20
 _OVERLAP_BYTES = 64
-
-
-class SpoolHistory(enum.Enum):
-    """Which feeds are read: those that no later feed supersedes, or all."""
-
-    LATEST = "latest"
-    ALL = "all"
 
 
 class Spool(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from schemas.choices import SpoolHistory
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import ConfigError
 from schemas.feed import FULL, REPLACE
@@ -28,7 +29,6 @@ from transforms.sources.spool.deliveries import name_of, read_deliveries
 from transforms.sources.spool.selection import (
     Selection,
     Spool,
-    SpoolHistory,
     find_faults,
     notices_of,
     read_selection,

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from schemas.choices import Oversize
 from schemas.errors import RecordError
 from schemas.reject import Reject, record_error
 from schemas.sent_document import OnChange, SentDocument
@@ -46,7 +47,7 @@ from transforms.sources.tree.file_content import (
 from transforms.sources.tree.mimetype import FileType
 from transforms.sources.tree.remote.filesystems import scheme_of
 from transforms.sources.tree.remote.stream import open_remote
-from transforms.sources.tree.tree import Oversize, Tree
+from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.tree_records import ARCHIVE, TreeRecords
 from transforms.sources.tree.urls import listed_file
 

@@ -1,15 +1,8 @@
 """The options of a tree of files."""
 
-import enum
-
 import msgspec
 
-
-class Oversize(enum.Enum):
-    """The treatment of files that are larger than a document may be."""
-
-    REJECT = "reject"
-    METADATA = "metadata"
+from schemas.choices import Oversize
 
 
 class TreeAcl(msgspec.Struct, frozen=True, kw_only=True):

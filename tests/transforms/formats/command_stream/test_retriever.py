@@ -6,11 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.choices import NotFound
 from schemas.errors import UnavailableError
 from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from support.command_streams import HEADER, MODES, NOT_UTF8, StreamUnderTest
-from transforms.formats.base import Mode, NotFound
+from transforms.formats.base import Mode
 from transforms.formats.command_stream import retriever
 
 A = Record(url="a", action=Action.ADD, arrival=Arrival.PUSHED, content=Content(b"x"))

@@ -12,7 +12,8 @@ import pytest
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError, SourceError
 from transforms.sinks.push import existing_feeds
-from transforms.sinks.push.existing_feeds import FeedFileOptions, SeveralFull, chunks_of_files
+from transforms.sinks.push.existing_feeds import FeedFileOptions, chunks_of_files
+from transforms.sinks.push.settings import SeveralFull
 
 HEADER = "<header><datasource>{}</datasource><feedtype>{}</feedtype></header>"
 RECORD = '<record url="http://www.example.com/{}?x=1&amp;y=2"/>'

@@ -13,6 +13,7 @@ import pytest
 
 from schemas import avro
 from schemas.acl import Acl
+from schemas.choices import NotFound
 from schemas.errors import ConfigError, FatalError, FormatError, SourceError, UnavailableError
 from schemas.notice import Notice
 from schemas.record import (
@@ -28,7 +29,7 @@ from schemas.record import (
 )
 from schemas.reject import Filtered, Reject
 from support.listings import FOLDER, HEADER, listed, shell, stream
-from transforms.formats.base import Docids, Mode, NotFound, ReadOptions, ReadResult
+from transforms.formats.base import Docids, Mode, ReadOptions, ReadResult
 from transforms.sources.programs.config import Programs, User
 from transforms.sources.programs.documents import documents
 from transforms.sources.programs.process import CancelToken

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from schemas.choices import SpoolHistory
 from support.archives import document, gsa_feed
 from support.spools import HandSpool, delivered
 from transforms.sources.spool.deliveries import read_deliveries
 from transforms.sources.spool.selection import (
     FeedFaults,
     Spool,
-    SpoolHistory,
     find_faults,
     notices_of,
     select,

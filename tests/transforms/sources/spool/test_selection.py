@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from schemas.account import NoticeCount
+from schemas.choices import SpoolHistory
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FormatError, SourceError
 from schemas.feed import Feed
@@ -18,7 +19,6 @@ from transforms.sources.spool.deliveries import name_of, read_deliveries
 from transforms.sources.spool.selection import (
     Selection,
     Spool,
-    SpoolHistory,
     notices_of,
     read_selection,
     select,

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from schemas.choices import SpoolHistory
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from schemas.span import Span
@@ -12,7 +13,7 @@ from support.archives import document, gsa_feed, put
 from support.source_runs import source_run
 from support.spools import HandSpool
 from transforms.sources import SPOOLS, SourceOptions
-from transforms.sources.spool import Spool, SpoolHistory
+from transforms.sources.spool import Spool
 
 ONE = gsa_feed(document(1))
 GROUPS = b"<xmlgroups></xmlgroups>"

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from schemas.acl import Acl, Inheritance, Principal
+from schemas.choices import Oversize
 from schemas.errors import SourceError
 from schemas.notice import Notice
 from schemas.record import Action, Arrival, Content, Provenance, Record
@@ -24,7 +25,7 @@ from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.tree.read import opener_of, read_tree
 from transforms.sources.tree.remote.stream import open_remote
-from transforms.sources.tree.tree import Oversize, Tree, TreeAcl
+from transforms.sources.tree.tree import Tree, TreeAcl
 
 BASE = "https://docs.example.com/"
 SPAN = Span(source="docs", ordinal=3)

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from schemas.choices import Oversize
 from schemas.errors import ConfigError, SourceError
 from schemas.span import Span
 from support.archives import gsa_feed, put
 from transforms.sources import TREE, SourceOptions
 from transforms.sources.tree.source import FILES, tree_of
-from transforms.sources.tree.tree import Oversize, Tree, TreeAcl
+from transforms.sources.tree.tree import Tree, TreeAcl
 
 pytestmark = pytest.mark.usefixtures("here")
 

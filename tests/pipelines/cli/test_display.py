@@ -1,4 +1,4 @@
-"""Progress for a terminal, for a log, and none at all."""
+"""Progress for a terminal, for a log, and none; the message about defects."""
 
 import io
 import itertools
@@ -8,12 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from pipelines.cli.display_options import DisplayOptions, ProgressStyle
-from pipelines.cli.progress import (
+from pipelines.cli.display import (
+    DisplayOptions,
     ProgressLine,
+    ProgressStyle,
     Snapshot,
     format_clock,
     format_size,
+    print_defects,
     progress_text,
     show_progress,
 )
@@ -70,25 +72,10 @@ def test_a_line_has_amount_rate_rejects_and_time(
     assert progress_text(snapshot, elapsed_seconds=seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (943_718_400, "900.0 MiB"),
-        (5_629_499_534_213_120, "5120.0 TiB"),
-    ],
-)
-def test_a_size_has_the_unit_that_fits(count: int, text: str) -> None:
-    assert format_size(count) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (61, "1:01"), (3725, "1:02:05")]
-)
-def test_a_duration_has_hours_only_if_it_takes_one(seconds: float, text: str) -> None:
-    assert format_clock(seconds) == text
+def test_sizes_and_durations_have_the_units_that_fit() -> None:
+    sizes = [format_size(count) for count in (0, 1023, 1024, 943_718_400, 5 << 50)]
+    assert sizes == ["0 B", "1023 B", "1.0 KiB", "900.0 MiB", "5120.0 TiB"]
+    assert [*map(format_clock, (0, 59.6, 61, 3725))] == ["0:00", "1:00", "1:01", "1:02:05"]
 
 
 def test_a_bar_is_as_full_as_the_share(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,8 +103,10 @@ def test_a_shorter_line_covers_the_longer_one(monkeypatch: pytest.MonkeyPatch) -
         (Terminal(), DisplayOptions(), "\r1.0 MiB, ", "ETA -\n"),
         (io.StringIO(), DisplayOptions(), "1.0 MiB, ", "ETA -\n"),
         (Terminal(), DisplayOptions(progress=ProgressStyle.PLAIN), "1.0 MiB, ", "ETA -\n"),
+        (Terminal(), DisplayOptions(progress=ProgressStyle.NONE), "", ""),
+        (Terminal(), DisplayOptions(verbosity=-1), "", ""),
     ],
-    ids=["terminal", "log", "plain lines on a terminal"],
+    ids=["terminal", "log", "plain lines on a terminal", "none", "quiet"],
 )
 def test_a_run_ends_with_a_last_line(
     stream: io.StringIO,
@@ -127,17 +116,7 @@ def test_a_run_ends_with_a_last_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = shown(stream, monkeypatch, options)
-    assert text.startswith(begin)
-    assert text.endswith(end)
-
-
-@pytest.mark.parametrize(
-    "options", [DisplayOptions(progress=ProgressStyle.NONE), DisplayOptions(verbosity=-1)]
-)
-def test_without_progress_nothing_is_written(
-    options: DisplayOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert shown(Terminal(), monkeypatch, options) == ""
+    assert (text[: len(begin)], text[-len(end) :], bool(text)) == (begin, end, bool(end))
 
 
 def test_lines_are_drawn_during_the_run_and_the_thread_ends_with_it(
@@ -158,3 +137,23 @@ def test_lines_are_drawn_during_the_run_and_the_thread_ends_with_it(
     with pytest.raises(RuntimeError):
         run()
     assert "progress" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_the_message_counts_defects_by_type(capsys: pytest.CaptureFixture[str]) -> None:
+    print_defects({})
+    print_defects({"lxml.etree.XMLSyntaxError": 1, "KeyError": 1200})
+    assert capsys.readouterr().err == (
+        "feedferry: 1,201 records were rejected because of a defect of feedferry"
+        " (KeyError 1,200, lxml.etree.XMLSyntaxError 1). Other records are not affected. Please"
+        " report this.\n"
+    )
+
+
+@pytest.mark.parametrize(("no_color", "begin"), [("", "\x1b[31m"), ("1", "feedferry: 1 record")])
+def test_a_defect_is_red_on_a_terminal_that_wants_colors(
+    monkeypatch: pytest.MonkeyPatch, no_color: str, begin: str
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    print_defects({"KeyError": 1})
+    assert terminal.getvalue().startswith(begin)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.convert.group_limits import check_groups
+from pipelines.convert.settings import check_groups
 from schemas.account import Chunk
 from schemas.errors import StoppedError
 

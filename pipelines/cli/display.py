@@ -1,22 +1,67 @@
-"""Progress of a run on stderr: one line rewritten in place on a terminal, else a line at times."""
+"""What a run shows: its options, its progress on stderr, and the records that defects cost.
 
+Progress is one line that is rewritten in place on a terminal, else a line every few seconds.
+"""
+
+import enum
+import os
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, Annotated
 
+import click
 import msgspec
 
-from pipelines.cli.display_options import DisplayOptions, ProgressStyle
+from pipelines.cli.flags import Flag
+from pipelines.cli.verb import Section
 
 BAR_SECONDS = 0.2
 PLAIN_SECONDS = 10.0
 
 _BAR_WIDTH = 20
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+class ProgressStyle(enum.Enum):
+    """How a run shows its progress; AUTO is BAR on a terminal and PLAIN elsewhere."""
+
+    AUTO = "auto"
+    BAR = "bar"
+    PLAIN = "plain"
+    NONE = "none"
+
+
+class ReportFormat(enum.Enum):
+    """How the account of a run is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class DisplayOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a verb shows its work; `verbosity` is -1 for `-q`, else the number of `-v`."""
+
+    progress: Annotated[
+        ProgressStyle, Flag("Progress on stderr.", Section.DISPLAY, affects_output=False)
+    ] = ProgressStyle.AUTO
+    report_format: Annotated[
+        ReportFormat,
+        Flag(
+            "Format of the account on stdout.",
+            Section.DISPLAY,
+            names=("--format",),
+            affects_output=False,
+        ),
+    ] = ReportFormat.TEXT
+    verbosity: int = 0
+
+    @property
+    def is_quiet(self) -> bool:
+        return self.verbosity < 0
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +174,27 @@ def format_clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def print_defects(defects: Mapping[str, int], *, folder: str | None = None) -> None:
+    """Print how many records were rejected because of defects, in red on a terminal.
+
+    `defects` counts them by the type of the exception; `folder` holds the rejects, if they are
+    stored. `-q` does not suppress this message, because it is an error.
+    """
+    if not defects:
+        return
+    count = sum(defects.values())
+    types = ", ".join(f"{name} {number:,}" for name, number in sorted(defects.items()))
+    records = "1 record was" if count == 1 else f"{count:,} records were"
+    where = f" See the rejects with the code defect in {folder}/rejects/." if folder else ""
+    click.secho(
+        f"feedferry: {records} rejected because of a defect of feedferry ({types}).{where}"
+        " Other records are not affected. Please report this.",
+        err=True,
+        fg="red",
+        color=False if os.environ.get("NO_COLOR") else None,  # None: only on a terminal
+    )
 
 
 def _bar(snapshot: Snapshot) -> str:
