@@ -1,14 +1,15 @@
-"""Records and rejects as Avro datums, by their published schemas.
+"""Records and memberships as Avro datums, by the published schemas.
 
 **Spec:** Apache Avro 1.12, "Binary Encoding" and "Schema Resolution".
 
-Records are encoded without fastavro, which looks up 23 fields and their unions in a dict and takes
+Datums are encoded without fastavro, which looks up 23 fields and their unions in a dict and takes
 six times as long. The bytes are the same as those of fastavro.
 """
 
-import io
+import enum
 import json
 import struct
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -17,27 +18,11 @@ from typing import IO, Any, TypeVar
 import fastavro
 import msgspec
 from fastavro.read import SchemaResolutionError
+from fastavro.types import Schema
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.avro_parts import (
-    END,
-    FLAG,
-    INT,
-    LONG,
-    NULL,
-    STATED_FLAG,
-    VALUE,
-    array,
-    bounded,
-    extra_part,
-    not_unicode,
-    optional_text,
-    put_provenance,
-    stated_symbols,
-    symbols,
-    text_part,
-)
 from schemas.errors import RecordError
+from schemas.membership import Member, Membership, RecordOrMembership
 from schemas.record import (
     Action,
     Anchor,
@@ -45,13 +30,14 @@ from schemas.record import (
     Authmethod,
     Crawl,
     Encoding,
+    Extra,
     Field,
     History,
     Meta,
+    Provenance,
     Record,
     Scoring,
 )
-from schemas.reject import Reject
 from schemas.varint import LENGTHS, SHORT, length, long
 
 UNREADABLE = (
@@ -66,104 +52,84 @@ UNREADABLE = (
 )
 """Exceptions of fastavro and msgspec for bytes that are not a datum of a schema."""
 
-_Struct = TypeVar("_Struct")
-_KEPT_TYPES = (bytes, datetime)
+_Item = TypeVar("_Item", bound=RecordOrMembership)
+_Part = TypeVar("_Part")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME_CHARS = 64
+_INT, _LONG = 1 << 31, 1 << 63
 _DOUBLE = struct.Struct("<d").pack
 
-_ACTION = symbols(Action)
-_ENCODING = symbols(Encoding)
-_SCOPE = symbols(Scope)
-_ACCESS = symbols(Access)
-_ARRIVAL = stated_symbols(Arrival)
-_INHERITANCE = stated_symbols(Inheritance)
-_AUTHMETHOD = stated_symbols(Authmethod)
-_SCORING = stated_symbols(Scoring)
+_NULL = b"\x00"
+_VALUE = b"\x02"
+_END = b"\x00"
+_FLAG = (b"\x00", b"\x01")
+_STATED_FLAG = {None: _NULL, False: _VALUE + b"\x00", True: _VALUE + b"\x01"}
 
 
-def encode(record: Record) -> bytes:
+def _symbols(enum_type: type[enum.Enum], *, before: bytes = b"") -> dict[str, bytes]:
+    """Return the bytes of each value of an enum; `before` is _VALUE if it may be null."""
+    return {symbol.value: before + long(ordinal) for ordinal, symbol in enumerate(enum_type)}
+
+
+_ACTION = _symbols(Action)
+_ENCODING = _symbols(Encoding)
+_SCOPE = _symbols(Scope)
+_ACCESS = _symbols(Access)
+_ARRIVAL = _symbols(Arrival, before=_VALUE)
+_INHERITANCE = _symbols(Inheritance, before=_VALUE)
+_AUTHMETHOD = _symbols(Authmethod, before=_VALUE)
+_SCORING = _symbols(Scoring, before=_VALUE)
+
+
+def encode(item: RecordOrMembership) -> bytes:
     """Return one schemaless datum; raise RecordError for a value that Avro cannot hold."""
     try:
-        return b"".join(_record(record))
+        return b"".join(_record(item) if isinstance(item, Record) else _membership(item))
     except UnicodeEncodeError as exc:
-        raise not_unicode(exc) from exc
+        code = f"U+{ord(exc.object[exc.start]):04X}"
+        raise RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text") from exc
 
 
-def decode(datum: bytes) -> Record:
-    """Return the record of one datum; raise RecordError for any other bytes."""
-    stream = io.BytesIO(datum)
-    record = decode_next(stream)
-    check_end(stream, "record")
-    return record
-
-
-def decode_next(stream: IO[bytes], *, written: Any = None) -> Record:
-    """Return the record of the next datum in `stream`; raise RecordError if there is none.
+def decode_next(stream: IO[bytes], kind: type[_Item], *, written: Schema | None = None) -> _Item:
+    """Return the record or membership of the next datum; raise RecordError if there is none.
 
     `written` is the parsed schema of the writer if it is not ours. Raise RecordError with the code
     `other-schema` if Avro cannot resolve it into our schema.
     """
-    record = convert(read_datum(stream, "record", written), Record)
-    if written is not None:
-        _check_aware(record)
-    return record
-
-
-def encode_reject(reject: Reject) -> bytes:
-    """Return one schemaless datum."""
-    stream = io.BytesIO()
-    fields = msgspec.to_builtins(reject, builtin_types=_KEPT_TYPES)
-    fastavro.schemaless_writer(stream, schema("reject"), fields)
-    return stream.getvalue()
-
-
-def decode_reject(datum: bytes) -> Reject:
-    """Return the reject of one datum; raise RecordError for any other bytes."""
-    stream = io.BytesIO(datum)
-    reject = convert(read_datum(stream, "reject"), Reject)
-    check_end(stream, "reject")
-    return reject
-
-
-@cache
-def schema(name: str) -> Any:  # fastavro's schemas are untyped
-    """Return the parsed schema `record`, `membership` or `reject`."""
-    return fastavro.parse_schema(schema_document(name))
-
-
-def schema_document(name: str) -> Any:
-    """Return the published schema of that name, including its doc strings."""
-    return json.loads(files("schemas").joinpath(f"{name}.avsc").read_text("utf-8"))
-
-
-def read_datum(stream: IO[bytes], name: str, written: Any = None) -> Any:
-    """Return the fields of the next datum of a schema; raise RecordError as `decode_next` does."""
+    name = kind.__name__.lower()
     ours = schema(name)
     try:
         if written is None:
-            return fastavro.schemaless_reader(stream, ours, None)
-        return fastavro.schemaless_reader(stream, written, ours)
+            fields = fastavro.schemaless_reader(stream, ours, None)
+        else:
+            fields = fastavro.schemaless_reader(stream, written, ours)
     except SchemaResolutionError as exc:
         reason = f"{_clip(str(exc))}; expected a schema that Avro resolves into a {name}"
         raise RecordError("other-schema", reason) from exc
     except UNREADABLE as exc:
         raise _bad_avro(f"unreadable bytes ({type(exc).__name__})", name) from exc
+    item = _convert(fields, kind)
+    if written is not None and isinstance(item, Record):
+        _check_aware(item)
+    return item
 
 
-def check_end(stream: io.BytesIO, name: str) -> None:
-    """Raise RecordError if bytes follow the datum."""
-    extra_bytes = len(stream.read())
-    if extra_bytes:
-        raise _bad_avro(f"{extra_bytes} bytes after the datum", name)
+@cache
+def schema(name: str) -> Schema:
+    """Return the parsed schema `record`, `membership` or `reject`."""
+    return fastavro.parse_schema(schema_document(name))
 
 
-def convert(fields: Any, struct: type[_Struct]) -> _Struct:
-    """Return the struct of the fields of a datum; raise RecordError for fields of wrong types."""
+def schema_document(name: str) -> Any:  # JSON
+    """Return the published schema of that name, including its doc strings."""
+    return json.loads(files("schemas").joinpath(f"{name}.avsc").read_text("utf-8"))
+
+
+def _convert(fields: object, kind: type[_Item]) -> _Item:
     try:
-        return msgspec.convert(fields, struct)
+        return msgspec.convert(fields, kind)
     except UNREADABLE as exc:  # another schema has other logical types than ours
-        raise _bad_avro(_clip(str(exc)), struct.__name__.lower()) from exc
+        raise _bad_avro(_clip(str(exc)), kind.__name__.lower()) from exc
 
 
 def _check_aware(record: Record) -> None:
@@ -182,40 +148,40 @@ def _clip(text: str) -> str:
 
 
 def _record(record: Record) -> list[bytes]:
-    parts = [text_part(record.url), _ACTION[record.action._value_]]
+    parts = [_text(record.url), _ACTION[record.action._value_]]
     _put_document(parts, record)
-    parts.append(array(text_part, record.categories) if record.categories else END)
+    parts.append(_array(_text, record.categories) if record.categories else _END)
     _put_metadata(parts, record.metadata)
     parts += (
-        array(_field, record.fields) if record.fields else END,
-        NULL if record.modified is None else _timestamp(record.modified),
-        NULL if record.visited is None else _timestamp(record.visited),
-        NULL if record.next_check is None else _timestamp(record.next_check),
-        NULL if record.acl is None else _acl(record.acl),
-        STATED_FLAG[record.overwrite_acls],
-        NULL if record.crawl is None else _crawl(record.crawl),
-        NULL if record.history is None else _history(record.history),
-        array(extra_part, record.extras) if record.extras else END,
+        _array(_field, record.fields) if record.fields else _END,
+        _NULL if record.modified is None else _timestamp(record.modified),
+        _NULL if record.visited is None else _timestamp(record.visited),
+        _NULL if record.next_check is None else _timestamp(record.next_check),
+        _NULL if record.acl is None else _acl(record.acl),
+        _STATED_FLAG[record.overwrite_acls],
+        _NULL if record.crawl is None else _crawl(record.crawl),
+        _NULL if record.history is None else _history(record.history),
+        _array(_extra, record.extras) if record.extras else _END,
     )
-    put_provenance(parts, record.provenance)
+    _put_provenance(parts, record.provenance)
     return parts
 
 
 def _put_document(parts: list[bytes], record: Record) -> None:
     arrival, content = record.arrival, record.content
-    parts.append(NULL if arrival is None else _ARRIVAL[arrival._value_])
+    parts.append(_NULL if arrival is None else _ARRIVAL[arrival._value_])
     if content is None:
-        parts.append(NULL)
+        parts.append(_NULL)
     else:  # no copy, because the content may be large
-        parts += (VALUE, length(content.data), content.data, _ENCODING[content.encoding._value_])
+        parts += (_VALUE, length(content.data), content.data, _ENCODING[content.encoding._value_])
     parts += (
-        NULL if record.mimetype is None else _stated_text(record.mimetype),
-        NULL if record.charset is None else _stated_text(record.charset),
-        NULL if record.size is None else _optional_long("size", record.size),
-        NULL if record.title is None else _stated_text(record.title),
-        NULL if record.description is None else _stated_text(record.description),
-        NULL if record.keywords is None else _stated_text(record.keywords),
-        NULL if record.body is None else _stated_text(record.body),
+        _NULL if record.mimetype is None else _VALUE + _text(record.mimetype),
+        _NULL if record.charset is None else _VALUE + _text(record.charset),
+        _NULL if record.size is None else _optional_long("size", record.size),
+        _NULL if record.title is None else _VALUE + _text(record.title),
+        _NULL if record.description is None else _VALUE + _text(record.description),
+        _NULL if record.keywords is None else _VALUE + _text(record.keywords),
+        _NULL if record.body is None else _VALUE + _text(record.body),
     )
 
 
@@ -226,40 +192,40 @@ def _put_metadata(parts: list[bytes], metadata: tuple[Meta, ...]) -> None:
         name, value = meta.name, meta.value.encode()
         size = len(value)
         parts += (
-            _name(name) if len(name) < _NAME_CHARS else text_part(name),
+            _name(name) if len(name) < _NAME_CHARS else _text(name),
             LENGTHS[size] if size < SHORT else long(size),
             value,
-            NULL if meta.data is None else VALUE + length(meta.data) + meta.data,
+            _NULL if meta.data is None else _VALUE + length(meta.data) + meta.data,
         )
-    parts.append(END)
+    parts.append(_END)
 
 
 def _field(field: Field) -> bytes:
-    space = optional_text(field.namespace)
-    return text_part(field.name) + array(text_part, field.values) + FLAG[field.many] + space
+    space = _text_or_null(field.namespace)
+    return _text(field.name) + _array(_text, field.values) + _FLAG[field.many] + space
 
 
 def _acl(acl: Acl) -> bytes:
     inheritance = acl.inheritance
     parts = (
-        VALUE,
-        NULL if inheritance is None else _INHERITANCE[inheritance._value_],
-        optional_text(acl.inherit_from),
-        optional_text(acl.inherit_fragment),
-        array(_principal, acl.principals),
-        FLAG[acl.alone],
+        _VALUE,
+        _NULL if inheritance is None else _INHERITANCE[inheritance._value_],
+        _text_or_null(acl.inherit_from),
+        _text_or_null(acl.inherit_fragment),
+        _array(_principal, acl.principals),
+        _FLAG[acl.alone],
     )
     return b"".join(parts)
 
 
 def _principal(principal: Principal) -> bytes:
     parts = (
-        text_part(principal.name),
+        _text(principal.name),
         _SCOPE[principal.scope._value_],
         _ACCESS[principal.access._value_],
-        optional_text(principal.namespace),
-        STATED_FLAG[principal.case_sensitive],
-        FLAG[principal.unqualified],
+        _text_or_null(principal.namespace),
+        _STATED_FLAG[principal.case_sensitive],
+        _FLAG[principal.unqualified],
     )
     return b"".join(parts)
 
@@ -267,65 +233,129 @@ def _principal(principal: Principal) -> bytes:
 def _crawl(crawl: Crawl) -> bytes:
     authmethod, scoring = crawl.authmethod, crawl.scoring
     parts = (
-        VALUE,
-        STATED_FLAG[crawl.lock],
-        STATED_FLAG[crawl.crawl_immediately],
-        STATED_FLAG[crawl.crawl_once],
-        NULL if authmethod is None else _AUTHMETHOD[authmethod._value_],
+        _VALUE,
+        _STATED_FLAG[crawl.lock],
+        _STATED_FLAG[crawl.crawl_immediately],
+        _STATED_FLAG[crawl.crawl_once],
+        _NULL if authmethod is None else _AUTHMETHOD[authmethod._value_],
         _optional_int("crawl.pagerank", crawl.pagerank),
         _optional_int("crawl.feedrank", crawl.feedrank),
-        NULL if scoring is None else _SCORING[scoring._value_],
-        STATED_FLAG[crawl.secure],
-        STATED_FLAG[crawl.no_index],
-        STATED_FLAG[crawl.no_follow],
-        STATED_FLAG[crawl.no_archive],
-        optional_text(crawl.display_url),
-        array(_anchor, crawl.anchors),
+        _NULL if scoring is None else _SCORING[scoring._value_],
+        _STATED_FLAG[crawl.secure],
+        _STATED_FLAG[crawl.no_index],
+        _STATED_FLAG[crawl.no_follow],
+        _STATED_FLAG[crawl.no_archive],
+        _text_or_null(crawl.display_url),
+        _array(_anchor, crawl.anchors),
     )
     return b"".join(parts)
 
 
 def _anchor(anchor: Anchor) -> bytes:
-    return text_part(anchor.uri) + optional_text(anchor.text)
+    return _text(anchor.uri) + _text_or_null(anchor.text)
 
 
 def _history(history: History) -> bytes:
     parts = (
-        VALUE,
+        _VALUE,
         _optional_double(history.download_seconds),
         _optional_long("history.depth", history.depth),
         _optional_long("history.views", history.views),
         _optional_long("history.clicks", history.clicks),
         _optional_double(history.click_ratio),
         _optional_long("history.popularity", history.popularity),
-        NULL if history.references is None else VALUE + array(text_part, history.references),
-        NULL if history.errors is None else VALUE + array(text_part, history.errors),
+        _NULL if history.references is None else _VALUE + _array(_text, history.references),
+        _NULL if history.errors is None else _VALUE + _array(_text, history.errors),
     )
     return b"".join(parts)
 
 
 @lru_cache(maxsize=2048)  # metadata of a feed has few names
 def _name(text: str) -> bytes:
-    return text_part(text)
-
-
-def _stated_text(text: str) -> bytes:
-    return VALUE + text_part(text)
+    return _text(text)
 
 
 def _timestamp(time: datetime) -> bytes:
     since = time - _EPOCH
     micros = (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
-    return VALUE + long(micros)
+    return _VALUE + long(micros)
 
 
 def _optional_double(number: float | None) -> bytes:
-    return NULL if number is None else VALUE + _DOUBLE(number)
+    return _NULL if number is None else _VALUE + _DOUBLE(number)
 
 
 def _optional_long(field: str, number: int | None) -> bytes:
-    return NULL if number is None else VALUE + bounded(field, number, LONG)
+    return _NULL if number is None else _VALUE + _bounded(field, number, _LONG)
 
 
 def _optional_int(field: str, number: int | None) -> bytes:
-    return NULL if number is None else VALUE + bounded(field, number, INT)
+    return _NULL if number is None else _VALUE + _bounded(field, number, _INT)
+
+
+def _put_provenance(parts: list[bytes], provenance: Provenance) -> None:
+    parts += (
+        _origin(provenance.source, provenance.span),
+        _bounded("provenance.line", provenance.line, _LONG),
+        _bounded("provenance.offset", provenance.offset, _LONG),
+        _feed(provenance.datasource, provenance.feedtype),
+    )
+
+
+@lru_cache(maxsize=16)  # the same for all records of a span
+def _origin(source: str, span: int) -> bytes:
+    return _text(source) + _bounded("provenance.span", span, _INT)
+
+
+@lru_cache(maxsize=16)
+def _feed(datasource: str | None, feedtype: str | None) -> bytes:
+    return _text_or_null(datasource) + _text_or_null(feedtype)
+
+
+def _extra(extra: Extra) -> bytes:
+    return _text(extra.place) + _text(extra.value)
+
+
+def _membership(membership: Membership) -> list[bytes]:
+    parts = [
+        _member(membership.group),
+        _array(_member, membership.members),
+        _text_or_null(membership.origin),
+        _array(_extra, membership.extras),
+    ]
+    _put_provenance(parts, membership.provenance)
+    return parts
+
+
+def _member(member: Member) -> bytes:
+    parts = (
+        _text(member.name),
+        _SCOPE[member.scope._value_],
+        _text_or_null(member.namespace),
+        _STATED_FLAG[member.case_sensitive],
+        _FLAG[member.unqualified],
+    )
+    return b"".join(parts)
+
+
+def _text(text: str) -> bytes:
+    utf8 = text.encode()
+    size = len(utf8)
+    return (LENGTHS[size] if size < SHORT else long(size)) + utf8
+
+
+def _text_or_null(text: str | None) -> bytes:
+    return _NULL if text is None else _VALUE + _text(text)
+
+
+def _array(encode_item: Callable[[_Part], bytes], parts: tuple[_Part, ...]) -> bytes:
+    if not parts:
+        return _END
+    return long(len(parts)) + b"".join(map(encode_item, parts)) + _END
+
+
+def _bounded(field: str, number: int, bound: int) -> bytes:
+    """Return the bytes of an int or a long; raise RecordError if it is out of bounds."""
+    if not -bound <= number < bound:
+        raise RecordError("out-of-range", f"{field}={number}; expected {-bound} to {bound - 1}")
+    return long(number)

@@ -4,8 +4,8 @@ import json
 
 import msgspec
 
-from schemas import avro, avro_membership
-from schemas.membership import Membership, RecordOrMembership
+from schemas import avro
+from schemas.membership import RecordOrMembership
 from schemas.reject import record_error
 
 
@@ -16,8 +16,6 @@ def carried_bytes(record: RecordOrMembership) -> bytes:
     surrogates.
     """
     try:
-        if isinstance(record, Membership):
-            return avro_membership.encode(record)
         return avro.encode(record)
     except Exception as exc:
         record_error(exc)

@@ -1,4 +1,4 @@
-"""Records and rejects as Avro datums."""
+"""Records and memberships as Avro datums."""
 
 import io
 from datetime import UTC, datetime, timedelta, timezone
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from schemas import avro
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import RecordError
+from schemas.membership import Member, Membership, RecordOrMembership
 from schemas.record import (
     Action,
     Anchor,
@@ -26,13 +27,16 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from schemas.reject import Reject
-from support.strategies import moments, records, texts
+from support.membership_strategies import memberships
+from support.strategies import moments, records
 
 URL = "http://www.example.com/"
 BARE = Record(url="u", action=Action.ADD)
-DATUM = b"\x02u" + bytes(27)
-"""`BARE`: a url of one letter, and nothing else."""
+STAFF = Membership(group=Member(name="staff", scope=Scope.GROUP))
+RECORD_DATUM = b"\x02u" + bytes(27)
+STAFF_DATUM = b"\x0astaff\x02" + bytes(3) + bytes(3) + bytes(6)
+LONGS = "expected -9223372036854775808 to 9223372036854775807"
+INTS = "expected -2147483648 to 2147483647"
 
 
 def record(**fields: Any) -> Record:
@@ -48,42 +52,54 @@ def builtins(found: Any) -> Any:
     return found
 
 
-def fastavro_datum(found: Record) -> bytes:
+def fastavro_datum(found: RecordOrMembership) -> bytes:
     stream = io.BytesIO()
     fields = builtins(msgspec.to_builtins(found, builtin_types=(bytes, datetime)))
-    fastavro.schemaless_writer(stream, avro.schema("record"), fields)
+    fastavro.schemaless_writer(stream, avro.schema(type(found).__name__.lower()), fields)
     return stream.getvalue()
 
 
-def reason_of(datum: bytes) -> str:
-    with pytest.raises(RecordError) as caught:
-        avro.decode(datum)
-    return caught.value.reason
+def decode(datum: bytes, kind: type[RecordOrMembership] = Record) -> RecordOrMembership:
+    return avro.decode_next(io.BytesIO(datum), kind)
 
 
-def outcome(datum: bytes) -> str:
+def decode_written(
+    schema: Any, fields: dict[str, Any], kind: type[RecordOrMembership] = Record
+) -> RecordOrMembership:
+    """What is read of a datum of another schema."""
+    written = fastavro.parse_schema(schema)
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, written, fields)
+    stream.seek(0)
+    return avro.decode_next(stream, kind, written=written)
+
+
+def outcome(datum: bytes, kind: type[RecordOrMembership] = Record) -> str:
     try:
-        avro.decode(datum)
+        return type(decode(datum, kind)).__name__.lower()
     except RecordError as exc:
         return exc.code
-    return "record"
+
+
+def refusal(found: RecordOrMembership) -> tuple[str, str]:
+    with pytest.raises(RecordError) as caught:
+        avro.encode(found)
+    return caught.value.code, caught.value.reason
 
 
 # There and back
 
 
-@given(records())
-def test_a_record_is_read_back_as_it_was(found: Record) -> None:
-    assert avro.decode(avro.encode(found)) == found
+@given(records() | memberships())
+def test_a_datum_is_the_one_that_fastavro_writes_and_is_read_back(
+    found: RecordOrMembership,
+) -> None:
+    datum = avro.encode(found)
+    assert (datum, decode(datum, type(found))) == (fastavro_datum(found), found)
 
 
-@given(records())
-def test_a_datum_is_the_one_that_fastavro_writes(found: Record) -> None:
-    assert avro.encode(found) == fastavro_datum(found)
-
-
-def test_a_datum_is_a_byte_for_each_thing_that_is_not_stated() -> None:
-    assert avro.encode(BARE) == DATUM
+def test_a_datum_is_a_byte_for_each_field_that_is_not_stated() -> None:
+    assert (avro.encode(BARE), avro.encode(STAFF)) == (RECORD_DATUM, STAFF_DATUM)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +113,9 @@ def test_a_text_of_any_length_is_what_fastavro_writes(length: int) -> None:
 @pytest.mark.parametrize("length", [0, 1, 8191, 8192, 20_000])
 def test_an_array_of_any_length_is_what_fastavro_writes(length: int) -> None:
     found = record(categories=("x",) * length, metadata=(Meta("a", ""),) * length)
+    group = msgspec.structs.replace(STAFF, members=(STAFF.group,) * length)
     assert avro.encode(found) == fastavro_datum(found)
+    assert avro.encode(group) == fastavro_datum(group)
 
 
 @given(moments())
@@ -105,13 +123,14 @@ def test_an_array_of_any_length_is_what_fastavro_writes(length: int) -> None:
 @example(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 @example(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 def test_a_time_keeps_its_microseconds(moment: datetime) -> None:
-    assert avro.decode(avro.encode(record(modified=moment))).modified == moment
+    found = record(modified=moment)
+    assert decode(avro.encode(found)) == found
 
 
 def test_a_time_in_another_zone_is_the_same_moment_in_utc() -> None:
     moment = datetime(2007, 11, 6, 13, 45, tzinfo=timezone(timedelta(hours=1)))
-    read = avro.decode(avro.encode(record(modified=moment))).modified
-    assert str(read) == "2007-11-06 12:45:00+00:00"
+    utc = datetime(2007, 11, 6, 12, 45, tzinfo=UTC)
+    assert repr(decode(avro.encode(record(modified=moment)))) == repr(record(modified=utc))
 
 
 @pytest.mark.parametrize(
@@ -128,109 +147,79 @@ def test_a_time_in_another_zone_is_the_same_moment_in_utc() -> None:
         {"provenance": Provenance(source="\u00fc", span=2**31 - 1, offset=2**63 - 1, feedtype="")},
     ],
 )
-def test_what_is_empty_or_extreme_is_kept(fields: dict[str, Any]) -> None:
+def test_empty_and_extreme_values_are_kept(fields: dict[str, Any]) -> None:
     found = record(**fields)
-    assert (avro.decode(avro.encode(found)), avro.encode(found)) == (found, fastavro_datum(found))
+    assert (decode(avro.encode(found)), avro.encode(found)) == (found, fastavro_datum(found))
 
 
 # What Avro cannot hold
 
 
 @pytest.mark.parametrize(
-    "fields",
+    "found",
     [
-        {"title": "\ud800"},
-        {"mimetype": "\ud800"},
-        {"categories": ("\ud800",)},
-        {"metadata": (Meta("\ud800", ""),)},
-        {"metadata": (Meta("a", "x\ud800"),)},
-        {"fields": (Field("\ud800", ()),)},
-        {"acl": Acl(inherit_from="\ud800")},
-        {"extras": (Extra("a", "\ud800"),)},
-        {"provenance": Provenance(source="\ud800")},
-        {"provenance": Provenance(datasource="\ud800")},
+        *(record(**{name: "\ud800"}) for name in ("title", "mimetype")),
+        record(categories=("\ud800",)),
+        record(metadata=(Meta("\ud800", ""),)),
+        record(metadata=(Meta("a", "x\ud800"),)),
+        record(fields=(Field("\ud800", ()),)),
+        record(acl=Acl(inherit_from="\ud800")),
+        record(extras=(Extra("a", "\ud800"),)),
+        record(provenance=Provenance(source="\ud800")),
+        record(provenance=Provenance(datasource="\ud800")),
+        Membership(group=Member(name="\ud800", scope=Scope.GROUP)),
     ],
 )
-def test_a_lone_surrogate_is_a_record_error(fields: dict[str, Any]) -> None:
-    with pytest.raises(RecordError) as caught:
-        avro.encode(record(**fields))
-    found = (caught.value.code, caught.value.reason)
-    assert found == ("not-unicode", "a lone surrogate U+D800; expected Unicode text")
+def test_a_lone_surrogate_is_a_record_error(found: RecordOrMembership) -> None:
+    assert refusal(found) == ("not-unicode", "a lone surrogate U+D800; expected Unicode text")
 
 
 @pytest.mark.parametrize(
-    ("fields", "reason"),
+    ("found", "reason"),
     [
+        (record(crawl=Crawl(pagerank=2**31)), f"crawl.pagerank=2147483648; {INTS}"),
+        (record(crawl=Crawl(feedrank=-(2**31) - 1)), f"crawl.feedrank=-2147483649; {INTS}"),
+        (record(size=2**63), f"size=9223372036854775808; {LONGS}"),
+        (record(history=History(depth=2**63)), f"history.depth=9223372036854775808; {LONGS}"),
+        (record(provenance=Provenance(span=2**31)), f"provenance.span=2147483648; {INTS}"),
         (
-            {"crawl": Crawl(pagerank=2**31)},
-            "crawl.pagerank=2147483648; expected -2147483648 to 2147483647",
-        ),
-        (
-            {"crawl": Crawl(feedrank=-(2**31) - 1)},
-            "crawl.feedrank=-2147483649; expected -2147483648 to 2147483647",
-        ),
-        (
-            {"size": 2**63},
-            "size=9223372036854775808; expected -9223372036854775808 to 9223372036854775807",
-        ),
-        (
-            {"history": History(depth=2**63)},
-            "history.depth=9223372036854775808; "
-            "expected -9223372036854775808 to 9223372036854775807",
-        ),
-        (
-            {"provenance": Provenance(span=2**31)},
-            "provenance.span=2147483648; expected -2147483648 to 2147483647",
-        ),
-        (
-            {"provenance": Provenance(line=2**63)},
-            "provenance.line=9223372036854775808; "
-            "expected -9223372036854775808 to 9223372036854775807",
-        ),
-        (
-            {"provenance": Provenance(offset=-(2**63) - 1)},
-            "provenance.offset=-9223372036854775809; "
-            "expected -9223372036854775808 to 9223372036854775807",
+            msgspec.structs.replace(STAFF, provenance=Provenance(offset=-(2**63) - 1)),
+            f"provenance.offset=-9223372036854775809; {LONGS}",
         ),
     ],
 )
-def test_a_number_that_avro_cannot_hold_is_named(fields: dict[str, Any], reason: str) -> None:
-    with pytest.raises(RecordError) as caught:
-        avro.encode(record(**fields))
-    assert (caught.value.code, caught.value.reason) == ("out-of-range", reason)
+def test_a_number_that_avro_cannot_hold_is_named(found: RecordOrMembership, reason: str) -> None:
+    assert refusal(found) == ("out-of-range", reason)
 
 
-# What is no datum
+# Other bytes
 
 
 @pytest.mark.parametrize(
-    ("datum", "reason"),
+    ("datum", "kind", "problem"),
     [
-        (b"", "unreadable bytes (EOFError); expected one Avro datum of a record"),
-        (DATUM[:-1], "unreadable bytes (EOFError); expected one Avro datum of a record"),
-        (DATUM + b"ab", "2 bytes after the datum; expected one Avro datum of a record"),
-        (
-            b"\x02\xff" + DATUM[2:],
-            "unreadable bytes (UnicodeDecodeError); expected one Avro datum of a record",
-        ),
-        (
-            b"\x02u\x7e" + DATUM[3:],
-            "unreadable bytes (IndexError); expected one Avro datum of a record",
-        ),
-        (
-            b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01",
-            "unreadable bytes (EOFError); expected one Avro datum of a record",
-        ),
+        (b"", Record, "EOFError"),
+        (RECORD_DATUM[:-1], Record, "EOFError"),
+        (STAFF_DATUM[:-1], Membership, "EOFError"),
+        (b"\x02\xff" + RECORD_DATUM[2:], Record, "UnicodeDecodeError"),
+        (b"\x02u\x7e" + RECORD_DATUM[3:], Record, "IndexError"),
+        (b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", Record, "EOFError"),
     ],
-    ids=["empty", "torn", "longer", "not-utf-8", "no-such-action", "hostile-length"],
+    ids=["empty", "torn", "torn-membership", "not-utf-8", "no-such-action", "hostile-length"],
 )
-def test_bytes_that_are_no_datum_are_a_record_error(datum: bytes, reason: str) -> None:
-    assert reason_of(datum) == reason
+def test_bytes_that_are_no_datum_are_a_record_error(
+    datum: bytes, kind: type[RecordOrMembership], problem: str
+) -> None:
+    with pytest.raises(RecordError) as caught:
+        decode(datum, kind)
+    expected = f"expected one Avro datum of a {kind.__name__.lower()}"
+    assert caught.value.reason == f"unreadable bytes ({problem}); {expected}"
 
 
 @given(st.binary(max_size=64))
-def test_chance_bytes_are_a_record_or_a_record_error(datum: bytes) -> None:
+def test_random_bytes_are_a_datum_or_a_record_error(datum: bytes) -> None:
     assert outcome(datum) in ("record", "bad-avro")
+    assert outcome(datum, Membership) in ("membership", "bad-avro")
 
 
 @given(records(), st.data())
@@ -240,36 +229,53 @@ def test_a_damaged_datum_is_a_record_or_a_record_error(found: Record, data: st.D
     assert outcome(bytes(datum)) in ("record", "bad-avro")
 
 
-def test_a_stream_of_datums_is_read_one_by_one() -> None:
-    stream = io.BytesIO(avro.encode(BARE) + avro.encode(record(title="second")))
-    assert [avro.decode_next(stream).title, avro.decode_next(stream).title] == [None, "second"]
+def test_datums_of_a_stream_are_read_one_by_one() -> None:
+    stream = io.BytesIO(avro.encode(BARE) + avro.encode(STAFF))
+    assert (avro.decode_next(stream, Record), avro.decode_next(stream, Membership)) == (BARE, STAFF)
 
 
-def test_a_datum_of_another_schema_is_resolved() -> None:
-    place = {"type": "record", "name": "Provenance", "fields": []}
-    named = {"type": "enum", "name": "Action", "symbols": ["DELETE"]}
-    fields = [("url", "string"), ("note", "string"), ("action", named), ("provenance", place)]
-    written = fastavro.parse_schema(
-        {
-            "type": "record",
-            "name": "Record",
-            "fields": [{"name": name, "type": kind} for name, kind in fields],
-        }
-    )
-    found = avro.decode_next(io.BytesIO(b"\x02u\x02x\x00"), written=written)
-    assert found == Record(url="u", action=Action.DELETE)
+# Other schemas
 
 
-def test_a_datum_of_a_schema_that_cannot_be_resolved_is_a_record_error() -> None:
-    written = fastavro.parse_schema(
-        {"type": "record", "name": "Record", "fields": [{"name": "url", "type": "long"}]}
-    )
+def record_schema(of: str, /, **fields: Any) -> dict[str, Any]:
+    """A schema of that name whose fields have these types."""
+    stated = [{"name": field, "type": kind} for field, kind in fields.items()]
+    return {"type": "record", "name": of, "fields": stated}
+
+
+def test_datums_of_smaller_schemas_are_resolved() -> None:
+    action = {"type": "enum", "name": "Action", "symbols": ["DELETE"]}
+    place = record_schema("Provenance")
+    document = record_schema("Record", url="string", note="string", action=action, provenance=place)
+    fields: dict[str, Any] = {"url": "u", "note": "x", "action": "DELETE", "provenance": {}}
+    assert decode_written(document, fields) == Record(url="u", action=Action.DELETE)
+
+    scope = {"type": "enum", "name": "Scope", "symbols": ["GROUP", "USER"]}
+    member = record_schema("Member", name="string", scope=scope)
+    members = {"type": "array", "items": "Member"}
+    group = record_schema("Membership", group=member, members=members)
+    fields = {"group": {"name": "staff", "scope": "GROUP"}, "members": []}
+    assert decode_written(group, fields, Membership) == STAFF
+
+
+@pytest.mark.parametrize(
+    ("document", "fields", "kind"),
+    [
+        (record_schema("Record", url="long"), {"url": 1}, Record),
+        (
+            record_schema("Membership", group=record_schema("Member", name="string")),
+            {"group": {"name": "staff"}},
+            Membership,
+        ),
+    ],
+)
+def test_a_schema_that_cannot_be_resolved_is_a_record_error(
+    document: dict[str, Any], fields: dict[str, Any], kind: type[RecordOrMembership]
+) -> None:
     with pytest.raises(RecordError) as caught:
-        avro.decode_next(io.BytesIO(b"\x02"), written=written)
-    assert (caught.value.code, caught.value.reason) == (
-        "other-schema",
-        "Schema mismatch: long is not string; expected a schema that Avro resolves into a record",
-    )
+        decode_written(document, fields, kind)
+    expected = f"; expected a schema that Avro resolves into a {kind.__name__.lower()}"
+    assert (caught.value.code, caught.value.reason.endswith(expected)) == ("other-schema", True)
 
 
 def test_a_time_without_a_zone_in_another_schema_is_a_record_error() -> None:
@@ -279,58 +285,9 @@ def test_a_time_without_a_zone_in_another_schema_is_a_record_error() -> None:
         {"name": "visited", "type": local} if field["name"] == "visited" else field
         for field in document["fields"]
     ]
-    written = fastavro.parse_schema(document)
-    stream = io.BytesIO()
     fields = builtins(msgspec.to_builtins(BARE)) | {"visited": datetime(2007, 11, 6, 12, 45)}
-    fastavro.schemaless_writer(stream, written, fields)
-    stream.seek(0)
     with pytest.raises(RecordError) as caught:
-        avro.decode_next(stream, written=written)
+        decode_written(document, fields)
     assert caught.value.reason == (
         "a time without a zone, '2007-11-06T12:45:00'; expected one Avro datum of a record"
     )
-
-
-# Rejects
-
-
-@given(
-    st.builds(
-        Reject,
-        code=texts(),
-        reason=texts(),
-        stage=st.sampled_from(("read", "normalize", "adapt", "write")),
-        source=texts(),
-        span=st.integers(0, 2**31 - 1),
-        line=st.integers(0, 2**40),
-        offset=st.integers(0, 2**40),
-        length=st.integers(0, 2**40),
-        url=st.none() | texts(),
-        action=st.none() | texts(),
-        data=st.binary(max_size=16),
-        truncated=st.booleans(),
-    )
-)
-def test_a_reject_is_read_back_as_it_was(found: Reject) -> None:
-    assert avro.decode_reject(avro.encode_reject(found)) == found
-
-
-def test_bytes_that_are_no_reject_are_a_record_error() -> None:
-    with pytest.raises(RecordError) as caught:
-        avro.decode_reject(b"\x02")
-    assert caught.value.reason == "unreadable bytes (EOFError); expected one Avro datum of a reject"
-
-
-def test_bytes_behind_a_reject_are_a_record_error() -> None:
-    datum = avro.encode_reject(Reject(code="a", reason="b", stage="read"))
-    with pytest.raises(RecordError) as caught:
-        avro.decode_reject(datum + b"x")
-    assert caught.value.reason == "1 bytes after the datum; expected one Avro datum of a reject"
-
-
-# Schemas
-
-
-@pytest.mark.parametrize("name", ["record", "reject"])
-def test_a_schema_is_one_that_fastavro_takes(name: str) -> None:
-    assert fastavro.parse_schema(avro.schema_document(name)) == avro.schema(name)

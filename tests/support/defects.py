@@ -124,7 +124,7 @@ FAULTS = {
         "authz-status=PERMIT",
     ),
     "avro": Fault(
-        "schemas.avro.convert",
+        "schemas.avro._convert",
         lambda found, kind: MARK in found["url"],
         _container(),
         avro.encode(_record(URLS[1])),

@@ -1,6 +1,21 @@
-"""Reading of streams in blocks."""
+"""Reading of streams in blocks and in lines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import IO, NamedTuple
+
+from schemas.span import Span
+
+PIECE_BYTES = 1 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Line(NamedTuple):
+    """A line with its end, or the first bytes of a longer line; `length` counts all its bytes."""
+
+    text: bytes
+    number: int
+    offset: int
+    length: int
 
 
 def read_block(read: Callable[[int], bytes], size: int, *, least: int) -> bytes:
@@ -15,3 +30,24 @@ def read_block(read: Callable[[int], bytes], size: int, *, least: int) -> bytes:
         pieces.append(read(size))
         length += len(pieces[-1])
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def read_lines(stream: IO[bytes], span: Span, *, max_bytes: int) -> Iterator[Line]:
+    """Yield the lines of a span, of each at most `max_bytes`, without a byte order mark."""
+    number, offset = span.line, span.offset
+    while text := stream.readline(max_bytes):
+        length = len(text) if text.endswith(b"\n") else len(text) + skip_line(stream)
+        kept = text.removeprefix(_BYTE_ORDER_MARK) if offset == 0 else text
+        mark_bytes = len(text) - len(kept)
+        yield Line(kept, number, offset + mark_bytes, length - mark_bytes)
+        number, offset = number + 1, offset + length
+
+
+def skip_line(stream: IO[bytes]) -> int:
+    """Skip the rest of a line; return how many bytes it has."""
+    skipped = 0
+    while piece := stream.readline(PIECE_BYTES):
+        skipped += len(piece)
+        if piece.endswith(b"\n"):
+            break
+    return skipped

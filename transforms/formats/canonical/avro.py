@@ -6,24 +6,23 @@ A container has records or memberships; its schema says which.
 
 **Keeps:** every field, including the provenance: where a record was read first.
 
-**Reads beyond our own files:** the codecs deflate, bzip2, xz and zstandard, and any schema that
-Avro resolves into `schemas/record.avsc` or `schemas/membership.avsc`. Blocks are found by their
-headers. Only after a damaged block the reader searches for the sync marker, which a content may
-hold, too.
+**Reads beyond our own files:** the codec deflate, and any schema that Avro resolves into
+`schemas/record.avsc` or `schemas/membership.avsc`. Blocks are found by their headers. Only after a
+damaged block the reader searches for the sync marker, which a content may hold, too.
 """
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 import fastavro
 import msgspec
 
-from schemas import avro, avro_membership
+from schemas import avro
 from schemas.errors import FormatError, RecordError
 from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Record
-from schemas.reject import DEFECT, Place, Reject, record_error
+from schemas.reject import DEFECT, Place, Reject, record_error, reject_bytes
 from schemas.span import ContainerHeader, Span
 from schemas.varint import long
 from transforms.formats.base import ReadOptions, WriteOptions
@@ -43,9 +42,6 @@ from transforms.formats.canonical.avro_container import (
 )
 from transforms.formats.canonical.lookahead import LookaheadReader
 
-_BLOCK_BYTES = 1 << 16
-_MAX_TRIES = 4
-"""How often each byte of a stream may be decoded, on average, to find out if a block is whole."""
 _DESCRIPTIONS = {MEMBERSHIP: "a group and its members", RECORD: "a record"}
 
 
@@ -103,13 +99,12 @@ class AvroEncoder:
 
     def encode(self, record: RecordOrMembership) -> bytes:
         """Return one datum; raise RecordError for a group among records, or the reverse."""
-        if isinstance(record, Membership) and self._kind == MEMBERSHIP:
-            return avro_membership.encode(record)
-        if isinstance(record, Record) and self._kind == RECORD:
+        kind = RECORD if isinstance(record, Record) else MEMBERSHIP
+        if kind == self._kind:
             return avro.encode(record)
-        found = _DESCRIPTIONS[RECORD if isinstance(record, Record) else MEMBERSHIP]
+        found = f"{_DESCRIPTIONS[kind]}, {record.url!r}"
         expected = f"{_DESCRIPTIONS[self._kind]}, as all of a container"
-        raise RecordError(f"not-a-{self._kind}", f"{found}, {record.url!r}; expected {expected}")
+        raise RecordError(f"not-a-{self._kind}", f"{found}; expected {expected}")
 
     def frame(self, records: list[bytes]) -> bytes:
         """Return one block, or nothing for no records."""
@@ -149,10 +144,6 @@ class _BlockReader:
         self._max_block_bytes = options.max_unit_bytes
         self._max_content_bytes = options.max_content_bytes
         self._is_resolved = False
-        self._tried_bytes = 0
-        self._decode: Callable[..., RecordOrMembership] = (
-            avro_membership.decode_next if container.kind == MEMBERSHIP else avro.decode_next
-        )
 
     def results(self) -> Iterator[RecordOrMembership | Reject]:
         while head := self._ahead.peek(FRAMING_BYTES):
@@ -166,7 +157,7 @@ class _BlockReader:
     def _take_block(self, head: bytes) -> _Block:
         count, size, width = framing(head, max_bytes=self._max_block_bytes)
         mark = self._ahead.look(width + size, SYNC_BYTES)
-        if not self._has_stated_size(count, size, width, mark):
+        if mark != self._container.sync and not self._ends_here(width + size, mark):
             found = f"{mark!r} after a block of {size} bytes"
             expected = f"the sync marker {self._container.sync!r}"
             raise RecordError("bad-block", f"{found}; expected {expected}")
@@ -175,31 +166,23 @@ class _BlockReader:
         self._ahead.skip(len(mark))
         return block
 
-    def _has_stated_size(self, count: int, size: int, width: int, mark: bytes) -> bool:
-        """Return whether a block has the size that it states, or is the last one and torn.
+    def _ends_here(self, length: int, mark: bytes) -> bool:
+        """Whether a block ends after `length`, although another mark follows.
 
-        If only the marker is damaged, the block can still be decoded. Blocks of false sizes may
-        overlap, so the bytes that are decoded to find out are limited by the bytes that were read.
+        It does if only its sync marker is damaged, so that the next block ends with one, or if it
+        is the last block and torn.
         """
-        if mark == self._container.sync:
-            return True
         if len(mark) < SYNC_BYTES:
             return not self._ahead.holds(self._container.sync)
-        if self._tried_bytes > _MAX_TRIES * (self._ahead.offset - self._span.offset):
-            return False
-        self._tried_bytes += size
-        return self._is_whole(_Block(self._ahead.offset, count, self._ahead.look(width, size)))
-
-    def _is_whole(self, block: _Block) -> bool:
+        begin = length + SYNC_BYTES
+        head = self._ahead.look(begin, FRAMING_BYTES)
+        if not head:
+            return True
         try:
-            datums = self._unpack(block)
-            stream = io.BytesIO(datums)
-            for _ in range(block.records):
-                self._decode_next(stream)
-        except Exception as exc:
-            record_error(exc)
+            _, size, width = framing(head, max_bytes=self._max_block_bytes)
+        except RecordError:
             return False
-        return stream.tell() == len(datums)
+        return self._ahead.look(begin + width + size, SYNC_BYTES) == self._container.sync
 
     def _skip_damage(self, exc: RecordError) -> Reject:
         begin = self._ahead.offset
@@ -250,8 +233,11 @@ class _BlockReader:
 
     def _decode_next(self, stream: IO[bytes]) -> RecordOrMembership:
         """Decode a datum. If the first one has another schema than ours, so have all."""
+        kind: type[RecordOrMembership] = Record
+        if self._container.kind == MEMBERSHIP:
+            kind = Membership
         try:
-            record = self._decode(stream, written=self._container.written)
+            record = avro.decode_next(stream, kind, written=self._container.written)
         except RecordError as exc:
             if exc.code == "other-schema" and not self._is_resolved:
                 raise FormatError(f"{self._span.source}: {exc.reason}") from exc
@@ -271,17 +257,8 @@ class _BlockReader:
         return msgspec.structs.replace(reject, url=record.url, action=record.action.value)
 
     def _reject(self, exc: RecordError, data: bytes, place: Place) -> Reject:
-        return Reject(
-            code=exc.code,
-            reason=exc.reason,
-            stage="read",
-            source=self._span.source,
-            span=self._span.ordinal,
-            offset=place.offset,
-            length=place.length,
-            data=data[:KEPT_BYTES],
-            truncated=len(data) > KEPT_BYTES,
-        )
+        reject = reject_bytes(exc, span=self._span, place=place, data=data[:KEPT_BYTES])
+        return msgspec.structs.replace(reject, truncated=len(data) > KEPT_BYTES)
 
 
 def _place(block: _Block, datums: bytes, begin: int, end: int) -> Place:

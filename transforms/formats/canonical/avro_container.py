@@ -6,18 +6,14 @@ A container is read here and not by `fastavro.block_reader`, which stops at the 
 unpacks blocks without a bound, and cannot start at a span.
 """
 
-import bz2
 import hashlib
 import io
 import json
-import lzma
 import zlib
-from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import fastavro
-import zstandard
 from fastavro.schema import SchemaParseException, UnknownType
 from fastavro.types import Schema
 
@@ -35,8 +31,6 @@ FRAMING_BYTES = 20
 """Most bytes before a block: the number of its records and of its bytes."""
 
 _LONG_BYTES = 10
-_XZ_MEMORY_BYTES = 128 << 20
-_PIECE_BYTES = 1 << 20
 _HEADER = fastavro.parse_schema(
     {
         "type": "record",
@@ -50,7 +44,7 @@ _HEADER = fastavro.parse_schema(
 )
 _NEEDED_FIELDS = {RECORD: ("url", "action", "provenance"), MEMBERSHIP: ("group", "members")}
 _NO_SCHEMA = (SchemaParseException, UnknownType, AttributeError, *avro.UNREADABLE)
-_NO_BLOCK = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, *avro.UNREADABLE)
+_CODECS = ("deflate", "null")
 
 
 class Container(NamedTuple):
@@ -78,8 +72,9 @@ def open_container(head: bytes, *, source: str) -> Container:
         found = f"a header without its end in {len(head)} bytes"
         raise _bad_header(source, found, "an Avro container with a whole one") from exc
     codec = header["meta"].get("avro.codec", b"null").decode("utf-8", "replace")
-    if codec not in _UNPACK:
-        raise _bad_header(source, f"codec {codec!r}", f"one of {', '.join(sorted(_UNPACK))}")
+    if codec not in _CODECS:
+        expected = f"{' or '.join(_CODECS)}: write the container again with one of them"
+        raise _bad_header(source, f"codec {codec!r}", expected)
     written, kind = _schema(header["meta"].get("avro.schema", b""), source=source)
     return Container(head[: stream.tell()], codec, header["sync"], written, kind)
 
@@ -118,49 +113,24 @@ def framing(head: bytes, *, max_bytes: int = MAX_BLOCK_BYTES) -> tuple[int, int,
 
 def unpack(codec: str, block: bytes, *, max_bytes: int) -> bytes:
     """Return the datums of a block; raise RecordError if it is torn or holds over `max_bytes`."""
+    if codec == "null":
+        return block
+    decompressor = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        datums = _UNPACK[codec](block, max_bytes)
-    except _NO_BLOCK as exc:
-        reason = f"{len(block)} bytes that are none ({exc}); expected a {codec} block"
-        raise RecordError("bad-block", reason) from exc
+        datums = decompressor.decompress(block, max_bytes + 1)
+    except zlib.error as exc:
+        raise _bad_block(block, str(exc)) from exc
     if len(datums) > max_bytes:
-        found = f"a {codec} block that unpacks to more"
+        found = "a deflate block that unpacks to more"
         raise RecordError("block-too-large", f"{found}; expected at most {max_bytes} bytes")
+    if not decompressor.eof:
+        raise _bad_block(block, "its end is missing")
     return datums
 
 
-class _Decompressor(Protocol):
-    @property
-    def eof(self) -> bool: ...
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
-
-
-def _decompress(decompressor: _Decompressor, block: bytes, max_bytes: int) -> bytes:
-    datums = decompressor.decompress(block, max_bytes + 1)
-    if not decompressor.eof and len(datums) <= max_bytes:
-        raise EOFError("its end is missing")
-    return datums
-
-
-def _decompress_zstandard(block: bytes, max_bytes: int) -> bytes:
-    pieces: list[bytes] = []
-    left = max_bytes + 1
-    with zstandard.ZstdDecompressor().stream_reader(block, read_across_frames=True) as stream:
-        while left and (piece := stream.read(min(left, _PIECE_BYTES))):
-            pieces.append(piece)
-            left -= len(piece)
-    return b"".join(pieces)
-
-
-_UNPACK: dict[str, Callable[[bytes, int], bytes]] = {
-    "null": lambda block, _most: block,
-    "deflate": lambda block, most: _decompress(zlib.decompressobj(-zlib.MAX_WBITS), block, most),
-    "bzip2": lambda block, most: _decompress(bz2.BZ2Decompressor(), block, most),
-    "xz": lambda block, most: _decompress(
-        lzma.LZMADecompressor(memlimit=_XZ_MEMORY_BYTES), block, most
-    ),
-    "zstandard": _decompress_zstandard,
-}
+def _bad_block(block: bytes, problem: str) -> RecordError:
+    found = f"{len(block)} bytes that are none ({problem})"
+    return RecordError("bad-block", f"{found}; expected a deflate block")
 
 
 def _published(kind: str) -> bytes:

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
-from typing import IO, Any, NamedTuple
+from typing import IO
 
 import msgspec
 
@@ -28,9 +28,8 @@ from schemas.span import Span
 from transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.canonical import KEPT_BYTES, admit
 from transforms.formats.dates import parse_date
+from transforms.formats.streams import PIECE_BYTES, Line, read_lines, skip_line
 
-_PIECE_BYTES = 1 << 20
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TIMES = ("modified", "visited", "next_check")
 _NO_PROVENANCE = Provenance()
 _GROUP = b'"group"'
@@ -43,20 +42,13 @@ class _GroupKey(msgspec.Struct):
     group: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-class _JsonLine(NamedTuple):
-    """A line, or its first bytes if it is longer than the limit."""
-
-    text: bytes
-    number: int
-    offset: int
-    length: int
-
-
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[RecordOrMembership | Reject]:
     """Yield the record or membership of each line; a bad line costs only itself."""
-    for line in _lines(stream, span, _max_line_bytes(options)):
+    for line in read_lines(stream, span, max_bytes=_max_line_bytes(options)):
+        if line.text.isspace():
+            continue
         result: RecordOrMembership | Reject
         try:
             result = _parse_line(line, span, options)
@@ -128,45 +120,23 @@ def _skip_lines(stream: IO[bytes], size: int) -> tuple[int, int]:
     """Skip lines of at least `size` bytes, if there are as many; return their bytes and number."""
     length = lines = 0
     piece = b""
-    while length < size and (piece := stream.read(min(size - length, _PIECE_BYTES))):
+    while length < size and (piece := stream.read(min(size - length, PIECE_BYTES))):
         length += len(piece)
         lines += piece.count(b"\n")
     if piece and not piece.endswith(b"\n"):
-        length += _skip_line(stream)
+        length += skip_line(stream)
         lines += 1
     return length, lines
 
 
-def _lines(stream: IO[bytes], span: Span, max_bytes: int) -> Iterator[_JsonLine]:
-    number, offset = span.line, span.offset
-    while text := stream.readline(max_bytes):
-        length = len(text)
-        if length == max_bytes and not text.endswith(b"\n"):
-            length += _skip_line(stream)
-        if length > max_bytes:
-            text = text[:KEPT_BYTES]
-        if not text.isspace():
-            yield _JsonLine(text, number, offset, length)
-        number, offset = number + 1, offset + length
-
-
-def _skip_line(stream: IO[bytes]) -> int:
-    skipped = 0
-    while piece := stream.readline(_PIECE_BYTES):
-        skipped += len(piece)
-        if piece.endswith(b"\n"):
-            break
-    return skipped
-
-
-def _parse_line(line: _JsonLine, span: Span, options: ReadOptions) -> RecordOrMembership:
+def _parse_line(line: Line, span: Span, options: ReadOptions) -> RecordOrMembership:
     if line.length > len(line.text):
         reason = (
             f"a line of {line.length} bytes; expected at most {_max_line_bytes(options)}; "
             "raise --max-content-bytes"
         )
         raise RecordError("line-too-long", reason)
-    record = _decode(line)
+    record = _decode(line.text)
     if record.provenance == _NO_PROVENANCE:
         place = Provenance(
             source=span.source, span=span.ordinal, line=line.number, offset=line.offset
@@ -178,27 +148,20 @@ def _parse_line(line: _JsonLine, span: Span, options: ReadOptions) -> RecordOrMe
     return admit(record, max_content_bytes=options.max_content_bytes)
 
 
-def _decode(line: _JsonLine) -> RecordOrMembership:
-    """Decode a record, else a membership: most lines are records and are decoded once."""
-    text = line.text.removeprefix(_BYTE_ORDER_MARK) if line.offset == 0 else line.text
+def _decode(text: bytes) -> RecordOrMembership:
     try:
-        return msgspec.json.decode(text, type=Record)
+        kind: type[RecordOrMembership] = Membership if _has_group(text) else Record
     except _NO_JSON as exc:
-        if not _has_group(text):
-            raise _bad_json(exc, "record") from exc
+        raise _bad_json(exc, "record or a membership") from exc
     try:
-        return msgspec.json.decode(text, type=Membership)
+        return msgspec.json.decode(text, type=kind)
     except _NO_JSON as exc:
-        raise _bad_json(exc, "membership") from exc
+        raise _bad_json(exc, kind.__name__.lower()) from exc
 
 
 def _has_group(text: bytes) -> bool:
-    if _GROUP not in text:
-        return False
-    try:
-        return msgspec.json.decode(text, type=_GroupKey).group is not msgspec.UNSET
-    except _NO_JSON as exc:
-        raise _bad_json(exc, "record or a membership") from exc
+    """Whether a line is a membership; only the few lines with that word are decoded twice."""
+    return _GROUP in text and msgspec.json.decode(text, type=_GroupKey).group is not msgspec.UNSET
 
 
 def _bad_json(exc: Exception, name: str) -> RecordError:
@@ -207,23 +170,18 @@ def _bad_json(exc: Exception, name: str) -> RecordError:
 
 
 def _in_utc(record: Record, *, zone: str) -> Record:
-    moments = {name: getattr(record, name) for name in _TIMES}
-    changed = {
-        name: _moment(moment, name, zone)
-        for name, moment in moments.items()
-        if moment is not None and moment.tzinfo is not UTC
-    }
+    changed = {}
+    for name in _TIMES:
+        moment: datetime | None = getattr(record, name)
+        if moment is not None and moment.tzinfo is not UTC:
+            changed[name] = parse_date(moment.isoformat(), zone=zone)
+            if changed[name] is None:
+                found = f"{name}={moment.isoformat()!r}"
+                raise RecordError("bad-date", f"{found}; expected a time in UTC")
     return msgspec.structs.replace(record, **changed) if changed else record
 
 
-def _moment(moment: datetime, name: str, zone: str) -> datetime:
-    parsed = parse_date(moment.isoformat(), zone=zone)
-    if parsed is None:
-        raise RecordError("bad-date", f"{name}={moment.isoformat()!r}; expected a time in UTC")
-    return parsed
-
-
-def _without_defaults(value: Any) -> Any:  # a field of any type
+def _without_defaults(value: object) -> object:
     """Return a value for JSON, without the fields of structs that have their default."""
     if isinstance(value, msgspec.Struct):
         fields = ((name, getattr(value, name), default) for name, default in _defaults(type(value)))
@@ -238,5 +196,5 @@ def _without_defaults(value: Any) -> Any:  # a field of any type
 
 
 @cache
-def _defaults(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
+def _defaults(kind: type[msgspec.Struct]) -> tuple[tuple[str, object], ...]:
     return tuple((field.name, field.default) for field in msgspec.structs.fields(kind))

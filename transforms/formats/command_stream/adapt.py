@@ -11,6 +11,7 @@ deployed parser removes.
 import re
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 from msgspec.structs import replace
 
@@ -55,6 +56,11 @@ from transforms.formats.command_stream.writer import unknown_command
 _UNHELD_FIELDS = ("size", "visited", "next_check", "overwrite_acls")
 _TEXTS = ("title", "description", "keywords")
 _LISTED_FLAGS = ("lock", "crawl_immediately", "crawl_once")
+_LISTED_HINTS = frozenset(
+    Crawl(lock=lock, crawl_immediately=immediately, crawl_once=once)
+    for lock, immediately, once in product((None, True), repeat=3)
+)
+"""Hints that a listing has, except a display URL. Most records have these: a look-up is fast."""
 _UNLISTED_HINTS = tuple(name for name in HINTS if name not in (*_LISTED_FLAGS, "display_url"))
 _UNRETRIEVED_HINTS = ("crawl_immediately", "authmethod", "pagerank", "feedrank", "scoring")
 _ANSWER = (USERNAME, GROUP, STATUS)
@@ -69,14 +75,16 @@ def _adapter(
 ) -> Callable[[Target], Adapter]:
     """Return the `Format.adapter` of a stream: a check that may reject a record, then rules."""
     table = RuleTable(rules)
+    update_index, delete_pattern = Action.UPDATE_INDEX, Action.DELETE_PATTERN
 
     def adapter(target: Target) -> Adapter:
         def adapt(record: Record) -> Adapted:
-            if record.action is Action.UPDATE_INDEX:
-                action = record.action.value
-                return (Filtered(code="update-index", url=record.url, action=action),), ()
+            action = record.action
+            if action is update_index:
+                return (Filtered(code="update-index", url=record.url, action=action.value),), ()
             try:
-                _refuse_pattern(record)
+                if action is delete_pattern:
+                    raise _no_patterns(record)
                 if has_acls and is_alone(record):
                     return left_out(Draft(record))
                 refuse(record)
@@ -89,13 +97,12 @@ def _adapter(
     return adapter
 
 
-def _refuse_pattern(record: Record) -> None:
-    if record.action is Action.DELETE_PATTERN:
-        raise RecordError(
-            "delete-pattern",
-            f"a deletion by the pattern {record.url!r}; expected a deletion of one URL, because"
-            " command streams have no patterns",
-        )
+def _no_patterns(record: Record) -> RecordError:
+    return RecordError(
+        "delete-pattern",
+        f"a deletion by the pattern {record.url!r}; expected a deletion of one URL, because"
+        " command streams have no patterns",
+    )
 
 
 def _refuse_update(record: Record) -> None:
@@ -134,9 +141,20 @@ def _reduce_deletion(draft: Draft, _target: Target) -> None:
     draft.record = Record(url=record.url, action=Action.DELETE, provenance=record.provenance)
 
 
+def _has_other_hints(record: Record) -> bool:
+    return record.crawl is not None and record.crawl not in _LISTED_HINTS
+
+
+def _may_be_protected(record: Record) -> bool:
+    return bool(record.metadata) or _has_other_hints(record)
+
+
+def _lose_protection(draft: Draft, _target: Target) -> None:
+    lose_protection(draft)
+
+
 def _lose_document(draft: Draft, _target: Target) -> None:
     """Drop the fields of a document that neither a listing nor an answer has."""
-    lose_protection(draft)
     lose_acl(draft)
     lose_content(draft)
     lose_fields(draft, ("mimetype", "charset", *_UNHELD_FIELDS, *_TEXTS))
@@ -153,12 +171,13 @@ def _lose_named(draft: Draft, field: str, names: tuple[str, ...]) -> None:
         draft.change(**{field: ()})
 
 
-def _lose_unlisted_hints(draft: Draft, _target: Target) -> None:
+def _fit_listed_hints(draft: Draft, target: Target) -> None:
     lose_hints(draft, _UNLISTED_HINTS)
     crawl = draft.record.crawl
     if crawl is not None:
         flags = {name: getattr(crawl, name) or None for name in _LISTED_FLAGS}
         _set_hints(draft, replace(crawl, **flags))
+    _lose_bad_urls(draft, target)
 
 
 def _lose_unretrieved(draft: Draft, _target: Target) -> None:
@@ -258,20 +277,17 @@ def _keep_answer(draft: Draft, _target: Target) -> None:
     draft.change(extras=tuple(ordered), action=Action.UPDATE, arrival=None)
 
 
-def _arrives_not_crawled(record: Record) -> bool:
-    return record.arrival is not (Arrival.CRAWLED if record.action is Action.ADD else None)
+def _arrive(arrival: Arrival) -> RuleOf:
+    """Return the rule that a document arrives so, and a deletion not at all."""
+    add = Action.ADD
 
+    def set_arrival(draft: Draft, _target: Target) -> None:
+        draft.change(arrival=arrival if draft.record.action is add else None)
 
-def _arrive_crawled(draft: Draft, _target: Target) -> None:
-    draft.change(arrival=Arrival.CRAWLED if draft.record.action is Action.ADD else None)
-
-
-def _arrives_not_pushed(record: Record) -> bool:
-    return record.arrival is not (Arrival.PUSHED if record.action is Action.ADD else None)
-
-
-def _arrive_pushed(draft: Draft, _target: Target) -> None:
-    draft.change(arrival=Arrival.PUSHED if draft.record.action is Action.ADD else None)
+    return RuleOf(
+        set_arrival,
+        is_needed=lambda record: record.arrival is not (arrival if record.action is add else None),
+    )
 
 
 def _body_as_utf8(draft: Draft, target: Target) -> None:
@@ -376,18 +392,18 @@ def _unify_case(draft: Draft, principals: tuple[Principal, ...]) -> tuple[Princi
 
 _TEXT_FIELDS = (*_TEXTS, "categories", "fields", "metadata")
 _DOCUMENT_FIELDS = (
-    *("content", "body", "mimetype", "charset", "acl", "crawl", "history"),
+    *("content", "body", "mimetype", "charset", "acl", "history"),
     *(*_UNHELD_FIELDS, *_TEXT_FIELDS),
 )
 
 lister_adapter = _adapter(
     _refuse_update,
+    RuleOf(_lose_protection, is_needed=_may_be_protected),
     RuleOf(_lose_document, fields=_DOCUMENT_FIELDS),
-    RuleOf(_lose_unlisted_hints, fields=("crawl",)),
-    RuleOf(_lose_bad_urls, fields=("crawl",)),
+    RuleOf(_fit_listed_hints, is_needed=_has_other_hints),
     RuleOf(partial(_lose_other_extras, keeps_params=False), fields=("extras",)),
-    RuleOf(_drop_fraction, fields=("modified",), is_needed=_has_fraction),
-    RuleOf(_arrive_crawled, is_needed=_arrives_not_crawled),
+    RuleOf(_drop_fraction, is_needed=_has_fraction),
+    _arrive(Arrival.CRAWLED),
 )
 retriever_adapter = _adapter(
     _refuse_without_content,
@@ -402,10 +418,11 @@ retriever_adapter = _adapter(
     RuleOf(_charset_in_mimetype, fields=("charset", "body")),
     RuleOf(_fit_acl, fields=("acl",)),
     RuleOf(_drop_fraction, fields=("modified",), is_needed=_has_fraction),
-    RuleOf(_arrive_pushed, is_needed=_arrives_not_pushed),
+    _arrive(Arrival.PUSHED),
 )
 authorizer_adapter = _adapter(
     _refuse_documents,
+    RuleOf(_lose_protection, is_needed=_may_be_protected),
     RuleOf(_lose_document, fields=_DOCUMENT_FIELDS),
     RuleOf(_lose_time_and_hints, fields=("modified", "crawl")),
     RuleOf(_keep_answer),

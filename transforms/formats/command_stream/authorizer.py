@@ -8,6 +8,9 @@ deployed parser does not read, the user and its groups are the extras `stream/us
 
 **Drops:** passwords; a status other than PERMIT, DENY and INDETERMINATE, as the deployed parser
 does. The last answer for an id and a user counts.
+
+**Refuses** a group after an id of its user: all groups of a user come before its ids. Strictly, an
+id without an argument is refused even if other ids follow, which the deployed parser ignores.
 """
 
 from collections.abc import Iterator
@@ -15,18 +18,18 @@ from typing import IO
 
 from msgspec.structs import replace
 
-from schemas.errors import FormatError, RecordError
+from schemas.errors import RecordError
 from schemas.notice import Notice
 from schemas.record import Action, Extra, Provenance, Record
 from schemas.reject import DEFECT, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import Mode, ReadOptions, ReadResult
 from transforms.formats.command_stream.commands import (
+    KEPT_BYTES,
     OVERLAP,
     Command,
     CommandReader,
-    UnknownCommandCodes,
-    truncate_name,
+    read_header,
 )
 from transforms.formats.command_stream.doc_ids import url_maker
 from transforms.formats.command_stream.syntax import (
@@ -37,12 +40,9 @@ from transforms.formats.command_stream.syntax import (
     USERNAME,
     require_argument,
 )
-from transforms.formats.command_stream.tokenizer import KEPT_BYTES, Tokenizer, read_header
 
 MAX_GROUPS = 10_000
 """Most groups of one user. Directories give a user about a thousand."""
-MAX_STREAM_GROUPS = 10_000_000
-"""Most groups of all users of a stream. Groups between the ids of a user count again."""
 
 _FOREIGN = frozenset(COMMAND_NAMES) - {"id", "id-list", "authz-status"}
 _USER_PLACES = {"username": USERNAME, "user": USERNAME, "group": GROUP}
@@ -64,29 +64,24 @@ class _AnswerReader:
     """Reads all commands and keeps a record for each question."""
 
     def __init__(self, stream: IO[bytes], span: Span, options: ReadOptions) -> None:
-        self._tokens = Tokenizer(stream, span, options)
+        self._commands = CommandReader(stream, span, options)
         self._span = span
         self._is_strict = options.mode is Mode.STRICT
         self._url_of = url_maker(options.docids)
-        self._unknown = UnknownCommandCodes()
         self._records: dict[_Question, Record] = {}
         self._statuses: dict[_Question, Extra] = {}
         self._question: _Question | None = None
         self._has_id = False
-        self._nameless: FormatError | None = None
         self._user: list[Extra] = []
         self._user_error: RecordError | None = None
-        self._users: dict[tuple[Extra, ...], int] = {(): 0}
-        self._current: tuple[tuple[Extra, ...], int] | None = ((), 0)
+        self._users: dict[tuple[Extra, ...], int] = {}
+        self._current: tuple[tuple[Extra, ...], int] | None = None
         """The user with its groups, and its number; None until the first id asked for it."""
-        self._groups = 0
 
     def results(self) -> Iterator[ReadResult]:
-        yield from read_header(self._tokens)
-        for command in CommandReader(self._tokens):
+        yield from read_header(self._commands)
+        for command in self._commands:
             yield from self._take(command)
-        if self._nameless:
-            raise self._nameless
         for question, record in self._records.items():
             status = self._statuses.get(question)
             yield record if status is None else replace(record, extras=(*record.extras, status))
@@ -97,18 +92,16 @@ class _AnswerReader:
         except Exception as exc:
             error = record_error(exc)
             if self._is_strict and error.code != DEFECT:
-                raise self._tokens.error(error.reason, command.offset) from exc
+                raise self._commands.error(error.reason, command.offset) from exc
             yield self._reject(error, command)
         if command.is_repaired:
-            yield self._notice("overlap", OVERLAP, command)
+            yield self._commands.notice("overlap", OVERLAP, command.offset)
 
     def _apply(self, command: Command) -> Iterator[Notice]:
         name = command.name
         if command.error and self._is_strict:
             raise command.error
-        if name == "id" and command.argument is None and self._is_strict:
-            yield from self._begin_nameless(command)
-        elif name == "id":
+        if name == "id":
             self._begin(command)
         elif name == "authz-status":
             yield from self._set_status(command)
@@ -117,16 +110,18 @@ class _AnswerReader:
         elif name in _FOREIGN:
             raise RecordError("bad-command", f"{name}; expected id or authz-status")
         elif name != _SECRET:
-            detail = f"{truncate_name(name)!r}, a command that nobody knows; skipped"
-            yield self._notice(self._unknown.code(name), detail, command)
+            yield self._commands.unknown_command(name, "skipped", command.offset)
 
     def _begin(self, command: Command) -> None:
         """Begin an id. If the same user asks for it again, it loses the answer before."""
-        self._question, self._has_id, self._nameless = None, True, None
+        self._question, self._has_id = None, True
         if error := command.error or self._user_error:
             raise error
         docid = require_argument("id", command.argument)
-        user, number = self._current or self._number_user(command)
+        if self._current is None:
+            user = tuple(self._user)
+            self._current = user, self._users.setdefault(user, len(self._users))
+        user, number = self._current
         place = Provenance(source=self._span.source, span=self._span.ordinal, offset=command.offset)
         question = (number, docid)
         self._records[question] = Record(
@@ -134,25 +129,6 @@ class _AnswerReader:
         )
         self._statuses.pop(question, None)
         self._question = question  # last, so that an id without a record takes no status
-
-    def _number_user(self, command: Command) -> tuple[tuple[Extra, ...], int]:
-        """Return the user with its groups, which all its ids share, and its number."""
-        user = tuple(self._user)
-        self._groups += len(user)
-        if self._groups > MAX_STREAM_GROUPS:
-            reason = (
-                f"more than {MAX_STREAM_GROUPS} groups of users; expected all groups of a user "
-                "before its ids: split the stream by users"
-            )
-            raise self._tokens.error(reason, command.offset)
-        self._current = user, self._users.setdefault(user, len(self._users))
-        return self._current
-
-    def _begin_nameless(self, command: Command) -> Iterator[Notice]:
-        """The deployed parser throws at an id without an argument only if no other id follows."""
-        self._question, self._has_id = None, True
-        self._nameless = self._tokens.error("id without an argument; expected id=…", command.offset)
-        yield self._notice("no-argument", "id without an argument; set aside", command)
 
     def _set_status(self, command: Command) -> Iterator[Notice]:
         if not self._has_id:
@@ -162,10 +138,10 @@ class _AnswerReader:
         status = require_argument("authz-status", command.argument)
         if self._question is None:
             detail = "authz-status of an id that was set aside; not taken"
-            yield self._notice("authz-status", detail, command)
+            yield self._commands.notice("authz-status", detail, command.offset)
         elif status not in STATUSES:
             detail = f"authz-status={status!r}, none of {', '.join(STATUSES)}; not taken"
-            yield self._notice("authz-status", detail, command)
+            yield self._commands.notice("authz-status", detail, command.offset)
         else:
             self._statuses[self._question] = Extra(STATUS, status)
 
@@ -175,18 +151,17 @@ class _AnswerReader:
         error = command.error and RecordError(
             command.error.code, f"{command.error.reason}, where a user or group is named"
         )
-        self._current = None
         if extra.place == USERNAME:
-            self._user, self._user_error = [extra], error
+            self._user, self._user_error, self._current = [extra], error, None
+        elif self._current is not None:
+            reason = "a group after an id of its user; expected all groups of a user before its ids"
+            self._user_error = error or RecordError("late-group", reason)
         elif len(self._user) > MAX_GROUPS:
             reason = f"more than {MAX_GROUPS} groups of a user; expected fewer"
             self._user_error = self._user_error or RecordError("too-many-groups", reason)
         else:
             self._user.append(extra)
             self._user_error = self._user_error or error
-
-    def _notice(self, code: str, detail: str, command: Command) -> Notice:
-        return self._tokens.notice(code, detail, command.offset)
 
     def _reject(self, exc: RecordError, command: Command) -> Reject:
         place = Place(command.offset, len(command.token))

@@ -1,21 +1,52 @@
-"""A command stream's tokens as commands with arguments; each id of an id-list is a command.
+"""A command stream's header, its tokens, which are the bytes between two delimiters, and commands.
 
-**Spec:** GSA adaptor library, CommandStreamParser, "Body Format". In an id-list every token is an
-id, up to an empty token. A command after the list belongs to its last id.
+**Spec:** GSA adaptor library, CommandStreamParser, "Header Format" and "Body Format". In an id-list
+every token is an id, up to an empty token. A command after the list belongs to its last id.
+
+The deployed parser, and `Mode.STRICT`, deviate from it: any version number is accepted, the
+delimiter after the header may be missing, and the search for a delimiter never goes back. In
+CR CR LF it does not find CR LF.
 """
 
+import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import lru_cache
+from typing import IO, NamedTuple
 
-from schemas.errors import RecordError, UnavailableError
+from schemas.errors import ConfigError, FormatError, RecordError, UnavailableError
+from schemas.notice import Notice
 from schemas.reject import record_error
-from transforms.formats.command_stream.syntax import decode
-from transforms.formats.command_stream.tokenizer import Tokenizer
+from schemas.span import Span
+from transforms.formats.base import Mode, ReadOptions
+from transforms.formats.command_stream.syntax import (
+    COMMAND_NAMES,
+    PREFIX,
+    TRIMMED,
+    check_delimiter,
+    decode,
+    integer,
+)
+from transforms.formats.streams import read_block
+
+BLOCK_BYTES = 1 << 17
+KEPT_BYTES = 1 << 20
+"""Most bytes that are kept of a capture."""
+
+BEFORE_HEADER = rb"(?:\xef\xbb\xbf)?\s*(?:-e\s+)?"
+"""A byte order mark, blanks, and the `-e` that the `echo` of some shells prints."""
 
 ID_LIST = b"id-list"
 OVERLAP = "a delimiter that overlaps what it ends; read as what makes sense"
 """Detail of the notice for a command with `is_repaired`."""
 
+_BEFORE = re.compile(BEFORE_HEADER + b"(?=GSA Adaptor)")
+_BEFORE_BYTES = 1 << 12
+_LINE_BYTES = 1 << 16
+_SHOWN_BYTES = 40
+_FIRST_LINE_ENDS_CRLF = re.compile(rb"\n*[^\n]*\r\n")
+_COMMAND_BYTES = 32
+_CONTENT = b"content"  # the content that follows is not a command and may hold any bytes
+_AUTHORIZER_NAMES = ("username", "user", "password", "group")
 _UNAVAILABLE = "repository-unavailable"
 _REASON_CHARS = 200
 _NAME_CHARS = 40
@@ -38,34 +69,143 @@ class Command(NamedTuple):
 
 
 class CommandReader:
-    """The commands of a stream, in order; `in_list` is true inside an id-list.
+    """The tokens and commands of a stream, in order; one block of it is in memory at a time.
 
-    Raises UnavailableError at `repository-unavailable`.
+    `offset` is the position of the next token in the source. With `crlf`, the CR at the end of
+    each token is removed. `in_list` is true inside an id-list. Raises FormatError for a token of
+    more than `max_token_bytes`, and UnavailableError at `repository-unavailable`.
     """
 
-    def __init__(self, tokens: Tokenizer) -> None:
+    def __init__(self, stream: IO[bytes], span: Span, options: ReadOptions) -> None:
+        self.span = span
+        self.is_strict = options.mode is Mode.STRICT
+        self.limit = options.max_token_bytes
+        self.delimiter = b""
+        self.crlf = False
         self.in_list = False
-        self._tokens = tokens
+        self._is_repaired = False
+        self._stream = stream
+        self._data = b""
+        self._base = span.offset
+        self._pos = 0
+        self._ended = False
+        self._capture_begin: int | None = None
+        self._captured = b""
+        self._unknown_names: set[str] = set()
 
     def __iter__(self) -> Iterator[Command]:
         while (command := self.next()) is not None:
             yield command
 
+    @property
+    def offset(self) -> int:
+        return self._base + self._pos
+
+    @property
+    def has_plain_tokens(self) -> bool:
+        """Whether the delimiter is one byte, so that a token can be found without those before."""
+        return len(self.delimiter) == 1 and not self.crlf
+
+    def separate(self, delimiter: bytes) -> None:
+        """Use this delimiter from here on."""
+        self.delimiter = delimiter
+        self._is_long = len(delimiter) > 1
+        self._finder = _finder_of(delimiter)
+        self._empties = re.compile(b"(?:%b)+" % re.escape(delimiter))
+
     def next(self) -> Command | None:
         """Return the next command, None at the end."""
-        tokens = self._tokens
         while True:
-            offset = tokens.offset
-            token = tokens.next()
+            offset = self.offset
+            token = self.next_token()
             if token is None:
                 return None
             if not token:
                 self.in_list = False
-                tokens.skip_empty()
+                if not self._is_long:
+                    match = self._empties.match(self._data, self._pos)
+                    self._pos = match.end() if match else self._pos
             elif token == ID_LIST and not self.in_list:
                 self.in_list = True
             else:
                 return self._command(token, offset)
+
+    def next_token(self) -> bytes | None:
+        """Return the next token, None at the end."""
+        while (end := self._find_end()) < 0:
+            self._check_size(len(self._data) - self._finder.lookahead_bytes)
+            if self._ended:
+                end = len(self._data)
+                break
+            self._read_block()
+        self._check_size(end)
+        is_last = end == len(self._data)
+        if self._is_long and not self.is_strict:
+            strict_end = self._finder.find_strictly(self._data, self._pos, end + 1)
+            self._is_repaired = strict_end != end and not is_last
+        token = self._data[self._pos : end]
+        self._pos = end if is_last else end + len(self.delimiter)
+        token = token.removesuffix(b"\r") if self.crlf else token
+        return None if is_last and not token else token
+
+    def capture(self, offset: int) -> None:
+        """Keep the bytes from `offset` on: the begin of the last token, or of the next."""
+        self._capture_begin, self._captured = offset, b""
+
+    def end_capture(self) -> None:
+        self._capture_begin, self._captured = None, b""
+
+    def captured(self, end: int) -> bytes:
+        """Return the bytes from the begin of the capture to `end`, at most KEPT_BYTES."""
+        if self._capture_begin is None:
+            return b""
+        data = self._captured + self._not_yet_captured(end - self._base)
+        return data[: end - self._capture_begin]
+
+    def peek(self, size: int) -> bytes:
+        """Return the next `size` bytes without taking them; fewer only at the end."""
+        while len(self._data) - self._pos < size and self._read_block():
+            pass
+        return self._data[self._pos : self._pos + size]
+
+    def peek_tokens(self) -> bytes:
+        """Return all tokens in memory, at least one, each with its delimiter; do not take them.
+
+        A last token without a delimiter is not included.
+        """
+        if len(self._data) - self._pos < BLOCK_BYTES // 4:
+            self._read_block()
+        while (end := self._data.rfind(self.delimiter, self._pos)) < 0:
+            self._check_size(len(self._data))
+            if not self._read_block():
+                return b""
+        return self._data[self._pos : end + len(self.delimiter)]
+
+    def skip(self, size: int) -> None:
+        """Skip bytes that `peek` or `peek_tokens` returned."""
+        self._pos += size
+
+    def remainder(self) -> Iterator[bytes]:
+        """Yield the unread part of the stream, with its delimiters, in blocks."""
+        while self._pos < len(self._data) or self._read_block():
+            piece = self._data[self._pos :]
+            self._pos = len(self._data)
+            yield piece
+
+    def notice(self, code: str, detail: str, offset: int) -> Notice:
+        source, span = self.span.source, self.span.ordinal
+        return Notice(code=code, detail=detail, source=source, span=span, offset=offset)
+
+    def unknown_command(self, name: str, outcome: str, offset: int) -> Notice:
+        """Return the notice about an unknown command; the first hundred names have a code each."""
+        name = name[:_NAME_CHARS]
+        if len(self._unknown_names) < _MAX_NAMES:
+            self._unknown_names.add(name)
+        code = f"unknown-command {name}" if name in self._unknown_names else "unknown-command"
+        return self.notice(code, f"{name!r}, a command that nobody knows; {outcome}", offset)
+
+    def error(self, reason: str, offset: int) -> FormatError:
+        return FormatError(f"{self.span.source} (byte {offset}): {reason}")
 
     def _command(self, token: bytes, offset: int) -> Command:
         error = None
@@ -73,31 +213,154 @@ class CommandReader:
             text = decode(token)
         except Exception as exc:
             text, error = token.decode(errors="replace"), record_error(exc)
-        is_repaired = self._tokens.is_repaired
         if self.in_list:
-            return Command("id", None if error else text, token, offset, error, is_repaired)
+            docid = None if error else text
+            return Command("id", docid, token, offset, error, self._is_repaired)
         name, equals, value = text.partition("=")
         if name == _UNAVAILABLE:
             reason = value[:_REASON_CHARS] or "no reason given"
-            where = f"{self._tokens.span.source} (byte {offset})"
+            where = f"{self.span.source} (byte {offset})"
             raise UnavailableError(f"{where}: {name}: {reason!r}")
         argument = value if equals and not error else None
-        return Command(name, argument, token, offset, error, is_repaired)
+        return Command(name, argument, token, offset, error, self._is_repaired)
+
+    def _find_end(self) -> int:
+        """Return the index of the delimiter after the next token, -1 if more bytes are needed."""
+        if not self._is_long:
+            return self._data.find(self.delimiter, self._pos)
+        if self.is_strict:
+            return self._finder.find_strictly(self._data, self._pos)
+        return self._finder.find(self._data, self._pos, self._ended)
+
+    def _read_block(self) -> bool:
+        if self._ended:
+            return False
+        self._captured += self._not_yet_captured(self._pos)
+        unread = self._data[self._pos :]
+        size = max(BLOCK_BYTES, len(unread))
+        block = read_block(self._stream.read, size, least=len(unread) // 4)
+        self._ended = not block
+        self._data = unread + block
+        self._base += self._pos
+        self._pos = 0
+        return not self._ended
+
+    def _not_yet_captured(self, end: int) -> bytes:
+        """Return the bytes of the capture that are in memory before `end` and not yet kept."""
+        if self._capture_begin is None:
+            return b""
+        begin = self._capture_begin + len(self._captured) - self._base
+        left = KEPT_BYTES - len(self._captured)
+        return self._data[begin:end][:left] if begin >= 0 else b""
+
+    def _check_size(self, end: int) -> None:
+        if end - self._pos > self.limit:
+            reason = (
+                f"a token of more than {self.limit} bytes; "
+                f"expected the delimiter {self.delimiter!r} before; raise --max-token-bytes"
+            )
+            raise self.error(reason, self.offset)
 
 
-class UnknownCommandCodes:
-    """Codes of the notices for unknown commands: the first hundred names have one each."""
+class _DelimiterFinder:
+    """Finds a delimiter of several bytes; each method returns its index, or -1."""
 
-    def __init__(self) -> None:
-        self._names: set[str] = set()
+    def __init__(self, delimiter: bytes) -> None:
+        self._delimiter = delimiter
+        names = (*COMMAND_NAMES, *_AUTHORIZER_NAMES, "meta-content")
+        name = b"|".join(re.escape(name.encode()) for name in names)
+        mark = re.escape(delimiter)
+        self._begun = re.compile(_begin_pattern(delimiter), re.DOTALL)
+        self._followed = re.compile(
+            b"%b(?:(?:%b)(?:=|%b|\\Z)|%b|\\Z)" % (mark, name, mark, mark), re.DOTALL
+        )
+        self.lookahead_bytes = 3 * len(delimiter) + _COMMAND_BYTES
+        """How many bytes `find` needs from a delimiter on: two shifts of it and a command."""
 
-    def code(self, name: str) -> str:
-        name = truncate_name(name)
-        if len(self._names) < _MAX_NAMES:
-            self._names.add(name)
-        return f"unknown-command {name}" if name in self._names else "unknown-command"
+    def find_strictly(self, data: bytes, begin: int, last: int | None = None) -> int:
+        """Find the delimiter before `last` as the deployed parser does, which never goes back.
+
+        Where a delimiter begins and does not end, its bytes and the byte after them are data, even
+        if that byte begins another delimiter.
+        """
+        while (at := data.find(self._delimiter[:1], begin, last)) >= 0:
+            match = self._begun.match(data, at)
+            end = match.end() if match else at
+            if end - at == len(self._delimiter):
+                return at
+            if end == len(data):
+                return -1
+            begin = end + 1
+        return -1
+
+    def find(self, data: bytes, begin: int, is_end: bool) -> int:
+        """Find the first delimiter; if shifts of it overlap, the first that a command follows.
+
+        In `id=a***id=b` with the delimiter `**`, the first id is `a*`.
+        """
+        at = data.find(self._delimiter, begin)
+        if at < 0 or data[begin:at] == _CONTENT:
+            return at
+        if not is_end and len(data) - at < self.lookahead_bytes:
+            return -1
+        match = self._followed.search(data, at, at + self.lookahead_bytes)
+        is_shifted = match is not None and match.start() < at + len(self._delimiter)
+        return match.start() if match and is_shifted else at
 
 
-def truncate_name(name: str) -> str:
-    """Return the beginning of a command's name, for a message."""
-    return name[:_NAME_CHARS]
+def _begin_pattern(delimiter: bytes) -> bytes:
+    """Return a pattern for the longest begin of a delimiter."""
+    pattern = b""
+    for at in range(len(delimiter) - 1, 0, -1):
+        pattern = b"(?:" + re.escape(delimiter[at : at + 1]) + pattern + b")?"
+    return re.escape(delimiter[:1]) + pattern
+
+
+_finder_of = lru_cache(maxsize=16)(_DelimiterFinder)
+
+
+def read_header(commands: CommandReader) -> Iterator[Notice]:
+    """Read the header, and in lenient mode the line ends; yield a notice for each repair.
+
+    Raises FormatError if there is no header.
+    """
+    if not commands.is_strict:
+        yield from _skip_before(commands)
+    head = commands.peek(_SHOWN_BYTES)
+    if not head.startswith(PREFIX):
+        shown = head.partition(b"[")[0].decode(errors="backslashreplace")
+        raise _bad_header(commands, f"{shown!r}; expected {PREFIX.decode()!r} to begin with")
+    try:
+        commands.separate(b"[")
+        line = decode(commands.next_token() or b"")
+        commands.separate(b"]")
+        delimiter = check_delimiter(decode(commands.next_token() or b""))
+    except (RecordError, ConfigError) as exc:
+        raise _bad_header(commands, str(exc)) from exc
+    version = line[len(PREFIX) :]
+    is_long_enough = len(version) >= 3 or not commands.is_strict  # for the deployed parser
+    if not is_long_enough or integer(version.strip(TRIMMED), bits=32) is None:
+        raise _bad_header(commands, f"version {version!r}; expected a number between spaces")
+    commands.separate(delimiter.encode())
+    if delimiter == "\n" and not commands.is_strict:
+        yield from _detect_crlf(commands)
+
+
+def _skip_before(commands: CommandReader) -> Iterator[Notice]:
+    match = _BEFORE.match(commands.peek(_BEFORE_BYTES))
+    if match and match[0]:
+        offset = commands.offset
+        commands.skip(len(match[0]))
+        yield commands.notice("before-header", f"{match[0]!r} before the header; skipped", offset)
+
+
+def _detect_crlf(commands: CommandReader) -> Iterator[Notice]:
+    """Lines end with CR LF if the first one does."""
+    commands.crlf = _FIRST_LINE_ENDS_CRLF.match(commands.peek(_LINE_BYTES)) is not None
+    if commands.crlf:
+        detail = "CR LF at the end of lines, LF in the header; a CR is taken off each"
+        yield commands.notice("crlf", detail, commands.offset)
+
+
+def _bad_header(commands: CommandReader, reason: str) -> FormatError:
+    return FormatError(f"{commands.span.source}: header: {reason}")

@@ -1,8 +1,9 @@
-"""One document of a command stream, built command by command.
+"""One document of a command stream, built command by command, strictly or with repairs.
 
 **Spec:** GSA adaptor library, CommandStreamParser, "Lister Commands", "Retriever Commands".
 """
 
+from collections.abc import Callable
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -20,15 +21,22 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from transforms.formats.command_stream.arguments import StrictArguments
+from transforms.formats.base import Mode, ReadOptions
+from transforms.formats.command_stream.java_uri import is_uri
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     PARAM,
     PARAM_WITHOUT_VALUE,
     PLACE,
     TRIMMED,
+    integer,
+    moment_of,
     require_argument,
 )
+from transforms.formats.dates import parse_date
+
+Note = Callable[[str, str], None]
+"""Takes the code and the detail of a repair."""
 
 LISTER = frozenset(
     {"result-link", "last-modified", "crawl-immediately", "crawl-once", "lock", "delete"}
@@ -58,18 +66,76 @@ _ACL_SETTINGS = frozenset(
 )
 _DOMAIN_MARKS = ("\\", "/", "@")
 _NO_HINTS = Crawl()
+_TRUE = frozenset({"true", "yes", "1", "on"})
+_FALSE = frozenset({"false", "no", "0", "off"})
+
+
+class Arguments:
+    """Arguments of commands as values.
+
+    In `Mode.STRICT`, they are read as the deployed parser does, with a RecordError where that
+    throws. In `Mode.LENIENT` they are repaired, and each repair is noted.
+    """
+
+    def __init__(self, options: ReadOptions, note: Note) -> None:
+        self.is_strict = options.mode is Mode.STRICT
+        self._zone = options.zone
+        self._note = note
+
+    def moment(self, text: str | None) -> datetime | None:
+        """Return the time of epoch seconds, None for a time outside the years 1 to 9999."""
+        seconds = None if text is None else integer(text, bits=64)
+        if seconds is None:
+            date = None if self.is_strict else parse_date(text or "", zone=self._zone)
+            if date is None:
+                found = f"last-modified={text!r}"
+                raise RecordError("bad-date", f"{found}; expected seconds since 1970")
+            self._note("date", f"last-modified={text!r}, not seconds since 1970; read as a date")
+            return date
+        return moment_of(seconds)
+
+    def listed_flag(self, name: str, text: str | None) -> bool:
+        """Return the value of a flag in a listing; strictly, it is true with any argument."""
+        if self.is_strict or text is None or text.lower() in _TRUE:
+            return True
+        word = text.strip().lower()
+        if name == "delete" and word not in _TRUE | _FALSE:  # a deletion is never guessed
+            raise RecordError("bad-flag", f"delete={text!r}; expected delete without an argument")
+        value = word not in _FALSE
+        detail = f"{name}={text!r}, a flag with an argument; read as {str(value).lower()}"
+        self._note("flag", detail)
+        return value
+
+    def flag(self, name: str, text: str | None) -> bool:
+        """Return whether the argument is `true`, in any case.
+
+        In lenient mode, an unknown word is read as false, but for `secure`, where true is safe.
+        """
+        word = None if text is None else text.lower()
+        if self.is_strict or word in ("true", "false"):
+            return word == "true"
+        value = word is None or word in _TRUE or (name == "secure" and word not in _FALSE)
+        shown = name if text is None else f"{name}={text!r}"
+        self._note("flag", f"{shown}, neither true nor false; read as {str(value).lower()}")
+        return value
+
+    def uri(self, name: str, text: str | None) -> str:
+        uri = require_argument(name, text)
+        if not is_uri(uri):
+            if self.is_strict:
+                raise RecordError("bad-url", f"{name}={uri!r}; expected a well-formed URL")
+            self._note("url", f"{name}={uri!r} is not a well-formed URL; kept")
+        return uri
 
 
 class DocumentBuilder:
     """The commands that follow one id. `final` is its `up-to-date` or `not-found`, if any.
 
-    In a listing, flags need no argument. With `keeps_all`, metadata pairs and principals are kept
-    as often as they occur; the deployed parser keeps each once.
+    In a listing, flags need no argument. Metadata pairs and principals are kept as often as they
+    occur; the deployed parser, and `Mode.STRICT`, keeps each once.
     """
 
-    def __init__(
-        self, docid: str, *, arguments: StrictArguments, is_listed: bool, keeps_all: bool
-    ) -> None:
+    def __init__(self, docid: str, *, arguments: Arguments, is_listed: bool) -> None:
         self.docid = docid
         self.final: str | None = None
         self.content: bytes | None = None
@@ -78,7 +144,6 @@ class DocumentBuilder:
         """The doc id that the ACL inherits from."""
         self._arguments = arguments
         self._is_listed = is_listed
-        self._keeps_all = keeps_all
         self._pending: tuple[str, str] | None = None
         self._is_deleted = False
         self._mimetype: str | None = None
@@ -86,7 +151,8 @@ class DocumentBuilder:
         self._display_url: str | None = None
         self._flags: dict[str, bool] = {}
         self._metadata: list[Meta] = []
-        self._pairs: set[Meta] = set()
+        self._principals: list[Principal] = []
+        self._seen: set[object] = set()
         self._anchors: list[Anchor] = []
         self._extras: list[Extra] = []
         self._namespace: str | None = None
@@ -94,7 +160,6 @@ class DocumentBuilder:
         self._fragment: str | None = None
         self._inheritance: Inheritance | None = None
         self._case_sensitive: bool | None = None
-        self._principals: dict[tuple[object, ...], Principal] = {}
 
     @property
     def ignores_acl(self) -> bool:
@@ -157,7 +222,7 @@ class DocumentBuilder:
 
     def acl(self, parent_url: str | None) -> Acl:
         """Return the ACL; `parent_url` is the URL of `parent`. The last rule of case is for all."""
-        principals = tuple(self._principals.values())
+        principals = tuple(self._principals)
         if self._case_sensitive is not None:
             case = self._case_sensitive
             principals = tuple(replace(each, case_sensitive=case) for each in principals)
@@ -200,15 +265,12 @@ class DocumentBuilder:
                     raise RecordError("bad-acl", reason)
                 self._fragment = argument
             case "acl-inheritance-type":
-                self._set_inheritance(name, argument)
+                if argument not in _INHERITANCES:
+                    expected = ", ".join(sorted(_INHERITANCES))
+                    raise RecordError("bad-acl", f"{name}={argument!r}; expected one of {expected}")
+                self._inheritance = _INHERITANCES[argument]
             case _:
                 self._case_sensitive = name == "acl-case-sensitive"
-
-    def _set_inheritance(self, name: str, argument: str | None) -> None:
-        if argument not in _INHERITANCES:
-            expected = ", ".join(sorted(_INHERITANCES))
-            raise RecordError("bad-acl", f"{name}={argument!r}; expected one of {expected}")
-        self._inheritance = _INHERITANCES[argument]
 
     def _check_open(self, name: str) -> None:
         if self.final:
@@ -222,7 +284,9 @@ class DocumentBuilder:
         if first == "anchor-uri":
             self._anchors.append(Anchor(value, argument))
         elif first == "meta-name":
-            self._add_meta(Meta(value, require_argument(name, argument)))
+            meta = Meta(value, require_argument(name, argument))
+            if not self._is_repeated(meta):
+                self._metadata.append(meta)
         else:
             place = PARAM if argument is not None else PARAM_WITHOUT_VALUE
             self._extras.append(Extra(f"{place}{value}", argument or ""))
@@ -231,10 +295,13 @@ class DocumentBuilder:
         first = self._pending[0] if self._pending else ""
         return RecordError("bad-pair", f"{found} behind {first}; expected {_SECONDS[first]}")
 
-    def _add_meta(self, meta: Meta) -> None:
-        if self._keeps_all or meta not in self._pairs:
-            self._metadata.append(meta)
-            self._pairs.add(meta)
+    def _is_repeated(self, key: object) -> bool:
+        """Whether the deployed parser drops a pair or a principal, which it keeps once."""
+        if not self._arguments.is_strict:
+            return False
+        is_repeated = key in self._seen
+        self._seen.add(key)
+        return is_repeated
 
     def _add_principal(self, name: str, argument: str | None) -> None:
         """Add a principal. The deployed parser keeps one of `bob@d` and `d/bob`."""
@@ -246,11 +313,10 @@ class DocumentBuilder:
             raise RecordError("no-argument", reason)
         scope, access = _PRINCIPALS[name]
         namespace = "Default" if self._namespace is None else self._namespace
-        ordinal = len(self._principals) if self._keeps_all else 0
-        key = (scope, access, namespace, *_split_domain(principal), ordinal)
-        self._principals.setdefault(
-            key, Principal(name=principal, scope=scope, access=access, namespace=self._namespace)
-        )
+        if not self._is_repeated((scope, access, namespace, *_split_domain(principal))):
+            self._principals.append(
+                Principal(name=principal, scope=scope, access=access, namespace=self._namespace)
+            )
 
 
 def _split_domain(principal: str) -> tuple[str, str]:

@@ -18,18 +18,15 @@ from schemas.record import Provenance, Record
 from schemas.reject import DEFECT, Filtered, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import Mode, ReadOptions
-from transforms.formats.command_stream.arguments import arguments
 from transforms.formats.command_stream.commands import (
     OVERLAP,
     Command,
     CommandReader,
-    UnknownCommandCodes,
-    truncate_name,
+    read_header,
 )
 from transforms.formats.command_stream.doc_ids import url_maker
-from transforms.formats.command_stream.document import DocumentBuilder
+from transforms.formats.command_stream.document import Arguments, DocumentBuilder
 from transforms.formats.command_stream.syntax import COMMAND_NAMES
-from transforms.formats.command_stream.tokenizer import Tokenizer, read_header
 
 DocumentOutcome = Record | Reject | Filtered | Notice
 """What a document becomes, and the notices about it."""
@@ -51,22 +48,20 @@ class StreamKind(NamedTuple):
 
 
 class DocumentReader:
-    """Builds the documents of one stream; `tokens` and `commands` are at what follows."""
+    """Builds the documents of one stream; `commands` is at the next command."""
 
     def __init__(
         self, stream: IO[bytes], kind: StreamKind, *, span: Span, options: ReadOptions
     ) -> None:
-        self.tokens = Tokenizer(stream, span, options)
-        self.commands = CommandReader(self.tokens)
+        self.commands = CommandReader(stream, span, options)
         self.url_of = url_maker(options.docids)
+        self.is_strict = options.mode is Mode.STRICT
         self._kind = kind
         self._span = span
         self._not_found = options.not_found
         self._max_content_bytes = options.max_content_bytes
-        self._is_strict = options.mode is Mode.STRICT
-        self._arguments = arguments(options, self._note)
+        self._arguments = Arguments(options, self._note)
         self._aside: list[Notice | Reject] = []
-        self._unknown = UnknownCommandCodes()
         self._document: DocumentBuilder | None = None
         self._error: RecordError | None = None
         self._begin = self._offset = span.offset
@@ -78,23 +73,22 @@ class DocumentReader:
 
     def open(self) -> Iterator[Notice]:
         """Read the header."""
-        yield from read_header(self.tokens)
-        self._begin = self.tokens.offset
-        self.tokens.capture(self._begin)
+        yield from read_header(self.commands)
+        self._begin = self.commands.offset
+        self.commands.capture(self._begin)
 
     def take(self, command: Command) -> Iterator[DocumentOutcome]:
         """Apply one command; yield the document before it, if it begins another."""
         if command.name == "id":
             yield from self.finish(command.offset)
-            self._offset = command.offset
             self._begin_document(command, command.argument or "")
-            if command.error:
-                self._spoil(command.error)
-            elif command.argument is None:
-                self._spoil(RecordError("no-argument", "id without an argument; expected id=…"))
-        else:
-            self._offset = command.offset
-            self._apply_or_refuse(command)
+        self._offset = command.offset
+        try:
+            self._apply(command)
+        except Exception as exc:
+            self._refuse(record_error(exc), command)
+            if command.name == "content":  # content must not be read as commands
+                deque(self.commands.remainder(), maxlen=0)
         if command.is_repaired:
             self._note("overlap", OVERLAP)
         yield from self._flush()
@@ -114,7 +108,7 @@ class DocumentReader:
             error = record_error(exc)
             self._raise_if_strict(error)
             outcome = self._reject(error, document, end)
-        self.tokens.end_capture()
+        self.commands.end_capture()
         yield from self._flush()
         yield outcome
 
@@ -122,34 +116,29 @@ class DocumentReader:
         """Return the reject of the document that the repository could not return."""
         document, self._document = self._document, None
         reason = RecordError("repository-unavailable", str(exc))
-        return self._reject(reason, document, self.tokens.offset)
+        return self._reject(reason, document, self.commands.offset)
 
     def _begin_document(self, command: Command, docid: str) -> None:
         self._begin = command.offset
-        self.tokens.capture(command.offset)
+        self.commands.capture(command.offset)
         self._document = DocumentBuilder(
-            docid,
-            arguments=self._arguments,
-            is_listed=self._kind.is_listed,
-            keeps_all=not self._is_strict,
+            docid, arguments=self._arguments, is_listed=self._kind.is_listed
         )
 
-    def _apply_or_refuse(self, command: Command) -> None:
-        try:
-            self._apply(command)
-        except Exception as exc:
-            self._refuse(record_error(exc), command)
-            if command.name == "content":  # content must not be read as commands
-                deque(self.tokens.remainder(), maxlen=0)
-
     def _apply(self, command: Command) -> None:
-        name = self._meant_name(command)
+        name = command.name
+        if name == "meta-content" and not self.is_strict:  # in an example of the documentation
+            self._note("meta-content", "meta-content, which is no command; read as meta-value")
+            name = "meta-value"
         if command.error:
             self._refuse(command.error, command)
         elif name not in _KNOWN:
             self._take_unknown(name, command)
         elif self._document is None:
             self._take_orphan(name, command)
+        elif name == "id":
+            if command.argument is None:
+                self._spoil(RecordError("no-argument", "id without an argument; expected id=…"))
         elif not self._belongs(name):
             reason = f"{name}; expected a command of a {self._kind.name}"
             self._refuse(RecordError("bad-command", reason), command)
@@ -170,7 +159,7 @@ class DocumentReader:
     def _take_orphan(self, name: str, command: Command) -> None:
         """Refuse a command before any id. The reject of `content` takes the rest of the stream."""
         exc = RecordError("no-id", f"{name}; expected id or id-list before it")
-        if self._is_strict or name != "content":
+        if self.is_strict or name != "content":
             self._refuse(exc, command)
             return
         self._begin_document(command, "")
@@ -179,34 +168,26 @@ class DocumentReader:
 
     def _take_unknown(self, name: str, command: Command) -> None:
         """Keep an unknown command, unless it may be of an ACL and deny access to somebody."""
-        if name.lower().startswith("acl") and not self._is_strict:
+        if name.lower().startswith("acl") and not self.is_strict:
             reason = f"unknown ACL command {name}; expected acl or a known acl-… command"
             self._refuse(RecordError("bad-acl", reason), command)
             return
         kept = "kept" if self._document else "skipped, as it stands before any id"
-        detail = f"{truncate_name(name)!r}, a command that nobody knows; {kept}"
-        self._note(self._unknown.code(name), detail)
+        self._aside.append(self.commands.unknown_command(name, kept, self._offset))
         if self._document:
             self._document.keep(name, command.argument)
-
-    def _meant_name(self, command: Command) -> str:
-        """An example of the documentation has `meta-content` for `meta-value`."""
-        if command.name != "meta-content" or self._is_strict:
-            return command.name
-        self._note("meta-content", "meta-content, which is no command; read as meta-value")
-        return "meta-value"
 
     def _belongs(self, name: str) -> bool:
         if name in self._kind.commands:
             return True
-        if self._is_strict or name == "delete":  # a deletion is never guessed
+        if self.is_strict or name == "delete":  # a deletion is never guessed
             return False
         if name == "content":
             reason = (
                 "content in a listing; expected ids to its end, as content is all that"
                 " follows; --from retriever-stream reads a document"
             )
-            raise self.tokens.error(reason, self._offset)
+            raise self.commands.error(reason, self._offset)
         self._note("foreign-command", f"{name} in a {self._kind.name}'s stream; taken as it is")
         return True
 
@@ -214,7 +195,7 @@ class DocumentReader:
         limit = self._max_content_bytes
         pieces: list[bytes] = []
         size = 0
-        for piece in self.tokens.remainder():
+        for piece in self.commands.remainder():
             size += len(piece)
             if size <= limit:
                 pieces.append(piece)
@@ -227,14 +208,14 @@ class DocumentReader:
 
     def _refuse(self, exc: RecordError, command: Command) -> None:
         """Spoil the document that has the command; without one, reject the command alone."""
-        if self._document or (self._is_strict and exc.code != DEFECT):
+        if self._document or (self.is_strict and exc.code != DEFECT):
             self._spoil(exc)
             return
         self._begin = command.offset
-        self.tokens.capture(command.offset)
+        self.commands.capture(command.offset)
         self._aside.append(self._reject(exc, None, command.offset + len(command.token)))
-        self._begin = self.tokens.offset  # the next reject begins after this one
-        self.tokens.capture(self._begin)
+        self._begin = self.commands.offset  # the next reject begins after this one
+        self.commands.capture(self._begin)
 
     def _spoil(self, exc: RecordError) -> None:
         """Reject the document when it ends; the first error is the reason."""
@@ -242,8 +223,8 @@ class DocumentReader:
         self._error = self._error or exc
 
     def _raise_if_strict(self, exc: RecordError) -> None:
-        if self._is_strict and exc.code not in _OUR_OWN_CODES:
-            raise self.tokens.error(exc.reason, self._offset) from exc
+        if self.is_strict and exc.code not in _OUR_OWN_CODES:
+            raise self.commands.error(exc.reason, self._offset) from exc
 
     def _outcome(self, document: DocumentBuilder) -> Record | Filtered:
         url = self.url_of(document.docid)
@@ -262,15 +243,15 @@ class DocumentReader:
         if not document.sends_acl or document.final:
             return None
         if document.content is None:
-            kept = "forgotten" if self._is_strict else "kept"
+            kept = "forgotten" if self.is_strict else "kept"
             self._note("acl-without-content", f"an ACL that no content follows; {kept}")
-            if self._is_strict:
+            if self.is_strict:
                 return None
         return document.acl(parent)
 
     def _reject(self, exc: RecordError, document: DocumentBuilder | None, end: int) -> Reject:
         place = Place(self._begin, end - self._begin)
-        reject = reject_bytes(exc, span=self._span, place=place, data=self.tokens.captured(end))
+        reject = reject_bytes(exc, span=self._span, place=place, data=self.commands.captured(end))
         if document is None:
             return reject
         is_named = document.docid and exc.code != DEFECT  # the defect may be in url_of
@@ -278,7 +259,7 @@ class DocumentReader:
         return replace(reject, url=url, action="ADD")
 
     def _note(self, code: str, detail: str) -> None:
-        self._aside.append(self.tokens.notice(code, detail, self._offset))
+        self._aside.append(self.commands.notice(code, detail, self._offset))
 
     def _flush(self) -> Iterator[Notice | Reject]:
         yield from self._aside

@@ -16,7 +16,7 @@ from typing import IO
 from schemas.errors import UnavailableError
 from schemas.notice import Notice
 from schemas.span import Span
-from transforms.formats.base import Mode, ReadOptions, ReadResult
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.document import RETRIEVER
 from transforms.formats.command_stream.reader import DocumentOutcome, DocumentReader, StreamKind
 
@@ -31,26 +31,25 @@ def read(
     An unavailable repository is a Reject, in `Mode.STRICT` an UnavailableError.
     """
     reader = DocumentReader(stream, _KIND, span=span, options=options)
-    documents = 0
-    for outcome in _outcomes(reader, options):
-        documents += not isinstance(outcome, Notice)
+    has_document = False
+    for outcome in _outcomes(reader):
+        has_document = has_document or not isinstance(outcome, Notice)
         yield outcome
-    if not documents:
+    if not has_document:
         reason = "no document; expected an id behind the header"
-        raise reader.tokens.error(reason, reader.tokens.offset)
+        raise reader.commands.error(reason, reader.commands.offset)
 
 
-def _outcomes(reader: DocumentReader, options: ReadOptions) -> Iterator[DocumentOutcome]:
+def _outcomes(reader: DocumentReader) -> Iterator[DocumentOutcome]:
     yield from reader.open()
-    is_strict = options.mode is Mode.STRICT
     try:
         for command in reader.commands:
-            if command.name == "id" and reader.is_open and is_strict:
+            if command.name == "id" and reader.is_open and reader.is_strict:
                 reason = "a second id; expected one document in a stream"
-                raise reader.tokens.error(reason, command.offset)
+                raise reader.commands.error(reason, command.offset)
             yield from reader.take(command)
-        yield from reader.finish(reader.tokens.offset)
+        yield from reader.finish(reader.commands.offset)
     except UnavailableError as exc:
-        if is_strict:
+        if reader.is_strict:
             raise
         yield reader.unavailable(exc)

@@ -7,6 +7,7 @@ on Java 17. A reader in `Mode.STRICT` accepts and refuses the same streams.
 """
 
 import re
+from datetime import UTC, datetime, timedelta
 
 from schemas.errors import ConfigError, RecordError
 
@@ -44,7 +45,9 @@ PARAMS = (PARAM, PARAM_WITHOUT_VALUE)
 TRIMMED = "".join(map(chr, range(0x21)))
 """The characters that Java's String.trim removes."""
 
-_DELIMITER_CHARS = 100  # _begin_pattern in the tokenizer nests one group per byte
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_DELIMITER_CHARS = 100  # _begin_pattern in commands.py nests one group per byte
 _FORBIDDEN = re.compile(r"[a-zA-Z0-9:/\-_ =+\[\]]")
 _MODIFIED = re.compile(rb"\xc0([\x80\x8a])")
 _MODIFIED_CHARS = {b"\x80": b"\x00", b"\x8a": b"\n"}
@@ -84,6 +87,18 @@ def integer(text: str, *, bits: int) -> int | None:
         return None
     number = -int(digits) if text[0] == "-" else int(digits)
     return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
+
+
+def moment_of(seconds: int) -> datetime | None:
+    """Return the time of epoch seconds, None for a time outside the years 1 to 9999.
+
+    Java multiplies by 1000 in 64 bits, and an overflow wraps around.
+    """
+    millis = (seconds * 1000 + 2**63) % 2**64 - 2**63
+    try:
+        return EPOCH + timedelta(milliseconds=millis)
+    except OverflowError:
+        return None
 
 
 def require_argument(name: str, argument: str | None) -> str:

@@ -15,19 +15,19 @@ its URL. An answer drops all but its URL, its status, and the user with its grou
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.content import decode
 from schemas.errors import RecordError
-from schemas.record import Action, Anchor, Crawl, Extra, Meta, Record
+from schemas.record import Action, Anchor, Crawl, Extra, Record
 from transforms.formats.base import WriteOptions
-from transforms.formats.command_stream.arguments import StrictArguments
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.formats.command_stream.java_uri import is_uri
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
+    EPOCH,
     GROUP,
     PARAM,
     PARAM_WITHOUT_VALUE,
@@ -39,10 +39,11 @@ from transforms.formats.command_stream.syntax import (
     USERNAME,
     check_delimiter,
     encode,
+    integer,
+    moment_of,
 )
 
 _KNOWN = frozenset(COMMAND_NAMES)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_HINTS = Crawl()
 _ID = b"id="
 _ID_LIST = b"id-list"
@@ -103,14 +104,9 @@ def unknown_command(extra: Extra) -> tuple[str, str | None] | None:
     argument = extra.value if equals else None
     if name not in _KNOWN or (name == "id-list" and equals):
         return name, argument
-    return (name, argument) if name == "last-modified" and _has_no_date(argument) else None
-
-
-def _has_no_date(argument: str | None) -> bool:
-    try:
-        return StrictArguments().moment(argument) is None
-    except RecordError:
-        return False
+    seconds = integer(argument or "", bits=64)
+    has_no_date = name == "last-modified" and seconds is not None and moment_of(seconds) is None
+    return (name, argument) if has_no_date else None
 
 
 class TokenWriter:
@@ -189,7 +185,7 @@ class CommandEncoder(ABC):
         return self._token("id", self._id_of(record.url))
 
     def _modified(self, moment: datetime) -> bytes:
-        since = moment - _EPOCH
+        since = moment - EPOCH
         seconds = since.days * 86400 + since.seconds
         return b"last-modified=%d%b" % (seconds, self._writer.mark)
 
@@ -282,7 +278,10 @@ class RetrieverEncoder(CommandEncoder):
                 yield self._token(name, "true" if flag else "false")
         for meta in record.metadata:
             yield self._token("meta-name", meta.name)
-            yield self._token("meta-value", _text(meta))
+            if meta.data is not None:
+                reason = f"a value of {meta.name!r} that is not text; expected text"
+                raise RecordError("bad-metadata", reason)
+            yield self._token("meta-value", meta.value)
         yield from map(self._extra, _extras(record))
         yield from map(self._anchor, hints.anchors)
         if record.acl is not None:
@@ -317,22 +316,14 @@ def acl_tokens(acl: Acl, writer: TokenWriter, *, id_of: Callable[[str], str]) ->
 
 
 def _check_acl(acl: Acl) -> None:
-    if acl.alone:
-        raise _bad_acl("an ACL of a document that was sent before", "one of this document")
-    if acl.inherit_fragment is not None and acl.inherit_from is None:
-        found = f"the fragment {acl.inherit_fragment!r} of nothing"
-        raise _bad_acl(found, "the document to inherit from")
-    if len({principal.case_sensitive for principal in acl.principals}) > 1:
-        raise _bad_acl("principals of which only some are case sensitive", "one rule for all")
-    for principal in acl.principals:
-        if principal.unqualified:
-            raise _bad_acl(f"principal {principal.name!r} of the type unqualified", "another type")
-        if not principal.name.strip(TRIMMED):
-            raise _bad_acl(f"principal {principal.name!r}", "a name")
-
-
-def _bad_acl(found: str, expected: str) -> RecordError:
-    return RecordError("bad-acl", f"{found}; expected {expected}")
+    """Raise RecordError for an ACL that was not adapted to the commands."""
+    has_parent = acl.inherit_from is not None or acl.inherit_fragment is None
+    has_one_case = len({principal.case_sensitive for principal in acl.principals}) < 2
+    names = [principal.name.strip(TRIMMED) for principal in acl.principals]
+    is_qualified = not any(principal.unqualified for principal in acl.principals)
+    if acl.alone or not (has_parent and has_one_case and is_qualified and all(names)):
+        expected = "one rule of case, names, and a parent of the fragment"
+        raise RecordError("bad-acl", f"an ACL that no command expresses; expected {expected}")
 
 
 def _principals(principals: tuple[Principal, ...], writer: TokenWriter) -> Iterator[bytes]:
@@ -371,29 +362,21 @@ class AuthorizerEncoder(CommandEncoder):
         for extra in record.extras:
             if extra.place in values:
                 values[extra.place].append(extra.value)
-        _check_answer(values[USERNAME], values[GROUP], values[STATUS])
-        users = [self._token("username", user) for user in values[USERNAME]]
-        groups = [self._token("group", group) for group in values[GROUP]]
-        answers = [self._token("authz-status", status) for status in values[STATUS]]
-        return b"".join((*users, *groups, self._id(record), *answers))
+        users, groups, statuses = values.values()
+        has_user = len(users) == 1 or not (users or groups)
+        if not has_user or len(statuses) > 1 or not set(STATUSES).issuperset(statuses):
+            expected = "at most one user, groups only of a user, and at most one known status"
+            raise RecordError("bad-extra", f"{users} and {statuses}; expected {expected}")
+        before = [self._token("username", user) for user in users]
+        before += [self._token("group", group) for group in groups]
+        after = [self._token("authz-status", status) for status in statuses]
+        return b"".join((*before, self._id(record), *after))
 
     def _begin_of_id(self, data: bytes) -> int:
         if data.startswith(_ID):
             return 0
         mark = self._writer.mark
         return data.index(mark + _ID) + len(mark)
-
-
-def _check_answer(users: list[str], groups: list[str], statuses: list[str]) -> None:
-    """Raise RecordError for several users or statuses, groups without a user, a bad status."""
-    if len(users) > 1 or len(statuses) > 1:
-        found = f"{len(users)} usernames and {len(statuses)} answers for one url"
-        raise RecordError("bad-extra", f"{found}; expected at most one of each")
-    if groups and not users:
-        raise RecordError("bad-extra", "a group without a username; expected both")
-    if statuses and statuses[0] not in STATUSES:
-        expected = f"expected one of {', '.join(STATUSES)}"
-        raise RecordError("bad-extra", f"authz-status={statuses[0]!r}; {expected}")
 
 
 def _bad_action(record: Record, expected: str) -> RecordError:
@@ -407,10 +390,3 @@ def _not_unicode(exc: UnicodeEncodeError) -> RecordError:
 
 def _extras(record: Record) -> Iterator[Extra]:
     return (extra for extra in record.extras if extra.place.startswith(PLACE))
-
-
-def _text(meta: Meta) -> str:
-    if meta.data is not None:
-        reason = f"a value of {meta.name!r} that is not text; expected text"
-        raise RecordError("bad-metadata", reason)
-    return meta.value

@@ -53,7 +53,6 @@ GROUPS_CSV = Format(
     matches=_is_groups_csv,
     is_common_text=True,
     read=groups_csv.read,
-    split=groups_csv.cut,
     holds_documents=False,
     holds_memberships=True,
     hole_codes=frozenset({"line-too-long"}),

@@ -33,6 +33,7 @@ from schemas.record import Provenance
 from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
+from transforms.formats.streams import Line, read_lines
 
 MAX_MEMBERS = 3_000_000
 """Members that all groups of a search appliance may have together."""
@@ -41,7 +42,6 @@ MAX_LINE_BYTES = 1 << 20
 MAX_DATA_BYTES = 1 << 20
 """Most bytes of its rows that the reject of a membership keeps."""
 
-_UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _BLANKS = " \t\r\n"
 _NAME_SEARCH_BYTES = 1 << 16  # less than the csv module takes as a value
@@ -55,20 +55,11 @@ _SENSITIVITIES = {"": None, "true": True, "false": False}
 _Key = tuple[str, str | None]
 
 
-class _CsvLine(NamedTuple):
-    """A line, or its first bytes if it is longer than `MAX_LINE_BYTES`."""
-
-    text: bytes
-    number: int
-    offset: int
-    length: int
-
-
 class _CsvRow(NamedTuple):
     """The values of a row and its lines, or why it has no values."""
 
     values: tuple[str, ...]
-    lines: tuple[_CsvLine, ...]
+    lines: tuple[Line, ...]
     fault: str = ""
 
 
@@ -95,13 +86,6 @@ def read(
     yield from table.memberships()
 
 
-def cut(
-    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
-) -> Iterator[Span]:
-    """Yield one span: the rows of a group may be anywhere."""
-    yield Span(source=source)
-
-
 class _RowReader:
     """The rows of a stream. If a quote has no end, its line is a row, and the next lines are too.
 
@@ -111,9 +95,9 @@ class _RowReader:
     """
 
     def __init__(self, stream: IO[bytes], span: Span) -> None:
-        self._lines = _lines(stream, span)
-        self._again: list[_CsvLine] = []
-        self._taken: list[_CsvLine] = []
+        self._lines = read_lines(stream, span, max_bytes=MAX_LINE_BYTES)
+        self._again: list[Line] = []
+        self._taken: list[Line] = []
         self._torn_line, self._torn_fault = 0, ""
         self._csv = csv.reader(self, strict=True)
 
@@ -152,31 +136,11 @@ class _RowReader:
         return _CsvRow((), (first,), found)
 
 
-def _lines(stream: IO[bytes], span: Span) -> Iterator[_CsvLine]:
-    number, offset = span.line, span.offset
-    while text := stream.readline(MAX_LINE_BYTES):
-        length = len(text)
-        while not text.endswith(b"\n") and (more := stream.readline(MAX_LINE_BYTES)):
-            length += len(more)
-            if more.endswith(b"\n"):
-                break
-        if not offset and text.startswith(_UTF16_MARKS):
-            found = f"{span.source}:1: a byte order mark of UTF-16"
-            raise FormatError(f"{found}; expected UTF-8: save the table as CSV in UTF-8")
-        mark = len(_UTF8_MARK) if not offset and text.startswith(_UTF8_MARK) else 0
-        yield _CsvLine(text[mark:], number, offset + mark, length - mark)
-        number, offset = number + 1, offset + length
+class _GroupRows(NamedTuple):
+    """The first row of a group, and the text of all its rows."""
 
-
-class _GroupRows:
-    """The rows of a group, and the place of the first one."""
-
-    __slots__ = ("line", "offset", "text")
-
-    def __init__(self, first: _CsvLine) -> None:
-        self.line = first.number
-        self.offset = first.offset
-        self.text = bytearray()
+    first: Line
+    text: bytearray
 
 
 class _GroupTable:
@@ -205,7 +169,7 @@ class _GroupTable:
         self._members += _member(values) is not None
         key = (values["group"], values.get("namespace") or None)
         if key not in self._groups:
-            self._groups[key] = _GroupRows(line)
+            self._groups[key] = _GroupRows(line, bytearray())
         self._groups[key].text.extend(line.text)
         if self._members > MAX_MEMBERS:
             raise FormatError(
@@ -215,18 +179,18 @@ class _GroupTable:
 
     def refuse_groups_of(self, row: _CsvRow) -> None:
         """Refuse every group that a refused row may be about."""
-        line = row.lines[0].number
-        is_whole = not row.fault and len(row.lines) == 1 and _is_whole(row.lines[0])
+        first = row.lines[0]
+        is_whole = len(row.lines) == 1 and first.length == len(first.text) and not row.fault
         if is_whole and len(row.values) in self._widths:
             values = self._named(row.values)
             namespace = values.get("namespace", "")
             if _foreign_byte(namespace) is None:
-                self._refused.setdefault((values["group"], namespace or None), line)
+                self._refused.setdefault((values["group"], namespace or None), first.number)
                 return
         at = self.columns.index("group")
         for values_of_line in (row.values, *map(_values_in_damaged_line, row.lines)):
             for name in values_of_line[at : at + 1]:
-                self._refused.setdefault(name, line)
+                self._refused.setdefault(name, first.number)
 
     def group_in(self, row: _CsvRow) -> str | None:
         """Return the name of the group of a refused row, if it can be read."""
@@ -243,11 +207,16 @@ class _GroupTable:
                 if not lines:
                     yield self._membership(key, rows)
                     continue
-                data = _whole_lines(bytes(rows.text), MAX_DATA_BYTES)
-                error = _incomplete(key[0], min(lines))
+                data = bytes(rows.text[:MAX_DATA_BYTES])
+                reason = (
+                    f"the row in line {min(lines)} was refused; expected all rows of the group"
+                    f" {key[0]!r}, for without a member it opens what is denied to it: correct that"
+                    " row"
+                )
+                error = RecordError("bad-membership", reason)
             except Exception as exc:
                 error = record_error(exc)
-            place = Place(rows.offset, len(rows.text), rows.line)
+            place = Place(rows.first.offset, len(rows.text), rows.first.number)
             yield reject_bytes(error, span=self._span, place=place, data=data, url=key[0])
 
     def _membership(self, key: _Key, rows: _GroupRows) -> Membership:
@@ -263,8 +232,8 @@ class _GroupTable:
             provenance=Provenance(
                 source=self._span.source,
                 span=self._span.ordinal,
-                line=rows.line,
-                offset=rows.offset,
+                line=rows.first.number,
+                offset=rows.first.offset,
             ),
         )
 
@@ -274,6 +243,9 @@ class _GroupTable:
     def _is_header(self, row: _CsvRow) -> bool:
         """Take the columns from the first row; return whether it is a header."""
         line = row.lines[0].number
+        if row.lines[0].text.startswith(_UTF16_MARKS):
+            found = f"{self._span.source}:{line}: a byte order mark of UTF-16"
+            raise FormatError(f"{found}; expected UTF-8: save the table as CSV in UTF-8")
         try:
             _check(row)
         except RecordError as exc:
@@ -303,7 +275,7 @@ def _check(row: _CsvRow) -> None:
     """Raise RecordError for a row that is not one line of CSV in UTF-8."""
     if row.fault:
         raise RecordError("bad-csv", f"{row.fault}; expected a row of CSV")
-    if not _is_whole(row.lines[0]):
+    if row.lines[0].length > len(row.lines[0].text):
         reason = f"a line of {row.lines[0].length} bytes; expected at most {MAX_LINE_BYTES}"
         raise RecordError("line-too-long", reason)
     if len(row.lines) > 1:
@@ -315,14 +287,6 @@ def _check(row: _CsvRow) -> None:
         raise RecordError("not-utf-8", reason)
 
 
-def _whole_lines(text: bytes, max_bytes: int) -> bytes:
-    return text if len(text) <= max_bytes else text[: text.rfind(b"\n", 0, max_bytes) + 1]
-
-
-def _is_whole(line: _CsvLine) -> bool:
-    return line.length == len(line.text)
-
-
 def _foreign_byte(text: str) -> int | None:
     """Return the first byte of the text that was not UTF-8."""
     try:
@@ -332,7 +296,7 @@ def _foreign_byte(text: str) -> int | None:
     return None
 
 
-def _values_in_damaged_line(line: _CsvLine) -> list[str]:
+def _values_in_damaged_line(line: Line) -> list[str]:
     """Return the values that a line seems to have, with its quotes as they are."""
     text = line.text[:_NAME_SEARCH_BYTES].replace(b"\r", b" ").decode("utf-8", "surrogateescape")
     return [value.strip(_BLANKS) for row in csv.reader([text]) for value in row]
@@ -358,11 +322,3 @@ def _member(values: Mapping[str, str]) -> Member | None:
         namespace=values.get("namespace") or None,
         case_sensitive=_SENSITIVITIES[sensitive.lower()],
     )
-
-
-def _incomplete(group: str, line: int) -> RecordError:
-    reason = (
-        f"the row in line {line} was refused; expected all rows of the group {group!r}, for without"
-        " a member it opens what is denied to it: correct that row"
-    )
-    return RecordError("bad-membership", reason)

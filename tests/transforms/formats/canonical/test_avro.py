@@ -114,7 +114,7 @@ def test_a_lone_surrogate_is_refused() -> None:
         written(msgspec.structs.replace(SIX[0], title="\ud800"))
 
 
-@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+@pytest.mark.parametrize("codec", ["null", "deflate"])
 def test_every_codec_is_read(codec: str) -> None:
     assert read(by_fastavro(*SIX, codec=codec)) == list(SIX)
 

@@ -1,16 +1,12 @@
 """Avro container files: headers, the framing of blocks, and codecs."""
 
-import bz2
 import io
 import json
-import lzma
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import fastavro
 import pytest
-import zstandard
 
 from schemas import avro
 from schemas.errors import FormatError, RecordError
@@ -28,9 +24,7 @@ from transforms.formats.canonical.avro_container import (
 )
 
 SYNC = b"0123456789abcdef"
-TEN = r"\x80" * 10
-MEBIBYTE = 1 << 20
-DATUMS = b"datum " * 1000
+OTHER_RECORD = "expected records with url, action, provenance or memberships with group, members"
 
 
 def header_of(schema: Any, codec: str = "null") -> bytes:
@@ -71,13 +65,6 @@ def test_our_header_has_our_schema(kind: str) -> None:
     )
 
 
-def test_our_header_is_always_the_same() -> None:
-    first = our_header(RECORD)
-    our_header.cache_clear()
-    our_sync.cache_clear()
-    assert our_header(RECORD) == first
-
-
 def test_records_and_memberships_have_different_sync_markers_of_16_bytes() -> None:
     assert [len(marker) for marker in {our_sync(MEMBERSHIP), our_sync(RECORD)}] == [16, 16]
 
@@ -115,68 +102,47 @@ def test_a_header_without_a_codec_is_uncompressed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "message"),
+    ("head", "problem"),
     [
-        (
-            b"",
-            r"a.avro: b''; expected an Avro container, which begins with b'Obj\x01'",
-        ),
-        (
-            b"PK\x03\x04 and more",
-            r"a.avro: b'PK\x03\x04'; expected an Avro container, which begins with b'Obj\x01'",
-        ),
+        (b"", r"b''; expected an Avro container, which begins with b'Obj\x01'"),
         (
             b"Obj\x01\x04",
-            "a.avro: a header without its end in 5 bytes; "
-            "expected an Avro container with a whole one",
+            "a header without its end in 5 bytes; expected an Avro container with a whole one",
         ),
         (
             b"Obj\x01\x02\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01",
-            "a.avro: a header without its end in 15 bytes; "
-            "expected an Avro container with a whole one",
+            "a header without its end in 15 bytes; expected an Avro container with a whole one",
         ),
         (
-            header_of(record_of(), codec="rot13"),
-            "a.avro: codec 'rot13'; expected one of bzip2, deflate, null, xz, zstandard",
+            header_of(record_of(), codec="snappy"),
+            "codec 'snappy'; expected deflate or null: write the container again with one of them",
         ),
-        (
-            header_of(b"{"),
-            "a.avro: avro.schema=b'{'; expected an Avro schema in JSON",
-        ),
+        (header_of(b"{"), "avro.schema=b'{'; expected an Avro schema in JSON"),
         (
             header_of({"type": "recrod", "name": "Record"}),
-            """a.avro: avro.schema=b'{"type": "recrod", "name": "Record"}'; """
+            """avro.schema=b'{"type": "recrod", "name": "Record"}'; """
             "expected an Avro schema in JSON",
         ),
         (
             header_of(b"[" * 100_000),
-            f"a.avro: avro.schema={b'[' * 40!r}; expected an Avro schema in JSON",
+            f"avro.schema={b'[' * 40!r}; expected an Avro schema in JSON",
         ),
         (
             header_of({"type": "record", "name": "User", "namespace": "org", "fields": []}),
-            "a.avro: an Avro container of 'org.User'; "
-            "expected records with url, action, provenance or memberships with group, members",
+            f"an Avro container of 'org.User'; {OTHER_RECORD}",
         ),
-        (
-            header_of("string"),
-            "a.avro: an Avro container of 'string'; "
-            "expected records with url, action, provenance or memberships with group, members",
-        ),
+        (header_of("string"), f"an Avro container of 'string'; {OTHER_RECORD}"),
         (
             header_of({"type": "array", "items": "string"}),
-            "a.avro: an Avro container of 'array'; "
-            "expected records with url, action, provenance or memberships with group, members",
+            f"an Avro container of 'array'; {OTHER_RECORD}",
         ),
     ],
-    ids=[
-        *("empty", "zip", "torn", "hostile-length", "codec", "json", "type", "deep"),
-        *("record", "string", "array"),
-    ],
+    ids=range(10),
 )
-def test_a_header_that_cannot_be_read_is_a_format_error(head: bytes, message: str) -> None:
+def test_a_header_that_cannot_be_read_is_a_format_error(head: bytes, problem: str) -> None:
     with pytest.raises(FormatError) as caught:
         open_container(head, source="a.avro")
-    assert str(caught.value) == message
+    assert str(caught.value) == f"a.avro: {problem}"
 
 
 @pytest.mark.parametrize(
@@ -227,7 +193,7 @@ def test_a_schema_with_other_fields_is_accepted(kind: Any) -> None:
         (b"\x02" + long(MAX_BLOCK_BYTES), (1, 1 << 30, 6)),
     ],
 )
-def test_a_block_says_how_many_records_and_bytes_it_has(
+def test_a_block_states_how_many_records_and_bytes_it_has(
     head: bytes, found: tuple[int, int, int]
 ) -> None:
     assert framing(head) == found
@@ -236,18 +202,13 @@ def test_a_block_says_how_many_records_and_bytes_it_has(
 @pytest.mark.parametrize(
     ("head", "code", "reason"),
     [
-        (b"", "bad-block", "b''; expected the size of a block"),
-        (b"\x02\x80", "bad-block", r"b'\x02\x80'; expected the size of a block"),
-        (b"\x80" * 10, "bad-block", rf"b'{TEN}'; expected the size of a block"),
-        (
-            b"\x01\x02",
-            "bad-block",
-            "a block of -1 records in 1 bytes; expected 0 or more of both",
+        *(
+            (head, "bad-block", f"{head!r}; expected the size of a block")
+            for head in (b"", b"\x02\x80", b"\x80" * 10)
         ),
-        (
-            b"\x02\x03",
-            "bad-block",
-            "a block of 1 records in -2 bytes; expected 0 or more of both",
+        *(
+            (head, "bad-block", f"a block of {found} bytes; expected 0 or more of both")
+            for head, found in ((b"\x01\x02", "-1 records in 1"), (b"\x02\x03", "1 records in -2"))
         ),
         (
             b"\x02" + long(MAX_BLOCK_BYTES + 1),
@@ -257,9 +218,7 @@ def test_a_block_says_how_many_records_and_bytes_it_has(
         ),
     ],
 )
-def test_what_cannot_stand_before_a_block_is_a_record_error(
-    head: bytes, code: str, reason: str
-) -> None:
+def test_other_bytes_before_a_block_are_a_record_error(head: bytes, code: str, reason: str) -> None:
     with pytest.raises(RecordError) as caught:
         framing(head)
     assert (caught.value.code, caught.value.reason) == (code, reason)
@@ -269,52 +228,41 @@ def test_what_cannot_stand_before_a_block_is_a_record_error(
 
 
 def deflate(data: bytes) -> bytes:
-    stream = zlib.compressobj(wbits=-15)
-    return stream.compress(data) + stream.flush()
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
 
 
-PACK: dict[str, Callable[[bytes], bytes]] = {
-    "null": bytes,
-    "deflate": deflate,
-    "bzip2": bz2.compress,
-    "xz": lzma.compress,
-    "zstandard": zstandard.ZstdCompressor().compress,
-}
+def test_a_block_is_unpacked() -> None:
+    datums = b"datum " * 1000
+    assert unpack("null", datums, max_bytes=1) == datums
+    assert unpack("deflate", deflate(datums), max_bytes=len(datums)) == datums
 
 
-def complaint(codec: str, block: bytes, max_bytes: int = MEBIBYTE) -> tuple[str, str]:
+@pytest.mark.parametrize(
+    ("block", "code", "reason"),
+    [
+        (
+            deflate(bytes(1 << 23)),
+            "block-too-large",
+            "a deflate block that unpacks to more; expected at most 1048576 bytes",
+        ),
+        (
+            deflate(b"datum " * 1000)[:-4],
+            "bad-block",
+            "30 bytes that are none (its end is missing); expected a deflate block",
+        ),
+        (
+            b"\xff" * 40,
+            "bad-block",
+            "40 bytes that are none (Error -3 while decompressing data: invalid block type);"
+            " expected a deflate block",
+        ),
+    ],
+    ids=["bomb", "torn", "other"],
+)
+def test_a_block_that_cannot_be_unpacked_is_a_record_error(
+    block: bytes, code: str, reason: str
+) -> None:
     with pytest.raises(RecordError) as caught:
-        unpack(codec, block, max_bytes=max_bytes)
-    return caught.value.code, caught.value.reason
-
-
-@pytest.mark.parametrize("codec", PACK)
-def test_a_block_is_unpacked(codec: str) -> None:
-    assert unpack(codec, PACK[codec](DATUMS), max_bytes=len(DATUMS)) == DATUMS
-
-
-@pytest.mark.parametrize("codec", PACK)
-def test_a_decompression_bomb_is_refused(codec: str) -> None:
-    assert complaint(codec, PACK[codec](bytes(8 * MEBIBYTE))) == (
-        "block-too-large",
-        f"a {codec} block that unpacks to more; expected at most 1048576 bytes",
-    )
-
-
-@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz"])
-def test_a_torn_block_is_a_record_error(codec: str) -> None:
-    block = PACK[codec](DATUMS)[:-4]
-    assert complaint(codec, block) == (
-        "bad-block",
-        f"{len(block)} bytes that are none (its end is missing); expected a {codec} block",
-    )
-
-
-@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "zstandard"])
-def test_a_block_of_other_bytes_is_a_record_error(codec: str) -> None:
-    assert complaint(codec, b"\xff" * 40)[0] == "bad-block"
-
-
-def test_the_begin_of_a_torn_zstandard_block_is_unpacked() -> None:
-    block = zstandard.ZstdCompressor().compress(bytes(MEBIBYTE))[:-4]
-    assert len(unpack("zstandard", block, max_bytes=MEBIBYTE)) < MEBIBYTE
+        unpack("deflate", block, max_bytes=1 << 20)
+    assert (caught.value.code, caught.value.reason) == (code, reason)

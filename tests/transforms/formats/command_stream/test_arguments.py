@@ -2,35 +2,47 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import pytest
 
 from schemas.errors import RecordError
 from transforms.formats.base import Mode, ReadOptions
-from transforms.formats.command_stream.arguments import (
-    LenientArguments,
-    StrictArguments,
-    arguments,
-)
+from transforms.formats.command_stream.document import Arguments
 
 Value = datetime | bool | str | None
+Read = Callable[[Arguments], Value]
 AUGUST = datetime(2011, 8, 3, 16, 7, 23, tzinfo=UTC)
-strict = StrictArguments()
+LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
-def repaired(read: Callable[[LenientArguments], Value]) -> tuple[Value, list[tuple[str, str]]]:
-    """The value that lenient arguments read, and the notices about it."""
+class Argument(NamedTuple):
+    """The value of an argument, or why it is refused, and the notices about it."""
+
+    value: Value
+    notices: tuple[tuple[str, str], ...] = ()
+
+
+def read(read_argument: Read, mode: Mode, zone: str = "UTC") -> Argument:
     notices: list[tuple[str, str]] = []
-    lenient = LenientArguments(lambda code, detail: notices.append((code, detail)), zone="UTC")
-    return read(lenient), notices
+    options = ReadOptions(mode=mode, zone=zone)
+    arguments = Arguments(options, lambda code, detail: notices.append((code, detail)))
+    try:
+        value = read_argument(arguments)
+    except RecordError as exc:
+        value = f"{exc.code}: {exc.reason}"
+    return Argument(value, tuple(notices))
 
 
-def refusal(read: Callable[[], object]) -> tuple[str, str]:
-    with pytest.raises(RecordError) as caught:
-        read()
-    return caught.value.code, caught.value.reason
+def strictly(read_argument: Read) -> Value:
+    return read(read_argument, Mode.STRICT).value
 
 
+def leniently(read_argument: Read) -> Argument:
+    return read(read_argument, Mode.LENIENT)
+
+
+@pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize(
     ("text", "moment"),
     [
@@ -39,117 +51,85 @@ def refusal(read: Callable[[], object]) -> tuple[str, str]:
         ("+5", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)),
         ("-5", datetime(1969, 12, 31, 23, 59, 55, tzinfo=UTC)),
         ("9223372036854775807", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
-        ("253402300799", datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
-        ("253402300800", None),
-        ("-62135596801", None),
+        *(("253402300799", LATEST), ("253402300800", None), ("-62135596801", None)),
     ],
 )
-def test_a_time_is_epoch_seconds_in_both_modes(text: str, moment: datetime | None) -> None:
-    assert strict.moment(text) == moment
-    assert repaired(lambda lenient: lenient.moment(text)) == (moment, [])
+def test_a_time_is_epoch_seconds(mode: Mode, text: str, moment: datetime | None) -> None:
+    assert read(lambda arguments: arguments.moment(text), mode) == Argument(moment)
 
 
 DATES = ("20110803 16:07:23", "2011-08-03T16:07:23Z", "Wed, 03 Aug 2011 16:07:23 GMT")
 
 
-@pytest.mark.parametrize(
-    "text", [*DATES, "", " 5", "5 ", "1.5", "9223372036854775808", "now", None]
-)
-def test_strictly_any_other_time_is_refused(text: str | None) -> None:
-    expected = ("bad-date", f"last-modified={text!r}; expected seconds since 1970")
-    assert refusal(lambda: strict.moment(text)) == expected
-
-
 @pytest.mark.parametrize("text", [*DATES, " 1312387643 "])
-def test_a_date_is_repaired(text: str) -> None:
+def test_a_date_is_refused_strictly_and_else_repaired(text: str) -> None:
     detail = f"last-modified={text!r}, not seconds since 1970; read as a date"
-    assert repaired(lambda lenient: lenient.moment(text)) == (AUGUST, [("date", detail)])
+    refusal = f"bad-date: last-modified={text!r}; expected seconds since 1970"
+    assert strictly(lambda arguments: arguments.moment(text)) == refusal
+    expected = Argument(AUGUST, (("date", detail),))
+    assert leniently(lambda arguments: arguments.moment(text)) == expected
 
 
+@pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("text", ["", "now", "1.5", None])
-def test_a_text_without_a_date_is_refused_in_lenient_mode(text: str | None) -> None:
-    expected = ("bad-date", f"last-modified={text!r}; expected seconds since 1970")
-    assert refusal(lambda: repaired(lambda lenient: lenient.moment(text))) == expected
+def test_a_text_without_a_date_is_refused(mode: Mode, text: str | None) -> None:
+    refusal = f"bad-date: last-modified={text!r}; expected seconds since 1970"
+    assert read(lambda arguments: arguments.moment(text), mode) == Argument(refusal)
 
 
 def test_a_date_is_in_the_zone_of_the_options() -> None:
-    read = arguments(ReadOptions(zone="Europe/Zurich"), lambda *_: None).moment
-    assert read("20110803 16:07:23") == datetime(2011, 8, 3, 14, 7, 23, tzinfo=UTC)
-
-
-@pytest.mark.parametrize("text", [None, "", "false", "no", "x"])
-def test_strictly_a_flag_of_a_listing_is_true(text: str | None) -> None:
-    assert strict.listed_flag("lock", text) is True
-
-
-@pytest.mark.parametrize("text", [None, "true", "TRUE", "yes", "1", "on"])
-def test_a_true_flag_of_a_listing_needs_no_repair(text: str | None) -> None:
-    assert repaired(lambda lenient: lenient.listed_flag("lock", text)) == (True, [])
+    found = read(lambda one: one.moment("20110803 16:07:23"), Mode.LENIENT, "Europe/Zurich")
+    assert found.value == datetime(2011, 8, 3, 14, 7, 23, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("text", "flag"),
-    [("false", False), ("NO", False), ("0", False), ("off", False), ("", True), ("maybe", True)],
-)
-def test_another_argument_of_a_flag_of_a_listing_is_repaired(text: str, flag: bool) -> None:
-    detail = f"lock={text!r}, a flag with an argument; read as {str(flag).lower()}"
-    assert repaired(lambda lenient: lenient.listed_flag("lock", text)) == (
-        flag,
-        [("flag", detail)],
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "flag"),
+    ("text", "value", "is_repaired"),
     [
-        *(("true", True), ("True", True), ("false", False), ("yes", False)),
-        *(("1", False), ("", False), ("true ", False), (None, False)),
+        *((text, True, False) for text in (None, "true", "TRUE", "yes", "1", "on")),
+        *((text, False, True) for text in ("false", "NO", "0", "off")),
+        *((text, True, True) for text in ("", "maybe")),
     ],
 )
-def test_strictly_a_flag_of_a_document_is_true_only_if_it_says_so(
-    text: str | None, flag: bool
+def test_a_flag_of_a_listing_is_true_strictly_and_else_may_be_false(
+    text: str | None, value: bool, is_repaired: bool
 ) -> None:
-    assert strict.flag("secure", text) is flag
-
-
-@pytest.mark.parametrize(("text", "flag"), [("true", True), ("FALSE", False)])
-def test_true_and_false_need_no_repair(text: str, flag: bool) -> None:
-    assert repaired(lambda lenient: lenient.flag("lock", text)) == (flag, [])
+    detail = f"lock={text!r}, a flag with an argument; read as {str(value).lower()}"
+    notices = (("flag", detail),) if is_repaired else ()
+    assert strictly(lambda arguments: arguments.listed_flag("lock", text)) is True
+    found = leniently(lambda arguments: arguments.listed_flag("lock", text))
+    assert found == Argument(value, notices)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "flag"),
+    ("name", "text", "strict", "lenient", "is_repaired"),
     [
-        *(("lock", "yes", True), ("lock", "", False), ("lock", None, True), ("lock", "x", False)),
-        *(("secure", "x", True), ("secure", "", True), ("secure", "no", False)),
-        ("secure", None, True),
+        *(("lock", text, True, True, False) for text in ("true", "True")),
+        *(("lock", text, False, False, False) for text in ("false", "FALSE")),
+        *(("lock", text, False, True, True) for text in ("yes", "1", None)),
+        *(("lock", text, False, False, True) for text in ("", "x", "true ")),
+        *(("secure", text, False, True, True) for text in ("x", "", None)),
+        ("secure", "no", False, False, True),
     ],
 )
-def test_another_flag_of_a_document_is_repaired(name: str, text: str | None, flag: bool) -> None:
+def test_a_flag_of_a_document_is_true_strictly_only_if_it_says_so(
+    name: str, text: str | None, strict: bool, lenient: bool, is_repaired: bool
+) -> None:
     shown = name if text is None else f"{name}={text!r}"
-    detail = f"{shown}, neither true nor false; read as {str(flag).lower()}"
-    assert repaired(lambda lenient: lenient.flag(name, text)) == (flag, [("flag", detail)])
+    detail = f"{shown}, neither true nor false; read as {str(lenient).lower()}"
+    notices = (("flag", detail),) if is_repaired else ()
+    assert strictly(lambda arguments: arguments.flag(name, text)) is strict
+    assert leniently(lambda arguments: arguments.flag(name, text)) == Argument(lenient, notices)
 
 
+@pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("text", ["http://e.com/a", "", "a/b?c", "mailto:joe"])
-def test_a_url_may_be_relative_or_empty(text: str) -> None:
-    assert strict.uri("result-link", text) == text
-    assert repaired(lambda lenient: lenient.uri("result-link", text)) == (text, [])
+def test_a_url_may_be_relative_or_empty(mode: Mode, text: str) -> None:
+    assert read(lambda arguments: arguments.uri("result-link", text), mode) == Argument(text)
 
 
 def test_a_url_that_java_refuses_is_refused_strictly_and_else_kept() -> None:
-    expected = ("bad-url", "display-url='a b'; expected a well-formed URL")
-    assert refusal(lambda: strict.uri("display-url", "a b")) == expected
-    assert repaired(lambda lenient: lenient.uri("display-url", "a b")) == (
-        "a b",
-        [("url", "display-url='a b' is not a well-formed URL; kept")],
-    )
-
-
-@pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LENIENT])
-def test_a_url_needs_an_argument(mode: Mode) -> None:
-    read = arguments(ReadOptions(mode=mode), lambda *_: None).uri
-    assert refusal(lambda: read("result-link", None)) == (
-        "no-argument",
-        "result-link without an argument; expected result-link=…",
-    )
+    refusal = "bad-url: display-url='a b'; expected a well-formed URL"
+    notice = ("url", "display-url='a b' is not a well-formed URL; kept")
+    assert strictly(lambda arguments: arguments.uri("display-url", "a b")) == refusal
+    found = leniently(lambda arguments: arguments.uri("display-url", "a b"))
+    assert found == Argument("a b", (notice,))

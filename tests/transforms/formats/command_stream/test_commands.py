@@ -1,31 +1,440 @@
-"""Tokens as commands, with id-lists."""
+"""Headers, tokens and commands, byte by byte: those of the deployed parser, and repairs."""
 
 import io
+from typing import IO
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from schemas.errors import UnavailableError
+from schemas.errors import FormatError, RecordError, UnavailableError
+from schemas.notice import Notice
 from schemas.span import Span
+from support.slow_streams import slow
+from support.streams import opened as opened_stream
+from transforms.formats import sniff
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream.commands import (
+    BLOCK_BYTES,
+    KEPT_BYTES,
     Command,
     CommandReader,
-    UnknownCommandCodes,
-    truncate_name,
+    read_header,
 )
-from transforms.formats.command_stream.tokenizer import Tokenizer
+from transforms.formats.command_stream.syntax import decode, integer
 
 STRICT = ReadOptions(mode=Mode.STRICT)
+LENIENT = ReadOptions()
+MODES = pytest.mark.parametrize("options", [STRICT, LENIENT], ids=["strict", "lenient"])
+START = b"GSA Adaptor Data Version 1 "
+HEADER = START + b"[\n]"
+PLACE = Span(source="ids.txt", ordinal=3, offset=100)
+DELIMITERS = ("aa", "ab", "aba", "aab", "aaa", "abab", "aabaa", "baab")
+
+
+def opened(
+    data: bytes, options: ReadOptions = LENIENT, span: Span = PLACE
+) -> tuple[CommandReader, list[Notice]]:
+    reader = CommandReader(opened_stream(data), span, options)
+    return reader, list(read_header(reader))
+
+
+def delimiter_of(data: bytes, options: ReadOptions) -> bytes:
+    return opened(data, options)[0].delimiter
+
+
+def reader_of(
+    stream: IO[bytes], delimiter: bytes, options: ReadOptions = LENIENT, span: Span = Span()
+) -> CommandReader:
+    """A reader of a stream without a header."""
+    reader = CommandReader(stream, span, options)
+    reader.separate(delimiter)
+    return reader
+
+
+def separated(
+    stream: IO[bytes], delimiter: bytes, options: ReadOptions = LENIENT
+) -> list[tuple[int, bytes]]:
+    """The tokens of a stream without header, each with its offset."""
+    reader = reader_of(stream, delimiter, options)
+    found = []
+    offset = reader.offset
+    while (token := reader.next_token()) is not None:
+        found.append((offset, token))
+        offset = reader.offset
+    return found
+
+
+def texts(data: bytes, delimiter: bytes, options: ReadOptions = LENIENT) -> list[bytes]:
+    return [token for _, token in separated(io.BytesIO(data), delimiter, options)]
 
 
 def commands(data: bytes, delimiter: bytes = b"\n", options: ReadOptions = STRICT) -> list[Command]:
-    tokens = Tokenizer(io.BytesIO(data), Span(source="ids", offset=10), options)
-    tokens.separate(delimiter)
-    return list(CommandReader(tokens))
+    return list(reader_of(io.BytesIO(data), delimiter, options, Span(source="ids", offset=10)))
 
 
 def stated(data: bytes) -> list[tuple[str, str | None]]:
     return [(command.name, command.argument) for command in commands(data)]
+
+
+def refusal(data: bytes, options: ReadOptions = STRICT) -> str:
+    with pytest.raises(FormatError) as caught:
+        opened(data, options)
+    return str(caught.value)
+
+
+def deployed(data: bytes, delimiter: bytes) -> list[bytes]:
+    """The tokens of the deployed parser, which reads single bytes and never goes back."""
+    found, token, matched = [], b"", 0
+    for byte in data:
+        if byte == delimiter[matched]:
+            matched += 1
+        else:
+            token += delimiter[:matched] + bytes([byte])
+            matched = 0
+        if matched == len(delimiter):
+            found.append(token)
+            token, matched = b"", 0
+    last = token + delimiter[:matched]
+    return [*found, last] if last else found
+
+
+# Text and numbers
+
+
+@pytest.mark.parametrize(
+    ("token", "text"),
+    [
+        *((b"a=b", "a=b"), (b"\xc0\x80\xc0\x8a", "\0\n"), (b"caf\xc3\xa9\xc0\x8a", "caf\u00e9\n")),
+        *((b"\xf0\x9f\x98\x80", "\U0001f600"), (b"\xef\xbb\xbf", "\ufeff")),
+    ],
+)
+def test_text_is_utf8_with_two_forms_of_two_bytes(token: bytes, text: str) -> None:
+    assert decode(token) == text
+
+
+@pytest.mark.parametrize(
+    ("token", "found"),
+    [
+        *((b"a\xc0\x81b", b"\xc0\x81b"), (b"\xc0\xc0\x80", b"\xc0\x00"), (b"a\xc0", b"\xc0")),
+        *((b"\xff", b"\xff"), (b"\xc1\x80", b"\xc1\x80"), (b"\xe2\x82", b"\xe2\x82")),
+        (b"\xed\xa0\xbd\xed\xb8\x80", b"\xed\xa0\xbd\xed"),
+        (b"\xf4\x90\x80\x80", b"\xf4\x90\x80\x80"),
+    ],
+)
+def test_other_bytes_are_refused(token: bytes, found: bytes) -> None:
+    with pytest.raises(RecordError) as caught:
+        decode(token)
+    expected = f"the bytes {found!r} in a token; expected UTF-8, with C0 80 and C0 8A besides"
+    assert (caught.value.code, caught.value.reason) == ("not-utf8", expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        *(("0", 0), ("+5", 5), ("-5", -5), ("0005", 5), ("-0", 0), ("\u0665", 5)),
+        *(("9223372036854775807", 2**63 - 1), ("-9223372036854775808", -(2**63))),
+        *(("\u0660" * 30 + "7", 7), ("0" * 5000 + "1", 1)),
+    ],
+)
+def test_a_number_is_one_that_java_parses(text: str, number: int) -> None:
+    assert integer(text, bits=64) == number
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "+", "-", "--1", "+-1", " 5", "5 ", "5\n", "1.5", "1e3", "0x1", "1_0", "five"),
+        *("9223372036854775808", "-9223372036854775809", "1" * 5000, "\u00b2", "\U0001d7ce"),
+    ],
+)
+def test_any_other_text_is_not_a_number(text: str) -> None:
+    assert integer(text, bits=64) is None
+
+
+def test_a_number_has_a_width() -> None:
+    assert (integer("2147483647", bits=32), integer("2147483648", bits=32)) == (2147483647, None)
+
+
+# The header
+
+
+@MODES
+@pytest.mark.parametrize(
+    "version",
+    [" 1 ", " 2 ", " 99 ", " +1 ", " -1 ", "\t1\t", " 1\n", "12 ", "123", " 007 ", "\0\x011\x1f"],
+)
+def test_any_number_is_a_version(version: str, options: ReadOptions) -> None:
+    data = f"GSA Adaptor Data Version{version}[\n]\nid=1".encode()
+    assert delimiter_of(data, options) == b"\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "modes"),
+    [
+        *(
+            (version, (STRICT, LENIENT))
+            for version in ("   ", " x ", " 1.0 ", " 1 2 ", "\u00a01 ", " 2147483648 ", "")
+        ),
+        *((version, (STRICT,)) for version in (" 1", "1 ", "12", "1")),
+    ],
+)
+def test_another_version_is_refused_and_a_short_one_only_strictly(
+    version: str, modes: tuple[ReadOptions, ...]
+) -> None:
+    data = f"GSA Adaptor Data Version{version}[\n]\nid=1".encode()
+    expected = f"ids.txt: header: version {version!r}; expected a number between spaces"
+    for options in (STRICT, LENIENT):
+        if options in modes:
+            assert refusal(data, options) == expected
+        else:
+            assert delimiter_of(data, options) == b"\n"
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("stated", "delimiter"),
+    [
+        *((b"\0", b"\0"), (b"\xc0\x80", b"\0"), (b"\xc0\x8a", b"\n"), (b"~\xc0\x8a", b"~\n")),
+        *((b"\r\n", b"\r\n"), (b"~" * 100, b"~" * 100)),
+        (b"\t,.~!#$%^&*(){}<>|;'\"?@\\`", b"\t,.~!#$%^&*(){}<>|;'\"?@\\`"),
+        ("\u10d0\u00e9".encode(), b"\xe1\x83\x90\xc3\xa9"),
+    ],
+)
+def test_any_character_that_is_not_forbidden_delimits(
+    stated: bytes, delimiter: bytes, options: ReadOptions
+) -> None:
+    assert delimiter_of(START + b"[" + stated + b"]", options) == delimiter
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        *(
+            (
+                f"[~{char}~]".encode(),
+                f"{char!r} in the delimiter '~{char}~'; expected neither a"
+                " letter, a digit nor one of : / - _ space = + [ ]",
+            )
+            for char in "AZaz09:/-_ =+["
+        ),
+        *(
+            (end, "an empty delimiter; expected one or more characters")
+            for end in (b"[]", b"[]]", b"[", b"")
+        ),
+        (b"[" + b"~" * 5000 + b"]", "a delimiter of 5000 characters; expected at most 100"),
+        (
+            b"[\xff]",
+            "the bytes b'\\xff' in a token; expected UTF-8, with C0 80 and C0 8A besides",
+        ),
+    ],
+)
+def test_another_delimiter_is_refused(end: bytes, reason: str, options: ReadOptions) -> None:
+    assert refusal(START + end, options) == f"ids.txt: header: {reason}"
+
+
+@MODES
+def test_the_end_of_the_stream_may_replace_the_bracket(options: ReadOptions) -> None:
+    assert delimiter_of(START + b"[\n", options) == b"\n"
+
+
+@MODES
+@pytest.mark.parametrize("body", [b"id=1", b"\nid=1", b"\n\nid=1\n"])
+def test_a_delimiter_after_the_header_may_be_missing(body: bytes, options: ReadOptions) -> None:
+    reader, _ = opened(HEADER + body, options)
+    assert [token for token in iter(reader.next_token, None) if token] == [b"id=1"]
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b"", "''"),
+        (b"GSA Adaptor", "'GSA Adaptor'"),
+        (b"gsa adaptor data version 1 [\n]", "'gsa adaptor data version 1 '"),
+        (b"\xff\xfe[", r"'\\xff\\xfe'"),
+        (b"id=1\n" * 100, repr("id=1\n" * 8)),
+    ],
+)
+def test_another_beginning_is_refused(data: bytes, found: str, options: ReadOptions) -> None:
+    assert refusal(data, options) == (
+        f"ids.txt: header: {found}; expected 'GSA Adaptor Data Version' to begin with"
+    )
+
+
+def test_a_header_is_refused_before_all_of_a_big_file_is_read() -> None:
+    stream = io.BytesIO(b"x" * (3 * BLOCK_BYTES))
+    with pytest.raises(FormatError):
+        list(read_header(CommandReader(stream, PLACE, STRICT)))
+    assert stream.tell() == BLOCK_BYTES
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b" ", b"\n", b"-e ", b"\xef\xbb\xbf -e "])
+def test_bytes_of_editors_and_shells_before_a_header_are_skipped_in_lenient_mode(
+    before: bytes,
+) -> None:
+    detail = f"{before!r} before the header; skipped"
+    notice = Notice(code="before-header", detail=detail, source="ids.txt")
+    assert opened(before + HEADER, LENIENT, Span(source="ids.txt"))[1] == [notice]
+    assert "; expected 'GSA Adaptor Data Version' to begin with" in refusal(before + HEADER)
+
+
+# Line ends
+
+
+@pytest.mark.parametrize(
+    "body", [b"\r\nid=1\r\n", b"\nid=1\r\n", b"id=1\r\nid=2\n", b"\n\n\r\n", b"\r\n"]
+)
+def test_in_lenient_mode_lines_end_as_the_first_one_does(body: bytes) -> None:
+    reader, notices = opened(HEADER + body)
+    notice = Notice(
+        code="crlf",
+        detail="CR LF at the end of lines, LF in the header; a CR is taken off each",
+        source="ids.txt",
+        span=3,
+        offset=130,
+    )
+    assert (reader.crlf, notices) == (True, [notice])
+
+
+@pytest.mark.parametrize(
+    ("body", "options"),
+    [
+        *((body, LENIENT) for body in (b"\nid=1\nid=2\r\n", b"", b"id=1\r", b"\nid=a\rb\n")),
+        (b"\r\nid=1\r\n", STRICT),
+    ],
+)
+def test_other_lines_keep_a_carriage_return(body: bytes, options: ReadOptions) -> None:
+    reader, notices = opened(HEADER + body, options)
+    assert (reader.crlf, notices) == (False, [])
+
+
+def test_a_carriage_return_is_removed_from_each_token() -> None:
+    reader, _ = opened(HEADER + b"\r\na\r\nb\r\r\n\r\nc\r")
+    assert list(iter(reader.next_token, None)) == [b"", b"a", b"b\r", b"", b"c"]
+
+
+# Tokens
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("data", "delimiter", "expected"),
+    [
+        (b"a\n\nb\nc", b"\n", [b"a", b"", b"b", b"c"]),
+        (b"a\n", b"\n", [b"a"]),
+        (b"a\xc0\x8ab\nc", b"\n", [b"a\xc0\x8ab", b"c"]),
+        (b"id=1~", b"~!", [b"id=1~"]),
+    ],
+)
+def test_reader_are_between_delimiters(
+    data: bytes, delimiter: bytes, expected: list[bytes], options: ReadOptions
+) -> None:
+    assert texts(data, delimiter, options) == expected
+
+
+# An overlap of delimiter and token; `!` marks a repaired command
+
+
+@pytest.mark.parametrize(
+    ("data", "delimiter", "strict", "lenient"),
+    [
+        (b"id=1\r\r\nid=2\r\n", b"\r\n", [b"id=1\r\r\nid=2"], [b"id=1\r!", b"id=2"]),
+        (b"id=a***id=b**", b"**", [b"id=a", b"*id=b"], [b"id=a*!", b"id=b"]),
+        (b"b#~#~#id=c", b"#~#", [b"b", b"~#id=c"], [b"b#~!", b"id=c"]),
+        (b"id=a****id=b", b"**", [b"id=a", b"id=b"], [b"id=a", b"id=b"]),
+        (
+            b"username=a***group=b",
+            b"**",
+            [b"username=a", b"*group=b"],
+            [b"username=a*!", b"group=b"],
+        ),
+        (b"id=a***", b"**", [b"id=a", b"*"], [b"id=a*!"]),
+        (b"id=a***what", b"**", [b"id=a", b"*what"], [b"id=a", b"*what"]),
+    ],
+)
+def test_a_delimiter_that_overlaps_its_token_is_repaired_in_lenient_mode(
+    data: bytes, delimiter: bytes, strict: list[bytes], lenient: list[bytes]
+) -> None:
+    found = commands(data, delimiter, LENIENT)
+    assert [one.token for one in commands(data, delimiter)] == strict
+    assert [one.token + b"!" * one.is_repaired for one in found] == lenient
+
+
+@MODES
+@pytest.mark.parametrize("body", [b"***", b"*", b"*id=b", b"****id=b"])
+def test_all_bytes_after_the_content_command_are_content(body: bytes, options: ReadOptions) -> None:
+    reader = reader_of(io.BytesIO(b"content**" + body), b"**", options)
+    assert (reader.next_token(), b"".join(reader.remainder())) == (b"content", body)
+
+
+@pytest.mark.parametrize("delimiter", DELIMITERS)
+@given(data=st.text("ab", max_size=30), block_bytes=st.integers(1, 40))
+def test_strictly_any_delimiter_is_found_where_the_deployed_parser_finds_it(
+    delimiter: str, data: str, block_bytes: int
+) -> None:
+    found = separated(slow(data.encode(), block_bytes), delimiter.encode(), STRICT)
+    assert [token for _, token in found] == deployed(data.encode(), delimiter.encode())
+
+
+@MODES
+@given(
+    parts=st.lists(
+        st.sampled_from(["id=", "lock", "**", "*", "#~", "\r", "a", "\n", "content"]), max_size=20
+    ),
+    delimiter=st.sampled_from([b"**", b"***", b"*", b"\n", b"\r\n", b"#~#", b"*\n*" * 20]),
+    block_bytes=st.integers(1, 9),
+)
+def test_small_blocks_are_read_as_one(
+    options: ReadOptions, parts: list[str], delimiter: bytes, block_bytes: int
+) -> None:
+    data = "".join(parts).encode() + delimiter + delimiter[:3] + b"id=x"
+    found = separated(slow(data, block_bytes), delimiter, options)
+    assert found == separated(io.BytesIO(data), delimiter, options)
+
+
+@given(data=st.binary(max_size=40), block_bytes=st.integers(1, 9))
+def test_a_token_begins_at_its_offset(data: bytes, block_bytes: int) -> None:
+    found = separated(slow(data, block_bytes), b"\n", STRICT)
+    assert [(at, data[at:][: len(token)]) for at, token in found] == found
+
+
+def test_offsets_count_from_the_begin_of_the_source() -> None:
+    reader, _ = opened(HEADER + b"\nid=1\n")
+    assert (reader.offset, reader.next_token(), reader.offset) == (130, b"", 131)
+
+
+# Limits
+
+
+@MODES
+@pytest.mark.parametrize("delimiter", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("block_bytes", [1, 7, 100])
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_token_over_the_limit_is_an_error_at_its_offset(
+    delimiter: bytes, block_bytes: int, is_last: bool, options: ReadOptions
+) -> None:
+    limited = ReadOptions(mode=options.mode, max_token_bytes=8)
+    data = b"12345678" + delimiter + b"123456789" + (b"" if is_last else delimiter)
+    with pytest.raises(FormatError) as caught:
+        separated(slow(data, block_bytes), delimiter, limited)
+    assert str(caught.value) == (
+        f" (byte {8 + len(delimiter)}): a token of more than 8 bytes; "
+        f"expected the delimiter {delimiter!r} before; raise --max-token-bytes"
+    )
+
+
+def test_a_token_of_the_limit_is_accepted() -> None:
+    options = ReadOptions(max_token_bytes=8)
+    assert separated(io.BytesIO(b"12345678"), b"\n", options) == [(0, b"12345678")]
+
+
+def test_the_search_for_line_ends_is_not_limited() -> None:
+    assert opened(HEADER + b"id=1\n" * 100, ReadOptions(max_token_bytes=30))[1] == []
+
+
+# Commands
 
 
 def test_a_command_has_a_name_an_argument_and_an_offset() -> None:
@@ -102,18 +511,99 @@ def test_a_token_that_cannot_be_decoded_has_an_error(data: bytes, name: str) -> 
     )
 
 
-def test_a_token_whose_end_is_repaired_says_so() -> None:
-    found = commands(b"id=a***id=b**", b"**", ReadOptions())
-    assert [(one.argument, one.is_repaired) for one in found] == [("a*", True), ("b", False)]
+@MODES
+def test_an_unknown_command_has_a_code_for_each_of_a_hundred_short_names(
+    options: ReadOptions,
+) -> None:
+    reader = reader_of(io.BytesIO(), b"\n", options)
+    found = [reader.unknown_command(f"x{number}", "kept", 0) for number in (*range(101), 99)]
+    assert [notice.code for notice in (found[0], *found[-3:])] == [
+        *("unknown-command x0", "unknown-command x99", "unknown-command", "unknown-command x99"),
+    ]
+    long = reader.unknown_command("x" * 100, "kept", 0)
+    assert long.detail == f"{'x' * 40!r}, a command that nobody knows; kept"
 
 
-def test_unknown_commands_have_a_code_for_each_of_a_hundred_short_names() -> None:
-    codes = UnknownCommandCodes()
-    found = [codes.code(f"x{number}") for number in (*range(101), 99)]
-    assert (found[0], *found[-3:]) == (
-        "unknown-command x0",
-        "unknown-command x99",
-        "unknown-command",
-        "unknown-command x99",
-    )
-    assert truncate_name("x" * 100) == "x" * 40
+# The remainder, and captures
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2, 3, 100])
+def test_the_remainder_is_the_unread_part(block_bytes: int) -> None:
+    reader = reader_of(slow(b"content\n\nid=1\n\0\n", block_bytes), b"\n")
+    reader.next_token()
+    remainder = b"".join(reader.remainder())
+    assert (remainder, reader.offset, reader.next_token()) == (b"\nid=1\n\0\n", 16, None)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2, 3, 100])
+def test_a_capture_is_kept_across_blocks(block_bytes: int) -> None:
+    reader = reader_of(slow(b"a\nb\ncontent\nde\nf", block_bytes), b"\n")
+    reader.next_token()
+    reader.capture(2)
+    before = [reader.next_token(), reader.next_token(), *reader.remainder()]
+    assert (len(before) > 2, reader.captured(15)) == (True, b"b\ncontent\nde\n")
+    reader.end_capture()
+    assert reader.captured(15) == b""
+
+
+def test_a_capture_is_bounded() -> None:
+    data = b"abc" * KEPT_BYTES
+    reader = reader_of(io.BytesIO(data), b"\n")
+    reader.capture(0)
+    size = sum(map(len, reader.remainder()))
+    assert (size, reader.captured(size)) == (len(data), data[:KEPT_BYTES])
+
+
+# Recognition by the first bytes
+
+BODIES = {
+    "lister-stream": (
+        *(
+            b"",
+            b"id=a",
+            b"id=a\nid=b\nlock\n",
+            b"id=a\nlast-modified=5\n",
+            b"id=a\nresult-link=x\n",
+        ),
+        *(b"id-list\ncontent\nacl\nauthz-status=PERMIT\n", b"id=a\ndelete\nmeta-name=b\n"),
+        *(b"id=a\nid=b\nmeta-name=b\n", b"what\nid=a\nwhat=content\n"),
+        b"id=a\ncrawl-immediately\nmeta-name=Department\n",
+    ),
+    "retriever-stream": (
+        *(b"id=a\ncontent\nid=b\nid=c\nauthz-status=x", b"id=a\nup-to-date", b"id=a\nnot-found"),
+        *(b"id=a\nlast-modified=5\nmime-type=text/plain\n", b"id=a\nlock=true\nacl\n"),
+        *(b"id-list\na\n\ncontent\n", b"id=a\r\ncontent\r\n", b"id=a\nmeta-name=b"),
+    ),
+    "authorizer-stream": (
+        *(b"id=a\nauthz-status=PERMIT\n", b"id=a\nid=b\nauthz-status=DENY", b"group=a\nid=a\n"),
+        *(b"user=a\npassword=b\nid=a\n", b"username=a\nid=a\n"),
+        b"id-list\na\nb\n\nauthz-status=PERMIT",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("body", "name"), [(body, name) for name, bodies in BODIES.items() for body in bodies]
+)
+def test_a_command_of_only_one_stream_decides(body: bytes, name: str) -> None:
+    assert sniff(HEADER + b"\n" + body) == name
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"-e ", b"\n "])
+def test_bytes_of_editors_and_shells_before_the_header_are_skipped(before: bytes) -> None:
+    assert sniff(before + HEADER + b"\nid=a") == "lister-stream"
+
+
+@pytest.mark.parametrize("delimiter", [b"\0", b"\xc0\x80", b"**", b"\xc3\xa9"])
+def test_any_delimiter_is_accepted(delimiter: bytes) -> None:
+    mark = delimiter.replace(b"\xc0\x80", b"\0")
+    head = b"GSA Adaptor Data Version 1 [" + delimiter + b"]" + mark + b"id=a" + mark + b"content"
+    assert sniff(head) == "retriever-stream"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [*(b"", START + b"[]", START + b"[\n"), *(b"x" + HEADER, b" " * 1_000_000)],
+)
+def test_a_stream_without_a_header_is_not_a_command_stream(head: bytes) -> None:
+    assert sniff(head) is None

@@ -19,7 +19,7 @@ from support.slow_streams import slow
 from support.streams import opened
 from transforms.formats import ReadResult, by_name
 from transforms.formats.base import Mode, ReadOptions
-from transforms.formats.command_stream.tokenizer import KEPT_BYTES
+from transforms.formats.command_stream.commands import KEPT_BYTES
 
 KINDS = pytest.mark.parametrize("kind", ["lister-stream", "retriever-stream", "authorizer-stream"])
 STREAM = (

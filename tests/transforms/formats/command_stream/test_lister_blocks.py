@@ -1,0 +1,240 @@
+"""Listings by blocks and by spans, compared with reading the whole command by command."""
+
+import io
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import IO, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from schemas.errors import FormatError, UnavailableError
+from schemas.notice import Notice
+from schemas.record import Action, Arrival, Crawl, Provenance, Record
+from schemas.reject import Reject
+from schemas.span import Span, TokenState
+from support.command_streams import HEADER, MODES
+from support.slow_streams import slow
+from support.stream_strategies import listings
+from transforms.formats.base import Mode, ReadOptions, WriteOptions
+from transforms.formats.command_stream import lister
+from transforms.formats.command_stream.commands import BLOCK_BYTES
+from transforms.formats.command_stream.lister import FastListingParser
+from transforms.formats.command_stream.reader import DocumentReader
+from transforms.formats.command_stream.writer import ListerEncoder
+
+USUAL = (
+    *("id=a", "id=b", "id=c=d", "id=", "id=\u00e9", "id=id=x", "id-list", "", "", "x", "lock"),
+    *("last-modified=0", "last-modified=1312387643", "crawl-once", "crawl-immediately", "delete"),
+)
+UNUSUAL = (
+    *("last-modified=-5", "last-modified=+5", "last-modified=99999999999", "lock=false", "id=a\r"),
+    *("last-modified=253402300800", "last-modified=007", "what=ever", "id", "id=\udcff", "\udcff"),
+    *("result-link=http://e.com/", "id=\udcc0\udc80", "ID=a", "xid=a", "what=id=", "id-list=x"),
+    *("last-modified=20110803 16:07:23", "meta-name=a", "meta-value=b"),
+)
+TOKENS = st.lists(st.sampled_from(USUAL + UNUSUAL) | st.sampled_from(USUAL), max_size=30)
+DELIMITERS = st.sampled_from(["\n", "\0", "~", "*", ".", "^"])
+OUTSIDE = TokenState(b"\n", is_in_list=False)
+IN_LIST = TokenState(b"\n", is_in_list=True)
+parser = FastListingParser(b"\n", str.upper, Span(source="ids", ordinal=2))
+
+
+def stream_of(tokens: Iterable[str], delimiter: str = "\n") -> bytes:
+    body = delimiter.join(tokens).encode(errors="surrogateescape")
+    return f"GSA Adaptor Data Version 1 [{delimiter}]{delimiter}".encode() + body
+
+
+def read(stream: IO[bytes], mode: Mode, span: Span = Span(source="ids")) -> list[Any]:
+    """The results without their span, and the error that ends them."""
+    results: list[Any] = []
+    try:
+        results += lister.read(stream, span=span, options=ReadOptions(mode=mode))
+    except (FormatError, UnavailableError) as exc:
+        results.append(str(exc))
+    return [unspanned(one) for one in results]
+
+
+def unspanned(one: Any) -> Any:
+    if isinstance(one, Record):
+        return replace(one, provenance=replace(one.provenance, span=0))
+    return replace(one, span=0) if isinstance(one, Notice | Reject) else one
+
+
+def read_by_commands(data: bytes, mode: Mode) -> list[Any]:
+    results: list[Any] = []
+    span, options = Span(source="ids"), ReadOptions(mode=mode)
+    reader = DocumentReader(io.BytesIO(data), lister.KIND, span=span, options=options)
+    try:
+        results += reader.open()
+        for command in reader.commands:
+            results += reader.take(command)
+        results += reader.finish(reader.commands.offset)
+    except (FormatError, UnavailableError) as exc:
+        results.append(str(exc))
+    return results
+
+
+def cut(data: bytes, span_bytes: int) -> list[Span]:
+    return list(lister.cut(io.BytesIO(data), source="ids", span_bytes=span_bytes))
+
+
+def read_spans(data: bytes, span_bytes: int, mode: Mode) -> list[Any]:
+    found = []
+    for span in cut(data, span_bytes):
+        end = None if span.length is None else span.offset + span.length
+        found += read(io.BytesIO(data[span.offset : end]), mode, span)
+    return found
+
+
+# Blocks
+
+
+@MODES
+@given(tokens=TOKENS, read_bytes=st.integers(1, 50))
+def test_a_listing_is_read_as_command_by_command(
+    mode: Mode, tokens: list[str], read_bytes: int
+) -> None:
+    data = stream_of(tokens)
+    expected = read_by_commands(data, mode)
+    assert read(io.BytesIO(data), mode) == expected
+    assert read(slow(data, read_bytes), mode) == expected
+
+
+@MODES
+@pytest.mark.parametrize("delimiter", ["\0", "^", "\\", "~", "&", "|", "$", ".", "*", "#", "("])
+def test_any_byte_may_delimit(mode: Mode, delimiter: str) -> None:
+    tokens = ("", "id=a]", "last-modified=5", "lock", "delete", "id=b", "id=c", "id=d", "")
+    records = read(io.BytesIO(stream_of(tokens, delimiter)), mode)
+    assert [record.url for record in records] == ["a]", "b", "c", "d"]
+
+
+def test_the_usual_shape_is_read_at_once() -> None:
+    block = b"id=a\nlast-modified=86400\nlock\nid=b\ndelete\nid=c\ncrawl-once\ncrawl-immediately\n"
+    first, second, third = (
+        Record(
+            url=url,
+            action=Action.ADD,
+            arrival=Arrival.CRAWLED,
+            provenance=Provenance(source="ids", span=2, offset=offset),
+        )
+        for url, offset in (("A", 100), ("B", 130), ("C", 142))
+    )
+    assert list(parser.documents(block, 100) or ()) == [
+        replace(first, modified=datetime(1970, 1, 2, tzinfo=UTC), crawl=Crawl(lock=True)),
+        replace(second, action=Action.DELETE, arrival=None),
+        replace(third, crawl=Crawl(crawl_once=True, crawl_immediately=True)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        *(b"id=a\nwhat\n", b"id=a\n\n", b"id=a\nlast-modified=-1\n", b"id=a\nlast-modified=\n"),
+        *(b"id=a\nlast-modified=999999999999\n", b"id=a\nlock\nlast-modified=1\n", b"id=\xff\n"),
+        *(b"id=a\nlock=false\n", b"id=a\nlock\nlock\nlock\nlock\nlock\n", b"id=a\nxid=b\n"),
+        *(b"id=a\nid-list\nb\n", b"id=a\nid\n", b"id=\xc0\x8a\n"),
+    ],
+)
+def test_any_other_shape_is_left_to_the_slow_path(block: bytes) -> None:
+    assert parser.documents(block, 0) is None
+
+
+def test_ids_are_read_at_once_if_they_are_plain() -> None:
+    results = parser.ids("a\n\u00e9\nid=b\n".encode(), 50)
+    expected = [("A", 50), ("\u00c9", 52), ("ID=B", 55)]
+    assert [(one.url, one.provenance.offset) for one in results or ()] == expected
+    assert (parser.ids(b"\xc0\x80\n", 0), parser.ids(b"a\n\xff\n", 0)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "last"),
+    [
+        (("id-list", *map(str, range(50)), "", "lock", "id=z"), "49"),
+        ((*(f"id={number}" for number in range(50)), "lock"), "49"),
+    ],
+)
+def test_what_follows_a_block_concerns_its_last_id(tokens: tuple[str, ...], last: str) -> None:
+    records = read(slow(stream_of(tokens), 16), Mode.STRICT)
+    assert [record.url for record in records if record.crawl] == [last]
+
+
+@MODES
+def test_a_long_token_is_an_error_in_the_usual_shape_too(mode: Mode) -> None:
+    options = ReadOptions(mode=mode, max_token_bytes=30)
+    data = HEADER + b"id=a\nid=b\nid=" + b"c" * 28 + b"\nid=d\n"
+    with pytest.raises(FormatError) as caught:
+        list(lister.read(io.BytesIO(data), options=options))
+    assert str(caught.value) == (
+        " (byte 41): a token of more than 30 bytes; expected the delimiter b'\\n' before;"
+        " raise --max-token-bytes"
+    )
+
+
+# Spans
+
+
+@given(tokens=TOKENS, delimiter=DELIMITERS, span_bytes=st.integers(1, 80))
+def test_spans_read_as_the_whole(tokens: list[str], delimiter: str, span_bytes: int) -> None:
+    data = stream_of(["id=first", *tokens], delimiter)
+    assert read_spans(data, span_bytes, Mode.LENIENT) == read(io.BytesIO(data), Mode.LENIENT)
+
+
+@MODES
+@given(records=listings(), span_bytes=st.integers(1, 80))
+def test_spans_of_our_own_listings_read_as_the_whole(
+    mode: Mode, records: list[Record], span_bytes: int
+) -> None:
+    encoder = ListerEncoder(WriteOptions())
+    data = encoder.prolog() + encoder.frame([encoder.encode(record) for record in records])
+    assert read_spans(data, span_bytes, mode) == read(io.BytesIO(data), mode)
+
+
+@given(tokens=TOKENS, span_bytes=st.integers(1, 80), read_bytes=st.integers(1, 40))
+def test_spans_are_adjacent_long_enough_and_the_same_for_blocks_of_any_size(
+    tokens: list[str], span_bytes: int, read_bytes: int
+) -> None:
+    data = stream_of(tokens)
+    spans = cut(data, span_bytes)
+    lengths = [span.length or 0 for span in spans]
+    assert [span.offset for span in spans] == [sum(lengths[:nth]) for nth in range(len(spans))]
+    assert min([*lengths[:-1], span_bytes]) == span_bytes
+    assert list(lister.cut(slow(data, read_bytes), source="ids", span_bytes=span_bytes)) == spans
+
+
+def test_a_span_begins_with_an_id() -> None:
+    data = HEADER + b"id=a\nlock\nid=b\nid-list\nc\nd\n\nlock\nid=e\n"
+    places = ((31, 10, OUTSIDE), (41, 13, OUTSIDE), (54, 2, IN_LIST), (56, 8, IN_LIST))
+    assert cut(data, 1) == [
+        Span(source="ids", length=31),
+        *(
+            Span(source="ids", ordinal=ordinal, offset=offset, length=length, position=position)
+            for ordinal, (offset, length, position) in enumerate(places, start=1)
+        ),
+        Span(source="ids", ordinal=5, offset=64, position=OUTSIDE),
+    ]
+    assert [span.length for span in cut(HEADER + b"id=a\n" * 20, 40)] == [41, 40, 40, None]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(HEADER, HEADER + b"id=a\r\nid=b\r\n", HEADER + b"what\nelse\n"),
+        b"GSA Adaptor Data Version 1 [\r\n]\r\nid=a\r\nid=b\r\n",
+        b"GSA Adaptor Data Version 1 [**]id=a**id=b",
+    ],
+)
+def test_another_stream_is_one_span(data: bytes) -> None:
+    assert cut(data, 1) == [Span(source="ids")]
+
+
+def test_a_token_of_many_blocks_is_skipped() -> None:
+    data = HEADER + b"id=" + b"a" * (3 * BLOCK_BYTES) + b"\nid=b\n"
+    assert [span.offset for span in cut(data, 31)] == [0, 31, 393251]
+
+
+def test_a_stream_without_header_cannot_be_cut() -> None:
+    with pytest.raises(FormatError, match="ids: header: 'id=a"):
+        cut(b"id=a\n", 1)
