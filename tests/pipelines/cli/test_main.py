@@ -333,7 +333,7 @@ def test_formats_are_listed_on_stdout(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr() == (
         "files              read        files of any kind: a folder or a uri, each a document\n"
         "database           read        rows of a database, each a document (a YAML file)\n"
-        "spool              read        what feedferry serve has taken: a folder of feeds\n"
+        "spool              read        feeds that feedferry serve has received (a folder)\n"
         "command            read        GSA adaptor programs that speak command streams "
         "(a YAML file)\n"
         "gsa-feed           read/write  Google Search Appliance feeds, protocol 7.x and 5.0 (XML)\n"

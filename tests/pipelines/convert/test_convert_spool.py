@@ -78,7 +78,9 @@ def test_feeds_are_read_in_their_order_of_arrival(interleaved: HandSpool) -> Non
     )
 
 
-def test_what_a_full_feed_superseded_is_not_read(interleaved: HandSpool) -> None:
+def test_superseded_feeds_are_a_notice_and_in_no_account_of_records(
+    interleaved: HandSpool,
+) -> None:
     convert("spool", "--from", "spool", "-o", "out", "--to", "gsa-feed")
 
     assert sent() == [
@@ -87,23 +89,13 @@ def test_what_a_full_feed_superseded_is_not_read(interleaved: HandSpool) -> None
         ("crm", "full", "5.txt"),
         ("crm", "incremental", "6.txt"),
     ]
-
-
-def test_what_a_full_feed_superseded_is_told(interleaved: HandSpool) -> None:
-    convert("spool", "--from", "spool", "-o", "out", "--to", "gsa-feed")
-
     detail = "later feeds supersede 2 of 'crm'; left out: --history all reads them"
     assert notices() == {"superseded": (2, detail)}
-
-
-def test_what_is_superseded_is_in_no_account_of_records(interleaved: HandSpool) -> None:
-    convert("spool", "--from", "spool", "-o", "out", "--to", "gsa-feed")
-
     account = report("out")["account"]
     assert (account["read"], account["written"]) == ({"ADD": 4}, {"ADD": 4})
 
 
-def test_a_spool_of_which_nothing_stands_is_told(spool: HandSpool) -> None:
+def test_a_spool_of_which_all_is_superseded_has_notices_only(spool: HandSpool) -> None:
     spool.groups(groups("staff"))
     spool.cleanup()
 
@@ -112,25 +104,20 @@ def test_a_spool_of_which_nothing_stands_is_told(spool: HandSpool) -> None:
     assert (code, manifest("out"), sorted(notices())) == (0, [], ["cleanup", "superseded"])
 
 
-def test_a_manifest_names_the_delivery_of_a_chunk(interleaved: HandSpool) -> None:
-    convert("spool/", "--from", "spool", "-o", "out", "--to", "native", "--only", "wiki")
-
-    assert column("out", "source") == ["spool#2", "spool#4"]
-
-
-def test_only_the_named_are_read(interleaved: HandSpool) -> None:
+def test_only_feeds_of_the_named_datasource_are_read(interleaved: HandSpool) -> None:
     convert("spool", "--only", "wiki", "-o", "out", "--to", "gsa-feed")
 
     assert (sent(), notices()) == (
         [("wiki", "full", "2.txt"), ("wiki", "incremental", "4.txt")],
         {},
     )
-
-
-def test_a_spool_is_known_by_its_journal(interleaved: HandSpool) -> None:
-    convert("spool", "-o", "out", "--to", "gsa-feed")
-
-    assert report("out")["sources"] == ["spool"]
+    assert (report("out")["sources"], column("out", "source")) == (
+        ["spool"],
+        ["spool#2", "spool#4"],
+    )
+    assert left("out") == [
+        *("chunks/", "chunks/000001.xml", "chunks/000002.xml", "manifest.jsonl", "report.json"),
+    ]
 
 
 def test_its_feeds_may_be_read_as_files(interleaved: HandSpool) -> None:
@@ -142,16 +129,7 @@ def test_its_feeds_may_be_read_as_files(interleaved: HandSpool) -> None:
 # What was posted
 
 
-def test_what_was_posted_goes_before_the_header(spool: HandSpool) -> None:
-    text = gsa_feed(document(1), datasource="header", feedtype="incremental")
-    spool.feed(text, "posted", "full")
-
-    convert("spool", "-o", "out", "--to", "gsa-feed")
-
-    assert sent() == [("posted", "full", "1.txt")]
-
-
-def test_what_was_posted_is_in_every_part_of_a_long_feed(spool: HandSpool) -> None:
+def test_posted_names_override_the_header_in_every_part_of_a_long_feed(spool: HandSpool) -> None:
     spool.feed(gsa_feed(*documents(1, 80, text=LONG), datasource="header"), "posted", "full")
 
     args = ("--span-bytes", "16KiB", "--max-chunk-bytes", "64KiB")
@@ -161,7 +139,7 @@ def test_what_was_posted_is_in_every_part_of_a_long_feed(spool: HandSpool) -> No
     assert column("out", "feedtype") == ["full", *["incremental"] * 3]
 
 
-def test_a_full_feed_in_many_parts_stands_before_what_came_behind_it(spool: HandSpool) -> None:
+def test_a_full_feed_in_many_parts_comes_before_later_feeds(spool: HandSpool) -> None:
     spool.feed(gsa_feed(*documents(1, 40, text=LONG)), "crm", "full")
     spool.feed(gsa_feed(document(41)), "crm")
 
@@ -174,7 +152,7 @@ def test_a_full_feed_in_many_parts_stands_before_what_came_behind_it(spool: Hand
     ]
 
 
-def test_a_web_feed_is_one_by_what_was_posted(spool: HandSpool) -> None:
+def test_a_feed_posted_as_web_is_crawled(spool: HandSpool) -> None:
     record = f'<record url="{HOST}/a.html" mimetype="text/html"/>'
     spool.feed(gsa_feed(record), "web", "incremental")
 
@@ -183,7 +161,7 @@ def test_a_web_feed_is_one_by_what_was_posted(spool: HandSpool) -> None:
     assert b'"arrival":"CRAWLED"' in chunks("out")[0]
 
 
-def test_records_know_what_they_were_posted_as(spool: HandSpool) -> None:
+def test_the_provenance_of_records_has_the_posted_names(spool: HandSpool) -> None:
     spool.feed(gsa_feed(document(1)), "posted", "full")
 
     convert("spool", "-o", "out", "--to", "native")
@@ -239,15 +217,6 @@ def test_each_groupsource_is_a_datasource_of_its_own(spool: HandSpool) -> None:
     ]
 
 
-def test_a_groupsource_that_is_asked_for_is_that_of_all(spool: HandSpool) -> None:
-    spool.groups(groups("staff"), "ldap")
-    spool.groups(groups("eng"), "ggg")
-
-    convert("spool", "-o", "out", "--to", "gsa-groups", "--datasource", "others")
-
-    assert column("out", "datasource") == ["others", "others"]
-
-
 def test_a_full_feed_of_groups_in_many_chunks_is_one(spool: HandSpool) -> None:
     spool.groups(groups(*(f"g{number}" for number in range(30)), members=100), "ldap", "full")
 
@@ -258,7 +227,7 @@ def test_a_full_feed_of_groups_in_many_chunks_is_one(spool: HandSpool) -> None:
     assert column("out", "note") == [None, f"{note} chunk"]
 
 
-def test_a_groupsource_outlives_an_archive(spool: HandSpool) -> None:
+def test_a_groupsource_is_kept_by_an_archive(spool: HandSpool) -> None:
     spool.groups(groups("staff"), "ldap", "full")
     spool.groups(groups("eng"), "ggg")
     convert("spool", "-o", "kept", "--to", "avro")
@@ -268,7 +237,7 @@ def test_a_groupsource_outlives_an_archive(spool: HandSpool) -> None:
     assert sent() == [("ldap", "full", "staff"), ("ggg", "incremental", "eng")]
 
 
-def test_groups_are_rejected_where_documents_are_taken(spool: HandSpool) -> None:
+def test_groups_are_rejected_by_a_target_for_documents(spool: HandSpool) -> None:
     spool.feed(gsa_feed(document(1)))
     spool.groups(groups("staff"))
 
@@ -277,14 +246,7 @@ def test_groups_are_rejected_where_documents_are_taken(spool: HandSpool) -> None
     assert (code, report("out")["account"]["reject_codes"]) == (1, {"membership": 1})
 
 
-def test_a_door_leaves_the_others_out(spool: HandSpool) -> None:
-    spool.feed(gsa_feed(document(1)))
-    spool.groups(groups("staff"))
-
-    assert convert("spool", "-o", "out", "--to", "gsa-feed", "--only", "xmlfeed") == 0
-
-
-def test_all_goes_into_one_archive(spool: HandSpool) -> None:
+def test_feeds_of_all_doors_go_into_one_archive(spool: HandSpool) -> None:
     spool.feed(gsa_feed(document(1)))
     spool.groups(groups("staff"))
     spool.data(thunderstone(f"{HOST}/2"))
@@ -304,7 +266,7 @@ def test_a_missing_file_is_rejected(spool: HandSpool) -> None:
     assert report("out")["account"]["reject_codes"] == {"unreadable": 1}
 
 
-def test_a_missing_file_that_is_superseded_is_not_missed(spool: HandSpool) -> None:
+def test_a_missing_file_of_a_superseded_feed_is_no_fault(spool: HandSpool) -> None:
     os.unlink(spool.feed(gsa_feed(document(1))))
     spool.feed(gsa_feed(document(2)), feedtype="full")
 
@@ -337,25 +299,6 @@ def test_a_damaged_journal_ends_with_4_before_anything_is_touched(
             " run for each",
         ),
         (
-            ("spool/feeds", "--from", "spool"),
-            "INPUT: 'spool/feeds' has no deliveries.jsonl; expected the folder of feedferry serve"
-            " --spool",
-        ),
-        (
-            ("spool/feeds", "--history", "all"),
-            "--history: not for this source; expected a spool (--from spool)",
-        ),
-        (
-            ("spool", "--only", "nix"),
-            "--only nix: 'spool' holds nothing of that name; expected one of 'crm', 'wiki', or a"
-            " door: 'xmlfeed'",
-        ),
-        (
-            ("spool", "--datasource", "docs"),
-            "--datasource docs: for feeds of 'crm', 'wiki', of which a full one would erase the"
-            " others; expected --only NAME, or --feedtype full, which makes one feed of all",
-        ),
-        (
             ("spool", "--hidden"),
             "--hidden: not for this source; expected a tree (--from files)",
         ),
@@ -364,9 +307,9 @@ def test_a_damaged_journal_ends_with_4_before_anything_is_touched(
             "--state s: of spool; expected one tree or one database",
         ),
     ],
-    ids=["beside", "no journal", "no spool", "unknown", "erased", "tree", "state"],
+    ids=["another input", "no spool option", "state"],
 )
-def test_what_cannot_be_done_ends_with_2(
+def test_unusable_inputs_and_options_end_with_2(
     interleaved: HandSpool,
     args: tuple[str, ...],
     message: str,
@@ -393,14 +336,6 @@ def test_a_spool_without_a_delivery_ends_with_2(
 # A spool that grows
 
 
-def test_a_line_that_is_being_written_is_of_the_next_run(interleaved: HandSpool) -> None:
-    interleaved.tear()
-
-    convert("spool", "-o", "out", "--to", "native", "--history", "all")
-
-    assert report("out")["account"]["read"] == {"ADD": 6}
-
-
 def stopped(spool: HandSpool) -> str:
     """A run that stopped, as a feed was too short; return the words of that run."""
     spool.feed(gsa_feed(document(1)))
@@ -412,7 +347,7 @@ def stopped(spool: HandSpool) -> str:
     return "spool"
 
 
-def test_a_run_that_goes_on_reads_what_stood_there_when_it_began(spool: HandSpool) -> None:
+def test_a_resumed_run_reads_the_feeds_of_its_begin(spool: HandSpool) -> None:
     words = stopped(spool)
     spool.feed(gsa_feed(document(3)), feedtype="full")
 
@@ -421,7 +356,7 @@ def test_a_run_that_goes_on_reads_what_stood_there_when_it_began(spool: HandSpoo
     assert column("out", "source") == ["spool#1", "spool#2"]
 
 
-def test_a_fresh_run_reads_what_stands_there_now(spool: HandSpool) -> None:
+def test_a_fresh_run_reads_the_current_feeds(spool: HandSpool) -> None:
     words = stopped(spool)
     spool.feed(gsa_feed(document(3)), feedtype="full")
 
@@ -430,7 +365,7 @@ def test_a_fresh_run_reads_what_stands_there_now(spool: HandSpool) -> None:
     assert column("out", "source") == ["spool#3"]
 
 
-def test_a_run_does_not_go_on_with_another_spool(spool: HandSpool) -> None:
+def test_a_run_is_not_resumed_with_another_spool(spool: HandSpool) -> None:
     words = stopped(spool)
     put(Path("spool", JOURNAL), b"")
     HandSpool("spool").data(thunderstone(f"{HOST}/7"))
@@ -438,18 +373,6 @@ def test_a_run_does_not_go_on_with_another_spool(spool: HandSpool) -> None:
     convert(words, "-o", "out", "--to", "native")
 
     assert column("out", "last_url") == [f"{HOST}/7"]
-
-
-def test_nothing_of_a_run_stays_but_what_it_made(interleaved: HandSpool) -> None:
-    convert("spool", "-o", "out", "--to", "native", "--only", "wiki")
-
-    assert left("out") == [
-        "chunks/",
-        "chunks/000001.jsonl",
-        "chunks/000002.jsonl",
-        "manifest.jsonl",
-        "report.json",
-    ]
 
 
 def test_several_workers_make_the_same_chunks(interleaved: HandSpool) -> None:
@@ -462,7 +385,7 @@ def test_several_workers_make_the_same_chunks(interleaved: HandSpool) -> None:
 # A spool as a receiver writes it
 
 
-def test_what_a_receiver_has_written_is_read() -> None:
+def test_the_spool_of_a_receiver_is_read() -> None:
     texts = (gsa_feed(document(1)), gsa_feed(document(2)))
     with SpoolWriter(Path("spool")) as spool:
         for text in texts:

@@ -4,6 +4,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from schemas.account import NoticeCount
 from schemas.notice import Notice
 from schemas.record import Record
@@ -18,7 +20,7 @@ from transforms.sources import SpanRequest, read_span
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.listing import ListingEntry, cut_listing, write_listing
 from transforms.sources.programs.config import Programs
-from transforms.sources.spool.selection import Selection, write_selection
+from transforms.sources.spool.selection import Selection
 from transforms.sources.spool.source import SELECTION, SPOOL
 from transforms.sources.tree.tree import Tree
 
@@ -113,6 +115,6 @@ def test_a_spool_is_read_as_all_of_its_deliveries(tmp_path: Path) -> None:
 def test_a_selection_yields_its_notices(tmp_path: Path) -> None:
     noted = NoticeCount(2, Notice(code="superseded", detail="2 of 'crm'"))
     path = tmp_path / "selection"
-    write_selection(Selection(deliveries=(delivered(1),), notices=(noted,)), path)
+    path.write_bytes(msgspec.json.encode(Selection(deliveries=(delivered(1),), notices=(noted,))))
     results, _ = read(Span(source="spool", path=str(path), format=SELECTION))
     assert results == [noted.first, noted.first]

@@ -1,10 +1,10 @@
 """The feeds of a spool that a run reads, and the notices of the others."""
 
+import enum
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -19,7 +19,6 @@ from schemas.notice import Notice
 from schemas.span import FileSignature, Span
 from transforms.formats import by_door
 from transforms.sources.spool.deliveries import is_whole, name_of
-from transforms.storage.atomic import whole_file
 
 _MAX_NAMES = 10
 _END_TAG = re.compile(rb"</(?:gsafeed|xmlgroups)\s*>|<(?:gsafeed|xmlgroups)\b[^<>]*/>")
@@ -27,6 +26,21 @@ _RECORD = re.compile(rb"<(?:record|acl|membership)\b")
 _TAIL_BYTES = 64 << 10
 _BLOCK_BYTES = 1 << 20
 _OVERLAP_BYTES = 64
+
+_SUPERSEDED = {
+    SpoolHistory.LATEST: "later feeds supersede {}; left out: --history all reads them",
+    SpoolHistory.ALL: "full feeds without records remove {}; left out",
+}
+_TORN = (
+    "a full feed of {!r} without its end; left out, as it would delete documents of its missing"
+    " part: earlier feeds stay"
+)
+_KEPT = {
+    SpoolHistory.LATEST: "a cleanup of the groups of {!r}; no feed does that: the groups that the"
+    " target has stay",
+    SpoolHistory.ALL: "a cleanup of the groups of {!r}; no feed does that: earlier groups are read"
+    " all the same",
+}
 
 
 class Spool(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,12 +57,12 @@ class Spool(msgspec.Struct, frozen=True, kw_only=True):
     first: Delivery | None = None
 
 
-class FeedFaults(msgspec.Struct, frozen=True, kw_only=True):
-    """Ordinals of full feeds without an end, without a record, and of feeds that are unreadable."""
+class FeedFault(enum.Enum):
+    """What the file of a full feed lacks: its end, a record, or a place where it can be read."""
 
-    torn: frozenset[int] = frozenset()
-    empty: frozenset[int] = frozenset()
-    unreadable: frozenset[int] = frozenset()
+    TORN = "torn"
+    EMPTY = "empty"
+    UNREADABLE = "unreadable"
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,30 +72,18 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[NoticeCount, ...] = ()
 
 
-_NO_FAULTS = FeedFaults()
-
-
-def find_faults(deliveries: Iterable[Delivery], root: Path) -> FeedFaults:
-    """Examine the file of each full feed: its end, and whether it has a record.
+def find_faults(deliveries: Iterable[Delivery], root: Path) -> dict[int, FeedFault]:
+    """Examine the file of each full feed; return the faults by the ordinals of the deliveries.
 
     A full feed whose end is missing was not sent completely; an appliance takes nothing of it. The
-    journal says neither.
+    journal does not say so.
     """
-    torn, empty, unreadable = set(), set(), set()
-    for delivery in deliveries:
-        if delivery.path is None or not is_whole(delivery):
-            continue
-        try:
-            with (root / delivery.path).open("rb") as stream:
-                if not _has_end(stream):
-                    torn.add(delivery.ordinal)
-                elif not _has_record(stream):
-                    empty.add(delivery.ordinal)
-        except OSError:  # its reader rejects it
-            unreadable.add(delivery.ordinal)
-    return FeedFaults(
-        torn=frozenset(torn), empty=frozenset(empty), unreadable=frozenset(unreadable)
+    faults = (
+        (delivery.ordinal, _fault_of(root / delivery.path))
+        for delivery in deliveries
+        if delivery.path is not None and is_whole(delivery)
     )
+    return {ordinal: fault for ordinal, fault in faults if fault is not None}
 
 
 def superseded(
@@ -105,7 +107,7 @@ def superseded(
 
 
 def select(
-    deliveries: Iterable[Delivery], spool: Spool, faults: FeedFaults = _NO_FAULTS
+    deliveries: Iterable[Delivery], spool: Spool, faults: Mapping[int, FeedFault] = {}
 ) -> Selection:
     """Return the deliveries that a run reads.
 
@@ -116,43 +118,31 @@ def select(
     them: their records are of different indexes, and do not say which.
     """
     every = tuple(deliveries)
-    _require_names(spool, every)
-    if not spool.only:
-        _require_one_profile(spool, every)
-    named = [delivery for delivery in every if not spool.only or _is_named(delivery, spool.only)]
-    torn = [delivery for delivery in named if delivery.ordinal in faults.torn]
-    named = [delivery for delivery in named if delivery.ordinal not in faults.torn]
-    is_latest = spool.history is SpoolHistory.LATEST
-    whole = frozenset(delivery.ordinal for delivery in named) if is_latest else faults.empty
-    gone = superseded(named, only=whole - faults.unreadable)
-    current = [delivery for delivery in named if delivery.ordinal not in gone]
-    replaced = [
-        delivery for delivery in named if delivery.ordinal in gone and delivery.path is not None
+    _check_names(spool, every)
+    named = [
+        delivery
+        for delivery in every
+        if not spool.only or {name_of(delivery), delivery.door.value} & {*spool.only}
     ]
+    torn = [delivery for delivery in named if faults.get(delivery.ordinal) is FeedFault.TORN]
+    whole = [delivery for delivery in named if faults.get(delivery.ordinal) is not FeedFault.TORN]
+    replacing = frozenset(
+        delivery.ordinal
+        for delivery in whole
+        if faults.get(delivery.ordinal) is FeedFault.EMPTY
+        or (spool.history is SpoolHistory.LATEST and delivery.ordinal not in faults)
+    )
+    gone = superseded(whole, only=replacing)
+    current = [delivery for delivery in whole if delivery.ordinal not in gone]
+    notices = (
+        _note_superseded([delivery for delivery in whole if delivery.ordinal in gone], spool),
+        _note("torn", torn, _TORN, spool),
+        _note("cleanup", [one for one in current if one.path is None], _KEPT[spool.history], spool),
+    )
     return Selection(
         deliveries=tuple(delivery for delivery in current if delivery.path is not None),
-        notices=(
-            *_note_superseded(replaced, spool),
-            *_note_torn(torn, spool),
-            *_note_cleanups(current, spool),
-        ),
+        notices=tuple(notice for notice in notices if notice is not None),
     )
-
-
-def write_selection(selection: Selection, path: Path) -> None:
-    """Write a selection, atomically."""
-    with whole_file(path) as stream:
-        stream.write(msgspec.json.encode(selection))
-
-
-def read_selection(path: Path) -> Selection:
-    return msgspec.json.decode(path.read_bytes(), type=Selection)
-
-
-def notices_of(selection: Selection) -> Iterator[Notice]:
-    """Yield a notice for each delivery that a selection leaves out."""
-    for counted in selection.notices:
-        yield from repeat(counted.first, counted.count)
 
 
 def spans_of(
@@ -179,6 +169,16 @@ def spans_of(
             feed=_feed_of(delivery),
             signature=FileSignature(size=delivery.bytes),
         )
+
+
+def _fault_of(path: Path) -> FeedFault | None:
+    try:
+        with path.open("rb") as stream:
+            if not _has_end(stream):
+                return FeedFault.TORN
+            return None if _has_record(stream) else FeedFault.EMPTY
+    except OSError:  # its reader rejects it
+        return FeedFault.UNREADABLE
 
 
 def _has_end(stream: IO[bytes]) -> bool:
@@ -212,88 +212,58 @@ def _feed_of(delivery: Delivery) -> Feed | None:
     return Feed(datasource=delivery.datasource, feedtype=feedtype)
 
 
-def _require_names(spool: Spool, deliveries: tuple[Delivery, ...]) -> None:
+def _check_names(spool: Spool, deliveries: tuple[Delivery, ...]) -> None:
     names = {name_of(delivery) for delivery in deliveries}
     doors = {delivery.door.value for delivery in deliveries}
     unknown = sorted(set(spool.only) - names - doors)
     if unknown:
         raise ConfigError(
             f"--only {unknown[0]}: {spool.source!r} holds nothing of that name; expected one of"
-            f" {_quote_all(sorted(names))}, or a door: {_quote_all(sorted(doors))}"
+            f" {_quote_all(names)}, or a door: {_quote_all(doors)}"
         )
-
-
-def _require_one_profile(spool: Spool, deliveries: tuple[Delivery, ...]) -> None:
-    profiles = sorted({one.profile for one in deliveries if one.door is Door.DATA})
-    if len(profiles) > 1:
+    profiles = {delivery.profile for delivery in deliveries if delivery.door is Door.DATA}
+    if len(profiles) > 1 and not spool.only:
         raise ConfigError(
             f"INPUT: {spool.source!r} holds data of the profiles {_quote_all(profiles)}; expected"
             " --only PROFILE, as records do not say which they are of"
         )
 
 
-def _is_named(delivery: Delivery, only: tuple[str, ...]) -> bool:
-    return name_of(delivery) in only or delivery.door.value in only
-
-
-def _note_superseded(feeds: list[Delivery], spool: Spool) -> Iterator[NoticeCount]:
-    if not feeds:
-        return
-    counts = Counter(map(name_of, feeds))
+def _note_superseded(deliveries: Iterable[Delivery], spool: Spool) -> NoticeCount | None:
+    counts = Counter(name_of(delivery) for delivery in deliveries if delivery.path is not None)
+    if not counts:
+        return None
     names = [f"{count} of {name!r}" for name, count in counts.most_common(_MAX_NAMES)]
     if len(counts) > _MAX_NAMES:
         names.append(f"and those of {len(counts) - _MAX_NAMES} more")
     detail = _SUPERSEDED[spool.history].format(", ".join(names))
     notice = Notice(code="superseded", detail=detail, source=spool.source)
-    yield NoticeCount(len(feeds), notice)
+    return NoticeCount(counts.total(), notice)
 
 
-def _note_torn(feeds: list[Delivery], spool: Spool) -> Iterator[NoticeCount]:
-    if feeds:
-        detail = (
-            f"a full feed of {name_of(feeds[0])!r} without its end; left out, as it would delete"
-            " documents of its missing part: earlier feeds stay"
-        )
-        yield _notice_count("torn", detail, feeds, spool)
-
-
-def _note_cleanups(deliveries: list[Delivery], spool: Spool) -> Iterator[NoticeCount]:
-    cleanups = [delivery for delivery in deliveries if delivery.path is None]
-    if cleanups:
-        detail = f"a cleanup of the groups of {cleanups[0].datasource!r}; {_KEPT[spool.history]}"
-        yield _notice_count("cleanup", detail, cleanups, spool)
-
-
-def _notice_count(code: str, detail: str, feeds: list[Delivery], spool: Spool) -> NoticeCount:
-    source = f"{spool.source}#{feeds[0].ordinal}"
-    return NoticeCount(len(feeds), Notice(code=code, detail=detail, source=source))
-
-
-_SUPERSEDED = {
-    SpoolHistory.LATEST: "later feeds supersede {}; left out: --history all reads them",
-    SpoolHistory.ALL: "full feeds without records remove {}; left out",
-}
-_KEPT = {
-    SpoolHistory.LATEST: "no feed does that: the groups that the target has stay",
-    SpoolHistory.ALL: "no feed does that: earlier groups are read all the same",
-}
+def _note(
+    code: str, deliveries: Sequence[Delivery], detail: str, spool: Spool
+) -> NoticeCount | None:
+    if not deliveries:
+        return None
+    first = deliveries[0]
+    source = f"{spool.source}#{first.ordinal}"
+    notice = Notice(code=code, detail=detail.format(name_of(first)), source=source)
+    return NoticeCount(len(deliveries), notice)
 
 
 def _require_file(path: Path, delivery: Delivery, name: str) -> None:
     try:
         size = path.stat().st_size
+        found = f"{size:,} bytes"
     except OSError as exc:
-        raise _not_delivered(f"{name}: {path}: {exc.strerror}", delivery) from exc
+        size, found = -1, str(exc.strerror)
     if size != delivery.bytes:
-        raise _not_delivered(f"{name}: {path}: {size:,} bytes", delivery)
+        raise SourceError(
+            f"{name}: {path}: {found}; expected the {delivery.bytes:,} bytes that were delivered;"
+            f" copy the file again, or take its line out of {JOURNAL}"
+        )
 
 
-def _not_delivered(found: str, delivery: Delivery) -> SourceError:
-    return SourceError(
-        f"{found}; expected the {delivery.bytes:,} bytes that were delivered; copy the file again,"
-        f" or take its line out of {JOURNAL}"
-    )
-
-
-def _quote_all(names: list[str]) -> str:
-    return ", ".join(map(repr, names))
+def _quote_all(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))

@@ -6,12 +6,14 @@ that a run that is started again continues with the same feeds, whatever was del
 
 import os
 from collections.abc import Generator, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 from schemas.choices import SpoolHistory
-from schemas.delivery import JOURNAL, Delivery
+from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from schemas.feed import FULL, REPLACE
 from schemas.span import Span
@@ -30,12 +32,10 @@ from transforms.sources.spool.selection import (
     Selection,
     Spool,
     find_faults,
-    notices_of,
-    read_selection,
     select,
     spans_of,
-    write_selection,
 )
+from transforms.storage.atomic import write_json
 
 SPOOL = "spool"
 
@@ -50,7 +50,7 @@ class SpoolSource(Source[Spool]):
     """The spool of a receiver."""
 
     name = SPOOL
-    title = "what feedferry serve has taken: a folder of feeds"
+    title = "feeds that feedferry serve has received (a folder)"
     noun = "a spool"
     span_formats = frozenset({SPOOL, SELECTION})
     is_folder = True
@@ -98,8 +98,8 @@ class SpoolSource(Source[Spool]):
         rejected by its reader.
         """
         if not run.listing.exists():
-            write_selection(_select(run.config), run.listing)
-        selection, span = read_selection(run.listing), run.span
+            write_json(run.listing, msgspec.to_builtins(_select(run.config)))
+        selection, span = _read_selection(run.listing), run.span
         if selection.notices:
             yield Span(
                 source=span.source,
@@ -113,11 +113,16 @@ class SpoolSource(Source[Spool]):
         """Yield the notices of a selection, or all feeds that a whole spool has ever taken."""
         span = request.span
         if span.format == SELECTION:
-            yield from notices_of(read_selection(Path(span.path)))
+            for counted in _read_selection(Path(span.path)).notices:
+                yield from repeat(counted.first, counted.count)
             return
         everything = Spool(source=span.source, root=span.path, history=SpoolHistory.ALL)
         selection = select(read_deliveries(Path(span.path)), everything)
         yield from read_files(_feed_spans(selection, span, first=0), request.options, request.count)
+
+
+def _read_selection(path: Path) -> Selection:
+    return msgspec.json.decode(path.read_bytes(), type=Selection)
 
 
 def _spool_span(name: str, *, ordinal: int) -> Span:
@@ -153,16 +158,12 @@ def _check_erased(selection: Selection, options: SourceOptions) -> None:
     door = by_name(options.to_format).door
     feeds = [delivery for delivery in selection.deliveries if delivery.door is door]
     names = sorted({name_of(delivery) for delivery in feeds})
-    if len(names) > 1 and any(map(_is_full, feeds)):
+    if len(names) > 1 and any(delivery.feedtype in (FULL, REPLACE) for delivery in feeds):
         raise ConfigError(
             f"--datasource {options.datasource}: for feeds of {', '.join(map(repr, names))}, of"
             " which a full one would erase the others; expected --only NAME, or --feedtype full,"
             " which makes one feed of all"
         )
-
-
-def _is_full(delivery: Delivery) -> bool:
-    return delivery.feedtype in (FULL, REPLACE)
 
 
 SPOOLS = SpoolSource()
