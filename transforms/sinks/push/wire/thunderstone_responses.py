@@ -53,6 +53,7 @@ _FIXES = {
     "fail_unknowntype": "expected OK: it does not know the Type of an Item",
     "fail": "expected OK: it does not say why; see its own log",
 }
+_REMARKS = {"not found": ", as the appliance does not have the document"}
 _PAGES = (
     (
         "configured to deny administration from your location",
@@ -163,8 +164,9 @@ def _remarks(items: list[_ItemStatus]) -> Iterator[str]:
     for item in items:
         if item.is_ok and item.info:
             if item.info not in known and len(known) < MAX_REMARKS:
-                known[item.info] = str(item)
-            yield known.get(item.info, "OK, with another remark")
+                meaning = _REMARKS.get(item.info.casefold(), "")
+                known[item.info] = f"accepted with the remark {quote(item.info)}{meaning}"
+            yield known.get(item.info, "accepted with another remark")
 
 
 def _refused(response: ApplianceResponse, found: str) -> Verdict:

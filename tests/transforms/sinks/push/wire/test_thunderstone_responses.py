@@ -14,6 +14,7 @@ CLUSTER = (
 ADDRESS = "check --to: expected the address of the admin interface, followed by /recvdata.xml"
 NO_RESULT = f"expected a ThunderstoneReplicationResult: {ADDRESS}"
 OK = "<ItemResult><rid>0</rid><Type>I</Type><Status>OK</Status></ItemResult>"
+NOT_FOUND = "accepted with the remark 'Not found', as the appliance does not have the document"
 GONE = "<ItemResult><Type>D</Type><Status>OK</Status><Info>Not found</Info></ItemResult>"
 FAIL = "<ItemResult><Type>I</Type><Status>FAIL</Status><Info>no room</Info></ItemResult>"
 UNKNOWN = "<ItemResult><Type>X</Type><Status>FAIL_UNKNOWNTYPE</Status></ItemResult>"
@@ -46,7 +47,7 @@ def test_the_response_of_the_manual_is_acceptance_with_a_remark() -> None:
     assert judge(response(MANUAL), sent=1) == Verdict(
         meaning=ResponseMeaning.ACCEPTED,
         message="OK for 1 of 1 Items",
-        notices=("OK, 'Not found'",),
+        notices=(NOT_FOUND,),
     )
 
 
@@ -79,8 +80,11 @@ def test_remarks_are_notices_with_few_different_texts() -> None:
     verdict = judge(response(result(GONE, OK, *remarks, GONE, rows=25)), sent=25)
 
     assert len(verdict.notices) == 24
-    assert verdict.notices[0] == verdict.notices[-1] == "OK, 'Not found'"
-    assert verdict.notices[19:22] == ("OK, 'remark 18'", *["OK, with another remark"] * 2)
+    assert verdict.notices[0] == verdict.notices[-1] == NOT_FOUND
+    assert verdict.notices[19:22] == (
+        "accepted with the remark 'remark 18'",
+        *["accepted with another remark"] * 2,
+    )
 
 
 @pytest.mark.parametrize(
