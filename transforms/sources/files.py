@@ -24,8 +24,7 @@ from schemas.span import FileSignature, Span
 from transforms.formats import all_formats, find_format, look_of, sniff
 from transforms.formats.base import ReadOptions
 from transforms.sources.signature import require_present, require_unchanged, sign_stream
-from transforms.sources.tree.remote.filesystems import connect, translate_errors
-from transforms.sources.tree.remote.stream import open_remote
+from transforms.sources.tree.remote import connect, open_remote, translate_errors
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError
@@ -158,7 +157,7 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
             file = opened.enter_context(_open(path))
             stream: IO[bytes] | io.RawIOBase = file
             if is_compressed(path):
-                stream = _decompress(file, path)
+                stream = decompress(file, Path(path).suffix.lower())
                 opened.callback(stream.close)
         except (*_TORN, *_UNREACHABLE) as exc:
             require_present(span, exc)
@@ -242,15 +241,15 @@ def cut_file(
             )
 
 
-def _decompress(stream: IO[bytes], path: str) -> IO[bytes] | io.RawIOBase:
-    """Return the decompressed bytes of a file whose extension names the compression.
+def decompress(stream: IO[bytes], extension: str) -> IO[bytes] | io.RawIOBase:
+    """Return the decompressed bytes of a file; the extension names the compression.
 
     smart-open puts a buffer around the decompressor. A buffer loses the bytes before damaged data,
     so the decompressor itself is returned; its `read1` does not.
     """
     from smart_open.compression import compression_wrapper  # takes half a second to import
 
-    buffered = compression_wrapper(stream, "rb", filename=path)
+    buffered = compression_wrapper(stream, "rb", extension)
     return buffered.detach() if isinstance(buffered, io.BufferedReader) else buffered
 
 

@@ -13,7 +13,7 @@ from typing import IO
 
 from schemas.errors import SourceError
 from schemas.span import FileSignature, Span
-from transforms.sources.tree.remote.stream import version_of
+from transforms.sources.tree.remote import version_of
 
 _SECOND = 1_000_000_000
 

@@ -13,12 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError, RecordError
-from transforms.sources.tree.patterns import judge
-from transforms.sources.tree.tree import Tree
+from transforms.sources.tree.patterns import glob
 
 AclOfKey = Callable[[str], Acl]
 
@@ -30,6 +29,8 @@ _ACCESSES = {access.value.lower(): access for access in Access}
 _SCOPES = {scope.value.lower(): scope for scope in Scope}
 _SENSITIVITIES = {"": None, "true": True, "false": False}
 _TABLES = 4
+
+_T = TypeVar("_T")
 
 
 class _Rule(NamedTuple):
@@ -55,10 +56,23 @@ def load_acl_table(path: str) -> AclOfKey:
 
 @lru_cache(maxsize=_TABLES)
 def _load(path: str, _size: int, _modified_ns: int) -> AclOfKey:
-    rules = _rules(path)
+    rules: dict[str, _Rule] = {}
+    faults = []
+    rows = _rows(path)
+    columns = _columns(path, *next(rows, (1, [])))
+    for line, values in rows:
+        try:
+            pattern, principal = _parse_row(columns, values)
+            if pattern not in rules:
+                rules[pattern] = _Rule(glob(pattern), [])
+            rules[pattern].principals.append((line, principal))
+        except (ConfigError, ValueError) as exc:
+            faults.append(f"{_FLAG} {path}:{line}: {exc}")
+    if faults:
+        raise ConfigError("\n".join(faults))
 
     def acl_of(key: str) -> Acl:
-        matching = [row for rule in rules if rule.matches(key) for row in rule.principals]
+        matching = [row for rule in rules.values() if rule.matches(key) for row in rule.principals]
         if not matching:
             reason = f"no row of {path} for {key!r}; expected one: the pattern ** is for all files"
             raise RecordError("no-acl-row", reason)
@@ -68,39 +82,14 @@ def _load(path: str, _size: int, _modified_ns: int) -> AclOfKey:
     return acl_of
 
 
-def _rules(path: str) -> list[_Rule]:
-    rules: dict[str, _Rule] = {}
-    faults = []
-    for line, row in _rows(path):
-        try:
-            pattern, principal = _parse_row(row)
-            rule = rules.get(pattern) or _Rule(_matcher(pattern), [])
-        except ValueError as exc:
-            faults.append(f"{_FLAG} {path}:{line}: {exc}")
-            continue
-        rules.setdefault(pattern, rule).principals.append((line, principal))
-    if faults:
-        raise ConfigError("\n".join(faults))
-    return list(rules.values())
-
-
-def _rows(path: str) -> Iterator[tuple[int, list[str] | Mapping[str, str]]]:
-    """Yield the rows by column, with their lines; a row of another width as a list."""
-    rows = _lists(path)
-    line, header = next(rows, (1, []))
-    columns = [name.lower() for name in header]
-    unknown = [name for name in columns if name not in _KNOWN]
-    if unknown or len(set(columns)) < len(columns) or not set(columns) >= set(_NEEDED):
-        found = f"the column {unknown[0]!r}" if unknown else f"the header {','.join(header)!r}"
-        raise ConfigError(f"{_FLAG} {path}:{line}: {found}; expected {_COLUMNS}")
-    for number, values in rows:
-        is_whole = len(values) == len(columns)
-        yield number, dict(zip(columns, values, strict=True)) if is_whole else values
-
-
-def _lists(path: str) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the values of each row that is not empty, with its first line."""
-    reader = csv.reader(io.StringIO(_read(path), newline=""), strict=True)
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        reason = f"byte {exc.start}: not UTF-8; expected a table in UTF-8"
+        raise ConfigError(f"{_FLAG} {path}: {reason}") from exc
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1
     try:
         for row in reader:
@@ -112,45 +101,37 @@ def _lists(path: str) -> Iterator[tuple[int, list[str]]]:
         raise ConfigError(f"{_FLAG} {path}:{line}: {exc}; expected a row of CSV") from exc
 
 
-def _read(path: str) -> str:
-    text = Path(path).read_bytes()
-    try:
-        return text.decode("utf-8-sig")
-    except UnicodeDecodeError as exc:
-        line = text.count(b"\n", 0, exc.start) + 1
-        reason = f"the byte {text[exc.start]:#04x}, which is not UTF-8; expected a table in UTF-8"
-        raise ConfigError(f"{_FLAG} {path}:{line}: {reason}") from exc
+def _columns(path: str, line: int, header: list[str]) -> list[str]:
+    columns = [name.lower() for name in header]
+    is_known = set(_NEEDED) <= set(columns) <= set(_KNOWN)
+    if not is_known or len(set(columns)) < len(columns):
+        shown = ",".join(header)
+        raise ConfigError(f"{_FLAG} {path}:{line}: the header {shown!r}; expected {_COLUMNS}")
+    return columns
 
 
-def _parse_row(row: list[str] | Mapping[str, str]) -> tuple[str, Principal]:
-    if isinstance(row, list):
-        raise ValueError(f"{len(row)} columns; expected as many as the header has")
-    if torn := [value for value in row.values() if "\n" in value]:
+def _parse_row(columns: list[str], values: list[str]) -> tuple[str, Principal]:
+    if len(values) != len(columns):
+        raise ValueError(f"{len(values)} columns; expected as many as the header has")
+    row = dict(zip(columns, values, strict=True))
+    if torn := [value for value in values if "\n" in value]:
         raise ValueError(f"{torn[0]!r}; expected a value in one line: a quote may be missing")
     for column in ("pattern", "name"):
         if not row[column]:
             raise ValueError(f"no {column}; expected one")
-    sensitive = row.get("case_sensitive", "").lower()
     principal = Principal(
         name=row["name"],
-        scope=_SCOPES[_one_of("scope", row["scope"].lower(), _SCOPES)],
-        access=_ACCESSES[_one_of("access", row["access"].lower(), _ACCESSES)],
+        scope=_value_of(row, "scope", _SCOPES),
+        access=_value_of(row, "access", _ACCESSES),
         namespace=row.get("namespace") or None,
-        case_sensitive=_SENSITIVITIES[_one_of("case_sensitive", sensitive, _SENSITIVITIES)],
+        case_sensitive=_value_of(row, "case_sensitive", _SENSITIVITIES),
     )
     return row["pattern"], principal
 
 
-def _one_of(column: str, value: str, values: Mapping[str, object]) -> str:
-    if value not in values:
-        expected = " or ".join(name or "nothing" for name in values)
-        raise ValueError(f"{column}={value!r}; expected {expected}")
-    return value
-
-
-def _matcher(pattern: str) -> Callable[[str], bool]:
-    try:
-        code_of = judge(Tree(root="", include=(pattern,), takes_hidden=True))
-    except ConfigError as exc:
-        raise ValueError(f"pattern{str(exc).removeprefix('--include')}") from exc
-    return lambda key: code_of(key, None) is None
+def _value_of(row: Mapping[str, str], column: str, values: Mapping[str, _T]) -> _T:
+    name = row.get(column, "").lower()
+    if name not in values:
+        expected = " or ".join(known or "nothing" for known in values)
+        raise ValueError(f"{column}={name!r}; expected {expected}")
+    return values[name]

@@ -12,9 +12,7 @@ the damage; a zip archive without the directory at its end yields none.
 **Spec:** APPNOTE.TXT 6.3.10; POSIX.1-2001 pax and ustar; RFC 1952.
 """
 
-import bz2
 import errno
-import gzip
 import io
 import lzma
 import stat
@@ -23,28 +21,30 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import IO, cast
+from typing import IO
 
 import msgspec
 
 from schemas.content import MAX_CONTENT_BYTES
 from schemas.errors import RecordError
 from transforms.mimetype_table import BZIP2, GZIP, TAR, XZ, ZIP, is_archive_type, type_of_name
-from transforms.sources.tree.urls import is_unicode
+from transforms.sources.files import decompress
 
 _NO_FILE = "no-file"
+_TOO_LARGE = "archive-too-large"
 _DIRECTORY_BYTES = 32 << 20
 _HEADER_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 20
-_BUFFER_BYTES = 128 << 10
 _TAR_SUFFIXES = ("tar", "tgz", "taz", "tbz", "tbz2", "tb2", "txz")
 _END_OF_TAR = bytes(tarfile.BLOCKSIZE)
 _DIRECTORY_ENTRY = b"PK\x01\x02"
 _ENCRYPTED = 0x1
 _FAT, _UNIX = 0, 3
+_COMPRESSIONS = {GZIP: ".gz", BZIP2: ".bz2", XZ: ".xz"}
+_OPENED = frozenset((ZIP, TAR, *_COMPRESSIONS))
 _DAMAGE = (
     ArithmeticError,
     EOFError,
@@ -75,6 +75,8 @@ class ArchiveLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 DEFAULT_LIMITS = ArchiveLimits()
 
+_Stream = IO[bytes] | io.RawIOBase
+
 
 class ArchiveMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member; if it is not to be read it has a `code`, and a `reason` if it is rejected.
@@ -101,7 +103,7 @@ def is_archive(name: str, mimetype: str | None = None) -> bool:
 
 def is_openable(name: str, mimetype: str | None = None) -> bool:
     """Whether it is an archive of a kind that is opened."""
-    return (mimetype or type_of_name(name)) in _READERS
+    return (mimetype or type_of_name(name)) in _OPENED
 
 
 def open_archive(
@@ -113,19 +115,26 @@ def open_archive(
 ) -> Iterator[ArchiveMember]:
     """Yield the members of an archive that is openable; its type is by its name, unless given.
 
-    Raise RecordError if it is damaged, exceeds a limit, or cannot be read. The stream stays open.
+    Paths of members have no `./` at their beginning; a second member of one path is rejected. Raise
+    RecordError if the archive is damaged, exceeds a limit, or cannot be read. The stream stays
+    open.
     """
-    kind = mimetype or type_of_name(name)
-    read = _read_tar if _is_tar(name) else _READERS[kind]
     paths: set[str] = set()
-    with _translate_errors(name), _buffered(name, stream) as (buffered, size):
-        budget = _Budget(limits, size)
-        for count, member in enumerate(read(name, buffered, budget, kind)):
-            budget.count(count + 1)
-            checked = _check_path(member, paths)
-            if not checked.code:
-                paths.add(checked.path)
-            yield checked
+    with _translate_errors(name):
+        budget = _Budget(limits, _size_of(name, stream))
+        members = _members(name, stream, budget, mimetype or type_of_name(name))
+        for count, member in enumerate(members, start=1):
+            budget.count(count)
+            path = member.path
+            while path.startswith("./"):
+                path = path[2:].lstrip("/")
+            if path in paths and not member.code:
+                reason = f"{path!r} for a second time; expected one member of a path"
+                yield ArchiveMember(path=path, code="duplicate-member", reason=reason)
+                continue
+            if not member.code:
+                paths.add(path)
+            yield msgspec.structs.replace(member, path=path)
 
 
 class _Budget:
@@ -134,44 +143,43 @@ class _Budget:
     def __init__(self, limits: ArchiveLimits, size: int) -> None:
         self.max_bytes = max(limits.max_bytes, limits.max_ratio * size)
         self._limits = limits
-        self._left = self.max_bytes
+        self._bytes_read = 0
 
     def count(self, members: int) -> None:
         """Raise RecordError for an archive of more members than allowed."""
         limit = self._limits.max_members
         if members > limit:
-            reason = f"more than {limit} members; expected at most that"
-            raise RecordError("archive-too-large", reason)
+            raise RecordError(_TOO_LARGE, f"more than {limit} members; expected at most that")
 
     def check_position(self, position: int) -> None:
         """Raise RecordError for a position after the last byte that may be decompressed."""
         if position > self.max_bytes:
             reason = f"more than {self.max_bytes} bytes when it is opened; expected at most that"
-            raise RecordError("archive-too-large", reason)
+            raise RecordError(_TOO_LARGE, reason)
 
-    def check_size(self, name: str, size: int) -> None:
-        """Raise RecordError for a member whose header states more bytes than allowed."""
-        if size > self._limits.max_content_bytes:
-            raise self._too_large(name, f"{size} bytes")
+    def read(self, name: str, stream: _Stream, size: int | None) -> bytes:
+        """Return the bytes of a member; a size of None is unknown.
 
-    def read(self, name: str, stream: IO[bytes], size: int | None) -> bytes:
-        """Return the bytes of a member; a size of None is unknown."""
+        Raise RecordError for a member of more bytes than a document may have.
+        """
         limit = self._limits.max_content_bytes
+        if size is not None and size > limit:
+            raise self._too_large(name, f"{size} bytes")
         wanted = limit + 1 if size is None else size
         blocks = []
         while wanted > 0 and (block := stream.read(min(wanted, _BLOCK_BYTES))):
             blocks.append(block)
             wanted -= len(block)
-            self._left -= len(block)
-            self.check_position(self.max_bytes - self._left)
+            self._bytes_read += len(block)
+            self.check_position(self._bytes_read)
         if size is None and wanted == 0:
             raise self._too_large(name, f"more than {limit} bytes")
         return blocks[0] if len(blocks) == 1 else b"".join(blocks)
 
-    def _too_large(self, name: str, found: str) -> RecordError:
+    def _too_large(self, name: str, shown: str) -> RecordError:
         return RecordError(
             "content-too-large",
-            f"{name!r} has {found}; expected at most {self._limits.max_content_bytes} bytes;"
+            f"{name!r} has {shown}; expected at most {self._limits.max_content_bytes} bytes;"
             " raise --max-content-bytes to read it",
         )
 
@@ -183,7 +191,7 @@ class _LimitedStream(io.RawIOBase):
     an object of each. `last_block` is the block that was read last.
     """
 
-    def __init__(self, stream: IO[bytes], budget: _Budget, *, limits_position: bool) -> None:
+    def __init__(self, stream: _Stream, budget: _Budget, *, limits_position: bool) -> None:
         self._stream = stream
         self._budget = budget
         self._limits_position = limits_position
@@ -211,19 +219,17 @@ class _LimitedStream(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         if self._header_left is not None:
             if size > self._header_left:
-                raise RecordError(
-                    "archive-too-large",
-                    f"a header or directory of {size} bytes; expected at most {self._header_bytes}",
-                )
+                limit = self._header_bytes
+                reason = f"a header or directory of {size} bytes; expected at most {limit}"
+                raise RecordError(_TOO_LARGE, reason)
             size = self._header_left if size < 0 else size
-        block = self._stream.read(size)
+        block = self._stream.read(size) or b""
         if self._header_left is not None:
             self._header_left -= len(block)
             self._entries += block.count(_DIRECTORY_ENTRY)
             self._budget.count(self._entries)
         self.last_block = block
-        self._position += len(block)
-        self._check_position(self._position)
+        self._move_to(self._position + len(block))
         return block
 
     def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
@@ -232,15 +238,17 @@ class _LimitedStream(io.RawIOBase):
         return len(block)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_SET:
-            self._check_position(offset)
-        if whence != io.SEEK_SET or offset != self._position:
+        if whence != io.SEEK_SET:
             self._position = self._stream.seek(offset, whence)
+        elif offset != self._position:
+            self._move_to(offset)
+            self._stream.seek(offset)
         return self._position
 
-    def _check_position(self, position: int) -> None:
+    def _move_to(self, position: int) -> None:
         if self._limits_position:
             self._budget.check_position(position)
+        self._position = position
 
 
 @contextmanager
@@ -274,57 +282,45 @@ def unreadable(name: str, exc: OSError) -> RecordError:
     return RecordError("unreadable", f"{name!r}: {cause}; expected a file that can be read")
 
 
-@contextmanager
-def _buffered(name: str, stream: IO[bytes]) -> Iterator[tuple[IO[bytes], int]]:
-    """Yield the stream, buffered, and its size."""
+def _size_of(name: str, stream: IO[bytes]) -> int:
     try:
         size = stream.seek(0, io.SEEK_END)
     except io.UnsupportedOperation as exc:
         reason = f"{name!r}: unknown size; expected a server that states it"
         raise RecordError("unreadable", reason) from exc
     stream.seek(0)
-    buffered = io.BufferedReader(cast(io.RawIOBase, stream), _BUFFER_BYTES)
-    try:
-        yield buffered, size
-    finally:
-        with suppress(ValueError):  # the stream is closed already
-            buffered.detach()  # or its end would close the stream
+    return size
 
 
-def _check_path(member: ArchiveMember, paths: set[str]) -> ArchiveMember:
-    """Return a member under its path in URLs, or as a reject if that path cannot be used."""
-    path = member.path
-    while path.startswith("./"):
-        path = path[2:].lstrip("/")
-    named = msgspec.structs.replace(member, path=path)
-    if member.code:
-        return named
-    if not {"", ".", ".."}.isdisjoint(path.split("/")):
-        return _rejected(named, "file-name", f"{path!r}; expected a path below the archive")
-    if not path.isprintable() and not is_unicode(path):
-        return _rejected(named, "file-name", f"{path!r}; expected a name in UTF-8")
-    if path in paths:
-        reason = f"{path!r} for a second time; expected one member of a path"
-        return _rejected(named, "duplicate-member", reason)
-    return named
-
-
-def _rejected(member: ArchiveMember, code: str, reason: str) -> ArchiveMember:
-    return msgspec.structs.replace(member, code=code, reason=reason, read=bytes)
+def _members(
+    name: str, stream: IO[bytes], budget: _Budget, kind: str | None
+) -> Iterator[ArchiveMember]:
+    if kind == ZIP:
+        return _read_zip(stream, budget)
+    compression = _COMPRESSIONS.get(kind or "")
+    inner: _Stream = stream if compression is None else decompress(stream, compression)
+    if kind == TAR or _is_tar(name):
+        return _read_tar(inner, budget)
+    is_named_so = type_of_name(name) in _COMPRESSIONS
+    return _read_single(name.rpartition(".")[0] if is_named_so else name, inner, budget, name)
 
 
 def _is_tar(name: str) -> bool:
     stem, _, suffix = name.lower().rpartition(".")
-    is_compressed_tar = stem.endswith(".tar") and type_of_name(name) in _DECOMPRESSORS
+    is_compressed_tar = stem.endswith(".tar") and type_of_name(name) in _COMPRESSIONS
     return suffix in _TAR_SUFFIXES or is_compressed_tar
 
 
-def _read_zip(
-    _name: str, stream: IO[bytes], budget: _Budget, _kind: str | None
-) -> Iterator[ArchiveMember]:
+def _read_single(path: str, stream: _Stream, budget: _Budget, name: str) -> Iterator[ArchiveMember]:
+    """Yield the one file that is compressed; its size is unknown before it is decompressed."""
+    content = budget.read(name, stream, None)
+    yield ArchiveMember(path=path, size=len(content), read=lambda: content)
+
+
+def _read_zip(stream: IO[bytes], budget: _Budget) -> Iterator[ArchiveMember]:
     limited = _LimitedStream(stream, budget, limits_position=False)
     limited.begin_header(_DIRECTORY_BYTES)
-    with zipfile.ZipFile(cast(IO[bytes], limited)) as archive:
+    with zipfile.ZipFile(limited) as archive:
         limited.end_header()
         for info in archive.filelist:
             yield _zip_member(archive, info, budget)
@@ -334,24 +330,20 @@ def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: _Budget
     path = info.filename
     if info.create_system == _FAT and "/" not in path:  # some programs of Windows write them so
         path = path.replace("\\", "/")
-    member = ArchiveMember(path=path, size=info.file_size, modified_ns=_zip_time(info))
     mode = stat.S_IFMT(info.external_attr >> 16) if info.create_system == _UNIX else 0
     if info.is_dir() or path.endswith("/") or mode not in (0, stat.S_IFREG):
-        return msgspec.structs.replace(member, code=_NO_FILE)
+        return ArchiveMember(path=path, code=_NO_FILE)
     if info.flag_bits & _ENCRYPTED:
         reason = f"{path!r} is encrypted; expected members that need no password"
-        return _rejected(member, "archive-encrypted", reason)
-    open_member = partial(archive.open, info)
-    read = partial(_read_member, info.filename, info.file_size, open_member, budget)
-    return msgspec.structs.replace(member, read=read)
-
-
-def _read_member(
-    name: str, size: int, open_member: Callable[[], IO[bytes]], budget: _Budget
-) -> bytes:
-    budget.check_size(name, size)
-    with _translate_errors(name), open_member() as stream:
-        return budget.read(name, stream, size)
+        return ArchiveMember(path=path, code="archive-encrypted", reason=reason)
+    return ArchiveMember(
+        path=path,
+        size=info.file_size,
+        modified_ns=_zip_time(info),
+        read=partial(
+            _read_member, info.filename, info.file_size, partial(archive.open, info), budget
+        ),
+    )
 
 
 def _zip_time(info: zipfile.ZipInfo) -> int | None:
@@ -361,15 +353,10 @@ def _zip_time(info: zipfile.ZipInfo) -> int | None:
         return None
 
 
-def _read_tar(
-    _name: str, stream: IO[bytes], budget: _Budget, kind: str | None
-) -> Iterator[ArchiveMember]:
-    inner = _DECOMPRESSORS[kind](stream) if kind in _DECOMPRESSORS else stream
-    limited = _LimitedStream(inner, budget, limits_position=True)
+def _read_tar(stream: _Stream, budget: _Budget) -> Iterator[ArchiveMember]:
+    limited = _LimitedStream(stream, budget, limits_position=True)
     limited.begin_header(_HEADER_BYTES)
-    archive = tarfile.TarFile(
-        fileobj=cast(IO[bytes], limited), encoding="utf-8", errors="surrogateescape"
-    )
+    archive = tarfile.TarFile(fileobj=limited, encoding="utf-8", errors="surrogateescape")
     while info := archive.next():
         archive.members.clear()  # type: ignore[attr-defined]  # it would keep all of them
         if info.size < 0:
@@ -385,40 +372,26 @@ def _read_tar(
 
 
 def _tar_member(archive: tarfile.TarFile, info: tarfile.TarInfo, budget: _Budget) -> ArchiveMember:
-    member = ArchiveMember(path=info.name, size=info.size, modified_ns=_tar_time(info))
     if not info.isreg():
-        return msgspec.structs.replace(member, code=_NO_FILE)
-    open_member = cast(Callable[[], IO[bytes]], partial(archive.extractfile, info))
-    read = partial(_read_member, info.name, info.size, open_member, budget)
-    return msgspec.structs.replace(member, read=read)
+        return ArchiveMember(path=info.name, code=_NO_FILE)
 
+    def open_member() -> IO[bytes]:
+        return archive.extractfile(info) or io.BytesIO()  # None only for what is no file
 
-def _tar_time(info: tarfile.TarInfo) -> int | None:
     try:
-        return round(info.mtime * 1_000_000) * 1000
+        modified_ns = round(info.mtime * 1_000_000) * 1000
     except (OverflowError, ValueError):  # a pax header may state an infinite time
-        return None
+        modified_ns = None
+    return ArchiveMember(
+        path=info.name,
+        size=info.size,
+        modified_ns=modified_ns,
+        read=partial(_read_member, info.name, info.size, open_member, budget),
+    )
 
 
-def _read_single(
-    name: str, stream: IO[bytes], budget: _Budget, kind: str | None
-) -> Iterator[ArchiveMember]:
-    """Yield the one file that is compressed; its size is unknown before it is decompressed."""
-    with _DECOMPRESSORS[kind](stream) as decompressed:
-        content = budget.read(name, decompressed, None)
-    path = name.rpartition(".")[0] if type_of_name(name) in _DECOMPRESSORS else name
-    yield ArchiveMember(path=path, size=len(content), read=lambda: content)
-
-
-_DECOMPRESSORS: dict[str | None, Callable[[IO[bytes]], IO[bytes]]] = {
-    GZIP: lambda stream: cast(IO[bytes], gzip.GzipFile(fileobj=stream)),
-    BZIP2: lambda stream: cast(IO[bytes], bz2.BZ2File(stream)),
-    XZ: lambda stream: cast(IO[bytes], lzma.LZMAFile(stream)),  # noqa: SIM115 # its caller does
-}
-_READERS: dict[str | None, Callable[..., Iterator[ArchiveMember]]] = {
-    ZIP: _read_zip,
-    TAR: _read_tar,
-    GZIP: _read_single,
-    BZIP2: _read_single,
-    XZ: _read_single,
-}
+def _read_member(
+    name: str, size: int, open_member: Callable[[], IO[bytes]], budget: _Budget
+) -> bytes:
+    with _translate_errors(name), open_member() as stream:
+        return budget.read(name, stream, size)

@@ -76,7 +76,7 @@ class ReadPolicy(msgspec.Struct, frozen=True, kw_only=True):
 def open_local(path: str, *, follows_links: bool = False) -> IO[bytes]:
     """Open a local file, without waiting for the other end of a pipe."""
     flags = os.O_NONBLOCK if follows_links else os.O_NONBLOCK | os.O_NOFOLLOW
-    return open(path, "rb", buffering=0, opener=lambda name, mode: os.open(name, mode | flags))
+    return open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags))
 
 
 def read_content(listed: ListingEntry, policy: ReadPolicy) -> FileContent:
@@ -124,6 +124,15 @@ def state_of(stream: IO[bytes]) -> FileState | None:
     return FileState(status.st_size, status.st_mtime_ns)
 
 
+def read_bytes(stream: IO[bytes], max_bytes: int, block_bytes: int | None = None) -> bytes:
+    """Return at most `max_bytes`; a local file is read by one call, without a copy."""
+    blocks = []
+    while max_bytes > 0 and (block := stream.read(min(max_bytes, block_bytes or max_bytes))):
+        blocks.append(block)
+        max_bytes -= len(block)
+    return blocks[0] if len(blocks) == 1 else b"".join(blocks)
+
+
 def changed_error(key: str) -> RecordError:
     """Return the error for a file that changed twice while it was read."""
     reason = f"{key!r} was changed while it was read; expected no change"
@@ -142,22 +151,13 @@ def _read_once(listed: ListingEntry, expected: int, policy: ReadPolicy) -> tuple
             modified_ns = listed.modified_ns if before is None else before.modified_ns
             raise TooLargeError(listed.key, FileState(size, modified_ns), policy.max_bytes)
         if before is not None:
-            data = _read_bytes(stream, size + 1)
+            data = read_bytes(stream, size + 1)
             is_stable = len(data) == size and state_of(stream) == before
             return FileContent(data, before.modified_ns), is_stable
-        data = _read_bytes(stream, policy.max_bytes + 1, _BLOCK_BYTES)
+        data = read_bytes(stream, policy.max_bytes + 1, _BLOCK_BYTES)
     if not data:
         raise SkippedFileError("empty")
     if len(data) > policy.max_bytes:
         state = FileState(len(data), listed.modified_ns)
         raise TooLargeError(listed.key, state, policy.max_bytes)
     return FileContent(data, listed.modified_ns), len(data) == expected or not expected
-
-
-def _read_bytes(stream: IO[bytes], max_bytes: int, block_bytes: int | None = None) -> bytes:
-    """Return at most `max_bytes`; a local file is read by one call, without a copy."""
-    blocks = []
-    while max_bytes > 0 and (block := stream.read(min(max_bytes, block_bytes or max_bytes))):
-        blocks.append(block)
-        max_bytes -= len(block)
-    return blocks[0] if len(blocks) == 1 else b"".join(blocks)

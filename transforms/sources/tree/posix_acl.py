@@ -21,6 +21,7 @@ from typing import NamedTuple
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from transforms.sources.tree.tree import Tree, TreeAcl
+from transforms.sources.tree.urls import folder_url_of
 
 READ = 4
 SEARCH = 1
@@ -58,33 +59,38 @@ class Decision(NamedTuple):
 
 
 class PosixAcls:
-    """The ACLs of the files and folders of a tree; the folders above files are cached."""
+    """The ACLs of the files and folders of a local tree; the folders above files are cached."""
 
     def __init__(self, tree: Tree, rules: TreeAcl) -> None:
         self._root = str(Path(tree.root).absolute())  # as the paths in the listing begin
         self._real_root = os.path.realpath(self._root)
         self._follows_links = tree.follows_links
         self._rules = rules
+        self._folder_url = folder_url_of(tree)
         self._search = lru_cache(maxsize=_FOLDERS)(_search)
-
-    def key_of(self, path: str) -> str:
-        """Return the key of a file; of a member of an archive, the key of the archive."""
-        return _below(self._root, path)
 
     def of_file(self, path: str) -> Acl:
         """Return who may read a file; raise RecordError if its permissions cannot be read.
 
         If folders have ACLs of their own, only the folders that a link leads through count.
         """
-        return Acl(principals=self._principals(path, READ))
+        return Acl(principals=self._principals(path, READ), inherit_from=self._url_above(path))
 
     def of_folder(self, path: str) -> Acl:
         """Return who may search a folder; files below it need this permission and their own."""
         return Acl(
             inheritance=Inheritance.AND_BOTH_PERMIT,
+            inherit_from=self._url_above(path),
             principals=self._principals(path, SEARCH),
             alone=True,
         )
+
+    def _url_above(self, path: str) -> str | None:
+        """Return the URL of the folder above, if folders have ACLs; the root has none above it."""
+        key = _below(self._root, path)
+        if not key or not self._rules.is_inherited:
+            return None
+        return self._folder_url(key.rpartition("/")[0])
 
     def _principals(self, path: str, bit: int) -> tuple[Principal, ...]:
         permissions = read_permissions(path)
@@ -105,17 +111,25 @@ class PosixAcls:
 
 def read_permissions(path: str) -> Permissions:
     """Return the permissions of a file or folder; raise RecordError where they cannot be read."""
-    if "://" in path:
-        raise _unknown(path, "remote")
     try:
-        status = os.stat(path)
-        acl = _attribute(path)
+        return parse_permissions(os.stat(path), read_acl(path))
+    except (OSError, ValueError) as exc:
+        cause = (isinstance(exc, OSError) and exc.strerror) or str(exc)
+        reason = f"{path}: {cause}; expected permissions that can be read"
+        raise RecordError("no-acl", reason) from exc
+
+
+def read_acl(path: str) -> bytes | None:
+    """Return the POSIX ACL of a file; None without one, or without support for them."""
+    read: Callable[[str, str], bytes] | None = getattr(os, "getxattr", None)
+    if read is None:
+        return None
+    try:
+        return read(path, _ATTRIBUTE)
     except OSError as exc:
-        raise _unknown(path, exc.strerror or type(exc).__name__) from exc
-    try:
-        return parse_permissions(status, acl)
-    except ValueError as exc:
-        raise _unknown(path, str(exc)) from exc
+        if exc.errno in _NO_ACL:
+            return None
+        raise
 
 
 def parse_permissions(status: os.stat_result, acl: bytes | None) -> Permissions:
@@ -134,21 +148,13 @@ def parse_permissions(status: os.stat_result, acl: bytes | None) -> Permissions:
     if not {_OWNER, _OWNERS, _OTHERS} <= by_tag.keys():
         raise ValueError("a POSIX ACL without owner, group or others")
     mask = by_tag.get(_MASK, _ALL)
+    users = ((name, may & mask) for tag, may, name in entries if tag == _USER)
+    groups = ((name, may & mask) for tag, may, name in entries if tag == _GROUP)
     return Permissions(
-        ((owner, by_tag[_OWNER]), *_masked(entries, _USER, mask)),
-        ((group, by_tag[_OWNERS] & mask), *_masked(entries, _GROUP, mask)),
+        ((owner, by_tag[_OWNER]), *users),
+        ((group, by_tag[_OWNERS] & mask), *groups),
         by_tag[_OTHERS],
     )
-
-
-def _masked(
-    entries: list[tuple[int, int, int]], wanted: int, mask: int
-) -> Iterator[tuple[int, int]]:
-    return ((name, may & mask) for tag, may, name in entries if tag == wanted)
-
-
-def _unknown(path: str, found: str) -> RecordError:
-    return RecordError("no-acl", f"{path}: {found}; expected permissions that can be read")
 
 
 def decide(permissions: Permissions, bit: int) -> Decision:
@@ -181,19 +187,6 @@ def both(one: Decision, other: Decision) -> Decision:
     )
 
 
-def principals_of(decision: Decision, rules: TreeAcl) -> tuple[Principal, ...]:
-    """Return a decision as principals: users, groups, and the group for all others."""
-    users = [(_user_name(user), may) for user, may in decision.users.items()]
-    groups = [(_group_name(group), may) for group, may in decision.groups.items()]
-    everyone = rules.everyone
-    if decision.others and everyone is not None and everyone not in dict(groups):
-        groups.append((everyone, True))
-    return (
-        *(_principal(name, Scope.USER, may, rules) for name, may in users),
-        *(_principal(name, Scope.GROUP, may, rules) for name, may in groups),
-    )
-
-
 def _both(
     one: dict[int, bool], one_others: bool, other: dict[int, bool], other_others: bool
 ) -> dict[int, bool]:
@@ -208,21 +201,28 @@ def _both(
     return decided
 
 
+def principals_of(decision: Decision, rules: TreeAcl) -> tuple[Principal, ...]:
+    """Return a decision as principals: users, groups, and the group for all others."""
+    named = [(Scope.USER, _name_of(Scope.USER, user), may) for user, may in decision.users.items()]
+    groups = [(_name_of(Scope.GROUP, group), may) for group, may in decision.groups.items()]
+    everyone = rules.everyone
+    if decision.others and everyone is not None and everyone not in dict(groups):
+        groups.append((everyone, True))
+    named += [(Scope.GROUP, name, may) for name, may in groups]
+    return tuple(
+        Principal(
+            name=name,
+            scope=scope,
+            access=Access.PERMIT if may else Access.DENY,
+            namespace=rules.namespace,
+            case_sensitive=True,
+        )
+        for scope, name, may in named
+    )
+
+
 def _search(path: str) -> Decision:
     return decide(read_permissions(path), SEARCH)
-
-
-def _attribute(path: str) -> bytes | None:
-    """Return the POSIX ACL of a file; None without one, or without support for them."""
-    read: Callable[[str, str], bytes] | None = getattr(os, "getxattr", None)
-    if read is None:
-        return None
-    try:
-        return read(path, _ATTRIBUTE)
-    except OSError as exc:
-        if exc.errno in _NO_ACL:
-            return None
-        raise
 
 
 def _between(root: str, path: str) -> Iterator[str]:
@@ -234,34 +234,18 @@ def _between(root: str, path: str) -> Iterator[str]:
 
 
 def _below(root: str, path: str) -> str:
-    return path.removeprefix(root).removeprefix("/")
+    return path.removeprefix(root).strip("/")
 
 
 def _join(root: str, below: str) -> str:
     return f"{root.rstrip('/')}/{below}".rstrip("/") or "/"
 
 
-def _principal(name: str, scope: Scope, may: bool, rules: TreeAcl) -> Principal:
-    return Principal(
-        name=name,
-        scope=scope,
-        access=Access.PERMIT if may else Access.DENY,
-        namespace=rules.namespace,
-        case_sensitive=True,
-    )
-
-
 @cache
-def _user_name(user: int) -> str:
+def _name_of(scope: Scope, number: int) -> str:
     try:
-        return pwd.getpwuid(user).pw_name
+        if scope is Scope.USER:
+            return pwd.getpwuid(number).pw_name
+        return grp.getgrgid(number).gr_name
     except KeyError:
-        return str(user)
-
-
-@cache
-def _group_name(group: int) -> str:
-    try:
-        return grp.getgrgid(group).gr_name
-    except KeyError:
-        return str(group)
+        return str(number)

@@ -28,7 +28,7 @@ from transforms.sources.tree.archives import (
     is_openable,
     open_archive,
 )
-from transforms.sources.tree.describe import FolderAclOf, describer, folder_acl
+from transforms.sources.tree.describe import describer
 from transforms.sources.tree.file_content import (
     DEFAULT_PAUSE,
     FileContent,
@@ -44,12 +44,11 @@ from transforms.sources.tree.file_content import (
     state_of,
     translate_errors,
 )
-from transforms.sources.tree.mimetype import FileType
-from transforms.sources.tree.remote.filesystems import scheme_of
-from transforms.sources.tree.remote.stream import open_remote
+from transforms.sources.tree.posix_acl import PosixAcls
+from transforms.sources.tree.remote import open_remote, scheme_of
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.tree_records import ARCHIVE, TreeRecords
-from transforms.sources.tree.urls import listed_file
+from transforms.sources.tree.urls import file_entry, left_out, line_maker, rejected
 
 
 def read_tree(  # noqa: PLR0913 # the parameters of all readers, and three collaborators
@@ -75,7 +74,10 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and three colla
     reader = _TreeReader(records, tree, policy)
     for offset, listed in read_listing(stream):
         records.offset = span.offset + offset
-        yield from reader.read(listed)
+        try:
+            yield from reader.read(listed)
+        except Exception as exc:
+            yield records.rejected(listed, record_error(exc))
 
 
 def opener_of(tree: Tree) -> OpenFile:
@@ -92,29 +94,22 @@ class _TreeReader:
         self._records = records
         self._tree = tree
         self._policy = policy
-        self._archives = _ArchiveReader(records, tree, policy)
-        self._acl_of: FolderAclOf | None = None
+        self._limits = ArchiveLimits(max_content_bytes=policy.max_bytes)
+        self._line_of = line_maker(tree)
+        self._folder_acls = PosixAcls(tree, tree.acl) if tree.acl is not None else None
 
     def read(self, listed: ListingEntry) -> Iterator[ReadResult]:
-        try:
-            yield from self._results(listed)
-        except Exception as exc:
-            yield self._records.rejected(listed, record_error(exc))
-
-    def _results(self, listed: ListingEntry) -> Iterator[ReadResult]:
         match listed.kind:
             case EntryKind.FILE:
                 yield from self._file(listed)
-            case EntryKind.FOLDER:
-                if self._acl_of is None:
-                    self._acl_of = folder_acl(self._tree)
-                yield self._records.of_folder(listed, self._acl_of(listed))
+            case EntryKind.FOLDER if self._folder_acls is not None:
+                yield self._records.of_folder(listed, self._folder_acls.of_folder(listed.path))
             case EntryKind.GONE:
                 known = listed.known or SentDocument(key=listed.key, url=listed.url)
                 yield from self._records.deleted(known)
             case EntryKind.FILTERED:
                 yield self._records.filtered(listed, listed.code)
-            case EntryKind.REJECTED:
+            case _:
                 yield self._records.rejected(listed, RecordError(listed.code, listed.reason))
 
     def _file(self, listed: ListingEntry) -> Iterator[ReadResult]:
@@ -125,23 +120,6 @@ class _TreeReader:
             yield from self._instead_of_members(listed, self._records.of_metadata(listed, state))
         else:
             yield from self._content(listed)
-
-    def _archive(
-        self, listed: ListingEntry, mimetype: str | None = None, content: bytes | None = None
-    ) -> Iterator[ReadResult]:
-        tree = self._tree
-        can_be_opened = not tree.is_crawled and is_openable(listed.key, mimetype)
-        if not can_be_opened or not tree.opens_archives:
-            if can_be_opened:
-                yield from self._records.closed_archive(listed)
-            else:
-                yield self._records.filtered(listed, ARCHIVE)
-            yield from self._records.deleted(SentDocument(key=listed.key, url=""))
-            for known in listed.members:
-                yield from self._records.deleted(known)
-            return
-        stream = None if content is None else BytesIO(content)
-        yield from self._archives.read(listed, mimetype, stream)
 
     def _content(self, listed: ListingEntry) -> Iterator[ReadResult]:
         try:
@@ -171,38 +149,31 @@ class _TreeReader:
                 if known.key != listed.key:
                     yield from self._records.deleted(known)
 
+    def _archive(
+        self, listed: ListingEntry, mimetype: str | None = None, content: bytes | None = None
+    ) -> Iterator[ReadResult]:
+        can_be_opened = not self._tree.is_crawled and is_openable(listed.key, mimetype)
+        if can_be_opened and self._tree.opens_archives:
+            stream = None if content is None else BytesIO(content)
+            yield from self._open_archive(_OpenedArchive(listed), mimetype, stream)
+            return
+        if can_be_opened:
+            yield from self._records.closed_archive(listed)
+        else:
+            yield self._records.filtered(listed, ARCHIVE)
+        yield from self._records.deleted(SentDocument(key=listed.key, url=""))
+        for known in listed.members:
+            yield from self._records.deleted(known)
 
-class _OpenedArchive:
-    """An archive while it is read: which members it has, and whether all of them were read."""
-
-    def __init__(self, listed: ListingEntry) -> None:
-        self.listed = listed
-        self.known = {known.key: known for known in listed.members}
-        self.present: set[str] = set()
-        self.state = FileState(listed.size, listed.modified_ns)
-        self.has_rejects = False
-        self.is_empty = True
-
-
-class _ArchiveReader:
-    """Makes the results of the members of archives, and deletions of members that are gone."""
-
-    def __init__(self, records: TreeRecords, tree: Tree, policy: ReadPolicy) -> None:
-        self._records = records
-        self._sends_metadata = tree.oversize is Oversize.METADATA
-        self._policy = policy
-        self._limits = ArchiveLimits(max_content_bytes=policy.max_bytes)
-        self._listed_file = listed_file(tree)
-
-    def read(
-        self, listed: ListingEntry, mimetype: str | None, stream: IO[bytes] | None
+    def _open_archive(
+        self, opened: "_OpenedArchive", mimetype: str | None, stream: IO[bytes] | None
     ) -> Iterator[ReadResult]:
         """Yield the results of an archive; `stream` is its content, if it is open already.
 
         Only an archive that was read to its end has deletions. It is remembered if it has members;
         if one of them was rejected, without its time, so that the next run reads it again.
         """
-        opened = _OpenedArchive(listed)
+        listed = opened.listed
         try:
             with ExitStack() as stack:
                 if stream is None:
@@ -214,17 +185,28 @@ class _ArchiveReader:
             return
         except Exception as exc:
             yield self._records.rejected(listed, record_error(exc))
-            yield from self._after_damage(opened)
-            return
+            if not opened.present:
+                return
+            opened.has_rejects = True
+            # The members before the damage stay; the document that it was before is deleted.
+            opened.present.update(opened.known.keys() - {listed.key})
         if opened.is_empty:
             yield self._records.filtered(listed, "empty")
         for known in listed.members:
             if known.key not in opened.present:
                 yield from self._records.deleted(known)
-        self._remember(opened)
+        self._records.remember(
+            SentDocument(
+                key=listed.key,
+                url="",
+                size=opened.state.size,
+                modified_ns=None if opened.has_rejects else opened.state.modified_ns,
+                fingerprint=listed.fingerprint,
+            )
+        )
 
     def _members(
-        self, opened: _OpenedArchive, stream: IO[bytes], mimetype: str | None
+        self, opened: "_OpenedArchive", stream: IO[bytes], mimetype: str | None
     ) -> Iterator[ReadResult]:
         key = opened.listed.key
         before = state_of(stream)
@@ -236,35 +218,36 @@ class _ArchiveReader:
         if before is not None and state_of(stream) != before:
             raise changed_error(key)
 
-    def _member(self, opened: _OpenedArchive, member: ArchiveMember) -> list[ReadResult]:
-        listed = self._line_of(opened, member)
+    def _member(self, opened: "_OpenedArchive", member: ArchiveMember) -> list[ReadResult]:
+        listed = self._member_line(opened, member)
         if listed.kind is EntryKind.FILTERED:
             return [self._records.filtered(listed, listed.code)]
         opened.present.add(listed.key)
         try:
             if listed.kind is EntryKind.REJECTED:
                 raise RecordError(listed.code, listed.reason)
-            return self._document(opened, listed, member)
+            return self._member_document(opened, listed, member)
         except Exception as exc:
-            rejected = self._records.rejected(listed, record_error(exc))
+            reject = self._records.rejected(listed, record_error(exc))
             opened.has_rejects = True
-            return [rejected]
+            return [reject]
 
-    def _document(
-        self, opened: _OpenedArchive, listed: ListingEntry, member: ArchiveMember
+    def _member_document(
+        self, opened: "_OpenedArchive", listed: ListingEntry, member: ArchiveMember
     ) -> list[ReadResult]:
         parent = opened.listed.key
-        if self._sends_metadata and member.size > self._policy.max_bytes:
+        is_too_large = member.size > self._policy.max_bytes
+        if is_too_large and self._tree.oversize is Oversize.METADATA:
             state = FileState(member.size, listed.modified_ns)
             return self._records.of_metadata(listed, state, parent)
         content = FileContent(member.read(), listed.modified_ns)
-        file_type: FileType = self._records.file_type(listed, content)
+        file_type = self._records.file_type(listed, content)
         if is_archive(member.path, file_type.mimetype):
             opened.present.discard(listed.key)
             return [self._records.filtered(listed, ARCHIVE)]
         return self._records.of_content(listed, content, file_type, parent)
 
-    def _line_of(self, opened: _OpenedArchive, member: ArchiveMember) -> ListingEntry:
+    def _member_line(self, opened: "_OpenedArchive", member: ArchiveMember) -> ListingEntry:
         """Return a member as a file of the tree, in a folder with the name of the archive.
 
         It has the fingerprint, the sidecars and so the ACL of the archive.
@@ -272,13 +255,14 @@ class _ArchiveReader:
         archive = opened.listed
         key = f"{archive.key}/{member.path}"
         modified_ns = archive.modified_ns if member.modified_ns is None else member.modified_ns
-        if member.code:
-            kind = EntryKind.REJECTED if member.reason else EntryKind.FILTERED
-            listed = ListingEntry(key=key, kind=kind, code=member.code, reason=member.reason)
+        if member.reason:
+            listed = rejected(key, archive.path, member.code, member.reason)
+        elif member.code:
+            listed = left_out(key, archive.path, member.code)
         else:
-            listed = self._listed_file(key, archive.path, member.size, modified_ns, ())
+            listed = self._line_of(file_entry(key, archive.path, member.size, modified_ns))
         if listed.kind is EntryKind.FILE and is_archive(member.path):
-            listed = msgspec.structs.replace(listed, kind=EntryKind.FILTERED, code=ARCHIVE)
+            listed = left_out(key, archive.path, ARCHIVE)
         return msgspec.structs.replace(
             listed,
             url=f"{archive.url}/{quote(member.path, safe='/', errors='surrogateescape')}",
@@ -287,23 +271,14 @@ class _ArchiveReader:
             known=opened.known.get(key),
         )
 
-    def _after_damage(self, opened: _OpenedArchive) -> Iterator[ReadResult]:
-        """Keep the members before the damage; delete the document that the archive was before."""
-        if not opened.present:
-            return
-        for known in opened.listed.members:
-            if known.key == opened.listed.key:
-                yield from self._records.deleted(known)
-        opened.has_rejects = True
-        self._remember(opened)
 
-    def _remember(self, opened: _OpenedArchive) -> None:
-        self._records.remember(
-            SentDocument(
-                key=opened.listed.key,
-                url="",
-                size=opened.state.size,
-                modified_ns=None if opened.has_rejects else opened.state.modified_ns,
-                fingerprint=opened.listed.fingerprint,
-            )
-        )
+class _OpenedArchive:
+    """An archive while it is read: which members it has, and whether all of them were read."""
+
+    def __init__(self, listed: ListingEntry) -> None:
+        self.listed = listed
+        self.known = {known.key: known for known in listed.members}
+        self.present: set[str] = set()
+        self.state = FileState(listed.size, listed.modified_ns)
+        self.has_rejects = False
+        self.is_empty = True

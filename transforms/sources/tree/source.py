@@ -43,7 +43,7 @@ from transforms.sources.files import open_span, sniff_format
 from transforms.sources.listing import LISTING, EntryKind, cut_listing, read_listing, write_listing
 from transforms.sources.state_changes import read_changes
 from transforms.sources.tree.acl_table import load_acl_table
-from transforms.sources.tree.patterns import check_patterns, judge
+from transforms.sources.tree.patterns import judge
 from transforms.sources.tree.tree import Tree, TreeAcl
 from transforms.sources.tree.urls import check_urls
 from transforms.sources.tree.walk import list_tree
@@ -106,9 +106,12 @@ class TreeSource(Source[Tree]):
             )
 
     def load(self, span: Span, options: SourceOptions) -> Tree:
-        tree = check_patterns(check_urls(tree_of(span, options)))
+        tree = check_urls(tree_of(span, options))
+        judge(tree)  # refuses bad patterns
         if tree.acl is not None and tree.acl.table is not None:
             load_acl_table(tree.acl.table)
+        if "://" in tree.root and tree.follows_links:
+            raise ConfigError("--follow-links: not for a uri; expected it for a local folder")
         if "://" not in tree.root and not tree.only:
             _check_outside(tree, options)
         return tree
@@ -225,7 +228,7 @@ def _check_outside(tree: Tree, options: SourceOptions) -> None:
             continue
         key = path.relative_to(root).as_posix()
         slash = "/" if name.endswith("/") else ""
-        if key == "." or not code_of(key + slash, None):
+        if key == "." or not code_of(key + slash):
             cure = "" if key == "." else f", or --exclude {key + slash!r}"
             raise ConfigError(
                 f"{flag} {name.removesuffix('/')}: in the tree {tree.root!r}, whose files are"

@@ -1,4 +1,4 @@
-"""The URLs of files and folders, made from their keys, and the lines of files in a listing.
+"""The URLs of files and folders, made from their keys, and the lines of a listing.
 
 URLs are a base URL and the path, or a template. Each segment of a path is percent-encoded but for
 the unreserved characters of RFC 3986: some servers treat `+`, `;` or `&` as syntax. Different keys
@@ -10,20 +10,19 @@ from collections.abc import Callable
 from functools import partial
 from urllib.parse import SplitResult, quote, urlsplit
 
+from msgspec.structs import replace
+
 from schemas.errors import ConfigError
 from schemas.record import Meta
 from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.sources.tree.patterns import judge
+from transforms.sources.tree.patterns import SIDECAR, judge
 from transforms.sources.tree.tree import Tree
-
-ListFile = Callable[[str, str, int | None, int | None, tuple[str, ...]], ListingEntry]
-"""Makes the line of a file from key, path, size, time of change, and the paths of its sidecars."""
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _KNOWN_FIELDS = "{path}, {id}, {name}, {stem} or {extension}"
 _WHOLE = re.compile(r"\{(?:path|id)\}")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]|%(?![0-9A-Fa-f]{2})")
-_SEGMENTS = frozenset({".", ".."})
+_NO_NAMES = frozenset({"", ".", ".."})
 _EXAMPLE_BASE = "https://docs.example.com/"
 _EXAMPLE_TEMPLATE = "https://docs.example.com/{path}"
 
@@ -91,29 +90,50 @@ def path_metadata(key: str) -> tuple[Meta, ...]:
     return tuple(Meta(name, value) for name, value in pairs if value)
 
 
-def listed_file(tree: Tree) -> ListFile:
-    """Return the function that makes the line of a file: FILE, or FILTERED with its code.
+def line_maker(tree: Tree) -> Callable[[ListingEntry], ListingEntry]:
+    """Return the function that gives an entry its URL, and the code of the rule that leaves it out.
 
-    A name that cannot be part of a URL is REJECTED.
+    A name that cannot be part of a URL is REJECTED. An entry without a path has no URL.
     """
-    make_url, code_of = url_of(tree), judge(tree)
+    make_url, make_folder_url, code_of = url_of(tree), folder_url_of(tree), judge(tree)
 
-    def line_of(
-        key: str, path: str, size: int | None, modified_ns: int | None, sidecars: tuple[str, ...]
-    ) -> ListingEntry:
-        if not _SEGMENTS.isdisjoint(key.split("/")):
-            reason = f"{key!r}; expected no '.' and no '..' in a path"
-            return ListingEntry(
-                key=key, kind=EntryKind.REJECTED, path=path, code="file-name", reason=reason
-            )
-        url = make_url(key)
-        if code := code_of(key, size):
-            return ListingEntry(key=key, kind=EntryKind.FILTERED, path=path, url=url, code=code)
-        return ListingEntry(
-            key=key, path=path, url=url, size=size or 0, modified_ns=modified_ns, sidecars=sidecars
-        )
+    def line_of(entry: ListingEntry) -> ListingEntry:
+        key = entry.key
+        is_folder = not key or key.endswith("/")
+        if not is_folder and not _NO_NAMES.isdisjoint(key.split("/")):
+            reason = f"{key!r}; expected no '//', '.' or '..' in a path"
+            return rejected(key, entry.path, "file-name", reason)
+        if not key.isascii() and not is_unicode(key):
+            return rejected(key, entry.path, "file-name", f"{key!r}; expected a name in UTF-8")
+        url = (make_folder_url if is_folder else make_url)(key) if entry.path else ""
+        code = code_of(key) if key and entry.code != SIDECAR else None
+        if code is None and entry.kind is not EntryKind.FILTERED:
+            return replace(entry, url=url)
+        reason = "" if code else entry.reason
+        return replace(left_out(key, entry.path, code or entry.code, reason), url=url)
 
     return line_of
+
+
+def file_entry(
+    key: str, path: str, size: int | None, modified_ns: int | None, fingerprint: str = ""
+) -> ListingEntry:
+    """Return the entry of a file; a size of None is unknown, a file without bytes is left out."""
+    if size == 0:
+        return left_out(key, path, "empty")
+    return ListingEntry(
+        key=key, path=path, size=size or 0, modified_ns=modified_ns, fingerprint=fingerprint
+    )
+
+
+def left_out(key: str, path: str, code: str, reason: str = "") -> ListingEntry:
+    """Return an entry that is left out by the rule of a code."""
+    return ListingEntry(key=key, kind=EntryKind.FILTERED, path=path, code=code, reason=reason)
+
+
+def rejected(key: str, path: str, code: str, reason: str) -> ListingEntry:
+    """Return an entry that cannot be read."""
+    return ListingEntry(key=key, kind=EntryKind.REJECTED, path=path, code=code, reason=reason)
 
 
 def is_unicode(text: str) -> bool:

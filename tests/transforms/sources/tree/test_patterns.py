@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import ConfigError
-from transforms.sources.tree.patterns import check_patterns, described_by, glob, judge
+from transforms.sources.tree.patterns import described_by, glob, judge
 from transforms.sources.tree.tree import Tree
 
 
-def code(key: str, size: int | None = 1, **rules: Any) -> str | None:  # the fields of a Tree
-    return judge(Tree(root="/srv/docs", **rules))(key, size)
+def code(key: str, **rules: Any) -> str | None:  # the fields of a Tree
+    return judge(Tree(root="/srv/docs", **rules))(key)
 
 
 def complaint(**rules: Any) -> str:
     with pytest.raises(ConfigError) as caught:
-        check_patterns(Tree(root="/srv/docs", **rules))
+        judge(Tree(root="/srv/docs", **rules))
     return str(caught.value)
 
 
@@ -162,27 +162,12 @@ def test_a_folder_is_not_excluded_by_patterns_for_other_names(pattern: str) -> N
     ],
 )
 def test_names_of_temporary_files_are_temporary(name: str) -> None:
-    assert code(f"a/{name}", 0, takes_hidden=False) == "temporary"
+    assert code(f"a/{name}", takes_hidden=False) == "temporary"
 
 
 @pytest.mark.parametrize("key", ["part", "a.parts", "~.txt", "lock.odt#", "x.tmp/", "a~/b"])
 def test_similar_names_are_not_temporary(key: str) -> None:
     assert code(key) is None
-
-
-@pytest.mark.parametrize(
-    ("key", "size", "rules", "expected"),
-    [
-        ("a", 0, {}, "empty"),
-        ("a", None, {}, None),
-        ("a/", 0, {}, None),
-        ("a", 0, {"exclude": ("a",)}, "excluded"),
-    ],
-)
-def test_a_file_without_bytes_is_empty(
-    key: str, size: int | None, rules: dict[str, Any], expected: str | None
-) -> None:
-    assert code(key, size, **rules) == expected
 
 
 @pytest.mark.parametrize(
@@ -223,8 +208,3 @@ def test_the_name_of_a_sidecar_says_what_it_describes(key: str, described: str |
 )
 def test_a_bad_pattern_is_refused(rules: dict[str, Any], expected: str) -> None:
     assert complaint(**rules) == expected
-
-
-def test_good_patterns_are_accepted() -> None:
-    tree = Tree(root="/srv/docs", include=("*.pdf",), exclude=("re:draft",))
-    assert check_patterns(tree) == tree

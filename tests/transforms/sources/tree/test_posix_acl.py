@@ -372,9 +372,14 @@ def test_a_mode_that_permits_nobody_is_an_acl(tree: Path) -> None:
 
 def test_a_folder_asks_that_both_permit(tree: Path) -> None:
     (tree / "a").chmod(0)
-    acl = PosixAcls(Tree(root=str(tree)), TreeAcl(is_inherited=True)).of_folder(f"{tree}/a")
+    rules = Tree(root=str(tree), base_url="https://docs.example.com/")
+    acl = PosixAcls(rules, TreeAcl(is_inherited=True)).of_folder(f"{tree}/a")
 
-    assert acl == Acl(inheritance=Inheritance.AND_BOTH_PERMIT, alone=True)
+    assert acl == Acl(
+        inheritance=Inheritance.AND_BOTH_PERMIT,
+        inherit_from="https://docs.example.com/",
+        alone=True,
+    )
 
 
 def test_a_root_has_an_acl(tree: Path, owner: str, group: str) -> None:
@@ -429,15 +434,9 @@ def test_permissions_that_cannot_be_read_cost_the_file(tree: Path) -> None:
     )
 
 
-def test_a_remote_file_has_none() -> None:
-    acls = PosixAcls(Tree(root="s3://bucket/docs"), OPEN)
-    with pytest.raises(RecordError) as caught:
-        acls.of_file("s3://bucket/docs/x.pdf")
-
-    assert (caught.value.code, caught.value.reason) == (
-        "no-acl",
-        "s3://bucket/docs/x.pdf: remote; expected permissions that can be read",
-    )
+def test_a_remote_file_has_no_permissions() -> None:
+    with pytest.raises(RecordError, match="expected permissions that can be read"):
+        of_file(Path("s3://bucket"), "docs/x.pdf")
 
 
 def test_who_has_a_name_is_named() -> None:

@@ -24,7 +24,7 @@ from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.tree.read import opener_of, read_tree
-from transforms.sources.tree.remote.stream import open_remote
+from transforms.sources.tree.remote import open_remote
 from transforms.sources.tree.tree import Tree, TreeAcl
 
 BASE = "https://docs.example.com/"
@@ -627,6 +627,20 @@ def test_rules_for_files_are_rules_for_members(files: Files) -> None:
         "no-file",
         "good",
     ]
+
+
+@pytest.mark.parametrize("path", ["../a", "b/../../a", "/etc/a", "b//a", "..", "b/./a"])
+def test_a_member_whose_path_leads_out_of_the_archive_is_rejected(files: Files, path: str) -> None:
+    found = run(files("a.zip", zipped((path, b"x"), ("good", b"y"))), rules=OPENING)
+    assert codes(found) == ["file-name", "good"]
+    assert cast(Reject, found[0]).reason == (
+        f"{'a.zip/' + path!r}; expected no '//', '.' or '..' in a path"
+    )
+
+
+def test_a_member_whose_name_is_not_utf_8_is_rejected(files: Files) -> None:
+    found = run(files("a.tar", tarred("Pl\udcf6n") + bytes(1024)), rules=OPENING)
+    assert codes(found) == ["file-name"]
 
 
 def test_an_archive_in_an_archive_is_not_opened_whatever_it_is_called(files: Files) -> None:

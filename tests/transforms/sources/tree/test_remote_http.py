@@ -15,9 +15,9 @@ from support.archives import native
 from support.ports import kept_port
 from transforms.sources.files import cut_file, open_span
 from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.sources.tree.remote.listing import list_remote
-from transforms.sources.tree.remote.stream import REQUEST_BYTES, open_remote
+from transforms.sources.tree.remote import REQUEST_BYTES, open_remote
 from transforms.sources.tree.tree import Tree
+from transforms.sources.tree.walk import list_tree
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ LIGHTTPD = """<!DOCTYPE html><html><head><title>Index of /</title></head><body>
 
 
 def listed(root: str) -> list[ListingEntry]:
-    return list(list_remote(Tree(root=root, base_url="https://docs.example.com/")))
+    return list(list_tree(Tree(root=root, base_url="https://docs.example.com/")))
 
 
 def links_of(folder: Path, links: str) -> list[ListingEntry]:

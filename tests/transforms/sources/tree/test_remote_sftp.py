@@ -12,10 +12,10 @@ from schemas.errors import SourceError
 from support import remotes
 from support.ports import kept_port
 from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.sources.tree.remote.listing import list_remote
-from transforms.sources.tree.remote.sftp import PASSWORD
-from transforms.sources.tree.remote.stream import open_remote
+from transforms.sources.tree.remote import open_remote
+from transforms.sources.tree.sftp import PASSWORD
 from transforms.sources.tree.tree import Tree
+from transforms.sources.tree.walk import list_tree
 
 pytestmark = [
     pytest.mark.slow,
@@ -40,7 +40,7 @@ def server(folder: Path, tmp_path: Path) -> Iterator[remotes.SftpServer]:
 
 def listed(root: str, *, follows_links: bool = False) -> list[ListingEntry]:
     tree = Tree(root=root, base_url=BASE_URL, follows_links=follows_links)
-    return list(list_remote(tree))
+    return list(list_tree(tree))
 
 
 def told(lines: list[ListingEntry]) -> list[tuple[str, EntryKind, str]]:
@@ -130,38 +130,6 @@ def test_links_are_left_out(server: remotes.SftpServer, folder: Path) -> None:
     ]
 
 
-def test_links_are_followed_if_that_is_asked_for(server: remotes.SftpServer, folder: Path) -> None:
-    remotes.put_all(folder, "a/b")
-    (folder / "c").symlink_to("a")
-    (folder / "d").symlink_to("a/b")
-    lines = listed(server.root, follows_links=True)
-
-    assert told(lines) == [
-        ("a/b", EntryKind.FILE, ""),
-        ("c/b", EntryKind.FILE, ""),
-        ("d", EntryKind.FILE, ""),
-    ]
-
-
-def test_links_that_lead_back_are_not_followed(server: remotes.SftpServer, folder: Path) -> None:
-    remotes.put_all(folder, "a/b/c")
-    (folder / "a/b/up").symlink_to("..")
-    lines = listed(server.root, follows_links=True)
-
-    assert told(lines) == [
-        ("a/b/c", EntryKind.FILE, ""),
-        ("a/b/up", EntryKind.FILTERED, "symlink-loop"),
-    ]
-
-
-def test_links_that_lead_nowhere_are_rejected(server: remotes.SftpServer, folder: Path) -> None:
-    (folder / "a").symlink_to("b")
-    (line,) = listed(server.root, follows_links=True)
-
-    assert told([line]) == [("a", EntryKind.REJECTED, "broken-link")]
-    assert line.reason == "a link to a file that does not exist; expected a file"
-
-
 def test_what_is_no_file_is_left_out(server: remotes.SftpServer, folder: Path) -> None:
     os.mkfifo(folder / "a")
 
@@ -195,13 +163,6 @@ def test_a_root_that_is_not_there_is_told(server: remotes.SftpServer) -> None:
     assert refusal(f"{server.root}/none") == (
         f"{server.root}/none: No such file or directory; expected a folder that can be listed"
     )
-
-
-def test_a_sidecar_is_with_its_file(server: remotes.SftpServer, folder: Path) -> None:
-    remotes.put_all(folder, "a.pdf", "a.pdf.meta.json")
-    first, second = listed(server.root)
-
-    assert (first.sidecars, second.code) == ((f"{server.root}/a.pdf.meta.json",), "sidecar")
 
 
 def test_a_large_file_is_read_whole(server: remotes.SftpServer, folder: Path) -> None:
@@ -291,7 +252,7 @@ def test_a_session_that_dies_between_two_folders_is_opened_again(
     server: remotes.SftpServer, folder: Path
 ) -> None:
     remotes.put_all(folder, "a/1", "b/2")
-    lines = list_remote(Tree(root=server.root, base_url=BASE_URL))
+    lines = list_tree(Tree(root=server.root, base_url=BASE_URL))
     next(lines)
     server.drop()
 

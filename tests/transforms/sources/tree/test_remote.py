@@ -7,11 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from schemas.errors import ConfigError
-from transforms.sources.tree.remote import filesystems
-from transforms.sources.tree.remote.filesystems import check_remote, scheme_of, translate_errors
-from transforms.sources.tree.remote.listing import list_remote
-from transforms.sources.tree.remote.stream import open_remote
-from transforms.sources.tree.tree import Tree, TreeAcl
+from transforms.sources.tree import remote
+from transforms.sources.tree.remote import check_remote, open_remote, scheme_of, translate_errors
+from transforms.sources.tree.tree import Tree
+from transforms.sources.tree.walk import list_tree
 
 SECRET = "s3same"
 HIDDEN = ": not shown, because it may contain a secret; expected "
@@ -27,7 +26,7 @@ def refusal(call: Callable[[str], object], uri: str) -> str:
 
 
 def list_all(root: str) -> list[object]:
-    return list(list_remote(Tree(root=root)))
+    return list(list_tree(Tree(root=root)))
 
 
 @pytest.mark.parametrize(
@@ -105,20 +104,9 @@ def test_an_unknown_scheme_is_refused() -> None:
 def test_a_missing_package_is_named_with_its_extra(
     root: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(filesystems, "find_spec", lambda _: None)
+    monkeypatch.setattr(remote, "find_spec", lambda _: None)
 
     assert refusal(check_remote, root) == expected
-
-
-def test_posix_acls_are_refused_for_a_remote_tree() -> None:
-    tree = Tree(root="s3://bucket/a", acl=TreeAcl())
-
-    with pytest.raises(ConfigError) as caught:
-        list_remote(tree)
-
-    assert str(caught.value) == (
-        "s3://bucket/a: remote files have no POSIX owners; expected a table of ACLs"
-    )
 
 
 class LibraryError(Exception):

@@ -13,9 +13,9 @@ from schemas.errors import SourceError
 from support import remotes
 from transforms.sources.files import list_remote_files
 from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.sources.tree.remote.listing import list_remote
-from transforms.sources.tree.remote.stream import REQUEST_BYTES, open_remote, version_of
+from transforms.sources.tree.remote import REQUEST_BYTES, open_remote, version_of
 from transforms.sources.tree.tree import Tree
+from transforms.sources.tree.walk import list_tree
 
 pytestmark = pytest.mark.slow
 
@@ -36,12 +36,12 @@ def put(s3: Any, *keys: str, body: bytes = b"text") -> None:
 
 def listed(prefix: str) -> list[ListingEntry]:
     root = f"s3://{remotes.BUCKET}/{prefix}"
-    return list(list_remote(Tree(root=root, base_url="https://docs.example.com/")))
+    return list(list_tree(Tree(root=root, base_url="https://docs.example.com/")))
 
 
 def refusal(root: str) -> str:
     with pytest.raises(SourceError) as caught:
-        list(list_remote(Tree(root=root, base_url="https://docs.example.com/")))
+        list(list_tree(Tree(root=root, base_url="https://docs.example.com/")))
     return str(caught.value)
 
 
@@ -74,7 +74,7 @@ def test_a_whole_bucket_is_listed(s3: Any) -> None:
     s3.create_bucket(Bucket="whole")
     s3.put_object(Bucket="whole", Key="b/c.txt", Body=b"text")
     s3.put_object(Bucket="whole", Key="a.txt", Body=b"text")
-    lines = list_remote(Tree(root="s3://whole", base_url="https://docs.example.com/"))
+    lines = list_tree(Tree(root="s3://whole", base_url="https://docs.example.com/"))
 
     assert [line.key for line in lines] == ["a.txt", "b/c.txt"]
 
@@ -115,11 +115,11 @@ def test_an_object_that_represents_a_folder_and_a_sidecar_are_no_documents(s3: A
 @pytest.mark.usefixtures("s3")
 def test_a_prefix_or_bucket_that_does_not_exist_ends_the_run() -> None:
     assert refusal("s3://documents/nothing") == (
-        "s3://documents/nothing: no object; expected at least one with this prefix"
+        "s3://documents/nothing: no object with this prefix; expected a folder that can be listed"
     )
     assert refusal("s3://elsewhere/a") == (
         "s3://elsewhere/a: An error occurred (NoSuchBucket) when calling the ListObjectsV2"
-        " operation: The specified bucket does not exist; expected a bucket that can be listed"
+        " operation: The specified bucket does not exist; expected a folder that can be listed"
     )
 
 
@@ -131,7 +131,7 @@ def test_missing_credentials_end_the_run(monkeypatch: pytest.MonkeyPatch, tmp_pa
         monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
 
         assert refusal("s3://documents/a") == (
-            "s3://documents/a: Unable to locate credentials; expected a bucket that can be listed"
+            "s3://documents/a: Unable to locate credentials; expected a folder that can be listed"
         )
 
 
