@@ -1,6 +1,8 @@
 """Feeds of records that a gsafeed can hold, so that it reads them back as they were."""
 
-from typing import Any
+import io
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
 
 import msgspec
 import pybase64
@@ -20,6 +22,8 @@ from schemas.record import (
     Provenance,
     Record,
 )
+from schemas.reject import Reject
+from schemas.span import Span
 from support.strategies import (
     acls,
     contents,
@@ -31,6 +35,7 @@ from support.strategies import (
     urls,
     xml_texts,
 )
+from transforms.formats import GSA_FEED, ReadOptions, WriteOptions, write_all
 
 XML = xml_texts()
 _FEEDS = st.builds(
@@ -63,6 +68,30 @@ _HELD_FIELDS = {
     "arrival": st.none(),
 }
 """What a gsafeed has no place for."""
+
+
+def read_feed(
+    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
+) -> Iterator[Record | Reject]:
+    """Yield the records and rejects of a feed, without headers and notices."""
+    for result in GSA_FEED.read(stream, span=span, options=options):
+        if isinstance(result, Record | Reject):
+            yield result
+
+
+def read_feed_in_spans(markup: bytes, span_bytes: int) -> list[Record | Reject]:
+    """Return what is read of the spans of a feed, each alone."""
+    return [
+        result
+        for span in GSA_FEED.split(io.BytesIO(markup), source="", span_bytes=span_bytes)
+        for result in read_feed(io.BytesIO(markup[span.offset :][: span.length]), span=span)
+    ]
+
+
+def write_feed(records: Iterable[Record], options: WriteOptions | None = None) -> bytes:
+    stream = io.BytesIO()
+    write_all(GSA_FEED.make_encoder(options or WriteOptions()), records, stream)
+    return stream.getvalue()
 
 
 class Held(msgspec.Struct, frozen=True):

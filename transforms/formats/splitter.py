@@ -2,7 +2,7 @@
 
 A part is a range of the feed's bytes, unchanged, between a head and a tail. The head has the start
 tags that are open at its first record, the tail the end tags that are missing after its last one.
-A part may span the border between two groups, or between two feeds in one stream.
+A part may span the border between two groups.
 
 **Keeps:** the byte order mark, XML declaration and DOCTYPE; the header; the group, whose attributes
 apply to its records. Bytes that are no record belong to the record before them, and at the start to
@@ -10,7 +10,8 @@ the first record, so nothing gets lost between two parts.
 
 **Drops:** comments before the first record of a group.
 
-A stream in another encoding than UTF-8 has records, but no parts.
+**Has no parts:** a stream in another encoding than UTF-8, several feeds in one stream, a group
+inside a group.
 """
 
 import html
@@ -23,15 +24,10 @@ from schemas.errors import FormatError
 from schemas.reject import Reject
 from schemas.span import ElementContext, Span
 from transforms.formats import all_formats, find_format
-from transforms.formats.gsa.feed_context import feed_context
-from transforms.formats.xml.raw_element import RawElement, find_url
-from transforms.formats.xml.scanner import RecordScanner
+from transforms.formats.gsa.record_reader import feed_context
+from transforms.formats.xml.scanner import RawElement, RecordScanner, find_url
 
 _MAX_RECORD_BYTES = 1 << 30
-_NAME_BYTES = 1 << 20
-"""How far into a record its name is searched."""
-
-_GROUP = re.compile(rb"<principal\b[^<>]*>\s*([^<>]*[^<>\s])")
 _UPDATE_INDEX = re.compile(rb"<Type>\s*UI\s*</Type>")
 _UPDATE_BYTES = 1024
 
@@ -43,13 +39,6 @@ class FeedPart(NamedTuple):
     offset: int
     length: int
     tail: bytes
-
-
-class _Position(NamedTuple):
-    """The open markup at a place between records: the text before the root, and start tags."""
-
-    prolog: bytes
-    context: ElementContext
 
 
 class RecordOffsets:
@@ -74,19 +63,20 @@ class RecordOffsets:
         self._source = source
         self._root = names.root.encode()
         self._begins, self._lines = array("Q"), array("Q")  # of records
-        # Of runs of records in one context: first record, end, and positions before and after.
+        # Of runs of records in one context: first record, end, and contexts before and after.
         self._firsts, self._ends = array("Q"), array("Q")
         self._befores, self._afters = array("L"), array("L")
-        self._document_firsts = array("Q")
-        self._positions: dict[_Position, int] = {}
+        self._contexts: dict[ElementContext, int] = {}
         self.is_torn = False
         self.updates = 0
         self.first_url = self.last_url = ""
         span = Span(source=source)
         scanner = RecordScanner(stream, names, span, max_unit_bytes=_MAX_RECORD_BYTES)
+        self._prolog = b""
         self._read(scanner)
-        self._numbered = tuple(self._positions)
-        self.is_utf8 = scanner.is_utf8
+        self._numbered = tuple(self._contexts)
+        self._is_nested = any(context.depth > 1 for context in self._numbered)
+        self._is_utf8 = scanner.is_utf8
         self.documents = scanner.documents
         header = next(filter(None, scanner.ended), b"")
         context = feed_context(ElementContext(header=header))
@@ -96,46 +86,44 @@ class RecordOffsets:
     def _read(self, scanner: RecordScanner) -> None:
         last: RawElement | None = None
         leading: Reject | None = None  # bytes before the first record belong to it
-        leading_context = run_context = scanner.context
-        document, end, after = 0, 0, _Position(b"", scanner.context)
+        leading_context = run_context = after = scanner.context
+        end = 0
         for item in scanner:
             if isinstance(item, Reject):
                 self.is_torn = self.is_torn or item.code == "torn-end"
                 if last is not None:
-                    end, after = item.offset + item.length, _position(scanner)
+                    end, after = item.offset + item.length, scanner.context
                 elif leading is None:
                     leading, leading_context = item, scanner.step_context
             elif isinstance(item, RawElement):
-                is_led = leading is not None and last is None
+                start: RawElement | Reject = item
                 if last is None or item.context is not run_context:
-                    if last is None:
-                        self.first_url = _unescaped_name(item)
-                    else:
+                    run_context = item.context
+                    if last is not None:
                         self._end_run(end, after)
-                    if document != scanner.documents:
-                        self._document_firsts.append(len(self._begins))
-                    document = scanner.documents
-                    run_context = leading_context if is_led else item.context
-                    before = _Position(scanner.prolog, run_context)
+                    else:
+                        self._prolog = scanner.prolog
+                        self.first_url = _unescaped_url(item)
+                        if leading is not None:
+                            start, run_context = leading, leading_context
                     self._firsts.append(len(self._begins))
-                    self._befores.append(self._number(before))
-                    after = _Position(scanner.prolog, item.context)
-                start: RawElement | Reject = leading if is_led and leading else item
+                    self._befores.append(self._number(run_context))
+                    after = item.context
                 self._begins.append(start.offset)
                 self._lines.append(start.line or 0)
                 end, last = item.offset + len(item.text), item
                 if item.name == "Item" and len(item.text) < _UPDATE_BYTES:
                     self.updates += bool(_UPDATE_INDEX.search(item.text))
         if last is not None:
-            self.last_url = _unescaped_name(last)
+            self.last_url = _unescaped_url(last)
             self._end_run(end, after)
 
-    def _end_run(self, end: int, after: _Position) -> None:
+    def _end_run(self, end: int, after: ElementContext) -> None:
         self._ends.append(end)
         self._afters.append(self._number(after))
 
-    def _number(self, position: _Position) -> int:
-        return self._positions.setdefault(position, len(self._positions))
+    def _number(self, context: ElementContext) -> int:
+        return self._contexts.setdefault(context, len(self._contexts))
 
     def __len__(self) -> int:
         return len(self._begins)
@@ -143,13 +131,9 @@ class RecordOffsets:
     def part(self, first: int, count: int) -> FeedPart:
         """Return `count` records, at least one, from record `first` on, as a document.
 
-        Raises FormatError if the stream is not UTF-8.
+        Raises FormatError if the stream has no parts.
         """
-        if not self.is_utf8:
-            raise FormatError(
-                f"{self._source}:1: another encoding than UTF-8; expected UTF-8, for a feed "
-                "that is to be sent in parts: convert it first"
-            )
+        self._require_parts()
         next_record = first + count
         run, last_run = self._run_of(first), self._run_of(next_record - 1)
         before = self._numbered[self._befores[run]]
@@ -158,13 +142,30 @@ class RecordOffsets:
             end, after = self._ends[last_run], self._numbered[self._afters[last_run]]
         else:
             end, after = self._begins[next_record], self._numbered[self._befores[last_run]]
-        groups = _open_groups(before.context, leaves=run != last_run or before != after)
+        tags = (before.root or b"<%b>" % self._root, before.header, before.group)
+        tail = b"</group>\n" * after.depth
+        if after.root or not before.root:
+            tail += b"</%b>\n" % self._root
         offset = self._begins[first]
         return FeedPart(
-            head=_head(before, groups, self._root),
+            head=self._prolog + b"".join(tag + b"\n" for tag in tags if tag),
             offset=offset,
             length=end - offset,
-            tail=_tail(before.context, after.context, len(groups), self._root),
+            tail=tail,
+        )
+
+    def _require_parts(self) -> None:
+        if not self._is_utf8:
+            found, expected = "another encoding than UTF-8", "UTF-8"
+        elif self.documents > 1:
+            found, expected = f"{self.documents} feeds in one file", "one"
+        elif self._is_nested:
+            found, expected = "a group inside a group", "groups one after another"
+        else:
+            return
+        raise FormatError(
+            f"{self._source}:1: {found}; expected {expected}, for a feed that is to be sent in "
+            "parts: convert it first"
         )
 
     def line(self, record: int) -> int:
@@ -172,17 +173,10 @@ class RecordOffsets:
         return self._lines[record]
 
     def middle(self, first: int, count: int) -> int:
-        """Return the first record of the second half, in bytes, of at least two records.
-
-        If they are of several feeds, it is the first record of a feed.
-        """
+        """Return the first record of the second half, in bytes, of at least two records."""
         last = first + count - 1
         part = self.part(first, count)
         middle = part.offset + part.length // 2
-        borders = self._document_firsts
-        low, high = bisect_right(borders, first), bisect_right(borders, last)
-        if low < high:
-            return min(borders[low:high], key=lambda record: abs(self._begins[record] - middle))
         record = bisect_left(self._begins, middle, first + 1, last)
         before, after = self._begins[record - 1], self._begins[record]
         return record - 1 if record > first + 1 and middle - before <= after - middle else record
@@ -191,38 +185,5 @@ class RecordOffsets:
         return bisect_right(self._firsts, record) - 1
 
 
-def name_in(text: bytes) -> str | None:
-    """Return the url of a record or the group of a membership, with its references."""
-    text = text[:_NAME_BYTES]
-    if (url := find_url(text)) is not None:
-        return url
-    group = _GROUP.search(text) if b"<membership" in text else None
-    return group[1].decode("utf-8", "replace") if group else None
-
-
-def _position(scanner: RecordScanner) -> _Position:
-    return _Position(scanner.prolog, scanner.context)
-
-
-def _open_groups(context: ElementContext, *, leaves: bool) -> tuple[bytes, ...]:
-    """Return the start tags of groups; of nested ones, only the inner if no record leaves it."""
-    if not context.group:
-        return ()
-    inner = context.group + b"\n"
-    return (b"<group>\n", inner) if context.depth > 1 and leaves else (inner,)
-
-
-def _head(position: _Position, groups: tuple[bytes, ...], root: bytes) -> bytes:
-    context = position.context
-    tags = (context.root or b"<%b>" % root, context.header)
-    return b"".join((position.prolog, *(tag + b"\n" for tag in tags if tag), *groups))
-
-
-def _tail(before: ElementContext, after: ElementContext, opened: int, root: bytes) -> bytes:
-    groups = b"</group>\n" * (after.depth - before.depth + opened)
-    is_open = after.root or not before.root
-    return groups + (b"</%b>\n" % root if is_open else b"")
-
-
-def _unescaped_name(element: RawElement) -> str:
-    return html.unescape(name_in(element.text) or "")
+def _unescaped_url(element: RawElement) -> str:
+    return html.unescape(find_url(element.text) or "")

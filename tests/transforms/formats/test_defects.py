@@ -1,7 +1,6 @@
 """A defect of a reader costs the record that it appears in, and no other."""
 
 import io
-import re
 from collections.abc import Sequence
 
 import pytest
@@ -16,12 +15,11 @@ from support.defects import FAULTS, MARK, break_at, put_in
 from transforms.formats import FORMATS, Docids, Mode, ReadOptions, ReadResult, by_name
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
-from transforms.formats.xml.raw_element import RawElement
+from transforms.formats.xml.scanner import RawElement
 
 OPTIONS = ReadOptions(docids=Docids(base_url="http://intranet.example.com/"))
 EVERY_READER = pytest.mark.parametrize("name", FAULTS)
 VOCABULARY = ElementNames(root="gsafeed", records=("record",))
-NO_PAYLOAD = re.compile(rb"\0(?!)")
 BAD_BYTE = b"\x07" + b"A" * 600
 
 
@@ -138,9 +136,9 @@ def bulk(run: bytes, offset: int, line: int, context: ElementContext) -> list[Re
 @pytest.mark.parametrize(
     ("grammar", "types"),
     [
-        (Grammar(VOCABULARY, NO_PAYLOAD, "content", build), ["TypeError"] * 2),
-        (Grammar(VOCABULARY, NO_PAYLOAD, "content", build, quick), ["LookupError"] * 2),
-        (Grammar(VOCABULARY, NO_PAYLOAD, "content", build, None, bulk), ["TypeError"] * 2),
+        (Grammar(VOCABULARY, build), ["TypeError"] * 2),
+        (Grammar(VOCABULARY, build, quick), ["LookupError"] * 2),
+        (Grammar(VOCABULARY, build, None, bulk), ["TypeError"] * 2),
     ],
 )
 def test_a_function_of_a_grammar_that_fails_costs_each_record_for_itself(
@@ -157,7 +155,7 @@ def test_what_concerns_more_than_a_record_ends_the_reading(exc: Exception) -> No
         raise exc
 
     stream = io.BytesIO(b'<gsafeed><record url="a"/></gsafeed>')
-    grammar = Grammar(VOCABULARY, NO_PAYLOAD, "content", fail)
+    grammar = Grammar(VOCABULARY, fail)
     with pytest.raises(type(exc)):
         list(ElementReader(stream, grammar, span=Span(), options=OPTIONS).read())
 

@@ -14,11 +14,11 @@ from schemas.errors import FormatError, ProgressError, UnavailableError
 from schemas.record import Action, Record
 from schemas.reject import Reject
 from schemas.span import Span
+from support.gsa_records import read_feed
 from support.steps import within_lines
 from transforms.formats import FORMATS, Mode, ReadOptions, ReadResult, by_name
 from transforms.formats.canonical import avro
 from transforms.formats.canonical.avro_container import our_sync
-from transforms.formats.gsa import feed
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.scanner import RecordScanner
 
@@ -223,14 +223,14 @@ def test_a_step_that_consumes_nothing_is_an_error() -> None:
 
 def test_bytes_that_only_continue_characters_are_not_held() -> None:
     text = b"<gsafeed>" + b"\x80" * 3_000_000 + b"</gsafeed>"
-    (reject,) = within_lines(20_000, lambda: list(feed.read(io.BytesIO(text))))
+    (reject,) = within_lines(20_000, lambda: list(read_feed(io.BytesIO(text))))
     assert isinstance(reject, Reject)
     assert (reject.code, reject.length, reject.truncated) == ("stray", 3_000_000, True)
 
 
 def test_what_is_kept_of_a_long_stretch_in_another_encoding_ends_with_a_character() -> None:
     text = ("<gsafeed>x" + "ü" * 700_000 + "<record url='a'/></gsafeed>").encode("utf-16-le")
-    reject, record = feed.read(io.BytesIO(text))
+    reject, record = read_feed(io.BytesIO(text))
     assert isinstance(reject, Reject)
     assert (len(reject.data), reject.length) == (2 + 2 * ((1 << 20) // 2 - 1), 1_400_002)
     assert isinstance(record, Record)

@@ -21,7 +21,7 @@ from schemas.errors import RecordError
 from schemas.record import Meta
 from transforms.formats.gsa.acl import BLANKS, Extras, read_acl
 from transforms.formats.xml.elements import parse_markup
-from transforms.formats.xml.raw_element import RawElement
+from transforms.formats.xml.scanner import RawElement
 from transforms.formats.xml.serializer import holds_bytes, may_be_attribute
 
 _MAX_TEMPLATES = 256  # a feed without repetition must not fill the memory
@@ -34,6 +34,13 @@ _BEGIN = re.compile(b"<record")
 _OTHER_REFERENCE = re.compile("&(?!(?:lt|gt|quot|apos|amp);)")
 _CDATA = b"<![CDATA["
 _PRINCIPAL = re.compile(rb"\s*(<principal\b[^<>]*>[^<>]*</principal>)")
+_CHILDREN: dict[str, list[list[str]]] = {
+    "acl": [[]],
+    "metadata": [[], ["overwrite-acls"]],
+    "content": [[], ["encoding"]],
+}
+"""The children of a record in a template, and the attributes that each may have."""
+
 _REFERENCES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
 
 
@@ -249,70 +256,33 @@ def _learn(markup: str) -> MarkupTemplate | None:
         record = parse_markup((numbered + pieces[-1]).encode())
     except RecordError:
         return None
-    if record.tag != "record" or (record.text or "").strip(BLANKS):
-        return None
-    reader = _TemplateReader()
-    if not all(reader.read(child) for child in record):
-        return None
-    if [*record.values(), *reader.values] != [str(number) for number in range(len(pieces) - 1)]:
-        return None  # single quotes, or double quotes in a text
-    names = tuple(record.keys())
+    elements = list(record.iter(etree.Element))
+    children = {str(child.tag): child for child in record}
+    metadata, content = children.get("metadata"), children.get("content")
+    metas = [] if metadata is None else list(metadata)
+    is_known = (
+        record.tag == "record"
+        and children.keys() <= _CHILDREN.keys()
+        and len(elements) == 1 + len(children) + len(metas)
+        and all(child.keys() in _CHILDREN[tag] for tag, child in children.items())
+        and all(meta.tag == "meta" and meta.keys() == ["name", "content"] for meta in metas)
+        and not any(map(_has_text, elements))
+    )
+    values = [value for element in elements for value in element.values()]
+    if not is_known or values != [str(number) for number in range(len(pieces) - 1)]:
+        return None  # among others: single quotes, or double quotes in a text
     return MarkupTemplate(
-        names=names,
-        first_meta=len(names) + (reader.overwrite is not None),
-        metas=reader.metas,
-        overwrite=reader.overwrite,
-        encoding=reader.encoding,
+        names=tuple(map(str, record.keys())),
+        first_meta=int(metas[0].values()[0]) if metas else 0,
+        metas=len(metas),
+        overwrite=_number_in(metadata),
+        encoding=_number_in(content),
     )
 
 
-class _TemplateReader:
-    """Reads the children of a numbered record; `read` is false if a template cannot hold one."""
-
-    def __init__(self) -> None:
-        self.values: list[str] = []
-        self.metas = 0
-        self.overwrite: int | None = None
-        self.encoding: int | None = None
-        self._tags: set[str] = set()
-
-    def read(self, child: etree._Element) -> bool:
-        tag = str(child.tag)
-        is_first = tag not in self._tags
-        self._tags.add(tag)
-        if not is_first or _has_text(child):
-            return False
-        if tag == "metadata":
-            return "content" not in self._tags and self._read_metadata(child)
-        if tag == "content":
-            return not len(child) and self._read_content(child)
-        return tag == "acl" and not len(child) and not child.keys()
-
-    def _read_metadata(self, element: etree._Element) -> bool:
-        if element.keys():
-            if element.keys() != ["overwrite-acls"]:
-                return False
-            self.overwrite = self._number(element)
-        for meta in element:
-            if meta.tag != "meta" or meta.keys() != ["name", "content"] or len(meta):
-                return False
-            if _has_text(meta):
-                return False
-            self.values += meta.values()
-            self.metas += 1
-        return True
-
-    def _read_content(self, element: etree._Element) -> bool:
-        if element.keys() == ["encoding"]:
-            self.encoding = self._number(element)
-            return True
-        return not element.keys()
-
-    def _number(self, element: etree._Element) -> int | None:
-        """Return the number that is the value of the only attribute."""
-        [value] = element.values()
-        self.values.append(value)
-        return int(value) if value.isascii() and value.isdecimal() else None
+def _number_in(element: etree._Element | None) -> int | None:
+    """Return the number that is the value of the only attribute."""
+    return None if element is None or not element.keys() else int(element.values()[0])
 
 
 def _has_text(element: etree._Element) -> bool:

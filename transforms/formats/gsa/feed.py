@@ -21,7 +21,7 @@ that `transforms.adapt` reports.
 
 import enum
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import IO
 
 import pybase64
@@ -31,14 +31,13 @@ from schemas.choices import DIALECT_5_0
 from schemas.content import CHECKED, decode
 from schemas.errors import RecordError
 from schemas.record import Action, Content, Crawl, Encoding, Meta, Record
-from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
+from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import rfc1123
 from transforms.formats.gsa.acl import join_parent, metadata_of
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.elements import ElementReader, Grammar, cut_spans
+from transforms.formats.xml.elements import ElementReader, Grammar
 from transforms.formats.xml.extras import ExtraMarkup
 from transforms.formats.xml.serializer import (
     attributes,
@@ -49,6 +48,7 @@ from transforms.formats.xml.serializer import (
     holds,
     holds_bytes,
     is_plain_text,
+    not_xml,
 )
 
 ELEMENT_NAMES = ElementNames(
@@ -72,25 +72,12 @@ _SENSITIVITY_NAMES = {
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[Record | Reject]:
-    """Yield the records of a feed in its order, and a Reject for each that cannot be understood."""
-    return _reader(stream, FeedRecordBuilder(span, options), span, options).read()
-
-
-def read_feed(
-    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[ReadResult]:
-    """Yield the results of `read`, the FeedHeader of each feed without records, and notices."""
+    """Yield the records of a feed in its order, and a Reject for each that cannot be understood.
+
+    Then yield the FeedHeader of each feed without records, and notices.
+    """
     builder = FeedRecordBuilder(span, options)
-    reader = _reader(stream, builder, span, options)
-    yield from reader.read()
-    yield from map(builder.header, reader.contexts_without_records())
-    yield from reader.notices()
-
-
-def _reader(
-    stream: IO[bytes], builder: FeedRecordBuilder, span: Span, options: ReadOptions
-) -> ElementReader[Record]:
     grammar = Grammar(
         names=ELEMENT_NAMES,
         payload=_PAYLOAD,
@@ -98,35 +85,17 @@ def _reader(
         build=builder.build,
         quick=builder.quick,
         bulk=builder.bulk,
+        header=builder.header,
     )
-    return ElementReader(stream, grammar, span=span, options=options)
+    return ElementReader(stream, grammar, span=span, options=options).read()
 
 
-def cut(
-    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
-) -> Iterator[Span]:
-    """Yield spans of about `span_bytes`; read one after another, they read as the stream does."""
-    return cut_spans(stream, ELEMENT_NAMES, source=source, span_bytes=span_bytes, options=options)
-
-
-def write(
-    records: Iterable[Record], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
-) -> None:
-    """Write one feed; raise RecordError for a record that no gsafeed can hold."""
-    write_all(encoder(options), records, stream)
-
-
-def encoder(options: WriteOptions) -> "GsaFeedEncoder":
-    return GsaFeedEncoder(options)
-
-
-class GsaFeedEncoder:
+class GsaFeedEncoder(Encoder):
     """Writes records as elements of a feed; valid by the DTD of its dialect."""
 
     extension = "xml"
-    frame_bytes = 0
 
-    def __init__(self, options: WriteOptions) -> None:
+    def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._options = options
         self._is_5_0 = options.dialect == DIALECT_5_0
 
@@ -142,13 +111,8 @@ class GsaFeedEncoder:
     def encode(self, record: Record) -> bytes:
         try:
             return self._element(record)
-        except ValueError as exc:  # XML or UTF-8 cannot hold a text
-            found = "a lone surrogate" if isinstance(exc, UnicodeError) else str(exc)
-            reason = f"{found}; expected characters that XML can hold"
-            raise RecordError("not-xml", reason) from exc
-
-    def frame(self, records: list[bytes]) -> bytes:
-        return b"".join(records)
+        except ValueError as exc:
+            raise not_xml(exc) from exc
 
     def epilog(self) -> bytes:
         return b"</group>\n</gsafeed>\n"

@@ -1,19 +1,21 @@
 """The feeds of a Google Search Appliance: documents, groups of users, and groups as CSV."""
 
 import re
+from functools import partial
 
 from schemas.delivery import Door
 from transforms.formats.base import Format
 from transforms.formats.gsa import adapt_feed, feed, groups, groups_csv
-from transforms.formats.xml.sections import AMBIGUOUS_CODES
+from transforms.formats.xml.element_names import AMBIGUOUS_CODES
+from transforms.formats.xml.elements import cut_spans
 
 GSA_FEED = Format(
     name="gsa-feed",
     title="Google Search Appliance feeds, protocol 7.x and 5.0 (XML)",
     element_names=feed.ELEMENT_NAMES,
-    read=feed.read_feed,
-    split=feed.cut,
-    encoder=feed.encoder,
+    read=feed.read,
+    split=partial(cut_spans, feed.ELEMENT_NAMES),
+    encoder=feed.GsaFeedEncoder,
     adapter=adapt_feed.adapter,
     door=Door.FEED,
     has_content_encodings=True,
@@ -28,9 +30,9 @@ GSA_GROUPS = Format(
     name="gsa-groups",
     title="Google Search Appliance groups feeds (XML)",
     element_names=groups.ELEMENT_NAMES,
-    read=groups.read_feed,
-    split=groups.cut,
-    encoder=groups.encoder,
+    read=groups.read,
+    split=partial(cut_spans, groups.ELEMENT_NAMES),
+    encoder=lambda _options: groups.GsaGroupsEncoder(),
     adapter=adapt_feed.refuse_documents,
     door=Door.GROUPS,
     holds_documents=False,

@@ -21,9 +21,7 @@ It is dropped on reading too, so that a membership reads back as it was.
 One membership is in memory at a time, however many members it has.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from typing import IO, TypeVar
 
 import msgspec
@@ -34,20 +32,18 @@ from schemas.errors import RecordError
 from schemas.feed import FeedHeader
 from schemas.membership import Member, Membership
 from schemas.record import Extra, Provenance, Record
-from schemas.reject import Reject
 from schemas.span import Span
-from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
+from transforms.formats.base import Encoder, ReadOptions, ReadResult
 from transforms.formats.gsa.acl import BLANKS, require_no_text, tag_of
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import (
     ElementReader,
     Grammar,
     ParsedElement,
-    cut_spans,
     parse_markup,
 )
 from transforms.formats.xml.extras import ExtraMarkup, extra_element
-from transforms.formats.xml.serializer import attributes, element, holds
+from transforms.formats.xml.serializer import attributes, element, holds, not_xml
 
 ELEMENT_NAMES = ElementNames(root="xmlgroups", records=("membership",))
 SCOPES = {scope.value: scope for scope in Scope}
@@ -55,50 +51,21 @@ SENSITIVITIES = {"EVERYTHING_CASE_SENSITIVE": True, "EVERYTHING_CASE_INSENSITIVE
 TYPES = {"UNQUALIFIED": True}
 
 _SENSITIVITY_NAMES = {None: None} | {value: name for name, value in SENSITIVITIES.items()}
-_NO_PAYLOAD = re.compile(rb"\0(?!)")  # begins with a literal byte, which `re` finds fastest
-_GROUP = re.compile(rb"<membership\b[^<>]*>\s*<principal\b[^<>]*>([^<>]+)</principal")
-_Item = TypeVar("_Item")
+_Value = TypeVar("_Value")
 
 
 def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[ReadResult]:
-    """Yield the memberships of a feed in its order, and a Reject for each that is refused."""
-    return map(name_reject, _reader(stream, span, options).read())
+    """Yield the memberships of a feed in its order, and a Reject for each that is refused.
 
-
-def read_feed(
-    stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
-) -> Iterator[ReadResult]:
-    """Yield the results of `read`, a FeedHeader for each feed without memberships, and notices."""
-    reader = _reader(stream, span, options)
-    yield from map(name_reject, reader.read())
-    for _ in reader.contexts_without_records():
-        yield _header(span)
-    yield from reader.notices()
-
-
-def _reader(stream: IO[bytes], span: Span, options: ReadOptions) -> ElementReader[Membership]:
-    grammar = Grammar(ELEMENT_NAMES, _NO_PAYLOAD, "", MembershipBuilder(span).build)
-    return ElementReader(stream, grammar, span=span, options=options)
-
-
-def cut(
-    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
-) -> Iterator[Span]:
-    """Yield spans of about `span_bytes`; read one after another, they read as the stream does."""
-    return cut_spans(stream, ELEMENT_NAMES, source=source, span_bytes=span_bytes, options=options)
-
-
-def write(
-    memberships: Iterable[Membership], stream: IO[bytes], *, options: WriteOptions = WriteOptions()
-) -> None:
-    """Write one feed; raise RecordError for a membership that xmlgroups cannot hold."""
-    write_all(encoder(options), memberships, stream)
-
-
-def encoder(options: WriteOptions) -> "GsaGroupsEncoder":
-    return GsaGroupsEncoder()
+    Then yield a FeedHeader for each feed without memberships, and notices.
+    """
+    builder = MembershipBuilder(span)
+    grammar = Grammar(
+        names=ELEMENT_NAMES, build=builder.build, header=lambda _context: builder.header()
+    )
+    return ElementReader(stream, grammar, span=span, options=options).read()
 
 
 # Reading
@@ -109,9 +76,12 @@ class MembershipBuilder:
 
     def __init__(self, span: Span) -> None:
         self._span = span
+        feed = span.feed
+        self._datasource = feed.datasource or None if feed else None
+        self._feedtype = feed.feedtype or None if feed else None
 
     def build(self, parsed: ParsedElement) -> Membership:
-        feed, parts = self._span.feed, _MembershipParts()
+        parts = _MembershipParts()
         parts.take(parsed.element)
         if parts.group is None:
             raise _bad_membership("a membership without a principal; expected that of its group")
@@ -129,29 +99,19 @@ class MembershipBuilder:
                 span=self._span.ordinal,
                 line=parsed.raw.line,
                 offset=parsed.raw.offset,
-                datasource=feed.datasource or None if feed else None,
-                feedtype=feed.feedtype or None if feed else None,
+                datasource=self._datasource,
+                feedtype=self._feedtype,
             ),
         )
 
-
-def name_reject(item: _Item) -> _Item | Reject:
-    """Put the name of the group into a reject, if its bytes have one in UTF-8."""
-    if isinstance(item, Reject) and (group := _GROUP.match(item.data)):
-        with suppress(UnicodeDecodeError):
-            return msgspec.structs.replace(item, url=group[1].decode().strip(BLANKS) or None)
-    return item
-
-
-def _header(span: Span) -> FeedHeader:
-    """Return how a groups feed was posted; the feed itself does not say."""
-    feed = span.feed
-    return FeedHeader(
-        source=span.source,
-        datasource=feed.datasource or None if feed else None,
-        feedtype=feed.feedtype or None if feed else None,
-        memberships=True,
-    )
+    def header(self) -> FeedHeader:
+        """Return how a groups feed was posted; the feed itself does not say."""
+        return FeedHeader(
+            source=self._span.source,
+            datasource=self._datasource,
+            feedtype=self._feedtype,
+            memberships=True,
+        )
 
 
 class _MembershipParts:
@@ -197,7 +157,7 @@ class _MembershipParts:
         """Keep an unknown element, unless it may be members whose tag is damaged."""
         if any(tag_of(inner).lower() == "principal" for inner in child.iter(etree.Element)):
             raise _bad_membership(f"<{tag_of(child)}> around a principal; expected <members>")
-        self.extras.append(extra_element("membership", child))
+        self.extras.append(extra_element(f"membership/{tag_of(child)}", child))
 
     def _member(self, element: etree._Element, place: str) -> Member:
         if len(element):
@@ -228,7 +188,7 @@ class _MembershipParts:
         self.extras.extend(Extra(f"{place}/@{key}", value) for key, value in stated.items())
 
 
-def _one_of(attribute: str, stated: str, values: Mapping[str, _Item], name: str) -> _Item:
+def _one_of(attribute: str, stated: str, values: Mapping[str, _Value], name: str) -> _Value:
     value = values.get(stated.strip(BLANKS).upper().replace("-", "_"))
     if value is None:
         expected = " or ".join(values) if len(values) > 1 else "unqualified"
@@ -257,14 +217,13 @@ def _check_group(group: Member) -> None:
 # Writing
 
 
-class GsaGroupsEncoder:
+class GsaGroupsEncoder(Encoder):
     """Writes memberships as deployed programs do.
 
     Valid by the DTD, except for a group without members and a feed without memberships.
     """
 
     extension = "xml"
-    frame_bytes = 0
 
     def prolog(self) -> bytes:
         return (
@@ -281,16 +240,11 @@ class GsaGroupsEncoder:
         extras = ExtraMarkup(record.extras)
         try:
             encoded = _membership(record, extras).encode()
-        except ValueError as exc:  # XML or UTF-8 cannot hold a text
-            found = "a lone surrogate" if isinstance(exc, UnicodeError) else str(exc)
-            reason = f"{found}; expected characters that XML can hold"
-            raise RecordError("not-xml", reason) from exc
+        except ValueError as exc:
+            raise not_xml(exc) from exc
         if extras:
             parse_markup(encoded)  # extras may come from anywhere
         return encoded
-
-    def frame(self, records: list[bytes]) -> bytes:
-        return b"".join(records)
 
     def epilog(self) -> bytes:
         return b"</xmlgroups>\n"

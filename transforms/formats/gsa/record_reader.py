@@ -1,12 +1,14 @@
-"""One element of a gsafeed as a record.
+"""One element of a gsafeed as a record, with what it inherits from its header and its group.
 
 Markup that is not understood is kept as an `Extra`. Only the parts that decide over the document
 (its url, its action, its ACL, the encoding of its content) are refused instead.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
 import pybase64
 from lxml import etree
@@ -41,11 +43,11 @@ from transforms.formats.gsa.acl import (
     tag_of,
 )
 from transforms.formats.gsa.fast_reader import TemplateCache, UniformBatch
-from transforms.formats.gsa.feed_context import ACTIONS, FeedContext, feed_context
-from transforms.formats.xml.elements import ParsedElement
+from transforms.formats.xml.elements import ParsedElement, parse_markup
 from transforms.formats.xml.extras import extra_element
-from transforms.formats.xml.raw_element import RawElement
+from transforms.formats.xml.scanner import NESTED, RawElement
 
+ACTIONS = {"add": Action.ADD, "delete": Action.DELETE}
 BOOLEANS = {"true": True, "false": False}
 AUTHMETHODS = {method.value.lower(): method for method in Authmethod}
 SCORINGS = {scoring.value.lower(): scoring for scoring in Scoring}
@@ -58,6 +60,72 @@ _RANK_DIGITS = 9
 _NO_HINTS = Crawl()
 
 Value = TypeVar("Value")
+
+
+class FeedContext(NamedTuple):
+    """The header and the group of a record; `fault` describes a group that cannot be relied on."""
+
+    datasource: str | None
+    feedtype: str | None
+    action: Action | None
+    pagerank: str | None
+    feedrank: str | None
+    extras: tuple[Extra, ...]
+    fault: str
+
+
+@lru_cache(maxsize=64)
+def feed_context(context: ElementContext) -> FeedContext:
+    """Read the start tags and the header before an element."""
+    datasource, feedtype = _header(context.header)
+    attributes, fault = _group(context)
+    action = attributes.pop("action", "add")
+    if action not in ACTIONS:
+        fault = f"a group with action={action!r}"
+    return FeedContext(
+        datasource=datasource,
+        feedtype=feedtype,
+        action=ACTIONS.get(action),
+        pagerank=attributes.pop("pagerank", None),
+        feedrank=attributes.pop("feedrank", None),
+        extras=tuple(Extra(f"group/@{name}", value) for name, value in attributes.items()),
+        fault=fault,
+    )
+
+
+@lru_cache(maxsize=4)
+def _header(header: bytes) -> tuple[str | None, str | None]:
+    """Return datasource and feedtype. An appliance takes both from the push, so they are optional.
+
+    Both decide what records mean, so they are also searched in a header that is not well-formed.
+    """
+    if not header:
+        return None, None
+    try:
+        element = parse_markup(header)
+    except RecordError:
+        return _search(header, "datasource"), _search(header, "feedtype")
+    return _text(element, "datasource"), _text(element, "feedtype")
+
+
+def _text(element: etree._Element, name: str) -> str | None:
+    return (element.findtext(name) or "").strip() or None
+
+
+def _search(header: bytes, name: str) -> str | None:
+    value = re.search(rf"<{name}>\s*([\w-]+)\s*<".encode(), header)
+    return value[1].decode() if value else None
+
+
+def _group(context: ElementContext) -> tuple[Attributes, str]:
+    if not context.group:
+        return {}, ""
+    if context.group == NESTED:
+        return {}, "a group behind the end of a group inside it"
+    try:
+        return dict(parse_markup(context.group + b"</group>").items()), ""
+    except RecordError:
+        return {}, "a group whose tag cannot be read"
 
 
 class FeedRecordBuilder:
@@ -291,7 +359,7 @@ class _RecordChildren:
                 attributes = dict(child.items())
                 self.acl = read_acl(child, attributes, self.extras, "record/acl", alone=False)
             else:
-                self.extras.append(extra_element("record", child))
+                self.extras.append(extra_element(f"record/{tag_of(child)}", child))
 
     def take_overwrite_acls(self, name: str, value: str) -> None:
         if name == "overwrite-acls" and value in BOOLEANS:
@@ -312,7 +380,7 @@ class _RecordChildren:
             elif meta.tag == "meta":
                 metadata.append(self._meta(dict(pairs)))
             else:
-                self.extras.append(extra_element("record/metadata", meta))
+                self.extras.append(extra_element(f"record/metadata/{tag_of(meta)}", meta))
 
     def _meta(self, attributes: Attributes) -> Meta:
         name, content = attributes.pop("name", None), attributes.pop("content", None)

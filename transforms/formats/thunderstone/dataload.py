@@ -28,6 +28,7 @@ repeats reads back as the first of the two.
 import math
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import IO
 
@@ -35,7 +36,7 @@ from schemas.content import to_base64
 from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Field, History, Provenance, Record
 from schemas.span import Span
-from transforms.formats.base import ReadOptions, ReadResult, WriteOptions
+from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import local_date
 from transforms.formats.thunderstone.elements import (
     BASE64,
@@ -45,25 +46,18 @@ from transforms.formats.thunderstone.elements import (
     PARAMETRIC,
     REFS,
     enclose,
-    extra_markup,
+    encode_extras,
     metadata_text,
     nested_element,
-    parse_single,
     ratio_text,
     seconds_text,
-    start_item,
     tags,
     text_element,
     url_element,
 )
 from transforms.formats.thunderstone.item_reader import ACTIONS, FIELD_NAME, parse_item
 from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.elements import (
-    ElementReader,
-    Grammar,
-    ParsedElement,
-    cut_spans,
-)
+from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement, parse_markup
 from transforms.formats.xml.serializer import attributes, element, holds
 
 ELEMENT_NAMES = ElementNames(
@@ -91,20 +85,11 @@ def read(
             parsed.element, options=options, provenance=provenance, content=parsed.payload
         )
 
-    grammar = Grammar(ELEMENT_NAMES, _PAYLOAD, "RawData", build)
-    reader = ElementReader(stream, grammar, span=span, options=options)
-    yield from reader.read()
-    yield from reader.notices()
+    grammar = Grammar(ELEMENT_NAMES, build, payload=_PAYLOAD, payload_name="RawData")
+    return ElementReader(stream, grammar, span=span, options=options).read()
 
 
-def cut(
-    stream: IO[bytes], *, source: str, span_bytes: int, options: ReadOptions = ReadOptions()
-) -> Iterator[Span]:
-    """Yield spans of at least `span_bytes`, except the last; each begins at an Item."""
-    return cut_spans(stream, ELEMENT_NAMES, source=source, span_bytes=span_bytes, options=options)
-
-
-class ThunderstoneEncoder:
+class ThunderstoneEncoder(Encoder):
     """Encodes records as Items; base64 is copied.
 
     A record to update the search indexes is an Item with only a Type. The manual has it come last
@@ -112,7 +97,6 @@ class ThunderstoneEncoder:
     """
 
     extension = "xml"
-    frame_bytes = 0
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._zone = options.zone
@@ -123,20 +107,16 @@ class ThunderstoneEncoder:
     def epilog(self) -> bytes:
         return _ROOT[1] + b"\n"
 
-    def frame(self, records: list[bytes]) -> bytes:
-        return b"".join(records)
-
     def encode(self, record: Record) -> bytes:
         """Return the Item of a record; raise RecordError if the format cannot hold it."""
-        markup = [start_item(record.extras), enclose("Type", _TYPES[record.action])]
+        start, extras = encode_extras(record.extras)
+        markup = [start, enclose("Type", _TYPES[record.action])]
         if record.action is not Action.UPDATE_INDEX:
             _check(record)
             charset = record.charset or CHARSET
             markup += self._elements(record, charset)
             markup += (_field(field, charset) for field in record.fields)
-        markup += map(extra_markup, record.extras)
-        markup.append(_END_ITEM)
-        return b"".join(markup)
+        return b"".join((*markup, extras, _END_ITEM))
 
     def _elements(self, record: Record, charset: str) -> Iterator[bytes]:
         for name, text in self._texts(record):
@@ -223,7 +203,8 @@ def _declare_namespace(field: Field, uri: str) -> str:
     """Return the declaration of the prefix `f`; raise RecordError if XML does not allow the URI."""
     if uri != DATATYPES and holds(uri):
         declaration = attributes([("xmlns:f", uri)])
-        if parse_single(element("f:f", "", declaration)) is not None:
+        with suppress(RecordError):
+            parse_markup(element("f:f", "", declaration).encode())
             return declaration
     reason = f"field {field.name!r} in the namespace {uri!r}; expected another uri"
     raise RecordError("bad-field", reason)

@@ -8,7 +8,6 @@ between its elements, and elements that no field understands.
 """
 
 import codecs
-import copy
 import math
 import re
 from collections.abc import Iterator
@@ -21,19 +20,18 @@ from schemas.content import clean_base64
 from schemas.errors import RecordError
 from schemas.record import Extra, Meta
 from transforms.formats.xml.elements import parse_markup
+from transforms.formats.xml.extras import ExtraMarkup
 from transforms.formats.xml.serializer import (
     attributes,
     element,
     escape_bytes,
     escape_text,
-    holds,
     holds_bytes,
     shut_parser,
 )
 
 DATATYPES = "urn:schemas-microsoft-com:datatypes"
 PARAMETRIC = "http://www.thunderstone.com/ParametricSearch/1.0/"
-XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 CHARSET = "UTF-8"
 """The charset of texts in base64 whose Item declares none."""
 BASE64 = attributes([("dt:dt", "bin.base64")])
@@ -52,7 +50,6 @@ _SEPARATOR = ": "
 _INTEGER_LIMIT = 1 << 63
 _ATTRIBUTE = "Item/@"
 _TEXT = "Item/text()"
-_QUALIFIED = re.compile(r"\{([^{}]+)\}([^{}]+)")
 
 
 @lru_cache(maxsize=256)
@@ -294,79 +291,29 @@ def parse_item_extras(item: etree._Element) -> Iterator[Extra]:
         yield Extra(_TEXT, text)
 
 
-def parse_element_extra(child: etree._Element) -> Extra:
-    """Return the markup of an element, with the namespaces that its names use."""
-    alone = copy.deepcopy(child)
-    alone.tail = None
-    etree.cleanup_namespaces(alone)
-    return Extra(_place(child), etree.tostring(alone, encoding="unicode"))
+def encode_extras(extras: tuple[Extra, ...]) -> tuple[bytes, bytes]:
+    """Return the start tag of an Item with the attributes among `extras`, and the others' markup.
 
-
-def start_item(extras: tuple[Extra, ...]) -> bytes:
-    """Return the start tag of an Item with the attributes among `extras`."""
-    stated = [
-        (extra.place.removeprefix(_ATTRIBUTE), extra.value)
-        for extra in extras
-        if extra.place.startswith(_ATTRIBUTE)
-    ]
-    if not stated:
-        return tags("Item")[0]
-    attrs = _attributes(stated)
-    item = _try_parse(enclose("Item", b"", attrs))
-    if item is None or item.items() != stated:
-        names = ", ".join(repr(name) for name, _ in stated)
-        raise RecordError("bad-extra", f"attribute {names} of Item; expected what XML can hold")
-    return tags("Item", attrs)[0]
-
-
-def extra_markup(extra: Extra) -> bytes:
-    """Return the markup of an extra in its Item: none for an attribute or another format's extra.
-
-    Raises RecordError unless it reads back as the same extra.
+    Extras may come from anywhere. Raises RecordError unless they read back as they are.
     """
-    if not extra.place.startswith("Item/") or extra.place.startswith(_ATTRIBUTE):
-        return b""
-    if extra.place == _TEXT and holds(extra.value):
-        return escape_text(extra.value).encode()
-    child = parse_single(extra.value)
-    if child is None or extra.place != _place(child):
-        raise RecordError("bad-extra", f"extra {extra.place!r}; expected the markup of its element")
-    return etree.tostring(child, encoding="unicode", with_tail=False).encode()
-
-
-def parse_single(markup: str) -> etree._Element | None:
-    """Return the element of the markup, None unless it is exactly one element."""
-    if not holds(markup):
-        return None
-    item = _try_parse(enclose("Item", markup.encode()))
-    if item is None or len(item) != 1 or item.text or item[0].tail:
-        return None
-    return item[0]
-
-
-def _place(child: etree._Element) -> str:
-    return f"Item/{child.tag!s}"
-
-
-def _try_parse(markup: bytes) -> etree._Element | None:
+    extras = tuple(extra for extra in extras if extra.place.startswith("Item/"))
+    if not extras:
+        return tags("Item")[0], b""
+    elements = [extra for extra in extras if not extra.place.startswith((_ATTRIBUTE, _TEXT))]
+    texts = [escape_text(extra.value) for extra in extras if extra.place == _TEXT]
     try:
-        return parse_markup(markup)
-    except RecordError:
-        return None
-
-
-def _attributes(stated: list[tuple[str, str]]) -> str:
-    """Return the markup of attributes, with a prefix for each namespace; "" if there is none."""
-    pairs: list[tuple[str, str]] = []
-    for ordinal, (name, value) in enumerate(stated):
-        qualified = _QUALIFIED.fullmatch(name)
-        if qualified and qualified[1] == XML_NAMESPACE:
-            pairs.append((f"xml:{qualified[2]}", value))
-        elif qualified:
-            pairs += ((f"xmlns:a{ordinal}", qualified[1]), (f"a{ordinal}:{qualified[2]}", value))
-        else:
-            pairs.append((name, value))
-    try:
-        return attributes(pairs)
-    except ValueError:
-        return ""  # start_item finds that the attributes are missing
+        start = f"<Item{ExtraMarkup(extras).attributes('Item')}>".encode()
+        markup = "".join((*texts, *(extra.value for extra in elements))).encode()
+        item = parse_markup(b"%b%b</Item>" % (start, markup))
+    except (RecordError, ValueError):
+        item = None
+    stated = [extra for extra in extras if extra not in elements]
+    if (
+        item is None
+        or [*parse_item_extras(item)] != stated
+        or [f"Item/{child.tag!s}" for child in item] != [extra.place for extra in elements]
+    ):
+        places = ", ".join(extra.place for extra in extras)
+        reason = f"{places} of an Item; expected extras with the markup of their places"
+        raise RecordError("bad-extra", reason)
+    return start, markup

@@ -34,13 +34,11 @@ from transforms.formats.thunderstone.elements import (
     ERRORS,
     PARAMETRIC,
     REFS,
-    XML_NAMESPACE,
     bare_base64,
     characters,
     encode_text,
     is_base64,
     is_layout,
-    parse_element_extra,
     parse_integer,
     parse_item_extras,
     parse_metadata,
@@ -50,6 +48,7 @@ from transforms.formats.thunderstone.elements import (
     url_of,
 )
 from transforms.formats.xml.elements import parse_markup
+from transforms.formats.xml.extras import XML_NAMESPACE, extra_element
 
 ACTIONS = {
     "I": Action.ADD,
@@ -207,7 +206,7 @@ class _ItemReader:
         return (
             *parse_item_extras(self._item),
             *(
-                parse_element_extra(child)
+                extra_element(f"Item/{child.tag!s}", child)
                 for child in self._left
                 if is_update or child.tag not in _SPECIFIED or not _is_blank(child)
             ),

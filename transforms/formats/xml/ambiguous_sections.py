@@ -16,8 +16,15 @@ docs/decisions/ambiguous-sections.md has the reasons and the cost.
 
 import re
 
-from transforms.formats.xml.element_names import AFTER_NAME, BLANKS, TAG, ElementNames
-from transforms.formats.xml.sections import CDATA, INSTRUCTION, SECTIONS
+from transforms.formats.xml.element_names import (
+    AFTER_NAME,
+    BLANKS,
+    CDATA,
+    INSTRUCTION,
+    SECTIONS,
+    TAG,
+    ElementNames,
+)
 
 
 class AmbiguityRule:

@@ -1,8 +1,7 @@
-"""The element names of an XML format, and the patterns that find records by them."""
+"""The element names of an XML format, the sections of XML, and patterns that find records."""
 
 import re
-
-from transforms.formats.xml.sections import COMMENT, INSTRUCTION, SECTIONS, MarkupSection
+from typing import NamedTuple
 
 MAX_BLANKS = 1000
 """Most white space in an end tag. The bound makes a match independent of the data in memory."""
@@ -15,6 +14,50 @@ AFTER_NAME = r"(?=[\s/>])"
 _NEVER = "(?!)"
 _DECLARATION = "[!?]"
 """What follows the `<` of a section of any kind and of a DOCTYPE."""
+
+
+class MarkupSection(NamedTuple):
+    """A kind of section, and the Reject of a section that also reads as records.
+
+    `kind` is also the name of the group of each pattern that finds the opener.
+    """
+
+    kind: str
+    opener: bytes
+    closer: bytes
+    ambiguous_code: str
+    ambiguous_reason: str
+
+
+CDATA = MarkupSection(
+    "cdata",
+    b"<![CDATA[",
+    b"]]>",
+    "ambiguous-cdata",
+    "a CDATA section that holds the end of its record, whole records and another CDATA; "
+    "expected ']]>' before them, or content that does not read as records",
+)
+COMMENT = MarkupSection(
+    "comment",
+    b"<!--",
+    b"-->",
+    "ambiguous-comment",
+    "a comment that holds whole records and ends inside another; "
+    "expected '-->' before them, or a comment that ends after a record",
+)
+INSTRUCTION = MarkupSection(
+    "instruction",
+    b"<?",
+    b"?>",
+    "ambiguous-instruction",
+    "a processing instruction that holds whole records and ends inside another, or after "
+    "another '<?'; expected '?>' before them, or no records in it",
+)
+
+SECTIONS = {section.kind: section for section in (CDATA, COMMENT, INSTRUCTION)}
+
+AMBIGUOUS_CODES = frozenset(section.ambiguous_code for section in SECTIONS.values())
+"""Codes of rejects after which an unknown number of records may be missing."""
 
 
 class ElementNames:

@@ -14,6 +14,7 @@ import msgspec
 from lxml import etree
 
 from schemas.errors import RecordError
+from schemas.feed import FeedHeader
 from schemas.membership import Membership
 from schemas.notice import Notice
 from schemas.record import Record
@@ -21,8 +22,8 @@ from schemas.reject import Place, Reject, record_error, reject_bytes
 from schemas.span import ElementContext, Span
 from transforms.formats.base import ReadOptions
 from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.raw_element import RawElement, find_url
-from transforms.formats.xml.scanner import Bulk, RecordScanner
+from transforms.formats.xml.scanner import Bulk, RawElement, RecordScanner, find_url
+from transforms.formats.xml.serializer import shut_parser
 
 _BATCH_BYTES = 64 << 10
 _MAX_ATTRIBUTES = 1000
@@ -53,22 +54,24 @@ Build = Callable[[ParsedElement], Built]
 class Grammar(NamedTuple, Generic[Built]):
     """The parts of reading that differ between formats.
 
-    `payload` matches the start tag of an element whose text is base64; `payload_name` is its name.
     `build` makes a record or a membership of an element, or raises RecordError. `quick` does the
     same without a parser, or returns None; `bulk` for a run of similar elements, records only.
+    `payload` matches the start tag of an element whose text is base64; `payload_name` is its name.
+    `header` returns the header of a document without records.
     """
 
     names: ElementNames
-    payload: re.Pattern[bytes]
-    payload_name: str
     build: Build[Built]
     quick: Callable[[RawElement], Built | None] | None = None
     bulk: Bulk | None = None
+    payload: re.Pattern[bytes] | None = None
+    payload_name: str = ""
+    header: Callable[[ElementContext], FeedHeader] | None = None
 
 
 def cut_spans(
-    stream: IO[bytes],
     names: ElementNames,
+    stream: IO[bytes],
     *,
     source: str,
     span_bytes: int,
@@ -137,8 +140,29 @@ class ElementReader(Generic[Built]):
         self._noted: ElementContext | None = None
         self._headers_with_records: set[bytes] = set()
 
-    def read(self) -> Iterator[Built | Record | Reject]:
-        """Yield the records or memberships of the stream, and a Reject for all else."""
+    def read(self) -> Iterator[Built | Record | Reject | FeedHeader | Notice]:
+        """Yield the records or memberships of the stream, and a Reject for all else.
+
+        Then yield the headers of the documents without records, and a notice if the encoding of the
+        document is doubtful.
+        """
+        yield from self._read_elements()
+        if self._grammar.header is not None:
+            for header, context in self._scanner.ended.items():
+                if header not in self._headers_with_records:
+                    yield self._grammar.header(context)
+        if self._scanner.doubtful_encoding is not None:
+            codec, offset = self._scanner.doubtful_encoding
+            yield Notice(
+                code="encoding-doubtful",
+                detail=f"text that is valid UTF-8, in a document that declares {codec}; read as"
+                " declared: --encoding utf-8 reads it as UTF-8",
+                source=self._span.source,
+                span=self._span.ordinal,
+                offset=offset,
+            )
+
+    def _read_elements(self) -> Iterator[Built | Record | Reject]:
         quick = self._grammar.quick or (lambda _raw: None)
         for item in self._scanner:
             if not isinstance(item, RawElement):
@@ -169,25 +193,6 @@ class ElementReader(Generic[Built]):
             if self._batch_bytes > _BATCH_BYTES:
                 yield from self._flush()
         yield from self._flush()
-
-    def notices(self) -> Iterator[Notice]:
-        """Yield a notice if the encoding of the document is doubtful; call this after `read`."""
-        if self._scanner.doubtful_encoding is None:
-            return
-        codec, offset = self._scanner.doubtful_encoding
-        yield Notice(
-            code="encoding-doubtful",
-            detail=f"text that is valid UTF-8, in a document that declares {codec}; read as"
-            " declared: --encoding utf-8 reads it as UTF-8",
-            source=self._span.source,
-            span=self._span.ordinal,
-            offset=offset,
-        )
-
-    def contexts_without_records(self) -> list[ElementContext]:
-        """Return the contexts of the documents that ended without a record."""
-        ended = self._scanner.ended.items()
-        return [context for header, context in ended if header not in self._headers_with_records]
 
     def _note(self, context: ElementContext) -> None:
         if context is not self._noted:
@@ -247,9 +252,10 @@ class ElementReader(Generic[Built]):
 
     def _cut_payload(self, raw: RawElement) -> tuple[bytes, bytes | None]:
         """Cut out a long base64 payload, if the element is plain and has one."""
-        if len(raw.text) < _PAYLOAD_BYTES or not raw.is_plain:
+        pattern = self._grammar.payload
+        if pattern is None or len(raw.text) < _PAYLOAD_BYTES or not raw.is_plain:
             return raw.text, None
-        tag = self._grammar.payload.search(raw.text)
+        tag = pattern.search(raw.text)
         if not tag:
             return raw.text, None
         end = raw.text.find(b"<", tag.end())
@@ -318,14 +324,7 @@ def _limit_attributes(element: etree._Element) -> None:
 
 @cache
 def _parser() -> etree.XMLParser:
-    return etree.XMLParser(
-        huge_tree=True,
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
+    return shut_parser(huge_tree=True)
 
 
 @lru_cache(maxsize=16)

@@ -9,6 +9,8 @@ from schemas.errors import RecordError
 from schemas.record import Extra
 from transforms.formats.xml.serializer import attributes
 
+XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
+
 
 class ExtraMarkup:
     """Extras as markup, by the place of the element that they belong to."""
@@ -35,9 +37,13 @@ class ExtraMarkup:
             if f' {name}="' in stated:
                 reason = f"a second {name} at {place}/@{name}; expected one value"
                 raise RecordError("bad-extra", reason)
-            uri, brace, local = name.removeprefix("{").rpartition("}")
-            pairs = [(f"xmlns:n{number}", uri), (f"n{number}:{local}", value)]
-            stated += attributes(pairs if brace else [(name, value)])
+            uri, _, local = name.removeprefix("{").rpartition("}")
+            if uri == XML_NAMESPACE:
+                stated += attributes([(f"xml:{local}", value)])
+            elif uri:
+                stated += attributes([(f"xmlns:n{number}", uri), (f"n{number}:{local}", value)])
+            else:
+                stated += attributes([(name, value)])
         return stated
 
     def children(self, place: str) -> str:
@@ -45,9 +51,8 @@ class ExtraMarkup:
         return "".join(self._markup.get(place, ()))
 
 
-def extra_element(parent: str, element: etree._Element) -> Extra:
+def extra_element(place: str, element: etree._Element) -> Extra:
     """Return an unknown element as its markup, with the prefixes that it uses and no others."""
-    place = f"{parent}/{etree.QName(element).localname}"
     alone = deepcopy(element)
     etree.cleanup_namespaces(alone)
     return Extra(place, etree.tostring(alone, encoding="unicode", with_tail=False))

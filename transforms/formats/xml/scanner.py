@@ -39,14 +39,23 @@ from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import ElementContext, Span
 from transforms.formats.streams import read_block
 from transforms.formats.xml.ambiguous_sections import AmbiguityRule
-from transforms.formats.xml.element_names import MAX_BLANKS, TAG, ElementNames
+from transforms.formats.xml.element_names import (
+    CDATA,
+    COMMENT,
+    INSTRUCTION,
+    MAX_BLANKS,
+    SECTIONS,
+    TAG,
+    ElementNames,
+)
 from transforms.formats.xml.encoding import HEAD_BYTES, Transcoded, detect
-from transforms.formats.xml.raw_element import NESTED, RawElement, find_url
-from transforms.formats.xml.sections import CDATA, COMMENT, INSTRUCTION, SECTIONS
 
 BLOCK_BYTES = 1 << 20
 KEPT_BYTES = 1 << 20
 """How much is kept of a range that could not be delimited."""
+
+NESTED = b"<group"
+"""The `group` of a context between the end tags of an inner and an outer group."""
 
 _GROWTH = 4
 """The buffer of a large record grows by a quarter: a compromise between copying and memory."""
@@ -85,6 +94,13 @@ _SLASH = ord("/")
 _BLANKS = b" \t\r\n"
 """The white space of XML. Form feed and vertical tab are text."""
 
+_URL = re.compile(
+    rb"""(?:\surl\s*=\s*["']|<Url>)([^"'<>]+)"""
+    rb"""|<membership\b[^<>]*>\s*<principal\b[^<>]*>([^<>]+)</principal"""
+)
+_URL_BYTES = 1 << 20
+"""How far into a record its URL is searched."""
+
 _SPACE = re.compile(rb"[%b]*" % _BLANKS)
 _NAME = re.compile(rb"<([^\s<>/?!]+)")
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
@@ -98,6 +114,23 @@ _DOCTYPE_ENDS = {
     COMMENT.opener: COMMENT.closer,
     INSTRUCTION.opener: INSTRUCTION.closer,
 }
+
+
+class RawElement(NamedTuple):
+    """One element of the document: its bytes and its place in the stream.
+
+    A *plain* element has no CDATA section, comment or processing instruction. `cdata` is the range
+    of the text of a CDATA section that is the only section of the element. It is None without such
+    a section, and for an element that the scanner read one piece of markup at a time.
+    """
+
+    name: str
+    text: bytes
+    offset: int
+    line: int
+    is_plain: bool
+    context: ElementContext
+    cdata: tuple[int, int] | None = None
 
 
 class BadRange(NamedTuple):
@@ -701,6 +734,13 @@ class RecordScanner:
         reject = reject_bytes(exc, span=self._span, place=place, data=text, url=find_url(text))
         self._consume(length)
         return reject
+
+
+def find_url(text: bytes) -> str | None:
+    """Return the first URL, or name of a group, in the markup of a record, with its references."""
+    found = _URL.search(text, 0, _URL_BYTES)
+    url = found and (found[1] or found[2].strip())
+    return url.decode("utf-8", "replace") if url else None
 
 
 def doctype_end(data: bytes, at: int) -> int:

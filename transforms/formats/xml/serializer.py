@@ -5,33 +5,24 @@ from collections.abc import Iterable
 
 from lxml import etree
 
+from schemas.errors import RecordError
+
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_IN_TEXT = re.compile("[&<>\r]")
-_IN_ATTRIBUTE = re.compile('[&<>"\t\n\r]')
 _CONTROLS = bytes(set(range(0x20)) - {0x09, 0x0A, 0x0D})
 _NOT_TEXT = _CONTROLS + b"&<>\r"
 _WITHOUT_NOT_TEXT = bytes(0x20 if byte in _NOT_TEXT else byte for byte in range(256))
-_AND = "&amp;"
-_LONG_LETTERS = 1 << 20
-"""From this length on, a text is escaped without a piece in memory for each reference."""
 _NOT_RAW = bytes(range(0x20)) + b"<"
 _SPECIAL = bytes(range(0x20)) + b'&<>"'
 _NO_MARKS = bytes(set(range(0x100)) - set(_SPECIAL)) + b"&"
-_TEXT_REFERENCES = ((b"&", b"&amp;"), (b"<", b"&lt;"), (b">", b"&gt;"), (b"\r", b"&#13;"))
-_REFERENCES = {
-    "&": "&amp;",
-    "<": "&lt;",
-    ">": "&gt;",
-    '"': "&quot;",
-    "\t": "&#9;",
-    "\n": "&#10;",
-    "\r": "&#13;",
-}
+_IN_TEXT = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("\r", "&#13;"))
+_IN_TEXT_BYTES = tuple((char.encode(), reference.encode()) for char, reference in _IN_TEXT)
+_IN_ATTRIBUTE = str.maketrans({**dict(_IN_TEXT), '"': "&quot;", "\t": "&#9;", "\n": "&#10;"})
 
 
-def shut_parser() -> etree.XMLParser:
-    """Return a parser for a small document, without entities and network access."""
+def shut_parser(*, huge_tree: bool = False) -> etree.XMLParser:
+    """Return a parser without entities and network access; for small documents by default."""
     return etree.XMLParser(
+        huge_tree=huge_tree,
         resolve_entities=False,
         no_network=True,
         load_dtd=False,
@@ -45,18 +36,22 @@ def holds(text: str) -> bool:
     return _FORBIDDEN.search(text) is None
 
 
+def not_xml(exc: ValueError) -> RecordError:
+    """Return the error for a text that XML or UTF-8 cannot hold."""
+    found = "a lone surrogate" if isinstance(exc, UnicodeError) else str(exc)
+    return RecordError("not-xml", f"{found}; expected characters that XML can hold")
+
+
 def escape_text(text: str) -> str:
     """Return `text` as character data that reads back unchanged."""
-    if len(text) < _LONG_LETTERS:
-        return _IN_TEXT.sub(_reference, text)
-    for char in "&<>\r":
-        text = text.replace(char, _REFERENCES[char])
+    for char, reference in _IN_TEXT:
+        text = text.replace(char, reference)
     return text
 
 
 def escape_attribute(text: str) -> str:
     """Return `text` for use in double quotes; tabs and line ends survive normalization."""
-    return _IN_ATTRIBUTE.sub(_reference, text)
+    return text.translate(_IN_ATTRIBUTE)
 
 
 def holds_bytes(text: bytes) -> bool:
@@ -73,7 +68,7 @@ def is_plain_text(text: bytes) -> bool:
 
 def escape_bytes(text: bytes) -> bytes:
     """Return UTF-8 `text` as character data; `escape_text` for long texts."""
-    for char, reference in _TEXT_REFERENCES:
+    for char, reference in _IN_TEXT_BYTES:
         text = text.replace(char, reference)
     return text
 
@@ -115,8 +110,6 @@ def attributes(pairs: Iterable[tuple[str, str | None]]) -> str:
     text = "".join([value for _, value in stated])
     if is_plain(text):
         return "".join([f' {name}="{value}"' for name, value in stated])
-    if is_plain(text.replace("&", "")):  # as in most urls with a query
-        return "".join([f' {name}="{value.replace("&", _AND)}"' for name, value in stated])
     return "".join([f' {name}="{_escaped(name, value)}"' for name, value in stated])
 
 
@@ -129,7 +122,3 @@ def _escaped(name: str, value: str) -> str:
 def element(name: str, text: str, attrs: str = "") -> str:
     """Return an element with character data; `attrs` comes from `attributes`."""
     return f"<{name}{attrs}>{escape_text(text)}</{name}>"
-
-
-def _reference(match: re.Match[str]) -> str:
-    return _REFERENCES[match.group()]

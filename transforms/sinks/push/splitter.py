@@ -19,7 +19,8 @@ from schemas.errors import FormatError, RecordError, SourceError
 from schemas.reject import Place, Reject, reject_bytes
 from schemas.span import Span
 from transforms.formats import sniff
-from transforms.formats.splitter import RecordOffsets, name_in
+from transforms.formats.splitter import RecordOffsets
+from transforms.formats.xml.scanner import find_url
 from transforms.sinks.push.model import ChunkPart
 from transforms.storage.atomic import HashingReader
 
@@ -49,8 +50,8 @@ def whole_chunk(chunk: Chunk, root: Path) -> ChunkPart:
 class ChunkSplitter:
     """Splits one chunk; its file is scanned once, when that is first needed.
 
-    All methods raise FormatError if the chunk cannot be split because it is no feed or not in
-    UTF-8, and SourceError if its file has changed.
+    All methods raise FormatError if the chunk cannot be split because it is no feed or has no
+    parts, and SourceError if its file has changed.
     """
 
     def __init__(self, chunk: Chunk, root: Path) -> None:
@@ -92,7 +93,7 @@ class ChunkSplitter:
             stream.seek(place.offset)
             data = stream.read(min(place.length, MAX_REJECT_BYTES))
         span = Span(source=part.chunk.path)
-        reject = reject_bytes(error, span=span, place=place, data=data, url=name_in(data))
+        reject = reject_bytes(error, span=span, place=place, data=data, url=find_url(data))
         return msgspec.structs.replace(reject, stage="push")
 
     @cached_property

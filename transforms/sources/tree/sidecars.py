@@ -22,7 +22,7 @@ from transforms.formats.base import ReadOptions
 from transforms.formats.gsa.acl import acl_of, tag_of
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.elements import ParsedElement
-from transforms.formats.xml.raw_element import RawElement
+from transforms.formats.xml.scanner import RawElement
 from transforms.formats.xml.serializer import shut_parser
 from transforms.sources.tree.file_content import read_bytes
 from transforms.sources.tree.urls import is_unicode

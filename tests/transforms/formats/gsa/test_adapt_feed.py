@@ -91,32 +91,26 @@ def rejected(code: str, reason: str, action: str = "ADD") -> Adapted:
 @pytest.mark.parametrize(
     "record",
     [
-        pytest.param(document(), id="plain"),
-        pytest.param(document(acl=ACL, overwrite_acls=False), id="acl"),
-        pytest.param(document(metadata=(COLOUR, COLOUR, Meta("a", "", b"\xff"))), id="metadata"),
-        pytest.param(document(modified=datetime(2007, 11, 6, tzinfo=UTC)), id="modified"),
-        pytest.param(document(content=Content(b"UGxhbg==", Encoding.BASE64)), id="base64"),
-        pytest.param(document(content=Content(b"x", Encoding.ZLIB_BASE64)), id="zlib-as-it-came"),
-        pytest.param(
-            document(
-                crawl=Crawl(
-                    lock=True,
-                    crawl_immediately=True,
-                    crawl_once=False,
-                    authmethod=Authmethod.NEGOTIATE,
-                    pagerank=96,
-                    feedrank=50,
-                    scoring=Scoring.WEB,
-                    display_url="http://show.example.com/",
-                )
-            ),
-            id="hints",
+        document(),
+        document(acl=ACL, overwrite_acls=False),
+        document(metadata=(COLOUR, COLOUR, Meta("a", "", b"\xff"))),
+        document(modified=datetime(2007, 11, 6, tzinfo=UTC)),
+        document(content=Content(b"UGxhbg==", Encoding.BASE64)),
+        document(content=Content(b"x", Encoding.ZLIB_BASE64)),
+        document(
+            crawl=Crawl(
+                lock=True,
+                crawl_immediately=True,
+                crawl_once=False,
+                authmethod=Authmethod.NEGOTIATE,
+                pagerank=96,
+                feedrank=50,
+                scoring=Scoring.WEB,
+                display_url="http://show.example.com/",
+            )
         ),
-        pytest.param(
-            document(extras=(Extra("record/@x", "1"), Extra("group/@y", "2"), Extra("acl/z", ""))),
-            id="extras",
-        ),
-        pytest.param(deletion(), id="deletion"),
+        document(extras=(Extra("record/@x", "1"), Extra("group/@y", "2"), Extra("acl/z", ""))),
+        deletion(),
     ],
 )
 def test_what_a_content_feed_holds_is_returned_as_it_is(record: Record, target: Target) -> None:
@@ -309,12 +303,11 @@ def test_a_secure_document_is_one_to_log_in_for(
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        pytest.param("http://a.example.com/plan.pdf", "application/pdf", id="pdf"),
-        pytest.param("http://a.example.com/Plan.HTM?v=1.txt#x", "text/html", id="query"),
-        pytest.param(
+        ("http://a.example.com/plan.pdf", "application/pdf"),
+        ("http://a.example.com/Plan.HTM?v=1.txt#x", "text/html"),
+        (
             "http://a.example.com/plan.docx",
             "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-            id="newer-than-pythons-tables",
         ),
     ],
 )
@@ -327,10 +320,10 @@ def test_a_missing_mimetype_is_told_by_the_extension(url: str, expected: str) ->
 @pytest.mark.parametrize(
     "url",
     [
-        pytest.param("http://a.example.com/plan", id="no-extension"),
-        pytest.param("http://a.example.com", id="host-that-looks-like-a-file"),
-        pytest.param("http://a.example.com/plan.tar.gz", id="compressed"),
-        pytest.param("http://[a.example.com/plan.pdf", id="no-address"),
+        "http://a.example.com/plan",
+        "http://a.example.com",
+        "http://a.example.com/plan.tar.gz",
+        "http://[a.example.com/plan.pdf",
     ],
 )
 def test_a_default_mimetype_is_for_what_no_extension_tells(url: str) -> None:
@@ -517,9 +510,9 @@ def test_a_pattern_deletes_the_known_urls_that_it_covers() -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        pytest.param("http://a.example.com/[a-z]*", id="brackets-are-brackets"),
-        pytest.param("http://a.example.com/?", id="question-mark-is-one"),
-        pytest.param("http://a.example.com/plan", id="whole-url"),
+        "http://a.example.com/[a-z]*",
+        "http://a.example.com/?",
+        "http://a.example.com/plan",
     ],
 )
 def test_a_pattern_that_covers_no_known_url_is_filtered(pattern: str) -> None:

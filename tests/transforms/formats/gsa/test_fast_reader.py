@@ -2,7 +2,6 @@
 
 import io
 import re
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -12,12 +11,12 @@ from schemas.errors import FormatError
 from schemas.record import Record
 from schemas.reject import Reject
 from schemas.span import Span
-from support.damage import Damaged, MadeFeed, damaged, feeds
-from support.gsa_records import Held, held
+from support.damage import damaged, feeds
+from support.gsa_records import held, read_feed, write_feed
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.gsa import feed as gsa_feed
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
-from transforms.formats.xml.elements import Build, ElementReader, Grammar, ParsedElement
+from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement
 
 USUAL = ReadOptions()
 HEAD = b"<gsafeed>\n<header><datasource>d</datasource><feedtype>full</feedtype></header>\n<group>\n"
@@ -27,22 +26,22 @@ URL = 'url="http://www.example.com/a"'
 
 def by_either(markup: bytes) -> list[Record | Reject]:
     """As feeds are read: the quick way first."""
-    return list(gsa_feed.read(io.BytesIO(markup)))
+    return list(read_feed(io.BytesIO(markup)))
 
 
 def by_parser(markup: bytes) -> list[Record | Reject]:
-    builder = FeedRecordBuilder(Span(), USUAL)
-    return list(units(markup, _grammar(builder.build)))
+    return elements(markup, Grammar(gsa_feed.ELEMENT_NAMES, FeedRecordBuilder(Span(), USUAL).build))
 
 
-def by_express(markup: bytes) -> list[Record | Reject]:
-    """Without a parser: a unit for which one is needed ends the test."""
-    builder = FeedRecordBuilder(Span(), USUAL)
-    return list(units(markup, _grammar(refuse)._replace(quick=builder.quick)))
+def by_templates(markup: bytes) -> list[Record | Reject]:
+    """Without a parser: an element for which one is needed ends the test."""
+    quick = FeedRecordBuilder(Span(), USUAL).quick
+    return elements(markup, Grammar(gsa_feed.ELEMENT_NAMES, refuse, quick))
 
 
-def units(markup: bytes, grammar: Grammar[Record]) -> Iterator[Record | Reject]:
-    return ElementReader(io.BytesIO(markup), grammar, span=Span(), options=USUAL).read()
+def elements(markup: bytes, grammar: Grammar[Record]) -> list[Record | Reject]:
+    reader = ElementReader(io.BytesIO(markup), grammar, span=Span(), options=USUAL)
+    return [one for one in reader.read() if isinstance(one, Record | Reject)]
 
 
 def refuse(parsed: ParsedElement) -> Record:
@@ -51,16 +50,6 @@ def refuse(parsed: ParsedElement) -> Record:
 
 def feed(*records: str) -> bytes:
     return HEAD + "\n".join(records).encode("utf-8", "surrogateescape") + TAIL
-
-
-def written(case: Held) -> bytes:
-    stream = io.BytesIO()
-    gsa_feed.write(case.records, stream, options=WriteOptions(feed=case.feed))
-    return stream.getvalue()
-
-
-def _grammar(build: Build[Record]) -> Grammar[Record]:
-    return Grammar(gsa_feed.ELEMENT_NAMES, gsa_feed._PAYLOAD, "content", build)
 
 
 # A shape is a record with @ where a value goes; feeds have several records of each.
@@ -159,52 +148,27 @@ def test_an_awkward_feed_reads_as_by_the_parser(markup: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=80)
-@given(held())
-def test_a_feed_that_we_wrote_reads_as_by_the_parser(case: Held) -> None:
-    assert by_either(written(case)) == by_parser(written(case))
-
-
-@pytest.mark.slow
-@settings(max_examples=100)
-@given(feeds())
-def test_a_feed_with_comments_and_groups_reads_as_by_the_parser(case: MadeFeed) -> None:
-    assert by_either(case.markup) == by_parser(case.markup)
-
-
-@pytest.mark.slow
-@settings(max_examples=150)
-@given(damaged())
-def test_a_damaged_feed_reads_as_by_the_parser(case: Damaged) -> None:
-    assert by_either(case.markup) == by_parser(case.markup)
-
-
-def test_single_quotes_are_left_to_the_parser() -> None:
-    markup = feed(
-        f"<record {URL}><content encoding='base64binary'>YQ==</content></record>",
-        f"<record {URL}><metadata overwrite-acls='true'/></record>",
-        "<record url='a' mimetype='b'/>",
-    )
+@settings(max_examples=300)
+@given(
+    held().map(lambda case: write_feed(case.records, WriteOptions(feed=case.feed)))
+    | feeds().map(lambda case: case.markup)
+    | damaged().map(lambda case: case.markup)
+)
+def test_a_written_or_damaged_feed_reads_as_by_the_parser(markup: bytes) -> None:
     assert by_either(markup) == by_parser(markup)
 
 
 @pytest.mark.parametrize("value", _AWKWARD)
-def test_an_awkward_value_of_an_attribute_reads_as_by_the_parser(value: str) -> None:
+def test_an_awkward_value_reads_as_by_the_parser(value: str) -> None:
     record = f'<record {URL} mimetype="{value}"></record>'
-    markup = feed(f'<record {URL} mimetype="a"></record>', record, record)
-    assert by_either(markup) == by_parser(markup)
-
-
-@pytest.mark.parametrize("value", _AWKWARD)
-def test_an_awkward_text_of_a_content_reads_as_by_the_parser(value: str) -> None:
-    markup = feed(f"<record {URL}><content>a{value}b</content></record>")
-    assert by_either(markup) == by_parser(markup)
-
-
-@pytest.mark.parametrize("value", _AWKWARD)
-def test_an_awkward_text_in_cdata_reads_as_by_the_parser(value: str) -> None:
-    markup = feed(f"<record {URL}><content><![CDATA[a{value}b]]></content></record>")
-    assert by_either(markup) == by_parser(markup)
+    content = f"<record {URL}><content>a{value}b</content></record>"
+    cdata = f"<record {URL}><content><![CDATA[a{value}b]]></content></record>"
+    for markup in (
+        feed(f'<record {URL} mimetype="a"></record>', record, record),
+        feed(content),
+        feed(cdata),
+    ):
+        assert by_either(markup) == by_parser(markup)
 
 
 @pytest.mark.parametrize("child", _CHILDREN)
@@ -239,7 +203,7 @@ ACL = '<acl inherit-from="a"><principal scope="user" access="deny">b</principal>
     ],
 )
 def test_a_usual_record_is_read_without_a_parser(record: str) -> None:
-    assert by_express(feed(record)) == by_parser(feed(record))
+    assert by_templates(feed(record)) == by_parser(feed(record))
 
 
 @pytest.mark.parametrize(
@@ -258,21 +222,20 @@ def test_a_usual_record_is_read_without_a_parser(record: str) -> None:
 )
 def test_an_unusual_record_is_left_to_the_parser(record: str) -> None:
     with pytest.raises(FormatError, match="parsed:"):
-        by_express(feed(record))
+        by_templates(feed(record))
 
 
-def test_records_of_many_shapes_are_read_all_the_same() -> None:
-    markup = feed(*(f'<record {URL} a{number}=""/>' for number in range(300)))
-    assert len(by_either(markup)) == 300
+RUN = "\n".join(f'<record url="{number}" lock="true"></record>' for number in range(5000))
 
 
-def test_runs_of_alike_records_are_read_all_the_same() -> None:
-    run = "\n".join(f'<record url="{number}" lock="true"></record>' for number in range(5000))
-    markup = feed(run, f"<record {URL}><content>text</content></record>", run)
-    assert by_either(markup) == by_parser(markup)
-
-
-@pytest.mark.parametrize("content", ["<content></content>", "<content> </content>"])
-def test_contents_that_are_all_alike_read_as_by_the_parser(content: str) -> None:
-    markup = feed(*[f'<record {URL} mimetype="text/plain">{content}</record>'] * 3)
-    assert by_either(markup) == by_parser(markup)
+@pytest.mark.parametrize(
+    "records",
+    [
+        [f'<record {URL} a{number}=""/>' for number in range(300)],
+        [RUN, f"<record {URL}><content>text</content></record>", RUN],
+        [f'<record {URL} mimetype="text/plain"><content></content></record>'] * 3,
+        [f'<record {URL} mimetype="text/plain"><content> </content></record>'] * 3,
+    ],
+)
+def test_many_records_of_one_or_of_many_shapes_read_as_by_the_parser(records: list[str]) -> None:
+    assert by_either(feed(*records)) == by_parser(feed(*records))

@@ -1,7 +1,5 @@
 """A bad record never takes others with it: feeds damaged at random places."""
 
-import io
-
 import pytest
 from hypothesis import given, settings
 
@@ -19,23 +17,14 @@ from support.damage import (
     torn,
     unaccounted,
 )
+from support.gsa_records import read_feed, read_feed_in_spans
 from support.streams import read_both_ways
-from transforms.formats.gsa import feed as gsa_feed
 
 pytestmark = pytest.mark.slow
 
 
 def read(markup: bytes) -> list[Record | Reject]:
-    return read_both_ways(gsa_feed.read, markup)
-
-
-def read_in_spans(markup: bytes) -> list[Record | Reject]:
-    spans = gsa_feed.cut(io.BytesIO(markup), source="", span_bytes=200)
-    return [
-        result
-        for span in spans
-        for result in gsa_feed.read(io.BytesIO(markup[span.offset :][: span.length]), span=span)
-    ]
+    return read_both_ways(read_feed, markup)
 
 
 @settings(max_examples=200, deadline=None)
@@ -46,14 +35,13 @@ def test_a_feed_without_fault_is_read_record_by_record(feed: MadeFeed) -> None:
 
 @settings(max_examples=500, deadline=None)
 @given(damaged())
-def test_a_fault_in_one_record_leaves_all_others_as_they_were(case: Damaged) -> None:
-    assert others(read(case.markup), case) == others(read(case.feed.markup), case)
-
-
-@settings(max_examples=500, deadline=None)
-@given(damaged())
-def test_a_damaged_record_is_set_aside_or_still_read(case: Damaged) -> None:
-    assert unaccounted(read(case.markup), case) == b""
+def test_a_fault_costs_its_record_which_is_set_aside_and_never_made_public(case: Damaged) -> None:
+    results, whole = read(case.markup), others(read(case.feed.markup), case)
+    assert others(results, case) == whole
+    assert unaccounted(results, case) == b""
+    assert misplaced(results, case.markup) == []
+    assert made_public(results, case) == []
+    assert others(read_feed_in_spans(case.markup, 200), case) == whole
 
 
 @settings(max_examples=300, deadline=None)
@@ -62,31 +50,9 @@ def test_no_record_is_read_out_of_the_text_of_a_damaged_one(case: Damaged) -> No
     assert fakes(read(case.markup)) == []
 
 
-@settings(max_examples=300, deadline=None)
-@given(damaged())
-def test_a_reject_holds_the_bytes_of_its_place(case: Damaged) -> None:
-    assert misplaced(read(case.markup), case.markup) == []
-
-
 @settings(max_examples=200, deadline=None)
 @given(torn())
-def test_a_feed_torn_in_its_last_record_leaves_all_others_as_they_were(case: Damaged) -> None:
-    assert others(read(case.markup), case) == others(read(case.feed.markup), case)
-
-
-@settings(max_examples=200, deadline=None)
-@given(torn())
-def test_a_torn_record_is_set_aside(case: Damaged) -> None:
-    assert unaccounted(read(case.markup), case) == b""
-
-
-@settings(max_examples=200, deadline=None)
-@given(damaged())
-def test_a_fault_leaves_all_others_as_they_were_when_read_in_spans(case: Damaged) -> None:
-    assert others(read_in_spans(case.markup), case) == others(read(case.feed.markup), case)
-
-
-@settings(max_examples=500, deadline=None)
-@given(damaged())
-def test_a_fault_makes_no_protected_record_public(case: Damaged) -> None:
-    assert made_public(read(case.markup), case) == []
+def test_a_feed_torn_in_its_last_record_costs_that_record_only(case: Damaged) -> None:
+    results = read(case.markup)
+    assert others(results, case) == others(read(case.feed.markup), case)
+    assert unaccounted(results, case) == b""

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.errors import FormatError
 from support.slow_streams import slow
 from transforms.formats.xml.encoding import Transcoded, detect
 
@@ -81,15 +80,6 @@ def test_a_declared_encoding_is_known_by_any_of_its_names(name: str, codec: str)
     assert detect(declared(name), source="feed.xml") == (codec, 0)
 
 
-@pytest.mark.parametrize("name", ["klingon", "base64", "rot13", "unicode_escape", "idna", "hex"])
-def test_what_is_no_encoding_is_refused(name: str) -> None:
-    with pytest.raises(FormatError) as caught:
-        detect(declared(name), source="feed.xml")
-    assert str(caught.value) == (
-        f"feed.xml:1: encoding={name!r}; expected the name of an encoding, such as 'UTF-8'"
-    )
-
-
 # Transcoded
 
 
@@ -110,19 +100,6 @@ def test_a_text_in_another_encoding_is_read_as_utf_8(
     text: str, codec: str, block_bytes: int
 ) -> None:
     assert utf8_of(text.encode(codec), codec, block_bytes=block_bytes) == text.encode()
-
-
-def test_what_was_read_to_find_the_encoding_comes_first() -> None:
-    stream = Transcoded(io.BytesIO(b"\xe9b"), "iso-8859-1", b"a")
-    assert stream.read(100) + stream.read(100) == "aéb".encode()
-
-
-@EVERY_CODEC
-def test_a_stream_ends(codec: str) -> None:
-    stream = Transcoded(io.BytesIO(b"<\0\0\0\x83"), codec, b"")
-    stream.read(100)
-    stream.read(100)
-    assert [stream.read(100), stream.read(100)] == [b"", b""]
 
 
 @EVERY_CODEC

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from lxml import etree
 
+from schemas.record import Extra
 from support.strategies import texts, xml_texts
+from transforms.formats.xml.extras import XML_NAMESPACE, ExtraMarkup, extra_element
 from transforms.formats.xml.serializer import (
     attributes,
     count_marks,
@@ -53,36 +55,6 @@ def test_several_attributes_are_read_back_unchanged(one: str, two: str, three: s
 # What is written
 
 
-@pytest.mark.parametrize(
-    ("text", "markup"),
-    [
-        ("", ""),
-        ("a & b", "a &amp; b"),
-        ("<b>", "&lt;b&gt;"),
-        ("]]>", "]]&gt;"),
-        ('"it\'s"', '"it\'s"'),
-        ("a\r\nb\tc", "a&#13;\nb\tc"),
-        ("&amp;", "&amp;amp;"),
-        ("\U0001f600\u2028\x85", "\U0001f600\u2028\x85"),
-    ],
-)
-def test_a_text_is_escaped_no_more_than_it_must(text: str, markup: str) -> None:
-    assert escape_text(text) == markup
-
-
-@pytest.mark.parametrize(
-    ("text", "markup"),
-    [
-        ("a & b", "a &amp; b"),
-        ("<b>", "&lt;b&gt;"),
-        ('"it\'s"', "&quot;it's&quot;"),
-        ("a\r\nb\tc", "a&#13;&#10;b&#9;c"),
-    ],
-)
-def test_an_attribute_keeps_its_quotes_tabs_and_line_ends(text: str, markup: str) -> None:
-    assert escape_attribute(text) == markup
-
-
 def test_attributes_without_a_value_are_left_out() -> None:
     pairs = [("a", "1"), ("b", None), ("c", ""), ("d", "<")]
     assert element("meta", "a < b", attributes(pairs)) == (
@@ -110,15 +82,6 @@ def test_bytes_are_held_as_the_text_is(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_held"),
-    [(text, False) for text in ("\x00", "a\x0bb", "\x1f", "\ud800", "\ufffe", "\uffff")]
-    + [(text, True) for text in ("\t", "\n", "\r", "\x7f", "\x85", "\ufffd", "\U0010ffff", "")],
-)
-def test_xml_has_no_control_characters_and_surrogates(text: str, is_held: bool) -> None:
-    assert holds(text) is is_held
-
-
-@pytest.mark.parametrize(
     ("text", "is_usual"),
     [(text, True) for text in ("", "plain", "it's", "f\u00fcr")]
     + [(text, False) for text in ("<", ">", '"', "\t", "\n", "\r", "\x00", "\x1f", "\ufffe")],
@@ -136,3 +99,42 @@ def test_what_is_plain_needs_no_escaping(text: str) -> None:
 @given(xml_texts())
 def test_a_value_without_marks_needs_no_more_than_references_for_ampersands(text: str) -> None:
     assert count_marks(text.encode()) or escape_attribute(text) == text.replace("&", "&amp;")
+
+
+# Extras
+
+
+EXTRAS = ExtraMarkup(
+    (
+        Extra("card/@a", "1 & 2"),
+        Extra("card/@{urn:x}b", "<"),
+        Extra(f"card/@{{{XML_NAMESPACE}}}lang", "de"),
+        Extra("card/note/@c", ""),
+        Extra("card/foo", "<foo/>"),
+        Extra("card/bar", "<bar>x</bar>"),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "attributes", "children"),
+    [
+        (
+            "card",
+            ' a="1 &amp; 2" xmlns:n1="urn:x" n1:b="&lt;" xml:lang="de"',
+            "<foo/>\n<bar>x</bar>\n",
+        ),
+        ("card/note", ' c=""', ""),
+        ("car", "", ""),
+        ("card/note[0]", "", ""),
+    ],
+)
+def test_extras_are_written_by_their_place(place: str, attributes: str, children: str) -> None:
+    assert (EXTRAS.attributes(place), EXTRAS.children(place)) == (attributes, children)
+
+
+def test_an_unknown_element_is_kept_with_the_prefixes_that_it_uses() -> None:
+    root = etree.fromstring('<c xmlns:x="urn:x" xmlns:y="urn:y"> <x:foo a="1">t</x:foo> tail</c>')
+    assert extra_element("card/foo", root[0]) == Extra(
+        "card/foo", '<x:foo xmlns:x="urn:x" a="1">t</x:foo>'
+    )

@@ -145,12 +145,6 @@ def test_a_half_is_a_document_and_can_be_split(tmp_path: Path) -> None:
     assert half.sha256 == digest_of_range(half)
 
 
-def test_several_feeds_are_split_first(tmp_path: Path) -> None:
-    feeds = HEAD + record("0") + TAIL + HEAD + record("1") * 9 + TAIL
-
-    assert halves(splitter_of(tmp_path, feeds)) == [(0, 1), (1, 9)]
-
-
 def test_a_single_record_is_not_split(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="1 records; expected several to split"):
         halves(splitter(tmp_path, 1))
