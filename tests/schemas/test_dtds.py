@@ -1,4 +1,4 @@
-"""The DTDs, by what they take and what they do not."""
+"""The DTDs: valid and invalid documents."""
 
 from importlib.resources import files
 
@@ -32,86 +32,54 @@ FULL_MEMBERSHIP = """<xmlgroups><membership source="ldap">
 </members></membership></xmlgroups>"""
 
 
-def takes(dtd: str, document: str) -> bool:
-    return is_valid(f"gsafeed-{dtd}.dtd", document)
-
-
-def takes_groups(document: str) -> bool:
-    return is_valid("xmlgroups.dtd", document)
-
-
 def is_valid(dtd: str, document: str) -> bool:
-    with files("schemas").joinpath(dtd).open("rb") as stream:
+    with files("schemas").joinpath(f"{dtd}.dtd").open("rb") as stream:
         return etree.DTD(stream).validate(etree.fromstring(document))
 
 
-def one_record(attributes: str, inner: str = "") -> str:
+def feed_of(attributes: str, inner: str = "", *, url: str = 'url="http://x/1"') -> str:
     return (
         "<gsafeed><header><datasource>s</datasource><feedtype>full</feedtype></header>"
-        f'<group><record url="http://x/1" mimetype="text/plain" {attributes}>{inner}</record>'
+        f'<group><record {url} mimetype="text/plain" {attributes}>{inner}</record>'
         "</group></gsafeed>"
     )
 
 
-def test_the_7_x_dtd_takes_every_element_and_attribute() -> None:
-    assert takes("7", FULL_RECORD)
-
-
-def test_the_5_0_dtd_takes_every_element_and_attribute_of_its_time() -> None:
-    assert takes("5", OLD_RECORD)
-
-
-def test_a_feed_of_5_0_is_one_of_7_x() -> None:
-    assert takes("7", OLD_RECORD)
-
-
 @pytest.mark.parametrize(
-    "attribute",
+    ("document", "is_valid_in_5", "is_valid_in_7"),
     [
-        'authmethod="negotiate"',
-        'crawl-immediately="true"',
-        'crawl-once="true"',
-        'feedrank="3"',
-        'scoring="web"',
+        (FULL_RECORD, False, True),
+        (OLD_RECORD, True, True),
+        (feed_of('authmethod="negotiate"'), False, True),
+        (feed_of('crawl-immediately="true"'), False, True),
+        (feed_of('crawl-once="true"'), False, True),
+        (feed_of('feedrank="3"'), False, True),
+        (feed_of('scoring="web"'), False, True),
+        (feed_of("", "<acl/>"), False, True),
+        (feed_of("", '<metadata overwrite-acls="true"/>'), False, True),
+        (
+            feed_of(
+                "",
+                '<metadata><meta encoding="base64binary" name="YQ==" content="YQ=="/></metadata>',
+            ),
+            False,
+            True,
+        ),
+        (feed_of("", '<content encoding="base64compressed"/>'), False, True),
+        (feed_of("", "<content/><metadata/>"), False, False),
+        (feed_of("", url=""), False, False),
+        (feed_of("").replace("<group>", "").replace("</group>", ""), False, False),
     ],
 )
-def test_the_5_0_dtd_takes_no_attribute_of_later_times(attribute: str) -> None:
-    taken = (takes("5", one_record(attribute)), takes("7", one_record(attribute)))
-    assert taken == (False, True)
+def test_documents_of_each_release_are_valid_by_its_dtd(
+    document: str, is_valid_in_5: bool, is_valid_in_7: bool
+) -> None:
+    assert is_valid("gsafeed-5", document) is is_valid_in_5
+    assert is_valid("gsafeed-7", document) is is_valid_in_7
 
 
-@pytest.mark.parametrize(
-    "inner",
-    [
-        "<acl/>",
-        '<metadata overwrite-acls="true"/>',
-        '<metadata><meta encoding="base64binary" name="YQ==" content="YQ=="/></metadata>',
-        '<content encoding="base64compressed"/>',
-    ],
-)
-def test_the_5_0_dtd_takes_no_element_of_later_times(inner: str) -> None:
-    taken = (takes("5", one_record("", inner)), takes("7", one_record("", inner)))
-    assert taken == (False, True)
-
-
-@pytest.mark.parametrize("dtd", ["5", "7"])
-def test_content_comes_behind_metadata(dtd: str) -> None:
-    assert not takes(dtd, one_record("", "<content/><metadata/>"))
-
-
-@pytest.mark.parametrize("dtd", ["5", "7"])
-def test_a_record_has_a_url(dtd: str) -> None:
-    assert not takes(dtd, one_record("").replace('url="http://x/1"', ""))
-
-
-@pytest.mark.parametrize("dtd", ["5", "7"])
-def test_a_feed_has_a_group(dtd: str) -> None:
-    header = "<header><datasource>s</datasource><feedtype>full</feedtype></header>"
-    assert not takes(dtd, f"<gsafeed>{header}</gsafeed>")
-
-
-def test_the_dtd_of_groups_takes_every_element_and_attribute() -> None:
-    assert takes_groups(FULL_MEMBERSHIP)
+def test_the_dtd_of_groups_has_every_element_and_attribute() -> None:
+    assert is_valid("xmlgroups", FULL_MEMBERSHIP)
 
 
 @pytest.mark.parametrize(
@@ -125,20 +93,8 @@ def test_the_dtd_of_groups_takes_every_element_and_attribute() -> None:
         ('namespace="ad"', 'access="permit"'),
     ],
 )
-def test_the_dtd_of_groups_takes_no_other_word(stated: str, instead: str) -> None:
-    assert not takes_groups(FULL_MEMBERSHIP.replace(stated, instead, 1))
-
-
-def test_the_dtd_of_groups_has_what_is_not_stated() -> None:
-    with files("schemas").joinpath("xmlgroups.dtd").open("rb") as stream:
-        [principal] = [one for one in etree.DTD(stream).iterelements() if one.name == "principal"]
-    defaults = {one.name: one.default_value for one in principal.iterattributes()}
-    assert defaults == {
-        "scope": None,
-        "namespace": "Default",
-        "case-sensitivity-type": "EVERYTHING_CASE_SENSITIVE",
-        "principal-type": None,
-    }
+def test_the_dtd_of_groups_has_no_other_value(stated: str, instead: str) -> None:
+    assert not is_valid("xmlgroups", FULL_MEMBERSHIP.replace(stated, instead, 1))
 
 
 @pytest.mark.parametrize(
@@ -149,5 +105,17 @@ def test_the_dtd_of_groups_has_what_is_not_stated() -> None:
         '<xmlgroups><membership><principal scope="GROUP"/></membership></xmlgroups>',
     ],
 )
-def test_the_dtd_of_groups_takes_nothing_empty_though_the_guide_does(document: str) -> None:
-    assert not takes_groups(document)
+def test_the_dtd_of_groups_has_no_empty_elements_although_the_guide_does(document: str) -> None:
+    assert not is_valid("xmlgroups", document)
+
+
+def test_the_dtd_of_groups_states_the_defaults() -> None:
+    with files("schemas").joinpath("xmlgroups.dtd").open("rb") as stream:
+        elements = {element.name: element for element in etree.DTD(stream).iterelements()}
+    attributes = elements["principal"].iterattributes()
+    assert {attribute.name: attribute.default_value for attribute in attributes} == {
+        "scope": None,
+        "namespace": "Default",
+        "case-sensitivity-type": "EVERYTHING_CASE_SENSITIVE",
+        "principal-type": None,
+    }

@@ -1,15 +1,18 @@
-"""What holds for every target."""
+"""Rules that hold for every target."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from schemas.acl import Acl
 from schemas.errors import ConfigError
 from schemas.notice import REFUSED
-from schemas.record import Action, Record
+from schemas.record import Action, Arrival, Authmethod, Content, Crawl, History, Record
 from schemas.reject import Filtered, Reject
 from support.strategies import records
 from transforms.adapt import Target, adapt, adapter
+from transforms.formats import FORMATS, by_name
 
 TARGETS = [
     Target(format="avro"),
@@ -32,61 +35,33 @@ targets = st.sampled_from(TARGETS)
 
 @pytest.mark.slow
 @given(records(), targets)
-def test_every_record_has_an_outcome(record: Record, target: Target) -> None:
-    assert len(adapt(record, target)[0]) >= 1
+def test_outcomes_and_losses_of_any_record(record: Record, target: Target) -> None:
+    outcomes, losses = adapt(record, target)
+    kept = [outcome for outcome in outcomes if isinstance(outcome, Record)]
+    rejects = [outcome for outcome in outcomes if isinstance(outcome, Reject)]
+    place = record.provenance
 
-
-@pytest.mark.slow
-@given(records(), targets)
-def test_an_outcome_is_adapted_already(record: Record, target: Target) -> None:
-    kept = [outcome for outcome in adapt(record, target)[0] if isinstance(outcome, Record)]
-
+    assert outcomes
     assert [adapt(outcome, target) for outcome in kept] == [((outcome,), ()) for outcome in kept]
-
-
-@pytest.mark.slow
-@given(records(), targets)
-def test_every_loss_names_the_url_and_a_detail(record: Record, target: Target) -> None:
-    assert [loss for loss in adapt(record, target)[1] if loss.url != record.url] == []
-
-
-@pytest.mark.slow
-@given(records(), targets)
-def test_a_reject_says_where_its_record_was_read(record: Record, target: Target) -> None:
-    rejects = [outcome for outcome in adapt(record, target)[0] if isinstance(outcome, Reject)]
-    where = record.provenance
-
+    assert [loss for loss in losses if loss.url != record.url] == []
     assert [(r.source, r.span, r.line, r.offset, r.stage) for r in rejects] == [
-        (where.source, where.span, where.line, where.offset, "adapt") for _ in rejects
+        (place.source, place.span, place.line, place.offset, "adapt") for _ in rejects
     ]
 
 
 @pytest.mark.slow
 @given(records(action=st.just(Action.DELETE)), targets)
-def test_a_deletion_of_a_document_is_never_refused(record: Record, target: Target) -> None:
-    losses = adapt(record, target)[1]
-
-    assert [loss for loss in losses if loss.field in REFUSED] == []
+def test_a_deletion_of_a_document_has_no_refused_loss(record: Record, target: Target) -> None:
+    assert [loss for loss in adapt(record, target)[1] if loss.field in REFUSED] == []
 
 
-@pytest.mark.parametrize("name", ["avro", "native"])
-def test_what_holds_everything_gets_the_record_itself(name: str) -> None:
+@pytest.mark.parametrize("name", sorted({target.format for target in TARGETS}))
+def test_an_update_of_indexes_is_filtered_unless_the_format_keeps_everything(name: str) -> None:
     record = Record(url="", action=Action.UPDATE_INDEX)
+    filtered = Filtered(code="update-index", url="", action="UPDATE_INDEX")
+    expected = record if by_name(name).keeps_everything else filtered
 
-    assert adapt(record, Target(format=name)) == ((record,), ())
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["authorizer-stream", "gsa-feed", "lister-stream", "retriever-stream", "thunderstone"],
-)
-def test_an_update_of_indexes_is_filtered(name: str) -> None:
-    record = Record(url="", action=Action.UPDATE_INDEX)
-
-    assert adapt(record, Target(format=name)) == (
-        (Filtered(code="update-index", url="", action="UPDATE_INDEX"),),
-        (),
-    )
+    assert adapt(record, Target(format=name)) == ((expected,), ())
 
 
 def test_an_unknown_format_is_refused() -> None:
@@ -97,3 +72,90 @@ def test_an_unknown_format_is_refused() -> None:
         "'csv'; expected one of gsa-feed, thunderstone, lister-stream, retriever-stream,"
         " authorizer-stream, gsa-groups, groups-csv, avro, native"
     )
+
+
+# Values that state the default
+
+CONTENT_FEED = Target(format="gsa-feed", datasource="docs", feedtype="incremental")
+OF_CONTENT = [
+    CONTENT_FEED,
+    Target(format="gsa-feed", datasource="docs", feedtype="incremental", dialect="5.0"),
+    Target(format="retriever-stream"),
+    Target(format="thunderstone"),
+]
+OF_URLS = [
+    Target(format="gsa-feed", datasource="docs", feedtype="metadata-and-url"),
+    Target(format="gsa-feed", datasource="web", feedtype="incremental"),
+    Target(format="lister-stream"),
+]
+FLAGS = ("lock", "crawl_immediately", "crawl_once", "secure", "no_index", "no_follow", "no_archive")
+DEFAULTS = [
+    *(replace(Crawl(), **{flag: False}) for flag in FLAGS),
+    Crawl(authmethod=Authmethod.NONE),
+    Crawl(display_url=""),
+    replace(Crawl(authmethod=Authmethod.NONE, display_url=""), **dict.fromkeys(FLAGS, False)),
+]
+
+
+def document(**stated: object) -> Record:
+    fields = {
+        "url": "http://www.example.com/plan.html",
+        "action": Action.ADD,
+        "arrival": Arrival.PUSHED,
+        "content": Content(b"<p>Plan</p>"),
+        "mimetype": "text/html",
+    }
+    return Record(**(fields | stated))  # type: ignore[arg-type] # of many types
+
+
+def name(value: object) -> str:
+    if isinstance(value, Target):
+        return " ".join(filter(None, (value.format, value.datasource, value.dialect)))
+    return repr(value)
+
+
+@pytest.mark.parametrize("target", [*OF_CONTENT, *OF_URLS], ids=name)
+@pytest.mark.parametrize("crawl", DEFAULTS, ids=name)
+def test_a_hint_that_states_its_default_is_no_loss(crawl: Crawl, target: Target) -> None:
+    record = document(crawl=crawl)
+    if target in OF_URLS:
+        record = document(crawl=crawl, content=None, arrival=Arrival.CRAWLED, mimetype=None)
+
+    assert adapt(record, target)[1] == ()
+
+
+def test_every_format_of_documents_has_a_target_here() -> None:
+    tested = {target.format for target in (*OF_CONTENT, *OF_URLS)}
+    written = {format_.name for format_ in FORMATS if format_.encoder}
+    assert written - tested == {"avro", "native", "gsa-groups", "authorizer-stream"}
+
+
+@pytest.mark.parametrize("target", OF_CONTENT, ids=name)
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"title": "", "description": "", "keywords": "", "categories": ("",)},
+        {"body": ""},
+        {"history": History(references=(), errors=())},
+        {"overwrite_acls": True},
+    ],
+    ids=repr,
+)
+def test_an_empty_value_is_no_loss(stated: dict[str, object], target: Target) -> None:
+    assert adapt(document(**stated), target)[1] == ()
+
+
+@pytest.mark.parametrize("stated", [{"title": ""}, {"keywords": ""}, {"overwrite_acls": True}])
+def test_an_empty_value_is_no_loss_in_a_listing(stated: dict[str, object]) -> None:
+    record = document(content=None, arrival=Arrival.CRAWLED, mimetype=None, **stated)
+    assert adapt(record, Target(format="lister-stream"))[1] == ()
+
+
+def test_an_authmethod_of_none_is_no_loss_next_to_an_acl() -> None:
+    record = document(acl=Acl(), crawl=Crawl(authmethod=Authmethod.NONE))
+    assert adapt(record, Target(format="retriever-stream"))[1] == ()
+
+
+def test_a_hint_that_is_not_the_default_is_a_loss() -> None:
+    record = document(crawl=Crawl(no_index=True, no_follow=False))
+    assert [loss.field for loss in adapt(record, CONTENT_FEED)[1]] == ["no-index"]

@@ -1,4 +1,4 @@
-"""One span: its account, its chunks and rejects, and what is left when it is stopped."""
+"""The conversion of one span: account, chunks, rejects, and what is left when it stops."""
 
 import hashlib
 import io
@@ -37,6 +37,7 @@ from transforms.formats.canonical.jsonl import read as read_native
 
 MIXED = gsa_feed(*documents(1, 2), BROKEN, DELETED)
 PROTECTED = document(9, inside=ACL)
+FILES_OF_MIXED = ["00000-00000-000.jsonl", "00000-00000.0.json", "00000-00000.rejects.avro"]
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def span_of(work: Path, text: bytes, *, format_: str = "gsa-feed", ordinal: int = 0) -> Span:
-    """The span that is a whole file of this text."""
+    """Return a span that is a whole file of this text."""
     source = put(work.parent / "source", text)
     return Span(source=source, format=format_, ordinal=ordinal)
 
@@ -55,7 +56,7 @@ def span_of(work: Path, text: bytes, *, format_: str = "gsa-feed", ordinal: int 
 def settings(
     work: Path, *, to: str = "native", max_chunk_bytes: int = 1 << 20, **stated: Any
 ) -> Settings:
-    """Settings that refuse no loss unless the test states some."""
+    """Return settings that refuse no loss unless the test states some."""
     stated.setdefault("refused", frozenset())
     names = set(Target.__struct_fields__) & set(stated)
     target = Target(format=to, **{name: stated.pop(name) for name in names})
@@ -70,23 +71,23 @@ def settings(
 
 
 def names(folder: Path) -> list[str]:
-    """The names of all files, at any depth."""
+    """Return the names of all files, at any depth."""
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-def made(work: Path, name: str) -> Path:
-    """The file of this name that the one attempt at the first span has made."""
+def file_of(work: Path, name: str) -> Path:
+    """Return the file with this name of the only attempt."""
     [path] = work.glob(f"00000-00000/*/{name}")
     return path
 
 
 def rejects_of(work: Path) -> list[Any]:
-    with made(work, "00000-00000.rejects.avro").open("rb") as stream:
+    with file_of(work, "00000-00000.rejects.avro").open("rb") as stream:
         return list(fastavro.reader(stream))
 
 
 def texts_of(work: Path, account: Account) -> list[tuple[str, bytes]]:
-    """The name and the bytes of each file of a span."""
+    """Return name and bytes of each file of a span."""
     return [(Path(file.path).name, (work / file.path).read_bytes()) for file in account.files]
 
 
@@ -111,12 +112,12 @@ DAMAGES = (remove, truncate, zero)
 
 
 def heads(work: Path, account: Account) -> list[str]:
-    """The feedtype that each chunk has in its header."""
+    """Return the feedtype in the header of each chunk."""
     texts = [(work / chunk.path).read_text("utf-8") for chunk in account.chunks]
     return [text.partition("<feedtype>")[2].partition("<")[0] for text in texts]
 
 
-def test_a_span_is_accounted_for(work: Path) -> None:
+def test_a_span_has_an_account_that_lists_all_its_files(work: Path) -> None:
     account = convert(span_of(work, MIXED), settings(work))
 
     assert msgspec.structs.replace(account, chunks=[], files=[]) == Account(
@@ -128,84 +129,62 @@ def test_a_span_is_accounted_for(work: Path) -> None:
         spans=1,
         bytes_read=len(MIXED),
     )
-
-
-def test_a_span_leaves_its_chunks_its_rejects_and_its_account(work: Path) -> None:
-    convert(span_of(work, MIXED), settings(work))
-
-    assert names(work) == [
+    assert names(work) == FILES_OF_MIXED
+    assert [(file.bytes, file.sha256) for file in account.files] == [
+        (len(text), hashlib.sha256(text).hexdigest()) for _, text in texts_of(work, account)
+    ]
+    assert [name for name, _ in texts_of(work, account)] == [
         "00000-00000-000.jsonl",
-        "00000-00000.0.json",
         "00000-00000.rejects.avro",
     ]
+    [chunk] = account.chunks
+    assert (work / chunk.path, chunk.records, chunk.last_url) == (
+        file_of(work, "00000-00000-000.jsonl"),
+        {"ADD": 2, "DELETE": 1},
+        f"{HOST}/old.txt",
+    )
 
 
 def test_records_are_written_in_their_order(work: Path) -> None:
     convert(span_of(work, MIXED), settings(work))
 
-    with made(work, "00000-00000-000.jsonl").open("rb") as stream:
+    with file_of(work, "00000-00000-000.jsonl").open("rb") as stream:
         urls = [record.url for record in read_native(stream)]
     assert urls == [f"{HOST}/1.txt", f"{HOST}/2.txt", f"{HOST}/old.txt"]
 
 
-def test_a_chunk_is_listed_in_the_account(work: Path) -> None:
-    account = convert(span_of(work, MIXED), settings(work))
-
-    found = [(work / chunk.path, chunk.records, chunk.last_url) for chunk in account.chunks]
-    path = made(work, "00000-00000-000.jsonl")
-    assert found == [(path, {"ADD": 2, "DELETE": 1}, f"{HOST}/old.txt")]
-
-
-def test_a_reject_has_its_original_bytes(work: Path) -> None:
-    convert(span_of(work, MIXED), settings(work))
-
-    assert [reject["data"] for reject in rejects_of(work)] == [BROKEN.encode()]
-
-
-def test_a_reject_says_where_it_stood(work: Path) -> None:
+def test_a_reject_has_its_original_bytes_and_its_place(work: Path) -> None:
     convert(span_of(work, MIXED), settings(work))
 
     [reject] = rejects_of(work)
-    assert (reject["line"], MIXED[reject["offset"] :].startswith(BROKEN.encode())) == (5, True)
+    assert (reject["line"], reject["data"]) == (5, BROKEN.encode())
+    assert MIXED[reject["offset"] :].startswith(BROKEN.encode())
 
 
-def test_a_record_that_the_target_rejects_is_kept_as_a_canonical_record(work: Path) -> None:
-    span = span_of(work, gsa_feed(f'<record url="{HOST}/a"/>', feedtype="metadata-and-url"))
-    convert(span, settings(work, to="thunderstone"))
-
-    [reject] = rejects_of(work)
-    found = (
-        reject["stage"],
-        reject["code"],
-        avro.decode_next(io.BytesIO(reject["data"]), Record).url,
-    )
-    assert found == ("adapt", "crawled", f"{HOST}/a")
-
-
-def test_urls_that_the_target_must_crawl_are_listed(work: Path) -> None:
+def test_records_that_the_target_rejects_are_kept_and_their_urls_are_listed(work: Path) -> None:
     crawled = [f'<record url="{HOST}/{name}"/>' for name in "ab"]
     span = span_of(work, gsa_feed(*crawled, feedtype="metadata-and-url"))
     convert(span, settings(work, to="thunderstone"))
 
-    assert made(work, "00000-00000.urls.txt").read_text() == f"{HOST}/a\n{HOST}/b\n"
+    reject, _ = rejects_of(work)
+    assert (reject["stage"], reject["code"]) == ("adapt", "crawled")
+    assert avro.decode_next(io.BytesIO(reject["data"]), Record).url == f"{HOST}/a"
+    assert file_of(work, "00000-00000.urls.txt").read_text() == f"{HOST}/a\n{HOST}/b\n"
 
 
-def test_a_record_that_fits_in_no_chunk_is_rejected(work: Path) -> None:
+def test_a_record_that_fits_in_no_chunk_is_rejected_and_kept(work: Path) -> None:
     span = span_of(work, gsa_feed(document(1), document(2, text="plan " * 100)))
     account = convert(span, settings(work, max_chunk_bytes=500))
 
     assert (account.written, account.reject_codes) == ({"ADD": 1}, {"record-too-large": 1})
-
-
-def test_a_record_that_fits_in_no_chunk_is_kept_as_a_canonical_record(work: Path) -> None:
-    span = span_of(work, gsa_feed(document(2, text="plan " * 100)))
-    convert(span, settings(work, max_chunk_bytes=500))
-
     [reject] = rejects_of(work)
     assert (reject["stage"], avro.decode_next(io.BytesIO(reject["data"]), Record).url) == (
         "write",
         f"{HOST}/2.txt",
     )
+
+
+# Losses
 
 
 def test_a_loss_is_counted_and_sampled(work: Path) -> None:
@@ -216,17 +195,29 @@ def test_a_loss_is_counted_and_sampled(work: Path) -> None:
     assert account.losses == {"acl": LossCount(1, (lost,))}
 
 
-def test_a_loss_that_is_refused_stops_the_span(work: Path) -> None:
-    span = span_of(work, gsa_feed(document(1), PROTECTED))
-    account = convert(span, settings(work, to="thunderstone", refused=frozenset({"acl"})))
+@pytest.mark.parametrize("has_default", [True, False])
+def test_a_refused_loss_stops_the_span_and_losses_of_acls_are_refused_by_default(
+    work: Path, has_default: bool
+) -> None:
+    stated = settings(work, to="thunderstone", refused=frozenset({"acl"}), max_chunk_bytes=600)
+    if has_default:
+        stated = Settings(
+            folder=str(work),
+            target=Target(format="thunderstone"),
+            reading=ReadOptions(),
+            writing=WriteOptions(),
+            max_chunk_bytes=600,
+        )
+    span = span_of(work, gsa_feed(*documents(1, 8), BROKEN, PROTECTED))
 
     reason = f"{span.source}: {HOST}/9.txt: acl: 1 principal; --accept-loss acl goes on without it"
-    assert account == Account(spans=1, stopped=reason, exit_code=3)
+    assert convert(span, stated) == Account(spans=1, stopped=reason, exit_code=3)
+    assert names(work) == []
 
 
 @pytest.mark.parametrize(("datasource", "feedtype"), [("wiki", None), (None, "incremental")])
 @pytest.mark.parametrize("to", ["lister-stream", "thunderstone"])
-def test_a_target_without_acls_takes_no_protected_record_into_a_named_feed(
+def test_a_target_without_acls_refuses_a_protected_record_also_in_a_named_feed(
     work: Path, to: str, datasource: str | None, feedtype: str | None
 ) -> None:
     stated = settings(work, to=to, refused=REFUSED, datasource=datasource, feedtype=feedtype)
@@ -236,7 +227,7 @@ def test_a_target_without_acls_takes_no_protected_record_into_a_named_feed(
 
 
 @pytest.mark.parametrize("to", ["avro", "native"])
-def test_content_for_an_archive_in_a_named_feed_is_encoded_as_asked(work: Path, to: str) -> None:
+def test_content_for_an_archive_in_a_named_feed_is_encoded_as_stated(work: Path, to: str) -> None:
     stated = settings(work, to=to, datasource="wiki", content_encoding="base64")
     account = convert(span_of(work, gsa_feed(document(1))), stated)
 
@@ -249,44 +240,30 @@ def test_content_for_an_archive_in_a_named_feed_is_encoded_as_asked(work: Path, 
     )
 
 
-def test_settings_that_name_no_losses_refuse_those_of_acls_and_contents(work: Path) -> None:
-    stated = Settings(
-        folder=str(work),
-        target=Target(format="thunderstone"),
-        reading=ReadOptions(),
-        writing=WriteOptions(),
-        max_chunk_bytes=1 << 20,
-    )
-    span = span_of(work, gsa_feed(PROTECTED))
+def test_a_full_feed_is_a_loss_if_the_target_keeps_what_it_leaves_out(work: Path) -> None:
+    span = span_of(work, gsa_feed(*documents(1, 2), feedtype="full"))
+    account = convert(span, settings(work, to="thunderstone"))
 
-    reason = f"{span.source}: {HOST}/9.txt: acl: 1 principal; --accept-loss acl goes on without it"
-    assert convert(span, stated) == Account(spans=1, stopped=reason, exit_code=3)
+    detail = "full: the target keeps what the feed leaves out; delete that yourself"
+    lost = Loss(field="feedtype", url=f"{HOST}/1.txt", detail=detail)
+    assert account.losses == {"feedtype": LossCount(1, (lost,))}
 
 
-def test_a_span_that_was_stopped_leaves_no_chunk(work: Path) -> None:
-    span = span_of(work, gsa_feed(*documents(1, 8), BROKEN, PROTECTED))
-    refusing = settings(work, to="thunderstone", refused=frozenset({"acl"}), max_chunk_bytes=600)
-    convert(span, refusing)
-
-    assert names(work) == []
+# Spans that stop
 
 
 def test_more_rejects_than_allowed_stop_the_span(work: Path) -> None:
     span = span_of(work, gsa_feed(BROKEN, document(1), BROKEN))
-    account = convert(span, settings(work, max_rejects=1))
 
     line = f"{span.source}:5 (byte 357): an & that is not escaped; expected &amp;"
     reason = f"{line}; this is more than the 1 rejects that --max-rejects allows"
-    assert account == Account(spans=1, stopped=reason, exit_code=3)
+    assert convert(span, settings(work, max_rejects=1)) == Account(
+        spans=1, stopped=reason, exit_code=3
+    )
+    assert convert(span, settings(work, max_rejects=2)).stopped is None
 
 
-def test_as_many_rejects_as_allowed_do_not_stop_the_span(work: Path) -> None:
-    account = convert(span_of(work, MIXED), settings(work, max_rejects=1))
-
-    assert account.stopped is None
-
-
-def test_a_source_that_is_missing_is_rejected(work: Path) -> None:
+def test_a_missing_source_is_rejected(work: Path) -> None:
     account = convert(Span(source="nowhere.xml", format="gsa-feed"), settings(work))
 
     assert msgspec.structs.replace(account, files=[]) == Account(
@@ -301,31 +278,37 @@ def test_a_source_that_is_missing_is_rejected(work: Path) -> None:
     assert reject["reason"] == "No such file or directory; expected a file that can be read"
 
 
-def test_a_source_that_has_shrunk_stops_the_span(work: Path) -> None:
-    signature = FileSignature(size=5_000)
-    span = msgspec.structs.replace(span_of(work, gsa_feed(*documents(1, 9))), signature=signature)
-    account = convert(span, settings(work))
+def test_a_shorter_source_and_one_of_another_format_stop_the_span(work: Path) -> None:
+    span = span_of(work, gsa_feed(*documents(1, 9)))
+    shrunk = convert(
+        msgspec.structs.replace(span, signature=FileSignature(size=5_000)), settings(work)
+    )
+    other = convert(span_of(work, b"%PDF-1.4", format_="avro"), settings(work))
 
-    assert (account.exit_code, account.written, names(work)) == (4, {}, [])
-    assert (account.stopped or "").startswith(f"{span.source}: changed while it was converted: it")
-
-
-def test_a_source_of_another_format_stops_the_span(work: Path) -> None:
-    account = convert(span_of(work, b"%PDF-1.4", format_="avro"), settings(work))
-
-    assert (account.exit_code, names(work)) == (4, [])
+    assert (shrunk.exit_code, other.exit_code, names(work)) == (4, 4, [])
+    assert (shrunk.stopped or "").startswith(f"{span.source}: changed while it was converted: it")
 
 
-def test_a_folder_that_is_gone_stops_the_span(work: Path) -> None:
-    gone = work / "gone"
-    account = convert(span_of(work, gsa_feed(document(1))), settings(gone))
+def test_a_missing_folder_stops_the_span(work: Path) -> None:
+    account = convert(span_of(work, gsa_feed(document(1))), settings(work / "none"))
 
-    path = gone / "00000-00000"
+    path = work / "none" / "00000-00000"
     reason = f"{path}: No such file or directory; expected to write there"
     assert account == Account(spans=1, stopped=reason, exit_code=4)
 
 
-def test_a_span_whose_account_stands_is_not_read_again(work: Path) -> None:
+def test_a_source_without_a_datasource_needs_one(work: Path) -> None:
+    span = span_of(work, thunderstone(f"{HOST}/a"), format_="thunderstone")
+    account = convert(span, settings(work, to="gsa-feed"))
+
+    reason = f"{span.source}: no datasource in the source; expected --datasource NAME"
+    assert account == Account(spans=1, stopped=reason, exit_code=2)
+
+
+# Accounts of earlier attempts
+
+
+def test_a_span_with_an_account_is_not_read_again(work: Path) -> None:
     span = span_of(work, MIXED)
     first = convert(span, settings(work))
     Path(span.source).unlink()
@@ -341,71 +324,30 @@ def test_a_span_that_was_stopped_is_read_again(work: Path) -> None:
     assert convert(span, settings(work)).written == {"ADD": 2, "DELETE": 1}
 
 
-def test_the_files_of_an_attempt_that_was_killed_are_removed(work: Path) -> None:
+def test_files_of_a_killed_attempt_are_removed_unless_it_ran_on_another_host(work: Path) -> None:
     killed = f"00000-00000/{socket.gethostname()}-1-0"
     put(work / killed / "00000-00000-000.jsonl.partial", b"of be")
     put(work / f"{killed}.lock", b"")
+    put(work / "00000-00000/another-host-1-0/other.partial", b"of be")
     convert(span_of(work, MIXED), settings(work))
 
-    assert names(work) == [
-        "00000-00000-000.jsonl",
-        "00000-00000.0.json",
-        "00000-00000.rejects.avro",
-    ]
+    assert names(work) == [*FILES_OF_MIXED, "other.partial"]
 
 
-def test_the_files_of_an_attempt_on_another_host_are_left_alone(work: Path) -> None:
-    put(work / "00000-00000/another-host-1-0/00000-00000-000.jsonl.partial", b"of be")
-    convert(span_of(work, gsa_feed(document(1))), settings(work))
-
-    assert "00000-00000-000.jsonl.partial" in names(work)
-
-
-def test_all_files_of_a_span_are_listed_in_its_account(work: Path) -> None:
-    account = convert(span_of(work, MIXED), settings(work))
-
-    found = [(work / file.path).read_bytes() for file in account.files]
-    assert [(file.bytes, file.sha256) for file in account.files] == [
-        (len(text), hashlib.sha256(text).hexdigest()) for text in found
-    ]
-    assert [Path(file.path).name for file in account.files] == [
-        "00000-00000-000.jsonl",
-        "00000-00000.rejects.avro",
-    ]
-
-
-@pytest.mark.parametrize("name", ["00000-00000-000.jsonl", "00000-00000.rejects.avro"])
+@pytest.mark.parametrize(
+    "name", ["00000-00000-000.jsonl", "00000-00000.rejects.avro", "00000-00000.0.json"]
+)
 @pytest.mark.parametrize("damage", DAMAGES, ids=[damage.__name__ for damage in DAMAGES])
-def test_a_span_whose_files_were_damaged_is_converted_again(
+def test_a_span_with_a_damaged_file_or_account_is_converted_again(
     work: Path, name: str, damage: Callable[[Path], None]
 ) -> None:
     span = span_of(work, MIXED)
-    before = convert(span, settings(work))
-    texts = texts_of(work, before)
-    damage(made(work, name))
-    account = convert(span, settings(work))
-
-    assert texts_of(work, account) == texts
-
-
-@pytest.mark.parametrize("damage", DAMAGES, ids=[damage.__name__ for damage in DAMAGES])
-def test_a_span_whose_account_was_damaged_is_converted_again(
-    work: Path, damage: Callable[[Path], None]
-) -> None:
-    span = span_of(work, MIXED)
     texts = texts_of(work, convert(span, settings(work)))
-    damage(work / "00000-00000.0.json")
-
-    assert texts_of(work, convert(span, settings(work))) == texts
-
-
-def test_an_account_that_took_the_place_of_a_damaged_one_counts(work: Path) -> None:
-    span = span_of(work, MIXED)
-    convert(span, settings(work))
-    made(work, "00000-00000-000.jsonl").unlink()
+    damage(next(work.rglob(name)))
     second = convert(span, settings(work))
-    Path(span.source).unlink()
+    assert texts_of(work, second) == texts
 
+    Path(span.source).unlink()
     assert convert(span, settings(work)) == second
 
 
@@ -417,20 +359,20 @@ def test_an_account_of_a_span_that_was_cut_differently_does_not_count(work: Path
     assert convert(longer, settings(work)).written == {"ADD": 3}
 
 
-def test_files_are_not_hashed_where_their_user_does_not_want_that(work: Path) -> None:
-    span = span_of(work, MIXED)
-    before = convert(span, settings(work))
-    zero(made(work, "00000-00000-000.jsonl"))
+def test_without_verification_missing_files_are_noticed_and_damaged_ones_are_not(
+    work: Path,
+) -> None:
+    span, stated = span_of(work, MIXED), settings(work, verify=False)
+    before = convert(span, stated)
+    texts = texts_of(work, before)
+    zero(file_of(work, "00000-00000-000.jsonl"))
+    assert convert(span, stated) == before
 
-    assert convert(span, settings(work, verify=False)) == before
+    file_of(work, "00000-00000-000.jsonl").unlink()
+    assert texts_of(work, convert(span, stated)) == texts
 
 
-def test_files_are_missed_also_where_none_is_hashed(work: Path) -> None:
-    span = span_of(work, MIXED)
-    texts = texts_of(work, convert(span, settings(work)))
-    made(work, "00000-00000-000.jsonl").unlink()
-
-    assert texts_of(work, convert(span, settings(work, verify=False))) == texts
+# Feeds
 
 
 def test_only_the_first_chunk_of_a_full_feed_is_full(work: Path) -> None:
@@ -438,12 +380,6 @@ def test_only_the_first_chunk_of_a_full_feed_is_full(work: Path) -> None:
     account = convert(span, settings(work, to="gsa-feed", max_chunk_bytes=500))
 
     assert heads(work, account) == ["full", "incremental", "incremental"]
-
-
-def test_every_chunk_of_a_full_feed_says_what_it_is_a_part_of(work: Path) -> None:
-    span = span_of(work, gsa_feed(*documents(1, 5), feedtype="full"))
-    account = convert(span, settings(work, to="gsa-feed", max_chunk_bytes=500))
-
     assert [chunk.requested_feedtype for chunk in account.chunks] == ["full", "full", "full"]
 
 
@@ -454,45 +390,26 @@ def test_no_chunk_of_a_later_span_is_full(work: Path) -> None:
     assert heads(work, account) == ["incremental"]
 
 
-def test_no_chunk_is_longer_than_asked(work: Path) -> None:
+def test_no_chunk_is_longer_than_the_limit(work: Path) -> None:
     span = span_of(work, gsa_feed(*documents(1, 40)))
     account = convert(span, settings(work, to="gsa-feed", max_chunk_bytes=1000))
 
     sizes = [(work / chunk.path).stat().st_size for chunk in account.chunks]
+    assert sizes == [chunk.bytes for chunk in account.chunks]
     assert 900 < max(sizes) <= 1000
 
 
-def test_a_chunk_is_as_long_as_its_account_says(work: Path) -> None:
-    account = convert(span_of(work, gsa_feed(document(1))), settings(work, to="gsa-feed"))
-
-    [chunk] = account.chunks
-    assert (work / chunk.path).stat().st_size == chunk.bytes
-
-
-def test_a_datasource_that_is_asked_for_replaces_that_of_the_source(work: Path) -> None:
-    span = span_of(work, gsa_feed(document(1)))
-    account = convert(span, settings(work, to="gsa-feed", datasource="wiki"))
+def test_a_stated_datasource_and_feedtype_replace_those_of_the_source(work: Path) -> None:
+    span = span_of(work, gsa_feed(document(1), feedtype="full"))
+    stated = settings(work, to="gsa-feed", datasource="wiki", feedtype="incremental")
+    account = convert(span, stated)
 
     text = (work / account.chunks[0].path).read_text("utf-8")
     assert (account.chunks[0].datasource, "<datasource>wiki<" in text) == ("wiki", True)
-
-
-def test_a_feedtype_that_is_asked_for_replaces_that_of_the_source(work: Path) -> None:
-    span = span_of(work, gsa_feed(document(1), feedtype="full"))
-    account = convert(span, settings(work, to="gsa-feed", feedtype="incremental"))
-
     assert heads(work, account) == ["incremental"]
 
 
-def test_a_source_without_a_datasource_needs_one(work: Path) -> None:
-    span = span_of(work, thunderstone(f"{HOST}/a"), format_="thunderstone")
-    account = convert(span, settings(work, to="gsa-feed"))
-
-    reason = f"{span.source}: no datasource in the source; expected --datasource NAME"
-    assert account == Account(spans=1, stopped=reason, exit_code=2)
-
-
-def test_each_datasource_of_a_source_has_chunks_of_its_own(work: Path) -> None:
+def test_each_datasource_of_a_source_has_its_own_chunks(work: Path) -> None:
     lines = "".join(
         f'{{"action":"DELETE","provenance":{{"datasource":"{name}"}},"url":"{HOST}/{name}"}}\n'
         for name in ("wiki", "people", "wiki")
@@ -501,6 +418,9 @@ def test_each_datasource_of_a_source_has_chunks_of_its_own(work: Path) -> None:
     account = convert(span, settings(work, to="gsa-feed"))
 
     assert [chunk.datasource for chunk in account.chunks] == ["wiki", "people", "wiki"]
+
+
+# Other records
 
 
 def test_a_deletion_by_pattern_is_expanded(work: Path) -> None:
@@ -516,37 +436,26 @@ def test_a_deletion_by_pattern_is_expanded(work: Path) -> None:
     )
 
 
-def test_what_a_target_does_not_need_is_filtered(work: Path) -> None:
-    line = b'{"action":"UPDATE_INDEX","url":""}\n'
-    span = span_of(work, line, format_="native")
+def test_a_record_that_the_target_does_not_need_is_filtered(work: Path) -> None:
+    span = span_of(work, b'{"action":"UPDATE_INDEX","url":""}\n', format_="native")
     account = convert(span, settings(work, to="thunderstone"))
 
     assert (account.filtered, account.filter_codes) == ({"UPDATE_INDEX": 1}, {"update-index": 1})
 
 
-def test_a_full_feed_is_a_loss_where_the_target_keeps_what_it_leaves_out(work: Path) -> None:
-    span = span_of(work, gsa_feed(*documents(1, 2), feedtype="full"))
-    account = convert(span, settings(work, to="thunderstone"))
-
-    detail = "full: the target keeps what the feed leaves out; delete that yourself"
-    lost = Loss(field="feedtype", url=f"{HOST}/1.txt", detail=detail)
-    assert account.losses == {"feedtype": LossCount(1, (lost,))}
-
-
 def test_records_are_normalized(work: Path) -> None:
-    span = span_of(work, native(f" {HOST}/a "), format_="native")
-    account = convert(span, settings(work))
+    account = convert(span_of(work, native(f" {HOST}/a "), format_="native"), settings(work))
 
     assert account.chunks[0].first_url == f"{HOST}/a"
 
 
-def test_an_empty_source_leaves_an_account_and_nothing_else(work: Path) -> None:
+def test_an_empty_source_has_an_account_and_no_other_file(work: Path) -> None:
     account = convert(span_of(work, b"", format_="native"), settings(work))
 
     assert (account, names(work)) == (Account(spans=1), ["00000-00000.0.json"])
 
 
-def test_a_span_tells_how_far_it_is(work: Path) -> None:
+def test_a_span_writes_its_progress(work: Path) -> None:
     convert(span_of(work, MIXED), settings(work, has_progress=True))
 
     progress = json.loads((work / "00000-00000.progress").read_text())

@@ -1,20 +1,28 @@
-"""A listing against what a state knows: what is sent, what is deleted, and what is left alone."""
+"""Changes of a source: documents to send, to delete and to leave alone, and limits of deletions."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 from zlib import crc32
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from schemas.errors import FeedferryError
+from schemas.errors import FeedferryError, StoppedError
 from schemas.sent_document import SentDocument, StateChange
-from transforms.sources.change_detection import compare, is_folder
+from transforms.sources.change_detection import (
+    Counts,
+    Safety,
+    check_safety,
+    compare,
+    count_entries,
+    is_folder,
+)
 from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.storage.state import StateHead, open_state, update_state
 
@@ -22,28 +30,33 @@ SECOND_NS = 1_000_000_000
 LISTED_AT_NS = 1_000 * SECOND_NS
 STAMP = StateHead(source="/docs", rules="r1", listed_at_ns=LISTED_AT_NS)
 OLD_NS = 500 * SECOND_NS
+SHARED = "http://x/"
 
 
 def url_of(key: str) -> str:
     return f"http://docs.example.com/{key}"
 
 
-def known(key: str, *, size: int = 5, modified_ns: int | None = OLD_NS) -> SentDocument:
-    return SentDocument(key=key, url=url_of(key), size=size, modified_ns=modified_ns, digest="d1")
+def known(
+    key: str, *, url: str | None = None, size: int = 5, modified_ns: int | None = OLD_NS
+) -> SentDocument:
+    url = url_of(key) if url is None else url
+    return SentDocument(key=key, url=url, size=size, modified_ns=modified_ns, digest="d1")
 
 
-def archive(key: str) -> SentDocument:
-    return SentDocument(key=key, url="", size=5, modified_ns=OLD_NS, digest="d1")
+def known_folder(key: str, fingerprint: str = "") -> SentDocument:
+    return SentDocument(key=key, url=url_of(key), modified_ns=8, fingerprint=fingerprint)
 
 
-def member(key: str, parent: str) -> SentDocument:
-    return SentDocument(key=key, url=url_of(key), parent=parent)
+def member(key: str, *, url: str | None = None) -> SentDocument:
+    return SentDocument(key=f"a.zip/{key}", url=url or url_of(f"a.zip/{key}"), parent="a.zip")
 
 
-def file(key: str, *, size: int = 5, modified_ns: int | None = OLD_NS) -> ListingEntry:
-    return ListingEntry(
-        key=key, path=f"/docs/{key}", url=url_of(key), size=size, modified_ns=modified_ns
-    )
+def file(
+    key: str, *, url: str | None = None, size: int = 5, modified_ns: int | None = OLD_NS
+) -> ListingEntry:
+    url = url_of(key) if url is None else url
+    return ListingEntry(key=key, path=f"/docs/{key}", url=url, size=size, modified_ns=modified_ns)
 
 
 def folder(key: str, *, fingerprint: str = "") -> ListingEntry:
@@ -52,16 +65,17 @@ def folder(key: str, *, fingerprint: str = "") -> ListingEntry:
     )
 
 
-def gone(key: str) -> ListingEntry:
-    return ListingEntry(key=key, kind=EntryKind.GONE, url=url_of(key))
+def gone(key: str, *, url: str | None = None) -> ListingEntry:
+    return ListingEntry(key=key, kind=EntryKind.GONE, url=url_of(key) if url is None else url)
 
 
 def forgotten(key: str) -> ListingEntry:
-    return ListingEntry(key=key, kind=EntryKind.GONE)
+    return gone(key, url="")
 
 
-def unchanged(key: str) -> ListingEntry:
-    return ListingEntry(key=key, kind=EntryKind.FILTERED, url=url_of(key), code="unchanged")
+def unchanged(key: str, *, url: str | None = None) -> ListingEntry:
+    url = url_of(key) if url is None else url
+    return ListingEntry(key=key, kind=EntryKind.FILTERED, url=url, code="unchanged")
 
 
 def filtered(key: str, code: str = "excluded") -> ListingEntry:
@@ -72,433 +86,328 @@ def rejected(key: str, code: str = "unreadable") -> ListingEntry:
     return ListingEntry(key=key, kind=EntryKind.REJECTED, code=code, reason="no permission")
 
 
-def changed(line: ListingEntry, **fields: object) -> ListingEntry:
-    return msgspec.structs.replace(line, **fields)
+def changes(
+    path: Path,
+    state: Iterable[SentDocument],
+    listed: Iterable[ListingEntry],
+    *,
+    rules: str = "r1",
+    is_refresh: bool = False,
+) -> list[ListingEntry]:
+    """Compare a listing with a state of these documents."""
+    update_state(path / "s", map(_present, state), before=0, stamp=STAMP)
+    with open_state(path / "s") as opened:
+        return list(compare(listed, opened, rules=rules, is_refresh=is_refresh))
 
 
-class Remembering:
-    """A state that knows some documents, and what comes of a listing that is compared with it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def knows(self, *documents: SentDocument) -> "Remembering":
-        update_state(
-            self._path, (StateChange(known=one) for one in documents), before=0, stamp=STAMP
-        )
-        return self
-
-    def against(
-        self, *lines: ListingEntry, rules: str = "r1", is_refresh: bool = False
-    ) -> list[ListingEntry]:
-        with open_state(self._path) as state:
-            return list(compare(lines, state, rules=rules, is_refresh=is_refresh))
+def _present(document: SentDocument) -> StateChange:
+    return StateChange(known=document)
 
 
-@pytest.fixture
-def state(tmp_path: Path) -> Remembering:
-    return Remembering(tmp_path / "docs.state")
+ARCHIVE = known("a.zip", url="")
+B, C = member("b"), member("c")
+LATER_FILE = file("a", modified_ns=OLD_NS + 1)
+LATER_ARCHIVE = file("a.zip", modified_ns=OLD_NS + 1)
+CHANGED = (
+    file("a", size=6),
+    file("a", size=6, modified_ns=OLD_NS + 1),
+    replace(file("a"), fingerprint="mode 0600"),
+    replace(file("a"), fingerprint="mode 0600", modified_ns=OLD_NS + 1),
+)
+YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS)
 
 
-def test_without_a_state_all_is_new(state: Remembering) -> None:
-    lines = [folder("a/"), file("a/b"), filtered("c"), rejected("d")]
+@pytest.mark.parametrize(
+    ("state", "listed", "expected"),
+    [
+        # Documents
+        ([], [folder("a/"), file("a/b"), filtered("c"), rejected("d")], None),
+        ([known("a")], [file("a")], [unchanged("a")]),
+        ([known("b")], [file("a"), file("b"), file("c")], [file("a"), unchanged("b"), file("c")]),
+        *(([known("a")], [line], [replace(line, members=(known("a"),))]) for line in CHANGED),
+        (
+            [known("a")],
+            [LATER_FILE],
+            [replace(LATER_FILE, known=known("a"), members=(known("a"),))],
+        ),
+        *(  # it may have been written again within the tick of its time
+            (
+                [known("a", modified_ns=time_ns)],
+                [file("a", modified_ns=time_ns)],
+                [
+                    replace(
+                        file("a", modified_ns=time_ns),
+                        known=known("a", modified_ns=time_ns),
+                        members=(known("a", modified_ns=time_ns),),
+                    )
+                ],
+            )
+            for time_ns in (*YOUNG_NS, None)
+        ),
+        (
+            [known("a", modified_ns=YOUNG_NS[0] - 1)],
+            [file("a", modified_ns=YOUNG_NS[0] - 1)],
+            [unchanged("a")],
+        ),
+        ([known("a")], [file("a", url=SHARED)], [gone("a"), file("a", url=SHARED)]),
+        (
+            [known("a"), known("b"), known("c")],
+            [file("b")],
+            [gone("a"), unchanged("b"), gone("c")],
+        ),
+        *(
+            ([known("a")], [filtered("a", code)], [gone("a"), filtered("a", code)])
+            for code in ("excluded", "hidden", "empty", "symlink")
+        ),
+        ([known("b")], [filtered("a"), file("b")], [filtered("a"), unchanged("b")]),
+        # Documents whose present state is unknown
+        ([known("a")], [rejected("a")], [rejected("a")]),
+        ([known("a")], [filtered("a", "vanished")], [filtered("a", "vanished")]),
+        *(
+            (
+                [known("a"), known("b-1"), known("b/c"), known("b/d/e"), known("c")],
+                [line],
+                [gone("a"), gone("b-1"), line, gone("c")],
+            )
+            for line in (rejected("b/", "unlistable-folder"), filtered("b/", "vanished"))
+        ),
+        (
+            [known("b-1"), known("b.txt"), known("b/c"), known("b0")],
+            [rejected("b", "broken-link"), file("b.txt")],
+            [rejected("b", "broken-link"), gone("b-1"), unchanged("b.txt"), gone("b0")],
+        ),
+        (
+            [known("b-1/c"), known("b/c"), known("b0")],
+            [rejected("b", "broken-link"), rejected("b-1", "broken-link")],
+            [rejected("b", "broken-link"), rejected("b-1", "broken-link"), gone("b0")],
+        ),
+        ([known("a"), known("b/c")], [rejected("")], [rejected("")]),
+        # Folders
+        ([known_folder("a/")], [folder("a/")], [unchanged("a/")]),
+        (
+            [known_folder("a/", fingerprint="mode 0755")],
+            [folder("a/", fingerprint="mode 0700")],
+            [folder("a/", fingerprint="mode 0700")],
+        ),
+        ([known_folder("a/"), known("a/b")], [], [gone("a/"), gone("a/b")]),
+        # Archives
+        (
+            [ARCHIVE, B, known("a.zip-c")],
+            [file("a.zip"), file("a.zip-c")],
+            [unchanged("a.zip"), unchanged("a.zip-c")],
+        ),
+        (
+            [ARCHIVE, B, C, known("b")],
+            [file("a.zip", size=6), file("b")],
+            [replace(file("a.zip", size=6), members=(B, C)), unchanged("b")],
+        ),
+        ([ARCHIVE, B], [LATER_ARCHIVE], [replace(LATER_ARCHIVE, known=ARCHIVE, members=(B,))]),
+        ([ARCHIVE], [file("a.zip", url="")], [unchanged("a.zip", url="")]),
+        (
+            [ARCHIVE, B, C, known("a.zip-d"), known("e")],
+            [file("a.zip-d"), file("e")],
+            [
+                forgotten("a.zip"),
+                unchanged("a.zip-d"),
+                gone("a.zip/b"),
+                gone("a.zip/c"),
+                unchanged("e"),
+            ],
+        ),
+        ([ARCHIVE, B], [], [forgotten("a.zip"), gone("a.zip/b")]),
+        (
+            [ARCHIVE, B],
+            [filtered("a.zip", "archive")],
+            [forgotten("a.zip"), filtered("a.zip", "archive"), gone("a.zip/b")],
+        ),
+        ([ARCHIVE, B], [rejected("a.zip")], [rejected("a.zip")]),
+        (
+            [ARCHIVE, B],
+            [folder("a.zip/"), file("a.zip/b")],
+            [forgotten("a.zip"), folder("a.zip/"), gone("a.zip/b"), file("a.zip/b")],
+        ),
+        # URLs of several documents, and documents that move
+        (
+            [known("a")],
+            [file("0", url=url_of("a")), file("a", size=6)],
+            [file("0", url=url_of("a")), file("a", size=6)],
+        ),
+        (
+            [known("b/1", url=SHARED)],
+            [file("a/1", url=SHARED)],
+            [file("a/1", url=SHARED), forgotten("b/1")],
+        ),
+        (
+            [known("a/1", url=SHARED)],
+            [file("b/1", url=SHARED)],
+            [gone("a/1", url=SHARED), file("b/1", url=SHARED)],
+        ),
+        (
+            [known("a", url="http://x/1"), known("b", url="http://x/2")],
+            [file("a", url="http://x/2"), file("b", url="http://x/1")],
+            [
+                gone("a", url="http://x/1"),
+                file("a", url="http://x/2"),
+                file("b", url="http://x/1"),
+            ],
+        ),
+        (
+            [known("a", url=SHARED), known("b", url=SHARED)],
+            [file("a", url=SHARED)],
+            [unchanged("a", url=SHARED), forgotten("b")],
+        ),
+        (
+            [known("a", url=SHARED), known("b", url=SHARED)],
+            [file("b", url=SHARED)],
+            [forgotten("a"), unchanged("b", url=SHARED)],
+        ),
+        (
+            [known("a", url=SHARED), known("b", url=SHARED)],
+            [],
+            [forgotten("a"), gone("b", url=SHARED)],
+        ),
+        (
+            [known("a/1", url=SHARED), known("b", url=SHARED)],
+            [rejected("a/", "unlistable-folder")],
+            [rejected("a/", "unlistable-folder"), forgotten("b")],
+        ),
+        (
+            [ARCHIVE, member("1", url=SHARED), known("b", url=SHARED)],
+            [file("a.zip")],
+            [unchanged("a.zip"), forgotten("b")],
+        ),
+    ],
+)
+def test_a_listing_and_a_state_have_these_changes(
+    tmp_path: Path,
+    state: list[SentDocument],
+    listed: list[ListingEntry],
+    expected: list[ListingEntry] | None,
+) -> None:
+    assert changes(tmp_path, state, listed) == (listed if expected is None else expected)
 
-    assert state.against(*lines) == lines
 
-
-def test_a_document_as_it_was_is_unchanged(state: Remembering) -> None:
-    state.knows(known("a"))
-
-    assert state.against(file("a")) == [unchanged("a")]
-
-
-def test_what_is_unchanged_weighs_nothing_in_a_span(state: Remembering) -> None:
-    (line,) = state.knows(known("a", size=10**9)).against(file("a", size=10**9))
+def test_an_unchanged_document_adds_nothing_to_the_size_of_a_span(tmp_path: Path) -> None:
+    (line,) = changes(tmp_path, [known("a", size=10**9)], [file("a", size=10**9)])
 
     assert (line.size, line.path) == (0, "")
 
 
-def test_a_new_document_is_as_it_was_listed(state: Remembering) -> None:
-    state.knows(known("b"))
-
-    assert state.against(file("a"), file("b"), file("c")) == [
-        file("a"),
-        unchanged("b"),
-        file("c"),
-    ]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        file("a", size=6),
-        file("a", size=6, modified_ns=OLD_NS + 1),
-        changed(file("a"), fingerprint="mode 0600"),
-        changed(file("a"), fingerprint="mode 0600", modified_ns=OLD_NS + 1),
-    ],
-)
-def test_a_document_that_has_changed_is_as_it_was_listed(
-    state: Remembering, line: ListingEntry
+@pytest.mark.parametrize("stated", [{"rules": "r2"}, {"is_refresh": True}])
+def test_with_other_rules_or_a_refresh_all_documents_are_new(
+    tmp_path: Path, stated: dict[str, str]
 ) -> None:
-    state.knows(known("a"))
+    state = [known("a"), ARCHIVE, replace(B, digest="d1"), known_folder("b/"), known("c")]
 
-    assert state.against(line) == [changed(line, members=(known("a"),))]
-
-
-@pytest.mark.parametrize("modified_ns", [OLD_NS + 1, OLD_NS - 1])
-def test_a_document_with_another_time_is_to_be_compared(
-    state: Remembering, modified_ns: int
-) -> None:
-    state.knows(known("a"))
-    line = file("a", modified_ns=modified_ns)
-
-    assert state.against(line) == [changed(line, known=known("a"), members=(known("a"),))]
-
-
-@pytest.mark.parametrize(
-    "modified_ns", [LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS]
-)
-def test_a_document_that_was_written_when_it_was_listed_is_to_be_compared(
-    state: Remembering, modified_ns: int
-) -> None:
-    young = known("a", modified_ns=modified_ns)
-    line = file("a", modified_ns=modified_ns)
-
-    assert state.knows(young).against(line) == [changed(line, known=young, members=(young,))]
-
-
-def test_a_document_that_was_written_long_enough_before_is_unchanged(state: Remembering) -> None:
-    modified_ns = LISTED_AT_NS - 2 * SECOND_NS - 1
-    state.knows(known("a", modified_ns=modified_ns))
-
-    assert state.against(file("a", modified_ns=modified_ns)) == [unchanged("a")]
-
-
-def test_a_document_without_a_time_is_to_be_compared(state: Remembering) -> None:
-    timeless = known("a", modified_ns=None)
-    line = file("a", modified_ns=None)
-
-    expected = changed(line, known=timeless, members=(timeless,))
-
-    assert state.knows(timeless).against(line) == [expected]
-
-
-def test_the_url_of_before_is_gone_first(state: Remembering) -> None:
-    line = changed(file("a"), url="http://new.example.com/a")
-
-    assert state.knows(known("a")).against(line) == [gone("a"), line]
-
-
-def test_a_document_that_is_not_listed_is_gone(state: Remembering) -> None:
-    state.knows(known("a"), known("b"), known("c"))
-
-    assert state.against(file("b")) == [gone("a"), unchanged("b"), gone("c")]
-
-
-def test_all_documents_of_an_empty_source_are_gone(state: Remembering) -> None:
-    state.knows(known("a"), known("b"))
-
-    assert state.against() == [gone("a"), gone("b")]
-
-
-@pytest.mark.parametrize("code", ["excluded", "hidden", "empty", "symlink"])
-def test_a_document_that_a_rule_filters_now_is_gone(state: Remembering, code: str) -> None:
-    state.knows(known("a"))
-
-    assert state.against(filtered("a", code)) == [gone("a"), filtered("a", code)]
-
-
-def test_what_a_rule_filters_and_nobody_knows_is_only_that(state: Remembering) -> None:
-    state.knows(known("b"))
-
-    assert state.against(filtered("a"), file("b")) == [filtered("a"), unchanged("b")]
-
-
-@pytest.mark.parametrize("line", [rejected("a"), filtered("a", "vanished")])
-def test_a_document_of_which_nothing_can_be_told_stays(
-    state: Remembering, line: ListingEntry
-) -> None:
-    state.knows(known("a"))
-
-    assert state.against(line) == [line]
-
-
-@pytest.mark.parametrize("line", [rejected("b/", "unlistable-folder"), filtered("b/", "vanished")])
-def test_documents_in_a_folder_that_cannot_be_listed_stay(
-    state: Remembering, line: ListingEntry
-) -> None:
-    state.knows(known("a"), known("b-1"), known("b/c"), known("b/d/e"), known("c"))
-
-    assert state.against(line) == [gone("a"), gone("b-1"), line, gone("c")]
-
-
-def test_documents_below_a_link_that_is_broken_now_stay(state: Remembering) -> None:
-    state.knows(known("b-1"), known("b.txt"), known("b/c"), known("b0"))
-    line = rejected("b", "broken-link")
-
-    assert state.against(line, file("b.txt")) == [
-        line,
-        gone("b-1"),
-        unchanged("b.txt"),
-        gone("b0"),
-    ]
-
-
-def test_documents_below_two_broken_links_that_begin_alike_stay(state: Remembering) -> None:
-    state.knows(known("b-1/c"), known("b/c"), known("b0"))
-    lines = [rejected("b", "broken-link"), rejected("b-1", "broken-link")]
-
-    assert state.against(*lines) == [*lines, gone("b0")]
-
-
-def test_documents_of_a_root_that_cannot_be_listed_stay(state: Remembering) -> None:
-    state.knows(known("a"), known("b/c"))
-
-    assert state.against(rejected("", "unlistable-folder")) == [rejected("", "unlistable-folder")]
-
-
-def test_a_folder_as_it_was_is_unchanged_whatever_its_time(state: Remembering) -> None:
-    state.knows(SentDocument(key="a/", url=url_of("a/"), modified_ns=8))
-
-    assert state.against(folder("a/")) == [unchanged("a/")]
-
-
-def test_a_folder_whose_acl_has_changed_is_sent(state: Remembering) -> None:
-    state.knows(SentDocument(key="a/", url=url_of("a/"), fingerprint="mode 0755"))
-
-    assert state.against(folder("a/", fingerprint="mode 0700")) == [
-        folder("a/", fingerprint="mode 0700")
-    ]
-
-
-def test_a_folder_that_is_not_listed_is_gone(state: Remembering) -> None:
-    state.knows(SentDocument(key="a/", url=url_of("a/")), known("a/b"))
-
-    assert state.against() == [gone("a/"), gone("a/b")]
-
-
-@pytest.mark.parametrize(("key", "expected"), [("a/", True), ("a", False), ("", True)])
-def test_a_folder_is_known_by_its_key(key: str, expected: bool) -> None:
-    assert is_folder(filtered(key)) is expected
-
-
-def test_with_other_rules_all_is_new(state: Remembering) -> None:
-    state.knows(known("a"), known("b"))
-
-    assert state.against(file("a"), rules="r2") == [
-        changed(file("a"), members=(known("a"),)),
-        gone("b"),
-    ]
-
-
-def test_with_a_refresh_all_is_new(state: Remembering) -> None:
-    state.knows(known("a"), SentDocument(key="b/", url=url_of("b/")), known("c"))
-
-    assert state.against(file("a"), folder("b/"), is_refresh=True) == [
-        changed(file("a"), members=(known("a"),)),
+    assert changes(tmp_path, state, [file("a"), file("a.zip"), folder("b/")], **stated) == [  # type: ignore[arg-type]  # one of two
+        replace(file("a"), members=(known("a"),)),
+        replace(file("a.zip"), members=(B,)),
         folder("b/"),
         gone("c"),
     ]
 
 
-def test_with_other_rules_members_of_archives_are_new_too(state: Remembering) -> None:
-    inner = member("a.zip/b", "a.zip")
-    state.knows(archive("a.zip"), msgspec.structs.replace(inner, digest="d1"))
-
-    assert state.against(file("a.zip"), rules="r2") == [changed(file("a.zip"), members=(inner,))]
+@pytest.mark.parametrize(("key", "expected"), [("a/", True), ("a", False), ("", True)])
+def test_the_key_of_a_folder_ends_in_a_slash(key: str, expected: bool) -> None:
+    assert is_folder(filtered(key)) is expected
 
 
-def test_a_document_whose_url_another_one_has_now_is_not_to_be_deleted(state: Remembering) -> None:
-    state.knows(known("a"))
-
-    taken = changed(file("0"), url=url_of("a"))
-
-    assert state.against(taken, file("a", size=6)) == [taken, file("a", size=6)]
-
-
-def test_members_of_an_archive_as_it_was_stay(state: Remembering) -> None:
-    state.knows(archive("a.zip"), member("a.zip/b", "a.zip"), known("a.zip-c"))
-
-    assert state.against(file("a.zip"), file("a.zip-c")) == [
-        unchanged("a.zip"),
-        unchanged("a.zip-c"),
-    ]
-
-
-def test_an_archive_that_has_changed_has_what_is_known_of_its_members(
-    state: Remembering,
-) -> None:
-    members = (member("a.zip/b", "a.zip"), member("a.zip/c", "a.zip"))
-    state.knows(archive("a.zip"), *members, known("b"))
-    line = file("a.zip", size=6)
-
-    assert state.against(line, file("b")) == [changed(line, members=members), unchanged("b")]
-
-
-def test_an_archive_with_another_time_has_what_is_known_of_it_and_its_members(
-    state: Remembering,
-) -> None:
-    inner = member("a.zip/b", "a.zip")
-    state.knows(archive("a.zip"), inner)
-    line = file("a.zip", modified_ns=OLD_NS + 1)
-
-    assert state.against(line) == [changed(line, known=archive("a.zip"), members=(inner,))]
-
-
-def test_an_archive_may_be_listed_without_a_url(state: Remembering) -> None:
-    line = changed(file("a.zip"), url="")
-
-    assert state.knows(archive("a.zip")).against(line) == [changed(unchanged("a.zip"), url="")]
-
-
-def test_members_of_an_archive_that_is_gone_are_so_where_their_keys_stand(
-    state: Remembering,
-) -> None:
-    members = (member("a.zip/b", "a.zip"), member("a.zip/c", "a.zip"))
-    state.knows(archive("a.zip"), *members, known("a.zip-d"), known("e"))
-
-    assert state.against(file("a.zip-d"), file("e")) == [
-        forgotten("a.zip"),
-        unchanged("a.zip-d"),
-        gone("a.zip/b"),
-        gone("a.zip/c"),
-        unchanged("e"),
-    ]
-
-
-def test_members_of_the_last_archive_are_gone_with_it(state: Remembering) -> None:
-    state.knows(archive("a.zip"), member("a.zip/b", "a.zip"))
-
-    assert state.against() == [forgotten("a.zip"), gone("a.zip/b")]
-
-
-def test_members_of_an_archive_that_is_not_opened_any_more_are_gone(state: Remembering) -> None:
-    state.knows(archive("a.zip"), member("a.zip/b", "a.zip"))
-
-    assert state.against(filtered("a.zip", "archive"), rules="r2") == [
-        forgotten("a.zip"),
-        filtered("a.zip", "archive"),
-        gone("a.zip/b"),
-    ]
-
-
-def test_members_of_an_archive_of_which_nothing_can_be_told_stay(state: Remembering) -> None:
-    state.knows(archive("a.zip"), member("a.zip/b", "a.zip"))
-
-    assert state.against(rejected("a.zip")) == [rejected("a.zip")]
-
-
-def test_a_folder_takes_the_place_of_an_archive(state: Remembering) -> None:
-    state.knows(archive("a.zip"), member("a.zip/b", "a.zip"))
-
-    assert state.against(folder("a.zip/"), file("a.zip/b")) == [
-        forgotten("a.zip"),
-        folder("a.zip/"),
-        gone("a.zip/b"),
-        file("a.zip/b"),
-    ]
-
-
-def at(key: str, url: str) -> ListingEntry:
-    return changed(file(key), url=url)
-
-
-def known_at(key: str, url: str) -> SentDocument:
-    return msgspec.structs.replace(known(key), url=url)
-
-
-def test_a_document_that_moves_up_and_keeps_its_url_is_not_deleted(state: Remembering) -> None:
-    state.knows(known_at("b/1", "http://x/1"))
-
-    assert state.against(at("a/1", "http://x/1")) == [at("a/1", "http://x/1"), forgotten("b/1")]
-
-
-def test_a_document_that_moves_down_and_keeps_its_url_is_deleted_before_it_is_sent(
-    state: Remembering,
-) -> None:
-    state.knows(known_at("a/1", "http://x/1"))
-
-    assert state.against(at("b/1", "http://x/1")) == [
-        ListingEntry(key="a/1", kind=EntryKind.GONE, url="http://x/1"),
-        at("b/1", "http://x/1"),
-    ]
-
-
-def test_documents_that_change_urls_with_one_another_are_not_deleted(state: Remembering) -> None:
-    state.knows(known_at("a", "http://x/1"), known_at("b", "http://x/2"))
-
-    assert state.against(at("a", "http://x/2"), at("b", "http://x/1")) == [
-        ListingEntry(key="a", kind=EntryKind.GONE, url="http://x/1"),
-        at("a", "http://x/2"),
-        at("b", "http://x/1"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("stays", "expected"),
-    [
-        ("a", [changed(unchanged("a"), url="http://x/"), forgotten("b")]),
-        ("b", [forgotten("a"), changed(unchanged("b"), url="http://x/")]),
-    ],
-)
-def test_the_url_of_two_documents_stays_with_one_of_them(
-    state: Remembering, stays: str, expected: list[ListingEntry]
-) -> None:
-    state.knows(known_at("a", "http://x/"), known_at("b", "http://x/"))
-
-    assert state.against(at(stays, "http://x/")) == expected
-
-
-def test_the_url_of_two_documents_is_deleted_with_the_last(state: Remembering) -> None:
-    state.knows(known_at("a", "http://x/"), known_at("b", "http://x/"))
-
-    assert state.against() == [
-        forgotten("a"),
-        ListingEntry(key="b", kind=EntryKind.GONE, url="http://x/"),
-    ]
-
-
-def test_a_document_of_which_nothing_can_be_told_keeps_its_url_too(state: Remembering) -> None:
-    state.knows(known_at("a/1", "http://x/"), known_at("b", "http://x/"))
-    line = rejected("a/", "unlistable-folder")
-
-    assert state.against(line) == [line, forgotten("b")]
-
-
-def test_a_member_of_an_archive_keeps_its_url_too(state: Remembering) -> None:
-    inner = SentDocument(key="a.zip/1", url="http://x/", parent="a.zip")
-    state.knows(archive("a.zip"), inner, known_at("b", "http://x/"))
-
-    assert state.against(file("a.zip")) == [unchanged("a.zip"), forgotten("b")]
-
-
-def test_a_listing_that_is_out_of_order_is_not_believed(state: Remembering) -> None:
-    state.knows(known("a"))
-
+def test_a_listing_out_of_order_is_a_defect(tmp_path: Path) -> None:
     with pytest.raises(FeedferryError) as caught:
-        state.against(file("b"), file("a"))
+        changes(tmp_path, [known("a")], [file("b"), file("a")])
 
     assert str(caught.value) == (
         "'a' listed after 'b': a defect of feedferry; no document was read"
     )
 
 
-def test_a_listing_is_taken_line_by_line(state: Remembering, tmp_path: Path) -> None:
-    taken: list[str] = []
-
-    def walk() -> Iterator[ListingEntry]:
-        for key in ("a", "b"):
-            taken.append(key)
-            yield file(key)
-
+def test_a_listing_is_read_line_by_line(tmp_path: Path) -> None:
+    lines = iter([file("a"), file("b")])
     with open_state(tmp_path / "none.state") as empty:
-        next(compare(walk(), empty, rules="r1", is_refresh=False))
+        next(compare(lines, empty, rules="r1", is_refresh=False))
 
-    assert taken == ["a"]
+    assert list(lines) == [file("b")]
 
 
-# What follows plays whole runs: a tree changes, and a target takes what a worker makes of the
-# lines. An archive is a dict of contents, any other file a content and a time.
+# Limits of deletions
+
+
+def test_documents_are_counted_while_they_pass() -> None:
+    lines = [
+        *(file("a"), unchanged("b"), gone("c"), filtered("d"), rejected("e")),
+        *(folder("f/"), unchanged("g/"), gone("h/"), forgotten("i")),
+    ]
+    counts = Counts()
+    passing = count_entries(lines, counts)
+    next(passing)
+
+    assert counts == Counts(listed=1)
+    assert list(passing) == lines[1:]
+    assert counts == Counts(listed=2, gone=1)
+
+
+@pytest.mark.parametrize(
+    ("counts", "known_documents", "safety"),
+    [
+        (Counts(), 0, Safety()),
+        (Counts(listed=1000), 1000, Safety(min_records=1000)),
+        (Counts(gone=40), 40, Safety(min_records=0, max_delete_percent=Decimal(100))),
+        (Counts(listed=32, gone=8), 40, Safety()),
+    ],
+)
+def test_within_its_limits_a_run_goes_on(
+    counts: Counts, known_documents: int, safety: Safety
+) -> None:
+    check_safety(counts, known=known_documents, safety=safety)
+
+
+@pytest.mark.parametrize(
+    ("counts", "known_documents", "safety", "message"),
+    [
+        (
+            Counts(gone=40),
+            40,
+            Safety(),
+            "0 documents are in the source, and the state has 40; expected 1 or more; no document "
+            "was read: check whether the source is complete; if it is, --min-records allows fewer",
+        ),
+        (
+            Counts(listed=999),
+            1000,
+            Safety(min_records=1000),
+            "999 documents are in the source, and the state has 1000; expected 1000 or more; no "
+            "document was read: check whether the source is complete; if it is, --min-records "
+            "allows fewer",
+        ),
+        (
+            Counts(listed=31, gone=9),
+            40,
+            Safety(),
+            "9 of 40 documents in the state are gone; expected at most 20% of them; no document "
+            "was read: check whether the source is complete; if it is, --max-delete-percent allows "
+            "more",
+        ),
+        (
+            Counts(listed=994, gone=6),
+            1000,
+            Safety(max_delete_percent=Decimal("0.5")),
+            "6 of 1000 documents in the state are gone; expected at most 0.5% of them; no document "
+            "was read: check whether the source is complete; if it is, --max-delete-percent allows "
+            "more",
+        ),
+    ],
+)
+def test_a_run_that_would_delete_too_much_is_stopped(
+    counts: Counts, known_documents: int, safety: Safety, message: str
+) -> None:
+    with pytest.raises(StoppedError) as caught:
+        check_safety(counts, known=known_documents, safety=safety)
+
+    assert str(caught.value) == message
+
+
+# Whole runs: a tree changes, and a target receives what a worker makes of the lines. An archive is
+# a dict of contents, any other file a content and a time.
 
 Inner = dict[str, str]
 
@@ -526,7 +435,7 @@ class Run:
         with open_state(self._path) as state:
             lines = list(compare(self._walk(tree), state, rules="r1", is_refresh=False))
         assert [line.key for line in lines] == sorted(line.key for line in lines)
-        seen = [one for line in lines for one in self._read(line, tree)]
+        seen = [change for line in lines for change in self._read(line, tree)]
         update_state(self._path, seen, before=self._runs, stamp=STAMP)
         self._runs += 1
 
@@ -581,7 +490,7 @@ class Run:
 
 
 def held(tree: Tree) -> dict[str, str]:
-    """What a target holds that has all of a tree."""
+    """Return the documents of a target that has all of a tree."""
     documents: dict[str, str] = {}
     for key, leaf in tree.items():
         if isinstance(leaf.content, dict):
@@ -593,7 +502,7 @@ def held(tree: Tree) -> dict[str, str]:
 
 
 def leaf(content: str | Inner, modified_ns: int | None) -> Leaf:
-    """A file whose time tells its content, or one that was written when it was listed."""
+    """Return a file whose time depends on its content, or that was written when it was listed."""
     own_ns = OLD_NS + crc32(str(content).encode())
     return Leaf(content, own_ns if modified_ns is None else modified_ns)
 
@@ -611,7 +520,7 @@ _TREES = st.builds(lambda files, archives: {**files, **archives}, _FILES, _ARCHI
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(_TREES, min_size=1, max_size=4))
-def test_run_by_run_the_target_holds_what_the_tree_does(trees: list[Tree]) -> None:
+def test_after_each_run_the_target_has_the_documents_of_the_tree(trees: list[Tree]) -> None:
     with TemporaryDirectory() as folder:
         run = Run(Path(folder, "docs.state"))
         for tree in trees:
@@ -623,7 +532,7 @@ def test_run_by_run_the_target_holds_what_the_tree_does(trees: list[Tree]) -> No
 @pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(_TREES, min_size=1, max_size=3))
-def test_a_run_over_what_has_not_changed_sends_nothing(trees: list[Tree]) -> None:
+def test_a_second_run_over_an_unchanged_tree_sends_nothing(trees: list[Tree]) -> None:
     with TemporaryDirectory() as folder:
         run = Run(Path(folder, "docs.state"))
         for tree in (*trees, trees[-1]):
@@ -633,7 +542,7 @@ def test_a_run_over_what_has_not_changed_sends_nothing(trees: list[Tree]) -> Non
 
 
 def url_of_name(key: str) -> str:
-    """A template of names alone, whatever folder they stand in."""
+    """Return a URL without the folder."""
     return "http://docs.example.com/" + key.rpartition("/")[2]
 
 
@@ -645,7 +554,7 @@ _PLACES = st.dictionaries(
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(_PLACES, min_size=1, max_size=4))
-def test_documents_that_move_about_and_keep_their_urls_are_held(
+def test_documents_that_move_and_keep_their_urls_stay(
     places: list[dict[str, str]],
 ) -> None:
     with TemporaryDirectory() as folder:
@@ -661,7 +570,7 @@ def test_documents_that_move_about_and_keep_their_urls_are_held(
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(st.sets(st.sampled_from(["a/1", "b/1", "c/1", "1"])), min_size=1, max_size=4))
-def test_a_url_of_several_documents_is_held_as_long_as_there_is_one(
+def test_a_url_of_several_documents_stays_as_long_as_one_has_it(
     trees: list[set[str]],
 ) -> None:
     with TemporaryDirectory() as folder:
