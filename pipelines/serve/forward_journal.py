@@ -4,13 +4,15 @@ Lines are appended, and each is on the disk before the next delivery begins.
 """
 
 import enum
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from schemas.errors import FatalError
 from transforms.storage.journal import DISK, Disk, Journal, read_journal
+
+FOLDER = "forward"
+"""The folder of a spool with the journal, and the runs that have rejects."""
 
 FILE_NAME = "forwarded.jsonl"
 _MAX_PENDING = 1000
@@ -30,7 +32,7 @@ class ForwardState(enum.Enum):
     RETRIED = "retried"
 
 
-class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of a delivery; all deliveries up to the ordinal `settled` have one too.
 
     `accepted` and `refused` count records by the reply of the appliance, `rejected` and `filtered`
@@ -40,7 +42,7 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     ordinal: int
     state: ForwardState
-    settled: int
+    settled: int = 0
     accepted: int = 0
     refused: int = 0
     rejected: int = 0
@@ -69,9 +71,15 @@ class ForwardJournal:
         size = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            for outcome, end in _read_lines(path):
-                self._apply(outcome)
-                size = end
+            for line in read_journal(path):
+                try:
+                    self._apply(msgspec.json.decode(line.text, type=DeliveryOutcome))
+                except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+                    raise FatalError(
+                        f"{path}:{line.number}: {exc}; expected the outcome of a delivery;"
+                        " remove the line"
+                    ) from exc
+                size = line.end
             self._lines = Journal(path, size=size, disk=disk)
             disk.sync_folder(path.parent)
             disk.sync_folder(path.parent.parent)
@@ -115,23 +123,6 @@ class ForwardJournal:
             self._max_later = max(2 * len(self._later), _MAX_PENDING)
 
 
-def read_set_aside(path: Path) -> list[DeliveryOutcome]:
-    """Return the deliveries that are set aside, without opening the journal for writing."""
-    aside: dict[int, DeliveryOutcome] = {}
-    for outcome, _ in _read_lines(path):
-        aside.pop(outcome.ordinal, None)
-        if outcome.state is ForwardState.SET_ASIDE:
-            aside[outcome.ordinal] = outcome
-    return list(aside.values())
-
-
-def _read_lines(path: Path) -> Iterator[tuple[DeliveryOutcome, int]]:
-    """Yield the complete lines, and where each ends."""
-    for line in read_journal(path):
-        try:
-            outcome = msgspec.json.decode(line.text, type=DeliveryOutcome)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-            raise FatalError(
-                f"{path}:{line.number}: {exc}; expected the outcome of a delivery; remove the line"
-            ) from exc
-        yield outcome, line.end
+def run_folder(spool: Path, ordinal: int) -> Path:
+    """Return the folder of the run that forwards a delivery."""
+    return spool / FOLDER / f"{ordinal:012d}"

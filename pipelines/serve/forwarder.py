@@ -16,13 +16,18 @@ from pipelines.cli.locks import WORK
 from pipelines.convert.publish import publish
 from pipelines.convert.settings import check_account, settings_of
 from pipelines.push.run_folder import paths_of, read_manifest, record_push
-from pipelines.serve.forward_journal import DeliveryOutcome, ForwardJournal, ForwardState
-from pipelines.serve.rehearsal import full_feed_deletions
+from pipelines.serve.forward_journal import (
+    FOLDER,
+    DeliveryOutcome,
+    ForwardJournal,
+    ForwardState,
+    run_folder,
+)
 from pipelines.serve.rehearsal import index as rehearsal_index
-from pipelines.serve.rehearsal.digest import TORN
-from pipelines.serve.rehearsal.views import DeliveryStatus
-from pipelines.serve.set_aside import MAX_ATTEMPTS, TOO_MANY_ATTEMPTS, SetAsideError
-from pipelines.serve.worker_process import GuardedWorker, WorkerEndedError
+from pipelines.serve.rehearsal import index_reader
+from pipelines.serve.rehearsal.index import TORN
+from pipelines.serve.rehearsal.index_reader import DeliveryStatus
+from pipelines.serve.worker_process import ATTEMPTS, SetAsideError, WorkerProcess
 from schemas.account import Account, Chunk, merge
 from schemas.delivery import Delivery, Door
 from schemas.errors import (
@@ -44,15 +49,12 @@ from transforms.sinks.push.model import (
     ResponseMeaning,
     count_records,
 )
-from transforms.sinks.push.outcome import ACCEPTED, REFUSED, PushAccount
+from transforms.sinks.push.outcome import ACCEPTED, REFUSED
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.wire import gsa_responses
 from transforms.sources import SpanRequest, cut_file, read_span, sniff_format
 from transforms.sources.spool import Selection, is_whole, spans_of
-
-FOLDER = "forward"
-"""The folder of a spool with the journal of the gateway, and the runs that have rejects."""
 
 _TARGET_FORMATS = {
     ApplianceProtocol.FEEDERGATE: {
@@ -67,7 +69,6 @@ _DELIVERY = "delivery.json"
 _LEFT_OUT = "left-out.xml"
 _LEFT_OUT_NOW = "left-out-now.xml"
 _REJECTS = "rejects"
-_ATTEMPTS = "attempts"
 
 Convert = Callable[[list[Span], Settings, int], Account]
 """Converts the spans of a delivery, none larger than a number of bytes."""
@@ -124,7 +125,7 @@ class Forwarder:
         notifier: Notifier,
         journal: ForwardJournal,
         *,
-        worker: GuardedWorker,
+        worker: WorkerProcess,
         convert: Convert = convert_spans,
     ) -> None:
         self._spool = spool
@@ -142,7 +143,7 @@ class Forwarder:
         to_format = _TARGET_FORMATS[self._settings.appliance.protocol].get(delivery.door)
         if to_format is None:
             self._inform(f"{name(delivery)}: groups, which Thunderstone does not have; left out")
-            return _unsettled(delivery, ForwardState.LEFT_OUT)
+            return DeliveryOutcome(delivery.ordinal, ForwardState.LEFT_OUT)
         try:
             self._check_index(delivery)
             if delivery.feedtype == CLEANUP:
@@ -153,7 +154,7 @@ class Forwarder:
                 f"{name(delivery)}: {exc}; set aside, its feed is {delivery.path};"
                 f" to try again: feedferry serve --spool {self._spool} --retry {delivery.ordinal}"
             )
-            return _unsettled(delivery, ForwardState.SET_ASIDE, reason=str(exc))
+            return DeliveryOutcome(delivery.ordinal, ForwardState.SET_ASIDE, reason=str(exc))
 
     def is_ready(self, delivery: Delivery) -> bool:
         """Whether the deletions of a delivery are known.
@@ -162,18 +163,16 @@ class Forwarder:
         """
         if not self._needs_deletions(delivery):
             return True
-        last = max(delivery.ordinal, self._journal.last)
-        return full_feed_deletions.is_digested(self._index, last)
+        if not self._index.exists():
+            return False
+        with index_reader.open_index(self._index) as index:
+            return index.is_digested(max(delivery.ordinal, self._journal.last))
 
     def clear(self, ordinal: int) -> None:
         """Remove the folder of a run, except rejects and their report. Can be repeated."""
-        output = self._output(ordinal)
+        output = run_folder(self._spool, ordinal)
         has_rejects = (output / _REJECTS).exists()
         shutil.rmtree(output / WORK if has_rejects else output, ignore_errors=True)
-
-    def forget(self, ordinal: int) -> None:
-        """Remove the folder of a run, so that the next attempt starts from the beginning."""
-        shutil.rmtree(self._output(ordinal), ignore_errors=True)
 
     def clear_settled(self) -> None:
         """Clear runs that were settled, but not cleared before the gateway was killed."""
@@ -181,54 +180,41 @@ class Forwarder:
             if path.name.isdecimal() and self._journal.is_settled(int(path.name)):
                 self.clear(int(path.name))
 
-    def _output(self, ordinal: int) -> Path:
-        return self._folder / f"{ordinal:012d}"
-
     def _clean_up(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
         verdict = gsa_responses.judge(pusher.client.cleanup(delivery.datasource))
         if verdict.meaning is not ResponseMeaning.ACCEPTED:
             raise TargetError(verdict.message)
-        return _unsettled(delivery, ForwardState.FORWARDED)
+        return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
 
     def _convert(self, delivery: Delivery, to_format: Format) -> Path:
         """Convert a delivery unless a finished run can be used; return the folder of the run."""
-        output = self._output(delivery.ordinal)
+        output = run_folder(self._spool, delivery.ordinal)
         work = output / WORK
         if _is_finished(output, to_format, delivery) and not self._is_outdated(delivery, work):
             return output
-        attempts = _read_attempts(output)
-        if attempts >= MAX_ATTEMPTS:
-            raise SetAsideError(TOO_MANY_ATTEMPTS)
         shutil.rmtree(output, ignore_errors=True)
         work.mkdir(parents=True)
         (output / _DELIVERY).write_bytes(msgspec.json.encode(delivery))
         settings = settings_of(self._options_of(delivery, to_format, output), (), work, {})
         spans = self._spans_of(delivery, work)
-        (output / _ATTEMPTS).write_text(str(attempts + 1))
-        account = self._run_conversion(spans, settings, delivery)
+        account = self._worker.run(
+            self._convert_spans,
+            spans,
+            settings,
+            self._options.span_bytes,
+            size=delivery.bytes,
+            attempts=self._spool / ATTEMPTS / f"gateway-{delivery.ordinal}",
+        )
         self._check(account, delivery, spans[-1])
         publish(account, settings, output=output, spans=spans)
         self._report(account, delivery, output)
         return output
 
-    def _run_conversion(self, spans: list[Span], settings: Settings, delivery: Delivery) -> Account:
-        """Convert in the worker process; only attempts that ended the process are counted."""
-        arguments = (spans, settings, self._options.span_bytes)
-        is_counted = False
-        try:
-            return self._worker.run(self._convert_spans, *arguments, size=delivery.bytes)
-        except WorkerEndedError as exc:
-            is_counted = True
-            raise FatalError(f"its conversion was not finished: {exc}") from exc
-        finally:
-            if not is_counted:
-                (self._output(delivery.ordinal) / _ATTEMPTS).unlink(missing_ok=True)
-
     def _check_index(self, delivery: Delivery) -> None:
         """Raise SetAsideError for a delivery whose deletions the index does not know."""
         if self._needs_deletions(delivery):
-            with full_feed_deletions.open_index(self._index) as index:
-                if index.state(delivery.ordinal)[0] is DeliveryStatus.SET_ASIDE:
+            with index_reader.open_index(self._index) as index:
+                if index.status(delivery.ordinal) is DeliveryStatus.SET_ASIDE:
                     raise SetAsideError(
                         "the index could not digest it, so its deletions are not known"
                     )
@@ -243,19 +229,14 @@ class Forwarder:
         deletions: list[Span] = []
         if self._needs_deletions(delivery):
             path = work / _LEFT_OUT
-            if self._write_deletions(delivery, path):
+            if index_reader.write_deletions(
+                self._index, delivery, path, is_settled=self._journal.is_settled
+            ):
                 source = self._deletions_source(delivery)
-                form = full_feed_deletions.FORMAT
-                deletions.append(Span(source=source, path=str(path), format=form))
+                deletions.append(Span(source=source, path=str(path), format=GSA_FEED.name))
             delivery = replace(delivery, feedtype=INCREMENTAL)
         source, selection = str(self._spool), Selection(deliveries=(delivery,))
         return [*deletions, *spans_of(selection, source=source, root=source, first=len(deletions))]
-
-    def _write_deletions(self, delivery: Delivery, path: Path) -> int:
-        is_settled = self._journal.is_settled
-        return full_feed_deletions.write_deletions(
-            self._index, delivery, path, is_settled=is_settled
-        )
 
     def _deletions_source(self, delivery: Delivery) -> str:
         return f"{self._spool}#{delivery.ordinal}: documents left out"
@@ -265,7 +246,9 @@ class Forwarder:
         if not self._needs_deletions(delivery):
             return False
         with suppress(OSError):
-            self._write_deletions(delivery, work / _LEFT_OUT_NOW)
+            index_reader.write_deletions(
+                self._index, delivery, work / _LEFT_OUT_NOW, is_settled=self._journal.is_settled
+            )
             return not filecmp.cmp(work / _LEFT_OUT, work / _LEFT_OUT_NOW, shallow=False)
         return True
 
@@ -332,7 +315,15 @@ class Forwarder:
         if pushed.stopped is not None:
             raise TargetError(pushed.stopped)
         report = msgspec.json.decode((root / _REPORT).read_bytes(), type=_Report)
-        outcome = _outcome_of(delivery, pushed, report.account)
+        outcome = DeliveryOutcome(
+            delivery.ordinal,
+            ForwardState.FORWARDED,
+            accepted=sum(chunk.accepted for chunk in pushed.outcomes),
+            refused=sum(chunk.refused for chunk in pushed.outcomes),
+            rejected=sum(report.account.rejected.values()),
+            filtered=sum(report.account.filtered.values()),
+            losses={field: loss.count for field, loss in report.account.losses.items()},
+        )
         if outcome.refused:
             self._warn(f"{name(delivery)}: {outcome.refused} refused, in {root}/rejects/")
         return outcome
@@ -341,14 +332,6 @@ class Forwarder:
 def name(delivery: Delivery) -> str:
     """Return the name of a delivery in a message."""
     return f"delivery {delivery.ordinal} of {delivery.datasource or delivery.profile!r}"
-
-
-def _read_attempts(output: Path) -> int:
-    """Return how often a conversion in this folder has ended its process."""
-    try:
-        return int((output / _ATTEMPTS).read_text())
-    except (OSError, ValueError):
-        return 0
 
 
 def _is_finished(output: Path, to_format: Format, delivery: Delivery) -> bool:
@@ -370,24 +353,6 @@ def _describe_encoding(span: Span) -> str:
     except FormatError as exc:
         return str(exc)
     return f"{span.source}: an unknown encoding; expected a known name"
-
-
-def _unsettled(delivery: Delivery, state: ForwardState, *, reason: str = "") -> DeliveryOutcome:
-    """Return an outcome; the gateway adds how many deliveries are settled, and the time."""
-    return DeliveryOutcome(ordinal=delivery.ordinal, state=state, settled=0, reason=reason)
-
-
-def _outcome_of(delivery: Delivery, pushed: PushAccount, account: Account) -> DeliveryOutcome:
-    return DeliveryOutcome(
-        ordinal=delivery.ordinal,
-        state=ForwardState.FORWARDED,
-        settled=0,
-        accepted=sum(chunk.accepted for chunk in pushed.outcomes),
-        refused=sum(chunk.refused for chunk in pushed.outcomes),
-        rejected=sum(account.rejected.values()),
-        filtered=sum(account.filtered.values()),
-        losses={field: loss.count for field, loss in account.losses.items()},
-    )
 
 
 def _restore_feedtype(chunk: Chunk, delivery: Delivery) -> Chunk:

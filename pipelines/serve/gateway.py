@@ -20,21 +20,11 @@ from typing import Self
 from msgspec.structs import replace
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.serve.forward_journal import (
-    FILE_NAME,
-    DeliveryOutcome,
-    ForwardJournal,
-    ForwardState,
-)
-from pipelines.serve.forwarder import FOLDER, Convert, Forwarder, Notifier, convert_spans, name
-from pipelines.serve.set_aside import (
-    SetAsideBy,
-    SetAsideDelivery,
-    deliveries_to_repeat,
-    find_superseding,
-    queue_of,
-)
-from pipelines.serve.worker_process import GuardedWorker
+from pipelines.serve.forward_journal import FILE_NAME, FOLDER, DeliveryOutcome, ForwardJournal
+from pipelines.serve.forwarder import Convert, Forwarder, Notifier, convert_spans, name
+from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
+from pipelines.serve.retry import describe, queue_of
+from pipelines.serve.worker_process import WorkerProcess
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, StoppedError
 from transforms.retry import RetryPolicy
@@ -43,7 +33,7 @@ from transforms.sinks.push.progress import PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
-from transforms.sources.spool import name_of, read_deliveries
+from transforms.sources.spool import read_deliveries
 
 RETRY = RetryPolicy(first_seconds=5.0, max_seconds=300.0, jitter=lambda: 1.0)
 """The pauses of a queue; one gateway needs no jitter."""
@@ -82,7 +72,7 @@ class Gateway:
         settings: PushSettings,
         notifier: Notifier,
         *,
-        worker: GuardedWorker,
+        worker: WorkerProcess,
         convert: Convert = convert_spans,
         retry: RetryPolicy = RETRY,
         drain_seconds: float = DRAIN_SECONDS,
@@ -110,7 +100,6 @@ class Gateway:
         self._last_queued = 0
         self._needs_update = False
         self._updated = -math.inf
-        self._retries: deque[int] = deque()
 
     def __enter__(self) -> Self:
         with self._lock:
@@ -133,11 +122,6 @@ class Gateway:
         else:
             self._journal.close()
         self._worker.close()
-
-    def retry(self, ordinal: int) -> None:
-        """Forward a delivery that is set aside, and the later ones of its queue, again."""
-        with self._lock:
-            self._retries.append(ordinal)
 
     def set_aside(self) -> list[SetAsideDelivery]:
         """Return the deliveries that are set aside, in order, as many as a page shows."""
@@ -188,38 +172,11 @@ class Gateway:
         journal = self._journal
         for delivery in read_deliveries(self._spool, after=self._last_queued):
             if not journal.is_settled(delivery.ordinal):
-                self._queue(delivery).waiting.append(_shorten(delivery))
+                # A queue needs no more of a delivery in memory.
+                short = replace(delivery, client="", user_agent="")
+                queue = self._queues.setdefault(queue_of(delivery), DatasourceQueue())
+                queue.waiting.append(short)
             self._last_queued = delivery.ordinal
-
-    def _queue(self, delivery: Delivery) -> DatasourceQueue:
-        return self._queues.setdefault(queue_of(delivery), DatasourceQueue())
-
-    def _requeue(self, ordinal: int) -> None:
-        """Put a delivery that is set aside, and the later ones of its queue, into it again.
-
-        The later ones are forwarded again, so that old records do not overwrite newer ones.
-        """
-        journal = self._journal
-        if ordinal not in journal.set_aside:
-            return
-        repeated = deliveries_to_repeat(read_deliveries(self._spool, ordinal - 1), ordinal)
-        settled = [delivery for delivery in repeated if journal.is_settled(delivery.ordinal)]
-        if not settled:
-            return
-        first = settled[0]
-        forwarded = [one for one in settled[1:] if one.ordinal not in journal.set_aside]
-        later = find_superseding((first, *forwarded))
-        if later is not None:
-            reason = f"superseded by delivery {later.ordinal}"
-            journal.append(_outcome(first, ForwardState.LEFT_OUT, reason))
-            self._inform(f"{name(first)}: {reason}; not forwarded")
-            return
-        for delivery in settled:
-            journal.append(_outcome(delivery, ForwardState.RETRIED))
-            self._forwarder.forget(delivery.ordinal)
-        queue = self._queue(first)
-        queue.waiting.extendleft(map(_shorten, reversed(settled)))
-        queue.until = 0.0
 
     def _run(self) -> None:
         while not self._ending.is_set():
@@ -255,9 +212,6 @@ class Gateway:
         """Return the queue with the oldest delivery, of those that are not held back."""
         with self._lock:
             self._queue_new()
-            while self._retries:
-                self._requeue(self._retries[0])
-                self._retries.popleft()
             now = time.monotonic()
             free = [queue for queue in self._queues.values() if queue.until <= now]
         in_order = sorted(free, key=lambda queue: queue.waiting[0].ordinal)
@@ -281,7 +235,8 @@ class Gateway:
                 default=self._last_queued + 1,
             )
             try:
-                self._journal.append(replace(outcome, settled=first_waiting - 1, at=_now()))
+                now = datetime.now(UTC).isoformat(timespec="milliseconds")
+                self._journal.append(replace(outcome, settled=first_waiting - 1, at=now))
             except OSError:
                 queue.waiting.appendleft(delivery)
                 raise
@@ -305,39 +260,3 @@ class Gateway:
             pause, when = math.inf, "tried again when the gateway is started again"
         queue.until = time.monotonic() + pause
         self._warn(f"{name(delivery)}: {message}; held back, with later deliveries of it; {when}")
-
-
-def describe(spool: Path, outcome: DeliveryOutcome) -> SetAsideDelivery:
-    """Return a delivery that a gateway has set aside, as far as the journal of the spool has it."""
-    aside = SetAsideDelivery(
-        ordinal=outcome.ordinal,
-        by=SetAsideBy.GATEWAY,
-        reason=outcome.reason,
-        set_aside_at=outcome.at,
-    )
-    delivery = next(read_deliveries(spool, after=outcome.ordinal - 1), None)
-    if delivery is None or delivery.ordinal != outcome.ordinal:
-        return aside
-    return replace(
-        aside,
-        door=delivery.door,
-        name=name_of(delivery),
-        feedtype=delivery.feedtype,
-        bytes=delivery.bytes,
-        at=delivery.at,
-    )
-
-
-def _outcome(delivery: Delivery, state: ForwardState, reason: str = "") -> DeliveryOutcome:
-    return DeliveryOutcome(
-        ordinal=delivery.ordinal, state=state, settled=0, reason=reason, at=_now()
-    )
-
-
-def _shorten(delivery: Delivery) -> Delivery:
-    """Return a delivery without the texts that a queue does not need in memory."""
-    return replace(delivery, client="", user_agent="")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -9,19 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, Self
 
-from pipelines.serve.http.endpoints import Endpoints
-from pipelines.serve.http.get_endpoints import GetEndpoints
-from pipelines.serve.http.post_endpoints import PostEndpoints
+from pipelines.serve.http.endpoints import Callbacks, Endpoints
 from pipelines.serve.http.server import HttpServer
 from pipelines.serve.rehearsal import index as rehearsal_index
 from pipelines.serve.rehearsal import page, scenario
-from pipelines.serve.rehearsal.backlog_history import BacklogHistory
-from pipelines.serve.rehearsal.feeder import Digest, Feeder
+from pipelines.serve.rehearsal.feeder import BacklogHistory, Digest, Feeder
 from pipelines.serve.rehearsal.index import Index, digest_delivery
-from pipelines.serve.set_aside import SetAsideDelivery
+from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
 from pipelines.serve.settings import ServeSettings
 from pipelines.serve.spool_writer import SpoolWriter
-from pipelines.serve.worker_process import GuardedWorker, TimeLimit
+from pipelines.serve.worker_process import TimeLimit, WorkerProcess
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from transforms.formats import ReadOptions
@@ -35,9 +32,6 @@ class Forwarding(Protocol):
 
     def set_aside(self) -> list[SetAsideDelivery]:
         """Return the deliveries that the gateway has set aside."""
-
-    def retry(self, ordinal: int) -> None:
-        """Forward a delivery again that is set aside."""
 
 
 class Receiver:
@@ -101,46 +95,31 @@ class Receiver:
 
     def _open(self, opened: ExitStack) -> None:
         settings, gateway = self._settings, self._gateway
-        folder, limit = Path(settings.spool), TimeLimit(seconds=settings.feed_seconds)
+        folder = Path(settings.spool)
         rules = scenario.load(Path(settings.scenario)) if settings.scenario else scenario.Scenario()
         self._spool = opened.enter_context(
             SpoolWriter(folder, min_free_bytes=settings.min_free_bytes)
         )
         reading = ReadOptions(max_content_bytes=settings.max_content_bytes)
-        index_path = folder / rehearsal_index.FILE_NAME
-        self._index = opened.enter_context(Index(index_path, reading=reading))
+        self._index = opened.enter_context(
+            Index(folder / rehearsal_index.FILE_NAME, reading=reading)
+        )
         _check_order(self._index, self._spool)
+        worker = WorkerProcess(limit=TimeLimit(seconds=settings.feed_seconds))
         self._feeder = opened.enter_context(
-            Feeder(
-                self._index,
-                folder,
-                worker=GuardedWorker(limit=limit),
-                digest=self._digest,
-                on_retry=gateway.retry if gateway else lambda ordinal: None,
-            )
+            Feeder(self._index, folder, worker=worker, digest=self._digest)
         )
         self._history = BacklogHistory(gateway.backlog) if gateway else self._feeder.history
-        posts = PostEndpoints(
-            self._spool,
-            self._index,
+        started = time.monotonic()
+        callbacks = Callbacks(
             arrived=self._feeder.arrived,
-            profiles=settings.profiles,
-            limit=limit,
-        )
-        gets = GetEndpoints(
-            self._index,
+            behave=lambda door: rules.next(door, time.monotonic() - started),
+            wait=self._stopping.wait,
             backlog=self._history.sample,
             set_aside=self._set_aside,
             render_page=self._render_page,
         )
-        started = time.monotonic()
-        endpoints = Endpoints(
-            settings,
-            posts,
-            gets,
-            behave=lambda door: rules.next(door, time.monotonic() - started),
-            wait=self._stopping.wait,
-        )
+        endpoints = Endpoints(settings, self._spool, self._index, callbacks)
         self._server = HttpServer(settings, endpoints.answer)
         opened.callback(self._server.stop)
 

@@ -18,19 +18,14 @@ from pipelines.cli.push_options import (
 )
 from pipelines.cli.signals import draining
 from pipelines.push.run import discard_message, print_message
-from pipelines.serve import forward_journal, forwarder
 from pipelines.serve.forwarder import Notifier
-from pipelines.serve.gateway import Gateway, describe
+from pipelines.serve.gateway import Gateway
 from pipelines.serve.receiver import Receiver
-from pipelines.serve.rehearsal import full_feed_deletions
-from pipelines.serve.rehearsal import index as rehearsal_index
-from pipelines.serve.set_aside import ALL, SetAsideBy, SetAsideDelivery, request_retries
+from pipelines.serve.retry import retry
 from pipelines.serve.settings import LOOPBACK, ServeOptions, ServeSettings
-from pipelines.serve.worker_process import GuardedWorker, TimeLimit
-from schemas.delivery import JOURNAL
+from pipelines.serve.worker_process import TimeLimit, WorkerProcess
 from schemas.errors import ConfigError
 
-_MAX_LISTED = 20
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _STOPPING = "feedferry: Finishing the current requests. Press Ctrl-C again to stop now."
 
@@ -38,7 +33,7 @@ _STOPPING = "feedferry: Finishing the current requests. Press Ctrl-C again to st
 def run(words: Mapping[str, object]) -> int:
     """Serve until a signal arrives; print the URL first, for the process that started this one.
 
-    With `--retry`, only request retries from the receiver of the spool.
+    With `--retry`, only record what the next receiver of the spool tries again.
     """
     settings = parse_serve(words)
     if settings.retry is not None:
@@ -66,40 +61,6 @@ def parse_serve(words: Mapping[str, object]) -> ServeOptions:
     return msgspec.structs.replace(options, trusted=(*LOOPBACK, *added))
 
 
-def retry(spool: Path, wanted: str) -> int:
-    """Request retries of deliveries that are set aside: all, a delivery, or a datasource."""
-    aside = _read_all_set_aside(spool)
-    chosen = [one for one in aside if wanted in (ALL, str(one.ordinal), one.name)]
-    if not chosen and wanted != ALL:
-        known = ", ".join(sorted({f"{one.ordinal} ({one.name})" for one in aside[:_MAX_LISTED]}))
-        raise ConfigError(
-            f"--retry {wanted}: not set aside in {spool}; expected all, or the number or datasource"
-            f" of one of: {known or 'none is set aside'}"
-        )
-    ordinals = {delivery.ordinal for delivery in chosen}
-    request_retries(spool, ordinals)
-    for one in chosen:
-        click.echo(f"delivery {one.ordinal} of {one.name!r}, by the {one.by.value}: {one.reason}")
-    click.echo(
-        f"{len(ordinals)} to be retried by the receiver of {spool}, now or at its next start"
-        if chosen
-        else f"nothing is set aside in {spool}"
-    )
-    return 0
-
-
-def _read_all_set_aside(spool: Path) -> list[SetAsideDelivery]:
-    if not (spool / JOURNAL).exists():
-        raise ConfigError(f"--spool {spool}: no {JOURNAL} in it; expected the folder of a receiver")
-    forwarded = forward_journal.read_set_aside(spool / forwarder.FOLDER / forward_journal.FILE_NAME)
-    aside = [describe(spool, outcome) for outcome in forwarded]
-    index_path = spool / rehearsal_index.FILE_NAME
-    if index_path.exists():
-        with full_feed_deletions.open_index(index_path) as index:
-            aside += index.all_set_aside()
-    return sorted(aside, key=lambda delivery: (delivery.ordinal, delivery.by is SetAsideBy.GATEWAY))
-
-
 def _make_gateway(settings: ServeOptions, words: Mapping[str, object]) -> Gateway | None:
     appliance = parse_push_to(words, flag="--forward")
     if appliance is None:
@@ -114,7 +75,7 @@ def _make_gateway(settings: ServeOptions, words: Mapping[str, object]) -> Gatewa
             warn=print_message,
             inform=discard_message if settings.verbosity < 0 else print_message,
         ),
-        worker=GuardedWorker(limit=TimeLimit(seconds=settings.feed_seconds)),
+        worker=WorkerProcess(limit=TimeLimit(seconds=settings.feed_seconds)),
     )
 
 

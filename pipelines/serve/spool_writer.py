@@ -7,6 +7,7 @@
       deliveries.jsonl                     a line for each delivery, in the order of arrival
       feeds/000000000/000000000001.xml     the feeds, named by the ordinals of their deliveries
       incoming/1.partial                   feeds that are being received; removed at the next start
+      attempts/index-1                     how often the digestion of a delivery was begun
 
 A delivery is durable when `commit` returns: feed, folder and journal are on the disk. A feed
 without a line in the journal was never acknowledged, and its name is used again.
@@ -64,7 +65,7 @@ class SpoolWriter:
         self._min_free_bytes = min_free_bytes
         self._numbers = itertools.count(1)
         self._order = threading.Lock()
-        self._lock = _lock(folder)
+        self._lock = lock_spool(folder)
         try:
             incoming = self.folder / "incoming"
             incoming.mkdir(exist_ok=True)
@@ -231,7 +232,8 @@ class IncomingFeed:
             self._write_back.result()
 
 
-def _lock(folder: Path) -> Lock:
+def lock_spool(folder: Path) -> Lock:
+    """Return the lock of a spool; raise BusyError if a receiver has it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return Lock(folder / "lock", where=str(folder), by="receiver")

@@ -1,8 +1,8 @@
 """A worker process that runs one function at a time, and that can be killed at any moment.
 
 A thread cannot be stopped from outside: a slow regular expression, or a loop that neither reads nor
-yields, never ends. A process can be killed. The time limit is an alarm of the operating system in
-the worker process, so it depends neither on the function nor on this process.
+yields, never ends. A process can be killed. One delivery must not stop the others: work that
+exceeds its time limit, meets a defect of feedferry, or ends its process repeatedly is set aside.
 """
 
 import os
@@ -16,12 +16,20 @@ import traceback
 from collections.abc import Callable
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import Protocol, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from pipelines.serve.set_aside import SetAsideError
-from schemas.errors import FeedferryError
+from schemas.errors import FatalError, FeedferryError
+
+ATTEMPTS = "attempts"
+"""The folder of a spool with a file for each delivery that is being processed."""
+
+MAX_ATTEMPTS = 3
+"""Work that ended its process this often is set aside."""
+
+TOO_MANY_ATTEMPTS = f"begun {MAX_ATTEMPTS} times and never finished: the process ended each time"
 
 Result = TypeVar("Result")
 
@@ -42,98 +50,107 @@ class TimeLimit(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_LIMIT = TimeLimit()
 
 
-class TimeLimitError(Exception):
-    """A function exceeded its time limit, and its process was killed."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
-
-    def __str__(self) -> str:
-        return f"not finished after {self.seconds:,.0f} seconds"
+class SetAsideError(Exception):
+    """A delivery cannot be processed, now or later; the message is the reason."""
 
 
-class WorkerEndedError(Exception):
+class WorkerEndedError(FatalError):
     """The process ended while it ran a function: a crash, or the system ran out of memory."""
-
-    def __init__(self, exit_code: int) -> None:
-        super().__init__(exit_code)
-        self.exit_code = exit_code
-
-    def __str__(self) -> str:
-        if self.exit_code < 0:
-            return f"its process was ended by {_signal_name(-self.exit_code)}"
-        return f"its process ended with exit code {self.exit_code}"
 
 
 class WorkStoppedError(Exception):
     """Work was ended because the receiver stops; it has to be done again."""
 
 
-class FunctionError(Exception):
-    """Replaces an exception of the function that cannot be sent to another process."""
-
-
-class Runner(Protocol):
-    """Runs functions, as `KillableWorker` does."""
-
-    def run(self, function: Callable[..., Result], *arguments: object, seconds: float) -> Result:
-        """Return the result of a function, or raise its exception."""
-
-    def kill(self) -> None:
-        """Make a running function end soon."""
-
-    def close(self) -> None:
-        """Release all resources, when no function runs."""
-
-
-class KillableWorker:
+class WorkerProcess:
     """A process that is started for the first function, and again after it has ended.
 
-    `run` is for one thread at a time; `kill` may be called from any thread. Functions are sent by
-    name, so they are in modules that can be imported; arguments and results are pickled.
+    `run` is for one thread at a time; `stop` and `close` are safe from any thread. Functions are
+    sent by name, so they are in modules that can be imported; arguments and results are pickled.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, limit: TimeLimit = DEFAULT_LIMIT) -> None:
+        self._limit = limit
         self._lock = threading.Lock()
+        self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Connection | None = None
 
-    def run(self, function: Callable[..., Result], *arguments: object, seconds: float) -> Result:
-        """Return the result of a function, or raise its exception.
+    def run(
+        self, function: Callable[..., Result], *arguments: object, size: int, attempts: Path
+    ) -> Result:
+        """Return the result of a function for a delivery of `size` bytes.
 
-        Raises TimeLimitError or WorkerEndedError, OSError if no process can be started.
+        The file `attempts` counts attempts that ended the process, or all processes of the
+        receiver. Raises SetAsideError for too many of them, an exceeded time limit, or a defect;
+        WorkerEndedError if the process ended; WorkStoppedError after `stop`. An error of the disk,
+        the database or feedferry's own tree is raised as it is: another attempt may succeed.
         """
+        count = int(attempts.read_text() or 0) if attempts.exists() else 0
+        if count >= MAX_ATTEMPTS:
+            raise SetAsideError(TOO_MANY_ATTEMPTS)
+        attempts.parent.mkdir(exist_ok=True)
+        attempts.write_text(str(count + 1))
+        is_counted = False
+        try:
+            return self.call(function, arguments, size)
+        except WorkerEndedError:
+            is_counted = True
+            raise
+        except (SetAsideError, WorkStoppedError, FeedferryError, OSError, sqlite3.Error):
+            raise
+        except Exception as exc:  # a defect must not stop the other deliveries
+            raise SetAsideError(f"Internal Error: {exc!r}") from exc
+        finally:
+            if not is_counted:
+                attempts.unlink(missing_ok=True)
+
+    def call(
+        self, function: Callable[..., Result], arguments: tuple[object, ...], size: int
+    ) -> Result:
+        """Return the result of a function, or raise its exception; kill it after its time limit."""
+        seconds = self._limit.of(size)
         with self._lock:
+            if self._stopping.is_set():
+                raise WorkStoppedError
             channel = self._start()
         try:
-            channel.send((function, arguments, seconds))
+            channel.send((function, arguments))
+            channel.recv()  # it has imported the function, and begins
+            if not channel.poll(seconds):
+                self.close()
+                raise SetAsideError(
+                    f"not finished after {seconds:,.0f} seconds, the limit for {size:,} bytes"
+                )
             is_done, result = channel.recv()
-        except (EOFError, OSError):
-            raise self._end(seconds) from None
-        if not is_done:
-            raise result
-        returned: Result = result
-        return returned
+        except (EOFError, ConnectionError):
+            raise self._ended() from None
+        if is_done:
+            returned: Result = result
+            return returned
+        raise result
 
-    def kill(self) -> None:
-        """Kill the process at once; a function that runs raises WorkerEndedError."""
+    def stop(self) -> None:
+        """Kill the running function, and start no other."""
+        self._stopping.set()
         with self._lock:
             if self._process is not None:
                 self._process.kill()
 
     def close(self) -> None:
         """Kill the process and wait for it."""
-        self.kill()
         with self._lock:
+            if self._process is not None:
+                self._process.kill()
             self._reap()
 
     def _start(self) -> Connection:
         if self._channel is not None:
             return self._channel
-        ours, theirs = Pipe()
+        self._channel, theirs = Pipe()
         with theirs:
-            # Its standard input closes when this process ends, however that happens.
+            # Its standard input closes when this process ends, however that happens. `-P` keeps
+            # modules of the working folder out.
             self._process = subprocess.Popen(
                 (sys.executable, "-P", "-c", _COMMAND, str(theirs.fileno())),
                 stdin=subprocess.PIPE,
@@ -141,15 +158,16 @@ class KillableWorker:
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 pass_fds=(theirs.fileno(),),
             )
-        self._channel = ours
-        return ours
+        return self._channel
 
-    def _end(self, seconds: float) -> Exception:
+    def _ended(self) -> Exception:
         with self._lock:
             exit_code = self._reap()
-        if exit_code == -signal.SIGALRM:
-            return TimeLimitError(seconds)
-        return WorkerEndedError(exit_code)
+        if self._stopping.is_set():
+            return WorkStoppedError()
+        if exit_code < 0:
+            return WorkerEndedError(f"its process was ended by {signal.Signals(-exit_code).name}")
+        return WorkerEndedError(f"its process ended with exit code {exit_code}")
 
     def _reap(self) -> int:
         """Wait for a process that has ended, or is about to; return its exit code."""
@@ -164,93 +182,34 @@ class KillableWorker:
         return process.wait()
 
 
-class GuardedWorker:
-    """Does the work for one delivery at a time; a delivery that cannot be processed is set aside.
-
-    `stop` and `close` are safe from any thread.
-    """
-
-    def __init__(self, *, limit: TimeLimit = DEFAULT_LIMIT, runner: Runner | None = None) -> None:
-        self._limit = limit
-        self._runner = runner or KillableWorker()
-        self._stopping = threading.Event()
-
-    def run(self, function: Callable[..., Result], *arguments: object, size: int) -> Result:
-        """Return the result of a function for a delivery of `size` bytes.
-
-        Raises SetAsideError for an exceeded time limit and for a defect, WorkerEndedError where
-        the process ended, WorkStoppedError after `stop`. An error of the disk, the database or
-        feedferry's own tree is raised as it is: another attempt may succeed.
-        """
-        if self._stopping.is_set():
-            raise WorkStoppedError
-        try:
-            return self._runner.run(function, *arguments, seconds=self._limit.of(size))
-        except TimeLimitError as exc:
-            raise SetAsideError(f"{exc}, the limit for {size:,} bytes") from exc
-        except WorkerEndedError as exc:
-            if self._stopping.is_set():
-                raise WorkStoppedError from exc
-            raise
-        except (SetAsideError, FeedferryError, OSError, sqlite3.Error):
-            raise
-        except Exception as exc:  # a defect must not stop the other deliveries
-            raise SetAsideError(f"Internal Error: {exc!r}") from exc
-
-    def stop(self) -> None:
-        """End the running function, and start no other."""
-        self._stopping.set()
-        self._runner.kill()
-
-    def close(self) -> None:
-        """End the worker process, when no function runs."""
-        self._runner.close()
-
-
 def main() -> None:
     """Run the functions that arrive on the channel in the first argument, until it is closed."""
     for number in (signal.SIGINT, signal.SIGTERM):  # these are for the parent process to handle
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with Connection(int(sys.argv[1])) as channel:
         while True:
             try:
-                function, arguments, seconds = channel.recv()
-            except EOFError:
+                function, arguments = channel.recv()
+            except (EOFError, ConnectionError):
                 return
-            channel.send(_run(function, arguments, seconds))
-
-
-def _run(
-    function: Callable[..., object], arguments: tuple[object, ...], seconds: float
-) -> tuple[bool, object]:
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        return True, function(*arguments)
-    except Exception as exc:  # raised again in the parent process
-        return False, _sendable(exc)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+            channel.send(None)
+            try:
+                channel.send((True, function(*arguments)))
+            except Exception as exc:  # raised again in the parent process
+                channel.send((False, _sendable(exc)))
 
 
 def _sendable(exc: Exception) -> Exception:
-    """Return the exception with its traceback as a note, or a FunctionError with its text."""
+    """Return the exception with its traceback as a note, or an Exception with its text."""
     exc.add_note("".join(traceback.format_exception(exc)))
     try:
         pickle.loads(pickle.dumps(exc))
     except Exception:  # pickling and unpickling an exception may raise anything
-        return FunctionError(repr(exc))
+        return RuntimeError(repr(exc))
     return exc
 
 
 def _end_with_parent() -> None:
     os.read(0, 1)
     os._exit(1)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -1,9 +1,9 @@
-"""A feed that cannot be converted, or digested, stops no other; a command has it tried again."""
+"""A delivery that cannot be converted or digested is set aside, and tried again on request."""
 
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,10 +15,11 @@ from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardJ
 from pipelines.serve.forwarder import Convert, Notifier
 from pipelines.serve.gateway import DRAIN_SECONDS, Gateway
 from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.run import retry
-from pipelines.serve.set_aside import requested_retries
-from pipelines.serve.worker_process import GuardedWorker, TimeLimit
-from schemas.errors import ConfigError
+from pipelines.serve.rehearsal.index_reader import DeliveryStatus
+from pipelines.serve.retry import retry
+from pipelines.serve.spool_writer import SpoolWriter
+from pipelines.serve.worker_process import TimeLimit, WorkerProcess
+from schemas.errors import BusyError, ConfigError
 from support import hostile_work as work
 from support.archives import document, gsa_feed
 from support.fake_appliance import GSA, SUCCESS, THUNDERSTONE, FakeClient, Sent, replace_client
@@ -71,7 +72,7 @@ def forwarding(
         options,
         settings,
         Notifier(warn=said.append, inform=said.append),
-        worker=GuardedWorker(limit=limit),
+        worker=WorkerProcess(limit=limit),
         convert=convert,
         retry=RetryPolicy(first_seconds=0.01),
         drain_seconds=drain_seconds,
@@ -120,9 +121,9 @@ def test_a_conversion_that_ended_with_its_gateway_three_times_is_set_aside(
 ) -> None:
     replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "crm")
-    output = spool.root / "forward" / "000000000001"
-    output.mkdir(parents=True)
-    (output / "attempts").write_text("3")
+    attempts = spool.root / "attempts"
+    attempts.mkdir()
+    (attempts / "gateway-1").write_text("3")
     with forwarding(spool, work.convert_failing) as forwards:
         settle(forwards)
         assert [one.reason for one in forwards.set_aside()] == [DIED]
@@ -133,14 +134,14 @@ def test_a_gateway_that_is_stopped_does_not_count_as_an_attempt(
 ) -> None:
     replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "bad")
-    attempts = spool.root / "forward" / "000000000001" / "attempts"
+    attempts = spool.root / "attempts" / "gateway-1"
     with forwarding(spool, work.convert_looping, drain_seconds=0.0):
         wait_until(attempts.exists)
     assert not attempts.exists()
     assert journal(spool) == []
 
 
-def test_what_is_retried_is_forwarded_with_all_later_ones_of_its_datasource(
+def test_a_retried_delivery_is_forwarded_with_all_later_ones_of_its_datasource(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire = replace_client(monkeypatch, accepting)
@@ -151,8 +152,8 @@ def test_what_is_retried_is_forwarded_with_all_later_ones_of_its_datasource(
         (spool.root / "fixed").touch()
         spool.feed(gsa_feed(document(3)), "bad")
         settle(forwards)
-        forwards.retry(1)
-        wait_until(lambda: len(wire.sent) == 4)
+    retry(spool.root, "1")
+    with forwarding(spool, work.convert_failing) as forwards:
         settle(forwards)
         assert forwards.set_aside() == []
     assert sent(wire) == [
@@ -161,30 +162,11 @@ def test_what_is_retried_is_forwarded_with_all_later_ones_of_its_datasource(
         ("full", ["1.txt"]),
         ("incremental", ["3.txt"]),
     ]
+    states = [state for ordinal, state in journal(spool) if ordinal == 1]
+    assert states == [ForwardState.SET_ASIDE, ForwardState.RETRIED, ForwardState.FORWARDED]
 
 
-def test_a_retry_is_not_forgotten_by_a_gateway_that_ends(
-    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wire = replace_client(monkeypatch, accepting)
-    spool.feed(gsa_feed(document(1)), "bad")
-    with forwarding(spool, work.convert_failing) as forwards:
-        settle(forwards)
-    journal_file = ForwardJournal(spool.root / "forward" / FILE_NAME)
-    journal_file.append(DeliveryOutcome(ordinal=1, state=ForwardState.RETRIED, settled=0))
-    journal_file.close()
-    (spool.root / "fixed").touch()
-    with forwarding(spool, work.convert_failing) as forwards:
-        settle(forwards)
-    assert sent(wire) == [("incremental", ["1.txt"])]
-    assert journal(spool) == [
-        (1, ForwardState.SET_ASIDE),
-        (1, ForwardState.RETRIED),
-        (1, ForwardState.FORWARDED),
-    ]
-
-
-def test_what_a_later_full_feed_supersedes_is_not_forwarded_again(
+def test_a_delivery_that_a_later_full_feed_supersedes_is_not_forwarded_again(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire = replace_client(monkeypatch, accepting)
@@ -194,8 +176,9 @@ def test_what_a_later_full_feed_supersedes_is_not_forwarded_again(
         (spool.root / "fixed").touch()
         spool.feed(gsa_feed(document(2)), "bad", "full")
         settle(forwards)
-        forwards.retry(1)
-        wait_until(lambda: not forwards.set_aside())
+    retry(spool.root, "bad")
+    with forwarding(spool, work.convert_failing) as forwards:
+        settle(forwards)
     assert sent(wire) == [("full", ["2.txt"])]
     assert journal(spool)[-1] == (1, ForwardState.LEFT_OUT)
 
@@ -205,10 +188,7 @@ def test_a_full_feed_whose_deletions_the_index_cannot_say_is_set_aside(
 ) -> None:
     wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "crm", "full")
-    with Index(spool.root / "index.db") as index:
-        for delivery in read_deliveries(spool.root):
-            index.begin(delivery)
-            index.set_aside(delivery, "not finished after 300 seconds")
+    set_aside(spool)
     with forwarding(spool, work.convert_failing, to=THUNDERSTONE) as forwards:
         settle(forwards)
         (one,) = forwards.set_aside()
@@ -216,47 +196,70 @@ def test_a_full_feed_whose_deletions_the_index_cannot_say_is_set_aside(
     assert [one for one in wire.sent if one.chunk] == []
 
 
-def set_aside(spool: HandSpool) -> None:
-    """Have the index set the first delivery aside."""
+def set_aside(spool: HandSpool, ordinal: int = 1) -> None:
+    """Have the index set a delivery aside, and digest the others."""
     with Index(spool.root / "index.db") as index:
-        delivery = next(read_deliveries(spool.root))
-        index.begin(delivery)
-        index.set_aside(delivery, "not finished after 300 seconds")
+        for delivery in read_deliveries(spool.root):
+            index.begin(delivery)
+            if delivery.ordinal == ordinal:
+                index.set_aside(delivery, "not finished after 300 seconds")
+            else:
+                index.digest(delivery, spool.root)
 
 
-@pytest.mark.parametrize("wanted", ["all", "1", "crm"])
-def test_a_command_asks_for_another_attempt(
+def statuses(spool: HandSpool) -> list[DeliveryStatus]:
+    with Index(spool.root / "index.db") as index:
+        return [row.status for row in reversed(index.feed_rows())]
+
+
+@pytest.mark.parametrize("wanted", ["all", "2", "crm"])
+def test_a_command_records_another_attempt_of_the_index(
     spool: HandSpool, wanted: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spool.feed(gsa_feed(document(1)), "crm")
-    set_aside(spool)
+    spool.feed(gsa_feed(document(2)), "crm")
+    spool.feed(gsa_feed(document(3)), "wiki")
+    spool.feed(gsa_feed(document(4)), "crm")
+    set_aside(spool, 2)
     assert retry(spool.root, wanted) == 0
-    assert requested_retries(spool.root) == [1]
+    completed, waiting = DeliveryStatus.COMPLETED, DeliveryStatus.WAITING
+    assert statuses(spool) == [completed, waiting, completed, waiting]
     assert capsys.readouterr().out == (
-        "delivery 1 of 'crm', by the index: not finished after 300 seconds\n"
-        f"1 to be retried by the receiver of {spool.root}, now or at its next start\n"
+        "delivery 2 of 'crm', by the index: not finished after 300 seconds\n"
+        f"1 to be retried at the next start of the receiver of {spool.root}\n"
     )
 
 
-def test_a_delivery_that_is_set_aside_twice_is_asked_for_once(
+def test_a_delivery_that_a_later_full_feed_supersedes_is_dropped_from_the_index(
+    spool: HandSpool,
+) -> None:
+    spool.feed(gsa_feed(document(1)), "crm", "full")
+    spool.feed(gsa_feed(document(2)), "crm", "full")
+    set_aside(spool)
+    retry(spool.root, "all")
+    assert statuses(spool) == [DeliveryStatus.FAILED, DeliveryStatus.COMPLETED]
+    with Index(spool.root / "index.db") as index:
+        details = index.feed_rows()[1].details
+    assert details == ("superseded by delivery 2, and not digested",)
+
+
+def test_a_delivery_that_is_set_aside_twice_is_counted_once(
     spool: HandSpool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spool.feed(gsa_feed(document(1)), "crm")
     set_aside(spool)
     journal_file = ForwardJournal(spool.root / "forward" / FILE_NAME)
-    journal_file.append(
-        DeliveryOutcome(ordinal=1, state=ForwardState.SET_ASIDE, settled=1, reason=FAILED)
-    )
+    journal_file.append(DeliveryOutcome(1, ForwardState.SET_ASIDE, settled=1, reason=FAILED))
     journal_file.close()
     retry(spool.root, "all")
     assert capsys.readouterr().out.splitlines() == [
         "delivery 1 of 'crm', by the index: not finished after 300 seconds",
         f"delivery 1 of 'crm', by the gateway: {FAILED}",
-        f"1 to be retried by the receiver of {spool.root}, now or at its next start",
+        f"1 to be retried at the next start of the receiver of {spool.root}",
     ]
 
 
-def test_what_is_not_set_aside_cannot_be_asked_for(spool: HandSpool) -> None:
+def test_a_delivery_that_is_not_set_aside_cannot_be_retried(spool: HandSpool) -> None:
     spool.feed(gsa_feed(document(1)), "crm")
     set_aside(spool)
     with pytest.raises(ConfigError) as caught:
@@ -267,19 +270,21 @@ def test_what_is_not_set_aside_cannot_be_asked_for(spool: HandSpool) -> None:
     )
 
 
-def test_a_folder_that_is_no_spool_has_nothing_to_be_retried(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_spool_has_nothing_to_retry(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"no deliveries\.jsonl in it"):
         retry(tmp_path, "all")
+
+
+def test_a_retry_is_refused_while_a_receiver_has_the_spool(spool: HandSpool) -> None:
+    spool.feed(gsa_feed(document(1)), "crm")
+    with SpoolWriter(spool.root), pytest.raises(BusyError, match="in use by another receiver"):
+        retry(spool.root, "all")
 
 
 def posted(url: str, path: str, *fields: str, text: bytes) -> bytes:
     words = [word for field in (*fields, "data=<-") for word in ("-F", field)]
     command = ["curl", "-sS", "--noproxy", "*", "--max-time", "60", *words, url + path]
     return subprocess.run(command, input=text, capture_output=True, check=True).stdout
-
-
-def is_listed(get: Callable[[str], bytes]) -> bool:
-    return bool(json.loads(get("/set-aside"))["set_aside"])
 
 
 FORM_FEEDS = [
@@ -304,11 +309,11 @@ def test_a_form_feed_in_a_feed_stops_neither_the_index_nor_a_gateway(
             fields = ("datasource=wiki", "feedtype=incremental")
             assert posted(old.url, "/xmlfeed", *fields, text=good) == b"Success"
             wait_until(lambda: old.get("/getbacklogcount") == b"0")
-            assert "http://intranet.example.com/2.txt" in old.urls()
+            wait_until(lambda: "http://intranet.example.com/2.txt" in old.urls())
             assert "http://intranet.example.com/2.txt" in new.urls()
-            if is_listed(old.get):
-                ended = run("serve", "--spool", str(old.spool), "--retry", "all")
-                assert ended.returncode == 0
+            has_set_aside = bool(json.loads(old.get("/set-aside"))["set_aside"])
+        if has_set_aside:
+            assert run("serve", "--spool", str(old.spool), "--retry", "all").returncode == 0
         with serving(tmp_path / "old", "--forward", new.url, *flags) as old:
             wait_until(lambda: old.get("/getbacklogcount") == b"0")
-            assert "http://intranet.example.com/2.txt" in old.urls()
+            wait_until(lambda: "http://intranet.example.com/2.txt" in old.urls())

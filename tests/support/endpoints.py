@@ -1,20 +1,19 @@
 """The endpoints of a receiver with a spool and an index, without a server."""
 
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote_plus
 
 import msgspec
 import pytest
 
-from pipelines.serve.http.endpoints import Endpoints
-from pipelines.serve.http.exchange import RefusedError, Reply, Request
-from pipelines.serve.http.get_endpoints import GetEndpoints
-from pipelines.serve.http.post_endpoints import PostEndpoints
+from pipelines.serve.http.endpoints import Callbacks, Endpoints
+from pipelines.serve.http.server import RefusedError, Reply, Request
 from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.rehearsal.scenario import IN_ORDER, Behaviour
 from pipelines.serve.settings import ServeSettings
 from pipelines.serve.spool_writer import SpoolWriter
-from pipelines.serve.worker_process import DEFAULT_LIMIT, TimeLimit
+from schemas.delivery import Door
 from transforms.storage.journal import DISK, Disk
 
 URLENCODED = ("content-type", "application/x-www-form-urlencoded")
@@ -53,16 +52,22 @@ class StoredEndpoints:
         self.spool.__exit__(None, None, None)
         self.index.close()
 
-    def endpoints(
-        self, behaviour: Behaviour = IN_ORDER, limit: TimeLimit = DEFAULT_LIMIT, **changes: object
-    ) -> Endpoints:
-        settings = msgspec.structs.replace(SETTINGS, **changes)
-        posts = PostEndpoints(
-            self.spool, self.index, arrived=self._arrive, profiles=settings.profiles, limit=limit
-        )
-        gets = GetEndpoints(self.index, backlog=lambda: 7, render_page=lambda: b"<html>")
+    def endpoints(self, behaviour: Behaviour = IN_ORDER, **changes: object) -> Endpoints:
         return Endpoints(
-            settings, posts, gets, behave=lambda door: behaviour, wait=self.waited.append
+            msgspec.structs.replace(SETTINGS, **changes),
+            self.spool,
+            self.index,
+            self.callbacks(lambda door: behaviour),
+        )
+
+    def callbacks(self, behave: Callable[[Door | None], Behaviour]) -> Callbacks:
+        return Callbacks(
+            arrived=self._arrive,
+            behave=behave,
+            wait=self.waited.append,
+            backlog=lambda: 7,
+            set_aside=list,
+            render_page=lambda: b"<html>",
         )
 
     def _arrive(self) -> None:

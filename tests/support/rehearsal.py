@@ -7,7 +7,8 @@ from typing import TypeVar
 import msgspec
 
 from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.rehearsal.views import FeedRow, IndexedDocument
+from pipelines.serve.rehearsal.index_reader import FeedRow, IndexedDocument
+from pipelines.serve.worker_process import WorkerProcess
 from schemas.delivery import JOURNAL, Delivery, Door
 
 Result = TypeVar("Result")
@@ -74,17 +75,13 @@ def item(kind: str, name: str, inner: str = "") -> str:
     return f"<Item><Type>{kind}</Type><Url>{HOST}{name}</Url>{inner}</Item>"
 
 
-class InlineRunner:
+class InlineWorker(WorkerProcess):
     """Runs the functions of a worker process in this process."""
 
-    def run(self, function: Callable[..., Result], *arguments: object, seconds: float) -> Result:
+    def call(
+        self, function: Callable[..., Result], arguments: tuple[object, ...], size: int
+    ) -> Result:
         return function(*arguments)
-
-    def kill(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 def digest_missing(index: Index, delivery: Delivery, spool: Path) -> None:

@@ -28,6 +28,7 @@ from schemas.spelling import did_you_mean
 
 _SCALARS: dict[object, str] = {bool: "true or false", int: "an integer", str: "a text in quotes"}
 _T = TypeVar("_T", bound=msgspec.Struct)
+_Content = TypeVar("_Content")
 
 
 class Value(NamedTuple):
@@ -90,14 +91,6 @@ Duration = Annotated[float, Value(parse_duration, _DURATION_EXAMPLES)]
 PositiveDuration = Annotated[float, Value(_not_zero(parse_duration), _DURATION_EXAMPLES)]
 
 
-def load_yaml(path: Path) -> object:
-    """Return the content of a YAML file; raise ConfigError if it cannot be read."""
-    try:
-        return msgspec.yaml.decode(_read_text(path))
-    except msgspec.DecodeError as exc:
-        raise ConfigError(f"{path}: {' '.join(str(exc).split())}; expected YAML") from exc
-
-
 def read_yaml(path: Path, type_: type[_T]) -> _T:
     """Return the content of a file; raise ConfigError with a line for each error."""
     return decode_yaml(_read_text(path), type_, name=str(path))
@@ -112,13 +105,23 @@ def _read_text(path: Path) -> str:
         raise ConfigError(f"{path}: not UTF-8; expected YAML") from exc
 
 
+def read_yaml_list(path: Path, type_: type[_T]) -> tuple[_T, ...]:
+    """Return the items of a file that is a list; raise ConfigError with a line for each error."""
+    return _decode(_read_text(path), str(path), lambda decoder, node: decoder.structs(node, type_))
+
+
 def decode_yaml(text: str, type_: type[_T], *, name: str) -> _T:
     """Return the content of a document called `name`; raise ConfigError with a line per error."""
+    return _decode(text, name, lambda decoder, node: decoder.struct(node, type_, ""))
+
+
+def _decode(
+    text: str, name: str, decode: Callable[["_Decoder", yaml.Node | None], _Content | None]
+) -> _Content:
     loader = yaml.SafeLoader(text)
     try:
-        node = loader.get_single_node()
         decoder = _Decoder(loader, name)
-        result = decoder.struct(node, type_, "")
+        result = decode(decoder, loader.get_single_node())
     except yaml.YAMLError as exc:
         raise ConfigError(f"{name}: {' '.join(str(exc).split())}; expected YAML") from exc
     finally:
@@ -136,11 +139,17 @@ class _Decoder:
         self._name = name
         self.errors: list[str] = []
 
+    def structs(self, node: yaml.Node | None, type_: type[_T]) -> tuple[_T, ...] | None:
+        if not isinstance(node, yaml.SequenceNode):
+            self._fail(node, "", f"{_kind(node)}; expected a list")
+            return None
+        items = [self.struct(item, type_, f"[{at}]") for at, item in enumerate(node.value)]
+        return tuple(item for item in items if item is not None)
+
     def struct(self, node: yaml.Node | None, type_: type[_T], key: str) -> _T | None:
         fields = {field.encode_name: field for field in _keys(type_)}
         if not isinstance(node, yaml.MappingNode):
-            kind = "an empty document" if node is None else f"a {node.id}"
-            self._fail(node, key, f"{kind}; expected keys and values: {', '.join(fields)}")
+            self._fail(node, key, f"{_kind(node)}; expected keys and values: {', '.join(fields)}")
             return None
         count = len(self.errors)
         values: dict[str, object] = {}
@@ -194,6 +203,10 @@ class _Decoder:
             line, column = node.start_mark.line + 1, node.start_mark.column + 1
         place = f"{self._name}:{line}:{column}"
         self.errors.append(f"{place}: {key}: {message}" if key else f"{place}: {message}")
+
+
+def _kind(node: yaml.Node | None) -> str:
+    return "an empty document" if node is None else f"a {node.id}"
 
 
 def _keys(type_: type[msgspec.Struct]) -> Iterable[msgspec.structs.FieldInfo]:

@@ -1,80 +1,151 @@
-"""The endpoints of a receiver: who is trusted, and the scenario that a request meets.
+"""The endpoints of a receiver: posted feeds, groups and data, and the replies to GET.
+
+An appliance answers Success before it reads a feed, and reports errors of records later; so does
+this receiver. Thunderstone data is answered record by record, as the appliance does.
 
 An untrusted address gets the appliance's words with status 200: clients of a GSA read the words,
 CM3 only those with a status below 400, and the refusal for a full disk is documented with 200.
 """
 
+import logging
 import re
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
+from importlib.resources import files
+from threading import Lock
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
 
-from pipelines.serve.http.body_decoding import decompress, limit_size, too_large
-from pipelines.serve.http.exchange import ConnectionDroppedError, RefusedError, Reply, Request
-from pipelines.serve.http.get_endpoints import BACKLOG_PATH, DTD_PATH, GetEndpoints
-from pipelines.serve.http.post_endpoints import DISK_FULL, PostEndpoints
-from pipelines.serve.http.server import INTERNAL_ERROR
+import msgspec
+
+from pipelines.serve.http.forms import decompress, limit_size, read_form, too_large
+from pipelines.serve.http.server import (
+    INTERNAL_ERROR,
+    ConnectionDroppedError,
+    RefusedError,
+    Reply,
+    Request,
+)
 from pipelines.serve.http.trusted_addresses import ALL, Trust
-from pipelines.serve.rehearsal import thunderstone_result
+from pipelines.serve.rehearsal import page, thunderstone_result
+from pipelines.serve.rehearsal.documents import GROUPS_CAPACITY_BYTES
+from pipelines.serve.rehearsal.index import Index
+from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
 from pipelines.serve.rehearsal.scenario import Behaviour
+from pipelines.serve.rehearsal.thunderstone_result import DataTimeLimitError, ItemReplies
 from pipelines.serve.settings import LOOPBACK, ServeSettings
-from schemas.delivery import Door
+from pipelines.serve.spool_writer import DiskFullError, IncomingFeed, SpoolWriter
+from pipelines.serve.worker_process import TimeLimit
+from schemas.delivery import Delivery, Door
+from schemas.errors import FormatError
+from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, REPLACE
+
+# The words of an appliance, to the letter: clients compare them.
+SUCCESS = "Success"
+DISK_FULL = "Feed not accepted due to insufficient disk space. Contact Google for Work Support."
+AT_CAPACITY = "error: group db at capacity."
+UNAUTHORIZED = "Error - Unauthorized Request"
 
 DATA_PATH = "/recvdata.xml"
-UNAUTHORIZED = "Error - Unauthorized Request"
-_FEED_PATHS = {"/xmlfeed": Door.FEED, "/xmlgroups": Door.GROUPS}
+BACKLOG_PATH = "/getbacklogcount"
+DTD_PATH = "/getdtd"
+MAX_PAGE = 1000
+_POST_PATHS = {"/xmlfeed": Door.FEED, "/xmlgroups": Door.GROUPS}
+_GET_PATHS = (BACKLOG_PATH, DTD_PATH, "/documents", "/set-aside", "/feeds", "/")
+_GROUPSOURCE_FIELDS = ("groupsource", CLEANUP, REPLACE)
+_FIELDS = {
+    Door.FEED: ("datasource", "feedtype"),
+    Door.GROUPS: (*_GROUPSOURCE_FIELDS, "feedtype"),
+    Door.DATA: ("profile",),
+}
+_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,249}", re.ASCII)
+_A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
+_LIMIT = re.compile("[0-9]{1,9}", re.ASCII)
+_MAX_AGENT = 200
+_BLOCK_BYTES = 1 << 20
 _LOOPBACK, _ANY = Trust(LOOPBACK), Trust((ALL,))
+_UNSNIFFED = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
 _TEXTS = {status.value: status.phrase for status in HTTPStatus} | {
     500: INTERNAL_ERROR,
     401: UNAUTHORIZED,
 }
+_log = logging.getLogger(__name__)
+
+
+class Callbacks(msgspec.Struct, frozen=True, kw_only=True):
+    """The functions of a receiver that its endpoints call.
+
+    `arrived` is called after each delivery. `behave` returns the behaviour for the next request at
+    an endpoint, None for the backlog. `wait` waits some seconds, fewer when the receiver stops.
+    `backlog` returns the number of deliveries that wait, `set_aside` those that are set aside,
+    `render_page` the page.
+    """
+
+    arrived: Callable[[], object]
+    behave: Callable[[Door | None], Behaviour]
+    wait: Callable[[float], object]
+    backlog: Callable[[], int]
+    set_aside: Callable[[], list[SetAsideDelivery]]
+    render_page: Callable[[], bytes]
+
+
+class PostedForm(msgspec.Struct, frozen=True, kw_only=True):
+    """A posted form: its small fields, and its feed in a file."""
+
+    fields: dict[str, str]
+    intake: IncomingFeed
+    refused_urls: frozenset[str]
+    delivery: Delivery
 
 
 class Endpoints:
-    """Answers requests.
+    """Answers requests; safe from several threads.
 
-    `behave` returns the behaviour for the next request at an endpoint, None for the backlog.
-    `wait` waits some seconds, fewer when the receiver stops.
+    Data that is not read within the time limit of a feed is refused and not kept.
     """
 
     def __init__(
-        self,
-        settings: ServeSettings,
-        posts: PostEndpoints,
-        gets: GetEndpoints,
-        *,
-        behave: Callable[[Door | None], Behaviour],
-        wait: Callable[[float], object],
+        self, settings: ServeSettings, spool: SpoolWriter, index: Index, callbacks: Callbacks
     ) -> None:
-        self._max_bytes = settings.max_request_bytes
+        self._settings = settings
         self._trust = Trust(settings.trusted)
         self._is_local = settings.host == "localhost" or _LOOPBACK.allows(settings.host)
-        self._posts = posts
-        self._gets = gets
-        self._behave = behave
-        self._wait = wait
+        self._limit = TimeLimit(seconds=settings.feed_seconds)
+        self._spool = spool
+        self._index = index
+        self._callbacks = callbacks
+        self._reading = Lock()  # one document in memory, for any number of connections
+        self._take = {
+            Door.FEED: self._take_feed,
+            Door.GROUPS: self._take_groups,
+            Door.DATA: self._take_data,
+        }
 
     def answer(self, request: Request) -> Reply:
         """Return the reply; raise RefusedError, or ConnectionDroppedError for no reply."""
         path = request.path
-        door = Door.DATA if path.endswith(DATA_PATH) else _FEED_PATHS.get(path)
+        door = Door.DATA if path.endswith(DATA_PATH) else _POST_PATHS.get(path)
         if door is not None:
             return self._post(door, request) if request.method == "POST" else _only("POST")
-        if path not in self._gets.paths:
-            known = ", ".join((*_FEED_PATHS, *self._gets.paths))
+        if path not in _GET_PATHS:
+            known = ", ".join((*_POST_PATHS, *_GET_PATHS))
             raise RefusedError(404, f"{path!r}; expected {known} or ...{DATA_PATH}")
         return self._get(request) if request.method in {"GET", "HEAD"} else _only("GET, HEAD")
 
     def _post(self, door: Door, request: Request) -> Reply:
         if not self._is_trusted(door, request):
             if door is Door.DATA:
-                words = thunderstone_result.refusal(thunderstone_result.NOT_ALLOWED)
-                return Reply(body=words, content_type="text/xml")
-            return Reply(body=UNAUTHORIZED.encode())
+                return _refuse_data(thunderstone_result.NOT_ALLOWED)
+            return _text(UNAUTHORIZED)
         behaviour = self._meet(door, request)
         blocks = self._read_body(request, behaviour)
         scripted = _scripted_reply(behaviour)
         if scripted is None:
-            reply = self._posts.take(door, request, blocks, refused_urls=behaviour.refuse_urls)
+            reply = self._receive(door, request, blocks, frozenset(behaviour.refuse_urls or ()))
         else:
             for _ in blocks:
                 pass
@@ -82,34 +153,67 @@ class Endpoints:
         return self._finish(reply, behaviour)
 
     def _get(self, request: Request) -> Reply:
+        path = request.path
         is_trusted = self._trust.allows(request.client)
-        if request.path in {BACKLOG_PATH, DTD_PATH}:
+        if path in {BACKLOG_PATH, DTD_PATH}:
             if not is_trusted:
-                return Reply(body=UNAUTHORIZED.encode())
-            return self._count(request) if request.path == BACKLOG_PATH else self._gets.dtd(request)
+                return _text(UNAUTHORIZED)
+            if path == BACKLOG_PATH:
+                return self._count(request)
+            return Reply(body=files("schemas").joinpath("gsafeed-7.dtd").read_bytes())
         if not is_trusted:
             raise RefusedError(403, f"{request.client}; expected a trusted address")
         if self._is_local:
             _check_host(request.header("host"))
-        return self._gets.answer(request)
+        if path == "/documents":
+            return self._list_documents(request)
+        if path == "/set-aside":
+            _parse_query(request)
+            return _json({"set_aside": self._callbacks.set_aside()})
+        return Reply(
+            body=self._callbacks.render_page(),
+            content_type="text/html; charset=utf-8",
+            headers=(*_UNSNIFFED, ("Content-Security-Policy", page.CONTENT_SECURITY_POLICY)),
+        )
 
     def _count(self, request: Request) -> Reply:
         behaviour = self._meet(None, request)
         reply = _scripted_reply(behaviour)
-        if reply is None and behaviour.backlog is not None:
-            reply = Reply(body=str(behaviour.backlog).encode())
-        return self._finish(reply or self._gets.answer(request), behaviour)
+        if reply is None:
+            is_real = behaviour.backlog is None
+            reply = _text(str(self._callbacks.backlog() if is_real else behaviour.backlog))
+        return self._finish(reply, behaviour)
+
+    def _list_documents(self, request: Request) -> Reply:
+        query = _parse_query(request, "datasource", "prefix", "after", "limit")
+        text = query.get("limit", str(MAX_PAGE))
+        if not _LIMIT.fullmatch(text) or not 1 <= int(text) <= MAX_PAGE:
+            raise RefusedError(400, f"limit: {text!r}; expected 1 to {MAX_PAGE}")
+        documents = self._index.documents(
+            datasource=query.get("datasource"),
+            prefix=query.get("prefix"),
+            after=query.get("after"),
+            limit=int(text),
+        )
+        return _json(
+            {
+                "documents": documents,
+                "next": documents[-1].url if len(documents) >= int(text) else None,
+                "backlog": self._callbacks.backlog(),
+                "set_aside": len(self._callbacks.set_aside()),
+            }
+        )
 
     def _meet(self, door: Door | None, request: Request) -> Behaviour:
         """Return the behaviour; reset the connection at once, also if there is no body."""
-        behaviour = self._behave(door)
+        behaviour = self._callbacks.behave(door)
         if behaviour.reset == "at-once" or (behaviour.reset == "in-body" and request.length == 0):
             raise _reset_connection()
         return behaviour
 
     def _finish(self, reply: Reply, behaviour: Behaviour) -> Reply:
-        if behaviour.delay_seconds:
-            self._wait(behaviour.delay_seconds)
+        if behaviour.delay:
+            self._callbacks.wait(behaviour.delay)
         if behaviour.reset == "before-reply":
             raise _reset_connection()
         return reply
@@ -123,7 +227,7 @@ class Endpoints:
 
     def _read_body(self, request: Request, behaviour: Behaviour) -> Iterator[bytes]:
         """Return the decoded body; refuse one that is too large, before and after decoding."""
-        limit = self._max_bytes
+        limit = self._settings.max_request_bytes
         if request.length is not None and request.length >= limit:
             raise too_large(request.length, limit=limit)
         if request.length == 0 and not request.header("content-length"):
@@ -131,6 +235,131 @@ class Endpoints:
         blocks = _reset_in_body(request) if behaviour.reset == "in-body" else request.blocks
         blocks = limit_size(blocks, limit=limit)
         return limit_size(decompress(blocks, request.header("content-encoding")), limit=limit)
+
+    def _receive(
+        self,
+        door: Door,
+        request: Request,
+        blocks: Iterator[bytes],
+        refused_urls: frozenset[str],
+    ) -> Reply:
+        """Return the reply once the delivery is durable; raise RefusedError."""
+        delivery = Delivery(
+            ordinal=0,
+            door=door,
+            path=None,
+            bytes=0,
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            client=request.client,
+            user_agent=request.header("user-agent")[:_MAX_AGENT],
+        )
+        try:
+            self._spool.check_room(request.length or 0)
+            with self._spool.open_intake() as intake:
+                kind = request.header("content-type")
+                fields = read_form(blocks, kind, known=_FIELDS[door], write=intake.write)
+                form = PostedForm(
+                    fields=fields, intake=intake, refused_urls=refused_urls, delivery=delivery
+                )
+                return self._take[door](form)
+        except DiskFullError:
+            return _refuse_data(thunderstone_result.FAIL) if door is Door.DATA else _text(DISK_FULL)
+
+    def _take_feed(self, form: PostedForm) -> Reply:
+        datasource = _name_in("datasource", form.fields)
+        feedtype = form.fields.get("feedtype", "")
+        _check_feedtype(feedtype, FEEDTYPES)
+        _check_content(form)
+        self._commit(form, form.intake, datasource=datasource, feedtype=feedtype)
+        return _text(SUCCESS)
+
+    def _take_groups(self, form: PostedForm) -> Reply:
+        """Deployed clients name the groupsource in the field for what to do with its groups."""
+        given = [field for field in _GROUPSOURCE_FIELDS if field in form.fields]
+        if len(given) != 1:
+            names = " and ".join(given) or "no groupsource"
+            raise RefusedError(400, f"{names}; expected one of {', '.join(_GROUPSOURCE_FIELDS)}")
+        groupsource = _name_in(given[0], form.fields)
+        if given[0] == CLEANUP:
+            if form.intake.bytes:
+                raise RefusedError(400, "cleanup and data; expected one of them")
+            self._commit(form, None, datasource=groupsource, feedtype=CLEANUP)
+            return _text(SUCCESS)
+        # The guide's own client sends no feedtype.
+        feedtype = form.fields.get("feedtype") or INCREMENTAL
+        _check_feedtype(feedtype, (FULL, INCREMENTAL))
+        _check_content(form)
+        if self._index.groups_bytes() + form.intake.bytes > GROUPS_CAPACITY_BYTES:
+            return _text(AT_CAPACITY)
+        feedtype = REPLACE if given[0] == REPLACE else feedtype
+        self._commit(form, form.intake, datasource=groupsource, feedtype=feedtype)
+        return _text(SUCCESS)
+
+    def _take_data(self, form: PostedForm) -> Reply:
+        profile = form.fields.get("profile", "")
+        known = self._settings.profiles
+        if not profile or (known and profile not in known):
+            return _refuse_data(thunderstone_result.NO_PROFILE)
+        size = form.intake.bytes
+        seconds = self._limit.of(size)
+        try:
+            with self._reading, form.intake.open() as stream:
+                end = time.monotonic() + seconds
+                replies = ItemReplies(
+                    refused_urls=form.refused_urls,
+                    has_document=partial(self._index.has_document, profile=profile),
+                    count_matching=partial(self._index.count_matching, profile=profile),
+                    options=self._index.reading,
+                    is_over=lambda: time.monotonic() > end,
+                )
+                result = replies.write(stream)
+        except FormatError:
+            return _refuse_data(thunderstone_result.NO_DATA)
+        except DataTimeLimitError:
+            _log.error(
+                "data of %r, %s bytes: not read after %.0f seconds; answered FAIL, and not stored",
+                *(profile, size, seconds),
+            )
+            return _refuse_data(thunderstone_result.FAIL)
+        with ExitStack() as opened:
+            opened.enter_context(result)
+            refused = tuple(sorted(form.refused_urls))
+            self._commit(form, form.intake, profile=profile, refused=refused)
+            opened.pop_all()
+        return Reply(body=result, content_type="text/xml")
+
+    def _commit(self, form: PostedForm, intake: IncomingFeed | None, **fields: object) -> None:
+        self._spool.commit(msgspec.structs.replace(form.delivery, **fields), intake)
+        self._callbacks.arrived()
+
+
+def _text(words: str) -> Reply:
+    return Reply(body=words.encode())
+
+
+def _json(value: object) -> Reply:
+    return Reply(
+        body=msgspec.json.encode(value), content_type="application/json", headers=_UNSNIFFED
+    )
+
+
+def _refuse_data(status: str) -> Reply:
+    return Reply(body=thunderstone_result.refusal(status), content_type="text/xml")
+
+
+def _only(methods: str) -> Reply:
+    return Reply(status=405, body=f"expected {methods}".encode(), headers=(("Allow", methods),))
+
+
+def _scripted_reply(behaviour: Behaviour) -> Reply | None:
+    """Return the reply of a scenario, None if the request is answered normally."""
+    if behaviour.disk_full:
+        return _text(DISK_FULL)
+    if behaviour.status is None and behaviour.text is None:
+        return None
+    status = behaviour.status or 200
+    text = _TEXTS.get(status, "") if behaviour.text is None else behaviour.text
+    return Reply(status=status, body=text.encode())
 
 
 def _reset_in_body(request: Request) -> Iterator[bytes]:
@@ -157,16 +386,49 @@ def _check_host(host: str) -> None:
         raise RefusedError(403, f"Host: {host!r}; expected an address, or localhost")
 
 
-def _only(methods: str) -> Reply:
-    return Reply(status=405, body=f"expected {methods}".encode(), headers=(("Allow", methods),))
+def _parse_query(request: Request, *known: str) -> Mapping[str, str]:
+    try:
+        pairs = parse_qsl(request.query, keep_blank_values=True, strict_parsing=bool(request.query))
+    except ValueError as exc:
+        raise RefusedError(400, f"?{request.query}; expected name=value pairs") from exc
+    for name, _ in pairs:
+        if name not in known:
+            raise RefusedError(400, f"{name!r}; expected one of {', '.join(known)}")
+    return {name: value for name, value in pairs if value}
 
 
-def _scripted_reply(behaviour: Behaviour) -> Reply | None:
-    """Return the reply of a scenario, None if the request is answered normally."""
-    if behaviour.is_disk_full:
-        return Reply(body=DISK_FULL.encode())
-    if behaviour.status is None and behaviour.text is None:
-        return None
-    status = behaviour.status or 200
-    text = _TEXTS.get(status, "") if behaviour.text is None else behaviour.text
-    return Reply(status=status, body=text.encode())
+def _name_in(field: str, fields: Mapping[str, str]) -> str:
+    if field not in fields:
+        raise RefusedError(400, f"{field}: not given; {_A_NAME}")
+    if not _NAME.fullmatch(fields[field]):
+        raise RefusedError(400, f"{field}: {fields[field]!r}; {_A_NAME}")
+    return fields[field]
+
+
+def _check_feedtype(feedtype: str, known: tuple[str, ...]) -> None:
+    if feedtype not in known:
+        raise RefusedError(400, f"feedtype: {feedtype!r}; expected {' or '.join(known)}")
+
+
+def _check_content(form: PostedForm) -> None:
+    """Refuse an empty feed, and a feed that a scenario refuses."""
+    if not form.intake.bytes:
+        raise RefusedError(400, "data: empty; expected a feed")
+    url = _find_url(form.intake, form.refused_urls) if form.refused_urls else None
+    if url is not None:
+        raise RefusedError(400, f"malformed feed: {url!r}; expected a feed without it")
+
+
+def _find_url(intake: IncomingFeed, urls: frozenset[str]) -> str | None:
+    """Return the first of the URLs that the feed has as a whole value."""
+    escaped = {escape(url, {'"': "&quot;"}).encode(): url for url in urls}
+    alternatives = b"|".join(map(re.escape, sorted(escaped)))
+    pattern = re.compile(rb"[\"'>]\s*(" + alternatives + rb")\s*[\"'<]")
+    overlap = max(map(len, escaped)) + 2
+    tail = b""
+    with intake.open() as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            if match := pattern.search(tail + block):
+                return escaped[match[1]]
+            tail = (tail + block)[-overlap:]
+    return None

@@ -1,8 +1,8 @@
-"""The table of documents of a rehearsal appliance, and the changes that a record makes to it.
+"""The documents and groups of a rehearsal appliance, and the changes that a record makes to them.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Choosing the Feed Type", "Full Feeds and
 Incremental Feeds", "Removing Feed Content From the Index", "Fed Documents Aren't Updated or Removed
-as Specified in the Feed XML"; Thunderstone dataload API.
+as Specified in the Feed XML", "Creating a Groups Feed Client"; Thunderstone dataload API.
 
 The guide says:
 
@@ -22,6 +22,12 @@ the fields it states, and adds a missing document. Added documents are searchabl
 
 The table `left_out` has the URLs that each full feed removed, and `skipped` the URLs of refused
 records. A gateway reads both, as it deletes URLs one by one where the target has no full feeds.
+
+A full feed of groups overwrites the groups, in our reading those of its groupsource, and an
+incremental feed appends. Deployed clients also send `cleanup`, which removes the groups of a
+source, and `replace`, which is a full feed. A feed without a feedtype, as the guide's own client
+sends it, is incremental. A group is identified by source, namespace and name. Members are not
+stored, only their size.
 """
 
 import re
@@ -34,7 +40,9 @@ from schemas.content import CHECKED, decode
 from schemas.delivery import Delivery, Door
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
+from schemas.membership import Member, Membership
 from schemas.record import Action, Arrival, Crawl, Record, is_wide
+from transforms.group_references import DEFAULT_NAMESPACE
 
 EMPTY_METADATA = "Element record content does not follow the DTD, Misplaced metadata"
 """The appliance's text for a record with an empty metadata value."""
@@ -44,27 +52,33 @@ MAX_PATTERN_LENGTH = 10_000
 
 REFUSED_BY_SCENARIO = "refused by the scenario"
 
+GROUPS_CAPACITY_BYTES = 1_000_000_000
+"""The capacity of an appliance for groups, including the request that is being posted."""
+
+_PRINCIPAL_BYTES = 16
+"""The overhead of a name. A guess: the appliance's own is undocumented."""
+
 SCHEMA = (
     "CREATE TABLE documents (id INTEGER PRIMARY KEY, profile TEXT NOT NULL, url TEXT NOT NULL,"
-    " datasource TEXT NOT NULL, kind TEXT NOT NULL, action TEXT NOT NULL, arrival TEXT,"
-    " mimetype TEXT, display_url TEXT, bytes INTEGER, sha256 TEXT, metadata TEXT, acl TEXT,"
-    " acl_is_alone INTEGER NOT NULL, fields TEXT, flags TEXT, searchable INTEGER NOT NULL,"
-    " feed INTEGER NOT NULL)",
+    " datasource TEXT NOT NULL, kind TEXT NOT NULL, arrival TEXT, mimetype TEXT, bytes INTEGER,"
+    " sha256 TEXT, metadata TEXT, acl TEXT, acl_is_alone INTEGER NOT NULL, fields TEXT,"
+    " searchable INTEGER NOT NULL, feed INTEGER NOT NULL)",
     "CREATE UNIQUE INDEX documents_url ON documents (url, profile)",
     "CREATE INDEX documents_of ON documents (datasource)",
     "CREATE INDEX documents_hidden ON documents (profile) WHERE kind = 'data' AND NOT searchable",
     "CREATE TABLE left_out (feed INTEGER NOT NULL, url TEXT NOT NULL, PRIMARY KEY (feed, url))"
     " WITHOUT ROWID",
     "CREATE TABLE skipped (url TEXT PRIMARY KEY, datasource TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE groups (groupsource TEXT NOT NULL, name TEXT NOT NULL, namespace TEXT NOT NULL,"
+    " bytes INTEGER NOT NULL, PRIMARY KEY (groupsource, name, namespace)) WITHOUT ROWID",
 )
 
 Change = tuple[str, tuple[object, ...]]
 """A statement and its values."""
 
 _COLUMNS = (
-    *("profile", "url", "datasource", "kind", "action", "arrival", "mimetype", "display_url"),
-    *("bytes", "sha256", "metadata", "acl", "acl_is_alone", "fields", "flags", "searchable"),
-    "feed",
+    *("profile", "url", "datasource", "kind", "arrival", "mimetype", "bytes", "sha256"),
+    *("metadata", "acl", "acl_is_alone", "fields", "searchable", "feed"),
 )
 _Assignments = dict[str, str]
 
@@ -83,18 +97,17 @@ def _stated(name: str) -> str:
     return f"coalesce(excluded.{name}, documents.{name})"
 
 
-def _merged(name: str) -> str:
-    old = f"coalesce(documents.{name}, '{{}}')"
-    return f"iif(excluded.{name} IS NULL, documents.{name}, json_patch({old}, excluded.{name}))"
-
-
 def _crawled(name: str) -> str:
     """Return the new value for a web feed: an update of a pushed document, else a replacement."""
     is_pushed = "documents.kind = 'feed' AND documents.arrival = 'PUSHED'"
-    kept = {**_STATED_ACL, "metadata": _stated("metadata"), "flags": _merged("flags")}
+    kept = {**_STATED_ACL, "metadata": _stated("metadata"), "fields": _MERGED_FIELDS}
     return f"iif({is_pushed}, {kept.get(name, f'documents.{name}')}, {_REPLACED[name]})"
 
 
+_MERGED_FIELDS = (
+    "iif(excluded.fields IS NULL, documents.fields,"
+    " json_patch(coalesce(documents.fields, '{}'), excluded.fields))"
+)
 _STATED_ACL: _Assignments = {
     "acl": _stated("acl"),
     "acl_is_alone": "iif(excluded.acl IS NULL, documents.acl_is_alone, excluded.acl_is_alone)",
@@ -105,26 +118,24 @@ _REPLACED: _Assignments = {
     "acl": f"iif({_KEEPS_ACL}, documents.acl, excluded.acl)",
     "acl_is_alone": f"iif({_KEEPS_ACL}, 1, excluded.acl_is_alone)",
 }
-_TOUCHED: _Assignments = {name: f"excluded.{name}" for name in ("action", "feed")}
 
 _REPLACE = _upsert(_REPLACED)
 _UPDATE = _upsert(
     {
         **_REPLACED,
-        **{name: _stated(name) for name in ("mimetype", "display_url", "metadata")},
-        **{name: _stated(name) for name in ("bytes", "sha256")},
-        **{name: _merged(name) for name in ("fields", "flags")},
+        **{name: _stated(name) for name in ("mimetype", "metadata", "bytes", "sha256")},
+        "fields": _MERGED_FIELDS,
         **_STATED_ACL,
         "searchable": "max(documents.searchable, excluded.searchable)",
     }
 )
-_CRAWL = _upsert({**{name: _crawled(name) for name in _REPLACED}, **_TOUCHED})
+_CRAWL = _upsert({**{name: _crawled(name) for name in _REPLACED}, "feed": "excluded.feed"})
 _SET_ACL = _upsert(
     {
         "acl": "excluded.acl",
         "acl_is_alone": "1",
         "datasource": "iif(documents.kind = 'acl', excluded.datasource, documents.datasource)",
-        **_TOUCHED,
+        "feed": "excluded.feed",
     }
 )
 _DELETE = "DELETE FROM documents WHERE url = ? AND profile = ? AND datasource = ?"
@@ -145,15 +156,18 @@ _KEEP = (
     f"DELETE FROM left_out WHERE feed = ?"
     f" AND ({_EXISTS('documents', _IS_FED)} OR {_EXISTS('skipped', 'true')})"
 )
+_ADD_GROUP = (
+    "INSERT INTO groups VALUES (?, ?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes"
+)
+_FORGET_GROUPS = "DELETE FROM groups WHERE groupsource = ?"
 LAST_CHARACTER = "\U0010ffff"
 
 # Module constants, as looking them up in their enums costs several times as much.
 _IS_DELETE = Action.DELETE
-_ADDS, _UPDATES = Action.ADD.value, Action.UPDATE.value
 _PUSHED, _CRAWLED = Arrival.PUSHED.value, Arrival.CRAWLED.value
 
-_DATA_CHANGES = {Action.ADD: (_REPLACE, _ADDS), Action.UPDATE: (_UPDATE, _UPDATES)}
-_FLAGS = tuple(name for name in Crawl.__struct_fields__ if name not in ("display_url", "anchors"))
+_HINTS = tuple(name for name in Crawl.__struct_fields__ if name != "anchors")
 _TEXTS = ("title", "description", "keywords", "modified")
 _encode = msgspec.json.Encoder().encode
 
@@ -196,6 +210,18 @@ def skip_record(delivery: Delivery, record: Record) -> tuple[Change, ...]:
     return ((_SKIP, (record.url, delivery.datasource)),) if is_fed else ()
 
 
+def forget_groups(delivery: Delivery) -> Change:
+    """Return the change that removes all groups of a source."""
+    return _FORGET_GROUPS, (delivery.datasource,)
+
+
+def add_group(delivery: Delivery, membership: Membership) -> Change:
+    """Return the change that adds a group, or adds the size of more members to it."""
+    group = membership.group
+    size = sum(map(_size_of, (group, *membership.members)))
+    return _ADD_GROUP, (delivery.datasource, group.name, _namespace_of(group), size)
+
+
 def check_pattern(pattern: str) -> None:
     """Raise RecordError for a deletion pattern that the appliance denies."""
     if len(pattern) > MAX_PATTERN_LENGTH:
@@ -233,8 +259,8 @@ class _DataRules:
             return _DELETE_MATCHING, matching_values(record.url, profile)
         if action is Action.UPDATE_INDEX:
             return _SHOW, (profile,)
-        statement, name = _DATA_CHANGES[action]
-        head = (profile, record.url, profile, "data", name, _PUSHED)
+        head = (profile, record.url, profile, "data", _PUSHED)
+        statement = _REPLACE if action is Action.ADD else _UPDATE
         return statement, (*head, *_columns(record), False, self._ordinal)
 
 
@@ -255,22 +281,22 @@ class _FeedRules:
             statement = _DELETE_ACL if is_alone else _DELETE
             return statement, (record.url, "", self._datasource)
         if is_alone:
-            head = ("", record.url, self._datasource, "acl", _UPDATES, None)
+            head = ("", record.url, self._datasource, "acl", None)
             return _SET_ACL, (*head, *_columns(record), False, self._ordinal)
         return self._change_document(record)
 
     def _change_document(self, record: Record) -> Change:
         if record.content is not None:
-            return _REPLACE, self._row(record, _ADDS, _PUSHED)
+            return _REPLACE, self._row(record, _PUSHED)
         if self._is_full and record.metadata:
             raise RecordError(
                 "metadata-alone",
                 "metadata without content in a full feed; expected content, or incremental",
             )
-        return _UPDATE, self._row(record, _UPDATES, _PUSHED)
+        return _UPDATE, self._row(record, _PUSHED)
 
-    def _row(self, record: Record, action: str, arrival: str) -> tuple[object, ...]:
-        head = ("", record.url, self._datasource, "feed", action, arrival)
+    def _row(self, record: Record, arrival: str) -> tuple[object, ...]:
+        head = ("", record.url, self._datasource, "feed", arrival)
         return (*head, *_columns(record), True, self._ordinal)
 
 
@@ -279,23 +305,21 @@ class _WebRules(_FeedRules):
 
     def _change_document(self, record: Record) -> Change:
         bare = msgspec.structs.replace(record, content=None, mimetype=None)
-        return _CRAWL, self._row(bare, _ADDS, _CRAWLED)
+        return _CRAWL, self._row(bare, _CRAWLED)
 
 
 def _columns(record: Record) -> tuple[object, ...]:
-    """Return the values of the columns from `mimetype` to `flags`."""
+    """Return the values of the columns from `mimetype` to `fields`."""
     size, digest = _content_of(record)
-    acl, crawl = record.acl, record.crawl
+    acl = record.acl
     return (
         record.mimetype,
-        None if crawl is None else crawl.display_url,
         size,
         digest,
         _json(record.metadata),
         _json(acl),
         acl is not None and acl.alone,
         _json(_fields_of(record)),
-        _json(_flags_of(crawl)),
     )
 
 
@@ -311,18 +335,22 @@ def _content_of(record: Record) -> tuple[int | None, str | None]:
 
 
 def _fields_of(record: Record) -> dict[str, object]:
-    texts: dict[str, object] = {name: getattr(record, name) for name in _TEXTS}
-    fields = {name: text for name, text in texts.items() if text is not None}
+    values: dict[str, object] = {name: getattr(record, name) for name in _TEXTS}
+    values |= {name: getattr(record.crawl, name, None) for name in _HINTS}
+    fields = {name: value for name, value in values.items() if value is not None}
     if record.categories:
         fields["categories"] = record.categories
     return fields | {f"u:{field.name}": field.values for field in record.fields}
 
 
-def _flags_of(crawl: Crawl | None) -> dict[str, object]:
-    flags: dict[str, object] = {name: getattr(crawl, name, None) for name in _FLAGS}
-    return {name: value for name, value in flags.items() if value is not None}
-
-
 def _json(value: object) -> str | None:
     """Return the JSON text of a value, `None` if it is empty."""
     return _encode(value).decode() if value else None
+
+
+def _size_of(member: Member) -> int:
+    return len(member.name.encode()) + len(_namespace_of(member).encode()) + _PRINCIPAL_BYTES
+
+
+def _namespace_of(member: Member) -> str:
+    return DEFAULT_NAMESPACE if member.namespace is None else member.namespace

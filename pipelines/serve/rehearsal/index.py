@@ -23,17 +23,35 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.serve.rehearsal import documents, groups
-from pipelines.serve.rehearsal.digest import DigestTally, UnreadableDeliveryError, read_changes
-from pipelines.serve.rehearsal.index_reader import WAIT_SECONDS, IndexReader, connect
-from pipelines.serve.rehearsal.views import DeliveryStatus
+from pipelines.serve.rehearsal import documents
+from pipelines.serve.rehearsal.documents import Change
+from pipelines.serve.rehearsal.index_reader import (
+    WAIT_SECONDS,
+    DeliveryStatus,
+    IndexReader,
+    connect,
+)
 from schemas.delivery import Delivery, Door
 from schemas.errors import ConfigError, FormatError
-from transforms.formats import ReadOptions
-from transforms.sources.spool import name_of
+from schemas.feed import Feed
+from schemas.membership import Membership
+from schemas.record import Record
+from schemas.reject import Reject, record_error
+from schemas.span import Span
+from transforms.formats import ReadOptions, ReadResult, by_door
+from transforms.sources.spool import is_whole, name_of
 
 FILE_NAME = "index.db"
-VERSION = 4
+MAX_DETAILS = 5
+"""The number of reasons that are kept for a delivery."""
+
+MAX_DETAIL_LENGTH = 1000
+"""A longer reason is truncated; a reason may quote a value of any length."""
+
+TORN = "torn-end"
+"""The code of the reject for a document whose end is missing."""
+
+VERSION = 5
 _APPLICATION = 0x66657269  # "feri"
 _BATCH = 256  # switching between reader and database for each row takes 1.5 times as long
 _SETTINGS = (
@@ -48,30 +66,28 @@ _SCHEMA = (
     "CREATE TABLE head (groups_bytes INTEGER NOT NULL)",
     "INSERT INTO head VALUES (0)",
     *documents.SCHEMA,
-    *groups.SCHEMA,
     "CREATE TABLE deliveries (ordinal INTEGER PRIMARY KEY, door TEXT NOT NULL,"
     " datasource TEXT NOT NULL, feedtype TEXT NOT NULL, bytes INTEGER NOT NULL, at TEXT NOT NULL,"
     " client TEXT NOT NULL, user_agent TEXT NOT NULL, status TEXT NOT NULL,"
     " included INTEGER NOT NULL DEFAULT 0,"
     " in_error INTEGER NOT NULL DEFAULT 0, details TEXT NOT NULL DEFAULT '[]',"
-    " finished_at TEXT NOT NULL DEFAULT '', attempts INTEGER NOT NULL DEFAULT 0)",
+    " finished_at TEXT NOT NULL DEFAULT '')",
     "CREATE INDEX deliveries_of ON deliveries (door, datasource, ordinal)",
     "CREATE INDEX deliveries_by_status ON deliveries (status, ordinal)",
 )
 _BEGIN = (
     "INSERT INTO deliveries"
-    " (ordinal, door, datasource, feedtype, bytes, at, client, user_agent, status, attempts)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'In progress', 1) ON CONFLICT (ordinal) DO UPDATE SET"
-    " status = 'In progress', attempts = attempts + 1, included = 0, in_error = 0, details = '[]',"
-    " finished_at = ''"
+    " (ordinal, door, datasource, feedtype, bytes, at, client, user_agent, status)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'In progress') ON CONFLICT (ordinal) DO UPDATE SET"
+    " status = 'In progress', included = 0, in_error = 0, details = '[]', finished_at = ''"
 )
 _IS_BEGUN = "SELECT 1 FROM deliveries WHERE ordinal = ? AND status = 'In progress'"
 _END = (
     "UPDATE deliveries SET status = ?, included = ?, in_error = ?, details = ?,"
-    " finished_at = ?, attempts = 0 WHERE ordinal = ?"
+    " finished_at = ? WHERE ordinal = ?"
 )
-_FORGET_ATTEMPTS = "UPDATE deliveries SET attempts = 0 WHERE status = 'In progress'"
-_REQUEUE = "UPDATE deliveries SET status = 'Waiting', attempts = 0 WHERE ordinal = ?"
+_REQUEUE = "UPDATE deliveries SET status = 'Waiting' WHERE ordinal = ?"
+_GROUPS_BYTES = "UPDATE head SET groups_bytes = (SELECT coalesce(sum(bytes), 0) FROM groups)"
 _EXPECTED = (
     f"expected an index of version {VERSION}; remove the file, and it is made again from the"
     " deliveries"
@@ -81,6 +97,45 @@ _log = logging.getLogger(__name__)
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class UnreadableDeliveryError(Exception):
+    """A delivery changes nothing; the message begins with the appliance's words."""
+
+    def __init__(self, reason: object) -> None:
+        super().__init__(f"ProcessFeed: parsing error: {reason}")
+
+
+class DigestTally:
+    """Counts the records of a delivery that are included and refused, with the first reasons."""
+
+    def __init__(self) -> None:
+        self.included = self.in_error = 0
+        self.details: list[str] = []
+
+    @property
+    def status(self) -> DeliveryStatus:
+        if not self.in_error:
+            return DeliveryStatus.COMPLETED
+        return DeliveryStatus.WITH_ERRORS if self.included else DeliveryStatus.FAILED
+
+    def refuse(self, line: int, reason: str) -> None:
+        """Count a refused record."""
+        self._add(f"Skipping the record, Line number: {line}, Error: {reason}")
+
+    def refuse_end(self, reject: Reject) -> None:
+        """Count the missing end of a feed."""
+        self._add(f"ProcessFeed: parsing error, Line number: {reject.line}: {reject.reason}")
+
+    def fail(self, reason: str) -> None:
+        """Record that nothing of the delivery is included."""
+        self.included, self.in_error = 0, max(1, self.in_error)
+        self.details = [_truncate(reason), *self.details[: MAX_DETAILS - 1]]
+
+    def _add(self, reason: str) -> None:
+        self.in_error += 1
+        if len(self.details) < MAX_DETAILS:
+            self.details.append(_truncate(reason))
 
 
 class Index(IndexReader):
@@ -105,7 +160,7 @@ class Index(IndexReader):
         super().__init__(path, wait_seconds=wait_seconds)
 
     def begin(self, delivery: Delivery) -> None:
-        """Record that a delivery is being digested, and count the attempt."""
+        """Record that a delivery is being digested."""
         name, size = name_of(delivery), delivery.bytes
         row = (delivery.ordinal, delivery.door.value, name, delivery.feedtype, size)
         with self._writing:
@@ -152,11 +207,6 @@ class Index(IndexReader):
         with self._writing, _transaction(self._writer):
             self._writer.executemany(_REQUEUE, [(ordinal,) for ordinal in ordinals])
 
-    def forget_attempts(self) -> None:
-        """Do not count the attempt in progress, which was ended on purpose."""
-        with self._writing:
-            self._writer.execute(_FORGET_ATTEMPTS)
-
     def close(self) -> None:
         super().close()
         with self._writing:
@@ -172,7 +222,7 @@ class Index(IndexReader):
                 while batch := [values for _, values in islice(run, _BATCH)]:
                     writer.executemany(statement, batch)
             if delivery.door is Door.GROUPS:
-                writer.execute(f"UPDATE head SET groups_bytes = ({groups.BYTES})")
+                writer.execute(_GROUPS_BYTES)
             self._end(delivery, tally.status, tally)
 
     def _fail(
@@ -236,3 +286,67 @@ def _is_blank(connection: sqlite3.Connection, path: Path) -> bool:
     if tables and (application, version) != (_APPLICATION, VERSION):
         raise ConfigError(f"{path}: another database, or another version; {_EXPECTED}")
     return not tables
+
+
+def read_changes(
+    delivery: Delivery, spool: Path, tally: DigestTally, options: ReadOptions = ReadOptions()
+) -> Iterator[Change]:
+    """Yield the changes that a delivery makes, in order, with one record in memory at a time.
+
+    Raises OSError if its file cannot be read, FormatError or UnreadableDeliveryError if it must
+    change nothing: a full feed without its end would remove the documents of the missing part, and
+    a full feed of which no record can be read would remove all documents.
+    """
+    is_feed = delivery.door is Door.FEED
+    if is_whole(delivery) and is_feed:
+        yield from documents.begin_full_feed(delivery)
+    elif is_whole(delivery):
+        yield documents.forget_groups(delivery)
+    if delivery.path is None:
+        return
+    with (spool / delivery.path).open("rb") as stream:
+        # The posted datasource and feedtype win over those in the header of a feed.
+        posted = Feed(datasource=delivery.datasource, feedtype=delivery.feedtype)
+        span = Span(source=delivery.path, feed=posted if is_feed else None)
+        change = documents.change_of(delivery)
+        is_read = False
+        for result in by_door(delivery.door).read(stream, span=span, options=options):
+            is_read = is_read or isinstance(result, Record | Membership)
+            yield from _changes_of(result, delivery, tally, change)
+    if tally.in_error and not is_read and is_whole(delivery):
+        raise UnreadableDeliveryError(f"none of its {tally.in_error} records can be read")
+    if is_feed and is_whole(delivery):
+        yield documents.end_full_feed(delivery)
+
+
+def _changes_of(
+    result: ReadResult, delivery: Delivery, tally: DigestTally, change: Callable[[Record], Change]
+) -> Iterator[Change]:
+    if isinstance(result, Reject):
+        _refuse(result, delivery, tally)
+    elif isinstance(result, Record | Membership):
+        try:
+            if isinstance(result, Record):
+                made = change(result)
+            else:
+                made = documents.add_group(delivery, result)
+        except Exception as exc:  # a defect costs the record, not the feed
+            tally.refuse(result.provenance.line, record_error(exc).reason)
+            if isinstance(result, Record):
+                yield from documents.skip_record(delivery, result)
+        else:
+            tally.included += 1
+            yield made
+
+
+def _refuse(reject: Reject, delivery: Delivery, tally: DigestTally) -> None:
+    if reject.code != TORN:
+        tally.refuse(reject.line, reject.reason)
+    elif is_whole(delivery):
+        raise UnreadableDeliveryError(f"Line number: {reject.line}: {reject.reason}")
+    else:
+        tally.refuse_end(reject)
+
+
+def _truncate(reason: str) -> str:
+    return reason if len(reason) <= MAX_DETAIL_LENGTH else f"{reason[:MAX_DETAIL_LENGTH]} …"

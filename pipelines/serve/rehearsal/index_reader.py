@@ -1,29 +1,145 @@
 """Reading the rehearsal index: what replies, the page, `GET /documents` and a gateway need.
 
-A receiver reads its own index while it writes; a gateway and `--retry` read that of a spool. Reads
-return the state before the delivery that is being digested.
+A receiver reads its own index while it writes; a gateway reads that of its spool. Reads return the
+state before the delivery that is being digested.
 """
 
+import enum
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 import msgspec
 
 from pipelines.serve.rehearsal.documents import LAST_CHARACTER, MATCHING, matching_values
-from pipelines.serve.rehearsal.views import (
-    DatasourceTotal,
-    DeliveryStatus,
-    FeedRow,
-    IndexedDocument,
-    json_columns,
-)
-from pipelines.serve.set_aside import SetAsideDelivery
-from schemas.delivery import Delivery
+from schemas.acl import Acl
+from schemas.delivery import Delivery, Door
+from schemas.errors import SourceError
+from schemas.feed import INCREMENTAL, Feed
+from schemas.record import Action, Arrival, Meta, Record
+from transforms.formats import GSA_FEED, WriteOptions, write_all
+from transforms.storage.atomic import whole_file
 
 WAIT_SECONDS = 10.0
+Row = TypeVar("Row", bound=msgspec.Struct)
+
+
+class DocumentOrigin(enum.Enum):
+    """How a document arrived; ACL is the ACL of a URL without a document, such as a folder."""
+
+    FEED = "feed"
+    DATA = "data"
+    ACL = "acl"
+
+
+class DeliveryStatus(enum.Enum):
+    """The state of a delivery, in the words of the appliance's Feeds page.
+
+    SET_ASIDE and WAITING are ours: a retry may be requested, or has been requested.
+    """
+
+    COMPLETED = "Completed"
+    WITH_ERRORS = "Completed with errors"
+    FAILED = "Failed in error"
+    IN_PROGRESS = "In progress"
+    SET_ASIDE = "Set aside"
+    WAITING = "Waiting"
+
+
+class SetAsideBy(enum.Enum):
+    """The part of a receiver that has set a delivery aside."""
+
+    INDEX = "index"
+    GATEWAY = "gateway"
+
+
+class SetAsideDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery that is set aside; `name` is its datasource, groupsource or profile.
+
+    `at` is the time of arrival, `set_aside_at` the time it was set aside, in RFC 3339.
+    """
+
+    ordinal: int
+    by: SetAsideBy
+    reason: str
+    set_aside_at: str
+    door: Door | None = None
+    name: str = ""
+    feedtype: str = ""
+    bytes: int = 0
+    at: str = ""
+
+
+class IndexedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A document of the index; its content is known by its digest only.
+
+    `datasource` is the owner: a datasource or a profile. `bytes` and `sha256` are those of the
+    decoded content, `None` if there is none. `fields` are texts that are not metadata and hints for
+    crawling and ranking, by name; the names of additional fields begin with `u:`. `searchable` is
+    false for data that waits for an update of the search indexes. `feed` is the ordinal of the
+    delivery that changed the document last.
+    """
+
+    url: str
+    datasource: str
+    kind: DocumentOrigin
+    arrival: Arrival | None = None
+    mimetype: str | None = None
+    bytes: int | None = None
+    sha256: str | None = None
+    metadata: tuple[Meta, ...] = ()
+    acl: Acl | None = None
+    fields: dict[str, bool | int | str | list[str]] = {}
+    searchable: bool = True
+    feed: int = 0
+
+
+class DatasourceTotal(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of the documents of a datasource, or of a profile.
+
+    `documents` does not count URLs with only an ACL; it includes `crawled` and `unsearchable`.
+    `bytes` is the size of all contents.
+    """
+
+    datasource: str
+    kind: DocumentOrigin
+    documents: int = 0
+    crawled: int = 0
+    unsearchable: int = 0
+    acls: int = 0
+    bytes: int = 0
+
+
+class FeedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery as a row of the Feeds page.
+
+    `datasource` may be a groupsource or a profile. `included` counts records, `in_error` refused
+    records; `details` are the first reasons. Times are in RFC 3339.
+    """
+
+    ordinal: int
+    door: Door
+    datasource: str
+    feedtype: str
+    bytes: int
+    at: str
+    status: DeliveryStatus
+    included: int = 0
+    in_error: int = 0
+    details: tuple[str, ...] = ()
+    finished_at: str = ""
+    client: str = ""
+    user_agent: str = ""
+
+
+def _json_object(row: type[msgspec.Struct], **expressions: str) -> str:
+    """Return the SQL expression for a row as JSON: a column for each field, or an expression."""
+    pairs = (f"'{name}', {expressions.get(name, name)}" for name in row.__struct_fields__)
+    return f"json_object({', '.join(pairs)})"
+
 
 _IS_OPEN = "status IN ('In progress', 'Waiting')"
 _APPLIED = f"SELECT ordinal FROM deliveries WHERE NOT {_IS_OPEN} ORDER BY ordinal DESC LIMIT 1"
@@ -31,7 +147,7 @@ _OPEN = (
     f"SELECT ordinal FROM deliveries WHERE {_IS_OPEN} AND ordinal < coalesce(({_APPLIED}), 0)"
     " ORDER BY ordinal"
 )
-_SET_ASIDE_JSON = json_columns(
+_SET_ASIDE_JSON = _json_object(
     SetAsideDelivery,
     by="'index'",
     name="datasource",
@@ -40,20 +156,19 @@ _SET_ASIDE_JSON = json_columns(
 )
 _SET_ASIDE = f"SELECT {_SET_ASIDE_JSON} FROM deliveries WHERE status = 'Set aside' ORDER BY ordinal"
 _FEED_ROWS = (
-    f"SELECT {json_columns(FeedRow, details='json(details)')} FROM deliveries"
+    f"SELECT {_json_object(FeedRow, details='json(details)')} FROM deliveries"
     " WHERE ordinal IN (SELECT ordinal FROM"
     " (SELECT ordinal, row_number() OVER (PARTITION BY door, datasource ORDER BY ordinal DESC)"
     " AS place FROM deliveries) WHERE place <= ?) ORDER BY ordinal DESC"
 )
-_DOCUMENT_JSON = json_columns(
+_DOCUMENT_JSON = _json_object(
     IndexedDocument,
     metadata="json(coalesce(metadata, '[]'))",
     acl="json(acl)",
     fields="json(coalesce(fields, '{}'))",
-    flags="json(coalesce(flags, '{}'))",
     searchable="json(iif(searchable, 'true', 'false'))",
 )
-_TOTAL_JSON = json_columns(
+_TOTAL_JSON = _json_object(
     DatasourceTotal,
     kind="iif(profile = '', 'feed', 'data')",
     documents="sum(kind <> 'acl')",
@@ -90,27 +205,28 @@ class IndexReader:
         """The ordinal of the last digested delivery, 0 before the first."""
         return next((int(row[0]) for row in self._query(_APPLIED)), 0)
 
-    def state(self, ordinal: int) -> tuple[DeliveryStatus | None, int]:
-        """Return the status of a delivery, and how often it was begun since it was last finished.
-
-        They are None and 0 for a delivery that was never begun.
-        """
-        rows = self._query("SELECT status, attempts FROM deliveries WHERE ordinal = ?", ordinal)
-        return next(((DeliveryStatus(row[0]), int(row[1])) for row in rows), (None, 0))
+    def status(self, ordinal: int) -> DeliveryStatus | None:
+        """Return the status of a delivery, None if it was never begun."""
+        rows = self._query("SELECT status FROM deliveries WHERE ordinal = ?", ordinal)
+        return next((DeliveryStatus(row[0]) for row in rows), None)
 
     def open_deliveries(self) -> list[int]:
         """Return the deliveries before the last digested one that are not digested, in order."""
         return [int(row[0]) for row in self._query(_OPEN)]
 
+    def is_digested(self, ordinal: int) -> bool:
+        """Whether all deliveries up to this one are digested."""
+        return (
+            self.applied >= ordinal and min(self.open_deliveries(), default=ordinal + 1) > ordinal
+        )
+
     def all_set_aside(self) -> list[SetAsideDelivery]:
         """Return the deliveries that the index has set aside, in order of arrival."""
-        decode = msgspec.json.Decoder(SetAsideDelivery).decode
-        return [decode(row[0]) for row in self._query(_SET_ASIDE)]
+        return self._rows(SetAsideDelivery, _SET_ASIDE)
 
     def feed_rows(self, *, per_datasource: int = 5) -> list[FeedRow]:
         """Return the last deliveries of each datasource and endpoint, newest first."""
-        decode = msgspec.json.Decoder(FeedRow).decode
-        return [decode(row[0]) for row in self._query(_FEED_ROWS, per_datasource)]
+        return self._rows(FeedRow, _FEED_ROWS, per_datasource)
 
     def documents(
         self,
@@ -133,19 +249,18 @@ class IndexReader:
         }
         conditions = {clause: value for clause, value in stated.items() if value is not None}
 
-        def fetch(conditions: dict[str, str], limit: int) -> list[tuple[str, ...]]:
+        def fetch(conditions: dict[str, str], limit: int) -> list[IndexedDocument]:
             where = " AND ".join(["true", *conditions])
-            query = f"SELECT url, {_DOCUMENT_JSON} FROM documents WHERE {where}"
+            query = f"SELECT {_DOCUMENT_JSON} FROM documents WHERE {where}"
             values = (*conditions.values(), limit)
-            return self._query(f"{query} ORDER BY url, profile LIMIT ?", *values)
+            return self._rows(IndexedDocument, f"{query} ORDER BY url, profile LIMIT ?", *values)
 
-        rows = fetch(conditions, limit)
-        if rows and len(rows) == limit:
-            last = rows[-1][0]
+        page = fetch(conditions, limit)
+        if page and len(page) == limit:
+            last = page[-1].url
             all_of_last = fetch({**conditions, "url = ?": last}, -1)
-            rows = [row for row in rows if row[0] != last] + all_of_last
-        decode = msgspec.json.Decoder(IndexedDocument).decode
-        return [decode(text) for _, text in rows]
+            page = [document for document in page if document.url != last] + all_of_last
+        return page
 
     def has_document(self, url: str, *, profile: str = "") -> bool:
         """Whether feeds, or a profile, have a document with this URL."""
@@ -160,8 +275,7 @@ class IndexReader:
         """Return the totals of each datasource and profile; they are counted once per delivery."""
         applied, totals = self.applied, self._totals
         if totals is None or totals[0] != applied:
-            decode = msgspec.json.Decoder(DatasourceTotal).decode
-            totals = self._totals = applied, [decode(row[0]) for row in self._query(_TOTALS)]
+            totals = self._totals = applied, self._rows(DatasourceTotal, _TOTALS)
         return totals[1]
 
     def groups_count(self) -> int:
@@ -188,6 +302,10 @@ class IndexReader:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def _rows(self, type_: type[Row], query: str, *values: object) -> list[Row]:
+        decode = msgspec.json.Decoder(type_).decode
+        return [decode(row[0]) for row in self._query(query, *values)]
+
     def _query(self, query: str, *values: object) -> list[tuple[str, ...]]:
         with self._reading:
             return self._reader.execute(query, values).fetchall()
@@ -199,3 +317,40 @@ def connect(path: Path, wait_seconds: float, *, mode: str = "rw") -> sqlite3.Con
     return sqlite3.connect(
         uri, uri=True, timeout=wait_seconds, isolation_level=None, check_same_thread=False
     )
+
+
+@contextmanager
+def open_index(path: Path) -> Iterator[IndexReader]:
+    """Open the index of a spool; raise SourceError if it cannot be read."""
+    try:
+        with IndexReader(path) as index:
+            yield index
+    except sqlite3.Error as exc:
+        raise SourceError(
+            f"{path}: {exc}; expected the index of the spool; stop the receiver and remove the"
+            " file: it is made again from the deliveries"
+        ) from exc
+
+
+def write_deletions(
+    index_path: Path, delivery: Delivery, path: Path, *, is_settled: Callable[[int], bool]
+) -> int:
+    """Write a feed that deletes the documents a full feed removed; return the number of records.
+
+    It is for an appliance without full feeds. Documents that the spool never contained are not in
+    it, nor those that another datasource has taken since then by a settled delivery. Raises
+    SourceError if the index cannot be read.
+    """
+    count = 0
+
+    def deletions(index: IndexReader) -> Iterator[Record]:
+        nonlocal count
+        for url, taken_by in index.left_out(delivery):
+            if taken_by is None or not is_settled(taken_by):
+                count += 1
+                yield Record(url=url, action=Action.DELETE)
+
+    feed = Feed(datasource=delivery.datasource, feedtype=INCREMENTAL)
+    with open_index(index_path) as index, whole_file(path) as stream:
+        write_all(GSA_FEED.make_encoder(WriteOptions(feed=feed)), deletions(index), stream)
+    return count

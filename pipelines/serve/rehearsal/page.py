@@ -15,13 +15,14 @@ from urllib.parse import urlencode
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from pipelines.serve.rehearsal.views import (
+from pipelines.serve.rehearsal.index_reader import (
     DatasourceTotal,
     DeliveryStatus,
     DocumentOrigin,
     FeedRow,
+    SetAsideBy,
+    SetAsideDelivery,
 )
-from pipelines.serve.set_aside import SetAsideBy, SetAsideDelivery
 from schemas.delivery import Door
 
 CONTENT_SECURITY_POLICY = (

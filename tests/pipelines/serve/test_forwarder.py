@@ -17,13 +17,12 @@ from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardJ
 from pipelines.serve.forwarder import Forwarder, Notifier
 from pipelines.serve.gateway import DRAIN_SECONDS, RETRY, Gateway
 from pipelines.serve.rehearsal.index import Index
-from pipelines.serve.worker_process import GuardedWorker
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from support import fake_appliance
 from support.archives import ACL, BROKEN, HOST, document, gsa_feed, thunderstone
 from support.fake_appliance import GSA, SUCCESS, THUNDERSTONE, FakeClient, Sent
-from support.rehearsal import InlineRunner, digest_missing
+from support.rehearsal import InlineWorker, digest_missing
 from support.served import wait_until
 from support.spools import HandSpool
 from transforms.retry import RetryPolicy
@@ -97,7 +96,7 @@ class Run:
             options,
             settings,
             notifier,
-            worker=GuardedWorker(runner=InlineRunner()),
+            worker=InlineWorker(),
             retry=msgspec.structs.replace(RETRY, first_seconds=first_pause_seconds),
             drain_seconds=drain_seconds,
         )
@@ -227,7 +226,7 @@ def test_full_feed_waits_for_earlier_digestions(spool: HandSpool) -> None:
     (delivery,) = read_deliveries(spool.root)
     with closing(ForwardJournal(spool.root / "forward" / FILE_NAME)) as journal:
         notifier = Notifier(warn=print, inform=print)
-        worker = GuardedWorker(runner=InlineRunner())
+        worker = InlineWorker()
         forwarder = Forwarder(spool.root, options, settings, notifier, journal, worker=worker)
         assert forwarder.is_ready(delivery)
         journal.append(DeliveryOutcome(ordinal=2, state=ForwardState.FORWARDED, settled=0))

@@ -8,8 +8,13 @@ from threading import Thread
 
 import pytest
 
+from pipelines.serve.rehearsal.index_reader import (
+    DatasourceTotal,
+    DeliveryStatus,
+    DocumentOrigin,
+    FeedRow,
+)
 from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
-from pipelines.serve.rehearsal.views import DatasourceTotal, DeliveryStatus, DocumentOrigin, FeedRow
 from schemas.delivery import Door
 from support.browser import Browser, Page, browser, needs_chromium
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.serve.receiver import Receiver
-from pipelines.serve.set_aside import SetAsideDelivery
+from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
 from pipelines.serve.settings import ServeSettings
 from schemas.errors import BusyError, ConfigError
 from support.receivers import deliveries, kept, receiving, wait_until
@@ -52,9 +52,6 @@ class TwelveWaiting:
 
     def set_aside(self) -> list[SetAsideDelivery]:
         return []
-
-    def retry(self, ordinal: int) -> None:
-        pass
 
 
 def told(path: Path, rules: str) -> str:

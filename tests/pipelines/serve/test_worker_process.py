@@ -1,19 +1,21 @@
-"""A worker process does what it is told, and is ended when that takes too long."""
+"""A worker process returns results, and is killed when a function takes too long."""
 
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from pipelines.serve.worker_process import (
-    FunctionError,
-    KillableWorker,
-    TimeLimitError,
+    SetAsideError,
+    TimeLimit,
     WorkerEndedError,
+    WorkerProcess,
+    WorkStoppedError,
 )
 from schemas.errors import FormatError, RecordError
 from support import hostile_work as work
@@ -21,62 +23,68 @@ from support.served import wait_until
 
 pytestmark = pytest.mark.slow
 
-PLENTY = 60.0
-SHORT = 0.3
+Run = Callable[..., object]
 
 
 @pytest.fixture
-def worker() -> Iterator[KillableWorker]:
-    worker = KillableWorker()
+def worker() -> Iterator[WorkerProcess]:
+    worker = WorkerProcess(limit=TimeLimit(seconds=3.0))
     yield worker
     worker.close()
 
 
+@pytest.fixture
+def run(worker: WorkerProcess, tmp_path: Path) -> Run:
+    return partial(worker.run, size=262, attempts=tmp_path / "attempts" / "1")
+
+
 def refuse() -> None:
-    raise FormatError("feed.xml: no element at all")
+    raise FormatError("no feed")
 
 
 def refuse_record() -> None:
-    raise RecordError("no-url", "no url")
+    raise RecordError("code", "a reason")  # it cannot be unpickled
 
 
 def is_running(pid: int) -> bool:
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return False
-    return state != "Z"
+    return status != "Z"
 
 
-def test_result_of_the_function_is_returned(worker: KillableWorker) -> None:
-    assert worker.run(work.add, 1, 2, seconds=PLENTY) == 3
+def test_one_process_runs_all_functions(run: Run, tmp_path: Path) -> None:
+    assert run(work.add, 1, 2) == 3
+    pids = {run(os.getpid) for _ in range(3)}
+    assert len(pids) == 1
+    assert os.getpid() not in pids
+    assert list((tmp_path / "attempts").iterdir()) == []
 
 
-def test_one_process_runs_all_functions(worker: KillableWorker) -> None:
-    first = worker.run(os.getpid, seconds=PLENTY)
-    assert worker.run(os.getpid, seconds=PLENTY) == first
-    assert first != os.getpid()
+def test_an_exception_of_the_function_is_raised_and_is_no_attempt(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="no feed"):
+        run(refuse)
+    assert list((tmp_path / "attempts").iterdir()) == []
 
 
-def test_exception_of_the_function_is_raised(worker: KillableWorker) -> None:
-    with pytest.raises(FormatError, match="no element at all"):
-        worker.run(refuse, seconds=PLENTY)
-
-
-def test_exception_that_cannot_be_sent_is_replaced(worker: KillableWorker) -> None:
-    with pytest.raises(FunctionError, match="RecordError"):
-        worker.run(refuse_record, seconds=PLENTY)
-
-
-@pytest.mark.parametrize("function", [work.loop, work.sleep, work.match_slowly])
-def test_a_function_that_takes_too_long_is_ended(
-    worker: KillableWorker, function: Callable[[], None]
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (work.fail, "Internal Error: ZeroDivisionError('division by zero')"),
+        (refuse_record, "Internal Error: RuntimeError("),
+        (work.loop, "not finished after 3 seconds, the limit for 262 bytes"),
+        (work.sleep, "not finished after 3 seconds, the limit for 262 bytes"),
+        (work.match_slowly, "not finished after 3 seconds, the limit for 262 bytes"),
+    ],
+)
+def test_a_defect_or_an_exceeded_limit_is_a_reason_to_set_aside(
+    run: Run, function: Callable[[], None], reason: str
 ) -> None:
-    worker.run(os.getpid, seconds=PLENTY)
-    with pytest.raises(TimeLimitError) as caught:
-        worker.run(function, seconds=SHORT)
-    assert caught.value.seconds == SHORT
-    assert worker.run(work.add, 1, 2, seconds=PLENTY) == 3
+    with pytest.raises(SetAsideError) as caught:
+        run(function)
+    assert str(caught.value).startswith(reason)
+    assert run(work.add, 1, 2) == 3
 
 
 @pytest.mark.parametrize(
@@ -87,43 +95,52 @@ def test_a_function_that_takes_too_long_is_ended(
         (work.leave, "its process ended with exit code 7"),
     ],
 )
-def test_end_of_the_process_is_reported(
-    worker: KillableWorker, function: Callable[[], None], message: str
+def test_the_third_end_of_the_process_is_the_last(
+    run: Run, function: Callable[[], None], message: str
 ) -> None:
-    with pytest.raises(WorkerEndedError) as caught:
-        worker.run(function, seconds=PLENTY)
-    assert str(caught.value) == message
-    assert worker.run(work.add, 1, 2, seconds=PLENTY) == 3
+    for _ in range(3):
+        with pytest.raises(WorkerEndedError) as caught:
+            run(function)
+        assert str(caught.value) == message
+    with pytest.raises(SetAsideError, match="begun 3 times and never finished"):
+        run(function)
 
 
-def test_another_thread_can_end_it(worker: KillableWorker) -> None:
-    worker.run(os.getpid, seconds=PLENTY)
-    timer = threading.Timer(SHORT, worker.kill)
+def test_another_thread_can_stop_it_and_that_is_no_attempt(
+    worker: WorkerProcess, run: Run, tmp_path: Path
+) -> None:
+    run(os.getpid)
+    timer = threading.Timer(0.3, worker.stop)
     timer.start()
-    with pytest.raises(WorkerEndedError, match="SIGKILL"):
-        worker.run(work.loop, seconds=PLENTY)
+    with pytest.raises(WorkStoppedError):
+        run(work.loop)
+    with pytest.raises(WorkStoppedError):
+        run(os.getpid)
     timer.join()
+    assert list((tmp_path / "attempts").iterdir()) == []
 
 
-def test_no_process_is_left_when_it_is_closed(worker: KillableWorker) -> None:
-    pid = worker.run(os.getpid, seconds=PLENTY)
+def test_no_process_is_left_when_it_is_closed(worker: WorkerProcess, run: Run) -> None:
+    pid = run(os.getpid)
     worker.close()
+    assert isinstance(pid, int)
     assert not is_running(pid)
 
 
-def test_no_process_is_left_when_the_one_that_started_it_is_killed() -> None:
+def test_no_process_is_left_when_its_parent_is_killed(tmp_path: Path) -> None:
     program = (
-        "import os, sys, threading; from pipelines.serve.worker_process import KillableWorker;"
-        "from support import hostile_work as work; worker = KillableWorker();"
-        "print(worker.run(os.getpid, seconds=60), flush=True);"
-        "worker.run(work.loop, seconds=60)"
+        "import os, sys; from pathlib import Path;"
+        "from pipelines.serve.worker_process import WorkerProcess;"
+        "from support import hostile_work as work; worker = WorkerProcess();"
+        "path = Path(sys.argv[1]);"
+        "print(worker.run(os.getpid, size=0, attempts=path), flush=True);"
+        "worker.run(work.loop, size=0, attempts=path)"
     )
-    path = os.pathsep.join(filter(None, sys.path))
     process = subprocess.Popen(
-        (sys.executable, "-c", program),
+        (sys.executable, "-c", program, str(tmp_path / "attempts")),
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": path},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     assert process.stdout is not None
     pid = int(process.stdout.readline())
@@ -133,9 +150,9 @@ def test_no_process_is_left_when_the_one_that_started_it_is_killed() -> None:
 
 
 def test_modules_of_the_working_folder_are_not_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: KillableWorker
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
 ) -> None:
     for name in ("json", "pickle", "socket", "transforms", "multiprocessing"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.chdir(tmp_path)
-    assert worker.run(work.add, 1, 2, seconds=PLENTY) == 3
+    assert run(work.add, 1, 2) == 3

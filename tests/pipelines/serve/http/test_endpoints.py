@@ -7,14 +7,10 @@ from urllib.parse import quote_plus
 import msgspec
 import pytest
 
-from pipelines.serve.http import post_endpoints
+from pipelines.serve.http import endpoints as endpoints_module
 from pipelines.serve.http.endpoints import Endpoints
-from pipelines.serve.http.exchange import ConnectionDroppedError, Request
-from pipelines.serve.http.get_endpoints import GetEndpoints
-from pipelines.serve.http.post_endpoints import PostEndpoints
-from pipelines.serve.rehearsal.index import Index
+from pipelines.serve.http.server import ConnectionDroppedError, Request
 from pipelines.serve.rehearsal.scenario import Behaviour, Reset
-from pipelines.serve.spool_writer import SpoolWriter
 from schemas.delivery import Door
 from support.endpoints import (
     DATA,
@@ -161,7 +157,7 @@ def test_scripted_reply_follows_the_body_and_stores_nothing(
 
 
 def test_a_scripted_delay_is_waited_for(stored: StoredEndpoints) -> None:
-    stored.endpoints(Behaviour(delay_seconds=2.5)).answer(post("/xmlfeed", FEED))
+    stored.endpoints(Behaviour(delay=2.5)).answer(post("/xmlfeed", FEED))
     assert stored.waited == [2.5]
 
 
@@ -224,23 +220,23 @@ def test_scenario_replaces_the_backlog(
     assert stored.endpoints(behaviour).answer(get("/getbacklogcount")).body == body
 
 
-def test_scenario_counts_only_trusted_requests(tmp_path: Path) -> None:
+def test_scenario_counts_only_trusted_requests(stored: StoredEndpoints) -> None:
     asked: list[Door | None] = []
 
     def behave(door: Door | None) -> Behaviour:
         asked.append(door)
         return Behaviour(status=200, text="")
 
-    with SpoolWriter(tmp_path) as spool, Index(tmp_path / "index.db") as index:
-        posts = PostEndpoints(spool, index, arrived=lambda: None)
-        gets = GetEndpoints(index, backlog=lambda: 0, render_page=lambda: b"")
-        endpoints = Endpoints(SETTINGS, posts, gets, behave=behave, wait=lambda seconds: None)
-        endpoints.answer(post("/xmlfeed", FEED))
-        endpoints.answer(post("/xmlgroups", GROUPS))
-        endpoints.answer(post("/x/recvdata.xml", DATA))
-        endpoints.answer(get("/getbacklogcount"))
-        endpoints.answer(post("/xmlfeed", FEED, client="8.8.8.8"))
-        endpoints.answer(get("/documents"))
+    endpoints = Endpoints(SETTINGS, stored.spool, stored.index, stored.callbacks(behave))
+    for request in (
+        post("/xmlfeed", FEED),
+        post("/xmlgroups", GROUPS),
+        post("/x/recvdata.xml", DATA),
+        get("/getbacklogcount"),
+        post("/xmlfeed", FEED, client="8.8.8.8"),
+        get("/documents"),
+    ):
+        endpoints.answer(request)
     assert asked == [Door.FEED, Door.GROUPS, Door.DATA, None]
 
 
@@ -410,7 +406,12 @@ def test_a_full_disk_is_a_failure_of_thunderstone_data(stored: StoredEndpoints) 
     ],
 )
 def test_feed_with_a_refused_url_is_malformed(content: str, stored: StoredEndpoints) -> None:
-    behaviour = Behaviour(refuse_urls=frozenset({"http://h/none", "http://h/?a=1&b=2"}))
+    behaviour = Behaviour(
+        refuse_urls=(
+            "http://h/none",
+            "http://h/?a=1&b=2",
+        )
+    )
     body = f"datasource=s&feedtype=full&data={quote_plus(content)}"
     assert refusal_of(stored.endpoints(behaviour), post("/xmlfeed", body)) == (
         400,
@@ -422,20 +423,20 @@ def test_feed_with_a_refused_url_is_malformed(content: str, stored: StoredEndpoi
 def test_a_refused_url_is_found_where_two_blocks_meet(
     stored: StoredEndpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(post_endpoints, "_BLOCK_BYTES", 3)
+    monkeypatch.setattr(endpoints_module, "_BLOCK_BYTES", 3)
     body = "datasource=s&feedtype=full&data=%3Crecord+url%3D%22http://h/1%22/%3E"
-    behaviour = Behaviour(refuse_urls=frozenset({"http://h/1"}))
+    behaviour = Behaviour(refuse_urls=("http://h/1",))
     assert refusal_of(stored.endpoints(behaviour), post("/xmlfeed", body))[0] == 400
 
 
 def test_a_feed_with_a_longer_url_is_taken(stored: StoredEndpoints) -> None:
     body = "datasource=s&feedtype=full&data=%3Crecord+url%3D%22http://h/10%22/%3E"
-    behaviour = Behaviour(refuse_urls=frozenset({"http://h/1"}))
+    behaviour = Behaviour(refuse_urls=("http://h/1",))
     assert stored.endpoints(behaviour).answer(post("/xmlfeed", body)).body == b"Success"
 
 
 def test_a_refused_url_of_thunderstone_data_fails_alone(stored: StoredEndpoints) -> None:
-    behaviour = Behaviour(refuse_urls=frozenset({"http://h/2"}))
+    behaviour = Behaviour(refuse_urls=("http://h/2",))
     reply = body_of(stored.endpoints(behaviour).answer(post("/recvdata.xml", DATA)))
     assert reply.count(b"<Status>OK</Status>") == 1
     assert reply.count(b"<Status>FAIL</Status>") == 1

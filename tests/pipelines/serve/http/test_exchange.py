@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from pipelines.serve.http.exchange import (
+from pipelines.serve.http.server import (
     ClientSocket,
     ConnectionDroppedError,
     Exchange,

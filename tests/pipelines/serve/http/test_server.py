@@ -11,8 +11,14 @@ from email.utils import parsedate_to_datetime
 import msgspec
 import pytest
 
-from pipelines.serve.http.exchange import ConnectionDroppedError, RefusedError, Reply, Request
-from pipelines.serve.http.server import Answer, HttpServer
+from pipelines.serve.http.server import (
+    Answer,
+    ConnectionDroppedError,
+    HttpServer,
+    RefusedError,
+    Reply,
+    Request,
+)
 from pipelines.serve.settings import ServeSettings
 from schemas.errors import ConfigError
 from support import appliance_sockets

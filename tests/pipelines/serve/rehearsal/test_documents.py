@@ -5,14 +5,14 @@ import zlib
 import pybase64
 import pytest
 
-from pipelines.serve.rehearsal.views import (
+from pipelines.serve.rehearsal.index_reader import (
     DatasourceTotal,
     DeliveryStatus,
     DocumentOrigin,
     IndexedDocument,
 )
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.record import Action, Arrival, Meta
+from schemas.record import Arrival, Meta
 from support.rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
 
 TEXT = "982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1"
@@ -39,10 +39,8 @@ def test_a_document_is_held_with_all_that_a_feed_says_of_it(rehearsal: Rehearsal
         url="http://www.example.com/a",
         datasource="sample",
         kind=DocumentOrigin.FEED,
-        action=Action.ADD,
         arrival=Arrival.PUSHED,
         mimetype="text/plain",
-        display_url="http://show.example.com/a",
         bytes=4,
         sha256="982d9e3eb996f559e633f4d194def3761d909f5a3b647d1a851fead67c32c9d1",
         metadata=(Meta("author", "Ann"), Meta("topic", "gears")),
@@ -51,8 +49,12 @@ def test_a_document_is_held_with_all_that_a_feed_says_of_it(rehearsal: Rehearsal
             inherit_from="http://www.example.com/",
             principals=(Principal(name="sales", scope=Scope.GROUP, access=Access.DENY),),
         ),
-        fields={"modified": "1994-11-15T12:45:26Z"},
-        flags={"lock": True, "pagerank": 96},
+        fields={
+            "modified": "1994-11-15T12:45:26Z",
+            "display_url": "http://show.example.com/a",
+            "lock": True,
+            "pagerank": 96,
+        },
         searchable=True,
         feed=1,
     )
@@ -117,7 +119,6 @@ def test_an_url_to_be_crawled_is_held_without_content(rehearsal: Rehearsal) -> N
         url="http://www.example.com/a",
         datasource="sample",
         kind=DocumentOrigin.FEED,
-        action=Action.ADD,
         arrival=Arrival.CRAWLED,
         metadata=(Meta("x", "1"),),
         searchable=True,
@@ -190,7 +191,7 @@ def test_record_without_content_keeps_unstated_fields(rehearsal: Rehearsal) -> N
     rehearsal.feed(gsa_feed(page("a", inner=acl("joe") + metadata(x="1"), more=' lock="true"')))
     rehearsal.feed(gsa_feed(page("a", None, more=' pagerank="70"')))
     found = rehearsal.document("a")
-    assert (found.acl, found.metadata, found.flags) == (
+    assert (found.acl, found.metadata, found.fields) == (
         JOE,
         (Meta("x", "1"),),
         {"lock": True, "pagerank": 70},
@@ -201,7 +202,7 @@ def test_a_document_with_content_replaces_all_of_the_old_one(rehearsal: Rehearsa
     rehearsal.feed(gsa_feed(page("a", inner=acl("joe") + metadata(x="1"), more=' lock="true"')))
     rehearsal.feed(gsa_feed(page("a")))
     found = rehearsal.document("a")
-    assert (found.acl, found.metadata, found.flags) == (None, (), {})
+    assert (found.acl, found.metadata, found.fields) == (None, (), {})
 
 
 def test_an_empty_metadata_value_costs_its_record(rehearsal: Rehearsal) -> None:
@@ -238,7 +239,6 @@ def test_acl_may_arrive_alone_for_a_folder(rehearsal: Rehearsal) -> None:
         url="http://www.example.com/folder/",
         datasource="sample",
         kind=DocumentOrigin.ACL,
-        action=Action.UPDATE,
         acl=JOE_ALONE,
         searchable=False,
         feed=1,
@@ -299,7 +299,6 @@ def test_data_is_held_with_all_that_its_item_says(rehearsal: Rehearsal) -> None:
         url="http://www.example.com/a",
         datasource="intranet",
         kind=DocumentOrigin.DATA,
-        action=Action.ADD,
         arrival=Arrival.PUSHED,
         mimetype="text/html",
         bytes=4,

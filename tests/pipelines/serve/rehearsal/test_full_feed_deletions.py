@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.serve.rehearsal.full_feed_deletions import FORMAT, is_digested, write_deletions
+from pipelines.serve.rehearsal.index_reader import open_index, write_deletions
 from schemas.delivery import Delivery
 from schemas.errors import SourceError
 from schemas.record import Action, Record
@@ -27,7 +27,7 @@ def deletions(rehearsal: Rehearsal, delivery: Delivery, *, settled: int = 99) ->
     path = rehearsal.spool / "left-out.xml"
     count = write_deletions(rehearsal.index.path, delivery, path, is_settled=settled.__ge__)
     with path.open("rb") as stream:
-        found = list(by_name(FORMAT).read(stream, span=Span(source="left-out.xml")))
+        found = list(by_name("gsa-feed").read(stream, span=Span(source="left-out.xml")))
     records = [one for one in found if isinstance(one, Record)]
     assert (len(records), {one.action for one in records} - {Action.DELETE}) == (count, set())
     return [one.url.removeprefix(HOST) for one in records]
@@ -139,16 +139,16 @@ def test_url_with_markup_is_kept(rehearsal: Rehearsal) -> None:
 
 def test_a_delivery_is_known_when_it_is_digested(rehearsal: Rehearsal) -> None:
     delivery = rehearsal.write(gsa_feed(), datasource="sample", feedtype="full")
-    before = is_digested(rehearsal.index.path, delivery.ordinal)
+    before = rehearsal.index.is_digested(delivery.ordinal)
     rehearsal.apply(delivery)
-    assert (before, is_digested(rehearsal.index.path, delivery.ordinal)) == (False, True)
+    assert (before, rehearsal.index.is_digested(delivery.ordinal)) == (False, True)
 
 
 def test_index_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     sqlite3.connect(path).close()
-    with pytest.raises(SourceError) as caught:
-        is_digested(path, 1)
+    with pytest.raises(SourceError) as caught, open_index(path) as index:
+        index.is_digested(1)
     assert str(caught.value) == (
         f"{path}: no such table: deliveries; expected the index of the spool; stop the receiver and"
         " remove the file: it is made again from the deliveries"

@@ -10,10 +10,16 @@ from typing import Any
 import pytest
 from lxml import html
 
-from pipelines.serve.rehearsal.backlog_history import MAX_SAMPLES, BacklogHistory
+from pipelines.serve.rehearsal.feeder import BacklogHistory
+from pipelines.serve.rehearsal.index_reader import (
+    DatasourceTotal,
+    DeliveryStatus,
+    DocumentOrigin,
+    FeedRow,
+    SetAsideBy,
+    SetAsideDelivery,
+)
 from pipelines.serve.rehearsal.page import CONTENT_SECURITY_POLICY, PageView, render
-from pipelines.serve.rehearsal.views import DatasourceTotal, DeliveryStatus, DocumentOrigin, FeedRow
-from pipelines.serve.set_aside import SetAsideBy, SetAsideDelivery
 from schemas.delivery import Door
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -439,8 +445,3 @@ class TestBacklogHistory:
 
     def test_a_clock_may_be_set_back(self) -> None:
         assert self.sampled((20.0, 7), (10.0, 3)).since(15.0) == [(20.0, 7)]
-
-    @pytest.mark.slow
-    def test_the_oldest_samples_are_dropped(self) -> None:
-        history = self.sampled(*((float(at), at) for at in range(MAX_SAMPLES + 1)))
-        assert history.since(0.0)[0] == (1.0, 1)
