@@ -46,6 +46,7 @@ _SINGLE_FIELDS = (
     *("modified", "visited", "next_check", "overwrite_acls"),
 )
 _LISTS = ("categories", "metadata", "fields")
+_USUAL = Record(url="", action=Action.ADD)
 _NOT_HELD = {Action.UPDATE: "partial-update", _DELETE_PATTERN: "delete-pattern"}
 
 
@@ -76,8 +77,9 @@ Rule = Callable[[Draft, Target], None]
 class RuleOf(NamedTuple):
     """A rule, and the records that it is for.
 
-    With `fields`, it is for records that state one of them; with `is_needed`, for those of which
-    that is true when it is the rule's turn; with neither, for all.
+    With `fields`, it is for records in which one of them is not as in the usual record of the
+    table; with `is_needed`, for those of which that is true when it is the rule's turn; with both,
+    for records that meet both; with neither, for all.
     """
 
     rule: Rule
@@ -86,24 +88,24 @@ class RuleOf(NamedTuple):
 
 
 class RuleTable:
-    """Rules in their order. Most records need none, and that is found out quickly."""
+    """Rules in their order.
 
-    def __init__(self, rules: Iterable[RuleOf]) -> None:
+    Records that differ from the `usual` record in the same fields need the same rules, which are
+    chosen once. By default, the usual record is an addition that states nothing else.
+    """
+
+    def __init__(self, rules: Iterable[RuleOf], *, usual: Record = _USUAL) -> None:
         self._rules = tuple(rules)
         self._fields = sorted({field for rule in self._rules for field in rule.fields})
         self._values = attrgetter(*self._fields)
-        nothing = Record(url="", action=Action.ADD)
-        self._nothing = self._values(nothing)
+        self._usual = self._values(usual)
         self._chosen: dict[tuple[bool, ...], tuple[RuleOf, ...]] = {}
-        self._for_any = self._choose((True,) * len(self._fields))
 
     def apply(self, record: Record, target: Target) -> tuple[tuple[Record], tuple[Loss, ...]]:
-        values = self._values(record)
-        if values == self._nothing:
-            rules = self._for_any
-        else:
-            empty = tuple(map(is_, values, self._nothing))
-            rules = self._chosen.get(empty) or self._choose(empty)
+        as_usual = tuple(map(is_, self._values(record), self._usual))
+        rules = self._chosen.get(as_usual)
+        if rules is None:
+            rules = self._chosen[as_usual] = self._choose(as_usual)
         draft = None
         for rule, _, is_needed in rules:
             if is_needed is None or is_needed(draft.record if draft else record):
@@ -111,11 +113,9 @@ class RuleTable:
                 rule(draft, target)
         return draft.finish() if draft else ((record,), ())
 
-    def _choose(self, empty: tuple[bool, ...]) -> tuple[RuleOf, ...]:
-        names = {name for name, is_empty in zip(self._fields, empty, strict=True) if not is_empty}
-        rules = tuple(rule for rule in self._rules if not rule.fields or names & set(rule.fields))
-        self._chosen[empty] = rules
-        return rules
+    def _choose(self, as_usual: tuple[bool, ...]) -> tuple[RuleOf, ...]:
+        other = {name for name, same in zip(self._fields, as_usual, strict=True) if not same}
+        return tuple(rule for rule in self._rules if not rule.fields or other & set(rule.fields))
 
 
 def is_deletion(record: Record) -> bool:

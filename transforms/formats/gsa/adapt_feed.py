@@ -58,6 +58,8 @@ The adaptor library sends the same one.
 """
 
 _TEXTS = ("title", "description", "keywords", "categories")
+_METADATA = (*_TEXTS, "acl", "fields", "metadata")
+"""The fields that become metadata."""
 _UNHELD_FIELDS = ("size", "visited", "next_check")
 _UNHELD_HINTS = ("no_index", "no_follow", "no_archive", "anchors")
 _unheld_hints = attrgetter("secure", *_UNHELD_HINTS)
@@ -77,7 +79,9 @@ _UPDATE_INDEX, _DELETE_PATTERN = Action.UPDATE_INDEX, Action.DELETE_PATTERN
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to a feed of the target's feedtype and dialect."""
     is_url_feed = is_web(target.datasource, target.feedtype)
-    rules = RuleTable(_rules(target, is_url_feed=is_url_feed))
+    arrival = Arrival.CRAWLED if is_url_feed else Arrival.PUSHED
+    usual = Record(url="", action=Action.ADD, arrival=arrival)
+    rules = RuleTable(_rules(target, is_url_feed=is_url_feed), usual=usual)
     rules_for_alone = RuleTable(_rules_for_alone())
     refuse = _refuse_for_url_feed if is_url_feed else _refuse_for_content_feed
 
@@ -115,15 +119,15 @@ def _rules(target: Target, *, is_url_feed: bool) -> list[RuleOf]:
         *_rules_for_alone(),
         *([] if is_url_feed else [RuleOf(body_as_content, fields=("body",))]),
         RuleOf(_drop_charset, fields=("charset",)),
-        RuleOf(_crawl, is_needed=_is_not_crawled)
+        RuleOf(_crawl, fields=("action", "arrival", "body", "content"), is_needed=_is_not_crawled)
         if is_url_feed
-        else RuleOf(_push, is_needed=_is_not_pushed),
+        else RuleOf(_push, fields=("action", "arrival"), is_needed=_is_not_pushed),
         *(_FIRST_RULES_5_0 if is_5_0 else ()),
         RuleOf(_drop_empty_texts, fields=_TEXTS, is_needed=_has_empty_text),
         RuleOf(texts_as_metadata, fields=_TEXTS),
         RuleOf(fields_as_metadata, fields=("fields",)),
         *([RuleOf(_lose_metadata)] if target.datasource == "web" else []),
-        RuleOf(_fill_metadata, is_needed=_has_empty_metadata),
+        RuleOf(_fill_metadata, fields=_METADATA, is_needed=_has_empty_metadata),
         *([RuleOf(_lose_binary_metadata)] if is_5_0 else []),
     ]
 
@@ -131,10 +135,10 @@ def _rules(target: Target, *, is_url_feed: bool) -> list[RuleOf]:
 def _rules_for_alone() -> list[RuleOf]:
     """Return the rules; many records have an ACL or hints, so their rules ask for more."""
     return [
-        RuleOf(_fit_acl, is_needed=_is_acl_unfit),
+        RuleOf(_fit_acl, fields=("acl",), is_needed=_is_acl_unfit),
         RuleOf(lambda draft, _: lose_fields(draft, _UNHELD_FIELDS), fields=_UNHELD_FIELDS),
         RuleOf(lambda draft, _: lose_history(draft), fields=("history",)),
-        RuleOf(_fit_hints, is_needed=_are_hints_unfit),
+        RuleOf(_fit_hints, fields=("crawl", "extras"), is_needed=_are_hints_unfit),
         RuleOf(lambda draft, _: lose_extras(draft, _HELD_PLACES), fields=("extras",)),
     ]
 
@@ -288,14 +292,16 @@ def _drop_charset(draft: Draft, _target: Target) -> None:
     record, content = draft.record, draft.record.content
     if record.charset is None:
         return
-    states_charset = (
-        content is not None
-        and content.encoding is Encoding.NONE
-        and charset.declares_charset(content.data, mimetype=record.mimetype or "")
-    )
-    if content is None or not (record.charset.lower() in _UTF_8 or states_charset):
+    if content is None or not (record.charset.lower() in _UTF_8 or _declares_charset(record)):
         draft.lose("charset", repr(record.charset))
     draft.change(charset=None)
+
+
+def _declares_charset(record: Record) -> bool:
+    content, mimetype = record.content, record.mimetype or ""
+    if content is None or content.encoding is not Encoding.NONE:
+        return False
+    return charset.declares_charset(content.data, mimetype=mimetype)
 
 
 def _is_not_pushed(record: Record) -> bool:

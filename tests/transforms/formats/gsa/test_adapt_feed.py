@@ -724,7 +724,7 @@ def test_a_record_that_the_dialect_cannot_hold_is_rejected(
 @pytest.mark.parametrize("target", [INCREMENTAL, AND_URL, WEB], ids=["content", "url", "web"])
 @given(record=records())
 def test_a_rule_that_is_skipped_would_change_nothing(target: Target, record: Record) -> None:
-    def for_all(rules: Iterable[RuleOf]) -> RuleTable:
+    def for_all(rules: Iterable[RuleOf], **_: Record) -> RuleTable:
         always = ("url", "action")
         return RuleTable(rule._replace(fields=always) for rule in rules)
 
