@@ -6,10 +6,9 @@ import click
 import sqlalchemy as sa
 
 from schemas.errors import ConfigError
-from transforms.sources.database.connection import check_connection, connect, hide_password
+from transforms.sources.database.connection import Session, check_connection
 from transforms.sources.database.mapping import DATABASE, RowMapping
 from transforms.sources.database.mapping_draft import TableColumn, draft_mapping
-from transforms.sources.database.session import translate_errors
 
 
 def run(connection: str, *, from_format: str | None, table: str | None, schema: str | None) -> int:
@@ -21,9 +20,8 @@ def run(connection: str, *, from_format: str | None, table: str | None, schema: 
     except ValueError as exc:
         raise ConfigError(f"URL: {exc}") from None
     mapping = RowMapping(connection=connection, folder=str(Path.cwd()), schema=schema)
-    engine = connect(mapping)
-    errors = translate_errors(mapping, where="its tables", dialect=engine.dialect)
-    with errors, engine.connect() as opened:
+    session = Session(mapping)
+    with session.translate_errors("its tables"), session.engine.connect() as opened:
         inspector = sa.inspect(opened)
         name = table or _only_table(inspector, schema)
         if not inspector.has_table(name, schema):
@@ -33,10 +31,8 @@ def run(connection: str, *, from_format: str | None, table: str | None, schema: 
             for column in inspector.get_columns(name, schema)
         ]
         key = inspector.get_pk_constraint(name, schema)["constrained_columns"]
-    hidden = hide_password(connection)
-    click.echo(
-        draft_mapping(columns, connection=hidden, table=name, schema=schema, key=key), nl=False
-    )
+    draft = draft_mapping(columns, connection=connection, table=name, schema=schema, key=key)
+    click.echo(draft, nl=False)
     return 0
 
 

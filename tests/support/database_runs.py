@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,32 @@ from schemas.record import Action, Record
 from schemas.reject import Filtered, Reject
 from schemas.sent_document import StateChange
 from schemas.span import Span
-from support.databases import Server
-from transforms.formats.base import ReadResult
+from support.databases import Server, Sqlite
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources import SpanRequest, read_span
+from transforms.sources.base import SourceOptions, SourceRun
 from transforms.sources.change_detection import Safety
-from transforms.sources.database.advance_state import advance_state
-from transforms.sources.database.connection import connect
+from transforms.sources.database.deletions import advance_state
 from transforms.sources.database.mapping import DATABASE, ContentSource, RowMapping
-from transforms.sources.database.plan import PlanRequest, RowPlan, plan_rows
-from transforms.sources.database.table_query import open_rows
+from transforms.sources.database.plan import RowPlan, plan_rows
+from transforms.sources.database.table import TableQuery, open_table
 from transforms.sources.database.watermark import encode_mark
 from transforms.sources.state_changes import rejected
 from transforms.storage.state import StateHead, open_state, update_state
 
 Refuses = Callable[[Record], bool]
+AnyServer = Server | Sqlite
 USUAL = Safety(min_records=0, max_delete_percent=Safety().max_delete_percent * 5)
+
+
+def new_mapping(server: AnyServer, mapping: RowMapping, *statements: str) -> RowMapping:
+    """Return a mapping of a new database, in which these statements were run."""
+    return replace(mapping, connection=server.url(server.new_database(*statements)))
+
+
+def new_table(server: AnyServer, mapping: RowMapping, *statements: str) -> TableQuery:
+    """Return the rows of a mapping in a new database."""
+    return open_table(new_mapping(server, mapping, *statements))
 
 
 class Database:
@@ -62,16 +73,28 @@ class Database:
     def remap(self, **keys: Any) -> None:  # keys of a mapping
         self.mapping = replace(self.mapping, **keys)
 
-    def plan(self, *, is_refresh: bool = False, safety: Safety = USUAL) -> RowPlan:
+    def plan(
+        self, *, is_refresh: bool = False, safety: Safety = USUAL, has_state: bool = True
+    ) -> RowPlan:
         """Return the plan of the next run."""
         folder = self.folder / f"run{self.runs}"
         folder.mkdir(exist_ok=True)
-        span = Span(source="people.yaml", path="people.yaml", format=DATABASE)
-        request = PlanRequest(
-            span=span, folder=folder, span_bytes=200, is_refresh=is_refresh, safety=safety
+        options = SourceOptions(
+            to_format="gsa-feed",
+            span_bytes=200,
+            refresh=is_refresh,
+            min_records=safety.min_records,
+            max_delete_percent=safety.max_delete_percent,
         )
-        with open_state(self.state) as state:
-            return plan_rows(open_rows(self.mapping, connect(self.mapping)), state, request)
+        run = SourceRun(
+            span=Span(source="people.yaml", path="people.yaml", format=DATABASE),
+            config=self.mapping,
+            work=folder,
+            reading=ReadOptions(),
+            options=options,
+        )
+        with open_state(self.state) if has_state else nullcontext() as state:
+            return plan_rows(open_table(self.mapping), state, run)
 
     def run(
         self,
@@ -85,10 +108,15 @@ class Database:
         lines = [line for span in plan.spans for line in self._read(span, seen, refuses)]
         with open_state(self.state) as state:
             path = self.folder / f"run{self.runs}" / "changes"
-            changes = advance_state(seen, state=state, next_run=plan.next_run, path=path)
+            changes = advance_state(
+                seen,
+                state=state,
+                incremental=self.mapping.reading,
+                mark=plan.mark,
+                path=path,
+            )
             before = state.generation
-        mark = None if plan.next_run.mark is None else encode_mark(plan.next_run.mark)
-        stamp = StateHead(source="people.yaml", rules=plan.rules, mark=mark)
+        stamp = StateHead(source="people.yaml", rules=plan.rules, mark=encode_mark(plan.mark))
         update_state(self.state, changes, before=before, stamp=stamp)
         self.runs += 1
         return lines
@@ -96,7 +124,8 @@ class Database:
     def run_without_publishing(self) -> list[str]:
         """Run without changing the target and the state."""
         before = self.target.copy()
-        lines = [line for span in self.plan().spans for line in self._read(span, [], _nothing)]
+        spans, accept = self.plan().spans, lambda record: False
+        lines = [line for span in spans for line in self._read(span, [], accept)]
         self.target = before
         self.runs += 1
         return lines
@@ -146,7 +175,3 @@ class ServedDatabase(Database):
     def execute(self, *statements: str) -> None:
         if statements:
             self._server.execute(self._name, statements)
-
-
-def _nothing(_record: Record) -> bool:
-    return False

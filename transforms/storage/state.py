@@ -90,6 +90,10 @@ class SourceState:
         """Return the members of an archive, in the order of their keys."""
         return tuple(self._select("WHERE parent = ?", key))
 
+    def with_url(self, url: str) -> Iterator[SentDocument]:
+        """Yield the documents with a URL."""
+        return self._select("WHERE url = ?", url)
+
     def shares_urls(self) -> bool:
         """Whether any two documents have the same URL."""
         return self._exists(_SHARED)

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
-from transforms.sources.database.column_index import (
+from transforms.sources.database.columns import (
     ColumnIndex,
     ColumnReference,
     LoadRows,
@@ -27,7 +27,7 @@ from transforms.sources.database.column_index import (
 )
 from transforms.sources.database.mapping import ESCAPE, AclSource
 from transforms.sources.database.url_templates import url_getter
-from transforms.sources.database.values import items_of, text_of
+from transforms.sources.database.values import text_of
 
 _SCOPES = {scope.value.lower(): scope for scope in Scope}
 _ACCESSES = {access.value.lower(): access for access in Access}
@@ -50,7 +50,8 @@ def acl_getter(acl: AclSource, index: ColumnIndex, load_rows: LoadRows) -> Calla
     if acl.query is None:
         principals_of = _principals_in_columns(acl, index)
     else:
-        principals_of = _principals_of_query(acl, acl.query, index, load_rows)
+        query, key_of = acl.query, index.key_getter()
+        principals_of = lambda row: tuple(_read_answers(acl, load_rows(query, key_of(row))))  # noqa: E731
     parent_of = _parent_getter(acl, index)
     inheritance = acl.inheritance and Inheritance[acl.inheritance.upper().replace("-", "_")]
 
@@ -97,9 +98,8 @@ def _split_value(column: str, value: object, delimiter: str) -> list[str]:
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):  # JSON columns are texts
         with suppress(ValueError, RecursionError):
             value = json.loads(value)
-    items = items_of(value)
-    if items is not None:
-        texts = (column_text(column, item) or "" for item in items)
+    if isinstance(value, list | tuple):
+        texts = (column_text(column, item) or "" for item in value)
         return [stripped for text in texts if (stripped := text.strip())]
     if isinstance(value, Mapping):
         raise RecordError(
@@ -118,13 +118,6 @@ def _principal(
         namespace=namespace or acl.namespace,
         case_sensitive=acl.case_sensitive,
     )
-
-
-def _principals_of_query(
-    acl: AclSource, query: str, index: ColumnIndex, load_rows: LoadRows
-) -> _Principals:
-    key_of = index.key_getter()
-    return lambda row: tuple(_read_answers(acl, load_rows(query, key_of(row))))
 
 
 def _read_answers(acl: AclSource, answers: Sequence[Row]) -> Iterator[Principal]:

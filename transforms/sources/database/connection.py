@@ -1,31 +1,29 @@
-"""Connect to databases, by a URL with references in place of secrets.
+"""Connect to databases, by a URL with references in place of secrets, and run statements.
 
 Sessions of PostgreSQL, MariaDB and MySQL are read-only and in UTC. Files of SQLite are opened
-read-only, unless the URL begins with `sqlite:///file:`. Other dialects of SQLAlchemy are not
-tested; they are used as their URL states.
+read-only, unless the URL begins with `sqlite:///file:`. No message has the parameters of a
+statement or a password.
 """
 
+import enum
+import logging
+import math
 import re
-from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 from urllib.parse import quote
 
-import pymysql  # type: ignore[import-untyped]  # it has no types
 import sqlalchemy as sa
-from psycopg.types.string import TextLoader
-from pymysql.constants import FIELD_TYPE  # type: ignore[import-untyped]  # it has no types
 from sqlalchemy.pool import NullPool
 
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, FeedferryError, SourceError
+from transforms.retry import RetryPolicy, retry
+from transforms.sources.database.dialects import Dialect, dialect_of
 from transforms.sources.database.mapping import RowMapping
 from transforms.sources.programs.redact import Mask
 from transforms.sources.secrets import REFERENCE, resolve, secrets_in
-
-CONNECT_SECONDS = 10
-PASSWORD_REFERENCE = "${env:DATABASE_PASSWORD}"
-"""Replaces a password in a file that is written for a user."""
 
 _SECRET_OPTION = re.compile("pass|pwd|secret|token|api_?key", re.IGNORECASE)
 _PLACEHOLDER = "90071992547409910"
@@ -33,17 +31,30 @@ _PLACEHOLDER = "90071992547409910"
 _EXAMPLE = (
     "such as sqlite:///people.db or postgresql://reader:${env:PASSWORD}@db.example.com/people"
 )
-_DRIVERS = {  # the statements and the types of a session depend on the driver
-    "postgres": "postgresql+psycopg",
-    "postgresql": "postgresql+psycopg",
-    "mariadb": "mariadb+pymysql",
-    "mysql": "mysql+pymysql",
-}
-_POSTGRESQL_START = (
-    "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; SET TimeZone TO 'UTC'; "
-    "SET DateStyle TO 'ISO'; SET IntervalStyle TO 'postgres'"
-)
-_MYSQL_START = ("SET SESSION TRANSACTION READ ONLY", "SET time_zone = '+00:00'")
+_STREAMED_ROWS = 10_000
+_UNREADABLE = (ValueError, OverflowError)
+_NOT_UTF8 = "Could not decode to UTF-8"  # of SQLite
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+
+class UnreadableValueError(SourceError):
+    """A value that the driver or the database cannot give; other rows may be readable."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class DatabaseFault(enum.Enum):
+    """The reaction of the caller to an error of a database."""
+
+    RETRY = "retry"
+    VALUE = "value"
+    """Read the rows one by one: only some of them fail."""
+    SQL = "sql"
+    """The user has to correct a query."""
+    FATAL = "fatal"
 
 
 def check_connection(value: object) -> str:
@@ -57,39 +68,10 @@ def check_connection(value: object) -> str:
         return value
     if "${" in REFERENCE.sub("", value):
         raise ValueError("an unknown ${ reference; expected ${env:NAME} or ${file:PATH}")
-    url = _parse_url(value)
-    if any(_is_plain(secret) for secret in _secrets(url).values()):
+    url = _parse_url(REFERENCE.sub(_PLACEHOLDER, value))
+    if any(secret.replace(_PLACEHOLDER, "") for secret in _secrets(url)):
         raise ValueError("a password in plain text; expected ${env:NAME} or ${file:PATH} instead")
     return value
-
-
-def hide_password(connection: str) -> str:
-    """Return the URL of a database with a reference in place of each password in plain text."""
-    url = _parse_url(connection)
-    plain = {name: _PLACEHOLDER for name, value in _secrets(url).items() if _is_plain(value)}
-    if not plain:
-        return connection
-    if plain.pop("", None):
-        url = url.set(password=_PLACEHOLDER)
-    hidden = url.update_query_dict(plain).render_as_string(hide_password=False)
-    return hidden.replace(_PLACEHOLDER, PASSWORD_REFERENCE)
-
-
-def _parse_url(text: str) -> sa.URL:
-    try:
-        return sa.make_url(REFERENCE.sub(_PLACEHOLDER, text))
-    except (sa.exc.ArgumentError, ValueError):
-        raise ValueError(f"not the URL of a database; expected one {_EXAMPLE}") from None
-
-
-def _secrets(url: sa.URL) -> dict[str, str]:
-    """Return secret options of a URL by name; the password has the empty name."""
-    options = {name: str(value) for name, value in url.query.items() if _SECRET_OPTION.search(name)}
-    return {"": str(url.password or ""), **options}
-
-
-def _is_plain(secret: str) -> bool:
-    return secret.replace(_PLACEHOLDER, "") != ""
 
 
 def connect(mapping: RowMapping) -> sa.Engine:
@@ -99,16 +81,14 @@ def connect(mapping: RowMapping) -> sa.Engine:
     is missing or not supported.
     """
     url = _resolve_url(mapping)
-    backend = url.get_backend_name()
-    driver = _DRIVERS.get(backend, url.drivername)
-    if url.drivername != driver:
+    dialect = dialect_of(url.drivername)
+    if dialect.drivername not in (None, url.drivername):
         raise ConfigError(
             f"connection: {url.drivername!r}; expected the driver that feedferry supports: "
-            f"{driver.partition('+')[0]}:// or {driver}://"
+            f"{url.get_backend_name()}:// or {dialect.drivername}://"
         )
     try:
-        arguments = _ARGUMENTS.get(url.drivername, {})
-        engine = sa.create_engine(url, poolclass=NullPool, connect_args=arguments)
+        engine = sa.create_engine(url, poolclass=NullPool, connect_args=dict(dialect.arguments))
     except sa.exc.NoSuchModuleError:
         raise ConfigError(
             f"connection: {url.drivername!r}; expected a dialect of SQLAlchemy, such as "
@@ -119,26 +99,21 @@ def connect(mapping: RowMapping) -> sa.Engine:
             f"connection: {url.drivername!r} needs the Python module {exc.name!r}; install its "
             "package, or use another driver"
         ) from None
-    start = _START.get(backend)
-    if start is not None:
-        sa.event.listen(engine, "connect", start)
+    sa.event.listen(engine, "connect", dialect.start)
     return engine
 
 
-def secrets_mask(mapping: RowMapping) -> Mask:
-    """Return the mask that hides the secrets of a mapping."""
-    secrets = _secrets(_resolve_url(mapping)).values()
-    return Mask((*secrets_in([mapping.connection]), *secrets))
+def _parse_url(text: str) -> sa.URL:
+    try:
+        return sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError):
+        raise ValueError(f"not the URL of a database; expected one {_EXAMPLE}") from None
 
 
-def database_name(mapping: RowMapping) -> str:
-    """Return the URL of the database for messages, without login and options."""
-    url = _resolve_url(mapping)
-    if url.get_backend_name() == "sqlite":
-        return f"sqlite:///{(url.database or '').removeprefix('file:')}"
-    port = f":{url.port}" if url.port else ""
-    name = f"{url.get_backend_name()}://{url.host or ''}{port}/{url.database or ''}"
-    return secrets_mask(mapping).text(name)
+def _secrets(url: sa.URL) -> list[str]:
+    """Return the password and the secret options of a URL."""
+    options = [str(value) for name, value in url.query.items() if _SECRET_OPTION.search(name)]
+    return [str(url.password or ""), *options]
 
 
 def _resolve_url(mapping: RowMapping) -> sa.URL:
@@ -154,13 +129,11 @@ def _resolve_url(mapping: RowMapping) -> sa.URL:
         login, at, place = address.rpartition("@")
         text = _resolve_quoted(login) + at + resolve(place) + question + _resolve_quoted(options)
     try:
-        url = sa.make_url(text)
-    except (sa.exc.ArgumentError, ValueError):
-        raise ConfigError(
-            f"connection: not the URL of a database; expected one {_EXAMPLE}"
-        ) from None
+        url = _parse_url(text)
+    except ValueError as exc:
+        raise ConfigError(f"connection: {exc}") from None
     if "+" not in url.drivername:
-        url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
+        url = url.set(drivername=dialect_of(url.drivername).drivername or url.drivername)
     return _read_only_file(url, mapping) if url.get_backend_name() == "sqlite" else url
 
 
@@ -172,50 +145,133 @@ def _read_only_file(url: sa.URL, mapping: RowMapping) -> sa.URL:
     """Return the URL of a file that SQLite neither creates nor changes."""
     if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
         return url
-    path = Path(mapping.folder) / url.database
     query = {**url.query, "mode": "ro", "uri": "true"}
-    return url.set(database=f"file:{quote(str(path))}", query=query)
+    return url.set(database=f"file:{quote(str(mapping.resolve(url.database)))}", query=query)
 
 
-def _start_postgresql(connection: Any, _record: object) -> None:  # Any: a driver's connection
-    """Keep JSON as text: Python would lose digits of its numbers."""
-    for name in ("json", "jsonb"):
-        connection.adapters.register_loader(name, TextLoader)
-    with connection.cursor() as cursor:
-        cursor.execute(_POSTGRESQL_START)
-    connection.commit()
+class Session:
+    """Runs statements on one connection, opened when needed and again after an error.
+
+    Each statement autocommits. `where` names what is read in messages.
+    """
+
+    def __init__(
+        self,
+        mapping: RowMapping,
+        engine: sa.Engine | None = None,
+        *,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.engine = connect(mapping) if engine is None else engine
+        self.dialect: Dialect = dialect_of(self.engine.dialect.name)
+        self._mapping = mapping
+        self._sleep = sleep
+        self._connection: sa.Connection | None = None
+
+    def run(
+        self, call: Callable[[sa.Connection], _T], *, where: str, is_retried: bool = False
+    ) -> _T:
+        """Return the result of `call`, which is called again after transient errors if wanted.
+
+        Raise SourceError after the last retry, ConfigError for wrong SQL, UnreadableValueError for
+        a value that cannot be read.
+        """
+        policy = RetryPolicy(
+            first_seconds=self._mapping.backoff_seconds,
+            max_attempts=self._mapping.retries + 1 if is_retried else 1,
+            max_total_seconds=math.inf,
+        )
+        with self.translate_errors(where, attempts=policy.max_attempts):
+            return retry(
+                lambda: self._attempt(call),
+                policy,
+                is_temporary=lambda exc: self._fault_of(exc) is DatabaseFault.RETRY,
+                sleep=self._sleep,
+                notify=lambda exc, seconds: _log.info("%s: next try in %.0f s", where, seconds),
+            )
+
+    def stream(self, statement: sa.Executable, *, where: str) -> Iterator[tuple[Any, ...]]:
+        """Yield rows in batches, from a server-side cursor if possible."""
+        options = {"yield_per": _STREAMED_ROWS}
+        with self.translate_errors(where), self.engine.connect() as connection:
+            result = connection.execute(statement, execution_options=options)
+            cursor: Any = result.cursor
+            try:
+                yield from map(tuple, result)
+            finally:  # SQLAlchemy does not close it after a lost connection
+                with suppress(Exception):
+                    cursor.close()
+
+    @contextmanager
+    def translate_errors(self, where: str, *, attempts: int = 1) -> Iterator[None]:
+        """Raise errors of a database as ConfigError if the SQL is wrong, else as SourceError."""
+        dbapi = self.engine.dialect.loaded_dbapi
+        try:
+            yield
+        except (sa.exc.SQLAlchemyError, dbapi.Error, *_UNREADABLE) as exc:
+            raise self._explain(exc, where, attempts) from None
+
+    def close(self) -> None:
+        """Close the connection; errors of a lost connection are ignored."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):
+                connection.close()
+
+    def _attempt(self, call: Callable[[sa.Connection], _T]) -> _T:
+        try:
+            if self._connection is None:
+                connection = self.engine.connect()
+                self._connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+            return call(self._connection)
+        except Exception:
+            self.close()
+            raise
+
+    def _fault_of(self, exc: Exception) -> DatabaseFault:
+        """Classify an error of SQLAlchemy, a driver, or the conversion of a value."""
+        cause, dbapi = _cause(exc), self.engine.dialect.loaded_dbapi
+        if isinstance(cause, (*_UNREADABLE, dbapi.DataError)) or _NOT_UTF8 in str(cause):
+            return DatabaseFault.VALUE
+        if self.dialect.is_sql_error(cause, dbapi):
+            return DatabaseFault.SQL
+        if getattr(exc, "connection_invalidated", False):  # SQLAlchemy's is_disconnect
+            return DatabaseFault.RETRY
+        if isinstance(cause, dbapi.OperationalError | dbapi.InterfaceError | dbapi.InternalError):
+            return DatabaseFault.RETRY
+        return DatabaseFault.FATAL
+
+    def _explain(self, exc: Exception, where: str, attempts: int) -> FeedferryError:
+        fault, reason = self._fault_of(exc), _first_line(exc)
+        is_repeated = fault is DatabaseFault.RETRY and attempts > 1
+        times = f" ({attempts} times)" if is_repeated else ""
+        url = _resolve_url(self._mapping)
+        mask = Mask((*secrets_in([self._mapping.connection]), *_secrets(url)))
+        text = mask.text(f"{_shown_url(url)}, {where}: {reason}{times}; expected ")
+        if fault is DatabaseFault.SQL:
+            return ConfigError(f"{text}SQL that this database understands")
+        if fault is DatabaseFault.VALUE:
+            return UnreadableValueError(f"{text}values that can be read", mask.text(reason))
+        return SourceError(f"{text}a database that answers, and a login that may read it")
 
 
-def _start_mysql(connection: Any, _record: object) -> None:  # Any: a driver's connection
-    with connection.cursor() as cursor:
-        for statement in _MYSQL_START:
-            cursor.execute(statement)
+def _shown_url(url: sa.URL) -> str:
+    """Return a URL without login and options."""
+    if url.get_backend_name() == "sqlite":
+        return f"sqlite:///{(url.database or '').removeprefix('file:')}"
+    port = f":{url.port}" if url.port else ""
+    return f"{url.get_backend_name()}://{url.host or ''}{port}/{url.database or ''}"
 
 
-def _utc_timestamp(text: str) -> datetime | str:
-    """Return a TIMESTAMP of MariaDB as an aware time: the session is in UTC."""
-    value = _convert_datetime(text)
-    return value.replace(tzinfo=UTC) if isinstance(value, datetime) else text
+def _cause(exc: Exception) -> Exception:
+    """Return the error of the driver: SQLAlchemy adds the statement and its parameters."""
+    cause = getattr(exc, "orig", None)
+    return cause if isinstance(cause, Exception) else exc
 
 
-_convert_datetime: Callable[[str], object] = pymysql.converters.convert_datetime
-_START = {
-    "postgresql": _start_postgresql,
-    "mariadb": _start_mysql,
-    "mysql": _start_mysql,
-}
-_PYMYSQL = {
-    "connect_timeout": CONNECT_SECONDS,
-    "conv": pymysql.converters.conversions | {FIELD_TYPE.TIMESTAMP: _utc_timestamp},
-}
-_ARGUMENTS: dict[str, dict[str, Any]] = {  # Any: arguments of drivers
-    "postgresql+psycopg": {
-        "connect_timeout": CONNECT_SECONDS,
-        "keepalives_idle": 30,
-        "keepalives_interval": 10,
-        "keepalives_count": 3,
-        "prepare_threshold": None,  # a plan for the actual keys is faster than a generic one
-    },
-    "mariadb+pymysql": _PYMYSQL,
-    "mysql+pymysql": _PYMYSQL,
-}
+def _first_line(exc: Exception) -> str:
+    """Return the first line of a database's message: other lines quote the statement."""
+    cause = _cause(exc)
+    text = str(cause.args[1]) if len(cause.args) == 2 else str(cause)
+    lines = text.strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(cause).__name__

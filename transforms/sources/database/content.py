@@ -1,38 +1,57 @@
-"""The document of a row: in a column, in a file, at a URL, or the row rendered as a page.
+"""The document of a row: in a column, in a file, at a URL, or the row rendered as an HTML page.
 
 Bytes are kept as they are, and texts are UTF-8. A document over the size limit is rejected, never
 truncated. So is a row without a document: a record without content would replace the document that
 the appliance has.
+
+A page is a plain table, or a Jinja2 template. The template has the columns by their names, and all
+of them as `row`, for names such as `row["first name"]`. Values are those of the driver, NULL is
+None, and output is escaped. An unknown name fails the row. The template runs in a sandbox and can
+include files of its folder only.
+
+**Drops:** in pages, lone surrogates for U+FFFD, and bytes that are not UTF-8 for their length.
 """
 
 import os
 import re
+import ssl
 import stat
+import time
 from collections.abc import Callable, Collection
+from functools import cache, partial
+from http import HTTPStatus
 from pathlib import Path
+from traceback import extract_tb
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from schemas.errors import RecordError
+import httpx2
+from jinja2 import (
+    FileSystemLoader,
+    StrictUndefined,
+    Template,
+    TemplateError,
+    TemplateNotFound,
+    TemplateSyntaxError,
+)
+from jinja2.sandbox import SandboxedEnvironment
+
+from schemas.errors import ConfigError, RecordError
 from schemas.record import Content
 from transforms.charset import UTF_8, find_charset
-from transforms.sources.database.column_index import (
-    ColumnIndex,
-    ColumnReference,
-    Row,
-    column_text,
-)
-from transforms.sources.database.html import table_renderer, template_renderer
-from transforms.sources.database.http_fetch import fetch
+from transforms.formats.xml.serializer import element, escape_bytes
+from transforms.response_deadline import ResponseDeadline
+from transforms.sources.database.columns import ColumnIndex, ColumnReference, Row
 from transforms.sources.database.mapping import RowMapping
-from transforms.sources.database.values import bytes_of, check_size
+from transforms.sources.database.values import values_of
 from transforms.sources.tree.mimetype import UNKNOWN, detect
+
+MAX_REDIRECTS = 5
 
 TypedContent = tuple[Content | None, str | None, str | None]
 """A content, its mimetype and its charset."""
 
-_Stated = Callable[[Row], str | None]
 _HTML = "text/html"
-_JSON = "application/json"
 _PLAIN = "text/plain"
 _HEAD = 256
 _FRAGMENT = re.compile(
@@ -40,6 +59,20 @@ _FRAGMENT = re.compile(
     r"|script|section|article|span|strong|style|table|tbody|td|th|title|tr|u|ul)[\s/>])",
     re.IGNORECASE,
 )
+_PAGE_BEGIN = b'<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8">\n'
+_PAGE_TABLE = b"</head>\n<body>\n<table>\n"
+_PAGE_END = b"</table>\n</body>\n</html>\n"
+_HEADERS = {"User-Agent": "feedferry", "Accept": "*/*", "Accept-Encoding": "identity"}
+_GENERIC_TYPES = ("application/octet-stream", "binary/octet-stream")
+
+
+class FoundDocument(NamedTuple):
+    """A document in a file or at a URL, with what its name and its server state."""
+
+    data: bytes
+    file_name: str = ""
+    mimetype: str | None = None
+    charset: str | None = None
 
 
 def content_getter(
@@ -54,25 +87,31 @@ def content_getter(
     if content.is_none:
         return lambda row: (None, stated(row), None)
     if content.column is not None:
-        return _column_getter(content.column, mapping, index, stated, max_bytes=max_bytes)
+        return _column_getter(content.column, mapping, index, max_bytes=max_bytes)
     if content.path is not None:
-        return _file_getter(content.path, mapping, index, stated, max_bytes=max_bytes)
+        folder = mapping.resolve(content.folder or ".")
+        if not folder.is_dir():
+            raise ConfigError(f"content: folder: '{folder}'; expected an existing folder")
+        find = partial(_read_file, os.path.realpath(folder), max_bytes=max_bytes)
+        return _found_getter("path", content.path, mapping, index, find)
     if content.fetch is not None:
-        return _url_content_getter(content.fetch, mapping, index, stated, max_bytes=max_bytes)
+        find = partial(fetch, timeout_seconds=content.timeout_seconds, max_bytes=max_bytes)
+        return _found_getter("fetch", content.fetch, mapping, index, find)
     if content.template is not None:
-        render = template_renderer(Path(content.template), index, max_bytes=max_bytes)
+        path = mapping.resolve(content.template)
+        render = template_renderer(path, index, max_bytes=max_bytes)
     else:
         render = table_renderer(index, without=without, title=mapping.title)
 
     def get(row: Row) -> TypedContent:
         data = render(row)
-        check_size(len(data), max_bytes)
+        _check_size(len(data), max_bytes)
         return Content(data), stated(row) or _HTML, UTF_8
 
     return get
 
 
-def _mimetype_getter(mapping: RowMapping, index: ColumnIndex) -> _Stated:
+def _mimetype_getter(mapping: RowMapping, index: ColumnIndex) -> Callable[[Row], str | None]:
     mimetype = mapping.mimetype
     if isinstance(mimetype, ColumnReference):
         return index.text_getter("mimetype", mimetype.column)
@@ -80,101 +119,54 @@ def _mimetype_getter(mapping: RowMapping, index: ColumnIndex) -> _Stated:
 
 
 def _column_getter(
-    name: str, mapping: RowMapping, index: ColumnIndex, stated: _Stated, *, max_bytes: int
+    name: str, mapping: RowMapping, index: ColumnIndex, *, max_bytes: int
 ) -> Callable[[Row], TypedContent]:
-    at = index.at("content: column", name)
+    at, stated = index.at("content: column", name), _mimetype_getter(mapping, index)
 
     def get(row: Row) -> TypedContent:
         value = row[at]
-        is_text = type(value) is str
-        data = value.encode("utf-8", "surrogatepass") if is_text else _bytes(name, value)
-        if len(data) > max_bytes:
-            check_size(len(data), max_bytes)
-        if is_text:
+        if type(value) is str:
+            data = value.encode("utf-8", "surrogatepass")
+            _check_size(len(data), max_bytes)
             return Content(data), stated(row) or _text_type(value, data), UTF_8
-        if not isinstance(value, bytes | bytearray | memoryview):
-            return Content(data), stated(row) or _JSON, UTF_8
-        return _typed(data, "", stated(row), mapping.charset)
+        if value is None:
+            raise _null(name, "NULL")
+        if not isinstance(value, bytes):
+            found = f"{name}: a value of the type {type(value).__name__}"
+            raise RecordError("bad-value", f"{found}; expected a document: text or bytes")
+        _check_size(len(value), max_bytes)
+        return _typed(FoundDocument(value), stated(row), mapping.charset)
 
     return get
 
 
-def _bytes(name: str, value: object) -> bytes:
-    if value is None:
-        raise _null(name, "NULL")
-    try:
-        return bytes_of(value)
-    except RecordError as exc:
-        raise RecordError(exc.code, f"{name}: {exc.reason}") from exc
-
-
-def _file_getter(
-    name: str, mapping: RowMapping, index: ColumnIndex, stated: _Stated, *, max_bytes: int
+def _found_getter(
+    key: str,
+    name: str,
+    mapping: RowMapping,
+    index: ColumnIndex,
+    find: Callable[[str], FoundDocument],
 ) -> Callable[[Row], TypedContent]:
-    at = index.at("content: path", name)
-    folder = os.path.realpath(mapping.content.folder or ".")
+    place, stated = index.text_getter(f"content: {key}", name), _mimetype_getter(mapping, index)
 
     def get(row: Row) -> TypedContent:
-        path = column_text(name, row[at])
-        if not path:
+        text = place(row)
+        if not text:
             raise _null(name, "NULL or empty")
-        data = _read_file(folder, path, max_bytes=max_bytes)
-        return _typed(data, os.path.basename(path), stated(row), mapping.charset)
+        return _typed(find(text), stated(row), mapping.charset)
 
     return get
 
 
-def _read_file(folder: str, path: str, *, max_bytes: int) -> bytes:
-    """Return the content of a file; raise RecordError if its real path leaves the folder."""
-    try:
-        real = os.path.realpath(os.path.join(folder, path))
-        if os.path.commonpath((folder, real)) != folder:
-            raise RecordError("path-outside", f"{path!r} leaves {folder!r}; expected a file in it")
-        with open(real, "rb", opener=_open_without_waiting) as stream:
-            status = os.fstat(stream.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise RecordError("unreadable", f"{path!r}: not a regular file; expected a file")
-            check_size(status.st_size, max_bytes)
-            data = stream.read(max_bytes + 1)
-    except OSError as exc:
-        raise RecordError("unreadable", f"{path!r}: {exc.strerror}; expected a file") from exc
-    except ValueError as exc:  # NUL, or a text that the file system cannot encode
-        raise RecordError("unreadable", f"{path!r}: not a file name; expected a file") from exc
-    check_size(len(data), max_bytes)
-    return data
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe does not wait for its other end."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _url_content_getter(
-    name: str, mapping: RowMapping, index: ColumnIndex, stated: _Stated, *, max_bytes: int
-) -> Callable[[Row], TypedContent]:
-    at = index.at("content: fetch", name)
-    timeout_seconds = mapping.content.timeout_seconds
-
-    def get(row: Row) -> TypedContent:
-        url = (column_text(name, row[at]) or "").strip()
-        if not url:
-            raise _null(name, "NULL or empty")
-        document = fetch(url, timeout_seconds=timeout_seconds, max_bytes=max_bytes)
-        file_name = os.path.basename(urlsplit(url).path)
-        mimetype = stated(row) or document.mimetype
-        charset = mapping.charset or document.charset
-        return _typed(document.content, file_name, mimetype, charset)
-
-    return get
-
-
-def _typed(data: bytes, file_name: str, mimetype: str | None, charset: str | None) -> TypedContent:
-    """Return bytes with the stated mimetype, or the detected one, or None."""
+def _typed(document: FoundDocument, mimetype: str | None, charset: str | None) -> TypedContent:
+    """Return a document with the type of the mapping, of its server, or the detected one."""
+    data, name = document.data, document.file_name
+    mimetype, charset = mimetype or document.mimetype, charset or document.charset
     if mimetype is not None:
         return Content(data), mimetype, find_charset(data, mimetype=mimetype, stated=charset)
-    detected = detect(file_name, data, charset=charset)
+    detected = detect(name, data, charset=charset)
     mimetype = None if detected.mimetype == UNKNOWN else detected.mimetype
-    if mimetype == _PLAIN and not file_name:
+    if mimetype == _PLAIN and not name:
         mimetype = _HTML if _FRAGMENT.match(_start(data[:_HEAD].decode("latin-1"))) else _PLAIN
     return Content(data), mimetype, detected.charset
 
@@ -192,6 +184,212 @@ def _start(text: str) -> str:
     return text.lstrip("\ufeff \t\r\n")
 
 
+def _check_size(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise RecordError(
+            "content-too-large",
+            f"{size} bytes or more; expected at most {max_bytes} bytes; raise --max-content-bytes "
+            "to read it",
+        )
+
+
 def _null(name: str, found: str) -> RecordError:
     reason = f"{name} is {found}; expected a document, or a query that leaves such rows out"
     return RecordError("null-content", reason)
+
+
+def _read_file(folder: str, path: str, *, max_bytes: int) -> FoundDocument:
+    """Return the content of a file; raise RecordError if its real path leaves the folder."""
+    try:
+        real = os.path.realpath(os.path.join(folder, path))
+        if os.path.commonpath((folder, real)) != folder:
+            raise RecordError("path-outside", f"{path!r} leaves {folder!r}; expected a file in it")
+        with open(real, "rb", opener=_open_without_waiting) as stream:
+            status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise RecordError("unreadable", f"{path!r}: not a regular file; expected a file")
+            _check_size(status.st_size, max_bytes)
+            data = stream.read(max_bytes + 1)
+    except OSError as exc:
+        raise RecordError("unreadable", f"{path!r}: {exc.strerror}; expected a file") from exc
+    except ValueError as exc:  # NUL, or a text that the file system cannot encode
+        raise RecordError("unreadable", f"{path!r}: not a file name; expected a file") from exc
+    _check_size(len(data), max_bytes)
+    return FoundDocument(data, os.path.basename(path))
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe does not wait for its other end."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def fetch(url: str, *, timeout_seconds: float, max_bytes: int) -> FoundDocument:
+    """Return the document at a URL; raise RecordError unless it is complete in time.
+
+    At most five redirects are followed, to http and https only. A response counts only if it has
+    the status 200. Messages show no user, password or query of a URL.
+    """
+    end = time.monotonic() + timeout_seconds
+    deadline = ResponseDeadline(timeout_seconds)
+    place = _parse_url(url)
+    options: dict[str, Any] = {"timeout": timeout_seconds, "follow_redirects": True}
+    options |= {"extensions": {"trace": deadline.trace}}
+    document = None
+    with _client() as client:
+        try:
+            with deadline, client.stream("GET", place, **options) as response:
+                document = _read_response(place, response, max_bytes=max_bytes)
+        except (httpx2.HTTPError, OSError) as exc:
+            if not deadline.is_exceeded and not isinstance(exc, httpx2.TimeoutException):
+                raise _fetch_error(place, str(exc) or type(exc).__name__) from exc
+    if document is None or deadline.is_exceeded or time.monotonic() > end:
+        raise _fetch_error(place, f"not complete within {timeout_seconds:g} s")
+    return document
+
+
+def _client() -> httpx2.Client:
+    """Return a client that checks the URL of each redirect."""
+    hooks: dict[str, Any] = {"request": [lambda request: _check_url(request.url)]}
+    client = httpx2.Client(headers=_HEADERS, verify=_trusted(), event_hooks=hooks)
+    client.max_redirects = MAX_REDIRECTS
+    return client
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Certificates load more slowly than most documents."""
+    return ssl.create_default_context()
+
+
+def _read_response(url: httpx2.URL, response: httpx2.Response, *, max_bytes: int) -> FoundDocument:
+    if response.status_code != HTTPStatus.OK:
+        raise _fetch_error(url, f"{response.status_code} {response.reason_phrase}".rstrip())
+    encoding = response.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        raise _fetch_error(url, f"Content-Encoding: {encoding}")
+    length = response.headers.get("content-length", "")
+    _check_size(int(length) if length.isdecimal() else 0, max_bytes)
+    content = bytearray()
+    for block in response.iter_raw():
+        content += block
+        _check_size(len(content), max_bytes)
+    stated = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    mimetype = stated if "/" in stated and stated not in _GENERIC_TYPES else None
+    charset = response.charset_encoding
+    file_name = os.path.basename(urlsplit(str(url)).path)
+    return FoundDocument(bytes(content), file_name, mimetype, charset and charset.lower())
+
+
+def _parse_url(text: str) -> httpx2.URL:
+    try:
+        return httpx2.URL(text.strip())
+    except httpx2.InvalidURL:
+        raise RecordError(
+            "fetch-failed", "a URL that cannot be parsed; expected an http or https URL"
+        ) from None
+
+
+def _check_url(url: httpx2.URL) -> None:
+    if url.scheme not in ("http", "https") or not url.host:
+        raise _fetch_error(url, "not an http or https URL")
+    if url.username or url.password:
+        raise _fetch_error(url, "a user in the URL, which others may see")
+
+
+def _fetch_error(url: httpx2.URL, found: str) -> RecordError:
+    shown = str(url.copy_with(username=None, password=None, query=None, fragment=None))
+    return RecordError("fetch-failed", f"{shown!r}: {found}; expected a document, with 200 OK")
+
+
+def table_renderer(
+    index: ColumnIndex, *, without: Collection[int], title: str | None
+) -> Callable[[Row], bytes]:
+    """Return the function that renders a row as a table with a line for each column but some.
+
+    NULL has no line. `title` is the column of the page's title.
+    """
+    lines = [
+        (at, _utf8(f"<tr>{element('th', name)}<td>"))
+        for at, name in enumerate(index.names)
+        if at not in without
+    ]
+    title_at = None if title is None else index.at("title", title)
+
+    def render(row: Row) -> bytes:
+        parts = [_PAGE_BEGIN]
+        if title_at is not None:
+            parts += (b"<title>", _cell(row[title_at]), b"</title>\n")
+        parts.append(_PAGE_TABLE)
+        for at, head in lines:
+            if row[at] is not None:
+                parts += (head, _cell(row[at]), b"</td></tr>\n")
+        parts.append(_PAGE_END)
+        return b"".join(parts)
+
+    return render
+
+
+def _cell(value: object) -> bytes:
+    if isinstance(value, str):
+        return escape_bytes(_utf8(value))
+    texts = (item if isinstance(item, str) else f"{len(item)} bytes" for item in values_of(value))
+    return escape_bytes(_utf8(", ".join(texts)))
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def template_renderer(path: Path, index: ColumnIndex, *, max_bytes: int) -> Callable[[Row], bytes]:
+    """Return the function that renders a row by a template.
+
+    The function raises RecordError if the template fails for a row. It stops soon after `max_bytes`
+    and returns more than that.
+    """
+    template = load_template(path)
+
+    def render(row: Row) -> bytes:
+        values = dict(zip(index.names, row, strict=True))
+        parts: list[str] = []
+        left = max_bytes
+        try:
+            for part in template.generate(values, row=values):
+                parts.append(part)
+                left -= len(part)
+                if left < 0:
+                    break
+        except Exception as exc:  # an expression of a template can raise any class
+            raise RecordError("template", _explain(path, exc)) from exc
+        return _utf8("".join(parts))
+
+    return render
+
+
+def load_template(path: Path) -> Template:
+    """Return a Jinja2 template; raise ConfigError for a file that is none."""
+    environment = SandboxedEnvironment(
+        loader=FileSystemLoader(path.parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    try:
+        return environment.get_template(path.name)
+    except TemplateSyntaxError as exc:
+        place, cause = f"{path}:{exc.lineno}", exc.message
+    except TemplateNotFound:
+        place, cause = str(path), "no such file"
+    except (OSError, UnicodeDecodeError) as exc:
+        place, cause = str(path), getattr(exc, "strerror", None) or "not UTF-8"
+    raise ConfigError(f"content: template: {place}: {cause}; expected a Jinja2 template")
+
+
+def _explain(path: Path, exc: Exception) -> str:
+    """Return line and error; only Jinja2's own texts, as others may quote the document."""
+    lines = [frame.lineno for frame in extract_tb(exc.__traceback__) if frame.filename == str(path)]
+    line = f":{lines[-1]}" if lines else ""
+    words = f": {exc.message}" if isinstance(exc, TemplateError) else ""
+    return f"{path.name}{line}: {type(exc).__name__}{words}; expected a page for each row"

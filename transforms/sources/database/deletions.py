@@ -1,34 +1,41 @@
-"""List the documents to delete besides rows that are marked as deleted: keys without a row.
+"""Deletions besides rows that are marked as deleted, and what a state keeps of each row.
 
-These are the keys that the query for deletes returns, and, if keys are compared, the keys of the
-state that no row has. Each is a line of a listing that is sent before all rows: a URL that another
-row took over is deleted first, and then sent.
+Keys without a row are those that the query for deletes returns, and, if keys are compared, the keys
+of the state that no row has. Each is a line of a listing that is sent before all rows: a URL that
+another row took over is deleted first, and then sent.
 
-A state has no URL for a document that the target does not have. A key whose deletion was sent is
-kept, with the digest `gone` and its URL as the fingerprint, while the query returns it: it is sent
-once, and again by a refresh. The former URL of a row with a new URL has a key of its own until the
-next run has deleted it.
+A state has these entries:
+
+- a row, by its key as JSON. Its fingerprint is its timestamp. Without a digest, it was rejected,
+  and it is read again by its key until it is accepted. Without a URL, its deletion was sent.
+- a key of the query for deletes whose deletion was sent: it is kept while the query returns it, so
+  that the deletion is sent once, and again by a refresh. Its fingerprint is the URL.
+- the former URL of a row with a new URL, until the next run has deleted it. Its key is the URL.
+
+After a successful run, only the entries that the next run needs are kept. If keys are compared, or
+without a timestamp, that is every row. Otherwise it is the rows that the next run reads again, the
+rows without a timestamp, and the rejected rows: rows below the watermark and its lag are forgotten.
 """
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from heapq import merge
-from itertools import groupby
-from operator import attrgetter
+from pathlib import Path
 
 import msgspec
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from schemas.errors import ConfigError, RecordError
-from schemas.sent_document import DELETION_SENT, SentDocument
+from schemas.sent_document import DELETION_SENT, NO_DIGEST, SentDocument, StateChange
+from schemas.span import Timestamp, Watermark, is_above
 from transforms.sources.change_detection import Counts, Safety, check_safety
-from transforms.sources.database.column_index import ColumnIndex, Row
-from transforms.sources.database.keys import write_key
-from transforms.sources.database.result_columns import describe
-from transforms.sources.database.session import STREAMED_ROWS, stream
-from transforms.sources.database.table_query import TableQuery, subquery
+from transforms.sources.database.columns import ColumnIndex, Row
+from transforms.sources.database.mapping import IncrementalReading
+from transforms.sources.database.table import TableQuery, describe, subquery, write_key
 from transforms.sources.database.url_templates import url_getter
+from transforms.sources.database.watermark import floor_of
 from transforms.sources.listing import EntryKind, ListingEntry
+from transforms.storage.atomic import whole_file
 from transforms.storage.state import SourceState
 
 NULL_KEY = "[null]"
@@ -39,8 +46,24 @@ _URL_PREFIX = '"'  # the key of a row is a JSON array
 _SCHEMA = (
     "CREATE TABLE existing (key TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE deleted (key TEXT PRIMARY KEY, url TEXT, reason TEXT) WITHOUT ROWID",
-    "CREATE TABLE kept (url TEXT PRIMARY KEY) WITHOUT ROWID",
 )
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(StateChange)
+
+
+def is_row(entry: SentDocument) -> bool:
+    """Return whether an entry of a state is a row that was sent or rejected."""
+    return entry.digest != DELETION_SENT and not entry.key.startswith(_URL_PREFIX)
+
+
+def sent_deletion(key: str, url: str) -> SentDocument:
+    """Return the entry of a key whose deletion was sent."""
+    return SentDocument(key=key, url="", fingerprint=url, digest=DELETION_SENT)
+
+
+def former_url(url: str) -> SentDocument:
+    """Return the entry of the former URL of a row."""
+    return SentDocument(key=msgspec.json.encode(url).decode(), url="")
 
 
 class DeletedKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,16 +79,25 @@ def read_deleted(table: TableQuery, query: str) -> Iterator[DeletedKey]:
 
     It selects the key columns by name, and optionally the columns of the URL.
     """
-    errors = table.translate_errors("the query for deletes")
-    with errors, table.engine.connect() as connection:
-        columns = describe(connection, subquery(query, (), _ALIAS))
-        index = ColumnIndex(names=tuple(column.name for column in columns), key=table.key)
-        positions = [index.at("incremental: deletes", name) for name in index.key]
-        make_url = _url_getter(table, index)
-        statement = sa.select(subquery(query, index.names, _ALIAS))
-        with stream(connection, statement, rows=STREAMED_ROWS) as result:
-            for row in result:
-                yield _deleted_key(row, positions, make_url)
+    where, session = "the query for deletes", table.session
+    selectable = subquery(query, (), _ALIAS)
+    columns = session.run(
+        lambda connection: describe(connection, selectable, session.dialect), where=where
+    )
+    index = ColumnIndex([column.name for column in columns], table.key)
+    positions = [index.at("incremental: deletes", name) for name in index.key]
+    make_url = _url_getter(table, index)
+    statement = sa.select(subquery(query, index.names, _ALIAS))
+    for row in session.stream(statement, where=where):
+        key = tuple(row[at] for at in positions)
+        if None in key:
+            reason = "NULL in the key; expected a value in each column"
+            yield DeletedKey(key=NULL_KEY, reason=reason)
+            continue
+        try:
+            yield DeletedKey(key=write_key(key), url=make_url(row))
+        except RecordError as exc:
+            yield DeletedKey(key=write_key(key), reason=exc.reason)
 
 
 def _url_getter(table: TableQuery, index: ColumnIndex) -> Callable[[Row], str]:
@@ -80,18 +112,8 @@ def _url_getter(table: TableQuery, index: ColumnIndex) -> Callable[[Row], str]:
     return refuse
 
 
-def _deleted_key(row: Row, positions: list[int], make_url: Callable[[Row], str]) -> DeletedKey:
-    key = tuple(row[at] for at in positions)
-    if None in key:
-        return DeletedKey(key=NULL_KEY, reason="NULL in the key; expected a value in each column")
-    try:
-        return DeletedKey(key=write_key(key), url=make_url(row))
-    except RecordError as exc:
-        return DeletedKey(key=write_key(key), reason=exc.reason)
-
-
 class KeySets:
-    """Keys of rows, deleted keys, and URLs to keep, in a temporary file of SQLite."""
+    """Keys of rows and deleted keys, in a temporary file of SQLite."""
 
     def __init__(self) -> None:
         self._connection = sqlite3.connect("", isolation_level=None)
@@ -107,18 +129,11 @@ class KeySets:
         rows = ((one.key, one.url, one.reason) for one in deleted)
         self._insert("INSERT OR REPLACE INTO deleted VALUES (?, ?, ?)", rows)
 
-    def keep_url(self, url: str) -> None:
-        """Exclude a URL from deletion."""
-        self._connection.execute("INSERT OR IGNORE INTO kept VALUES (?)", (url,))
-
     def exists(self, key: str) -> bool:
         return self._has("SELECT 1 FROM existing WHERE key = ?", key)
 
     def is_deleted(self, key: str) -> bool:
         return self._has("SELECT 1 FROM deleted WHERE key = ?", key)
-
-    def is_kept(self, url: str) -> bool:
-        return self._has("SELECT 1 FROM kept WHERE url = ?", url)
 
     def deleted(self) -> Iterator[DeletedKey]:
         """Yield the deleted keys in the order of their UTF-8 bytes."""
@@ -138,112 +153,146 @@ class KeySets:
         return self._connection.execute(query, (value,)).fetchone() is not None
 
 
-def list_deletions(
-    state: SourceState, keys: KeySets, *, compares_keys: bool, is_refresh: bool
-) -> Iterator[ListingEntry]:
-    """Yield a line for each deletion, and for each deleted key without one, in the order of keys.
+class DeletionLister:
+    """Lists a line for each deletion, and for each deleted key without one.
 
-    A GONE line without a URL deletes nothing: its key is removed from the state. `keys` needs all
-    existing keys if keys are compared, else those of the deleted keys that exist.
+    A GONE line without a URL deletes nothing: its key is removed from the state. A URL that a
+    remaining row has is not deleted. `keys` needs all existing keys if keys are compared, else
+    those of the deleted keys that exist.
     """
-    _keep_shared_urls(state, keys, compares_keys=compares_keys)
-    for key, known, deleted in _merge(state.documents(), keys.deleted()):
-        if deleted is not None:
-            yield _deleted_line(deleted, known, state, keys, is_refresh=is_refresh)
-        elif known is not None and _is_gone(known, keys, compares_keys=compares_keys):
-            yield _deletion(key, _deletable_url(known, state, keys))
 
+    def __init__(
+        self, state: SourceState, keys: KeySets, *, compares_keys: bool, is_refresh: bool = False
+    ) -> None:
+        self._state = state
+        self._keys = keys
+        self._compares_keys = compares_keys
+        self._is_refresh = is_refresh
 
-def check_deletions(
-    lines: Iterable[ListingEntry], state: SourceState, keys: KeySets, safety: Safety
-) -> Iterator[ListingEntry]:
-    """Yield all lines; then raise StoppedError if comparing keys found too many deletions.
+    def lines(self) -> Iterator[ListingEntry]:
+        """Yield the keys of the query for deletes first, each part in the order of keys."""
+        for deleted in self._keys.deleted():
+            yield self._line(deleted)
+        for entry in self._state.documents():
+            if not self._keys.is_deleted(entry.key) and self._is_gone(entry):
+                is_former_url = entry.key.startswith(_URL_PREFIX)
+                url = msgspec.json.decode(entry.key, type=str) if is_former_url else entry.url
+                yield self._deletion(entry.key, url)
 
-    The keys of the query for deletes do not count.
-    """
-    counts = Counts(listed=keys.existing_count)
-    for line in lines:
-        if line.kind is EntryKind.GONE and line.url and is_row_key(line.key):
-            counts.gone += not keys.is_deleted(line.key)
-        yield line
-    check_safety(counts, known=state.count, safety=safety)
+    def check(self, lines: Iterable[ListingEntry], safety: Safety) -> Iterator[ListingEntry]:
+        """Yield all lines; then raise StoppedError if comparing keys found too many deletions.
 
+        The keys of the query for deletes do not count.
+        """
+        counts = Counts(listed=self._keys.existing_count)
+        for line in lines:
+            if line.kind is EntryKind.GONE and line.url and not line.key.startswith(_URL_PREFIX):
+                counts.gone += not self._keys.is_deleted(line.key)
+            yield line
+        check_safety(counts, known=self._state.count, safety=safety)
 
-def is_row_key(key: str) -> bool:
-    """Return whether a key of the state is that of a row, not a former URL."""
-    return not key.startswith(_URL_PREFIX)
+    def _is_gone(self, entry: SentDocument) -> bool:
+        """Return whether a key that the query does not return is to be deleted or forgotten."""
+        return not is_row(entry) or (self._compares_keys and not self._keys.exists(entry.key))
 
+    def _line(self, deleted: DeletedKey) -> ListingEntry:
+        key, before = deleted.key, self._state.find(deleted.key)
+        if self._keys.exists(key):
+            reason = f"{key} is in the query for deletes, and a row has it; expected one of both"
+            return ListingEntry(key=key, kind=EntryKind.REJECTED, code="key-in-both", reason=reason)
+        if before is not None and not is_row(before):
+            url = before.fingerprint
+            if self._is_refresh:
+                return self._deletion(key, url)
+            return ListingEntry(key=key, kind=EntryKind.FILTERED, url=url, code="gone-before")
+        url = deleted.url if before is None else before.url or deleted.url
+        if not url:
+            reason = f"{key} is deleted, and its URL is not known: {deleted.reason}"
+            return ListingEntry(key=key, kind=EntryKind.REJECTED, code="unknown-key", reason=reason)
+        return self._deletion(key, url)
 
-def former_url_key(url: str) -> str:
-    """Return the key of the former URL of a row."""
-    return msgspec.json.encode(url).decode()
-
-
-def _is_gone(known: SentDocument, keys: KeySets, *, compares_keys: bool) -> bool:
-    """Return whether a key that the query does not return is to be deleted or forgotten."""
-    if known.digest == DELETION_SENT or not is_row_key(known.key):
-        return True
-    return compares_keys and not keys.exists(known.key)
-
-
-def _keep_shared_urls(state: SourceState, keys: KeySets, *, compares_keys: bool) -> None:
-    """Keep the URLs of remaining rows that other keys have, too."""
-    for known in state.documents() if state.shares_urls() else ():
-        if keys.is_deleted(known.key) or _is_gone(known, keys, compares_keys=compares_keys):
-            continue
-        if known.url and state.has_elsewhere(known.url, key=known.key):
-            keys.keep_url(known.url)
-
-
-def _deletable_url(known: SentDocument, state: SourceState, keys: KeySets) -> str:
-    """Return the URL to delete, empty if a remaining row has it."""
-    if is_row_key(known.key):
-        return "" if keys.is_kept(known.url) else known.url
-    url = msgspec.json.decode(known.key, type=str)
-    return "" if state.has_elsewhere(url, key=known.key) else url
-
-
-def _deleted_line(
-    deleted: DeletedKey,
-    known: SentDocument | None,
-    state: SourceState,
-    keys: KeySets,
-    *,
-    is_refresh: bool,
-) -> ListingEntry:
-    key, url = deleted.key, deleted.url
-    if keys.exists(key):
-        reason = f"{key} is in the query for deletes, and a row has it; expected one of both"
-        return ListingEntry(key=key, kind=EntryKind.REJECTED, code="key-in-both", reason=reason)
-    if known is not None and known.digest == DELETION_SENT:
-        if is_refresh:
-            return _deletion(key, known.fingerprint)
+    def _deletion(self, key: str, url: str) -> ListingEntry:
+        if url and any(map(self._remains, self._state.with_url(url))):
+            url = ""
         return ListingEntry(
-            key=key, kind=EntryKind.FILTERED, url=known.fingerprint, code="gone-before"
+            key=key, kind=EntryKind.GONE, url=url, known=SentDocument(key=key, url=url)
         )
-    if known is not None and known.url:
-        return _deletion(key, _deletable_url(known, state, keys))
-    if not url:
-        reason = f"{key} is deleted, and its URL is not known: {deleted.reason}"
-        return ListingEntry(key=key, kind=EntryKind.REJECTED, code="unknown-key", reason=reason)
-    return _deletion(key, "" if state.has_elsewhere(url, key=key) else url)
+
+    def _remains(self, entry: SentDocument) -> bool:
+        if self._keys.is_deleted(entry.key):
+            return self._keys.exists(entry.key)
+        return not self._is_gone(entry)
 
 
-def _deletion(key: str, url: str) -> ListingEntry:
-    return ListingEntry(key=key, kind=EntryKind.GONE, url=url, known=SentDocument(key=key, url=url))
+def advance_state(
+    all_seen: Iterable[StateChange],
+    *,
+    state: SourceState,
+    incremental: IncrementalReading,
+    mark: Watermark | None,
+    path: Path,
+) -> Iterator[StateChange]:
+    """Return the changes of the state, from the rows that a run has seen and its watermark.
+
+    They are written to `path` first, since a state cannot be changed while it is read.
+    """
+    changes = _StateChanges(state, incremental, mark)
+    with whole_file(path) as stream:
+        for seen in changes.forgotten():
+            stream.write(_encoder.encode(seen) + b"\n")
+        for seen in all_seen:
+            stream.writelines(_encoder.encode(change) + b"\n" for change in changes.of(seen))
+    return _read(path)
 
 
-def _merge(
-    knowns: Iterator[SentDocument], all_deleted: Iterator[DeletedKey]
-) -> Iterator[tuple[str, SentDocument | None, DeletedKey | None]]:
-    """Yield each key with its line of the state and its deletion, in the order of keys."""
-    both: tuple[Iterator[SentDocument | DeletedKey], ...] = (knowns, all_deleted)
-    by_key = attrgetter("key")
-    for key, items in groupby(merge(*both, key=by_key), key=by_key):
-        known, deleted = None, None
-        for item in items:
-            if isinstance(item, SentDocument):
-                known = item
-            else:
-                deleted = item
-        yield key, known, deleted
+def _read(path: Path) -> Iterator[StateChange]:
+    with path.open("rb") as lines:
+        yield from map(_decoder.decode, lines)
+
+
+class _StateChanges:
+    def __init__(
+        self, state: SourceState, incremental: IncrementalReading, mark: Watermark | None
+    ) -> None:
+        self._state = state
+        self._has_deletes_query = incremental.deletes_query is not None
+        self._mark = None if incremental.compares_keys else mark
+        self._floor: Timestamp = 0
+        if self._mark is not None:
+            lag_seconds, name = incremental.lag_seconds, incremental.timestamp or ""
+            self._floor = floor_of(self._mark, lag_seconds=lag_seconds, name=name).value()
+
+    def forgotten(self) -> Iterator[StateChange]:
+        """Yield old rows, and rejected rows: those that are rejected again are seen again."""
+        for entry in self._state.documents() if self._mark else ():
+            if is_row(entry) and not (entry.digest != NO_DIGEST and self._is_needed(entry)):
+                yield StateChange(known=entry, is_gone=True)
+
+    def of(self, seen: StateChange) -> Iterator[StateChange]:
+        """Yield the changes for a row that was seen."""
+        entry, has_digest = seen.known, seen.known.digest != NO_DIGEST
+        before = self._state.find(entry.key) if self._state.generation else None
+        if before is not None and before.url and has_digest and entry.url != before.url:
+            yield StateChange(known=former_url(before.url))
+        if seen.is_gone:
+            yield self._gone(entry)
+        elif has_digest:
+            yield StateChange(known=entry, is_gone=not self._is_needed(entry))
+        else:
+            yield StateChange(known=replace(entry, url=before.url if before else ""))
+
+    def _gone(self, entry: SentDocument) -> StateChange:
+        if entry.digest != NO_DIGEST:  # a row that is marked as deleted, and still exists
+            return StateChange(known=replace(entry, url=""), is_gone=not self._is_needed(entry))
+        if self._has_deletes_query and entry.url and is_row(entry):
+            return StateChange(known=sent_deletion(entry.key, entry.url))
+        return StateChange(known=entry, is_gone=True)
+
+    def _is_needed(self, entry: SentDocument) -> bool:
+        """Return whether the next run reads the row again, or may do so."""
+        if self._mark is None or not entry.fingerprint:
+            return True
+        try:
+            return is_above(replace(self._mark, text=entry.fingerprint).value(), self._floor)
+        except (ValueError, TypeError):  # a timestamp of another type
+            return True

@@ -5,12 +5,13 @@ are documented in docs/formats/database.md.
 """
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
-from transforms.sources.database.column_index import ColumnReference
-from transforms.sources.database.url_templates import check_template, template_columns
+from transforms.sources.database.columns import ColumnReference
+from transforms.sources.database.url_templates import parse_template
 from transforms.sources.yaml_structs import (
     Duration,
     Natural,
@@ -49,9 +50,15 @@ def _parse_key(value: object) -> tuple[str, ...]:
     return tuple(map(parse_text, value))
 
 
+def _parse_template(value: object) -> str:
+    template = parse_text(value)
+    parse_template(template)
+    return template
+
+
 def _parse_url(value: object) -> str:
-    template = check_template(parse_text(value))
-    if not template_columns(template):
+    template = parse_text(value)
+    if not any(column for _, column in parse_template(template)):
         raise ValueError(
             f"{template!r}; expected columns in braces, otherwise all rows have the same URL"
         )
@@ -80,9 +87,7 @@ def _parse_delimiter(value: object) -> str:
 
 _Column = Annotated[str, Value(parse_text, "the name of a column")]
 _Query = Annotated[str, Value(_parse_query, "a query, SELECT …")]
-_Template = Annotated[
-    str, Value(lambda value: check_template(parse_text(value)), "an absolute URL with columns")
-]
+_Template = Annotated[str, Value(_parse_template, "an absolute URL with columns")]
 
 
 class MetadataColumn(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,9 +147,15 @@ class ContentSource(msgspec.Struct, frozen=True, kw_only=True):
         return cls(is_none=True)
 
     @property
+    def columns(self) -> dict[str, str]:
+        """The column that holds the document or its place, by its key of the mapping."""
+        columns = {"column": self.column, "path": self.path, "fetch": self.fetch}
+        return {key: name for key, name in columns.items() if name is not None}
+
+    @property
     def is_page(self) -> bool:
         """Whether a page is rendered from all columns of the row."""
-        return not (self.is_none or self.column or self.path or self.fetch)
+        return not (self.is_none or self.columns)
 
     def check(self) -> None:
         places = [name for name in ("column", "path", "fetch", "template") if getattr(self, name)]
@@ -282,8 +293,16 @@ class RowMapping(msgspec.Struct, frozen=True, kw_only=True):
         return (ALL_COLUMNS,) if isinstance(self.metadata, str) else self.metadata
 
     @property
+    def reading(self) -> IncrementalReading:
+        return self.incremental or IncrementalReading()
+
+    @property
     def timestamp(self) -> str | None:
-        return None if self.incremental is None else self.incremental.timestamp
+        return self.reading.timestamp
+
+    def resolve(self, path: str) -> Path:
+        """Return a path of the mapping, which is relative to the folder of its file."""
+        return Path(self.folder) / path
 
     def check(self) -> None:
         if (self.table is None) == (self.query is None):

@@ -5,8 +5,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from transforms.sources.database.connection import PASSWORD_REFERENCE, hide_password
-
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _NOT_TEXTS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "all"))
 _TITLES = ("title", "name", "subject", "headline")
@@ -19,7 +17,7 @@ _DRAFT = """\
 
 # The database. Secrets are references: ${{env:NAME}} or ${{file:PATH}}.
 connection: {connection}
-{password_note}
+
 table: {table}
 {schema}
 # {key_note}
@@ -70,9 +68,7 @@ def draft_mapping(
     schema: str | None = None,
     key: Sequence[str] = (),
 ) -> str:
-    """Return the text of a mapping file, which can be loaded and contains no password."""
-    hidden = hide_password(connection)
-    note = "" if hidden == connection else f"# {PASSWORD_REFERENCE} replaces the password.\n"
+    """Return the text of a mapping file, which can be loaded."""
     link, document = _find(columns, _LINKS), _find(columns, _DOCUMENTS)
     key_note = "The columns that order the rows and are unique: the primary key."
     if not key:
@@ -81,8 +77,7 @@ def draft_mapping(
     host = re.sub(r"[^a-z0-9]+", "-", table.lower()).strip("-") or "rows"
     template = f"https://{host}.example.com/" + "/".join(f"{{{name}}}" for name in key)
     return _DRAFT.format(
-        connection=_quote(hidden),
-        password_note=note,
+        connection=_quote(connection),
         table=_quote(table),
         schema="" if schema is None else f"schema: {_quote(schema)}\n",
         key_note=key_note,

@@ -7,36 +7,39 @@ reads
 - the rows without a timestamp, since no watermark finds them,
 - the rows that were rejected in the last run, by their keys.
 
+The rows are cut into ranges of keys with about the same number of bytes, one for each span. The
+limits are keys of the data, so that gaps between keys cost nothing. The same rows give the same
+ranges.
+
 The plan is a file in the folder of the run, so that a resumed run continues with it. Deletions come
 first, since another row can have taken over a URL.
 """
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from itertools import count, islice
 from pathlib import Path
 
 import msgspec
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from schemas.sent_document import NO_DIGEST
 from schemas.span import KeyRange, RowFilter, Span, Watermark
-from transforms.sources.change_detection import Safety
-from transforms.sources.database.advance_state import NextRunPlan
+from transforms.sources.base import SourceRun
+from transforms.sources.database.columns import Key
+from transforms.sources.database.connection import UnreadableValueError
 from transforms.sources.database.deletions import (
     NULL_KEY,
+    DeletionLister,
     KeySets,
-    check_deletions,
-    is_row_key,
-    list_deletions,
+    is_row,
     read_deleted,
 )
-from transforms.sources.database.key_ranges import cut_rows, filter_rows
-from transforms.sources.database.keys import write_key
-from transforms.sources.database.mapping import IncrementalReading, RowMapping
-from transforms.sources.database.table_query import TableQuery
+from transforms.sources.database.mapping import RowMapping
+from transforms.sources.database.table import TIMESTAMP, TableQuery, write_key
 from transforms.sources.database.watermark import (
     decode_mark,
     floor_of,
@@ -48,111 +51,107 @@ from transforms.sources.listing import cut_listing, write_listing
 from transforms.storage.atomic import whole_file
 from transforms.storage.state import SourceState
 
+MAX_LIMITS = 20_000
+"""The most keys in memory as possible limits of ranges."""
+
 KEYS_PER_SPAN = 1_000
 """The most rejected rows that one span reads again."""
 
+_SAMPLE_ROWS = 1_000
+_BATCH_ROWS = 100
+_ROW_BYTES = 64
+"""The estimated size of a row besides its values."""
 _LOGIN = re.compile(r"(?<=://).*@")  # greedy: a reference in it can hold slashes
 
 
-class PlanRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a run; `folder` is that of the run, `span` the whole database."""
-
-    span: Span
-    folder: Path
-    span_bytes: int
-    is_refresh: bool = False
-    safety: Safety = Safety()
-
-
 class RowPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The spans of a run, the fingerprint of its rules, and the settings of the next run."""
+    """The spans of a run, the fingerprint of its rules, and the watermark for the next run.
+
+    `mark` is the highest timestamp at the start of the run, at most the clock of the database and
+    at least the last mark. Without a mark, the next run reads all rows.
+    """
 
     rules: str
-    next_run: NextRunPlan
+    mark: Watermark | None = None
     spans: tuple[Span, ...] = ()
 
 
-def plan_rows(table: TableQuery, state: SourceState | None, request: PlanRequest) -> RowPlan:
+def plan_rows(table: TableQuery, state: SourceState | None, run: SourceRun[RowMapping]) -> RowPlan:
     """Return the plan of a run, the existing one if the run is resumed.
 
     Raise ConfigError for a timestamp or a query that cannot be used, StoppedError for more
     deletions than are safe.
     """
-    path = _path(request.span, request.folder)
+    path = _path(run)
     if not path.exists():
-        plan = _make_plan(table, state, request)
+        with closing(table.session):
+            plan = _make_plan(table, state, run)
         with whole_file(path) as stream:
             stream.write(msgspec.json.encode(plan))
-    return read_plan(request.span, request.folder)
+    return read_plan(run)
 
 
-def read_plan(span: Span, folder: Path) -> RowPlan:
+def read_plan(run: SourceRun[RowMapping]) -> RowPlan:
     """Return the existing plan of a run."""
-    return msgspec.json.decode(_path(span, folder).read_bytes(), type=RowPlan)
+    return msgspec.json.decode(_path(run).read_bytes(), type=RowPlan)
+
+
+def _path(run: SourceRun[RowMapping]) -> Path:
+    return run.work / f"{run.span.name}.plan.json"
 
 
 def rules_of(mapping: RowMapping) -> str:
     """Return a fingerprint of the settings that decide about records.
 
-    It leaves out login, the folder of the mapping file, the path of a template, paging, retries,
-    the lag and the query for deletes: records do not depend on them. It contains the text of a
-    template.
+    It leaves out login, the folder of the mapping file, paging, retries, the lag and the query for
+    deletes: records do not depend on them. It contains the text of a template.
     """
-    template = mapping.content.template
-    incremental = mapping.incremental or IncrementalReading()
-    deletes = "compare" if incremental.compares_keys else None
-    defaults = RowMapping(connection="")
+    template, defaults = mapping.content.template, RowMapping(connection="")
+    deletes = "compare" if mapping.reading.compares_keys else None
     rules = replace(
         mapping,
         connection=_LOGIN.sub("", mapping.connection),
-        content=replace(mapping.content, template=None if template is None else ""),
-        incremental=replace(incremental, lag_seconds=0, deletes=deletes),
+        incremental=replace(mapping.reading, lag_seconds=0, deletes=deletes),
         page_rows=defaults.page_rows,
         retries=defaults.retries,
         backoff_seconds=defaults.backoff_seconds,
         folder=defaults.folder,
     )
-    text = b"" if template is None else Path(template).read_bytes()
+    text = b"" if template is None else mapping.resolve(template).read_bytes()
     return hashlib.sha256(msgspec.json.encode(rules, order="sorted") + text).hexdigest()
 
 
-def _make_plan(table: TableQuery, state: SourceState | None, request: PlanRequest) -> RowPlan:
+def _make_plan(table: TableQuery, state: SourceState | None, run: SourceRun[RowMapping]) -> RowPlan:
     rules = rules_of(table.mapping)
     if state is None:
-        spans = _row_spans(table, [KeyRange()], request, first=0)
-        return RowPlan(rules=rules, next_run=NextRunPlan(), spans=tuple(spans))
-    is_refresh = request.is_refresh or rules != state.rules
-    before = None if is_refresh or state.mark is None else decode_mark(state.mark)
-    next_run, floor = _find_watermark(table, before)
-    deletions = list(_deletion_spans(table, state, request, is_refresh=is_refresh))
+        return RowPlan(rules=rules, spans=tuple(_row_spans(table, [KeyRange()], run, first=0)))
+    is_refresh = run.options.refresh or rules != state.rules
+    before = None if is_refresh else decode_mark(state.mark)
+    mark, floor = _find_watermark(table, before)
+    deletions = list(_deletion_spans(table, state, run, is_refresh=is_refresh))
     ranges = [KeyRange(is_refresh=is_refresh)]
     if floor is not None:
-        ranges = [KeyRange(filter=rows) for rows in _changed_rows(state, floor, next_run.timestamp)]
-    spans = _row_spans(table, ranges, request, first=len(deletions))
-    return RowPlan(rules=rules, next_run=next_run, spans=(*deletions, *spans))
+        changed = _changed_rows(state, floor, table.mapping.timestamp or "")
+        ranges = [KeyRange(filter=rows) for rows in changed]
+    spans = _row_spans(table, ranges, run, first=len(deletions))
+    return RowPlan(rules=rules, mark=mark, spans=(*deletions, *spans))
 
 
 def _find_watermark(
     table: TableQuery, before: Watermark | None
-) -> tuple[NextRunPlan, Watermark | None]:
-    """Return the settings of the next run, and the floor above which this run reads rows.
+) -> tuple[Watermark | None, Watermark | None]:
+    """Return the watermark for the next run, and the floor above which this run reads rows.
 
     The watermark is neither lower than that of the last run nor ahead of the clock. There is no
     floor, and all rows are read, if the last run has no watermark of the type of the column.
     """
-    incremental = table.mapping.incremental or IncrementalReading()
-    name, lag_seconds = incremental.timestamp or "", incremental.lag_seconds
-    next_run = NextRunPlan(
-        timestamp=name,
-        lag_seconds=lag_seconds,
-        compares_keys=incremental.compares_keys,
-        has_deletes_query=incremental.deletes_query is not None,
-    )
-    if not name:
-        return next_run, None
-    with table.translate_errors("its clock"), table.engine.connect() as connection:
-        clock = read_clock(connection)
-    highest = table.highest(name)
+    name, lag_seconds = table.mapping.timestamp, table.mapping.reading.lag_seconds
+    if name is None:
+        return None, None
+    clock = read_clock(table.session)
+    column = table.timestamp_column(name)
+    where = f"{table.mapping.shown}, {TIMESTAMP} {name!r}"
+    ((highest,),) = table.run(sa.select(sa.func.max(column)).where(*table.where), where=where)
     if before is not None:
         before = limit_to_clock(before, clock)
     mark = before
@@ -164,7 +163,7 @@ def _find_watermark(
         if before is not None and before.is_above(mark):
             mark = before
     floor = None if before is None else floor_of(before, lag_seconds=lag_seconds, name=name)
-    return replace(next_run, mark=mark), floor
+    return mark, floor
 
 
 def _changed_rows(state: SourceState, floor: Watermark, timestamp: str) -> Iterator[RowFilter]:
@@ -176,55 +175,14 @@ def _changed_rows(state: SourceState, floor: Watermark, timestamp: str) -> Itera
 
 def _rejected_keys(state: SourceState, floor: Watermark) -> Iterator[str]:
     """Yield the keys of rejected rows that are not above the floor."""
-    for known in state.documents():
-        if known.digest != NO_DIGEST or not is_row_key(known.key):
+    for entry in state.documents():
+        if entry.digest != NO_DIGEST or not is_row(entry):
             continue
         is_above_floor = False
         with suppress(ValueError, TypeError):  # a timestamp of another type
-            is_above_floor = replace(floor, text=known.fingerprint).is_above(floor)
+            is_above_floor = replace(floor, text=entry.fingerprint).is_above(floor)
         if not is_above_floor:
-            yield known.key
-
-
-def _row_spans(
-    table: TableQuery, ranges: Iterable[KeyRange], request: PlanRequest, *, first: int
-) -> Iterator[Span]:
-    ordinals = count(first)
-    for whole in ranges:
-        parts: Iterable[KeyRange] = [KeyRange(rows=len(whole.filter.keys))]
-        if not whole.filter.keys:
-            parts = cut_rows(filter_rows(table, whole.filter), span_bytes=request.span_bytes)
-        for part in parts:
-            key_range = replace(part, filter=whole.filter, is_refresh=whole.is_refresh)
-            yield replace(request.span, ordinal=next(ordinals), position=key_range)
-
-
-def _deletion_spans(
-    table: TableQuery, state: SourceState, request: PlanRequest, *, is_refresh: bool
-) -> Iterator[Span]:
-    """Yield the spans of the listing of deletions, which is complete before the first."""
-    path = request.folder / f"{request.span.name}.gone"
-    incremental = table.mapping.incremental or IncrementalReading()
-    compares_keys = incremental.compares_keys
-    with closing(KeySets()) as keys:
-        _collect_keys(table, incremental, keys)
-        lines = list_deletions(state, keys, compares_keys=compares_keys, is_refresh=is_refresh)
-        if compares_keys:
-            lines = check_deletions(lines, state, keys, request.safety)
-        write_listing(lines, path)
-    whole = replace(request.span, path=str(path), position=None)
-    yield from cut_listing(whole, span_bytes=request.span_bytes)
-
-
-def _collect_keys(table: TableQuery, incremental: IncrementalReading, keys: KeySets) -> None:
-    """Read the deleted keys first, and then the existing ones: all, or those that are deleted."""
-    if incremental.deletes_query is not None:
-        keys.add_deleted(read_deleted(table, incremental.deletes_query))
-    if incremental.compares_keys:
-        keys.add_existing(map(write_key, table.read_keys()))
-        return
-    for batch in _batches(one.key for one in keys.deleted() if one.key != NULL_KEY):
-        keys.add_existing(map(write_key, table.with_keys(batch).read_keys()))
+            yield entry.key
 
 
 def _batches(keys: Iterable[str]) -> Iterator[tuple[str, ...]]:
@@ -233,5 +191,92 @@ def _batches(keys: Iterable[str]) -> Iterator[tuple[str, ...]]:
         yield batch
 
 
-def _path(span: Span, folder: Path) -> Path:
-    return folder / f"{span.name}.plan.json"
+def _row_spans(
+    table: TableQuery, ranges: Iterable[KeyRange], run: SourceRun[RowMapping], *, first: int
+) -> Iterator[Span]:
+    ordinals = count(first)
+    for whole in ranges:
+        parts: Iterable[KeyRange] = [KeyRange(rows=len(whole.filter.keys))]
+        if not whole.filter.keys:
+            rows = table.filtered(whole.filter)
+            parts = cut_rows(rows, span_bytes=run.options.span_bytes)
+        for part in parts:
+            key_range = replace(part, filter=whole.filter, is_refresh=whole.is_refresh)
+            yield replace(run.span, ordinal=next(ordinals), position=key_range)
+
+
+def _deletion_spans(
+    table: TableQuery, state: SourceState, run: SourceRun[RowMapping], *, is_refresh: bool
+) -> Iterator[Span]:
+    """Yield the spans of the listing of deletions, which is complete before the first."""
+    path = run.work / f"{run.span.name}.gone"
+    compares_keys = table.mapping.reading.compares_keys
+    with closing(KeySets()) as keys:
+        _collect_keys(table, keys)
+        deletions = DeletionLister(state, keys, compares_keys=compares_keys, is_refresh=is_refresh)
+        lines = deletions.lines()
+        write_listing(deletions.check(lines, run.options.safety) if compares_keys else lines, path)
+    whole = replace(run.span, path=str(path), position=None)
+    yield from cut_listing(whole, span_bytes=run.options.span_bytes)
+
+
+def _collect_keys(table: TableQuery, keys: KeySets) -> None:
+    """Read the deleted keys first, and then the existing ones: all, or those that are deleted."""
+    reading = table.mapping.reading
+    if reading.deletes_query is not None:
+        keys.add_deleted(read_deleted(table, reading.deletes_query))
+    if reading.compares_keys:
+        keys.add_existing(map(write_key, table.read_keys()))
+        return
+    for batch in _batches(one.key for one in keys.deleted() if one.key != NULL_KEY):
+        existing = table.filtered(RowFilter(keys=batch)).read_keys()
+        keys.add_existing(map(write_key, existing))
+
+
+def cut_rows(table: TableQuery, *, span_bytes: int) -> Iterator[KeyRange]:
+    """Yield ranges of about `span_bytes` in the order of the keys; none for an empty table.
+
+    The rows with NULL in the key come last. Raise ConfigError if two rows have the same key.
+    """
+    table.check_unique_key()
+    has_key = sa.func.count(sa.case((table.has_key, 1)))
+    counts = sa.select(sa.func.count(), has_key).select_from(table.selectable).where(*table.where)
+    ((rows, with_key),) = table.run(counts)
+    if with_key:
+        yield from _cut(table, with_key, span_bytes)
+    if rows > with_key:
+        yield KeyRange(has_null_keys=True, rows=rows - with_key)
+
+
+def _cut(table: TableQuery, count: int, span_bytes: int) -> Iterator[KeyRange]:
+    limits = _every_nth_key(table, -(-count // MAX_LIMITS))
+    row_bytes = _estimate_row_bytes(table, limits[:: max(1, len(limits) // _SAMPLE_ROWS)])
+    ranges = max(1, min(len(limits), -(-count * row_bytes // span_bytes)))
+    ends = [limits[len(limits) * number // ranges - 1] for number in range(1, ranges)]
+    after = None
+    for number, upto in enumerate([*map(write_key, ends), None]):
+        rows = count * (number + 1) // ranges - count * number // ranges
+        yield KeyRange(after=after, upto=upto, rows=rows, size=rows * row_bytes)
+        after = upto
+
+
+def _every_nth_key(table: TableQuery, step: int) -> list[Key]:
+    columns = table.key_columns
+    number = sa.func.row_number().over(order_by=columns).label("feedferry_number")
+    numbered = sa.select(*columns, number).where(*table.where, table.has_key)
+    *keys, place = numbered.subquery("feedferry_keys").c
+    return table.run(sa.select(*keys).where(place % step == 0).order_by(place))
+
+
+def _estimate_row_bytes(table: TableQuery, sample: Sequence[Key]) -> int:
+    """Return the average size of the rows with some keys, of which only sizes are read."""
+    dialect = table.session.dialect
+    sizes = [dialect.size(table.column(column.name), column) for column in table.columns]
+    total = sum((sa.func.coalesce(size, 0) for size in sizes), start=sa.literal(_ROW_BYTES))
+    found: list[int] = []
+    for at in range(0, len(sample), _BATCH_ROWS):
+        keys = tuple(map(write_key, sample[at : at + _BATCH_ROWS]))
+        rows = table.filtered(RowFilter(keys=keys))
+        with suppress(UnreadableValueError):  # reading rejects the rows with such values
+            found += [size for (size,) in table.run(rows.select(total))]
+    return sum(found) // len(found) if found else _ROW_BYTES

@@ -1,48 +1,87 @@
 """Read the rows of a span as records, in the order of their keys.
 
+Rows are read page by page (keyset pagination). Each page is a statement and a transaction of its
+own: no snapshot is open for hours. A row that changes meanwhile is read in one of its versions; no
+other row is read twice or left out. A row with a changed key can be read under both keys, or not at
+all: key columns should not change. After a lost connection, a page is read again.
+
+A page with a value that cannot be read is read again row by row, and costs only the rows with such
+values. A row with a value of more than INLINE_BYTES is read again alone, without values above the
+size limit. Together with a page size that shrinks for wide rows, that bounds memory. Within these
+bounds, a page is fetched at once: server-side cursors take twice the time.
+
 With a state, a document is filtered as unchanged if its record has the digest of the last run,
 wherever its parts come from: the row, lookup queries, a file, a template.
 """
 
 import hashlib
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import NamedTuple
 
-from msgspec.structs import replace
+import sqlalchemy as sa
+from msgspec import structs
 
 from schemas import avro
-from schemas.errors import RecordError
+from schemas.errors import ConfigError, RecordError
 from schemas.record import Action, Provenance, Record
-from schemas.reject import Filtered, Reject, record_error
+from schemas.reject import Filtered, Reject
 from schemas.sent_document import NO_DIGEST, UNCHANGED, OnChange, SentDocument, StateChange
 from schemas.span import KeyRange, Span
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.database.column_index import ColumnIndex, Key, Row
-from transforms.sources.database.connection import connect
-from transforms.sources.database.key_ranges import filter_rows, range_of
-from transforms.sources.database.keys import write_key
-from transforms.sources.database.lookup_queries import LookupQueries
+from transforms.sources.database.columns import ColumnIndex, Key, Row
+from transforms.sources.database.connection import Session, UnreadableValueError
+from transforms.sources.database.dialects import INLINE_BYTES, Expression
 from transforms.sources.database.mapping import RowMapping
-from transforms.sources.database.pages import (
-    LargeValueReader,
-    PageReader,
-    PageRow,
-    PartialRow,
-    UnreadableRow,
-    large_columns,
-)
 from transforms.sources.database.records import RecordMaker
-from transforms.sources.database.session import Session, UnreadableValueError
-from transforms.sources.database.table_query import TableQuery, open_rows
+from transforms.sources.database.table import (
+    TIMESTAMP,
+    KeyOrder,
+    Select,
+    TableQuery,
+    describe,
+    open_table,
+    read_key,
+    subquery,
+    write_key,
+)
 from transforms.sources.database.watermark import timestamp_text
 
+PAGE_BYTES = 8 << 20
+"""The approximate size of a page of wide rows."""
+
+_LOOKUP = "feedferry_lookup"
+_SAMPLE_STEP = 16
 _MAX_OPEN_MAPPINGS = 4
 _NO_PROVENANCE = Provenance()
-_Outcome = Record | Reject
 Recall = Callable[[str], SentDocument | None]
 """Returns the entry of a key in the state."""
+
+
+class LargeRow(NamedTuple):
+    """A row with NULL in place of its large values; `column` is the first of them."""
+
+    row: Row
+    column: str
+
+
+class UnreadableRow(NamedTuple):
+    """A row with a value that cannot be read: only its key is known."""
+
+    key: Key
+    reason: str
+
+
+PageRow = Row | LargeRow | UnreadableRow
+
+
+def range_of(span: Span) -> KeyRange:
+    """Return the range of a span; without one, it has all rows."""
+    return span.position if isinstance(span.position, KeyRange) else KeyRange()
 
 
 def read_rows(
@@ -60,126 +99,248 @@ def read_rows(
     Raise SourceError if the database is lost.
     """
     key_range = range_of(span)
-    table = filter_rows(_open(mapping, os.getpid()), key_range.filter)
-    if key_range.has_null_keys:
-        yield from _reject_null_keys(table, span)
-        return
-    with closing(Session(mapping, table.engine)) as session:
-        reader = RowReader(table, key_range, session, span=span, options=options)
+    table = _open(mapping, os.getpid()).filtered(key_range.filter)
+    with closing(Session(mapping, table.session.engine)) as session:
+        table = replace(table, session=session)
+        if key_range.has_null_keys:
+            yield from _reject_null_keys(table, span)
+            return
+        pages = PageReader(table, key_range)
+        outcomes = _outcomes(pages, table, span, options)
         if see is None and known is None:
-            yield from reader.records()
+            yield from (outcome for _, outcome in outcomes)
             return
         recall = known if known is not None and not key_range.is_refresh else lambda key: None
         timestamp_of = _timestamp_getter(table)
-        for key, row, outcome in reader.outcomes():
-            seen = _seen(write_key(key), outcome, timestamp_of(row))
+        for row, outcome in outcomes:
+            seen = _seen(write_key(pages.key_of(row)), outcome, timestamp_of(row))
             if see is not None:
                 see(seen)
             yield outcome if _has_changed(seen, recall) else _unchanged(outcome)
 
 
-class RowReader:
-    """Yields the outcomes of the rows of a key range: a record or a reject for each."""
-
-    def __init__(
-        self,
-        table: TableQuery,
-        key_range: KeyRange,
-        session: Session,
-        *,
-        span: Span,
-        options: ReadOptions,
-    ) -> None:
-        self._table = table
-        self._span = span
-        self._max_bytes = options.max_content_bytes
-        self._pages = PageReader(table, key_range, session)
-        self._lookups = LookupQueries(table, session)
-        self._large_values = LargeValueReader(table, session, max_bytes=self._max_bytes)
-        self._index = table.index
-        maker = RecordMaker(table.mapping, self._index, self._lookups, span=span, options=options)
-        self._make = maker.make
-
-    def outcomes(self) -> Iterator[tuple[Key, Row | None, _Outcome]]:
-        """Yield the key of each row, the row, None if it cannot be read, and its outcome."""
-        for page in self._load_pages():
-            yield from map(self._outcome, page)
-
-    def records(self) -> Iterator[_Outcome]:
-        """Yield the outcome of each row, without the cost of its key."""
-        make = self._make
-        for page in self._load_pages():
-            for row in page:
-                yield make(row) if type(row) is tuple else self._outcome(row)[2]
-
-    def _load_pages(self) -> Iterator[list[PageRow]]:
-        key_of = self._pages.key_of
-        for page in self._pages:
-            self._lookups.load_page(key_of(page[0]), key_of(page[-1]))
-            yield page
-
-    def _outcome(self, row: PageRow) -> tuple[Key, Row | None, _Outcome]:
-        key = self._pages.key_of(row)
-        if isinstance(row, UnreadableRow):
-            return key, None, self._reject_unreadable(key, row.reason)
-        if not isinstance(row, PartialRow):
-            return key, row, self._make(row)
-        try:
-            return key, row.row, self._complete(key, row.row)
-        except Exception as exc:
-            return key, row.row, self._reject_partial(row.row, record_error(exc))
-
-    def _complete(self, key: Key, row: Row) -> _Outcome:
-        try:
-            complete = self._large_values.complete(row)
-        except UnreadableValueError as exc:
-            return self._reject_unreadable(key, str(exc))
-        outcome = self._make(complete.row)
-        is_deletion = isinstance(outcome, Record) and outcome.action is Action.DELETE
-        if complete.too_large is None or is_deletion:
-            return outcome
-        reason = (
-            f"{complete.too_large} has {complete.size} bytes; expected at most {self._max_bytes} "
-            "bytes; raise --max-content-bytes to read it"
-        )
-        reject = self._reject_partial(row, RecordError("content-too-large", reason))
-        action = outcome.action.value if isinstance(outcome, Record) else outcome.action
-        return replace(reject, url=outcome.url, action=action)
-
-    def _reject_unreadable(self, key: Key, reason: str) -> Reject:
-        names = self._table.key
-        error = RecordError("unreadable", f"{reason}; expected values that can be read")
-        return ColumnIndex(names=names, key=names).reject(key, error, span=self._span)
-
-    def _reject_partial(self, row: Row, error: RecordError) -> Reject:
-        """Return the reject of a row, without its document and the values that were not read."""
-        content = self._table.mapping.content.column
-        without = {at for at, _ in large_columns(self._table) if row[at] is None}
-        if content is not None:
-            without.add(self._index.at("content: column", content))
-        return self._index.reject(row, error, span=self._span, without=without)
+def _outcomes(
+    pages: "PageReader", table: TableQuery, span: Span, options: ReadOptions
+) -> Iterator[tuple[PageRow, Record | Reject]]:
+    lookups = LookupQueries(table)
+    maker = RecordMaker(table.mapping, table.index, lookups, span=span, options=options)
+    key_index = ColumnIndex(table.key, table.key)
+    for page in pages:
+        lookups.load_page(pages.key_of(page[0]), pages.key_of(page[-1]))
+        for item in page:
+            row: PageRow | None = item
+            if isinstance(row, LargeRow):
+                row = pages.read_alone(row, max_bytes=options.max_content_bytes)
+            if isinstance(row, LargeRow):
+                yield row, maker.make(row.row, too_large=row.column)
+            elif isinstance(row, UnreadableRow):
+                reason = f"{row.reason}; expected values that can be read"
+                yield row, key_index.reject(row.key, RecordError("unreadable", reason), span=span)
+            elif row is not None:
+                yield row, maker.make(row)
 
 
 def _reject_null_keys(table: TableQuery, span: Span) -> Iterator[Reject]:
     error = RecordError("null-key", "NULL in the key; expected a value in each key column")
-    index = ColumnIndex(names=table.key, key=table.key)
+    index = ColumnIndex(table.key, table.key)
     return (index.reject(key, error, span=span) for key in table.read_null_keys())
 
 
 @lru_cache(maxsize=_MAX_OPEN_MAPPINGS)
 def _open(mapping: RowMapping, _process: int) -> TableQuery:
     """Return the table of a mapping, described once; a forked process opens its own."""
-    return open_rows(mapping, connect(mapping))
+    return open_table(mapping)
 
 
-def _timestamp_getter(table: TableQuery) -> Callable[[Row | None], str]:
+class PageReader:
+    """Yields lists of at most `page_rows` rows of a key range."""
+
+    def __init__(self, table: TableQuery, key_range: KeyRange) -> None:
+        self._table = table
+        self._after = None if key_range.after is None else read_key(key_range.after)
+        self._upto = None if key_range.upto is None else read_key(key_range.upto)
+        self._page_rows = table.mapping.page_rows
+        self._key_of = table.index.key_getter()
+        self._has_large = any(column.is_large for column in table.columns)
+        self._values = _values(table, max_bytes=INLINE_BYTES)
+
+    def __iter__(self) -> Iterator[list[PageRow]]:
+        while True:
+            limit = self._page_rows
+            try:
+                page = self._read(limit)
+            except UnreadableValueError:
+                page = list(self._read_one_by_one(limit))
+            if page:
+                self._after = self.key_of(page[-1])
+                yield page
+            if len(page) < limit:
+                return
+            self._page_rows = _fitting_rows(page, limit=self._table.mapping.page_rows)
+
+    def key_of(self, row: PageRow) -> Key:
+        if isinstance(row, UnreadableRow):
+            return row.key
+        return self._key_of(row.row if isinstance(row, LargeRow) else row)
+
+    def read_alone(self, row: LargeRow, *, max_bytes: int) -> PageRow | None:
+        """Return a row with its large values, None if it was deleted meanwhile.
+
+        It is still a LargeRow if a value has more than `max_bytes`.
+        """
+        table, key = self._table, self.key_of(row)
+        values = _values(table, max_bytes=max_bytes)
+        statement = table.select(*values).where(table.order.equal(key))
+        try:
+            rows = self._rows(statement, where=f"the row {write_key(key)}")
+        except UnreadableValueError as exc:
+            return UnreadableRow(key, exc.reason)
+        return rows[0] if rows else None
+
+    def _read_one_by_one(self, limit: int) -> Iterator[PageRow]:
+        for _ in range(limit):
+            try:
+                page = self._read(1)
+            except UnreadableValueError as exc:
+                page = [UnreadableRow(self._read_key(), exc.reason)]
+            if not page:
+                return
+            self._after = self.key_of(page[0])
+            yield page[0]
+
+    def _read(self, limit: int) -> list[PageRow]:
+        return self._rows(self._select(self._values, limit), where=self._range)
+
+    def _read_key(self) -> Key:
+        statement = self._select(self._table.key_columns, 1)
+        where = f"{self._table.mapping.shown}, {self._range}, the first key"
+        key: Key = self._table.run(statement, where=where, is_retried=True)[0]
+        return key
+
+    @property
+    def _range(self) -> str:
+        after, upto = (write_key(key) if key else None for key in (self._after, self._upto))
+        return KeyRange(after=after, upto=upto).shown
+
+    def _select(self, values: Sequence[Expression], limit: int) -> Select:
+        statement, order = self._table.select(*values), self._table.order
+        if self._after is not None:
+            statement = statement.where(order.after(self._after))
+        if self._upto is not None:
+            statement = statement.where(order.upto(self._upto))
+        return statement.limit(limit)
+
+    def _rows(self, statement: Select, *, where: str) -> list[PageRow]:
+        where = f"{self._table.mapping.shown}, {where}"
+        rows: list[PageRow] = self._table.run(statement, where=where, is_retried=True)
+        if not self._has_large:
+            return rows
+        return [row[:-1] if row[-1] is None else LargeRow(row[:-1], row[-1]) for row in rows]
+
+
+def _values(table: TableQuery, *, max_bytes: int) -> list[Expression]:
+    """Return the expressions of a row without values of more than `max_bytes`.
+
+    If there are large columns, the last value is the name of the first one that is left out.
+    """
+    values: list[Expression] = []
+    left_out: list[tuple[Expression, str]] = []
+    for column in table.columns:
+        value = table.column(column.name)
+        if column.is_large and column.name not in table.key:
+            is_too_large = table.session.dialect.size(value, column) > max_bytes
+            left_out.append((is_too_large, column.name))
+            value = sa.case((sa.not_(is_too_large), value)).label(column.name)
+        values.append(value)
+    if any(column.is_large for column in table.columns):
+        values.append(sa.case(*left_out) if left_out else sa.null())
+    return values
+
+
+def _fitting_rows(page: Sequence[PageRow], *, limit: int) -> int:
+    """Return how many rows have about PAGE_BYTES, estimated from some rows of a page."""
+    sample = page[::_SAMPLE_STEP]
+    row_bytes = sum(map(_size_of, sample)) // len(sample)
+    return max(1, min(limit, PAGE_BYTES // (row_bytes + 1)))
+
+
+def _size_of(row: PageRow) -> int:
+    """Return the approximate size of a row in memory, without its large values."""
+    values = row.row if isinstance(row, LargeRow) else row
+    return sum(len(value) for value in values if isinstance(value, str | bytes))
+
+
+class LookupQueries:
+    """Returns the rows that a query has for a key of the page, without their key columns.
+
+    Each query, for ACLs or for metadata with several values, runs once for a page; its rows are
+    kept in memory, sorted by their other columns, so that each run has the same order. The database
+    decides which rows belong to a key, by its collation: a query is joined to the rows of the page.
+    A list of principals is not lost because two tables differ in case.
+    """
+
+    def __init__(self, table: TableQuery) -> None:
+        self._table = table
+        self._joins: dict[str, tuple[Select, KeyOrder]] = {}
+        self._page: tuple[Key, Key] = ((), ())
+        self._rows: dict[str, dict[Key, list[Row]]] = {}
+
+    def load_page(self, first: Key, last: Key) -> None:
+        """Set the page by its first and its last key."""
+        self._page = (first, last)
+        self._rows.clear()
+
+    def __call__(self, query: str, key: Key) -> Sequence[Row]:
+        rows = self._rows.get(query)
+        if rows is None:
+            rows = self._rows[query] = self._run(query)
+        return rows.get(key, ())
+
+    def _run(self, query: str) -> dict[Key, list[Row]]:
+        first, last = self._page
+        if query not in self._joins:
+            self._joins[query] = self._join(query)
+        statement, lookup_order = self._joins[query]
+        for order in (lookup_order, self._table.order):
+            statement = statement.where(order.since(first), order.upto(last))
+        rows: dict[Key, list[Row]] = defaultdict(list)
+        width = len(self._table.key)
+        for row in self._table.run(statement, where=f"the query {query!r}", is_retried=True):
+            rows[row[:width]].append(row[width:])
+        return dict(rows)
+
+    def _join(self, query: str) -> tuple[Select, KeyOrder]:
+        table, dialect = self._table, self._table.session.dialect
+        call = partial(describe, selectable=subquery(query, (), _LOOKUP), dialect=dialect)
+        columns = table.session.run(call, where=f"the query {query!r}", is_retried=True)
+        names, width = [column.name for column in columns], len(table.key)
+        if len(names) <= width:
+            raise ConfigError(
+                f"query: {query!r} selects {', '.join(names)}; expected the key, "
+                f"{', '.join(table.key)}, and then a value"
+            )
+        lookup = subquery(query, names, _LOOKUP)
+        key, values = list(lookup.c)[:width], list(lookup.c)[width:]
+        pairs = zip(key, table.key_columns, strict=True)
+        joined = lookup.join(table.selectable, sa.and_(*(left == right for left, right in pairs)))
+        selected = sa.select(*table.key_columns, *values).select_from(joined)
+        return selected.order_by(*table.key_columns, *values), KeyOrder(key, dialect)
+
+
+def _timestamp_getter(table: TableQuery) -> Callable[[PageRow], str]:
     if table.mapping.timestamp is None:
         return lambda row: ""
-    at = table.index.at("incremental: timestamp", table.mapping.timestamp)
-    return lambda row: "" if row is None else timestamp_text(row[at])
+    at = table.index.at(TIMESTAMP, table.mapping.timestamp)
+
+    def get(row: PageRow) -> str:
+        if isinstance(row, UnreadableRow):
+            return ""
+        return timestamp_text((row.row if isinstance(row, LargeRow) else row)[at])
+
+    return get
 
 
-def _seen(key: str, outcome: _Outcome, timestamp: str) -> StateChange:
+def _seen(key: str, outcome: Record | Reject, timestamp: str) -> StateChange:
     digest = _digest(outcome) if isinstance(outcome, Record) else NO_DIGEST
     is_gone = isinstance(outcome, Record) and outcome.action is Action.DELETE
     known = SentDocument(key=key, url=outcome.url or "", fingerprint=timestamp, digest=digest)
@@ -189,7 +350,7 @@ def _seen(key: str, outcome: _Outcome, timestamp: str) -> StateChange:
 def _digest(record: Record) -> str:
     """Return the SHA-256 of a record without its provenance; empty if no format can hold it."""
     try:
-        datum = avro.encode(replace(record, provenance=_NO_PROVENANCE))
+        datum = avro.encode(structs.replace(record, provenance=_NO_PROVENANCE))
     except (RecordError, UnicodeEncodeError):  # the writer rejects it
         return NO_DIGEST
     return hashlib.sha256(datum).hexdigest()
@@ -203,6 +364,6 @@ def _has_changed(seen: StateChange, recall: Recall) -> bool:
     return before.url not in ("", seen.known.url)
 
 
-def _unchanged(outcome: _Outcome) -> Filtered:
+def _unchanged(outcome: Record | Reject) -> Filtered:
     action = outcome.action.value if isinstance(outcome, Record) else ""
     return Filtered(code=UNCHANGED, url=outcome.url or "", action=action)

@@ -9,9 +9,6 @@ is.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from datetime import datetime
-
-from msgspec.structs import replace
 
 from schemas.errors import RecordError
 from schemas.record import Action, Arrival, Crawl, Meta, Provenance, Record
@@ -19,12 +16,7 @@ from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
 from transforms.sources.database.acl import acl_getter
-from transforms.sources.database.column_index import (
-    ColumnIndex,
-    ColumnReference,
-    LoadRows,
-    Row,
-)
+from transforms.sources.database.columns import ColumnIndex, LoadRows, Row
 from transforms.sources.database.content import content_getter
 from transforms.sources.database.mapping import MetadataColumn, RowMapping
 from transforms.sources.database.url_templates import url_getter
@@ -52,27 +44,31 @@ class RecordMaker:
         span: Span = Span(),
         options: ReadOptions = ReadOptions(),
     ) -> None:
+        content, max_bytes = mapping.content, options.max_content_bytes
         self._index = index
         self._span = span
+        self._max_bytes = max_bytes
         self._provenance = Provenance(source=span.source, span=span.ordinal)
-        self._arrival = Arrival.CRAWLED if mapping.content.is_none else Arrival.PUSHED
-        content = mapping.content
-        self._not_kept = _content_columns(index, column=content.column, fetch=content.fetch)
+        self._arrival = Arrival.CRAWLED if content.is_none else Arrival.PUSHED
+        places = {index.at(f"content: {key}", name) for key, name in content.columns.items()}
         hidden = _hidden_columns(mapping, index)
-        used = hidden | self._not_kept | _content_columns(index, path=content.path)
-        max_bytes = options.max_content_bytes
+        self._not_kept = places
         self._url = url_getter("url", mapping.url or "", index)
         self._is_deletion = _deletion_test(mapping, index)
         self._content = content_getter(mapping, index, max_bytes=max_bytes, without=hidden)
         self._title = _text_getter("title", mapping.title, index)
         self._description = _text_getter("description", mapping.description, index)
         self._keywords = _text_getter("keywords", mapping.keywords, index)
-        self._metadata = metadata_getter(mapping, index, load_rows, without=used)
-        self._modified = _modified_getter(mapping, index, zone=options.zone)
+        self._metadata = metadata_getter(mapping, index, load_rows, without=hidden | places)
+        self._modified = None
+        if mapping.modified is not None:
+            at = index.at("modified", mapping.modified)
+            self._modified = time_getter(at, name=mapping.modified, zone=options.zone)
         self._acl = None if mapping.acl is None else acl_getter(mapping.acl, index, load_rows)
         self._crawl = _crawl_getter(mapping, index)
 
-    def make(self, row: Row) -> Record | Reject:
+    def make(self, row: Row, *, too_large: str | None = None) -> Record | Reject:
+        """Return the outcome of a row; `too_large` is a column that the row is without."""
         url, action = None, _ADD
         try:
             if self._is_deletion is not None and self._is_deletion(row):
@@ -80,12 +76,17 @@ class RecordMaker:
             url = self._url(row)
             if action is not _ADD:
                 return Record(url=url, action=action, provenance=self._provenance)
+            if too_large is not None:
+                reason = (
+                    f"{too_large} has more than {self._max_bytes} bytes; expected at most that; "
+                    "raise --max-content-bytes to read it"
+                )
+                raise RecordError("content-too-large", reason)
             return self._add(row, url)
         except Exception as exc:
-            error = record_error(exc)
             return self._index.reject(
                 row,
-                error,
+                record_error(exc),
                 span=self._span,
                 without=self._not_kept,
                 url=url,
@@ -112,18 +113,20 @@ class RecordMaker:
         )
 
 
-def used_columns(mapping: RowMapping, index: ColumnIndex) -> frozenset[int]:
-    """Return the positions of the columns that records and the watermark need.
+def used_columns(mapping: RowMapping, index: ColumnIndex) -> Collection[int]:
+    """Return the positions of the columns that records, keys and the watermark need.
 
     Raise ConfigError for a missing column. The function builds a RecordMaker and returns the
     columns that it looked up: a second list of them could differ from the code that reads them.
     """
-    looked_up: set[int] = set()
-    index = replace(index, looked_up=looked_up)
     RecordMaker(mapping, index, lambda query, key: ())
     if mapping.timestamp is not None:
         index.at("incremental: timestamp", mapping.timestamp)
-    return frozenset(looked_up)
+    for name in index.key:
+        index.at("key", name)
+    if mapping.content.is_page or any(entry.is_all for entry in mapping.metadata_columns):
+        return range(len(index.names))
+    return index.used
 
 
 def metadata_getter(
@@ -133,56 +136,17 @@ def metadata_getter(
 
     `all` means all columns `without` some and without those that the list mentions.
     """
-    entries = _metadata_entries(mapping, index, without)
-    if all(at is not None and entry.separator is None for at, entry in entries):
-        return _plain_metadata([(entry.label, at) for at, entry in entries if at is not None])
-    getters = [_metadata_values(at, entry, index, load_rows) for at, entry in entries]
-    return lambda row: tuple([meta for get in getters for meta in get(row)])
-
-
-_Entry = tuple[int | None, MetadataColumn]
-
-
-def _metadata_entries(
-    mapping: RowMapping, index: ColumnIndex, without: Collection[int]
-) -> list[_Entry]:
-    """Return the metadata columns with their positions, None for a query."""
-    listed: list[_Entry] = [
-        (
-            None if entry.column is None else index.at(f"metadata: {entry.label}", entry.column),
-            entry,
-        )
-        for entry in mapping.metadata_columns
-        if not entry.is_all
+    getters = [
+        _metadata_values(entry, index, load_rows)
+        for entry in _metadata_entries(mapping, index, without)
     ]
-    if len(listed) < len(mapping.metadata_columns):
-        fields = {*without, *_metadata_fields(mapping, index)}
-        by_position: list[_Entry] = []
-        for at, name in enumerate(index.names):
-            usual = [] if at in fields else [(at, MetadataColumn(column=name))]
-            by_position += [entry for entry in listed if entry[0] == at] or usual
-        listed = by_position + [entry for entry in listed if entry[0] is None]
-    has_language = any(entry.label.lower() == LANGUAGE for _, entry in listed)
-    if mapping.language is not None and not has_language:
-        entry = MetadataColumn(name=LANGUAGE, column=mapping.language)
-        listed.append((index.at(LANGUAGE, mapping.language), entry))
-    return listed
 
-
-def _metadata_fields(mapping: RowMapping, index: ColumnIndex) -> Iterator[int]:
-    """Yield columns that are a field of the same name: targets write these fields as metadata."""
-    for field in ("title", "description", "keywords"):
-        name = getattr(mapping, field)
-        if name is not None and name.lower() == field:
-            yield index.at(field, name)
-
-
-def _plain_metadata(entries: list[tuple[str, int]]) -> Callable[[Row], tuple[Meta, ...]]:
     def get(row: Row) -> tuple[Meta, ...]:
         metas: list[Meta] = []
-        for name, at in entries:
-            value = row[at]
-            if type(value) is str:
+        for name, at, read in getters:
+            if at is None:
+                metas.extend(read(row))
+            elif type(value := row[at]) is str:
                 metas.append(Meta(name, value))
             elif value is not None:
                 metas.extend(_metas(name, value))
@@ -191,16 +155,41 @@ def _plain_metadata(entries: list[tuple[str, int]]) -> Callable[[Row], tuple[Met
     return get
 
 
+def _metadata_entries(
+    mapping: RowMapping, index: ColumnIndex, without: Collection[int]
+) -> Iterator[MetadataColumn]:
+    """Yield the entries of the list, with the other columns in place of `all`."""
+    entries = mapping.metadata_columns
+    columns = [entry.column for entry in entries if entry.column is not None]
+    used = {index.at("metadata", name) for name in columns} | {*without}
+    for field in ("title", "description", "keywords"):  # targets write these fields as metadata
+        name = getattr(mapping, field)
+        if name is not None and name.lower() == field:
+            used.add(index.at(field, name))
+    for entry in entries:
+        if not entry.is_all:
+            yield entry
+            continue
+        for at, name in enumerate(index.names):
+            if at not in used:
+                yield MetadataColumn(column=name)
+    has_language = any(entry.label.lower() == LANGUAGE for entry in entries)
+    if mapping.language is not None and not has_language:
+        yield MetadataColumn(name=LANGUAGE, column=mapping.language)
+
+
 def _metadata_values(
-    at: int | None, entry: MetadataColumn, index: ColumnIndex, load_rows: LoadRows
-) -> Callable[[Row], Iterable[Meta]]:
+    entry: MetadataColumn, index: ColumnIndex, load_rows: LoadRows
+) -> tuple[str, int | None, Callable[[Row], Iterable[Meta]]]:
+    """Return a name and the position of its column, or the function that returns its values."""
     name, separator = entry.label, entry.separator
-    if at is None:
+    if entry.column is None:
         query, key_of = entry.query or "", index.key_getter()
-        return lambda row: _metas_of_query(name, load_rows(query, key_of(row)))
+        return name, None, lambda row: _metas_of_query(name, load_rows(query, key_of(row)))
+    at = index.at(f"metadata: {name}", entry.column)
     if separator is None:
-        return lambda row: _metas(name, row[at])
-    return lambda row: _split_metas(name, row[at], separator)
+        return name, at, lambda row: ()
+    return name, None, lambda row: _split_metas(name, row[at], separator)
 
 
 def _metas(name: str, value: object) -> list[Meta]:
@@ -226,12 +215,6 @@ def _metas_of_query(name: str, answers: Iterable[Row]) -> Iterator[Meta]:
                 "bad-query", f"{name}: {len(answer)} columns after the key; expected one value"
             )
         yield from _metas(name, answer[0])
-
-
-def _content_columns(index: ColumnIndex, **columns: str | None) -> set[int]:
-    """Return the positions of columns, given by their key below `content`."""
-    given = [(key, name) for key, name in columns.items() if name is not None]
-    return {index.at(f"content: {key}", name) for key, name in given}
 
 
 def _hidden_columns(mapping: RowMapping, index: ColumnIndex) -> set[int]:
@@ -262,21 +245,10 @@ def _text_getter(
     return None if name is None else index.text_getter(setting, name)
 
 
-def _modified_getter(
-    mapping: RowMapping, index: ColumnIndex, *, zone: str
-) -> Callable[[Row], datetime | None] | None:
-    name = mapping.modified
-    return None if name is None else time_getter(index.at("modified", name), name=name, zone=zone)
-
-
 def _crawl_getter(mapping: RowMapping, index: ColumnIndex) -> Callable[[Row], Crawl | None] | None:
-    source = mapping.display_url
-    if source is None:
+    if mapping.display_url is None:
         return None
-    if isinstance(source, ColumnReference):
-        text = index.text_getter("display_url", source.column)
-        return lambda row: Crawl(display_url=url) if (url := text(row)) else None
-    make = url_getter("display_url", source, index)
+    make = url_getter("display_url", mapping.display_url, index)
 
     def get(row: Row) -> Crawl | None:
         try:

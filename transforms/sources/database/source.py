@@ -7,12 +7,15 @@ from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from schemas.account import Account
 from schemas.span import Span
 from transforms.formats.base import ReadResult
 from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest, SpanTally
 from transforms.sources.database.mapping import DATABASE, RowMapping
 from transforms.sources.state_changes import read_changes
+from transforms.sources.yaml_structs import read_yaml
 from transforms.storage.state import StateHead, open_state, update_state
 
 
@@ -29,9 +32,14 @@ class DatabaseSource(Source[RowMapping]):
     counts_contents = True
 
     def load(self, span: Span, options: SourceOptions) -> RowMapping:
-        from transforms.sources.database.mapping_file import load_mapping
+        """Return the mapping in a YAML file; raise ConfigError, with all errors and no secret."""
+        path = Path(span.path)
+        mapping = replace(read_yaml(path, RowMapping), folder=str(path.absolute().parent))
+        if mapping.content.template is not None:
+            from transforms.sources.database.content import load_template
 
-        return load_mapping(Path(span.path))
+            load_template(mapping.resolve(mapping.content.template))
+        return mapping
 
     def fingerprint(self, config: RowMapping) -> str:
         from transforms.sources.database.plan import rules_of
@@ -40,26 +48,18 @@ class DatabaseSource(Source[RowMapping]):
 
     def split(self, run: SourceRun[RowMapping]) -> Iterator[Span]:
         """Yield the spans of deletions, then those of the rows that the run reads."""
-        from transforms.sources.database.connection import connect
-        from transforms.sources.database.plan import PlanRequest, plan_rows
-        from transforms.sources.database.table_query import open_rows
+        from transforms.sources.database.plan import plan_rows
+        from transforms.sources.database.table import open_table
 
-        request = PlanRequest(
-            span=run.span,
-            folder=run.work,
-            span_bytes=run.options.span_bytes,
-            is_refresh=run.options.refresh,
-            safety=run.options.safety,
-        )
-        rows = open_rows(run.config, connect(run.config))
+        table = open_table(run.config)
         if run.options.state is None:
-            yield from plan_rows(rows, None, request).spans
+            yield from plan_rows(table, None, run).spans
             return
         with open_state(Path(run.options.state)) as state:
-            yield from plan_rows(rows, state, request).spans
+            yield from plan_rows(table, state, run).spans
 
     def tally(self, span: Span) -> SpanTally:
-        from transforms.sources.database.key_ranges import range_of
+        from transforms.sources.database.read import range_of
 
         return SpanTally(documents=range_of(span).rows)
 
@@ -76,25 +76,22 @@ class DatabaseSource(Source[RowMapping]):
             yield from read(see=request.see, known=state.find)
 
     def remember(self, run: SourceRun[RowMapping], account: Account, *, generation: int) -> None:
-        from transforms.sources.database.advance_state import advance_state
+        from transforms.sources.database.deletions import advance_state
         from transforms.sources.database.plan import read_plan
         from transforms.sources.database.watermark import encode_mark
 
         path = Path(run.options.state or "")
-        plan = read_plan(run.span, run.work)
+        plan = read_plan(run)
         with open_state(path) as state:
             changes = advance_state(
                 read_changes(run.work, account.files),
                 state=state,
-                next_run=plan.next_run,
+                incremental=run.config.reading,
+                mark=plan.mark,
                 path=run.work / "state-changes.jsonl",
             )
-        stamp = StateHead(
-            source=run.span.path,
-            rules=plan.rules,
-            mark=None if plan.next_run.mark is None else encode_mark(plan.next_run.mark),
-            run=str(run.work),
-        )
+        mark, name = encode_mark(plan.mark), str(run.work)
+        stamp = StateHead(source=run.span.path, rules=plan.rules, mark=mark, run=name)
         update_state(path, changes, before=generation, stamp=stamp)
 
 

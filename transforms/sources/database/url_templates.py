@@ -10,32 +10,33 @@ from string import Formatter
 from urllib.parse import quote
 
 from schemas.errors import RecordError
-from transforms.sources.database.column_index import (
-    ColumnIndex,
-    ColumnReference,
-    Row,
-    column_text,
-)
+from transforms.sources.database.columns import ColumnIndex, ColumnReference, Row, column_text
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s]+")
 _DOTS = frozenset({".", ".."})
 
 
-def check_template(template: str) -> str:
-    """Return a template; raise ValueError if it does not give URLs."""
-    parts = _parse(template)
+def parse_template(template: str) -> list[tuple[str, str | None]]:
+    """Return pairs of literal text and the column after it, None after the last.
+
+    Raise ValueError for a template that does not give URLs.
+    """
+    try:
+        parts = list(Formatter().parse(template))
+    except ValueError:
+        raise ValueError(
+            f"{template!r}; expected column names in braces, and {{{{ and }}}} for literal braces"
+        ) from None
+    for _, name, spec, conversion in parts:
+        if spec or conversion:
+            raise ValueError(f"{template!r}; expected {{{name}}}, as values have one text form")
+        if name == "":
+            raise ValueError(f"{template!r}; expected the name of a column in {{}}")
     if not _ABSOLUTE.match(template):
         raise ValueError(
             f"{template!r}; expected an absolute URL, such as https://x.example.com/{{id}}"
         )
-    if any(name == "" for _, name in parts):
-        raise ValueError(f"{template!r}; expected the name of a column in {{}}")
-    return template
-
-
-def template_columns(template: str) -> tuple[str, ...]:
-    """Return the columns that a template names, in its order."""
-    return tuple(name for _, name in _parse(template) if name is not None)
+    return [(literal, name) for literal, name, _, _ in parts]
 
 
 def url_getter(
@@ -52,7 +53,7 @@ def url_getter(
 
 
 def _template_getter(setting: str, template: str, index: ColumnIndex) -> Callable[[Row], str]:
-    parts = _parse(template)
+    parts = parse_template(template)
     positions = tuple(index.at(setting, name) for _, name in parts if name is not None)
     pattern = "".join(
         literal.replace("%", "%%") + ("" if name is None else "%s") for literal, name in parts
@@ -68,17 +69,20 @@ def _template_getter(setting: str, template: str, index: ColumnIndex) -> Callabl
                 has_dots = has_dots or value in _DOTS
             values.append(value)
         url = pattern % (*values,)
-        return _refuse_dots(url) if has_dots else url
+        if has_dots and not _DOTS.isdisjoint(re.split("[?#]", url)[0].split("/")):
+            raise RecordError(
+                "bad-url", f"{url!r}; expected no . or .. segment, which clients remove"
+            )
+        return url
 
     return get
 
 
 def _column_getter(setting: str, name: str, index: ColumnIndex) -> Callable[[Row], str]:
-    at = index.at(setting, name)
+    text = index.text_getter(setting, name)
 
     def get(row: Row) -> str:
-        value = row[at]
-        url = value if type(value) is str else column_text(name, value)
+        url = text(row)
         if not url:
             raise _null(setting, name)
         if not url.startswith(("https://", "http://")) and not _ABSOLUTE.match(url.lstrip()):
@@ -88,35 +92,12 @@ def _column_getter(setting: str, name: str, index: ColumnIndex) -> Callable[[Row
     return get
 
 
-def _parse(template: str) -> list[tuple[str, str | None]]:
-    """Return pairs of literal text and the column after it, None after the last."""
-    try:
-        parts = list(Formatter().parse(template))
-    except ValueError:
-        raise ValueError(
-            f"{template!r}; expected column names in braces, and {{{{ and }}}} for literal braces"
-        ) from None
-    for _, name, spec, conversion in parts:
-        if spec or conversion:
-            raise ValueError(f"{template!r}; expected {{{name}}}, as values have one text form")
-    return [(literal, name) for literal, name, _, _ in parts]
-
-
 def _quote(value: object, *, setting: str, name: str) -> str:
     text = column_text(name, value)
     if not text:
         raise _null(setting, name)
-    if text.isascii() and text.replace("-", "").isalnum():
-        return text
     return quote(text, safe="", errors="surrogatepass")
 
 
 def _null(setting: str, name: str) -> RecordError:
     return RecordError("null-url", f"{name} is NULL or empty; expected a value for {setting}")
-
-
-def _refuse_dots(url: str) -> str:
-    path = url.partition("?")[0].partition("#")[0]
-    if not _DOTS.isdisjoint(path.split("/")):
-        raise RecordError("bad-url", f"{url!r}; expected no . or .. segment, which clients remove")
-    return url

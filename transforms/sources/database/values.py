@@ -3,13 +3,10 @@
 Nothing is truncated or replaced. Binary data that is not UTF-8 has no text and stays bytes.
 """
 
-import enum
-import ipaddress
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
-from functools import cache
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -17,14 +14,6 @@ from zoneinfo import ZoneInfo
 from schemas.errors import RecordError
 from transforms.formats.dates import parse_date
 
-_Text = Callable[[Any], str | None]  # Any: the value types of a driver
-_Binary = bytes | bytearray | memoryview
-_RANGE = ("lower", "upper", "bounds", "isempty")
-_ADDRESSES = (
-    *(ipaddress.IPv4Address, ipaddress.IPv6Address),
-    *(ipaddress.IPv4Network, ipaddress.IPv6Network),
-    *(ipaddress.IPv4Interface, ipaddress.IPv6Interface),
-)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MAX_SECONDS = 100_000_000_000  # in the year 5138; this number of milliseconds is in 1973
@@ -37,57 +26,23 @@ def text_of(value: object) -> str | None:
     >>> text_of(datetime(2026, 1, 31, 8, 30, tzinfo=UTC))
     '2026-01-31T08:30:00Z'
     """
-    type_: Any = type(value)
-    return _converter(type_)(value)
+    convert = _CONVERTERS.get(type(value))
+    if convert is not None:
+        return convert(value)
+    if isinstance(value, list | tuple):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=text_of)
+    raise RecordError(
+        "bad-value",
+        f"a value of the type {type(value).__name__}; expected text, a number, a date, bytes or an "
+        "array of these",
+    )
 
 
 def values_of(value: object) -> tuple[str | bytes, ...]:
-    """Return the values of a metadata name: none for NULL, several for an array or a set."""
-    convert = _CONVERTERS.get(type(value))
-    if convert is not None and convert is not _binary_text:
-        text = convert(value)
-        return () if text is None else (text,)
-    items = items_of(value)
-    texts = (
-        bytes(item) if isinstance(item, _Binary) else text_of(item)
-        for item in ((value,) if items is None else items)
-    )
-    return tuple(text for text in texts if text is not None)
-
-
-def items_of(value: object) -> Sequence[object] | None:
-    """Return the items of an array, or those of a set, sorted; None for any other value."""
-    if type(value) in _CONVERTERS:
-        return None
-    if isinstance(value, set | frozenset):
-        return sorted(value, key=str)
-    if isinstance(value, Sequence) and not isinstance(value, str | _Binary):
-        return value
-    return None
-
-
-def bytes_of(value: object) -> bytes:
-    """Return a document as bytes, text as UTF-8; raise RecordError for other types."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass")
-    if isinstance(value, _Binary):
-        return bytes(value)
-    if isinstance(value, Mapping | list):
-        return _json(value).encode("utf-8", "surrogatepass")
-    raise RecordError(
-        "bad-value",
-        f"a value of the type {type(value).__name__}; expected a document: text, bytes or JSON",
-    )
-
-
-def check_size(size: int, max_bytes: int) -> None:
-    """Raise RecordError for a document of more than `max_bytes`."""
-    if size > max_bytes:
-        raise RecordError(
-            "content-too-large",
-            f"{size} bytes or more; expected at most {max_bytes} bytes; raise --max-content-bytes "
-            "to read it",
-        )
+    """Return the values of a metadata name: none for NULL, several for an array."""
+    items = value if isinstance(value, list | tuple) else (value,)
+    values = (item if isinstance(item, bytes) else text_of(item) for item in items)
+    return tuple(item for item in values if item is not None)
 
 
 def row_json(row: Mapping[str, object]) -> bytes:
@@ -122,8 +77,6 @@ def time_getter(at: int, *, name: str, zone: str) -> Callable[[Sequence[Any]], d
 
 def _time_of(value: object, local: tzinfo, zone: str) -> datetime | None:
     if isinstance(value, datetime):
-        if value.tzinfo is UTC:
-            return value
         return (value if value.tzinfo else value.replace(tzinfo=local)).astimezone(UTC)
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day, tzinfo=local).astimezone(UTC)
@@ -147,28 +100,6 @@ def _since_1970(number: Decimal) -> datetime:
     return _EPOCH + int(number / 1000) * _MICROSECOND
 
 
-@cache  # a database has a few dozen types
-def _converter(type_: type) -> _Text:
-    if issubclass(type_, enum.Enum):
-        return lambda value: text_of(value.value)
-    for base in type_.__mro__:
-        if base in _CONVERTERS:
-            return _CONVERTERS[base]
-    if all(hasattr(type_, name) for name in _RANGE):
-        return _range_text
-    if issubclass(type_, Mapping | Sequence | set | frozenset):
-        return _json
-    return _refuse
-
-
-def _refuse(value: object) -> str:
-    raise RecordError(
-        "bad-value",
-        f"a value of the type {type(value).__name__}; expected text, a number, a date, bytes, JSON "
-        "or an array of these",
-    )
-
-
 def _datetime_text(value: datetime) -> str:
     """Return ISO 8601, in UTC if there is a zone."""
     if value.tzinfo is None:
@@ -179,59 +110,26 @@ def _datetime_text(value: datetime) -> str:
         return value.isoformat()
 
 
-def _duration_text(value: timedelta) -> str:
-    """Return ISO 8601: `P2DT3H4M5.6S`."""
-    sign, left = ("-", -value) if value < timedelta() else ("", value)
-    hours, seconds = divmod(left.seconds, 3600)
-    minutes, seconds = divmod(seconds, 60)
-    fraction = f".{left.microseconds:06d}".rstrip("0") if left.microseconds else ""
-    days = f"{left.days}D" if left.days else ""
-    parts = ((f"{hours}H", hours), (f"{minutes}M", minutes))
-    clock = "".join(text for text, number in parts if number)
-    if seconds or fraction or not (days or clock):
-        clock += f"{seconds}{fraction}S"
-    return f"{sign}P{days}{'T' if clock else ''}{clock}"
-
-
-def _binary_text(value: _Binary) -> str:
+def _utf8_text(value: bytes) -> str:
     """Return bytes as UTF-8: MediaWiki and others store text in binary columns."""
     try:
-        return bytes(value).decode("utf-8")
+        return value.decode("utf-8")
     except UnicodeDecodeError:
         raise RecordError(
             "bad-value", "bytes that are not UTF-8; expected text, a number or a date"
         ) from None
 
 
-def _range_text(value: Any) -> str:  # Any: the range types of psycopg and SQLAlchemy
-    """Return a range as PostgreSQL writes it, without quotes: `[1,5)`, `empty`, `[2026-01-31,)`."""
-    if value.isempty:
-        return "empty"
-    lower, upper = text_of(value.lower), text_of(value.upper)
-    return f"{value.bounds[0]}{lower or ''},{upper or ''}{value.bounds[1]}"
-
-
-def _json(value: object) -> str:
-    if not isinstance(value, Mapping):
-        value = items_of(value)
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_json_value)
-
-
-def _json_value(value: object) -> object:
-    items = items_of(value)
-    return text_of(value) if items is None else list(items)
-
-
-def _show(value: object) -> object:
-    if isinstance(value, _Binary):
-        return bytes(value).hex()
+def _show(value: object) -> str | None:
+    if isinstance(value, bytes):
+        return value.hex()
     try:
         return text_of(value)
     except RecordError:
         return f"a value of the type {type(value).__name__}"
 
 
-_CONVERTERS: dict[type, _Text] = {
+_CONVERTERS: dict[type, Callable[[Any], str | None]] = {  # Any: the value types of a driver
     type(None): lambda value: None,
     str: str,
     int: str,
@@ -241,10 +139,6 @@ _CONVERTERS: dict[type, _Text] = {
     datetime: _datetime_text,
     date: date.isoformat,
     time: time.isoformat,
-    timedelta: _duration_text,
     UUID: str,
-    bytes: _binary_text,
-    bytearray: _binary_text,
-    memoryview: _binary_text,
-    **dict.fromkeys(_ADDRESSES, str),
+    bytes: _utf8_text,
 }

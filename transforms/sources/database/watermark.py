@@ -16,23 +16,23 @@ import math
 import re
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
-from typing import TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
 from schemas.errors import ConfigError
-from schemas.span import Timestamp, TimestampType, Watermark, is_above
+from schemas.span import Timestamp, TimestampType, Watermark
+from transforms.sources.database.connection import Session
 from transforms.sources.database.values import text_of
 
-_Day = TypeVar("_Day", bound=date)
 _EXPECTED = (
     "dates, times, integers or ISO 8601 texts in UTC such as 2026-11-21 08:30:00, or a query that "
     "casts the column"
 )
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
 _FIRST_SECOND, _LAST_SECOND = 500_000_000, 5_000_000_000  # from 1985 to 2128
 _TICKS_PER_SECOND = (1, 10**3, 10**6, 10**9)
-_DAY_SECONDS = 86_400
 _ISO = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
     r"(?:([ T])([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]+)?(?:Z|\+00(?::?00)?)?)?",
@@ -40,26 +40,15 @@ _ISO = re.compile(
 )
 
 
-class DatabaseClock(msgspec.Struct, frozen=True, kw_only=True):
-    """The time at the database, and the time for columns without a zone.
-
-    These columns hold UTC or the time of the session; `naive` is the earlier of both, which can
-    only keep the watermark lower.
-    """
-
-    aware: datetime
-    naive: datetime
-
-
-def encode_mark(mark: Watermark) -> str:
+def encode_mark(mark: Watermark | None) -> str | None:
     """Return a watermark as the text in a state."""
-    return msgspec.json.encode(mark).decode()
+    return None if mark is None else msgspec.json.encode(mark).decode()
 
 
-def decode_mark(text: str) -> Watermark | None:
+def decode_mark(text: str | None) -> Watermark | None:
     """Return the watermark in a state, None for one of a type that is not supported."""
     with suppress(msgspec.DecodeError):
-        return msgspec.json.decode(text, type=Watermark)
+        return msgspec.json.decode(text or "null", type=Watermark | None)
     return None
 
 
@@ -80,65 +69,48 @@ def timestamp_text(value: object) -> str:
     >>> timestamp_text(datetime(2026, 11, 21, 8, 30, 0, 125))
     '2026-11-21T08:30:00.000125'
     """
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).hex()
-    return text_of(value) or ""
+    return value.hex() if isinstance(value, bytes) else text_of(value) or ""
 
 
 def floor_of(mark: Watermark, *, lag_seconds: float, name: str) -> Watermark:
-    """Return the watermark less the lag and one unit more: rows above it are read.
+    """Return the watermark less the lag and one second more: rows above it are read.
 
-    So rows with the timestamp of the watermark are read even without a lag. The unit is the
-    smallest of the type: a microsecond, a second for texts, a day for dates, 1 for integers.
-
-    Raise ConfigError for a lag of integers that do not count time.
+    So rows with the timestamp of the watermark are read even without a lag. Dates are reduced by
+    one more day, and integers that count no time by 1. Raise ConfigError for a lag of the latter.
     """
     value = mark.value()
-    floor: Timestamp
-    if isinstance(value, datetime):
-        floor = _subtract(value, timedelta(seconds=lag_seconds, microseconds=1))
-    elif isinstance(value, date):
-        floor = _subtract(value, _days(lag_seconds))
-    elif isinstance(value, str):
-        floor = _subtract_from_iso(value, lag_seconds)
-    elif lag_seconds and not _ticks_per_second(value):
-        raise ConfigError(
-            f"incremental: lag: {lag_seconds:g}s, and {name!r} holds {value}, which is no time; "
-            "expected lag: 0s, or a column of dates, times or seconds since 1970"
-        )
-    else:
-        floor = value - math.ceil(lag_seconds * _ticks_per_second(value)) - 1
-    return watermark_of(floor, name=name)
+    moment = _moment_of(value)
+    if moment is None:
+        if lag_seconds:
+            raise ConfigError(
+                f"incremental: lag: {lag_seconds:g}s, and {name!r} holds {value}, which is no "
+                "time; expected lag: 0s, or a column of dates, times or seconds since 1970"
+            )
+        return watermark_of(int(mark.text) - 1, name=name)
+    days = 0 if _has_time(value) else 1
+    try:
+        moment -= timedelta(days=days, seconds=math.ceil(lag_seconds) + 1)
+    except OverflowError:  # a lag that reaches beyond the year 1
+        moment = datetime.min
+    return watermark_of(_timestamp_at(moment, like=value), name=name)
 
 
-def limit_to_clock(mark: Watermark, clock: DatabaseClock) -> Watermark:
+def limit_to_clock(mark: Watermark, now: datetime) -> Watermark:
     """Return the watermark, or the clock if that is lower; other integers have no limit."""
     value = mark.value()
-    now: Timestamp
-    if isinstance(value, datetime):
-        now = clock.naive if value.tzinfo is None else clock.aware
-    elif isinstance(value, date):
-        now = clock.naive.date()
-    elif isinstance(value, str):
-        _, separator = _parse_iso(value)
-        now = clock.naive.isoformat(separator, "seconds") if separator else str(clock.naive.date())
-    else:
-        now = int(clock.aware.timestamp() * _ticks_per_second(value)) or value
-    return Watermark(type=mark.type, text=timestamp_text(now)) if is_above(value, now) else mark
+    moment = _moment_of(value)
+    if moment is None or moment <= now:
+        return mark
+    return Watermark(type=mark.type, text=timestamp_text(_timestamp_at(now, like=value)))
 
 
-def read_clock(connection: sa.Connection) -> DatabaseClock:
-    """Return the time of the database; a time without a zone is UTC, as in SQLite."""
-    name = connection.dialect.name
-    if name == "postgresql":
-        now, local = connection.execute(sa.select(sa.func.now(), sa.func.localtimestamp())).one()
-    elif name in ("mysql", "mariadb"):
-        now, local = connection.execute(sa.select(sa.func.utc_timestamp(), sa.func.now())).one()
-    else:
-        now = local = connection.execute(sa.select(sa.func.now())).scalar_one()
-    aware = now.replace(tzinfo=UTC) if now.tzinfo is None else now.astimezone(UTC)
-    naive = min(aware.replace(tzinfo=None), local.replace(tzinfo=None))
-    return DatabaseClock(aware=aware, naive=naive)
+def read_clock(session: Session) -> datetime:
+    """Return the time of the database in UTC, without a zone."""
+    statement = sa.select(session.dialect.clock)
+    now: datetime = session.run(
+        lambda connection: connection.execute(statement).scalar_one(), where="its clock"
+    )
+    return now.astimezone(UTC).replace(tzinfo=None) if now.tzinfo else now
 
 
 def _type_of(value: object) -> TimestampType | None:
@@ -151,26 +123,45 @@ def _type_of(value: object) -> TimestampType | None:
             return TimestampType.DATE
         case int():
             return TimestampType.INTEGER
-        case str() if _is_iso(value):
-            return TimestampType.TEXT
+        case str():
+            with suppress(ValueError):
+                _parse_iso(value)
+                return TimestampType.TEXT
     return None
 
 
-def _subtract(value: _Day, step: timedelta) -> _Day:
-    try:
-        return value - step
-    except OverflowError:  # a lag that reaches beyond the year 1
-        return value.replace(year=1, month=1, day=1)
+def _moment_of(value: Timestamp) -> datetime | None:
+    """Return a timestamp as a time without a zone, None for an integer that counts no time."""
+    match value:
+        case datetime():
+            return value.replace(tzinfo=None)
+        case date():
+            return datetime(value.year, value.month, value.day)
+        case str():
+            return _parse_iso(value)[0]
+        case _:
+            ticks = _ticks_per_second(value)
+            return _EPOCH + value * 10**6 // ticks * _MICROSECOND if ticks else None
 
 
-def _days(lag_seconds: float) -> timedelta:
-    return timedelta(days=math.ceil(lag_seconds / _DAY_SECONDS) + 1)
+def _timestamp_at(moment: datetime, *, like: Timestamp) -> Timestamp:
+    """Return a time in the form of another timestamp; of texts, no text of that second is lower."""
+    match like:
+        case datetime():
+            return moment.replace(tzinfo=like.tzinfo)
+        case date():
+            return moment.date()
+        case str():
+            separator = _parse_iso(like)[1]
+            return moment.isoformat(separator, "seconds") if separator else str(moment.date())
+        case _:
+            return (moment - _EPOCH) // _MICROSECOND * _ticks_per_second(like) // 10**6
 
 
-def _is_iso(text: str) -> bool:
-    with suppress(ValueError):
-        return bool(_parse_iso(text))
-    return False
+def _has_time(value: Timestamp) -> bool:
+    if isinstance(value, str):
+        return _parse_iso(value)[1] is not None
+    return isinstance(value, datetime | int)
 
 
 def _parse_iso(text: str) -> tuple[datetime, str | None]:
@@ -180,15 +171,6 @@ def _parse_iso(text: str) -> tuple[datetime, str | None]:
         raise ValueError(text)
     day, separator, clock = match.groups()
     return datetime.fromisoformat(f"{day}T{clock or '00:00:00'}"), separator
-
-
-def _subtract_from_iso(text: str, lag_seconds: float) -> str:
-    """Return a text of the same form, to the second: no text of that second sorts before it."""
-    moment, separator = _parse_iso(text)
-    if separator is None:
-        return _subtract(moment, _days(lag_seconds)).date().isoformat()
-    step = timedelta(seconds=math.ceil(lag_seconds) + 1)
-    return _subtract(moment, step).isoformat(separator, "seconds")
 
 
 def _ticks_per_second(value: int) -> int:

@@ -7,7 +7,7 @@ import pytest
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from transforms.sources.database.acl import acl_getter, split_principals
-from transforms.sources.database.column_index import ColumnIndex, ColumnReference, Key, Row
+from transforms.sources.database.columns import ColumnIndex, ColumnReference, Key, Row
 from transforms.sources.database.mapping import AclSource
 
 INDEX = ColumnIndex(names=("id", "users", "groups", "no_users", "no_groups", "parent"), key=("id",))
@@ -93,10 +93,6 @@ def test_a_list_is_split(text: str, delimiter: str, expected: list[str]) -> None
 
 def test_each_value_of_an_array_is_a_name() -> None:
     assert names(acl_of(LISTS, 7, ["Smith, Tim", " anna ", None, ""])) == ["Smith, Tim", "anna"]
-
-
-def test_a_set_is_in_one_order() -> None:
-    assert names(acl_of(LISTS, 7, {"tim", "anna", "ben"})) == ["anna", "ben", "tim"]
 
 
 def test_an_acl_inherits_from_the_url_in_a_column() -> None:

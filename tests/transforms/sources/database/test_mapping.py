@@ -8,8 +8,10 @@ import msgspec
 import pytest
 
 from schemas.errors import ConfigError
+from schemas.span import Span
 from support.pages import read_page
-from transforms.sources.database.column_index import ColumnReference
+from transforms.sources.base import SourceOptions
+from transforms.sources.database.columns import ColumnReference
 from transforms.sources.database.mapping import (
     ALL_COLUMNS,
     AclSource,
@@ -20,7 +22,7 @@ from transforms.sources.database.mapping import (
     RowMapping,
 )
 from transforms.sources.database.mapping_draft import TableColumn, draft_mapping
-from transforms.sources.database.mapping_file import load_mapping
+from transforms.sources.database.source import ROWS
 
 CONNECTION = "connection: sqlite:///people.db\n"
 LEAST = CONNECTION + "table: people\nurl: https://x.example.com/{id}\n"
@@ -38,7 +40,8 @@ EXAMPLES = dict(re.findall(r'```yaml title="(.*?)"\n(.*?)```', PAGE, re.DOTALL))
 def loaded(folder: Path, text: str) -> RowMapping:
     path = folder / "people.yaml"
     path.write_text(text, "utf-8")
-    return load_mapping(path)
+    span, options = Span(path=str(path)), SourceOptions(to_format="gsa-feed")
+    return ROWS.load(span, options)
 
 
 def errors(folder: Path, text: str) -> str:
@@ -170,33 +173,16 @@ content: none
 
 
 def test_paths_are_relative_to_the_folder_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "files").mkdir()
     (tmp_path / "page.j2").write_text("{{ id }}")
-    contents = [
-        loaded(tmp_path, f"{LEAST}content: {content}").content
-        for content in (
-            "{path: file, folder: files}",
-            "{path: file}",
-            "{template: page.j2}",
-            "{fetch: link, timeout: 2m}",
-        )
-    ]
-    assert contents == [
-        ContentSource(path="file", folder=str(tmp_path / "files")),
-        ContentSource(path="file", folder=str(tmp_path)),
-        ContentSource(template=str(tmp_path / "page.j2")),
-        ContentSource(fetch="link", timeout_seconds=120),
-    ]
+    mapping = loaded(tmp_path, f"{LEAST}content: {{template: page.j2}}")
+    assert mapping.resolve("page.j2") == tmp_path / "page.j2"
 
 
-def test_an_invalid_template_and_a_missing_folder_are_errors(tmp_path: Path) -> None:
+def test_a_template_that_cannot_be_parsed_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "page.j2").write_text("{{ id")
     assert errors(tmp_path, LEAST + "content: {template: page.j2}") == (
-        f" content: {tmp_path / 'page.j2'}:1: unexpected end of template, expected 'end of print "
-        "statement'.; expected a Jinja2 template"
-    )
-    assert errors(tmp_path, LEAST + "content: {path: file, folder: none}") == (
-        f" content: folder: '{tmp_path / 'none'}'; expected an existing folder"
+        f"content: template: {tmp_path / 'page.j2'}:1: unexpected end of template, expected 'end "
+        "of print statement'.; expected a Jinja2 template"
     )
 
 
@@ -382,13 +368,3 @@ def test_a_draft_uses_a_column_of_urls_and_all_columns_of_the_key(tmp_path: Path
     assert loaded(tmp_path, draft).url == ColumnReference(column="URL")
     draft = draft_mapping(PEOPLE, connection="sqlite://", table="t", key=["name", "id"])
     assert 'url: "https://t.example.com/{name}/{id}"\n' in draft
-
-
-def test_a_draft_replaces_a_password(tmp_path: Path) -> None:
-    connection = "postgresql://reader:hunter2@db.example.com/x"
-    draft = draft_mapping(PEOPLE, connection=connection, table="people")
-    assert "# ${env:DATABASE_PASSWORD} replaces the password.\n" in draft
-    assert "hunter2" not in draft
-    assert loaded(tmp_path, draft).connection == (
-        "postgresql://reader:${env:DATABASE_PASSWORD}@db.example.com/x"
-    )

@@ -1,28 +1,35 @@
-"""Plans and successive runs of a database that changes."""
+"""Plans of runs, ranges of keys, and successive runs of a database that changes."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from schemas.errors import ConfigError, SourceError, StoppedError
 from schemas.span import KeyRange, RowFilter, Span, TimestampType, Watermark
-from support.database_runs import Database, ServedDatabase
+from support.database_runs import AnyServer, Database, ServedDatabase, new_table
 from support.databases import Server
 from transforms.sources.change_detection import Safety
-from transforms.sources.database.connection import connect
+from transforms.sources.database.columns import Key
+from transforms.sources.database.connection import Session
 from transforms.sources.database.mapping import (
     ActionColumn,
     ContentSource,
     IncrementalReading,
     RowMapping,
 )
-from transforms.sources.database.plan import PlanRequest, plan_rows, rules_of
-from transforms.sources.database.table_query import open_rows
+from transforms.sources.database.plan import cut_rows, rules_of
+from transforms.sources.database.read import PageReader
+from transforms.sources.database.table import TableQuery, open_table
 from transforms.sources.database.watermark import encode_mark, read_clock
 from transforms.sources.listing import LISTING
 
@@ -226,7 +233,7 @@ def test_a_deleted_key_is_forgotten_when_the_query_does_not_give_it(people: Data
 
 def test_a_query_for_deletes_can_return_the_columns_of_the_url(people: Database) -> None:
     query = IncrementalReading(
-        timestamp="updated", deletes="SELECT id, 'x/' || id AS slug FROM log;"
+        timestamp="updated", deletes="SELECT id, 'x/' || id AS slug FROM log"
     )
     people.remap(incremental=query, url="http://db.example.com/{slug}")
     people.execute("INSERT INTO log VALUES (9)")
@@ -323,51 +330,27 @@ def test_the_spans_of_a_plan_have_filters(people: Database) -> None:
 
 
 def test_without_a_state_a_plan_is_all_rows(people: Database) -> None:
-    rows = open_rows(people.mapping, connect(people.mapping))
-    run = PlanRequest(span=Span(format="database"), folder=people.folder, span_bytes=1 << 20)
-    plan = plan_rows(rows, None, run)
-    assert [filter_of(span) for span in plan.spans] == [RowFilter()]
-    assert plan.next_run.mark is None
+    plan = people.plan(has_state=False)
+    assert {filter_of(span) for span in plan.spans} == {RowFilter()}
+    assert plan.mark is None
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("keys", "is_same"),
     [
-        RowMapping(connection="postgresql://bert:${env:B}@db.example.com/people", table="people"),
-        RowMapping(
-            connection="postgresql://${env:A}:${file:/run/a@b}@db.example.com/people",
-            table="people",
-        ),
-        RowMapping(connection="postgresql://db.example.com/people", table="people", page_rows=7),
-        RowMapping(connection="postgresql://db.example.com/people", table="people", retries=7),
-        RowMapping(connection="postgresql://db.example.com/people", table="people", folder="x"),
-        RowMapping(
-            connection="postgresql://db.example.com/people",
-            table="people",
-            incremental=IncrementalReading(lag_seconds=1, deletes="SELECT 1"),
-        ),
+        ({"connection": "postgresql://bert:${env:B}@db.example.com/people"}, True),
+        ({"connection": "postgresql://${env:A}:${file:/run/a@b}@db.example.com/people"}, True),
+        ({"page_rows": 7, "retries": 7, "folder": "x"}, True),
+        ({"incremental": IncrementalReading(lag_seconds=1, deletes="SELECT 1")}, True),
+        ({"connection": "postgresql://db.example.com/other"}, False),
+        ({"table": "other"}, False),
+        ({"incremental": IncrementalReading(timestamp="updated")}, False),
+        ({"incremental": IncrementalReading(deletes="compare")}, False),
     ],
 )
-def test_rules_do_not_depend_on_the_connection_and_paging(other: RowMapping) -> None:
+def test_rules_depend_on_what_decides_about_records(keys: dict[str, Any], is_same: bool) -> None:
     usual = RowMapping(connection="postgresql://anna@db.example.com/people", table="people")
-    assert rules_of(other) == rules_of(usual)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        RowMapping(connection="postgresql://db.example.com/other", table="people"),
-        RowMapping(connection="postgresql://db.example.com/people", table="other"),
-        RowMapping(
-            connection="postgresql://db.example.com/people",
-            table="people",
-            incremental=IncrementalReading(timestamp="updated"),
-        ),
-    ],
-)
-def test_rules_depend_on_the_table_and_the_timestamp(other: RowMapping) -> None:
-    usual = RowMapping(connection="postgresql://db.example.com/people", table="people")
-    assert rules_of(other) != rules_of(usual)
+    assert (rules_of(replace(usual, **keys)) == rules_of(usual)) is is_same
 
 
 def test_rules_depend_on_the_text_of_a_template(tmp_path: Path) -> None:
@@ -377,6 +360,169 @@ def test_rules_depend_on_the_text_of_a_template(tmp_path: Path) -> None:
     before = rules_of(mapping)
     path.write_text("other")
     assert rules_of(mapping) != before
+
+
+DOCS = "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, title VARCHAR(40), body TEXT)"
+BY_TITLE = RowMapping(
+    connection="",
+    table="docs",
+    url="https://docs.example.com/{id}",
+    content=ContentSource(column="body"),
+    title="title",
+)
+
+
+def numbers(count: int) -> str:
+    """A query of the numbers from 1, as all three databases understand it."""
+    digit = " UNION ALL ".join(f"SELECT {number} AS n" for number in range(10))
+    digits = ", ".join(f"({digit}) d{place}" for place in range(5))
+    term = " + ".join(f"{10**place} * d{place}.n" for place in range(5))
+    return f"SELECT i FROM (SELECT 1 + {term} AS i FROM {digits}) ns WHERE i <= {count}"
+
+
+def filled(count: int, *, key: str = "i", body: str = "'0123456789'") -> list[str]:
+    return [DOCS, f"INSERT INTO docs SELECT {key}, 'title', {body} FROM ({numbers(count)}) n"]
+
+
+def opened(
+    server: AnyServer, statements: Sequence[str], mapping: RowMapping = BY_TITLE
+) -> TableQuery:
+    return new_table(server, mapping, *statements)
+
+
+def cut(table: TableQuery, span_bytes: int) -> list[KeyRange]:
+    ranges = list(cut_rows(table, span_bytes=span_bytes))
+    table.session.close()
+    return ranges
+
+
+def keys_in(rows: TableQuery, cuts: Sequence[KeyRange]) -> list[list[object]]:
+    keys = [[row[0] for page in PageReader(rows, part) for row in page] for part in cuts]
+    rows.session.close()
+    return keys
+
+
+def test_a_small_table_is_one_range_without_bounds(server: AnyServer) -> None:
+    rows = opened(server, filled(3))
+    assert cut(rows, 1000) == [KeyRange(rows=3, size=240)]
+
+
+def test_an_empty_table_has_no_range(server: AnyServer) -> None:
+    assert cut(opened(server, [DOCS]), 1000) == []
+
+
+def test_ranges_have_the_size_of_a_span(server: AnyServer) -> None:
+    rows = opened(server, filled(10))
+    assert cut(rows, 400) == [
+        KeyRange(upto="[5]", rows=5, size=400),
+        KeyRange(after="[5]", rows=5, size=400),
+    ]
+
+
+def test_gaps_between_keys_make_no_small_ranges(server: AnyServer) -> None:
+    """Nine keys in ten are close together, and the last tenth is spread wide."""
+    key = "CASE WHEN i <= 90 THEN i ELSE i * 10000 END"
+    rows = opened(server, filled(100, key=key))
+    cuts = cut(rows, 1700)
+    assert list(map(len, keys_in(rows, cuts))) == [20, 20, 20, 20, 20]
+
+
+def test_large_values_count_with_their_size(server: AnyServer) -> None:
+    long = "RPAD('', 100000, 'x')" if server.scheme == "mariadb" else "repeat('x', 100000)"
+    if server.scheme == "sqlite":
+        long = "hex(zeroblob(50000))"
+    body = f"CASE WHEN i = 5 THEN {long} END"
+    statements = [statement.replace("TEXT", "LONGTEXT") for statement in filled(10, body=body)]
+    if server.scheme == "postgresql":
+        statements = filled(10, body=body)
+    (whole,) = cut(opened(server, statements), 1 << 20)
+    assert whole == KeyRange(rows=10, size=100700)
+
+
+def test_rows_with_null_in_their_key_have_a_range_of_their_own(server: AnyServer) -> None:
+    table = "CREATE TABLE docs (id INT, part INT, title VARCHAR(40), body TEXT)"
+    values = "INSERT INTO docs VALUES (1, 1, 'a', ''), (1, NULL, 'b', ''), (NULL, NULL, 'c', '')"
+    rows = opened(server, [table, values], replace(BY_TITLE, key=("id", "part")))
+    assert cut(rows, 1000) == [
+        KeyRange(rows=1, size=67),
+        KeyRange(has_null_keys=True, rows=2),
+    ]
+
+
+def test_a_key_that_is_not_unique_is_refused(server: AnyServer) -> None:
+    rows = opened(server, filled(3), replace(BY_TITLE, key=("title",)))
+    with pytest.raises(ConfigError, match=r"^key: 3 rows of table 'docs' have title='title'; exp"):
+        cut(rows, 1000)
+
+
+def test_ranges_of_many_rows_hold_all_of_them_once(server: AnyServer) -> None:
+    rows = opened(server, filled(100_000, key="i * 7"))
+    cuts = cut(rows, 1 << 20)
+    assert list(chain.from_iterable(keys_in(rows, cuts))) == list(range(7, 700_001, 7))
+
+
+def test_keys_of_two_columns_are_cut(server: AnyServer) -> None:
+    rows = opened(server, filled(10), replace(BY_TITLE, key=("title", "id")))
+    assert cut(rows, 400) == [
+        KeyRange(upto='["title",5]', rows=5, size=400),
+        KeyRange(after='["title",5]', rows=5, size=400),
+    ]
+
+
+def test_a_database_that_is_lost_while_ranges_are_cut_is_a_source_error(remote: Server) -> None:
+    database = remote.new_database(*filled(10))
+    mapping = replace(BY_TITLE, connection=remote.url(database))
+    rows = open_table(mapping)
+
+    def end(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "OVER (" in statement:
+            remote.end_connections(database)
+
+    sa.event.listen(rows.session.engine, "before_cursor_execute", end)
+    with pytest.raises(SourceError, match=r"/feeds\d+, table 'docs': .*; expected a database that"):
+        cut(rows, 400)
+
+
+SEVEN = Watermark(type=TimestampType.INTEGER, text="7")
+EIGHT = Watermark(type=TimestampType.INTEGER, text="8")
+
+
+@pytest.fixture
+def numbered(tmp_path: Path) -> Database:
+    return Database(
+        tmp_path,
+        "CREATE TABLE people (id INTEGER PRIMARY KEY, body TEXT, updated INTEGER)",
+        "INSERT INTO people VALUES (1, '', 7), (2, '', 8), (3, '', 9), (4, '', NULL)",
+    )
+
+
+def keys(numbered: Database, row_filter: RowFilter) -> list[Key]:
+    return list(open_table(numbered.mapping).filtered(row_filter).read_keys())
+
+
+def test_a_filter_above_a_timestamp_is_without_it(numbered: Database) -> None:
+    numbered.remap(title="updated")
+    assert keys(numbered, RowFilter(timestamp="updated", above=SEVEN)) == [(2,), (3,)]
+
+
+def test_a_filter_up_to_a_timestamp_has_it(numbered: Database) -> None:
+    numbered.remap(title="updated")
+    assert keys(numbered, RowFilter(timestamp="updated", above=SEVEN, upto=EIGHT)) == [(2,)]
+
+
+def test_a_filter_of_no_timestamp_has_those_with_null(numbered: Database) -> None:
+    numbered.remap(title="updated")
+    assert keys(numbered, RowFilter(timestamp="UPDATED", is_null=True)) == [(4,)]
+
+
+def test_a_filter_of_keys_can_have_a_timestamp(numbered: Database) -> None:
+    numbered.remap(title="updated")
+    assert keys(numbered, RowFilter(timestamp="updated", upto=SEVEN, keys=("[1]", "[2]"))) == [(1,)]
+
+
+def test_a_filter_can_have_a_thousand_keys(numbered: Database) -> None:
+    asked = tuple(f"[{number}]" for number in range(3, 1003))
+    assert keys(numbered, RowFilter(keys=asked)) == [(3,), (4,)]
 
 
 STEPS = st.lists(
@@ -481,13 +627,6 @@ def test_a_row_of_the_microsecond_of_the_mark_is_sent(remote: Server, tmp_path: 
     assert database.run() == [ADD_B]
 
 
-def test_a_row_of_the_microsecond_before_the_mark_is_not(remote: Server, tmp_path: Path) -> None:
-    database = served(remote, tmp_path, EXACT, server_row("a", 1, "'2020-01-01 08:00:00.123456'"))
-    database.run()
-    database.execute(server_row("b", 2, "'2020-01-01 08:00:00.123455'"))
-    assert database.run() == []
-
-
 def test_a_row_ahead_of_the_clock_does_not_move_the_mark(remote: Server, tmp_path: Path) -> None:
     database = served(remote, tmp_path, EXACT, server_row("a", 1, "'2037-01-01 00:00:00'"))
     database.run()
@@ -526,9 +665,10 @@ def test_keys_that_a_query_gives_are_deleted(remote: Server, tmp_path: Path) -> 
 def test_the_clock_of_a_server_is_in_utc(remote: Server) -> None:
     mapping = RowMapping(connection=remote.url(remote.new_database("SELECT 1")))
     before = datetime.now(UTC) - timedelta(seconds=1)
-    with connect(mapping).connect() as connection:
-        clock = read_clock(connection)
-    assert before <= clock.aware <= datetime.now(UTC)
+    session = Session(mapping)
+    clock = read_clock(session).replace(tzinfo=UTC)
+    session.close()
+    assert before <= clock <= datetime.now(UTC)
 
 
 def test_a_watermark_of_infinity_is_an_error(postgresql_server: Server, tmp_path: Path) -> None:

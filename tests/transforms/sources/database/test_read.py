@@ -1,8 +1,16 @@
-"""The rows of a span as records, and the unchanged rows that are filtered."""
+"""Rows of a span as records: pages, large values, lookup queries, and lost connections."""
 
-from collections.abc import Iterable, Sequence
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace as with_fields
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import chain
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Principal, Scope
@@ -11,10 +19,11 @@ from schemas.record import Action, Arrival, Content, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.sent_document import SentDocument, StateChange
 from schemas.span import KeyRange, Span
-from support.databases import Server, Sqlite
+from support.database_runs import AnyServer, new_mapping, new_table
+from support.databases import Proxy, Server, Sqlite
+from support.served import wait_until
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.sources.database.connection import connect
-from transforms.sources.database.key_ranges import cut_rows
+from transforms.sources.database.connection import Session
 from transforms.sources.database.mapping import (
     DATABASE,
     AclSource,
@@ -24,28 +33,380 @@ from transforms.sources.database.mapping import (
     MetadataColumn,
     RowMapping,
 )
-from transforms.sources.database.read import read_rows
-from transforms.sources.database.table_query import open_rows
-
-DOCS = (
-    "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body VARCHAR(40), state VARCHAR(9), rev INT)",
-    "INSERT INTO docs VALUES (1, 'a', 'live', 7), (2, 'b', 'delete', 8), (3, NULL, 'live', 9)",
-    "CREATE TABLE tags (doc INT, tag VARCHAR(40))",
-    "INSERT INTO tags VALUES (1, 'y'), (1, 'x'), (3, 'w')",
-    "CREATE TABLE readers (doc INT, name VARCHAR(40))",
-    "INSERT INTO readers VALUES (1, 'anna')",
+from transforms.sources.database.plan import cut_rows
+from transforms.sources.database.read import (
+    LargeRow,
+    LookupQueries,
+    PageReader,
+    PageRow,
+    UnreadableRow,
+    read_rows,
 )
-MAPPING = RowMapping(
+from transforms.sources.database.table import TableQuery, open_table, write_key
+
+PAGED = RowMapping(
     connection="",
     table="docs",
     url="https://docs.example.com/{id}",
     content=ContentSource(column="body"),
+    page_rows=2,
+    retries=2,
+)
+FIVE = (
+    "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body VARCHAR(40))",
+    "INSERT INTO docs VALUES (5, 'e'), (3, 'c'), (1, 'a'), (2, 'b'), (4, 'd')",
+)
+ALL = KeyRange()
+
+
+def pages(
+    table: TableQuery, key_range: KeyRange = ALL, *, pauses: list[float] | None = None
+) -> Iterator[list[PageRow]]:
+    """The pages of a range; `pauses` collects the pauses between retries."""
+    sleep = ([] if pauses is None else pauses).append
+    with closing(Session(table.mapping, table.session.engine, sleep=sleep)) as session:
+        yield from PageReader(with_fields(table, session=session), key_range)
+
+
+def keyed(server: AnyServer, type_: str, *values: str) -> TableQuery:
+    """Rows whose key has a type, and these values, written in SQL."""
+    table = f"CREATE TABLE docs (id {type_} NOT NULL PRIMARY KEY, body VARCHAR(9))"
+    inserts = [f"INSERT INTO docs VALUES ({value}, '')" for value in values]
+    return new_table(server, replace(PAGED, page_rows=1), table, *inserts)
+
+
+def keys_of(table: TableQuery, key_range: KeyRange = ALL) -> list[Any]:
+    return [row[0] for row in chain.from_iterable(pages(table, key_range))]
+
+
+def database_of(table: TableQuery) -> str:
+    path = sa.make_url(table.mapping.connection).database or ""
+    return path.rpartition("/")[2].removesuffix(".db")
+
+
+def test_rows_are_read_in_pages_in_the_order_of_their_keys(server: AnyServer) -> None:
+    assert list(pages(new_table(server, PAGED, *FIVE))) == [
+        [(1, "a"), (2, "b")],
+        [(3, "c"), (4, "d")],
+        [(5, "e")],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key_range", "keys"),
+    [
+        (KeyRange(after="[2]"), [3, 4, 5]),
+        (KeyRange(upto="[2]"), [1, 2]),
+        (KeyRange(after="[1]", upto="[4]"), [2, 3, 4]),
+        (KeyRange(after="[5]"), []),
+    ],
+)
+def test_a_range_has_the_rows_after_one_key_up_to_another(
+    server: AnyServer, key_range: KeyRange, keys: list[int]
+) -> None:
+    assert keys_of(new_table(server, PAGED, *FIVE), key_range) == keys
+
+
+def test_keys_of_three_columns_are_paged(server: AnyServer) -> None:
+    columns = "a INT NOT NULL, b VARCHAR(9) NOT NULL, id INT NOT NULL"
+    table = f"CREATE TABLE docs ({columns}, body TEXT, PRIMARY KEY (a, b, id))"
+    values = "INSERT INTO docs VALUES (1,'x',1,''), (1,'x',2,''), (1,'y',1,''), (2,'a',0,'')"
+    rows = chain.from_iterable(pages(new_table(server, replace(PAGED, page_rows=1), table, values)))
+    found = [row[:3] for row in rows if type(row) is tuple]
+    assert found == [(1, "x", 1), (1, "x", 2), (1, "y", 1), (2, "a", 0)]
+
+
+def test_keys_can_be_large_decimals(server: AnyServer) -> None:
+    type_ = "TEXT" if server.scheme == "sqlite" else "DECIMAL(30, 2)"
+    numbers = ["123456789012345678901234567.88", "123456789012345678901234567.89"]
+    found = keys_of(keyed(server, type_, *(f"'{number}'" for number in reversed(numbers))))
+    assert [Decimal(str(key)) for key in found] == list(map(Decimal, numbers))
+
+
+def test_keys_can_be_times_to_the_microsecond(remote: Server) -> None:
+    values = ("'2026-01-02 03:04:05.000002'", "'2026-01-02 03:04:05.000001'", "'2026-01-02'")
+    zone = UTC if remote.scheme == "mariadb" else None
+    assert keys_of(keyed(remote, "TIMESTAMP(6)", *values)) == [
+        datetime(2026, 1, 2, tzinfo=zone),
+        datetime(2026, 1, 2, 3, 4, 5, 1, tzinfo=zone),
+        datetime(2026, 1, 2, 3, 4, 5, 2, tzinfo=zone),
+    ]
+
+
+def test_keys_can_be_times_with_a_zone(postgresql_server: Server) -> None:
+    values = ("'2026-01-02 03:04:05.000001+02'", "'2026-01-02 01:04:05+00'")
+    assert keys_of(keyed(postgresql_server, "TIMESTAMPTZ", *values)) == [
+        datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC),
+        datetime(2026, 1, 2, 1, 4, 5, 1, tzinfo=UTC),
+    ]
+
+
+def test_keys_can_be_bytes(server: AnyServer) -> None:
+    types = {"postgresql": "BYTEA", "mariadb": "VARBINARY(9)", "sqlite": "BLOB"}
+    values = ("'\\x00ff'", "'\\x0001'") if server.scheme == "postgresql" else ("x'00ff'", "x'0001'")
+    assert keys_of(keyed(server, types[server.scheme], *values)) == [b"\x00\x01", b"\x00\xff"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("a", "b", "ab"),
+        ("Zoë 🎉", "Zoe", "zoë 🎊"),
+        ("it's", 'a "b"', "100%", ":x", "a\\b"),
+        ("", " ", "  x"),
+        ("%s", "%(x)s", "?", "{id}"),
+    ],
+)
+def test_keys_can_be_any_texts(server: AnyServer, values: Sequence[str]) -> None:
+    """In the order of the database, none twice, and none left out."""
+    slash = "\\\\" if server.scheme == "mariadb" else "\\"
+    written = [value.replace("'", "''").replace("\\", slash) for value in values]
+    binary = " COLLATE utf8mb4_nopad_bin" if server.scheme == "mariadb" else ""
+    table = keyed(server, f"VARCHAR(40){binary}", *(f"'{value}'" for value in written))
+    assert sorted(map(str, keys_of(table))) == sorted(values)
+
+
+def test_keys_of_a_collation_that_ignores_case_are_in_its_order(mariadb_server: Server) -> None:
+    table = keyed(mariadb_server, "VARCHAR(9) COLLATE utf8mb4_general_ci", "'b'", "'A'", "'C'")
+    assert keys_of(table) == ["A", "b", "C"]
+
+
+def test_keys_of_an_enum_are_in_its_order(postgresql_server: Server) -> None:
+    kind = "CREATE TYPE size AS ENUM ('small', 'large')"
+    table = "CREATE TABLE docs (id size PRIMARY KEY, body TEXT)"
+    values = "INSERT INTO docs VALUES ('large', ''), ('small', '')"
+    rows = new_table(postgresql_server, replace(PAGED, page_rows=1), kind, table, values)
+    assert keys_of(rows) == ["small", "large"]
+
+
+def test_keys_of_several_types_are_paged_in_sqlite(sqlite_server: Sqlite) -> None:
+    """Numbers come first there, then texts, then bytes."""
+    assert keys_of(keyed(sqlite_server, "", "x'00'", "'a'", "1")) == [1, "a", b"\x00"]
+
+
+def test_a_key_of_another_type_is_refused(server: AnyServer) -> None:
+    """A float that compares differently from the column would be read for ever."""
+    type_ = "DOUBLE" if server.scheme == "mariadb" else "REAL"
+    with pytest.raises(ConfigError, match="key: a value of the type float; expected"):
+        keys_of(keyed(server, type_, "0.1", "0.2"))
+
+
+def test_rows_with_null_in_the_key_are_in_no_page(server: AnyServer) -> None:
+    table = "CREATE TABLE docs (a INT, id INT, body VARCHAR(9))"
+    values = "INSERT INTO docs VALUES (1, 1, ''), (1, NULL, ''), (NULL, 2, ''), (2, 1, '')"
+    rows = pages(new_table(server, replace(PAGED, key=("a", "id")), table, values))
+    assert [write_key(tuple(row[:2])) for row in chain.from_iterable(rows)] == ["[1,1]", "[2,1]"]
+
+
+def test_a_row_that_is_deleted_meanwhile_is_left_out(server: AnyServer) -> None:
+    table = new_table(server, PAGED, *FIVE)
+    found = pages(table)
+    next(found)
+    server.execute(database_of(table), ["DELETE FROM docs WHERE id = 3"])
+    assert list(found) == [[(4, "d"), (5, "e")]]
+
+
+LARGE_TYPES = {
+    "sqlite": ("BLOB", "TEXT"),
+    "postgresql": ("BYTEA", "TEXT"),
+    "mariadb": ("LONGBLOB", "LONGTEXT"),
+}
+
+
+def letters(server: AnyServer, length: int, letter: str = "x") -> str:
+    if server.scheme == "sqlite":
+        return f"replace(hex(zeroblob({length})), '00', '{letter}')"
+    return f"repeat('{letter}', {length})"
+
+
+def many_bytes(server: AnyServer, length: int) -> str:
+    """Bytes that count up to 255, and again, as SQL."""
+    counted = "".join(f"{number:02x}" for number in range(256))
+    if server.scheme == "postgresql":
+        return f"decode(repeat('{counted}', {length // 256}), 'hex')"
+    if server.scheme == "mariadb":
+        return f"unhex(repeat('{counted}', {length // 256}))"
+    return f"CAST(x'{counted * (length // 256)}' AS BLOB)"
+
+
+def wide(server: AnyServer, *rows: tuple[str, str], **keys: Any) -> TableQuery:
+    """Rows of bytes and a text, written in SQL."""
+    blob, text = LARGE_TYPES[server.scheme]
+    table = f"CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body {blob}, note {text})"
+    inserts = [
+        f"INSERT INTO docs VALUES ({number}, {body}, {note})"
+        for number, (body, note) in enumerate(rows)
+    ]
+    mapping = replace(PAGED, metadata=(MetadataColumn(column="note"),), page_rows=1000)
+    return new_table(server, replace(mapping, **keys), table, *inserts)
+
+
+def test_a_large_value_is_left_out_of_a_page(server: AnyServer) -> None:
+    table = wide(server, ("NULL", "'xxx'"), ("NULL", letters(server, 65537)))
+    assert list(pages(table)) == [[(0, None, "xxx"), LargeRow((1, None, None), "note")]]
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "body"), [(1 << 18, bytes(range(256)) * 1024), ((1 << 18) - 1, None)]
+)
+def test_a_row_with_large_values_is_read_alone_up_to_the_limit(
+    server: AnyServer, max_bytes: int, body: bytes | None
+) -> None:
+    table = wide(server, (many_bytes(server, 1 << 18), letters(server, 100_000, "ä")))
+    row = (0, body, "ä" * 100_000)
+    found = PageReader(table, ALL).read_alone(
+        LargeRow((0, None, None), "body"), max_bytes=max_bytes
+    )
+    table.session.close()
+    assert found == (row if body else LargeRow(row, "body"))
+
+
+def test_a_large_row_that_is_deleted_meanwhile_is_left_out(server: AnyServer) -> None:
+    table = wide(server, ("NULL", "NULL"))
+    found = PageReader(table, ALL).read_alone(LargeRow((8, None, None), "body"), max_bytes=9)
+    table.session.close()
+    assert found is None
+
+
+@pytest.mark.parametrize("type_", ["JSON", "JSONB"])
+def test_large_json_is_text(postgresql_server: Server, type_: str) -> None:
+    table = f"CREATE TABLE docs (id INT PRIMARY KEY, body {type_})"
+    values = "INSERT INTO docs VALUES (7, to_json(repeat('y', 70000)))"
+    (found,) = read(new_mapping(postgresql_server, PAGED, table, values))
+    assert isinstance(found, Record)
+    assert found.content == Content(b'"' + b"y" * 70000 + b'"')
+
+
+def test_pages_of_wide_rows_have_fewer_rows(sqlite_server: Sqlite) -> None:
+    rows = [(letters(sqlite_server, 65537), letters(sqlite_server, 60_000))] * 300
+    assert [len(page) for page in pages(wide(sqlite_server, *rows, page_rows=150))] == [
+        150,
+        139,
+        11,
+    ]
+
+
+def many(server: Server, *, port: int = 0, count: int = 2000) -> tuple[TableQuery, str]:
+    """Rows of 1 kB in pages of 100, and the name of their database."""
+    digit = " UNION ALL ".join(f"SELECT {number} AS n" for number in range(10))
+    numbers = (
+        f"SELECT 1000 * d.n + 100 * c.n + 10 * b.n + a.n + 1 AS i FROM ({digit}) a, ({digit}) b, "
+        f"({digit}) c, ({digit}) d"
+    )
+    fill = f"INSERT INTO docs SELECT i, repeat('x', 1000) FROM ({numbers}) ns WHERE i <= {count}"
+    table = "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body VARCHAR(2000))"
+    database = server.new_database(table, fill)
+    url = server.url(database, port=port)
+    return open_table(replace(PAGED, connection=url, page_rows=100)), database
+
+
+def test_a_lost_connection_is_replaced(remote: Server) -> None:
+    table, database = many(remote)
+    found = pages(table, pauses=[])
+    first = [row[0] for _ in range(3) for row in next(found)]
+    wait_until(lambda: remote.connections(database) == 1)
+    remote.end_connections(database)
+    others = [row[0] for row in chain.from_iterable(found)]
+    assert first + others == list(range(1, 2001))
+
+
+def test_a_page_that_is_cut_in_the_middle_is_read_again(remote: Server) -> None:
+    """The first connection reads the columns; the next two break off in their second page."""
+    with closing(Proxy(remote.port, [1 << 20, 150_000, 150_000])) as proxy:
+        table, _ = many(remote, port=proxy.port)
+        found = [row[0] for row in chain.from_iterable(pages(table, pauses=[]))]
+    assert found == list(range(1, 2001))
+    assert proxy.connections == 4
+
+
+def test_a_page_that_is_cut_too_often_ends_the_run(remote: Server) -> None:
+    pauses: list[float] = []
+    with closing(Proxy(remote.port, [1 << 20, 150_000, *[30_000] * 9])) as proxy:
+        table, database = many(remote, port=proxy.port)
+        found = pages(table, KeyRange(upto="[1500]"), pauses=pauses)
+        first = next(found)
+        with pytest.raises(SourceError) as caught:
+            next(found)
+    assert [row[0] for row in first] == list(range(1, 101))
+    assert len(pauses) == 2
+    place = f"{remote.scheme}://127.0.0.1:{proxy.port}/{database}"
+    assert str(caught.value).startswith(f"{place}, table 'docs', rows after [100] up to [1500]: ")
+    assert str(caught.value).endswith(
+        " (3 times); expected a database that answers, and a login that may read it"
+    )
+    assert "s3same" not in repr(caught.value)
+
+
+def test_wrong_sql_is_not_retried(server: AnyServer) -> None:
+    table = new_table(server, PAGED, *FIVE)
+    pauses: list[float] = []
+    server.execute(database_of(table), ["ALTER TABLE docs RENAME COLUMN body TO text"])
+    with pytest.raises(ConfigError, match="; expected SQL that this database understands"):
+        list(pages(table, pauses=pauses))
+    assert pauses == []
+
+
+def test_a_locked_file_is_retried(sqlite_server: Sqlite) -> None:
+    table = new_table(sqlite_server, PAGED, *FIVE)
+    failures = [sqlite3.OperationalError("database is locked")] * 2
+
+    def lock(*_: object) -> None:
+        if failures:
+            raise sa.exc.OperationalError("", None, failures.pop())
+
+    sa.event.listen(table.session.engine, "before_cursor_execute", lock)
+    assert next(pages(table, pauses=[])) == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "value"), [("postgresql", "'infinity'"), ("sqlite", "CAST(x'c3' AS TEXT)")]
+)
+@pytest.mark.slow
+def test_a_value_that_python_cannot_hold_costs_its_row_only(
+    request: pytest.FixtureRequest, scheme: str, value: str
+) -> None:
+    server: AnyServer = request.getfixturevalue(f"{scheme}_server")
+    table = "CREATE TABLE docs (id INT PRIMARY KEY, body TEXT, changed TIMESTAMP)"
+    rows = f"INSERT INTO docs VALUES (1, '', NULL), (2, '', {value}), (3, '', NULL)"
+    mapping = replace(PAGED, modified="changed", page_rows=3)
+    ((first, second, third),) = pages(new_table(server, mapping, table, rows))
+    assert (first, third) == ((1, "", None), (3, "", None))
+    assert isinstance(second, UnreadableRow)
+    assert second.key == (2,)
+
+
+TORN = "CREATE VIEW torn AS SELECT id, body, 6 / (id - 3) AS part FROM docs"
+
+
+def test_a_row_that_cannot_be_read_costs_no_other(postgresql_server: Server) -> None:
+    mapping = replace(PAGED, table="torn", key=("id",), title="part", page_rows=4)
+    assert list(pages(new_table(postgresql_server, mapping, *FIVE, TORN))) == [
+        [(1, "a", -3), (2, "b", -6), UnreadableRow((3,), "division by zero"), (4, "d", 6)],
+        [(5, "e", 3)],
+    ]
+
+
+def test_a_key_that_cannot_be_read_ends_the_run(postgresql_server: Server) -> None:
+    mapping = replace(PAGED, table="torn", key=("part",))
+    with pytest.raises(SourceError, match=r"table 'torn', all rows, the first key: division by z"):
+        list(pages(new_table(postgresql_server, mapping, *FIVE, TORN)))
+
+
+DOCS = (
+    "CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body VARCHAR(40), state VARCHAR(9), rev INT)",
+    "INSERT INTO docs VALUES (1, 'a', 'live', 7), (2, 'b', 'delete', 8), (3, NULL, 'live', 9)",
+    "CREATE TABLE tags (doc INT, tag VARCHAR(40), weight INT)",
+    "INSERT INTO tags VALUES (1, 'y', 2), (1, 'x', 3), (3, 'w', 4), (9, 'v', 5)",
+    "CREATE TABLE readers (doc INT, name VARCHAR(40))",
+    "INSERT INTO readers VALUES (1, 'anna')",
+)
+TAGS = "SELECT doc, tag FROM tags"
+MAPPING = replace(
+    PAGED,
     mimetype="text/plain",
     action=ActionColumn(column="state"),
     incremental=IncrementalReading(timestamp="rev"),
-    page_rows=2,
 )
-WHOLE = KeyRange()
 ORIGIN = Provenance(source="people", span=4)
 ONE = Record(
     url="https://docs.example.com/1",
@@ -59,65 +420,136 @@ ONE = Record(
 TWO = Record(url="https://docs.example.com/2", action=Action.DELETE, provenance=ORIGIN)
 
 
-def made(server: Server | Sqlite, *statements: str, mapping: RowMapping = MAPPING) -> RowMapping:
-    """A mapping of a new database."""
-    return replace(mapping, connection=server.url(server.new_database(*statements)))
+@pytest.fixture
+def opened() -> Iterator[list[TableQuery]]:
+    """Tables whose sessions are closed after the test."""
+    tables: list[TableQuery] = []
+    yield tables
+    for table in tables:
+        table.session.close()
 
 
-def span(key_range: KeyRange = WHOLE) -> Span:
+def lookup(
+    server: AnyServer, opened: list[TableQuery], *page: tuple[Any, ...], **keys: Any
+) -> LookupQueries:
+    """Lookup queries for the keys of a page."""
+    opened.append(new_table(server, replace(MAPPING, **keys), *DOCS))
+    lookups = LookupQueries(opened[0])
+    lookups.load_page(page[0], page[-1])
+    return lookups
+
+
+def test_a_lookup_query_returns_the_sorted_rows_of_a_key(
+    server: AnyServer, opened: list[TableQuery]
+) -> None:
+    lookups = lookup(server, opened, (1,), (2,))
+    query = "SELECT doc, -weight, tag FROM tags ORDER BY tag DESC"
+    assert lookups(TAGS, (1,)) == [("x",), ("y",)]
+    assert lookups(query, (1,)) == [(-3, "x"), (-2, "y")]
+    assert (lookups(TAGS, (2,)), lookups(TAGS, (3,))) == ((), ())
+
+
+def test_a_lookup_query_is_joined_by_all_columns_of_the_key(
+    server: AnyServer, opened: list[TableQuery]
+) -> None:
+    lookups = lookup(server, opened, ("a", 1), ("b", 2), key=("body", "id"))
+    query = "SELECT 'a' AS part, doc, tag FROM tags WHERE weight > 2"
+    assert (lookups(query, ("a", 1)), lookups(query, ("b", 2))) == ([("x",)], ())
+
+
+def test_the_database_compares_the_keys_of_a_lookup_query(
+    mariadb_server: Server, opened: list[TableQuery]
+) -> None:
+    """A list of principals must not be lost because one table writes a key in capitals."""
+    lookups = lookup(mariadb_server, opened, ("a",), ("c",), key=("body",))
+    assert lookups("SELECT 'B ', tag FROM tags WHERE doc = 3", ("b",)) == [("w",)]
+
+
+@pytest.mark.parametrize(
+    ("query", "error", "message"),
+    [
+        ("SELECT doc::text, tag FROM tags", ConfigError, ": operator does not exist: text = "),
+        ("SELECT doc FROM tags", ConfigError, " selects doc; expected the key, id, and then a"),
+        (
+            "SELECT doc, 1 / (weight - 3) FROM tags",
+            SourceError,
+            ": division by zero; expected values that can be read",
+        ),
+    ],
+)
+def test_a_wrong_lookup_query_ends_the_run(
+    postgresql_server: Server,
+    opened: list[TableQuery],
+    query: str,
+    error: type[Exception],
+    message: str,
+) -> None:
+    lookups = lookup(postgresql_server, opened, (1,), (3,))
+    with pytest.raises(error) as caught:
+        lookups(query, (1,))
+    assert f"{query!r}{message}" in str(caught.value)
+
+
+def test_a_lookup_query_is_repeated_after_a_lost_connection(remote: Server) -> None:
+    database = remote.new_database(*DOCS)
+    with closing(Proxy(remote.port, [1 << 20, 100])) as proxy:
+        url = remote.url(database, port=proxy.port)
+        table = open_table(replace(MAPPING, connection=url))
+        session = Session(table.mapping, table.session.engine, sleep=lambda seconds: None)
+        with closing(session):
+            lookups = LookupQueries(with_fields(table, session=session))
+            lookups.load_page((1,), (1,))
+            assert lookups(TAGS, (1,)) == [("x",), ("y",)]
+
+
+def span(key_range: KeyRange = ALL) -> Span:
     return Span(source="people", ordinal=4, format=DATABASE, position=key_range)
 
 
-def read(mapping: RowMapping, key_range: KeyRange = WHOLE) -> list[ReadResult]:
-    return list(read_rows(span(key_range), mapping=mapping))
+def read(mapping: RowMapping, key_range: KeyRange = ALL, **options: Any) -> list[ReadResult]:
+    return list(read_rows(span(key_range), mapping=mapping, options=ReadOptions(**options)))
 
 
-def urls(found: Iterable[ReadResult]) -> list[str | None]:
-    return [one.url for one in found if isinstance(one, Record | Reject | Filtered)]
+def test_rows_become_records_deletions_and_rejects(server: AnyServer) -> None:
+    *records, reject = read(new_mapping(server, MAPPING, *DOCS))
+    assert records == [ONE, TWO]
+    assert isinstance(reject, Reject)
 
 
-def test_a_row_becomes_a_record(server: Server | Sqlite) -> None:
-    assert read(made(server, *DOCS))[0] == ONE
-
-
-def test_a_marked_row_becomes_a_deletion(server: Server | Sqlite) -> None:
-    assert read(made(server, *DOCS))[1] == TWO
-
-
-def test_lookup_queries_run_for_each_page(server: Server | Sqlite) -> None:
-    tags = MetadataColumn(name="tag", query="SELECT doc, tag FROM tags")
-    mapping = replace(MAPPING, metadata=(tags,), content=ContentSource(is_none=True))
-    found = [one for one in read(made(server, *DOCS, mapping=mapping)) if isinstance(one, Record)]
-    assert [one.metadata for one in found] == [
-        (Meta("tag", "x"), Meta("tag", "y")),
-        (),
-        (Meta("tag", "w"),),
+def test_lookup_queries_run_for_each_page(server: AnyServer) -> None:
+    tags = MetadataColumn(name="tag", query=TAGS)
+    readers = "SELECT doc, name, 'user' AS scope, 'permit' AS access FROM readers"
+    mapping = replace(
+        MAPPING,
+        metadata=(tags,),
+        acl=AclSource(query=readers),
+        content=ContentSource(is_none=True),
+    )
+    found = [one for one in read(new_mapping(server, mapping, *DOCS)) if isinstance(one, Record)]
+    anna = Principal(name="anna", scope=Scope.USER, access=Access.PERMIT)
+    assert [(one.metadata, one.acl) for one in found] == [
+        ((Meta("tag", "x"), Meta("tag", "y")), Acl(principals=(anna,))),
+        ((), None),
+        ((Meta("tag", "w"),), Acl()),
     ]
 
 
-def test_readers_come_from_a_query(server: Server | Sqlite) -> None:
-    query = "SELECT doc, name, 'user' AS scope, 'permit' AS access FROM readers"
-    first, *_ = read(made(server, *DOCS, mapping=replace(MAPPING, acl=AclSource(query=query))))
-    anna = Principal(name="anna", scope=Scope.USER, access=Access.PERMIT)
-    assert isinstance(first, Record)
-    assert first.acl == Acl(principals=(anna,))
-
-
-def test_rows_of_a_join_become_records(server: Server | Sqlite) -> None:
+def test_rows_of_a_join_become_records(server: AnyServer) -> None:
     query = "SELECT t.tag, d.id, d.body, d.state, d.rev FROM docs d JOIN tags t ON t.doc = d.id"
     mapping = replace(MAPPING, table=None, query=query, key=("id", "tag"))
     mapping = replace(mapping, url="https://docs.example.com/{id}/{tag}")
-    assert urls(read(made(server, *DOCS, mapping=mapping))) == [
+    found = read(new_mapping(server, mapping, *DOCS))
+    assert [one.url for one in found if isinstance(one, Record | Reject)] == [
         "https://docs.example.com/1/x",
         "https://docs.example.com/1/y",
         "https://docs.example.com/3/w",
     ]
 
 
-def test_a_row_with_null_in_its_key_is_rejected(server: Server | Sqlite) -> None:
+def test_a_row_with_null_in_its_key_is_rejected(server: AnyServer) -> None:
     table = "CREATE TABLE docs (id INT, body VARCHAR(40), state VARCHAR(9), rev INT)"
     row = "INSERT INTO docs VALUES (NULL, 'a', 'live', 7)"
-    mapping = made(server, table, row, mapping=replace(MAPPING, key=("id",)))
+    mapping = new_mapping(server, replace(MAPPING, key=("id",)), table, row)
     assert read(mapping, KeyRange(has_null_keys=True)) == [
         Reject(
             code="null-key",
@@ -134,7 +566,7 @@ def test_a_row_with_null_in_its_key_is_rejected(server: Server | Sqlite) -> None
 def test_a_row_that_cannot_be_read_is_rejected(postgresql_server: Server) -> None:
     view = "CREATE VIEW torn AS SELECT id, body, state, 6 / (id - 2) AS rev FROM docs WHERE id < 3"
     mapping = replace(MAPPING, table="torn", key=("id",))
-    assert read(made(postgresql_server, *DOCS, view, mapping=mapping)) == [
+    assert read(new_mapping(postgresql_server, mapping, *DOCS, view)) == [
         ONE,
         Reject(
             code="unreadable",
@@ -148,28 +580,25 @@ def test_a_row_that_cannot_be_read_is_rejected(postgresql_server: Server) -> Non
     ]
 
 
-def large(server: Server | Sqlite, state: str = "live") -> RowMapping:
+def large(server: AnyServer, state: str = "live") -> RowMapping:
     """A row with a document of 100,000 letters."""
-    sort = "LONGTEXT" if server.scheme == "mariadb" else "TEXT"
-    table = f"CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body {sort}, state TEXT, rev INT)"
-    letters = "repeat('x', 100000)"
-    if server.scheme == "sqlite":
-        letters = "replace(hex(zeroblob(100000)), '00', 'x')"
-    return made(server, table, f"INSERT INTO docs VALUES (1, {letters}, '{state}', 7)")
+    _, text = LARGE_TYPES[server.scheme]
+    table = f"CREATE TABLE docs (id INT NOT NULL PRIMARY KEY, body {text}, state TEXT, rev INT)"
+    values = f"INSERT INTO docs VALUES (1, {letters(server, 100_000)}, '{state}', 7)"
+    return new_mapping(server, MAPPING, table, values)
 
 
-def test_a_large_document_is_read_whole(server: Server | Sqlite) -> None:
+def test_a_large_document_is_read_whole(server: AnyServer) -> None:
     (found,) = read(large(server))
     assert isinstance(found, Record)
     assert found.content == Content(b"x" * 100_000)
 
 
-def test_a_document_that_is_too_large_is_rejected(server: Server | Sqlite) -> None:
-    options = ReadOptions(max_content_bytes=99_999)
-    assert list(read_rows(span(), mapping=large(server), options=options)) == [
+def test_a_document_that_is_too_large_is_rejected(server: AnyServer) -> None:
+    assert read(large(server), max_content_bytes=99_999) == [
         Reject(
             code="content-too-large",
-            reason="id=1: body has 100000 bytes; expected at most 99999 bytes; raise "
+            reason="id=1: body has more than 99999 bytes; expected at most that; raise "
             "--max-content-bytes to read it",
             stage="read",
             source="people",
@@ -182,21 +611,20 @@ def test_a_document_that_is_too_large_is_rejected(server: Server | Sqlite) -> No
     ]
 
 
-def test_a_deletion_needs_no_document(server: Server | Sqlite) -> None:
-    options = ReadOptions(max_content_bytes=99_999)
-    (found,) = read_rows(span(), mapping=large(server, "delete"), options=options)
+def test_a_deletion_needs_no_document(server: AnyServer) -> None:
+    (found,) = read(large(server, "delete"), max_content_bytes=99_999)
     assert isinstance(found, Record)
     assert found.action is Action.DELETE
 
 
-def remembered(mapping: RowMapping) -> list[StateChange]:
+def remembered(mapping: RowMapping, whole: Span = span()) -> list[StateChange]:
     seen: list[StateChange] = []
-    list(read_rows(span(), mapping=mapping, see=seen.append))
+    list(read_rows(whole, mapping=mapping, see=seen.append))
     return seen
 
 
-def test_a_row_is_seen_with_key_url_and_timestamp(server: Server | Sqlite) -> None:
-    seen = remembered(made(server, *DOCS))
+def test_a_row_is_seen_with_key_url_and_timestamp(server: AnyServer) -> None:
+    seen = remembered(new_mapping(server, MAPPING, *DOCS))
     assert [(one.known.key, one.known.url, one.known.fingerprint, one.is_gone) for one in seen] == [
         ("[1]", "https://docs.example.com/1", "7", False),
         ("[2]", "https://docs.example.com/2", "8", True),
@@ -205,84 +633,70 @@ def test_a_row_is_seen_with_key_url_and_timestamp(server: Server | Sqlite) -> No
 
 
 def test_a_digest_does_not_depend_on_the_span(sqlite_server: Sqlite) -> None:
-    mapping = made(sqlite_server, *DOCS)
-    seen: list[StateChange] = []
-    other = Span(source="elsewhere", ordinal=9, position=WHOLE)
-    list(read_rows(other, mapping=mapping, see=seen.append))
-    assert seen == remembered(mapping)
+    mapping = new_mapping(sqlite_server, MAPPING, *DOCS)
+    other = Span(source="elsewhere", ordinal=9, position=ALL)
+    assert remembered(mapping, other) == remembered(mapping)
 
 
 def test_a_digest_changes_with_lookup_queries(sqlite_server: Sqlite) -> None:
     query = "SELECT doc, name, 'user', 'permit' FROM readers"
-    mapping = made(sqlite_server, *DOCS, mapping=replace(MAPPING, acl=AclSource(query=query)))
+    mapping = new_mapping(sqlite_server, replace(MAPPING, acl=AclSource(query=query)), *DOCS)
     before = remembered(mapping)
     database = mapping.connection.rpartition("/")[2].removesuffix(".db")
     sqlite_server.execute(database, ["UPDATE readers SET name = 'ben'"])
-    after = remembered(mapping)
-    pairs = zip(before, after, strict=True)
+    pairs = zip(before, remembered(mapping), strict=True)
     same = [one.known.digest == other.known.digest for one, other in pairs]
     assert same == [False, True, True]
 
 
 def test_a_row_is_seen_before_its_outcome(sqlite_server: Sqlite) -> None:
     seen: list[StateChange] = []
-    found = read_rows(span(), mapping=made(sqlite_server, *DOCS), see=seen.append)
+    found = read_rows(span(), mapping=new_mapping(sqlite_server, MAPPING, *DOCS), see=seen.append)
     next(found)
     assert [one.known.key for one in seen] == ["[1]"]
     found.close()
 
 
-def read_again(
-    mapping: RowMapping, known: Sequence[SentDocument], key_range: KeyRange = WHOLE
-) -> list[ReadResult]:
-    by_key = {one.key: one for one in known}
+def read_again(mapping: RowMapping, key_range: KeyRange = ALL, **changes: str) -> list[ReadResult]:
+    """The outcomes of a second run; `changes` replace fields of the state's entries."""
+    entries: list[SentDocument] = [replace(one.known, **changes) for one in remembered(mapping)]
+    by_key = {one.key: one for one in entries}
     return list(read_rows(span(key_range), mapping=mapping, known=by_key.get))
 
 
-def test_an_unchanged_row_is_filtered(server: Server | Sqlite) -> None:
-    mapping = made(server, *DOCS)
-    first, second, third = read_again(mapping, [one.known for one in remembered(mapping)])
+def test_an_unchanged_row_is_filtered(server: AnyServer) -> None:
+    first, second, third = read_again(new_mapping(server, MAPPING, *DOCS))
     assert first == Filtered(code="unchanged", url="https://docs.example.com/1", action="ADD")
     assert second == Filtered(code="unchanged", url="https://docs.example.com/2", action="DELETE")
     assert isinstance(third, Reject)
 
 
-def test_a_row_with_another_digest_is_sent(sqlite_server: Sqlite) -> None:
-    mapping = made(sqlite_server, *DOCS)
-    known = [replace(one.known, digest="0" * 64) for one in remembered(mapping)]
-    assert read_again(mapping, known)[:2] == [ONE, TWO]
+def test_a_row_is_sent_if_its_digest_differs_and_in_a_refresh(sqlite_server: Sqlite) -> None:
+    mapping = new_mapping(sqlite_server, MAPPING, *DOCS)
+    assert read_again(mapping, digest="0" * 64)[:2] == [ONE, TWO]
+    assert read_again(mapping, KeyRange(is_refresh=True))[:2] == [ONE, TWO]
 
 
 def test_a_deletion_that_was_sent_has_no_url_and_is_filtered(sqlite_server: Sqlite) -> None:
-    mapping = made(sqlite_server, *DOCS)
-    known = [replace(one.known, url="") for one in remembered(mapping)]
-    assert isinstance(read_again(mapping, known)[1], Filtered)
+    mapping = new_mapping(sqlite_server, MAPPING, *DOCS)
+    assert isinstance(read_again(mapping, url="")[1], Filtered)
 
 
-def test_a_refresh_filters_nothing(sqlite_server: Sqlite) -> None:
-    mapping = made(sqlite_server, *DOCS)
-    known = [one.known for one in remembered(mapping)]
-    refresh = KeyRange(is_refresh=True)
-    assert read_again(mapping, known, refresh)[:2] == [ONE, TWO]
-
-
-def test_ranges_give_what_the_whole_gives(server: Server | Sqlite) -> None:
-    """In any number of parts, the same records in the same order."""
+def test_ranges_together_have_the_records_of_the_whole_in_its_order(server: AnyServer) -> None:
     digit = " UNION ALL ".join(f"SELECT {number} AS n" for number in range(10))
     numbers = f"SELECT 10 * a.n + b.n AS i FROM ({digit}) a, ({digit}) b"
     fill = f"INSERT INTO docs SELECT i + 10, 'text', 'live', i FROM ({numbers}) ns"
-    mapping = made(server, *DOCS, fill)
-    rows = open_rows(mapping, connect(mapping))
-    cuts = list(cut_rows(rows, span_bytes=1000))
-    assert len(cuts) > 5
-    assert [one for cut in cuts for one in read(mapping, cut)] == read(mapping)
+    table = new_table(server, MAPPING, *DOCS, fill)
+    ranges = list(cut_rows(table, span_bytes=1000))
+    table.session.close()
+    assert len(ranges) > 5
+    assert [one for part in ranges for one in read(table.mapping, part)] == read(table.mapping)
 
 
 def test_a_missing_database_ends_the_run(remote: Server) -> None:
-    mapping = made(remote, *DOCS, mapping=replace(MAPPING, retries=0))
+    mapping = new_mapping(remote, replace(MAPPING, retries=0), *DOCS)
     read(mapping)
-    database = mapping.connection.rpartition("/")[2]
-    remote.execute("", [f"DROP DATABASE {database}"])
+    remote.execute("", [f"DROP DATABASE {mapping.connection.rpartition('/')[2]}"])
     with pytest.raises((SourceError, ConfigError)) as caught:
         read(mapping)
     assert "s3same" not in repr(caught.value)

@@ -13,7 +13,7 @@ from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Re
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
-from transforms.sources.database.column_index import ColumnIndex, ColumnReference, Key, Row
+from transforms.sources.database.columns import ColumnIndex, ColumnReference, Key, Row
 from transforms.sources.database.mapping import (
     ALL_COLUMNS,
     AclSource,
@@ -240,8 +240,8 @@ def test_a_reject_of_a_row_that_is_long_keeps_its_beginning() -> None:
         ({"title": "nme"}, "title"),
         ({"description": "nme"}, "description"),
         ({"keywords": "nme"}, "keywords"),
-        ({"language": "nme"}, "language"),
-        ({"metadata": (MetadataColumn(name="a", column="nme"),)}, "metadata: a"),
+        ({"language": "nme"}, "metadata: language"),
+        ({"metadata": (MetadataColumn(name="a", column="nme"),)}, "metadata"),
         ({"deleted_at": "nme"}, "deleted_at"),
         ({"modified": "nme"}, "modified"),
         ({"display_url": "http://x.example.com/{nme}"}, "display_url"),
@@ -330,13 +330,13 @@ def test_listed_columns_replace_those_of_all() -> None:
         ALL_COLUMNS,
     )
     assert with_phones(mapping, ("+41",)) == [
-        Meta("id", "7"),
-        Meta("Job", "Chief"),
+        Meta("phone", "+41"),
         Meta("tag", "a"),
         Meta("tag", "b"),
         Meta("tag", "a"),
+        Meta("Job", "Chief"),
+        Meta("id", "7"),
         Meta("born", "1990-01-31"),
-        Meta("phone", "+41"),
     ]
 
 

@@ -8,12 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.errors import RecordError
-from transforms.sources.database.column_index import ColumnIndex, ColumnReference, Row
-from transforms.sources.database.url_templates import (
-    check_template,
-    template_columns,
-    url_getter,
-)
+from transforms.sources.database.columns import ColumnIndex, ColumnReference, Row
+from transforms.sources.database.url_templates import parse_template, url_getter
 
 INDEX = ColumnIndex(names=("id", "dept", "link"), key=("id",))
 TEMPLATE = "https://people.example.com/{dept}/{id}"
@@ -91,10 +87,6 @@ def test_no_two_keys_have_the_same_url(one: str, other: str) -> None:
         )
 
 
-def test_a_template_names_its_columns() -> None:
-    assert template_columns("https://x.example.com/{{a}}/{dept}/{id}") == ("dept", "id")
-
-
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
@@ -132,7 +124,7 @@ def test_a_template_names_its_columns() -> None:
 )
 def test_a_template_that_makes_no_url_is_refused(template: str, expected: str) -> None:
     with pytest.raises(ValueError, match="expected") as caught:
-        check_template(template)
+        parse_template(template)
 
     assert str(caught.value) == expected
 

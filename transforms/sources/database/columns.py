@@ -26,15 +26,16 @@ class ColumnReference(msgspec.Struct, frozen=True, kw_only=True):
     column: Annotated[str, Value(parse_text, "the name of a column")]
 
 
-class ColumnIndex(msgspec.Struct, frozen=True, kw_only=True):
+class ColumnIndex:
     """The `names` of the columns of all rows, and the names of the `key` columns.
 
-    `at` adds each position to the set `looked_up`, if one is given: see `records.used_columns`.
+    `used` are the positions that were looked up: the columns that a mapping needs.
     """
 
-    names: tuple[str, ...]
-    key: tuple[str, ...] = ()
-    looked_up: set[int] | None = None
+    def __init__(self, names: Sequence[str], key: Sequence[str] = ()) -> None:
+        self.names = tuple(names)
+        self.key = tuple(key)
+        self.used: set[int] = set()
 
     def at(self, setting: str, name: str) -> int:
         """Return the position of a column; raise ConfigError, which names the setting, if none.
@@ -54,13 +55,12 @@ class ColumnIndex(msgspec.Struct, frozen=True, kw_only=True):
                 f"{setting}: {name!r}; expected a column: {', '.join(self.names)}"
                 f"{did_you_mean(name, self.names)}"
             )
-        if self.looked_up is not None:
-            self.looked_up.add(places[0])
+        self.used.add(places[0])
         return places[0]
 
     def key_getter(self) -> Callable[[Row], Key]:
         """Return the function that returns the key of a row."""
-        positions = tuple(self.at("key", name) for name in self.key)
+        positions = [self.at("key", name) for name in self.key]
         return lambda row: tuple([row[at] for at in positions])
 
     def text_getter(self, setting: str, name: str) -> Callable[[Row], str | None]:
@@ -86,12 +86,12 @@ class ColumnIndex(msgspec.Struct, frozen=True, kw_only=True):
         url: str | None = None,
         action: str | None = None,
     ) -> Reject:
-        """Return the reject of a row: named by its key, kept as JSON without some columns."""
-        named = enumerate(zip(self.names, row, strict=True))
-        data = row_json({name: value for at, (name, value) in named if at not in without})
+        """Return the reject of a row: its key, the reason, and the row `without` some columns."""
+        key = ", ".join(f"{name}={_show(row[self.at('key', name)])}" for name in self.key)
+        data = row_json({name: row[at] for at, name in enumerate(self.names) if at not in without})
         return Reject(
             code=error.code,
-            reason=f"{self._show_key(row)}: {error.reason}",
+            reason=f"{key}: {error.reason}",
             stage="read",
             source=span.source,
             span=span.ordinal,
@@ -101,10 +101,6 @@ class ColumnIndex(msgspec.Struct, frozen=True, kw_only=True):
             url=url,
             action=action,
         )
-
-    def _show_key(self, row: Row) -> str:
-        """Return the key of a row as `id=7, name='Anna'`."""
-        return ", ".join(f"{name}={_show(row[self.at('key', name)])}" for name in self.key)
 
 
 def column_text(name: str, value: object) -> str | None:
