@@ -23,6 +23,7 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
     "xz": lzma.compress,
     "zst": zstandard.ZstdCompressor().compress,
 }
+HEADER = b"GSA Adaptor Data Version 1 [\n]\n"
 TO_GSA = ("-o", "out", "--to", "gsa-feed")
 TO_NATIVE = ("-o", "out", "--to", "native")
 
@@ -92,19 +93,21 @@ def test_a_gz_file_whose_checksum_is_wrong_has_all_records_and_a_reject() -> Non
     assert [one[0] for one in rejects()] == ["torn-compression"]
 
 
-def test_a_compressed_file_that_is_none_costs_itself() -> None:
-    put(Path("in/1.xml.gz"), b"not compressed")
-    put(Path("in/2.xml"), gsa_feed(*documents(1, 1)))
-
-    assert convert("in", *TO_NATIVE, "--from", "gsa-feed") == 1
-    assert rejects() == [("torn-compression", "in/1.xml.gz", 0)]
-
-
-def test_a_torn_file_whose_format_cannot_be_known_costs_itself() -> None:
-    put(Path("1.xml.gz"), gzip.compress(gsa_feed(*documents(1, 1)))[:12])
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        (b"not compressed", ("--from", "gsa-feed")),
+        (gzip.compress(gsa_feed(*documents(1, 1)))[:12], ()),
+    ],
+    ids=["not compressed", "format unknown"],
+)
+def test_a_compressed_file_that_cannot_be_read_costs_itself(
+    text: bytes, flags: tuple[str, ...]
+) -> None:
+    put(Path("1.xml.gz"), text)
     put(Path("2.xml"), gsa_feed(*documents(1, 1)))
 
-    assert convert("1.xml.gz", "2.xml", *TO_NATIVE) == 1
+    assert convert("1.xml.gz", "2.xml", *TO_NATIVE, *flags) == 1
     assert rejects() == [("torn-compression", "1.xml.gz", 0)]
     assert column("out", "source") == ["2.xml"]
 
@@ -121,50 +124,44 @@ def test_the_only_input_that_cannot_be_read_stops_the_run(
     )
 
 
-def test_the_last_id_of_a_torn_lister_stream_is_not_used() -> None:
-    lines = "".join(f"id=/docs/{number:06d}\n" for number in range(20_000))
-    packed = gzip.compress(f"GSA Adaptor Data Version 1 [\n]\n{lines}".encode())
-    put(Path("in/1.txt.gz"), torn(packed))
-    put(Path("in/2.xml"), gsa_feed(*documents(1, 1)))
+@pytest.mark.parametrize(
+    ("format_", "text"),
+    [
+        (
+            "lister-stream",
+            HEADER + b"".join(b"id=/docs/%06d\n" % number for number in range(20_000)),
+        ),
+        ("retriever-stream", HEADER + b"id=/docs/1\ncontent\n" + os.urandom(9000)),
+        (
+            "groups-csv",
+            b"group,member,scope\n"
+            + b"".join(b"staff%d,user%d,USER\n" % (n % 7, n) for n in range(5000)),
+        ),
+    ],
+    ids=["lister-stream", "retriever-stream", "groups-csv"],
+)
+def test_nothing_that_may_be_a_part_of_a_torn_file_is_used(format_: str, text: bytes) -> None:
+    put(Path("1.gz"), torn(gzip.compress(text)))
 
-    args = ("in/1.txt.gz", "--from", "lister-stream", "--base-url", "http://e.example.com/doc/")
+    args = ("1.gz", "--from", format_, "--base-url", "http://e.example.com/doc/")
     assert convert(*args, *TO_NATIVE) == 1
-    urls = [line.split(b'"url":"')[1].split(b'"')[0] for line in chunks("out")[0].splitlines()]
-    assert {len(url) for url in urls} == {len(urls[0])}
+    assert rejects()[0][0] == "torn-compression"
+    lines = [line for chunk in chunks("out") for line in chunk.splitlines()]
+    urls = [line.split(b'"url":"')[1].split(b'"')[0] for line in lines]
+    assert (format_ == "lister-stream", {len(url) for url in urls[1:]}) == (
+        bool(urls),
+        {len(url) for url in urls[:1]},
+    )
 
 
-def test_a_torn_retriever_stream_is_no_document() -> None:
-    text = b"GSA Adaptor Data Version 1 [\n]\nid=/docs/1\ncontent\n" + os.urandom(9000)
-    put(Path("1.txt.gz"), torn(gzip.compress(text)))
-
-    args = ("1.txt.gz", "--from", "retriever-stream", "--base-url", "http://e.example.com/doc/")
-    assert convert(*args, *TO_NATIVE) == 1
-    assert (rejects()[0][0], chunks("out")) == ("torn-compression", [])
-
-
-def test_no_group_of_a_torn_table_is_used() -> None:
-    rows = "".join(f"staff{number % 7},user{number},USER\n" for number in range(5000))
-    put(Path("1.csv.gz"), torn(gzip.compress(b"group,member,scope\n" + rows.encode())))
-
-    assert convert("1.csv.gz", "--from", "groups-csv", *TO_NATIVE) == 1
-    assert (rejects()[0][0], chunks("out")) == ("torn-compression", [])
-
-
-def test_an_input_error_costs_the_file_that_it_comes_from() -> None:
+def test_an_input_error_or_a_name_that_is_not_utf_8_costs_its_file() -> None:
     Path("in").mkdir()
     Path("in/1.xml").symlink_to("/proc/self/mem")  # reading its first page is an input error
     put(Path("in/2.xml"), gsa_feed(*documents(1, 1)))
+    Path(os.fsdecode(b"in/3\xff.xml")).write_bytes(gsa_feed(*documents(2, 2)))
 
     assert convert("in", *TO_NATIVE, "--from", "gsa-feed") == 1
-    assert rejects() == [("unreadable", "in/1.xml", 0)]
-
-
-def test_a_name_that_is_not_utf_8_costs_its_file() -> None:
-    put(Path("in/2.xml"), gsa_feed(*documents(1, 1)))
-    Path(os.fsdecode(b"in/1\xff.xml")).write_bytes(gsa_feed(*documents(2, 2)))
-
-    assert convert("in", *TO_NATIVE) == 1
-    assert rejects() == [("file-name", "in/1\\udcff.xml", 0)]
+    assert rejects() == [("unreadable", "in/1.xml", 0), ("file-name", "in/3\\udcff.xml", 0)]
 
 
 def test_an_unknown_encoding_costs_its_file_and_names_it(

@@ -11,18 +11,38 @@ from support.archives import BROKEN, document, documents, gsa_feed, put
 from support.runs import chunks, column, convert, manifest, report
 from support.spools import HandSpool
 
+Files = dict[str, bytes]
+Args = tuple[str, ...]
+
 EMPTY = gsa_feed(feedtype="full")
+ONE = gsa_feed(*documents(1, 1))
 NO_GROUPS = b"<xmlgroups></xmlgroups>"
 GROUPS = (
     b'<xmlgroups><membership><principal scope="GROUP">staff</principal><members>'
     b'<principal scope="USER">ada</principal></members></membership></xmlgroups>'
 )
 NO_GROUP = b"<xmlgroups><membership><members/></membership></xmlgroups>"
+UPDATE = '<record url="http://e.example.com/a" mimetype="text/html"></record>'
 TO_GSA = ("-o", "out", "--to", "gsa-feed")
 TO_GROUPS = ("-o", "out", "--to", "gsa-groups")
+FULL = ("--feedtype", "full")
+FULL_WIKI = (*FULL, "--datasource", "wiki")
+FULL_LDAP = (*FULL, "--datasource", "ldap")
+TREE = ("docs", "--from", "files", "--base-url", "https://docs.example.com/")
+FULL_TREE = (*FULL, "--datasource", "docs")
 ALLOWED = "--allow-empty-full"
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("here")]
+
+
+def write(files: Files) -> None:
+    for name, text in files.items():
+        put(Path(name), text)
+
+
+def torn(text: bytes) -> bytes:
+    """A feed without its end."""
+    return text[: text.index(b"</group>")]
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
@@ -30,73 +50,151 @@ def refusal(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
     return code, capsys.readouterr().err
 
 
+def feeds() -> list[tuple[str, str]]:
+    return list(zip(column("out", "datasource"), column("out", "feedtype"), strict=True))
+
+
 # Empty full feeds
 
 
-def test_an_empty_full_feed_stops_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    source = put(Path("a.xml"), EMPTY)
+def test_an_empty_full_feed_stops_the_run_with_a_message(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put(Path("a.xml"), EMPTY)
+    put(Path("groups.xml"), NO_GROUPS)
 
-    assert refusal(capsys, source, *TO_GSA) == (
+    assert refusal(capsys, "a.xml", *TO_GSA) == (
         3,
         "feedferry: a.xml: a full feed of 'intranet' without anything to write; expected at least"
         " one document, as an empty full feed deletes every document of its datasource;"
         " --allow-empty-full writes it\n",
     )
+    assert refusal(capsys, "groups.xml", *TO_GROUPS, *FULL_LDAP) == (
+        3,
+        "feedferry: groups.xml: a full groups feed of 'ldap' without anything to write; expected at"
+        " least one group, as an empty full feed deletes every group of its groupsource;"
+        " --allow-empty-full writes it\n",
+    )
     assert not Path("out/chunks").exists()
 
 
-def test_an_empty_full_feed_that_is_allowed_is_a_chunk_without_records() -> None:
-    source = put(Path("a.xml"), EMPTY)
+@pytest.mark.parametrize(
+    ("files", "args", "expected"),
+    [
+        ({"a.xml": EMPTY}, ("a.xml", *TO_GSA), [("intranet", "full")]),
+        (
+            {
+                "in/1.xml": gsa_feed(*documents(1, 2), feedtype="full"),
+                "in/2.xml": EMPTY,
+                "in/3.xml": gsa_feed(*documents(3, 3)),
+            },
+            ("in", *TO_GSA),
+            [("intranet", "full"), ("intranet", "full"), ("intranet", "incremental")],
+        ),
+        (
+            {
+                "a.xml": gsa_feed(*documents(1, 1), feedtype="full")
+                + gsa_feed(datasource="wiki", feedtype="full")
+            },
+            ("a.xml", *TO_GSA),
+            [("intranet", "full"), ("wiki", "full")],
+        ),
+        (
+            {"a.xml": gsa_feed()},
+            ("a.xml", "--from", "gsa-feed", *TO_GSA, *FULL_WIKI),
+            [("wiki", "full")],
+        ),
+        (
+            {"a.jsonl": b"\n"},
+            ("a.jsonl", "--from", "native", *TO_GSA, *FULL_WIKI),
+            [("wiki", "full")],
+        ),
+        (
+            {"a.xml": b"<ThunderstoneReplication></ThunderstoneReplication>"},
+            ("a.xml", "--from", "thunderstone", *TO_GSA, *FULL_WIKI),
+            [("wiki", "full")],
+        ),
+        (
+            {"in/1.xml": ONE, "in/2.xml": gsa_feed(datasource="wiki")},
+            ("in", *TO_GSA, *FULL),
+            [("intranet", "full"), ("wiki", "full")],
+        ),
+        (
+            {"docs/a.txt": b"keel"},
+            (*TREE, *TO_GSA, *FULL_TREE, "--exclude", "*.txt"),
+            [("docs", "full")],
+        ),
+        ({"docs/.hidden": b""}, (*TREE, *TO_GSA, *FULL_TREE), [("docs", "full")]),
+        ({"g.xml": NO_GROUPS}, ("g.xml", *TO_GROUPS, *FULL_LDAP), [("ldap", "full")]),
+        (
+            {"g.csv": b"group,member,scope\n"},
+            ("g.csv", *TO_GROUPS, *FULL_LDAP),
+            [("ldap", "full")],
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_empty_full_feed_is_a_chunk_in_its_place_only_if_it_is_allowed(
+    files: Files, args: Args, expected: list[tuple[str, str]]
+) -> None:
+    write(files)
 
-    assert convert(source, *TO_GSA, ALLOWED) == 0
-    assert chunks("out") == [
-        b'<?xml version="1.0" encoding="UTF-8"?>\n'
-        b'<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
-        b"<gsafeed>\n<header>\n<datasource>intranet</datasource>\n<feedtype>full</feedtype>\n"
-        b"</header>\n<group>\n</group>\n</gsafeed>\n"
-    ]
-    (line,) = manifest("out")
-    shown = ("datasource", "feedtype", "format", "records", "source", "first_url")
-    assert [line[name] for name in shown] == ["intranet", "full", "gsa-feed", {}, "a.xml", ""]
+    assert convert(*args) == 3
+    assert convert(*args, ALLOWED) == 0
+    assert feeds() == expected
 
 
-def test_a_run_that_was_stopped_goes_on_when_the_empty_feed_is_allowed() -> None:
-    source = put(Path("a.xml"), EMPTY)
-
-    assert convert(source, *TO_GSA) == 3
-    assert convert(source, *TO_GSA, ALLOWED) == 0
-    assert column("out", "feedtype") == ["full"]
-
-
-@pytest.mark.parametrize("markup", [b"<gsafeed/>", gsa_feed()])
-def test_an_empty_feed_that_is_not_full_has_no_chunk(markup: bytes) -> None:
-    source = put(Path("a.xml"), markup)
-
-    assert convert(source, *TO_GSA) == 0
-    assert chunks("out") == []
-
-
-def test_an_empty_full_feed_keeps_the_place_of_its_input() -> None:
-    put(Path("in/1.xml"), gsa_feed(*documents(1, 2), feedtype="full"))
-    put(Path("in/2.xml"), EMPTY)
-    put(Path("in/3.xml"), gsa_feed(*documents(3, 3)))
-
-    assert convert("in", *TO_GSA) == 3
-    assert convert("in", *TO_GSA, ALLOWED) == 0
-    assert column("out", "source") == ["in/1.xml", "in/2.xml", "in/3.xml"]
-    assert column("out", "feedtype") == ["full", "full", "incremental"]
-
-
-def test_an_empty_full_feed_after_a_feed_of_another_datasource_is_found() -> None:
-    text = gsa_feed(*documents(1, 1), feedtype="full") + gsa_feed(
-        datasource="wiki", feedtype="full"
-    )
+@pytest.mark.parametrize(
+    ("text", "args", "chunk"),
+    [
+        (
+            EMPTY,
+            TO_GSA,
+            b'<?xml version="1.0" encoding="UTF-8"?>\n'
+            b'<!DOCTYPE gsafeed PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
+            b"<gsafeed>\n<header>\n<datasource>intranet</datasource>\n<feedtype>full</feedtype>\n"
+            b"</header>\n<group>\n</group>\n</gsafeed>\n",
+        ),
+        (
+            NO_GROUPS,
+            (*TO_GROUPS, *FULL_LDAP),
+            b'<?xml version="1.0" encoding="UTF-8"?>\n'
+            b'<!DOCTYPE xmlgroups PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
+            b"<xmlgroups>\n</xmlgroups>\n",
+        ),
+    ],
+)
+def test_the_chunk_of_an_empty_full_feed_has_no_records(
+    text: bytes, args: Args, chunk: bytes
+) -> None:
     source = put(Path("a.xml"), text)
 
-    assert convert(source, *TO_GSA) == 3
-    assert convert(source, *TO_GSA, ALLOWED) == 0
-    assert column("out", "datasource") == ["intranet", "wiki"]
-    assert column("out", "feedtype") == ["full", "full"]
+    assert convert(source, *args, ALLOWED) == 0
+    (line,) = manifest("out")
+    shown = (line["records"], line["source"], line["first_url"])
+    assert (chunks("out"), shown) == ([chunk], ({}, "a.xml", ""))
+
+
+@pytest.mark.parametrize(
+    ("files", "args", "expected"),
+    [
+        ({"a.xml": b"<gsafeed/>"}, ("a.xml", *TO_GSA), []),
+        ({"a.xml": gsa_feed()}, ("a.xml", *TO_GSA), []),
+        ({"a.xml": EMPTY}, ("a.xml", *TO_GSA, "--feedtype", "incremental"), []),
+        (
+            {"in/1.xml": gsa_feed(), "in/2.xml": ONE},
+            ("in", *TO_GSA, *FULL),
+            [("intranet", "full")],
+        ),
+    ],
+)
+def test_an_empty_part_that_is_not_a_full_feed_has_no_chunk(
+    files: Files, args: Args, expected: list[tuple[str, str]]
+) -> None:
+    write(files)
+
+    assert convert(*args) == 0
+    assert feeds() == expected
 
 
 def test_a_full_feed_whose_last_span_has_only_rejects_is_not_empty() -> None:
@@ -108,82 +206,17 @@ def test_a_full_feed_whose_last_span_has_only_rejects_is_not_empty() -> None:
     assert set(column("out", "feedtype")[1:]) == {"incremental"}
 
 
-def test_an_empty_full_feed_with_the_feedtype_incremental_has_no_chunk() -> None:
-    source = put(Path("a.xml"), EMPTY)
-
-    assert convert(source, *TO_GSA, "--feedtype", "incremental") == 0
-    assert chunks("out") == []
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("a.xml", gsa_feed()),
-        ("a.jsonl", b"\n"),
-        ("a.xml", b"<ThunderstoneReplication></ThunderstoneReplication>"),
-    ],
-)
-def test_an_empty_source_with_the_feedtype_full_stops_the_run(name: str, text: bytes) -> None:
-    format_ = {"a.jsonl": "native"}.get(name) or (
-        "gsa-feed" if b"gsafeed" in text else "thunderstone"
-    )
-    source = put(Path(name), text)
-    args = ("--from", format_, "--feedtype", "full", "--datasource", "wiki")
-
-    assert convert(source, *args, *TO_GSA) == 3
-    assert convert(source, *args, *TO_GSA, ALLOWED) == 0
-    assert column("out", "datasource") == ["wiki"]
-    assert b"<datasource>wiki</datasource>\n<feedtype>full</feedtype>" in chunks("out")[0]
-
-
-def test_an_empty_part_of_a_full_feed_does_not_stop_the_run() -> None:
-    put(Path("in/1.xml"), gsa_feed())
-    put(Path("in/2.xml"), gsa_feed(*documents(1, 1)))
-
-    assert convert("in", *TO_GSA, "--feedtype", "full") == 0
-    assert column("out", "feedtype") == ["full"]
-
-
-def test_a_datasource_without_records_among_full_feeds_stops_the_run() -> None:
-    put(Path("in/1.xml"), gsa_feed(*documents(1, 1)))
-    put(Path("in/2.xml"), gsa_feed(datasource="wiki"))
-
-    assert convert("in", *TO_GSA, "--feedtype", "full") == 3
-    assert convert("in", *TO_GSA, "--feedtype", "full", ALLOWED) == 0
-    assert column("out", "datasource") == ["intranet", "wiki"]
-
-
-def test_an_empty_tree_with_the_feedtype_full_stops_the_run() -> None:
-    Path("docs").mkdir()
-    args = ("docs", "--from", "files", "--base-url", "https://docs.example.com/")
-
-    assert convert(*args, *TO_GSA, "--datasource", "docs", "--feedtype", "full") == 3
-    assert convert(*args, *TO_GSA, "--datasource", "docs", "--feedtype", "full", ALLOWED) == 0
-    assert column("out", "datasource") == ["docs"]
-
-
-def test_a_tree_of_which_all_is_filtered_with_the_feedtype_full_stops_the_run() -> None:
-    put(Path("docs/a.txt"), b"keel")
-    args = ("docs", "--from", "files", "--base-url", "https://docs.example.com/")
-
-    code = convert(
-        *args, *TO_GSA, "--datasource", "docs", "--feedtype", "full", "--exclude", "*.txt"
-    )
-    assert code == 3
-
-
 def test_an_empty_full_feed_without_a_datasource_asks_for_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     source = put(Path("a.jsonl"), b"\n")
-    args = ("--from", "native", "--feedtype", "full", ALLOWED)
 
-    code, err = refusal(capsys, source, *args, *TO_GSA)
+    code, err = refusal(capsys, source, "--from", "native", *FULL, ALLOWED, *TO_GSA)
     assert (code, "expected --datasource NAME" in err) == (2, True)
 
 
-@pytest.mark.parametrize("target", ["thunderstone", "avro", "native", "lister-stream"])
-def test_an_empty_full_feed_is_a_loss_where_the_target_knows_no_full_feeds(target: str) -> None:
+@pytest.mark.parametrize("target", ["thunderstone", "avro", "lister-stream"])
+def test_an_empty_full_feed_is_a_loss_for_a_target_without_full_feeds(target: str) -> None:
     source = put(Path("a.xml"), EMPTY)
 
     assert convert(source, "-o", "out", "--to", target) == 0
@@ -192,45 +225,7 @@ def test_an_empty_full_feed_is_a_loss_where_the_target_knows_no_full_feeds(targe
     assert chunks("out") == []
 
 
-# Groups
-
-
-def test_an_empty_full_groups_feed_stops_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    source = put(Path("groups.xml"), NO_GROUPS)
-
-    assert refusal(capsys, source, *TO_GROUPS, "--datasource", "ldap", "--feedtype", "full") == (
-        3,
-        "feedferry: groups.xml: a full groups feed of 'ldap' without anything to write; expected at"
-        " least one group, as an empty full feed deletes every group of its groupsource;"
-        " --allow-empty-full writes it\n",
-    )
-
-
-def test_an_empty_full_groups_feed_that_is_allowed_is_a_chunk_without_memberships() -> None:
-    source = put(Path("groups.xml"), NO_GROUPS)
-    args = ("--datasource", "ldap", "--feedtype", "full", ALLOWED)
-
-    assert convert(source, *TO_GROUPS, *args) == 0
-    assert chunks("out") == [
-        b'<?xml version="1.0" encoding="UTF-8"?>\n'
-        b'<!DOCTYPE xmlgroups PUBLIC "-//Google//DTD GSA Feeds//EN" "">\n'
-        b"<xmlgroups>\n</xmlgroups>\n"
-    ]
-    (line,) = manifest("out")
-    assert [line[name] for name in ("datasource", "feedtype", "format")] == [
-        "ldap",
-        "full",
-        "gsa-groups",
-    ]
-
-
-def test_an_empty_groups_csv_with_the_feedtype_full_stops_the_run() -> None:
-    source = put(Path("groups.csv"), b"group,member,scope\n")
-
-    assert convert(source, *TO_GROUPS, "--datasource", "ldap", "--feedtype", "full") == 3
-
-
-def test_an_empty_groups_feed_of_no_feedtype_is_noticed() -> None:
+def test_an_empty_groups_feed_without_a_feedtype_is_a_notice() -> None:
     source = put(Path("groups.xml"), NO_GROUPS)
 
     assert convert(source, *TO_GROUPS) == 0
@@ -240,76 +235,54 @@ def test_an_empty_groups_feed_of_no_feedtype_is_noticed() -> None:
     )
 
 
-def test_a_full_groups_feed_whose_groups_are_all_rejected_is_never_written() -> None:
-    source = put(Path("groups.xml"), NO_GROUP)
-    args = ("--datasource", "ldap", "--feedtype", "full", ALLOWED)
-
-    assert convert(source, *TO_GROUPS, *args) == 3
-    assert convert(source, *TO_GROUPS, *args, "--accept-holes") == 1
-    assert chunks("out") == []
-
-
-# Spools
-
-
 def test_an_empty_full_feed_of_a_spool_stops_the_run() -> None:
-    spooled = HandSpool()
-    spooled.feed(gsa_feed(*documents(1, 2)), feedtype="full")
-    spooled.feed(EMPTY, feedtype="full")
+    spool = HandSpool()
+    spool.feed(gsa_feed(*documents(1, 2)), feedtype="full")
+    spool.feed(EMPTY, feedtype="full")
+    spool.groups(GROUPS, feedtype="full")
+    spool.groups(NO_GROUPS, feedtype="full")
 
-    assert convert("spool", *TO_GSA) == 3
-    assert convert("spool", *TO_GSA, ALLOWED) == 0
-    assert column("out", "source") == ["spool#2"]
-    assert column("out", "feedtype") == ["full"]
-
-
-def test_empty_full_groups_of_a_spool_stop_the_run() -> None:
-    spooled = HandSpool()
-    spooled.groups(GROUPS, feedtype="full")
-    spooled.groups(NO_GROUPS, feedtype="full")
-
-    assert convert("spool", *TO_GROUPS) == 3
-    assert convert("spool", *TO_GROUPS, ALLOWED) == 0
-    assert [(line["source"], line["datasource"]) for line in manifest("out")] == [
-        ("spool#2", "ldap")
-    ]
+    for door, target, expected in (
+        ("xmlfeed", TO_GSA, ("spool#2", "full")),
+        ("xmlgroups", ("-o", "groups", *TO_GROUPS[2:]), ("spool#4", "full")),
+    ):
+        assert convert("spool", "--only", door, *target) == 3
+        assert convert("spool", "--only", door, *target, ALLOWED) == 0
+        (line,) = manifest(target[1])
+        assert (line["source"], line["feedtype"]) == expected
 
 
 # Holes
 
 
-@pytest.mark.parametrize("record", [BROKEN, document(1).replace("url=", "uri=")])
+@pytest.mark.parametrize(
+    ("text", "args"),
+    [
+        (gsa_feed(BROKEN, feedtype="full"), TO_GSA),
+        (gsa_feed(document(1).replace("url=", "uri="), feedtype="full"), TO_GSA),
+        (gsa_feed(UPDATE, feedtype="full"), TO_GSA),
+        (NO_GROUP, (*TO_GROUPS, *FULL_LDAP)),
+    ],
+    ids=["malformed", "no-url", "no content for the target", "groups"],
+)
 def test_a_full_feed_whose_records_are_all_rejected_never_becomes_an_empty_one(
-    record: str,
+    text: bytes, args: Args
 ) -> None:
-    source = put(Path("a.xml"), gsa_feed(record, feedtype="full"))
+    source = put(Path("a.xml"), text)
 
-    assert convert(source, *TO_GSA, ALLOWED) == 3
-    assert convert(source, *TO_GSA, ALLOWED, "--accept-holes") == 1
+    assert convert(source, *args, ALLOWED) == 3
+    assert convert(source, *args, ALLOWED, "--accept-holes") == 1
     assert chunks("out") == []
 
 
-def test_a_full_feed_that_the_target_takes_no_record_of_never_becomes_an_empty_one() -> None:
-    update = '<record url="http://e.example.com/a" mimetype="text/html"></record>'
-    source = put(Path("a.xml"), gsa_feed(update, feedtype="full"))
-
-    assert convert(source, *TO_GSA, ALLOWED) == 3
-    assert convert(source, *TO_GSA, ALLOWED, "--accept-holes") == 1
-    assert chunks("out") == []
-
-
-def test_records_that_are_rejected_in_a_full_feed_do_not_stop_it() -> None:
-    source = put(Path("a.xml"), gsa_feed(*documents(1, 2), BROKEN, feedtype="full"))
-
-    assert convert(source, *TO_GSA) == 1
-    assert column("out", "feedtype") == ["full"]
-
-
-def test_rejects_of_another_input_do_not_keep_a_full_feed_from_being_empty() -> None:
+def test_rejects_in_a_full_feed_or_in_another_input_do_not_stop_it() -> None:
+    put(Path("some.xml"), gsa_feed(*documents(1, 2), BROKEN, feedtype="full"))
     put(Path("in/1.xml"), gsa_feed(BROKEN))
     put(Path("in/2.xml"), EMPTY)
 
-    assert convert("in", *TO_GSA, ALLOWED) == 1
+    assert convert("some.xml", *TO_GSA) == 1
+    assert column("out", "feedtype") == ["full"]
+    assert convert("in", *TO_GSA, ALLOWED, "--fresh") == 1
     assert column("out", "source") == ["in/2.xml"]
 
 
@@ -337,15 +310,28 @@ def test_a_record_that_only_a_limit_refuses_is_a_hole_in_a_full_feed(
     assert report("out")["account"]["reject_codes"] == {code: 1}
 
 
-def test_an_avro_container_of_a_full_feed_that_is_cut_off_is_a_hole(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_full_feed_without_its_end_stops_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    source = put(Path("a.xml"), torn(gsa_feed(*documents(1, 2), feedtype="full")))
+
+    assert refusal(capsys, source, *TO_GSA) == (
+        3,
+        "feedferry: a.xml: a full feed of 'intranet' without 1 document or part of the input"
+        " (unreadable, too large, rejected or up to date); expected all, as it deletes what it"
+        " leaves out; --accept-holes goes on without them, --feedtype incremental deletes"
+        " nothing\n",
+    )
+    assert convert(source, *TO_GSA, "--accept-holes") == 1
+    assert column("out", "feedtype") == ["full"]
+    assert convert(source, "-o", "archive", "--to", "avro") == 3
+    assert convert(source, "-o", "archive", "--to", "avro", "--accept-holes") == 1
+
+
+def test_an_avro_container_of_a_full_feed_that_is_cut_off_is_a_hole() -> None:
     put(Path("a.xml"), gsa_feed(*documents(1, 9), feedtype="full"))
     assert convert("a.xml", "--to", "avro", "-o", "archive") == 0
-    whole = chunks("archive")[0]
-    source = put(Path("cut.avro"), whole[:-100])
+    source = put(Path("cut.avro"), chunks("archive")[0][:-100])
 
-    assert refusal(capsys, source, *TO_GSA)[0] == 3
+    assert convert(source, *TO_GSA) == 3
     assert convert(source, *TO_GSA, "--accept-holes") == 1
     assert report("out")["account"]["reject_codes"] == {"bad-avro": 1}
 
@@ -358,33 +344,10 @@ def test_a_link_without_a_target_is_rejected_with_its_name() -> None:
     assert report("out")["account"]["reject_codes"] == {"unreadable": 1}
 
 
-def test_a_full_feed_without_its_end_stops_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    text = gsa_feed(*documents(1, 2), feedtype="full")
-    source = put(Path("a.xml"), text[: text.index(b"</group>")])
-
-    assert refusal(capsys, source, *TO_GSA) == (
-        3,
-        "feedferry: a.xml: a full feed of 'intranet' without 1 document or part of the input"
-        " (unreadable, too large, rejected or up to date); expected all, as it deletes what it"
-        " leaves out; --accept-holes goes on without them, --feedtype incremental deletes"
-        " nothing\n",
-    )
-    assert convert(source, *TO_GSA, "--accept-holes") == 1
-    assert column("out", "feedtype") == ["full"]
+# Other verbs
 
 
-def test_a_full_feed_without_its_end_stops_an_archive_too() -> None:
-    text = gsa_feed(*documents(1, 2), feedtype="full")
-    source = put(Path("a.xml"), text[: text.index(b"</group>")])
-
-    assert convert(source, "-o", "out", "--to", "avro") == 3
-    assert convert(source, "-o", "out", "--to", "avro", "--accept-holes") == 1
-
-
-# What other verbs show
-
-
-def test_inspect_shows_a_feed_without_records(capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_shows_a_full_feed_without_records(capsys: pytest.CaptureFixture[str]) -> None:
     source = put(Path("a.xml"), EMPTY)
 
     assert main(["inspect", source]) == 0
@@ -394,23 +357,17 @@ def test_inspect_shows_a_feed_without_records(capsys: pytest.CaptureFixture[str]
         "empty      intranet/full: a full feed without records, which deletes all of its"
         " datasource",
     ]
-
-
-def test_inspect_counts_a_feed_without_records(capsys: pytest.CaptureFixture[str]) -> None:
-    source = put(Path("a.xml"), EMPTY)
-
     main(["inspect", source, "--format", "json"])
-    found: Any = json.loads(capsys.readouterr().out)
-    assert found["feeds"] == [{"datasource": "intranet", "feedtype": "full", "actions": {}}]
+    counts: Any = json.loads(capsys.readouterr().out)
+    assert counts["feeds"] == [{"datasource": "intranet", "feedtype": "full", "actions": {}}]
 
 
 def test_plan_reports_an_empty_full_feed_that_would_stop_a_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     Path("docs").mkdir()
-    args = ("docs", "--from", "files", "--base-url", "https://docs.example.com/", "--to")
-    full = ("gsa-feed", "--datasource", "docs", "--feedtype", "full")
+    args = ["plan", *TREE, "--to", "gsa-feed", *FULL_TREE]
 
-    assert main(["plan", *args, *full]) == 3
+    assert main(args) == 3
     assert "--allow-empty-full writes it" in capsys.readouterr().err
-    assert main(["plan", *args, *full, ALLOWED]) == 0
+    assert main([*args, ALLOWED]) == 0
