@@ -1,7 +1,7 @@
-"""Measure feedferry beside xmllint and a plain lxml loop, on feeds that are made for it.
+"""Compare feedferry with xmllint and a plain lxml loop, on feeds that the command makes.
 
-In the folder `tests`: `python -m benchmarks`. All of it takes about half an hour and 9 GB of
-disk; `--quick` takes a few minutes and says little: start-up is most of it.
+In the folder `tests`: `python -m benchmarks`. It takes about half an hour and 9 GB of disk.
+`--quick` takes a few minutes; most of that is start-up.
 """
 
 import argparse
@@ -19,10 +19,10 @@ from benchmarks.sources import FILE_BYTES, ROW_BYTES
 _ROOT = Path(__file__).resolve().parents[2]
 _QUICK_SHARE = 10
 _FEED_TO_DISK = 2.3
-"""The feed, and what it is converted to."""
+"""Disk space for a feed and the converted chunks, by the size of the feed."""
 
-_BYTES_EACH = {"tree": FILE_BYTES, "rows": ROW_BYTES, "listing": 71, "small": 417}
-"""What one of those weighs whose number is the size of a scenario."""
+_RECORD_BYTES = {"tree": FILE_BYTES, "rows": ROW_BYTES, "listing": 71, "small": 417}
+"""Bytes of a record, for scenarios with a number of records as their size."""
 
 _COLUMNS = (
     "command",
@@ -80,10 +80,10 @@ def _chosen(options: argparse.Namespace) -> Iterator[Scenario]:
 
 
 def _missing(scenario: Scenario, folder: Path) -> str | None:
-    """Return what stands in the way of a scenario, if anything does."""
+    """Return why a scenario cannot be run, None if it can."""
     if "xmllint" in scenario.commands and not shutil.which("xmllint"):
         return "no xmllint on the path; install libxml2-utils"
-    needed = scenario.size * _BYTES_EACH.get(scenario.name, 1) * _FEED_TO_DISK
+    needed = scenario.size * _RECORD_BYTES.get(scenario.name, 1) * _FEED_TO_DISK
     free = shutil.disk_usage(folder).free
     if needed > free:
         return f"{free // MB} MB free in {folder}; expected {needed / MB:.0f} MB: see --scratch"
@@ -93,8 +93,8 @@ def _missing(scenario: Scenario, folder: Path) -> str | None:
 def _table(outcome: Outcome) -> Iterator[str]:
     scenario = outcome.scenario
     yield f"\n{scenario.name}: {outcome.feed_bytes / MB:,.0f} MB, {outcome.records:,} records"
-    yield f"(start-up taken off and shown beside; the ratio is to {scenario.commands[0]})"
-    rows = [_COLUMNS, *(_row(one, outcome) for one in outcome.figures)]
+    yield f"(start-up subtracted; the ratio is to {scenario.commands[0]})"
+    rows = [_COLUMNS, *(_row(figures, outcome) for figures in outcome.figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows:
         first, *rest = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
@@ -102,16 +102,16 @@ def _table(outcome: Outcome) -> Iterator[str]:
     yield from (f"aim: {aim}" for aim in scenario.aims)
 
 
-def _row(one: Figures, outcome: Outcome) -> tuple[str, ...]:
+def _row(figures: Figures, outcome: Outcome) -> tuple[str, ...]:
     return (
-        one.command,
-        f"{one.seconds:.2f}",
-        f"{outcome.feed_bytes / MB / one.seconds:,.0f}",
-        f"{outcome.records / one.seconds:,.0f}",
-        f"{outcome.figures[0].seconds / one.seconds:.2f}",
-        f"{one.startup_seconds:.2f}",
-        f"{one.max_bytes / MB:,.0f}",
-        f"{one.sum_bytes / MB:,.0f}",
+        figures.command,
+        f"{figures.seconds:.2f}",
+        f"{outcome.feed_bytes / MB / figures.seconds:,.0f}",
+        f"{outcome.records / figures.seconds:,.0f}",
+        f"{outcome.figures[0].seconds / figures.seconds:.2f}",
+        f"{figures.startup_seconds:.2f}",
+        f"{figures.max_bytes / MB:,.0f}",
+        f"{figures.sum_bytes / MB:,.0f}",
     )
 
 

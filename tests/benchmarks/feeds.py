@@ -1,4 +1,4 @@
-"""Feeds to measure with: the same bytes for the same size and seed."""
+"""Make feeds for measurements, with the same bytes for the same size and seed."""
 
 import base64
 import random
@@ -23,16 +23,16 @@ _SYLLABLES = ("ma", "ri", "to", "ske", "lun", "dor", "va", "pel", "ge", "hin", "
 
 
 def documents(path: Path, size_bytes: int) -> int:
-    """Write a feed of documents of about `size_bytes`; return how many records it has.
+    """Write a feed of documents of about `size_bytes`; return the number of records.
 
-    Text, HTML in CDATA, base64 and compressed base64 take turns; each record has five metadata
-    pairs and an acl of three principals.
+    Text, HTML in CDATA, base64 and compressed base64 take turns. Each record has five metadata
+    pairs and an ACL of three principals.
     """
     return _write(path, "incremental", _documents(), size_bytes)
 
 
 def small(path: Path, records: int) -> int:
-    """Write a metadata-and-url feed of so many records with five metadata pairs each."""
+    """Write a metadata-and-url feed of records with five metadata pairs each."""
     return _write(path, "metadata-and-url", map(_small, range(records)), size_bytes=None)
 
 
@@ -91,7 +91,7 @@ def _start(number: int) -> bytes:
 
 
 def _prose(chance: random.Random, words: list[str]) -> str:
-    """Text that deflates to about a third, as prose does."""
+    """Return text that deflates to about a third, as prose does."""
     ranks = (int(len(words) ** chance.random()) for _ in range(CONTENT_BYTES // 7))
     text = "".join(f"{words[rank - 1]} " for rank in ranks).replace("ke ", "ke.\n")
     return text if chance.random() < _ASCII_SHARE else text.replace("ske", "ß")
@@ -118,7 +118,7 @@ def _compressed(chance: random.Random, words: list[str]) -> bytes:
 
 
 def listing(path: Path, records: int) -> int:
-    """Write a lister stream of ids, each with a time and a lock; return how many."""
+    """Write a lister stream of ids, each with a time and a lock; return their number."""
     with path.open("wb") as stream:
         stream.write(b"GSA Adaptor Data Version 1 [\n]\n")
         for begin in range(0, records, _LISTED_AT_ONCE):

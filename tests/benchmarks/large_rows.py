@@ -1,6 +1,6 @@
-"""Reads rows with large documents of a database, for its memory to be measured.
+"""Measure the memory of reading large documents from a database.
 
-Its arguments are the url of a database and how many rows of 20 MB the table `docs` is filled with.
+The arguments are the URL of a database and, to fill the table `docs`, a number of rows of 20 MB.
 """
 
 import resource
@@ -18,13 +18,13 @@ DOCUMENT_BYTES = 20 << 20
 
 
 def fill(url: str, count: int) -> None:
-    """Make the table anew; most of its bytes are no text."""
+    """Create the table with binary documents."""
     mapping = RowMapping(connection=url)
     engine = sa.create_engine(connect(mapping).url)
-    sort = "BYTEA" if engine.dialect.name == "postgresql" else "LONGBLOB"
+    column_type = "BYTEA" if engine.dialect.name == "postgresql" else "LONGBLOB"
     with engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE IF EXISTS docs")
-        connection.exec_driver_sql(f"CREATE TABLE docs (id INT PRIMARY KEY, body {sort})")
+        connection.exec_driver_sql(f"CREATE TABLE docs (id INT PRIMARY KEY, body {column_type})")
         insert = sa.text("INSERT INTO docs VALUES (:id, :body)")
         for number in range(count):
             body = bytes(range(256)) * (DOCUMENT_BYTES >> 8)
@@ -32,7 +32,7 @@ def fill(url: str, count: int) -> None:
 
 
 def read(url: str) -> int:
-    """Return how many bytes all documents have."""
+    """Read all documents; return the sum of their bytes."""
     mapping = RowMapping(
         connection=url,
         table="docs",
@@ -41,13 +41,13 @@ def read(url: str) -> int:
         mimetype="application/octet-stream",
     )
     size = 0
-    for found in read_rows(Span(position=KeyRange()), mapping=mapping):
-        if isinstance(found, Record) and found.content is not None:
-            size += len(found.content.data)
+    for result in read_rows(Span(position=KeyRange()), mapping=mapping):
+        if isinstance(result, Record) and result.content is not None:
+            size += len(result.content.data)
     return size
 
 
-def held_bytes() -> int:
+def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
@@ -56,6 +56,6 @@ if __name__ == "__main__":
     if counts:
         fill(url, int(counts[0]))
     else:
-        before = held_bytes()
+        before = peak_bytes()
         size = read(url)
-        print(f"{size} bytes read, {(held_bytes() - before) >> 20} MiB held above {before >> 20}")
+        print(f"{size} bytes read, {(peak_bytes() - before) >> 20} MiB above {before >> 20}")

@@ -1,4 +1,4 @@
-"""Whole processes, measured: time by the clock, memory of all that they start."""
+"""Measure whole processes: wall-clock time, and the memory of the process and its children."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _RESIDENT = re.compile(r"^(VmRSS|VmHWM):\s+(\d+) kB", re.MULTILINE)
 
 
 class Measured(NamedTuple):
-    """One run: `sum_bytes` is the most that its processes held together, `max_bytes` any alone."""
+    """One run: peak memory of all its processes together, and of the largest process."""
 
     seconds: float
     sum_bytes: int
@@ -26,7 +26,7 @@ class Measured(NamedTuple):
 
 
 class RunError(Exception):
-    """A command that is measured did not end as it should."""
+    """A measured command failed."""
 
 
 def measure(command: Sequence[str], *, cwd: Path) -> Measured:
@@ -50,7 +50,7 @@ def measure(command: Sequence[str], *, cwd: Path) -> Measured:
 
 
 def peak_bytes(pid: int) -> int:
-    """Return what a process that runs held at most."""
+    """Return the peak memory of a running process."""
     return _resident_bytes(pid)[1]
 
 
@@ -70,7 +70,7 @@ def _too_long(signum: int, frame: object) -> None:
 
 
 def _end_all(child: subprocess.Popen[bytes]) -> None:
-    """End what the command left behind: it leads a process group of its own."""
+    """Kill the process group of the command, with all processes that are left in it."""
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.returncode = 0
@@ -81,7 +81,7 @@ def _tail(log: bytes) -> str:
 
 
 class _Memory(threading.Thread):
-    """Samples the memory of a process and all that descend from it."""
+    """Sample the memory of a process and its descendants."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -106,17 +106,17 @@ def _descent(pid: int) -> Iterator[int]:
     try:
         threads = list(Path(f"/proc/{pid}/task").glob("*/children"))
         pids = [int(word) for children in threads for word in children.read_text().split()]
-    except OSError:  # the process or a thread has ended in between
+    except OSError:  # the process or a thread has ended
         return
     for child in pids:
         yield from _descent(child)
 
 
 def _resident_bytes(pid: int) -> tuple[int, int]:
-    """Return what a process holds now, and what it held at most."""
+    """Return the memory of a process now, and its peak."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:  # the process has ended in between
+    except OSError:  # the process has ended
         return 0, 0
     kilobytes = dict(_RESIDENT.findall(status))
     return int(kilobytes.get("VmRSS", 0)) << 10, int(kilobytes.get("VmHWM", 0)) << 10

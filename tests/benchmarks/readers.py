@@ -35,14 +35,14 @@ def main() -> int:
         for name, make in _MAKERS.items():
             path = Path(folder) / name
             make(name, path)
-            found = sum(1 for _ in _read(name, path))
+            records = sum(1 for _ in _read(name, path))
             seconds = median(_seconds(name, path) for _ in range(_RUNS))
             megabytes = path.stat().st_size / 1e6
             first = first or megabytes / seconds
             ratio = megabytes / seconds / first
             print(
                 f"{name:20}{megabytes:8.1f}{seconds:9.2f}{megabytes / seconds:7.0f}"
-                f"{found / seconds:11,.0f}{ratio:7.2f}",
+                f"{records / seconds:11,.0f}{ratio:7.2f}",
                 flush=True,
             )
             path.unlink()

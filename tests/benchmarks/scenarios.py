@@ -1,4 +1,4 @@
-"""What is measured: a feed, the commands that read it, and what they aim at."""
+"""The scenarios: an input, the commands that are compared on it, and the aims."""
 
 import shutil
 import sys
@@ -7,17 +7,12 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks import door, feeds, sources
+from benchmarks import feeds, receiver, sources
+from benchmarks.loops import LOOPS
 from benchmarks.measure import Measured, measure
 
 MB = 1_000_000
 _SCRIPTS = Path(__file__).resolve().parent
-_LOOPS = {
-    "lxml loop": "loop.py",
-    "split loop": "split.py",
-    "read": "listing.py",
-    "walk": "tree_listing.py",
-}
 _BASE64 = 'find "$1" -type f | sort | tr "\\n" "\\0" | xargs -0 cat | base64 -w0 > "$2"'
 _TREE = "gsa-feed --from files --base-url https://docs.example.com/ --datasource docs"
 _ROWS = "gsa-feed --from database --datasource reports"
@@ -25,7 +20,7 @@ _FEEDFERRY = "from pipelines.cli.main import main; raise SystemExit(main())"
 
 
 class Scenario(NamedTuple):
-    """One feed of `size` (bytes or records, as `make` takes it) and the commands to compare."""
+    """An input and the commands to compare. `make` writes `size` bytes or records."""
 
     name: str
     make: Callable[[Path, int], int]
@@ -54,7 +49,7 @@ class Outcome(NamedTuple):
 
 
 PUSHING = ("curl", "push")
-"""Commands that send what they are given to a receiver."""
+"""Commands that send a chunk to a receiver."""
 
 SCENARIOS = (
     Scenario(
@@ -115,27 +110,27 @@ SCENARIOS = (
     ),
     Scenario(
         "push",
-        door.finished_run,
+        receiver.finished_run,
         990 * MB,
         PUSHING,
         ("push: 400 MB/s", "push: 0.80 of the MB/s of curl", "every process: under 100 MB"),
     ),
 )
 COUNTED = ("small", "listing", "tree", "walk", "rows")
-"""Scenarios whose size is a number of records."""
+"""Scenarios with a number of records as their size."""
 
 
 def play(scenario: Scenario, folder: Path, *, repeat: int) -> Outcome:
     """Make the feed, run all commands `repeat` times in turn, and take the medians."""
-    feed, lone = folder / f"{scenario.name}.xml", folder / "one-record.xml"
+    feed, small_feed = folder / f"{scenario.name}.xml", folder / "one-record.xml"
     records = scenario.make(feed, scenario.size)
-    scenario.make(lone, 1)
-    startups = _in_turn(scenario.commands, lone, repeat=max(repeat, 3))
+    scenario.make(small_feed, 1)
+    startups = _in_turn(scenario.commands, small_feed, repeat=max(repeat, 3))
     runs = _in_turn(scenario.commands, feed, repeat=repeat)
     figures = [_figures(command, runs[command], startups[command]) for command in scenario.commands]
     feed_bytes = _size(feed, records)
     _remove(feed)
-    _remove(lone)
+    _remove(small_feed)
     return Outcome(scenario, feed_bytes, records, tuple(figures))
 
 
@@ -154,7 +149,7 @@ def _remove(path: Path) -> None:
 
 
 def _in_turn(commands: Sequence[str], feed: Path, *, repeat: int) -> dict[str, list[Measured]]:
-    """Run A B C A B C …, so that what else the machine has to do strikes all alike."""
+    """Run A B C A B C …, so that other load on the machine affects all commands."""
     runs: dict[str, list[Measured]] = {command: [] for command in commands}
     for command in [*commands] * repeat:
         runs[command].append(_run(command, feed))
@@ -164,9 +159,9 @@ def _in_turn(commands: Sequence[str], feed: Path, *, repeat: int) -> dict[str, l
 def _run(command: str, feed: Path) -> Measured:
     output = feed.parent / "output"
     if command in PUSHING:
-        with door.receiving(feed.parent) as opened:
-            words = list(door.words_of(command, feed, opened))
-            return door.beside(measure(words, cwd=feed.parent), opened)
+        with receiver.receiving(feed.parent) as server:
+            words = list(receiver.command_line(command, feed, server))
+            return receiver.add_memory(measure(words, cwd=feed.parent), server)
     try:
         return measure(list(_words(command, feed, output)), cwd=feed.parent)
     finally:
@@ -178,8 +173,8 @@ def _words(command: str, feed: Path, output: Path) -> Iterator[str]:
         yield from ("xmllint", "--stream", "--noout", str(feed))
     elif command == "base64":
         yield from ("sh", "-c", _BASE64, "sh", str(feed), str(feed.parent / "encoded"))
-    elif command in _LOOPS:
-        yield from (sys.executable, str(_SCRIPTS / _LOOPS[command]), str(feed))
+    elif command in LOOPS:
+        yield from (sys.executable, str(_SCRIPTS / "loops.py"), command, str(feed))
     else:
         target, *flags = command.split()
         yield from (sys.executable, "-c", _FEEDFERRY, "convert", str(feed))

@@ -1,4 +1,4 @@
-"""Trees and tables to measure with: the same bytes for the same size and seed."""
+"""Make trees and tables for measurements, with the same bytes for the same size and seed."""
 
 import random
 import tempfile
@@ -25,7 +25,7 @@ _TABLE = (
 
 
 def tree(path: Path, files: int) -> int:
-    """Make a tree of so many binary files of 500 kB; return their number."""
+    """Make a tree of binary files of 500 kB; return their number."""
     chance = random.Random(SEED)
     for number in range(files):
         folder = path / f"folder {number % _FOLDERS:02d}"
@@ -35,10 +35,10 @@ def tree(path: Path, files: int) -> int:
 
 
 def many(path: Path, files: int) -> int:
-    """Make a tree of so many files of a byte, half of them in one folder; return their number."""
-    many = files // 2
-    _fill(path / "many", range(many))
-    for begin in range(many, files, _FILES_OF_A_FOLDER):
+    """Make a tree of files of one byte, half of them in one folder; return their number."""
+    half = files // 2
+    _fill(path / "many", range(half))
+    for begin in range(half, files, _FILES_OF_A_FOLDER):
         number = begin // _FILES_OF_A_FOLDER
         folder = path / f"nested {number % _FOLDERS_OF_A_FOLDER}" / f"{number}"
         _fill(folder, range(begin, min(begin + _FILES_OF_A_FOLDER, files)))
@@ -46,7 +46,7 @@ def many(path: Path, files: int) -> int:
 
 
 def table(path: Path, rows: int) -> int:
-    """Make a table of so many rows of about 1 kB, and at `path` the file that maps them.
+    """Make a table with rows of about 1 kB, and a mapping file for it at `path`.
 
     The server of PostgreSQL runs until this process ends.
     """

@@ -1,4 +1,4 @@
-"""A door to push through: a receiver of its own for each run, and runs that are pushed to it."""
+"""A receiver for each measured push, and the finished runs that are pushed."""
 
 import hashlib
 import shutil
@@ -22,15 +22,15 @@ _SERVE = "from pipelines.cli.main import main; raise SystemExit(main())"
 _STOP_SECONDS = 60
 
 
-class Door(NamedTuple):
-    """A receiver that runs, and what it is reached by."""
+class RunningReceiver(NamedTuple):
+    """The URL and the process of a receiver."""
 
     url: str
     pid: int
 
 
 def finished_run(path: Path, size: int) -> int:
-    """Make a finished run of one chunk of so many bytes; return the number of its records."""
+    """Make a finished run of one chunk of `size` bytes; return the number of its records."""
     (path / "chunks").mkdir(parents=True)
     feed = path / FEED
     records = feeds.documents(feed, size)
@@ -56,7 +56,7 @@ def finished_run(path: Path, size: int) -> int:
 
 
 @contextmanager
-def receiving(folder: Path) -> Iterator[Door]:
+def receiving(folder: Path) -> Iterator[RunningReceiver]:
     """Run a receiver on loopback, on a free port and an empty spool that is removed."""
     spool = folder / "spool"
     words = ("serve", "--spool", str(spool), "--port", "0", "--min-free", "0", "-q")
@@ -66,26 +66,26 @@ def receiving(folder: Path) -> Iterator[Door]:
         url = process.stdout.readline().decode().strip()
         if not url:
             raise RunError("the receiver did not start")
-        yield Door(url.rstrip("/"), process.pid)
+        yield RunningReceiver(url.rstrip("/"), process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=_STOP_SECONDS)
         shutil.rmtree(spool, ignore_errors=True)
 
 
-def words_of(command: str, run: Path, door: Door) -> Iterator[str]:
+def command_line(command: str, run: Path, server: RunningReceiver) -> Iterator[str]:
     """Yield the command line of `curl` or `push` with a run."""
     if command == "curl":
-        yield from ("curl", "-sS", "--fail", "--noproxy", "*", f"{door.url}/xmlfeed")
+        yield from ("curl", "-sS", "--fail", "--noproxy", "*", f"{server.url}/xmlfeed")
         for field in (f"datasource={DATASOURCE}", "feedtype=incremental", f"data=@{run / FEED}"):
             yield from ("-F", field)
     else:
-        yield from (sys.executable, "-c", _SERVE, "push", str(run), "--to", door.url, "-q")
+        yield from (sys.executable, "-c", _SERVE, "push", str(run), "--to", server.url, "-q")
 
 
-def beside(measured: Measured, door: Door) -> Measured:
-    """Count the memory of the receiver with that of the client."""
-    peak = peak_bytes(door.pid)
+def add_memory(measured: Measured, server: RunningReceiver) -> Measured:
+    """Add the memory of the receiver to that of the client."""
+    peak = peak_bytes(server.pid)
     return measured._replace(
         sum_bytes=measured.sum_bytes + peak, max_bytes=max(measured.max_bytes, peak)
     )
