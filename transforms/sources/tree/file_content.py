@@ -3,13 +3,9 @@
 import errno
 import os
 import stat
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import IO, NamedTuple
-
-import msgspec
 
 from schemas.errors import RecordError
 from transforms.sources.listing import ListingEntry
@@ -17,11 +13,6 @@ from transforms.sources.tree.archives import unreadable
 
 OpenFile = Callable[[str], IO[bytes]]
 """Opens a path or URI; raises OSError if it cannot, FileNotFoundError if the file is gone."""
-
-Pause = Callable[[], None]
-"""Waits before a file that changed is read again."""
-
-DEFAULT_PAUSE: Pause = partial(time.sleep, 0.05)
 
 _BLOCK_BYTES = 1 << 20
 _SKIPPED = {
@@ -65,33 +56,33 @@ class FileContent(NamedTuple):
     modified_ns: int | None
 
 
-class ReadPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How files are opened, their greatest size, and the pause before a second attempt."""
-
-    open_file: OpenFile
-    max_bytes: int
-    pause: Pause = DEFAULT_PAUSE
-
-
 def open_local(path: str, *, follows_links: bool = False) -> IO[bytes]:
     """Open a local file, without waiting for the other end of a pipe."""
     flags = os.O_NONBLOCK if follows_links else os.O_NONBLOCK | os.O_NOFOLLOW
     return open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags))
 
 
-def read_content(listed: ListingEntry, policy: ReadPolicy) -> FileContent:
-    """Return a file as it is now; a file that changes while it is read is read once more.
+def read_content(listed: ListingEntry, open_file: OpenFile, max_bytes: int) -> FileContent:
+    """Return a file as it is now; the stream of a remote file finds out whether it changes.
 
     Raise SkippedFileError, TooLargeError or RecordError if it cannot be a document.
     """
-    with translate_errors(listed.key):
-        content, is_stable = _read_once(listed, listed.size, policy)
-        if not is_stable:
-            policy.pause()
-            content, is_stable = _read_once(listed, len(content.data), policy)
-    if not is_stable:
-        raise changed_error(listed.key)
-    return content
+    with translate_errors(listed.key), open_file(listed.path) as stream:
+        before = state_of(stream)
+        state = before or FileState(listed.size, listed.modified_ns)
+        if state.size > max_bytes:
+            raise TooLargeError(listed.key, state, max_bytes)
+        if before is None:
+            data = read_bytes(stream, max_bytes + 1)
+        else:
+            data = stream.read(before.size + 1)  # one call, without a copy
+            if len(data) != before.size or state_of(stream) != before:
+                raise changed_error(listed.key)
+    if not data:
+        raise SkippedFileError("empty")
+    if len(data) > max_bytes:
+        raise TooLargeError(listed.key, FileState(len(data), state.modified_ns), max_bytes)
+    return FileContent(data, state.modified_ns)
 
 
 @contextmanager
@@ -124,40 +115,16 @@ def state_of(stream: IO[bytes]) -> FileState | None:
     return FileState(status.st_size, status.st_mtime_ns)
 
 
-def read_bytes(stream: IO[bytes], max_bytes: int, block_bytes: int | None = None) -> bytes:
-    """Return at most `max_bytes`; a local file is read by one call, without a copy."""
+def read_bytes(stream: IO[bytes], max_bytes: int) -> bytes:
+    """Return at most `max_bytes` of a stream."""
     blocks = []
-    while max_bytes > 0 and (block := stream.read(min(max_bytes, block_bytes or max_bytes))):
+    while max_bytes > 0 and (block := stream.read(min(max_bytes, _BLOCK_BYTES))):
         blocks.append(block)
         max_bytes -= len(block)
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)
 
 
 def changed_error(key: str) -> RecordError:
-    """Return the error for a file that changed twice while it was read."""
-    reason = f"{key!r} was changed while it was read; expected no change"
+    """Return the error for a file that changed while it was read."""
+    reason = f"{key!r} was changed while it was read; expected no change; start again"
     return RecordError("changed-while-read", reason)
-
-
-def _read_once(listed: ListingEntry, expected: int, policy: ReadPolicy) -> tuple[FileContent, bool]:
-    """Return the bytes, and whether they are complete and of one moment.
-
-    For a remote file that is judged by its size: as listed, or as in the attempt before.
-    """
-    with policy.open_file(listed.path) as stream:
-        before = state_of(stream)
-        size = expected if before is None else before.size
-        if size > policy.max_bytes:
-            modified_ns = listed.modified_ns if before is None else before.modified_ns
-            raise TooLargeError(listed.key, FileState(size, modified_ns), policy.max_bytes)
-        if before is not None:
-            data = read_bytes(stream, size + 1)
-            is_stable = len(data) == size and state_of(stream) == before
-            return FileContent(data, before.modified_ns), is_stable
-        data = read_bytes(stream, policy.max_bytes + 1, _BLOCK_BYTES)
-    if not data:
-        raise SkippedFileError("empty")
-    if len(data) > policy.max_bytes:
-        state = FileState(len(data), listed.modified_ns)
-        raise TooLargeError(listed.key, state, policy.max_bytes)
-    return FileContent(data, listed.modified_ns), len(data) == expected or not expected

@@ -5,8 +5,8 @@ is named `.txt`, they win; if they prove only a family of types, such as zip arc
 decides between them. Text that is named as text or source code keeps that type. A file without a
 known extension has the type of its bytes, or is plain text if it is clean text.
 
-Signatures come from puremagic, by its data alone: its own search takes 0.7 ms per file. Containers
-and text, which it does not look into, are recognised here.
+Signatures come from puremagic, by its data alone: its own search looks into files in ways that
+cannot be relied on. Containers and text are recognised here.
 
 **Experience:** Word saves RTF as `.doc`, programs export HTML as `.xls`, mail clients save MIME as
 `.msg`, and encrypted `.docx` files are OLE2 files.
@@ -24,10 +24,9 @@ from transforms.charset import find_charset, is_text, mark_of
 from transforms.mimetype_table import BZIP2, GZIP, ZIP, load_table, type_of_name
 
 UNKNOWN = "application/octet-stream"
-MIMETYPE_DIFFERS = "mimetype-differs"
-"""The code of the notice that the content shows another type than the name."""
 
 _PLAIN = "text/plain"
+_HTML = "text/html"
 _OLE = "application/x-ole-storage"
 _HEAD_BYTES = 64 << 10
 _TEXT_HEAD_BYTES = 4096
@@ -41,14 +40,16 @@ _TEXT_SHAPED = frozenset(
 )
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _LEAST_SIGNATURE_BYTES = 4  # shorter ones also begin other files
-_OVERRIDES = tuple(
+_PROOFS = tuple(
     (re.compile(pattern, re.DOTALL), mimetype)
     for pattern, mimetype in (
         (rb"%PDF-", "application/pdf"),  # these look like text
         (rb"\{\\rtf", "application/rtf"),
         (rb"%!PS-", "application/postscript"),
         (rb"!<arch>\n", "application/x-archive"),
-        (rb"\xff\xd8\xff", "image/jpeg"),  # these are short
+        (rb"\x89PNG\r\n\x1a\n", "image/png"),  # these are frequent, or short
+        (rb"GIF8[79]a", "image/gif"),
+        (rb"\xff\xd8\xff", "image/jpeg"),
         (rb"\x1f\x8b\x08", GZIP),
         (rb"BZh[1-9]1AY&SY", BZIP2),
         (rb"ID3[\x02-\x04]", "audio/mpeg"),
@@ -60,9 +61,7 @@ _OVERRIDES = tuple(
         (rb"RIFF.{4}AVI ", "video/x-msvideo"),
         (rb"RIFF.{4}WEBP", "image/webp"),
         (rb".{4}ftyp(?:heic|heix|mif1)", "image/heic"),
-        (rb".{4}ftypavif", "image/avif"),
         (rb".{4}ftypqt  ", "video/quicktime"),
-        (rb".{4}ftypM4A ", "audio/mp4"),
         (rb".{4}ftyp", "video/mp4"),
     )
 )
@@ -83,21 +82,17 @@ _IN_OLE = (
 )
 _ENCRYPTED_OFFICE = "EncryptedPackage"
 _STATED_IN_ZIP = re.compile(rb"application/[a-z0-9.+-]{1,100}")
-_HTML = re.compile(rb"<(?:!doctype\s+html|html|head|body|title|frameset)[\s>]", re.IGNORECASE)
+_HTML_TAG = re.compile(rb"<(?:!doctype\s+html|html|head|body|title|frameset)[\s>]", re.IGNORECASE)
 _XML_DECLARATION = re.compile(rb"<\?xml\s[^<>]*\?>")
 _DOCTYPE = re.compile(rb"<!doctype[^<>\[]*>", re.IGNORECASE)
 _ROOT = re.compile(rb"<(?:[\w.-]+:)?([\w.-]+)")
-_ROOTS = {
-    b"html": "application/xhtml+xml",
-    b"svg": "image/svg+xml",
-    b"rss": "application/rss+xml",
-    b"feed": "application/atom+xml",
-    b"kml": "application/vnd.google-earth.kml+xml",
-    b"gpx": "application/gpx+xml",
-}
-_MAIL_LINE = re.compile(
+_ROOTS = {b"html": "application/xhtml+xml", b"svg": "image/svg+xml"}
+_MAIL_LINE = (
     rb"(?:return-path|received|delivered-to|message-id|mime-version|from|to|date|subject"
-    rb"|content-type|reply-to|x-[a-z-]+):[ \t\r\n]",
+    rb"|content-type|reply-to|x-[a-z-]+):[ \t][^\n]*\n"
+)
+_MAIL = re.compile(
+    rb"(?P<box>From [^\n]*\n)?" + _MAIL_LINE + rb"(?:[ \t][^\n]*\n){0,32}" + _MAIL_LINE,
     re.IGNORECASE,
 )
 
@@ -108,11 +103,6 @@ class FileType(msgspec.Struct, frozen=True):
     mimetype: str
     charset: str | None = None
     named: str | None = None
-
-    @property
-    def notice(self) -> str | None:
-        """The code of a notice, if there is one."""
-        return MIMETYPE_DIFFERS if self.named else None
 
 
 def detect(name: str, content: bytes, *, charset: str | None = None) -> FileType:
@@ -132,39 +122,26 @@ def detect(name: str, content: bytes, *, charset: str | None = None) -> FileType
 def _type_of(content: bytes, named: str | None) -> str:
     if content.startswith(_OLE_MAGIC):
         return _ole_type(content, named)
-    if proven := _proven_type(content):
-        return _choose(proven, named)
     head = content[:_HEAD_BYTES]
-    if not _is_clean_text(head):
-        return _choose_first(_types_by_signature(head), named)
-    if named is not None and is_text(named):
-        return named
-    shown = _text_type(head)
-    if shown is None:
-        return named if named in _TEXT_SHAPED else _PLAIN
-    return _choose(shown, named)
-
-
-def _proven_type(content: bytes) -> str | None:
     if content.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _zip_type(content)
-    return next((mimetype for pattern, mimetype in _OVERRIDES if pattern.match(content)), None)
-
-
-def _choose(shown: str, named: str | None) -> str:
-    """Return the type of the name if it is in the family that the content shows."""
-    return named if named is not None and _is_compatible(shown, named) else shown
-
-
-def _choose_first(shown: list[str], named: str | None) -> str:
-    if named is not None and (
-        not shown or any(_is_compatible(mimetype, named) for mimetype in shown)
-    ):
+        shown = [_zip_type(content)]
+    else:
+        shown = [mimetype for pattern, mimetype in _PROOFS if pattern.match(head)][:1]
+    if not shown and _is_clean_text(head):
+        if named is not None and is_text(named):
+            return named
+        markup = _text_type(head)
+        if markup is None:
+            return named if named in _TEXT_SHAPED else _PLAIN
+        shown = [markup]
+    shown = shown or _types_by_signature(head)
+    if named is not None and (not shown or any(_is_compatible(type_, named) for type_ in shown)):
         return named
     return shown[0] if shown else UNKNOWN
 
 
 def _is_compatible(shown: str, named: str) -> bool:
+    """Whether the type of a name is in the family that the content shows."""
     families = load_table().families
     family = families.get(shown)
     named_family = families.get(named)
@@ -176,40 +153,31 @@ def _is_compatible(shown: str, named: str) -> bool:
 def _types_by_signature(head: bytes) -> list[str]:
     """Return the types of the longest signature of puremagic that a head has."""
     longest = 0
-    extensions: list[tuple[str, str]] = []
-    for offset, magic, extension, mimetype in _signatures_of(head):
-        if len(magic) >= longest and head.startswith(magic, offset):
-            if len(magic) > longest:
-                longest, extensions = len(magic), []
-            extensions.append((extension, mimetype))
-    by_extension = load_table().by_extension
-    types = [by_extension.get(extension, mimetype) for extension, mimetype in extensions]
-    return [mimetype for mimetype in dict.fromkeys(types) if mimetype]
-
-
-_Signature = tuple[int, bytes, str, str]
-
-
-def _signatures_of(head: bytes) -> Iterator[_Signature]:
-    by_first_byte, others = _signature_index()
-    yield from by_first_byte.get(head[:1], ())
-    yield from others
+    types: list[str] = []
+    for magic, offset, mimetype in _signatures():
+        if len(magic) < longest:
+            break
+        if head.startswith(magic, offset):
+            longest = len(magic)
+            types.append(mimetype)
+    return types
 
 
 @cache
-def _signature_index() -> tuple[dict[bytes, list[_Signature]], list[_Signature]]:
-    """Return the signatures at offset 0 by their first byte, and all others."""
-    by_first_byte: dict[bytes, list[_Signature]] = {}
-    others: list[_Signature] = []
-    for row in puremagic.magic_header_array:
-        signature = (row.offset, row.byte_match, row.extension.removeprefix("."), row.mime_type)
-        if len(row.byte_match) < _LEAST_SIGNATURE_BYTES:
-            continue
-        if row.offset:
-            others.append(signature)
-        else:
-            by_first_byte.setdefault(row.byte_match[:1], []).append(signature)
-    return by_first_byte, others
+def _signatures() -> list[tuple[bytes, int, str]]:
+    """Return the signatures of puremagic, the longest first, with the types of our table."""
+    by_extension = load_table().by_extension
+    signatures = [
+        (
+            row.byte_match,
+            row.offset,
+            by_extension.get(row.extension.removeprefix("."), row.mime_type),
+        )
+        for row in puremagic.magic_header_array
+        if len(row.byte_match) >= _LEAST_SIGNATURE_BYTES
+    ]
+    typed = [signature for signature in signatures if signature[2]]
+    return sorted(typed, key=lambda signature: -len(signature[0]))
 
 
 def _is_clean_text(head: bytes) -> bool:
@@ -227,15 +195,15 @@ def _is_clean_text(head: bytes) -> bool:
 
 def _zip_type(head: bytes) -> str:
     """Return the type of a zip archive by the names of its first members."""
-    by_extension = load_table().by_extension
+    table = load_table()
     for number, (name, begin) in enumerate(_zip_names(head)):
         if number == 0 and name == "mimetype":
             stated = _STATED_IN_ZIP.match(head, begin)
-            if stated and load_table().families.get(mimetype := stated[0].decode()) == "zip/odf":
+            if stated and table.families.get(mimetype := stated[0].decode()) == "zip/odf":
                 return mimetype
         for prefix, extension in _IN_OFFICE:
             if name.startswith(prefix):
-                return by_extension[extension]
+                return table.by_extension[extension]
         if number == _ZIP_NAMES:
             break
     return ZIP
@@ -280,7 +248,12 @@ def _text_type(head: bytes) -> str | None:
     if mark := mark_of(head):
         text = text.decode(mark, "ignore").encode().removeprefix(codecs.BOM_UTF8)
     text = text.lstrip()
-    return _markup_type(text) if text.startswith(b"<") else _mail_type(text)
+    if text.startswith(b"<"):
+        return _markup_type(text)
+    mail = _MAIL.match(text)
+    if mail is None:
+        return None
+    return "application/mbox" if mail["box"] else "message/rfc822"
 
 
 def _markup_type(text: bytes) -> str | None:
@@ -290,24 +263,10 @@ def _markup_type(text: bytes) -> str | None:
     while text.startswith(b"<!--") or (declaration and text.startswith(b"<?")):
         end = b"-->" if text.startswith(b"<!--") else b"?>"
         text = text.partition(end)[2].lstrip()
-    if _HTML.match(text):
-        return _ROOTS[b"html"] if declaration else "text/html"
+    if _HTML_TAG.match(text):
+        return _ROOTS[b"html"] if declaration else _HTML
     root = _ROOT.match(_DOCTYPE.sub(b"", text, count=1).lstrip())
     name = root[1].lower() if root else b""
     if declaration:
         return _ROOTS.get(name, "application/xml")
     return _ROOTS[b"svg"] if name == b"svg" else None
-
-
-def _mail_type(text: bytes) -> str | None:
-    """Return the type of a mail or a mailbox: two lines of a header at the beginning show it."""
-    if text.startswith(b"From ") and _is_mail_header(text.partition(b"\n")[2]):
-        return "application/mbox"
-    return "message/rfc822" if _is_mail_header(text) else None
-
-
-def _is_mail_header(text: bytes) -> bool:
-    if not _MAIL_LINE.match(text):
-        return False
-    lines = [line for line in text.split(b"\n", 32)[:32] if not line.startswith((b" ", b"\t"))]
-    return len(lines) > 2 and all(_MAIL_LINE.match(line + b"\n") for line in lines[:2])

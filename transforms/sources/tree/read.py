@@ -30,12 +30,9 @@ from transforms.sources.tree.archives import (
 )
 from transforms.sources.tree.describe import describer
 from transforms.sources.tree.file_content import (
-    DEFAULT_PAUSE,
     FileContent,
     FileState,
     OpenFile,
-    Pause,
-    ReadPolicy,
     SkippedFileError,
     TooLargeError,
     changed_error,
@@ -51,7 +48,7 @@ from transforms.sources.tree.tree_records import ARCHIVE, TreeRecords
 from transforms.sources.tree.urls import file_entry, left_out, line_maker, rejected
 
 
-def read_tree(  # noqa: PLR0913 # the parameters of all readers, and three collaborators
+def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collaborators
     stream: IO[bytes],
     *,
     span: Span,
@@ -59,7 +56,6 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and three colla
     options: ReadOptions = ReadOptions(),
     see: OnChange | None = None,
     open_file: OpenFile | None = None,
-    pause: Pause = DEFAULT_PAUSE,
 ) -> Generator[ReadResult, None, None]:
     """Yield the results of each line of a part of a listing, in its order.
 
@@ -69,9 +65,8 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and three colla
     its record. Files are opened by `open_file`, by default as the tree needs it.
     """
     open_file = open_file or opener_of(tree)
-    policy = ReadPolicy(open_file=open_file, max_bytes=options.max_content_bytes, pause=pause)
     records = TreeRecords(span, tree, see, describer(tree, open_file))
-    reader = _TreeReader(records, tree, policy)
+    reader = _TreeReader(records, tree, open_file, options.max_content_bytes)
     for offset, listed in read_listing(stream):
         records.offset = span.offset + offset
         try:
@@ -90,11 +85,13 @@ def opener_of(tree: Tree) -> OpenFile:
 class _TreeReader:
     """Makes the results of each kind of line."""
 
-    def __init__(self, records: TreeRecords, tree: Tree, policy: ReadPolicy) -> None:
+    def __init__(
+        self, records: TreeRecords, tree: Tree, open_file: OpenFile, max_bytes: int
+    ) -> None:
         self._records = records
         self._tree = tree
-        self._policy = policy
-        self._limits = ArchiveLimits(max_content_bytes=policy.max_bytes)
+        self._open_file = open_file
+        self._max_bytes = max_bytes
         self._line_of = line_maker(tree)
         self._folder_acls = PosixAcls(tree, tree.acl) if tree.acl is not None else None
 
@@ -123,7 +120,7 @@ class _TreeReader:
 
     def _content(self, listed: ListingEntry) -> Iterator[ReadResult]:
         try:
-            content = read_content(listed, self._policy)
+            content = read_content(listed, self._open_file, self._max_bytes)
         except SkippedFileError as exc:
             yield self._records.filtered(listed, exc.code)
         except TooLargeError as exc:
@@ -178,7 +175,7 @@ class _TreeReader:
             with ExitStack() as stack:
                 if stream is None:
                     with translate_errors(listed.key):
-                        stream = stack.enter_context(self._policy.open_file(listed.path))
+                        stream = stack.enter_context(self._open_file(listed.path))
                 yield from self._members(opened, stream, mimetype)
         except SkippedFileError as exc:
             yield self._records.filtered(listed, exc.code)
@@ -212,7 +209,8 @@ class _TreeReader:
         before = state_of(stream)
         opened.state = before or opened.state
         name = key.rpartition("/")[2]
-        for member in open_archive(name, stream, mimetype=mimetype, limits=self._limits):
+        limits = ArchiveLimits(max_content_bytes=self._max_bytes)
+        for member in open_archive(name, stream, mimetype=mimetype, limits=limits):
             opened.is_empty = False
             yield from self._member(opened, member)
         if before is not None and state_of(stream) != before:
@@ -236,7 +234,7 @@ class _TreeReader:
         self, opened: "_OpenedArchive", listed: ListingEntry, member: ArchiveMember
     ) -> list[ReadResult]:
         parent = opened.listed.key
-        is_too_large = member.size > self._policy.max_bytes
+        is_too_large = member.size > self._max_bytes
         if is_too_large and self._tree.oversize is Oversize.METADATA:
             state = FileState(member.size, listed.modified_ns)
             return self._records.of_metadata(listed, state, parent)

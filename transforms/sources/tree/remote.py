@@ -115,7 +115,8 @@ def connect(uri: str, *, lists_pages: bool = False) -> tuple[Any, str]:
     if known is _SFTP:
         sftp = importlib.import_module("transforms.sources.tree.sftp")
         is_home = path == "/~" or path.startswith("/~/")
-        return sftp.connect(authority), unquote(f".{path[2:]}" if is_home else path or "/")
+        with translate_errors(uri):
+            return sftp.connect(authority), unquote(f".{path[2:]}" if is_home else path or "/")
     fsspec = importlib.import_module("fsspec")
     options: dict[str, Any] = {"use_listings_cache": False}
     if known is _HTTP:

@@ -22,12 +22,12 @@ class TreeAcl(msgspec.Struct, frozen=True, kw_only=True):
 class Tree(msgspec.Struct, frozen=True, kw_only=True):
     """Which files of a tree are read, and how records are made of them.
 
-    `root` is the folder or URI without a final `/`; `only` are the keys to read, if not all. URLs
-    are `base_url` and the path, percent-encoded segment by segment, or `url_template` with `{path}`
-    (segments encoded), `{id}` (slashes encoded too), `{name}`, `{stem}` and `{extension}`;
-    `display_url` is such a template. `include` and `exclude` are patterns for paths below the root.
-    With `is_crawled`, records have no content: the appliance fetches it by URL. Without an `acl`,
-    local files that others may not read are sent as secure, unless the tree `is_public`.
+    `root` is the folder or URI without a final `/`; `only` are the names of the files of the root
+    to read, if not all. URLs are `base_url` and the path, percent-encoded segment by segment, or
+    `url_template` with `{path}` (segments encoded) or `{id}` (slashes encoded too); `display_url`
+    is such a template. `include` and `exclude` are patterns for paths below the root. With
+    `is_crawled`, records have no content: the appliance fetches it by URL. Without an `acl`, local
+    files that others may not read are sent as secure, unless the tree `is_public`.
     """
 
     root: str

@@ -108,10 +108,10 @@ class TreeRecords:
             provenance=self._provenance(),
         )
         results = self._described(listed, record, known)
-        if file_type.notice is None:
+        if file_type.named is None:
             return results
         detail = f"{listed.key!r}: {file_type.named} by its name; sent as {file_type.mimetype},"
-        return [self._notice(file_type.notice, f"{detail} which its content shows"), *results]
+        return [self._notice("mimetype-differs", f"{detail} which its content shows"), *results]
 
     def of_metadata(
         self, listed: ListingEntry, state: FileState, parent: str | None = None

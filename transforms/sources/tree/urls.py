@@ -18,9 +18,9 @@ from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.sources.tree.patterns import SIDECAR, judge
 from transforms.sources.tree.tree import Tree
 
-_FIELD = re.compile(r"\{([^{}]*)\}")
-_KNOWN_FIELDS = "{path}, {id}, {name}, {stem} or {extension}"
-_WHOLE = re.compile(r"\{(?:path|id)\}")
+_SAFE = {"path": "/", "id": ""}
+_FIELD = re.compile(r"\{(path|id)\}")
+_FIELDS = "{path} or {id}"
 _FOREIGN = re.compile(r"[^A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]|%(?![0-9A-Fa-f]{2})")
 _NO_NAMES = frozenset({"", ".", ".."})
 _EXAMPLE_BASE = "https://docs.example.com/"
@@ -40,8 +40,14 @@ def check_urls(tree: Tree) -> Tree:
             f"--base-url: not given; expected the URL of the folder, such as {_EXAMPLE_BASE},"
             f" or --url-template, such as {_EXAMPLE_TEMPLATE}"
         )
-    if tree.display_url is not None:
-        _check_display(tree.display_url)
+    display_url = tree.display_url
+    if display_url is not None:
+        flag = "--display-url"
+        if not _parsed(flag, _without_fields(flag, display_url)).scheme:
+            raise ConfigError(
+                f"{flag}: {display_url!r} is not absolute; expected a URL such as"
+                f" {_EXAMPLE_TEMPLATE}"
+            )
     return tree
 
 
@@ -83,9 +89,10 @@ def path_metadata(key: str) -> tuple[Meta, ...]:
     >>> [pair.value for pair in path_metadata("a/b/c.pdf")]
     ['a/b/c.pdf', 'c.pdf', 'pdf', 'a', 'a/b']
     """
-    name, _, extension = _split(key)
+    name = key.rpartition("/")[2]
+    stem, _, extension = name.rpartition(".")
     folders = (key[: match.start()] for match in re.finditer("/", key))
-    pairs = [("path", key), ("name", name), ("extension", extension)]
+    pairs = [("path", key), ("name", name), ("extension", extension if stem.strip(".") else "")]
     pairs += [("folder", folder) for folder in folders]
     return tuple(Meta(name, value) for name, value in pairs if value)
 
@@ -150,23 +157,7 @@ def _under_base(base_url: str, key: str) -> str:
 
 
 def _filled(template: str, key: str) -> str:
-    return _FIELD.sub(lambda field: _FILL[field[1]](key), template)
-
-
-def _split(key: str) -> tuple[str, str, str]:
-    """Return the name in a key, its stem and its extension; `.a` has no extension."""
-    name = key.removesuffix("/").rpartition("/")[2]
-    stem, _, extension = name.rpartition(".")
-    return (name, stem, extension) if stem.strip(".") else (name, name, "")
-
-
-_FILL: dict[str, Callable[[str], str]] = {
-    "path": partial(quote, safe="/"),
-    "id": partial(quote, safe=""),
-    "name": lambda key: quote(_split(key)[0], safe=""),
-    "stem": lambda key: quote(_split(key)[1], safe=""),
-    "extension": lambda key: quote(_split(key)[2], safe=""),
-}
+    return _FIELD.sub(lambda field: quote(key, safe=_SAFE[field[1]]), template)
 
 
 def _check_base(base_url: str) -> None:
@@ -185,40 +176,18 @@ def _check_template(template: str) -> None:
     flag = "--url-template"
     bare = _without_fields(flag, template)
     _check_host(flag, template, _parsed(flag, bare), example=_EXAMPLE_TEMPLATE)
-    if "{" in urlsplit(template).netloc:
+    if "{" in urlsplit(template).netloc or "#" in template or bare == template:
         raise ConfigError(
-            f"{flag}: {template!r} has a host with a {{…}}; expected the same for all"
-        )
-    if "#" in template:
-        raise ConfigError(
-            f"{flag}: {template!r} has a fragment; expected none, as a fragment does not identify"
-            " a document"
-        )
-    if not _WHOLE.search(template):
-        raise ConfigError(
-            f"{flag}: {template!r}; expected {{path}} or {{id}} in it, as two files would have one"
-            " URL"
-        )
-
-
-def _check_display(template: str) -> None:
-    flag = "--display-url"
-    if not _parsed(flag, _without_fields(flag, template)).scheme:
-        raise ConfigError(
-            f"{flag}: {template!r} is not absolute; expected a URL such as {_EXAMPLE_TEMPLATE}"
+            f"{flag}: {template!r}; expected {_FIELDS} after the host, as two files would have one"
+            " URL, and no fragment"
         )
 
 
 def _without_fields(flag: str, template: str) -> str:
     """Return a template without its fields; raise ConfigError for an unknown field."""
-    for match in _FIELD.finditer(template):
-        if match[1] not in _FILL:
-            raise ConfigError(f"{flag}: {match[0]!r} in {template!r}; expected {_KNOWN_FIELDS}")
     bare = _FIELD.sub("", template)
     if brace := re.search("[{}]", bare):
-        raise ConfigError(
-            f"{flag}: a single {brace[0]!r} in {template!r}; expected {_KNOWN_FIELDS}"
-        )
+        raise ConfigError(f"{flag}: {brace[0]!r} in {template!r}; expected {_FIELDS}")
     return bare
 
 

@@ -10,20 +10,20 @@ fingerprint of a file includes those of its sidecars.
 """
 
 import errno
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby, islice
 
 import msgspec
 
-from schemas.errors import SourceError
+from schemas.errors import FatalError, SourceError
 from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.sources.tree.external_sort import ExternalSort, SortCodec
 from transforms.sources.tree.local_folders import LocalFolders
-from transforms.sources.tree.patterns import SIDECAR, SIDECARS, described_by
+from transforms.sources.tree.patterns import SIDECAR, described_by
 from transforms.sources.tree.remote import error_text, scheme_of, translate_errors
 from transforms.sources.tree.remote_folders import remote_folders
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import line_maker
+from transforms.sources.tree.urls import left_out, line_maker, rejected
 
 RUN_LENGTH = 50_000
 """Entries of one folder that are sorted in memory; more are sorted on disk."""
@@ -38,22 +38,12 @@ The entry of a folder has the kind FOLDER and a key that ends in `/`. An entry w
 listed folder itself is a line of the listing.
 """
 
+_Item = tuple[str, bool, ListingEntry]
+"""An entry with its place: its own key, or that of the file that it describes, and whether so."""
+
 _LISTABLE = "expected a folder that can be listed"
-
-
-class _SortedItem(msgspec.Struct, frozen=True, array_like=True):
-    """An entry in the place of its key; a sidecar is also in the place of the file it describes."""
-
-    key: str
-    is_description: bool
-    entry: ListingEntry
-
-
-_CODEC = SortCodec[_SortedItem](
-    key=lambda item: (item.key, item.is_description),
-    encode=msgspec.json.Encoder().encode,
-    decode=msgspec.json.Decoder(_SortedItem).decode,
-)
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(ListingEntry).decode
 
 
 def list_tree(tree: Tree) -> Iterator[ListingEntry]:
@@ -86,13 +76,14 @@ def walk(
                 continue
             line = line_of(entry)
             if line.kind is EntryKind.FOLDER and line.key != folders[-1].key:
-                if len(folders) == MAX_DEPTH:
-                    yield _unlistable(line, f"{MAX_DEPTH} folders above it; expected fewer")
-                    continue
                 try:
+                    if len(folders) == MAX_DEPTH:
+                        raise OSError(f"{MAX_DEPTH} folders above it")
                     folders.append(_OpenFolder(entry, list_folder, run_length))
                 except OSError as exc:
-                    yield _unlistable(line, f"{error_text(exc)}; {_LISTABLE}")
+                    reason = f"{error_text(exc)}; {_LISTABLE}"
+                    unlistable = rejected(line.key, line.path, "unlistable-folder", reason)
+                    yield msgspec.structs.replace(unlistable, url=line.url)
             elif not tree.only or line.kind is EntryKind.FOLDER or line.key in tree.only:
                 yield line
     finally:
@@ -101,63 +92,80 @@ def walk(
 
 
 class _OpenFolder:
-    """A folder on the way: its sorted entries, each file with its sidecars."""
+    """A folder on the way: its sorted entries, each file with its sidecars.
+
+    A connection that has ended is opened again once.
+    """
 
     def __init__(self, folder: ListingEntry, list_folder: ListFolder, run_length: int) -> None:
         self.key = folder.key
-        self._sorted = _sort(folder, list_folder, run_length)
+        self._sorted: Iterator[_Item] = iter(())
+        self._database: sqlite3.Connection | None = None
+        try:
+            self._sort(folder, list_folder, run_length)
+        except OSError as exc:
+            if exc.errno != errno.EIO:
+                raise
+            self._sort(folder, list_folder, run_length)
         self.entries = _with_sidecars(self._sorted)
 
     def close(self) -> None:
-        self._sorted.close()
+        if self._database is not None:
+            self._database.close()
 
-
-def _sort(
-    folder: ListingEntry, list_folder: ListFolder, run_length: int
-) -> ExternalSort[_SortedItem]:
-    """Return the entries of a folder; a connection that has ended is opened again once."""
-    try:
-        return _sort_once(folder, list_folder, run_length)
-    except OSError as exc:
-        if exc.errno != errno.EIO:
+    def _sort(self, folder: ListingEntry, list_folder: ListFolder, run_length: int) -> None:
+        self.close()
+        try:
+            with translate_errors(folder.path):
+                items = _items(list_folder(folder))
+                first = list(islice(items, run_length + 1))
+                if len(first) <= run_length:
+                    self._sorted = iter(sorted(first, key=lambda item: item[:2]))
+                else:
+                    self._sort_on_disk(chain(first, items))
+        except BaseException:
+            self.close()
             raise
-    return _sort_once(folder, list_folder, run_length)
+
+    def _sort_on_disk(self, items: Iterable[_Item]) -> None:
+        """Sort in a temporary database, which is removed when it is closed."""
+        try:
+            self._database = database = sqlite3.connect("")
+            database.execute("CREATE TABLE entries (key TEXT, describes INTEGER, entry BLOB)")
+            rows = ((key, describes, _encode(entry)) for key, describes, entry in items)
+            database.executemany("INSERT INTO entries VALUES (?, ?, ?)", rows)
+            found = database.execute("SELECT * FROM entries ORDER BY key, describes")
+        except sqlite3.Error as exc:
+            reason = f"the folder of temporary files: {exc}; expected to write there"
+            raise FatalError(reason) from exc
+        self._sorted = ((key, bool(describes), _decode(entry)) for key, describes, entry in found)
 
 
-def _sort_once(
-    folder: ListingEntry, list_folder: ListFolder, run_length: int
-) -> ExternalSort[_SortedItem]:
-    with translate_errors(folder.path):
-        return ExternalSort(_items(list_folder(folder)), _CODEC, run_length=run_length)
-
-
-def _items(entries: Iterable[ListingEntry]) -> Iterator[_SortedItem]:
+def _items(entries: Iterable[ListingEntry]) -> Iterator[_Item]:
     for entry in entries:
-        yield _SortedItem(entry.key, False, entry)
+        yield entry.key, False, entry
         if described := described_by(entry.key):
-            yield _SortedItem(described, True, entry)
+            yield described, True, entry
 
 
-def _with_sidecars(items: Iterable[_SortedItem]) -> Iterator[ListingEntry]:
+def _with_sidecars(items: Iterable[_Item]) -> Iterator[ListingEntry]:
     """Yield the entries of a folder in their order, each file with its sidecars.
 
     The key of a sidecar begins with the key of its file, so few of them are remembered at a time.
     """
     known: set[str] = set()
-    for key, group in groupby(items, key=lambda item: item.key):
-        found = list(group)
-        sidecars = [item.entry for item in found if item.is_description]
-        for item in found[: len(found) - len(sidecars)]:
+    for key, group in groupby(items, key=lambda item: item[0]):
+        sidecars: list[ListingEntry] = []
+        found: list[ListingEntry] = []
+        for _, describes, entry in group:
+            (sidecars if describes else found).append(entry)
+        for entry in found:
             if key in known:
                 known.remove(key)
-                yield _as_sidecar(item.entry)
+                yield left_out(key, entry.path, SIDECAR)
             else:
                 known.update(sidecar.key for sidecar in sidecars)
-                yield _described(item.entry, sidecars) if sidecars else item.entry
-
-
-def _as_sidecar(entry: ListingEntry) -> ListingEntry:
-    return ListingEntry(key=entry.key, kind=EntryKind.FILTERED, path=entry.path, code=SIDECAR)
+                yield _described(entry, sidecars) if sidecars else entry
 
 
 def _described(entry: ListingEntry, sidecars: list[ListingEntry]) -> ListingEntry:
@@ -166,7 +174,7 @@ def _described(entry: ListingEntry, sidecars: list[ListingEntry]) -> ListingEntr
     A link that is not followed may lead to the ACL of the file, and without that ACL the file would
     be public. So the file is rejected when the sidecar cannot be read.
     """
-    sidecars.sort(key=lambda sidecar: _suffix_place(sidecar.key))
+    sidecars.sort(key=lambda sidecar: sidecar.key)
     marks = (
         f"{sidecar.key.removeprefix(entry.key)}={sidecar.size}:{sidecar.modified_ns}"
         f":{sidecar.fingerprint}".rstrip(":")
@@ -176,14 +184,4 @@ def _described(entry: ListingEntry, sidecars: list[ListingEntry]) -> ListingEntr
         entry,
         sidecars=tuple(sidecar.path for sidecar in sidecars),
         fingerprint=" ".join(filter(None, (*marks, entry.fingerprint))),
-    )
-
-
-def _suffix_place(key: str) -> int:
-    return next(place for place, suffix in enumerate(SIDECARS) if key.endswith(suffix))
-
-
-def _unlistable(folder: ListingEntry, reason: str) -> ListingEntry:
-    return msgspec.structs.replace(
-        folder, kind=EntryKind.REJECTED, code="unlistable-folder", reason=reason
     )

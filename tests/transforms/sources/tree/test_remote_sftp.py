@@ -334,29 +334,6 @@ def test_a_host_is_looked_up_in_the_configuration_of_ssh(
     assert remotes.read("sftp://files/a") == b"a"
 
 
-def test_a_port_that_is_none_is_told() -> None:
-    assert refusal("sftp://host:99999/a") == (
-        "sftp://host:99999: Port out of range 0-65535; expected a port up to 65535"
-    )
-
-
-def test_a_configuration_that_is_none_is_told(server: remotes.SftpServer) -> None:
-    (server.home / ".ssh/config").write_text("nonsense")
-
-    assert refusal(server.root) == (
-        "~/.ssh/config: Unparsable line nonsense; expected a configuration of OpenSSH"
-    )
-
-
-def test_known_hosts_that_are_none_are_told(server: remotes.SftpServer) -> None:
-    (server.home / ".ssh/known_hosts").write_text("host ssh-ed25519 AAA")
-
-    assert refusal(server.root) == (
-        "~/.ssh/known_hosts: ('host ssh-ed25519 AAA', Error('Incorrect padding')); "
-        "expected the keys of hosts"
-    )
-
-
 @pytest.mark.usefixtures("server")
 def test_a_server_that_is_not_there_is_told() -> None:
     with kept_port() as port:

@@ -153,7 +153,7 @@ def test_folders_nested_without_end_are_rejected() -> None:
 
     (line,) = walk(BUCKET, list_folder)
     assert (line.key, line.code) == ("a/" * 100, "unlistable-folder")
-    assert line.reason == "100 folders above it; expected fewer"
+    assert line.reason == "100 folders above it; expected a folder that can be listed"
 
 
 def test_files_that_are_left_out_are_listed_with_a_code(tmp_path: Path) -> None:
