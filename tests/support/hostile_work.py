@@ -8,6 +8,8 @@ import os
 import re
 import signal
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from pipelines.serve.forwarder import convert_spans
@@ -55,46 +57,25 @@ def add(first: int, second: int) -> int:
     return first + second
 
 
-def is_bad(delivery: Delivery, spool: Path) -> bool:
-    return delivery.datasource == "bad" and not (spool / "fixed").exists()
-
-
-def digest_looping(index: Path, delivery: Delivery, spool: Path, reading: ReadOptions) -> None:
-    if is_bad(delivery, spool):
-        loop()
+def _digest(
+    action: Callable[[], None], index: Path, delivery: Delivery, spool: Path, reading: ReadOptions
+) -> None:
+    if delivery.datasource == "bad" and not (spool / "fixed").exists():
+        action()
     digest_delivery(index, delivery, spool, reading)
 
 
-def digest_failing(index: Path, delivery: Delivery, spool: Path, reading: ReadOptions) -> None:
-    if is_bad(delivery, spool):
-        fail()
-    digest_delivery(index, delivery, spool, reading)
-
-
-def digest_dying(index: Path, delivery: Delivery, spool: Path, reading: ReadOptions) -> None:
-    if is_bad(delivery, spool):
-        die()
-    digest_delivery(index, delivery, spool, reading)
-
-
-def _is_bad_span(span: Span) -> bool:
-    is_bad = span.feed is not None and span.feed.datasource == "bad"
-    return is_bad and not (Path(span.path).parents[1] / "fixed").exists()
-
-
-def convert_looping(spans: list[Span], settings: Settings, span_bytes: int) -> Account:
-    if any(map(_is_bad_span, spans)):
-        loop()
+def _convert(
+    action: Callable[[], None], spans: list[Span], settings: Settings, span_bytes: int
+) -> Account:
+    for span in spans:
+        is_bad = span.feed is not None and span.feed.datasource == "bad"
+        if is_bad and not (Path(span.path).parents[1] / "fixed").exists():
+            action()
     return convert_spans(spans, settings, span_bytes)
 
 
-def convert_failing(spans: list[Span], settings: Settings, span_bytes: int) -> Account:
-    if any(map(_is_bad_span, spans)):
-        fail()
-    return convert_spans(spans, settings, span_bytes)
-
-
-def convert_dying(spans: list[Span], settings: Settings, span_bytes: int) -> Account:
-    if any(map(_is_bad_span, spans)):
-        die()
-    return convert_spans(spans, settings, span_bytes)
+digest_looping, digest_failing, digest_dying = (partial(_digest, act) for act in (loop, fail, die))
+convert_looping, convert_failing, convert_dying = (
+    partial(_convert, act) for act in (loop, fail, die)
+)

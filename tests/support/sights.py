@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import fastavro
+import msgspec
 from lxml import etree
 
-from schemas.record import Authmethod, Meta, Record
+from schemas.record import Meta, Record
 
 _CONTROLS = "".join(map(chr, range(0x21)))
 _ROLE = re.compile(r"=(owner|writer|reader|peeker)\s*\Z")
@@ -65,41 +66,12 @@ class Sight(NamedTuple):
 
 
 def of_record(record: Record) -> Sight:
-    """The protection that a record states, in any of the known ways."""
-    crawl, acl = record.crawl, record.acl
-    is_open = acl is None and not _of_metadata(record.metadata).has_acl
-    is_secure = is_open and any(  # beside an ACL, no appliance needs an unknown authmethod
-        extra.place.lower().endswith("/@authmethod") for extra in record.extras
-    )
-    if crawl is not None:
-        is_secure |= crawl.authmethod not in (None, Authmethod.NONE) or bool(crawl.secure)
-    metas = record.metadata
-    if acl is None:
-        return _of_metadata(metas)._replace(is_secure=is_secure)
-    people = [
-        (
-            one.access.value.lower(),
-            Somebody(
-                one.scope.value.lower(),
-                one.name.strip(_CONTROLS),
-                "Default" if one.namespace is None else one.namespace,
-                one.case_sensitive is False,
-                one.unqualified,
-            ),
-        )
-        for one in acl.principals
-        if one.name.strip(" \t\r\n")
-    ]
-    fragment = "" if acl.inherit_fragment is None else f"?{acl.inherit_fragment}"
-    return Sight(
-        has_acl=True,
-        permits=frozenset(who for access, who in people if access == "permit"),
-        denies=frozenset(who for access, who in people if access == "deny"),
-        parent=(acl.inherit_from or "") + fragment,
-        kind="" if acl.inheritance is None else acl.inheritance.value.lower().replace("_", "-"),
-        is_secure=is_secure,
-        unread=_acl_names(metas),
-    )
+    """Return the protection that a record states, in any of the known ways."""
+    plain = msgspec.to_builtins(record)
+    sight = _of_plain(plain)
+    if sight.has_acl:  # next to an ACL, no appliance needs an unknown authmethod
+        sight = sight._replace(is_secure=_of_plain(plain | {"extras": ()}).is_secure)
+    return sight
 
 
 def of_gsa_feed(text: bytes) -> Sight:
@@ -200,6 +172,7 @@ def _of_plain(record: dict[str, Any]) -> Sight:
             ),
         )
         for one in acl.get("principals") or ()
+        if one["name"].strip(" \t\r\n")
     ]
     fragment = acl.get("inherit_fragment")
     return Sight(

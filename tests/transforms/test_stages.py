@@ -1,4 +1,4 @@
-"""Each stage on the in-process runner: what a good element becomes, and a bad one."""
+"""Each stage on the in-process runner: the result of a good element, and of a bad one."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,192 +25,119 @@ from transforms.stages import Convert, CutFile, Merge, Push
 
 pytestmark = pytest.mark.slow
 
-FIRST = Chunk(
-    path="00000-00000-000.xml",
-    bytes=1,
-    sha256="",
-    records={},
-    first_url="",
-    last_url="",
-    source="",
-    span=0,
-)
-SECOND = msgspec.structs.replace(FIRST, path="00000-00001-000.xml")
-Matcher = Callable[[list[bytes]], None]
+
+def run(
+    elements: list[Span | Account | Chunk],
+    stage: beam.PTransform,
+    check: Callable[[list[bytes]], None],
+) -> None:
+    """Run a stage over elements, and check its results."""
+    with beam.Pipeline(runner=LocalRunner()) as pipeline:
+        assert_that(pipeline | beam.Create(encoded(*elements)) | stage, check)
 
 
-@pytest.fixture
-def pipeline() -> beam.Pipeline:
-    """Not entered: who enters it sees it run when the block ends."""
-    return beam.Pipeline(runner=LocalRunner())
+def encoded(*elements: Span | Account | Chunk) -> list[bytes]:
+    return [msgspec.json.encode(element) for element in elements]
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(
+def test_a_long_file_is_cut_into_spans(tmp_path: Path) -> None:
+    source = put(tmp_path / "a", native(f"{HOST}/a", f"{HOST}/b"))
+    first = Span(source=source, format="native", length=58, signature=sign_path(source))
+    second = msgspec.structs.replace(first, ordinal=1, offset=58, length=None, line=2)
+
+    whole = Span(source=source, format="native")
+    run([whole], CutFile(50), equal_to(encoded(first, second)))
+
+
+@pytest.mark.parametrize("name", ["nowhere.avro", "a.avro"])
+def test_a_missing_file_or_one_of_another_format_stays_one_span(tmp_path: Path, name: str) -> None:
+    put(tmp_path / "a.avro", b"%PDF-1.4")
+    whole = Span(source=str(tmp_path / name), format="avro")
+
+    run([whole], CutFile(1), equal_to(encoded(whole)))
+
+
+def test_spans_are_converted_and_a_stopped_one_does_not_end_the_pipeline(tmp_path: Path) -> None:
+    settings = Settings(
         folder=str(tmp_path),
         target=Target(format="native"),
         reading=ReadOptions(),
         writing=WriteOptions(),
         max_chunk_bytes=1 << 20,
     )
-
-
-def encoded(*ones: Span | Account) -> list[bytes]:
-    return [msgspec.json.encode(one) for one in ones]
-
-
-def accounts_are(*expected: Account) -> Matcher:
-    """Compares accounts without their chunks and files."""
-
-    def match(found: list[bytes]) -> None:
-        accounts = [msgspec.json.decode(one, type=Account) for one in found]
-        counts = [msgspec.structs.replace(one, chunks=[], files=[]) for one in accounts]
-        assert counts == list(expected)
-
-    return match
-
-
-def test_a_long_file_becomes_its_spans(pipeline: beam.Pipeline, tmp_path: Path) -> None:
-    source = put(tmp_path / "a", native(f"{HOST}/a", f"{HOST}/b"))
-    signature = sign_path(source)
-    first = Span(source=source, format="native", length=58, signature=signature)
-    second = msgspec.structs.replace(first, ordinal=1, offset=58, length=None, line=2)
-
-    with pipeline:
-        spans = pipeline | beam.Create(encoded(Span(source=source, format="native"))) | CutFile(50)
-        assert_that(spans, equal_to(encoded(first, second)))
-
-
-def test_a_file_that_cannot_be_cut_stays_one_span(pipeline: beam.Pipeline) -> None:
-    whole = Span(source="nowhere.xml", format="gsa-feed")
-
-    with pipeline:
-        spans = pipeline | beam.Create(encoded(whole)) | CutFile(50)
-        assert_that(spans, equal_to(encoded(whole)))
-
-
-def test_a_file_of_another_format_stays_one_span(pipeline: beam.Pipeline, tmp_path: Path) -> None:
-    whole = Span(source=put(tmp_path / "a", b"%PDF-1.4"), format="avro")
-
-    with pipeline:
-        spans = pipeline | beam.Create(encoded(whole)) | CutFile(1)
-        assert_that(spans, equal_to(encoded(whole)))
-
-
-def test_a_span_becomes_its_account(
-    pipeline: beam.Pipeline, tmp_path: Path, settings: Settings
-) -> None:
     text = gsa_feed(*documents(1, 2), BROKEN)
-    span = Span(source=put(tmp_path / "a", text), format="gsa-feed")
-    account = Account(
-        read={"ADD": 2, "UNKNOWN": 1},
-        written={"ADD": 2},
-        rejected={"UNKNOWN": 1},
-        reject_codes={"malformed": 1},
-        rejects_of={span.source: 1},
-        spans=1,
-        bytes_read=len(text),
-    )
+    good = Span(source=put(tmp_path / "a", text), format="gsa-feed")
+    bad = Span(source=put(tmp_path / "b", b"hello"), format="gsa-feed", ordinal=1)
+    expected = [
+        Account(
+            read={"ADD": 2, "UNKNOWN": 1},
+            written={"ADD": 2},
+            rejected={"UNKNOWN": 1},
+            reject_codes={"malformed": 1},
+            rejects_of={good.source: 1},
+            spans=1,
+            bytes_read=len(text),
+        ),
+        Account(
+            spans=1,
+            stopped=f"{bad.source}:1: no element at all; expected <gsafeed>",
+            exit_code=4,
+        ),
+    ]
 
-    with pipeline:
-        accounts = pipeline | beam.Create(encoded(span)) | Convert(settings)
-        assert_that(accounts, accounts_are(account))
+    def check(results: list[bytes]) -> None:
+        accounts = [msgspec.json.decode(result, type=Account) for result in results]
+        assert [
+            msgspec.structs.replace(account, chunks=[], files=[]) for account in accounts
+        ] == expected
 
-
-def test_a_chunk_stands_when_its_account_is_there(
-    pipeline: beam.Pipeline, tmp_path: Path, settings: Settings
-) -> None:
-    span = Span(source=put(tmp_path / "a", gsa_feed(*documents(1, 2))), format="gsa-feed")
-
-    with pipeline:
-        _ = pipeline | beam.Create(encoded(span)) | Convert(settings)
-
+    run([good, bad], Convert(settings), check)
     [chunk] = tmp_path.glob("00000-00000/*/00000-00000-000.jsonl")
     assert chunk.read_bytes().count(b"\n") == 2
 
 
-def test_a_span_that_is_stopped_does_not_end_the_pipeline(
-    pipeline: beam.Pipeline, tmp_path: Path, settings: Settings
-) -> None:
-    span = Span(source=put(tmp_path / "a", b"hello"), format="gsa-feed")
-    reason = f"{span.source}:1: no element at all; expected <gsafeed>"
-
-    with pipeline:
-        accounts = pipeline | beam.Create(encoded(span)) | Convert(settings)
-        assert_that(accounts, accounts_are(Account(spans=1, stopped=reason, exit_code=4)))
-
-
-def test_accounts_are_added_up(pipeline: beam.Pipeline) -> None:
+def test_accounts_are_added_up_and_a_stopped_span_stops_the_run() -> None:
     lost = Loss(field="acl", url=f"{HOST}/a", detail="1 principal")
-    one = Account(
-        read={"ADD": 2}, written={"ADD": 2}, losses={"acl": LossCount(1, (lost,))}, spans=1
+    early = Chunk(
+        path="00000-00000-000.xml",
+        bytes=1,
+        sha256="",
+        records={},
+        first_url="",
+        last_url="",
+        source="",
+        span=0,
     )
-    other = Account(
-        read={"ADD": 1, "DELETE": 1}, written={"ADD": 1}, filtered={"DELETE": 1}, spans=1
-    )
+    late = msgspec.structs.replace(early, path="00000-00001-000.xml")
+    accounts: list[Span | Account | Chunk] = [
+        Account(read={"ADD": 2}, written={"ADD": 2}, chunks=[late], spans=1),
+        Account(read={"ADD": 1}, losses={"acl": LossCount(1, (lost,))}, chunks=[early], spans=1),
+        Account(spans=1, stopped="more than 0 rejects", exit_code=3),
+    ]
     total = Account(
-        read={"ADD": 3, "DELETE": 1},
-        written={"ADD": 3},
-        filtered={"DELETE": 1},
+        read={"ADD": 3},
+        written={"ADD": 2},
         losses={"acl": LossCount(1, (lost,))},
-        spans=2,
+        chunks=[early, late],
+        spans=3,
+        stopped="more than 0 rejects",
+        exit_code=3,
     )
 
-    with pipeline:
-        merged = pipeline | beam.Create(encoded(one, other)) | Merge()
-        assert_that(merged, equal_to(encoded(total)))
+    run(accounts, Merge(), equal_to(encoded(total)))
 
 
-def test_chunks_stand_in_the_order_of_their_spans(pipeline: beam.Pipeline) -> None:
-    late, early = Account(chunks=[SECOND]), Account(chunks=[FIRST])
-
-    with pipeline:
-        merged = pipeline | beam.Create(encoded(late, early)) | Merge()
-        assert_that(merged, equal_to(encoded(Account(chunks=[FIRST, SECOND]))))
-
-
-def test_one_span_that_is_stopped_stops_the_run(pipeline: beam.Pipeline) -> None:
-    stopped = Account(spans=1, stopped="more than 0 rejects", exit_code=3)
-    total = Account(read={"ADD": 1}, spans=2, stopped="more than 0 rejects", exit_code=3)
-
-    with pipeline:
-        merged = (
-            pipeline | beam.Create(encoded(Account(read={"ADD": 1}, spans=1), stopped)) | Merge()
-        )
-        assert_that(merged, equal_to(encoded(total)))
-
-
-def push_of(folder: Path) -> Push:
-    return Push(PushSettings(appliance=GSA), PushPaths(root=folder, folder=folder / "push"))
-
-
-def test_chunks_in_any_order_are_pushed_in_that_of_the_manifest(
-    pipeline: beam.Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client = replace_client(monkeypatch, lambda _sent: SUCCESS)
-    chunks = [chunk_of(tmp_path, number, str(number)) for number in (3, 1, 2)]
-
-    def accepted(found: list[bytes]) -> None:
-        [pushed] = [msgspec.json.decode(one, type=PushAccount) for one in found]
-        assert pushed.count_states() == {"accepted": 3}
-
-    with pipeline:
-        given = pipeline | beam.Create([msgspec.json.encode(chunk) for chunk in chunks])
-        assert_that(given | push_of(tmp_path), accepted)
-    assert [sent.chunk for sent in client.sent] == [1, 2, 3]
-
-
-def test_a_push_whose_bundle_is_tried_again_sends_nothing_twice(
+def test_chunks_are_pushed_in_the_order_of_the_manifest_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = replace_client(monkeypatch, lambda _sent: SUCCESS)
-    chunks = [msgspec.json.encode(chunk_of(tmp_path, number, str(number))) for number in (1, 2)]
+    chunks = [chunk_of(tmp_path, number, str(number)) for number in (3, 1, 2)]
+    push = Push(PushSettings(appliance=GSA), PushPaths(root=tmp_path, folder=tmp_path / "push"))
 
-    def attempt() -> None:
-        with beam.Pipeline(runner=LocalRunner()) as pipeline:
-            _ = pipeline | beam.Create(chunks) | push_of(tmp_path)
+    def check(results: list[bytes]) -> None:
+        [account] = [msgspec.json.decode(result, type=PushAccount) for result in results]
+        assert account.count_states() == {"accepted": 3}
 
-    attempt()
-    attempt()
-    assert client.sent == [Sent(1, "incremental", ("1",)), Sent(2, "incremental", ("2",))]
+    for _ in ("first attempt", "retry of the bundle"):
+        run([*chunks], push, check)
+    assert client.sent == [Sent(number, "incremental", (str(number),)) for number in (1, 2, 3)]
