@@ -14,116 +14,69 @@ CORPUS = HERE / "corpus"
 GOLDEN = HERE.parent / "golden"
 MAX_SEED_BYTES = 16 << 10
 
-_XML = (
-    *(b"<", b">", b"/>", b"</", b'"', b"'", b"=", b"&", b";", b"&amp;", b"&lt;", b"&#0;", b"&#xD;"),
-    *(b"&x;", b"<!--", b"-->", b"<![CDATA[", b"]]>", b"<?", b"?>", b"<?xml version='1.0'?>"),
-    *(b"<!DOCTYPE", b"<!DOCTYPE x [", b"]>", b"<!ENTITY x 'y'>", b" xmlns='u'", b" xmlns:n='u'"),
-    *(b'<?xml version="1.0" encoding="latin-1"?>', b' encoding="utf-16"', b"\xef\xbb\xbf", b"n:"),
+
+def _words(text: str) -> tuple[bytes, ...]:
+    """Return the words of a text, which are separated by `¦`."""
+    return tuple(text.encode("latin-1").split("¦".encode("latin-1")))
+
+
+_XML = _words(
+    "<¦>¦/>¦</¦\"¦'¦=¦&¦;¦&amp;¦&lt;¦&#0;¦&#xD;¦&x;¦<!--¦-->¦<![CDATA[¦]]>¦<?¦?>¦"
+    "<?xml version='1.0'?>¦<!DOCTYPE¦<!DOCTYPE x [¦]>¦<!ENTITY x 'y'>¦ xmlns='u'¦"
+    ' xmlns:n=\'u\'¦<?xml version="1.0" encoding="latin-1"?>¦ encoding="utf-16"¦\xef\xbb\xbf¦n:'
 )
-_GSA = (
-    *(b"<gsafeed>", b"</gsafeed>", b"<group>", b"</group>", b"<record", b"<record url='u'/>"),
-    *(b"</record>", b"<content>", b"</content>", b'<content encoding="base64binary">', b"QUJD"),
-    *(b'<content encoding="base64compressed">', b"eJwDAAAAAAE=", b"<metadata>", b"</metadata>"),
-    *(b"<meta", b' name="n"', b' content="c"', b'<meta name="google:aclusers" content="a"/>'),
-    *(
-        b"<acl>",
-        b"</acl>",
-        b"<acl",
-        b' url="http://a.example.com/"',
-        b"<principal",
-        b"</principal>",
-    ),
-    *(b' scope="user"', b' access="deny"', b' action="delete"', b' action="add"', b' lock="true"'),
-    *(b"<header>", b"</header>", b"<datasource>web</datasource>", b"<feedtype>full</feedtype>"),
-    *(b' last-modified="Tue, 06 Nov 2007 12:45:26 GMT"', b' pagerank="99"', b' feedrank="3"'),
-    *(b' authmethod="httpbasic"', b' crawl-immediately="true"', b' overwrite-acls="false"'),
-    *(b' inherit-from="http://a.example.com/"', b' inheritance-type="and-both-permit"'),
+_GSA = _words(
+    "<gsafeed>¦</gsafeed>¦<group>¦</group>¦<record¦<record url='u'/>¦</record>¦<content>¦"
+    '</content>¦<content encoding="base64binary">¦QUJD¦<content encoding="base64compressed">¦'
+    'eJwDAAAAAAE=¦<metadata>¦</metadata>¦<meta¦ name="n"¦ content="c"¦'
+    '<meta name="google:aclusers" content="a"/>¦<acl>¦</acl>¦<acl¦'
+    ' url="http://a.example.com/"¦<principal¦</principal>¦ scope="user"¦ access="deny"¦'
+    ' action="delete"¦ action="add"¦ lock="true"¦<header>¦</header>¦'
+    "<datasource>web</datasource>¦<feedtype>full</feedtype>¦"
+    ' last-modified="Tue, 06 Nov 2007 12:45:26 GMT"¦ pagerank="99"¦ feedrank="3"¦'
+    ' authmethod="httpbasic"¦ crawl-immediately="true"¦ overwrite-acls="false"¦'
+    ' inherit-from="http://a.example.com/"¦ inheritance-type="and-both-permit"'
 )
-_THUNDERSTONE = (
-    *(
-        b"<ThunderstoneReplication>",
-        b"</ThunderstoneReplication>",
-        b"<Item>",
-        b"</Item>",
-        b"<Item/>",
-    ),
-    *(b"<Type>I</Type>", b"<Type>D</Type>", b"<Type>DP</Type>", b"<Type>U</Type>"),
-    *(b"<Type>UI</Type>", b"<Url>http://a.example.com/</Url>", b"<Body>", b"</Body>", b"<Title/>"),
-    *(b'<RawData dt:dt="bin.base64">', b"</RawData>", b"QUJD", b"<Charset>latin-1</Charset>"),
-    *(b"<Meta>a: b\nc</Meta>", b"<Category>x</Category>", b"<u:f>1</u:f>", b"<value>2</value>"),
-    *(b"<Modified>2026-01-31 12:00:00</Modified>", b"<Refs>", b"</Refs>", b"<Pop>7</Pop>"),
-    *(b' xmlns:dt="urn:schemas-microsoft-com:datatypes"', b' dt:dt="bin.base64"', b"<CTR>.5</CTR>"),
+_THUNDERSTONE = _words(
+    "<ThunderstoneReplication>¦</ThunderstoneReplication>¦<Item>¦</Item>¦<Item/>¦"
+    "<Type>I</Type>¦<Type>D</Type>¦<Type>DP</Type>¦<Type>U</Type>¦<Type>UI</Type>¦"
+    '<Url>http://a.example.com/</Url>¦<Body>¦</Body>¦<Title/>¦<RawData dt:dt="bin.base64">¦'
+    "</RawData>¦QUJD¦<Charset>latin-1</Charset>¦<Meta>a: b\nc</Meta>¦<Category>x</Category>¦"
+    "<u:f>1</u:f>¦<value>2</value>¦<Modified>2026-01-31 12:00:00</Modified>¦<Refs>¦</Refs>¦"
+    '<Pop>7</Pop>¦ xmlns:dt="urn:schemas-microsoft-com:datatypes"¦ dt:dt="bin.base64"¦'
+    "<CTR>.5</CTR>"
 )
-_GROUPS = (
-    *(b"<xmlgroups>", b"</xmlgroups>", b"<membership>", b"</membership>", b"<members>"),
-    *(b"</members>", b"<members/>", b"<principal", b"</principal>", b' scope="GROUP"'),
-    *(b' scope="USER"', b' namespace="n"', b' principal-type="unqualified"', b' source="s"'),
-    *(b' case-sensitivity-type="EVERYTHING_CASE_INSENSITIVE"', b"anna", b"<x/>"),
+_GROUPS = _words(
+    "<xmlgroups>¦</xmlgroups>¦<membership>¦</membership>¦<members>¦</members>¦<members/>¦"
+    '<principal¦</principal>¦ scope="GROUP"¦ scope="USER"¦ namespace="n"¦'
+    ' principal-type="unqualified"¦ source="s"¦'
+    ' case-sensitivity-type="EVERYTHING_CASE_INSENSITIVE"¦anna¦<x/>'
 )
-_COMMANDS = (
-    *(b"GSA Adaptor Data Version 1 [\0]\0", b"GSA Adaptor Data Version 1 [\n]\n", b"\0", b"\n"),
-    *(b"\r\n", b"id=", b"id-list", b"\0\0", b"id=a", b"content\0", b"content=", b"lock=true"),
-    *(b"mime-type=text/html", b"meta-name=n", b"meta-value=v", b"param-name=p", b"param-value=q"),
-    *(b"acl", b"acl-permit-user=u", b"acl-deny-group=g", b"acl-inherit-from=b", b"namespace=n"),
-    *(b"acl-inheritance-type=CHILD_OVERRIDES", b"acl-case-insensitive", b"last-modified=1300000"),
-    *(b"last-modified=99999999999999", b"delete", b"up-to-date", b"not-found", b"crawl-once"),
-    *(b"repository-unavailable=x", b"authz-status=PERMIT", b"authz-status=DENY", b"username=u"),
-    *(b"group=g", b"password=p", b"anchor-uri=http://b", b"anchor-text=t", b"display-url=http://c"),
-    *(b"no-index=true", b"secure=false", b"\xc0\x80", b"\xc0\x8a", b"[", b"]", b"**", b"=", b"-e "),
+_COMMANDS = _words(
+    "GSA Adaptor Data Version 1 [\x00]\x00¦GSA Adaptor Data Version 1 [\n]\n¦\x00¦\n¦\r\n¦"
+    "id=¦id-list¦\x00\x00¦id=a¦content\x00¦content=¦lock=true¦mime-type=text/html¦"
+    "meta-name=n¦meta-value=v¦param-name=p¦param-value=q¦acl¦acl-permit-user=u¦"
+    "acl-deny-group=g¦acl-inherit-from=b¦namespace=n¦acl-inheritance-type=CHILD_OVERRIDES¦"
+    "acl-case-insensitive¦last-modified=1300000¦last-modified=99999999999999¦delete¦"
+    "up-to-date¦not-found¦crawl-once¦repository-unavailable=x¦authz-status=PERMIT¦"
+    "authz-status=DENY¦username=u¦group=g¦password=p¦anchor-uri=http://b¦anchor-text=t¦"
+    "display-url=http://c¦no-index=true¦secure=false¦\xc0\x80¦\xc0\x8a¦[¦]¦**¦=¦-e "
 )
-_CSV = (
-    *(
-        b"group,member,scope\n",
-        b"group,member,scope,namespace\n",
-        b",",
-        b"\n",
-        b"\r\n",
-        b'"',
-        b'""',
-    ),
-    *(b"staff,anna,user\n", b"staff,,\n", b"user", b"GROUP", b"case_sensitive", b"true", b" "),
-    *(b"\xef\xbb\xbf", b"\xff\xfe", b'"a\nb"', b"\r", b"namespace"),
+_CSV = _words(
+    'group,member,scope\n¦group,member,scope,namespace\n¦,¦\n¦\r\n¦"¦""¦staff,anna,user\n¦'
+    'staff,,\n¦user¦GROUP¦case_sensitive¦true¦ ¦\xef\xbb\xbf¦\xff\xfe¦"a\nb"¦\r¦namespace'
 )
-_JSON = (
-    *(
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b":",
-        b",",
-        b'"',
-        b"\\",
-        b"null",
-        b"true",
-        b"1e400",
-        b"-0",
-        b"\\ud800",
-    ),
-    *(b'{"url":"http://a.example.com/","action":"ADD"}\n', b'"group"', b'"content"', b'"data"'),
-    *(b'"encoding":"BASE64"', b'"modified":"2026-01-31T12:00:00+01:00"', b'"provenance":{}'),
-    *(b'"metadata":[{"name":"n","value":"v"}]', b'"acl":{"principals":[]}', b"\n", b"\xef\xbb\xbf"),
-    *(b'"size":9223372036854775808', b'"modified":"0001-01-01T00:00:00+23:59"', b'"QUJD"'),
+_JSON = _words(
+    '{¦}¦[¦]¦:¦,¦"¦\\¦null¦true¦1e400¦-0¦\\ud800¦'
+    '{"url":"http://a.example.com/","action":"ADD"}\n¦"group"¦"content"¦"data"¦'
+    '"encoding":"BASE64"¦"modified":"2026-01-31T12:00:00+01:00"¦"provenance":{}¦'
+    '"metadata":[{"name":"n","value":"v"}]¦"acl":{"principals":[]}¦\n¦\xef\xbb\xbf¦'
+    '"size":9223372036854775808¦"modified":"0001-01-01T00:00:00+23:59"¦"QUJD"'
 )
-_AVRO = (
-    *(b"Obj\x01", b"\0", b"\x01", b"\x02", b"\x7f", b"\x80", b"\xff", b"\xff" * 9 + b"\x01"),
-    *(
-        b"\x80" * 9 + b"\x01",
-        b"avro.codec",
-        b"\x08null",
-        b"\x0edeflate",
-        b"\x0csnappy",
-        b"avro.schema",
-    ),
-    *(
-        b"\x0ebzip2\0",
-        b"\x04xz",
-        b"\x12zstandard",
-        b'"type":"record"',
-        b'"null"',
-        b'"long"',
-        b'"name"',
-    ),
+_AVRO = _words(
+    "Obj\x01¦\x00¦\x01¦\x02¦\x7f¦\x80¦\xff¦\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01¦"
+    "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01¦avro.codec¦\x08null¦\x0edeflate¦\x0csnappy¦"
+    'avro.schema¦\x0ebzip2\x00¦\x04xz¦\x12zstandard¦"type":"record"¦"null"¦"long"¦"name"'
 )
 
 

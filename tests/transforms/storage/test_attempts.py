@@ -1,4 +1,4 @@
-"""Attempts at one span: which of them counts, and what each of them leaves of the others."""
+"""Attempts at one span: which account counts, and which files are removed."""
 
 import os
 from pathlib import Path
@@ -27,18 +27,16 @@ def left(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
-def test_an_attempt_that_does_not_commit_leaves_nothing(tmp_path: Path) -> None:
+def test_an_attempt_leaves_its_files_only_if_it_commits(tmp_path: Path) -> None:
     with Attempt(tmp_path, SPAN) as attempt:
         write(attempt)
-
     assert left(tmp_path) == []
 
-
-def test_an_attempt_that_commits_leaves_its_files_and_its_account(tmp_path: Path) -> None:
     with Attempt(tmp_path, SPAN) as attempt:
         account = attempt.commit(write(attempt))
-
-    assert left(tmp_path) == sorted(["00000-00000.0.json", account.files[0].path])
+    [file] = account.files
+    assert left(tmp_path) == sorted(["00000-00000.0.json", file.path])
+    assert (file.bytes, file.modified_ns) == (5, os.stat(tmp_path / file.path).st_mtime_ns)
 
 
 def test_the_second_attempt_returns_the_account_of_the_first(tmp_path: Path) -> None:
@@ -50,23 +48,17 @@ def test_the_second_attempt_returns_the_account_of_the_first(tmp_path: Path) -> 
     assert left(tmp_path) == sorted(["00000-00000.0.json", counted.files[0].path])
 
 
-def test_an_attempt_that_fails_leaves_the_files_of_one_that_is_running(tmp_path: Path) -> None:
+def test_the_files_of_running_and_committed_attempts_stay(tmp_path: Path) -> None:
     with Attempt(tmp_path, SPAN) as running:
         account = write(running)
         with Attempt(tmp_path, SPAN) as failing:
             write(failing)
         running.commit(account)
-
-    assert Accounts(tmp_path, SPAN).find() == account
-
-
-def test_an_attempt_that_begins_leaves_the_files_of_one_that_has_committed(tmp_path: Path) -> None:
-    with Attempt(tmp_path, SPAN) as attempt:
-        account = attempt.commit(write(attempt))
     with Attempt(tmp_path, SPAN):
         pass
 
     assert Accounts(tmp_path, SPAN).find() == account
+    assert Accounts(tmp_path, Span(source="a.xml", length=7)).find() is None
 
 
 def test_the_second_attempt_takes_the_place_of_a_first_whose_files_are_damaged(
@@ -81,13 +73,6 @@ def test_the_second_attempt_takes_the_place_of_a_first_whose_files_are_damaged(
     assert Accounts(tmp_path, SPAN).find() == account
 
 
-def test_an_account_of_another_span_of_that_name_does_not_count(tmp_path: Path) -> None:
-    with Attempt(tmp_path, SPAN) as attempt:
-        attempt.commit(write(attempt))
-
-    assert Accounts(tmp_path, Span(source="a.xml", length=7)).find() is None
-
-
 def test_a_folder_that_cannot_be_written_to_is_fatal(tmp_path: Path) -> None:
     (tmp_path / "00000-00000").write_bytes(b"")
     with pytest.raises(FatalError) as caught, Attempt(tmp_path, SPAN):
@@ -95,11 +80,3 @@ def test_a_folder_that_cannot_be_written_to_is_fatal(tmp_path: Path) -> None:
 
     path = tmp_path / "00000-00000"
     assert str(caught.value) == f"{path}: File exists; expected to write there"
-
-
-def test_a_file_of_an_attempt_says_when_it_was_written(tmp_path: Path) -> None:
-    with Attempt(tmp_path, SPAN) as attempt:
-        account = attempt.commit(write(attempt))
-
-    [file] = account.files
-    assert (file.bytes, file.modified_ns) == (5, os.stat(tmp_path / file.path).st_mtime_ns)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from transforms.storage.journal import Disk, Journal, read_journal, sync_file, write_at
+from transforms.storage.journal import Disk, Journal, read_journal, write_at
 
 
 class SyncRecordingDisk(Disk):
@@ -85,11 +85,3 @@ def test_a_block_that_the_system_takes_in_pieces_is_written_whole(
         write_at(stream.fileno(), b"abcdefg", 1)
 
     assert path.read_bytes() == b"\0abcdefg"
-
-
-def test_the_names_in_a_folder_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[bool] = []
-    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(handle > 0))
-    sync_file(tmp_path)
-
-    assert synced == [True]
