@@ -38,6 +38,7 @@ from schemas.record import (
     Record,
     Scoring,
 )
+from schemas.reject import record_error
 from schemas.varint import LENGTHS, SHORT, length, long
 
 UNREADABLE = (
@@ -88,6 +89,19 @@ def encode(item: RecordOrMembership) -> bytes:
     except UnicodeEncodeError as exc:
         code = f"U+{ord(exc.object[exc.start]):04X}"
         raise RecordError("not-unicode", f"a lone surrogate {code}; expected Unicode text") from exc
+
+
+def carried_bytes(record: RecordOrMembership) -> bytes:
+    """Return the bytes of a record in its reject: a datum, or JSON if Avro cannot hold it.
+
+    The JSON has the fields of the native format. It is ASCII and can therefore hold lone
+    surrogates.
+    """
+    try:
+        return encode(record)
+    except Exception as exc:
+        record_error(exc)
+        return json.dumps(msgspec.to_builtins(record, enc_hook=repr), default=repr).encode()
 
 
 def decode_next(stream: IO[bytes], kind: type[_Item], *, written: Schema | None = None) -> _Item:

@@ -81,23 +81,16 @@ def find_charset(content: bytes, *, mimetype: str, stated: str | None = None) ->
     declared = mark_of(content) or _declared(content, mimetype)
     if declared or mimetype in _MAILS:
         return declared
-    return UTF_8 if is_utf_8(content) else stated
+    try:
+        content.isascii() or content.decode()
+    except UnicodeDecodeError:
+        return stated
+    return UTF_8
 
 
 def declares_charset(content: bytes, *, mimetype: str) -> bool:
     """Whether a document itself states its charset."""
     return (mark_of(content) or _declared(content, mimetype)) is not None
-
-
-def is_utf_8(content: bytes) -> bool:
-    """Whether bytes are UTF-8; ASCII is."""
-    if content.isascii():
-        return True
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _declared(content: bytes, mimetype: str) -> str | None:

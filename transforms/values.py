@@ -1,8 +1,8 @@
 """Attribute values that the specifications allow, and the values of a record outside of them.
 
 A reader keeps the values that it finds: a number in its field, and a text that is no such value as
-an extra. `doubtful_values` finds both for notices. The adapters drop them where a target refuses
-them, and count a loss under the name of the field.
+an extra. `notices` reports both. The adapters drop them where a target refuses them, and count a
+loss under the name of the field.
 
 **Spec:** Feeds Protocol Developer's Guide 7.x, "Defining the XML Record for a Document": pagerank
 68 to 100, feedrank 1 to 100. The DTDs in `schemas/` state the other values.
@@ -57,12 +57,12 @@ class DoubtfulValue(NamedTuple):
 
     loss: str
     place: str
-    found: str
+    text: str
     expected: str
 
     @property
     def detail(self) -> str:
-        return f"{self.place}={self.found}; expected {self.expected}"
+        return f"{self.place}={self.text}; expected {self.expected}"
 
 
 def is_absolute(url: str) -> bool:
@@ -98,22 +98,16 @@ def doubtful_ranks(record: Record) -> Iterator[DoubtfulValue]:
             yield DoubtfulValue(name, name, str(rank), expected)
 
 
-def doubtful_values(record: Record) -> Iterator[DoubtfulValue]:
-    """Yield all doubtful values of a record: ranks first, then extras in order."""
-    yield from doubtful_ranks(record)
-    for extra in record.extras:
-        if value := doubtful_extra(record, extra):
-            yield value
-
-
 def notices(record: Record) -> Iterator[Notice]:
     """Yield a notice for each doubtful value; its code ends in `-value`, as in `pagerank-value`."""
-    for value in doubtful_values(record):
-        origin = record.provenance
-        yield Notice(
-            code=f"{value.loss}-value",
-            detail=f"{value.detail}; kept as it is",
-            source=origin.source,
-            span=origin.span,
-            offset=origin.offset,
-        )
+    origin = record.provenance
+    extras = (doubtful_extra(record, extra) for extra in record.extras)
+    for value in (*doubtful_ranks(record), *extras):
+        if value is not None:
+            yield Notice(
+                code=f"{value.loss}-value",
+                detail=f"{value.detail}; kept as it is",
+                source=origin.source,
+                span=origin.span,
+                offset=origin.offset,
+            )

@@ -8,7 +8,7 @@ from lxml import etree
 
 from schemas import avro
 from schemas.acl import Scope
-from schemas.carried_bytes import carried_bytes
+from schemas.avro import carried_bytes
 from schemas.errors import ConfigError, FormatError, LossRefusedError, ProgramError, RecordError
 from schemas.membership import Member, Membership
 from schemas.notice import Notice

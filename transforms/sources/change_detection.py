@@ -122,7 +122,7 @@ class _Comparison:
             yield self._deletion(heappop(self._members)[1])
 
     def _listed(self, line: ListingEntry, known: SentDocument | None) -> Iterator[ListingEntry]:
-        if _has_unknown_state(line):
+        if line.kind is EntryKind.REJECTED or line.code == VANISHED:
             self._leave(line, known)
         elif line.kind in _SENT:
             yield from self._sent(line, known)
@@ -155,7 +155,11 @@ class _Comparison:
         has_moved = known.url not in ("", line.url)
         if not has_moved:
             self._claims.hold(known)
-        is_alike = not self._sends_all and not has_moved and _is_alike(line, known)
+        is_alike = (  # all inputs of the record but its time and content
+            not (self._sends_all or has_moved)
+            and (line.kind is EntryKind.FOLDER or line.size == known.size)
+            and line.fingerprint == known.fingerprint
+        )
         if is_alike and self._has_same_time(line, known):
             yield ListingEntry(key=line.key, kind=EntryKind.FILTERED, url=line.url, code=UNCHANGED)
             return
@@ -226,15 +230,10 @@ class _Claims:
 
     def has(self, known: SentDocument) -> bool:
         """Whether the URL is claimed, or a later document decides about its deletion."""
-        return self._is_claimed(known.url) or self._is_left(known)
-
-    def _is_claimed(self, url: str) -> bool:
-        if self._is_empty:
-            return False
-        rows = self._connection.execute("SELECT 1 FROM claimed WHERE url = ?", (url,))
-        return rows.fetchone() is not None
-
-    def _is_left(self, known: SentDocument) -> bool:
+        if not self._is_empty:
+            query = "SELECT 1 FROM claimed WHERE url = ?"
+            if self._connection.execute(query, (known.url,)).fetchone() is not None:
+                return True
         return self._shares_urls and self._state.has_later(known.url, key=known.key)
 
     def close(self) -> None:
@@ -270,13 +269,3 @@ def _in_order(listed: Iterable[ListingEntry]) -> Iterator[ListingEntry]:
             )
         last = line.key
         yield line
-
-
-def _has_unknown_state(line: ListingEntry) -> bool:
-    return line.kind is EntryKind.REJECTED or line.code == VANISHED
-
-
-def _is_alike(line: ListingEntry, known: SentDocument) -> bool:
-    """Whether all inputs of the record but its time and content are unchanged."""
-    is_same_size = line.kind is EntryKind.FOLDER or line.size == known.size
-    return is_same_size and line.fingerprint == known.fingerprint

@@ -23,8 +23,6 @@ LISTING = "listing"
 LINE_BYTES = 1 << 10
 """The size of a document in a span, besides its own bytes."""
 
-_READ_BYTES = 1 << 20
-
 
 class EntryKind(enum.Enum):
     """What an entry of a listing is.
@@ -82,9 +80,9 @@ def write_listing(entries: Iterable[ListingEntry], path: Path) -> None:
 def read_listing(stream: IO[bytes]) -> Iterator[tuple[int, ListingEntry]]:
     """Yield the entries of a listing, each with its offset in the stream."""
     offset = 0
-    for line in _lines(stream):
+    for line in stream:
         yield offset, _entries.decode(line)
-        offset += len(line) + 1
+        offset += len(line)
 
 
 def cut_listing(whole: Span, *, span_bytes: int) -> Iterator[Span]:
@@ -101,11 +99,3 @@ def cut_listing(whole: Span, *, span_bytes: int) -> Iterator[Span]:
             size += more
     if size:
         yield replace(whole, ordinal=ordinal, offset=begin, length=end - begin)
-
-
-def _lines(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield lines without their ends, from a stream that is read in blocks."""
-    rest = b""
-    while block := stream.read(_READ_BYTES):
-        *lines, rest = (rest + block).split(b"\n")
-        yield from lines

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from schemas.carried_bytes import carried_bytes
+from schemas.avro import carried_bytes
 from schemas.errors import FormatError, ProgramError, RecordError, UnavailableError
 from schemas.record import Record
 from schemas.reject import Reject, reject_record
