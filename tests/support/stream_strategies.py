@@ -133,11 +133,8 @@ def _document_hints() -> SearchStrategy[Crawl | None]:
 
 
 def _document_extras() -> SearchStrategy[tuple[Extra, ...]]:
-    param = st.builds(
-        lambda name, value: Extra(f"stream/param/{name}", value), hostile_texts(), hostile_texts()
-    )
-    without_value = hostile_texts().map(lambda name: Extra(f"stream/param=/{name}", ""))
-    params = st.lists(param | without_value, max_size=2).map(tuple)
+    param = st.builds(Extra, hostile_texts().map("stream/param/{}".format), hostile_texts())
+    params = st.lists(param, max_size=2).map(tuple)
     return st.builds(lambda one, other: one + other, params, unknown_extras())
 
 
@@ -152,20 +149,9 @@ def _principals(draw: st.DrawFn) -> tuple[Principal, ...]:
         scope=st.sampled_from(Scope),
         access=st.sampled_from(Access),
         case_sensitive=st.just(case),
+        namespace=st.just(draw(st.sampled_from((None, "Default", "", "\n", "a=b")))),
     )
-    named = draw(st.sampled_from((None, "Default", "", "\n", "a=b")))
-    found = draw(st.lists(one, max_size=3, unique=True))
-    return tuple(_in_namespace(principal, named) for principal in found)
-
-
-def _in_namespace(principal: Principal, namespace: str | None) -> Principal:
-    return Principal(
-        name=principal.name,
-        scope=principal.scope,
-        access=principal.access,
-        namespace=namespace,
-        case_sensitive=principal.case_sensitive,
-    )
+    return tuple(draw(st.lists(one, max_size=3, unique=True)))
 
 
 def _acl(
@@ -173,11 +159,9 @@ def _acl(
     parent: tuple[str | None, str | None],
     principals: tuple[Principal, ...],
 ) -> Acl:
+    url, fragment = parent
     return Acl(
-        inheritance=inheritance,
-        inherit_from=parent[0],
-        inherit_fragment=parent[1],
-        principals=principals,
+        inheritance=inheritance, inherit_from=url, inherit_fragment=fragment, principals=principals
     )
 
 

@@ -3,9 +3,9 @@
 **Spec:** GSA adaptor library, CommandStreamParser, "Lister Commands", "Retriever Commands",
 "Authorizer Commands".
 
-Not a loss: crawl flags of a listing that are false, and the namespace `Default`, because a stream
-without them means the same; fractions of a second; blanks around the name of a principal, which the
-deployed parser removes.
+Not a loss, and left to the encoders: crawl flags of a listing that are false, and the namespace
+`Default`, because a stream without them means the same; fractions of a second; how a record
+arrives. Blanks around the name of a principal are no loss either: the deployed parser removes them.
 """
 
 import re
@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from schemas.acl import Access, Principal
 from schemas.errors import RecordError
-from schemas.record import Action, Anchor, Arrival, Authmethod, Crawl, Extra, Meta, Record
-from schemas.reject import Filtered
+from schemas.record import Action, Authmethod, Crawl, Extra, Meta, Record
 from transforms.formats.adapt_rules import (
     HINTS,
     Draft,
@@ -28,6 +27,7 @@ from transforms.formats.adapt_rules import (
     counted,
     field_of,
     fields_as_metadata,
+    filtered,
     is_alone,
     is_deletion,
     left_out,
@@ -45,7 +45,7 @@ from transforms.formats.base import Adapted, Adapter, Target
 from transforms.formats.command_stream.java_uri import is_uri
 from transforms.formats.command_stream.syntax import (
     GROUP,
-    PARAMS,
+    PARAM,
     STATUS,
     STATUSES,
     TRIMMED,
@@ -63,9 +63,8 @@ _LISTED_HINTS = frozenset(
 """Hints that a listing has, except a display URL. Most records have these: a look-up is fast."""
 _UNLISTED_HINTS = tuple(name for name in HINTS if name not in (*_LISTED_FLAGS, "display_url"))
 _UNRETRIEVED_HINTS = ("crawl_immediately", "authmethod", "pagerank", "feedrank", "scoring")
-_ANSWER = (USERNAME, GROUP, STATUS)
 _NO_HINTS = Crawl()
-_FAR_DATE = "stream/last-modified="
+_NO_PATTERNS = "command streams have no patterns"
 _CHARSET = re.compile(r""";\s*charset\s*=\s*"?([^\s;"]*)""", re.IGNORECASE)
 _PARAMETER = re.compile(r"[\w.:+-]+", re.ASCII)
 
@@ -81,10 +80,12 @@ def _adapter(
         def adapt(record: Record) -> Adapted:
             action = record.action
             if action is update_index:
-                return (Filtered(code="update-index", url=record.url, action=action.value),), ()
+                return filtered(record, "update-index"), ()
             try:
                 if action is delete_pattern:
-                    raise _no_patterns(record)
+                    found = f"a deletion by the pattern {record.url!r}"
+                    reason = f"{found}; expected a deletion of one URL, because {_NO_PATTERNS}"
+                    raise RecordError("delete-pattern", reason)
                 if has_acls and is_alone(record):
                     return left_out(Draft(record))
                 refuse(record)
@@ -95,14 +96,6 @@ def _adapter(
         return adapt
 
     return adapter
-
-
-def _no_patterns(record: Record) -> RecordError:
-    return RecordError(
-        "delete-pattern",
-        f"a deletion by the pattern {record.url!r}; expected a deletion of one URL, because"
-        " command streams have no patterns",
-    )
 
 
 def _refuse_update(record: Record) -> None:
@@ -135,12 +128,6 @@ def _refuse_documents(record: Record) -> None:
         )
 
 
-def _reduce_deletion(draft: Draft, _target: Target) -> None:
-    """Keep only the URL of a deletion: a retriever's `not-found` has no other fields."""
-    record = draft.record
-    draft.record = Record(url=record.url, action=Action.DELETE, provenance=record.provenance)
-
-
 def _has_other_hints(record: Record) -> bool:
     return record.crawl is not None and record.crawl not in _LISTED_HINTS
 
@@ -171,12 +158,8 @@ def _lose_named(draft: Draft, field: str, names: tuple[str, ...]) -> None:
         draft.change(**{field: ()})
 
 
-def _fit_listed_hints(draft: Draft, target: Target) -> None:
+def _lose_unlisted_hints(draft: Draft, target: Target) -> None:
     lose_hints(draft, _UNLISTED_HINTS)
-    crawl = draft.record.crawl
-    if crawl is not None:
-        flags = {name: getattr(crawl, name) or None for name in _LISTED_FLAGS}
-        _set_hints(draft, replace(crawl, **flags))
     _lose_bad_urls(draft, target)
 
 
@@ -198,13 +181,6 @@ def _authmethod_as_secure(draft: Draft) -> None:
 def _lose_time_and_hints(draft: Draft, _target: Target) -> None:
     lose_fields(draft, ("modified",))
     lose_hints(draft, HINTS)
-    _set_hints(draft, None)
-
-
-def _set_hints(draft: Draft, crawl: Crawl | None) -> None:
-    crawl = None if crawl == _NO_HINTS else crawl
-    if crawl != draft.record.crawl:
-        draft.change(crawl=crawl)
 
 
 def _lose_bad_urls(draft: Draft, _target: Target) -> None:
@@ -212,41 +188,22 @@ def _lose_bad_urls(draft: Draft, _target: Target) -> None:
     crawl = draft.record.crawl
     if crawl is None:
         return
-    if crawl.display_url is not None and not _is_url(crawl.display_url):
-        if crawl.display_url:
-            draft.lose("display-url", f"{crawl.display_url!r} is not a well-formed URL")
+    if crawl.display_url is not None and not is_uri(crawl.display_url):
+        draft.lose("display-url", f"{crawl.display_url!r} is not a well-formed URL")
         crawl = replace(crawl, display_url=None)
-    anchors: list[Anchor] = []
     for anchor in crawl.anchors:
-        if _is_url(anchor.uri):
-            anchors.append(anchor)
-        else:
+        if not is_uri(anchor.uri):
             draft.lose("anchors", f"{anchor.uri!r} is not a well-formed URL")
-    _set_hints(draft, replace(crawl, anchors=tuple(anchors)))
-
-
-def _is_url(text: str) -> bool:
-    return bool(text) and is_uri(text)
-
-
-def _has_fraction(record: Record) -> bool:
-    return record.modified is not None and record.modified.microsecond > 0
-
-
-def _drop_fraction(draft: Draft, _target: Target) -> None:
-    if draft.record.modified is not None:
-        draft.change(modified=draft.record.modified.replace(microsecond=0))
+    anchors = tuple(anchor for anchor in crawl.anchors if is_uri(anchor.uri))
+    draft.change(crawl=replace(crawl, anchors=anchors))
 
 
 def _lose_other_extras(draft: Draft, _target: Target, *, keeps_params: bool) -> None:
     """Keep unknown commands, and the params of a retriever."""
-    is_dated = draft.record.modified is not None
 
     def is_kept(extra: Extra) -> bool:
-        if extra.place.startswith(PARAMS):
+        if extra.place.startswith(PARAM):
             return keeps_params
-        if is_dated and extra.place == _FAR_DATE:
-            return False
         return unknown_command(extra) is not None
 
     _keep_extras(draft, is_kept)
@@ -273,21 +230,7 @@ def _keep_answer(draft: Draft, _target: Target) -> None:
         return extra is user or (extra is status and extra.value in STATUSES)
 
     _keep_extras(draft, is_kept)
-    ordered = sorted(draft.record.extras, key=lambda extra: _ANSWER.index(extra.place))
-    draft.change(extras=tuple(ordered), action=Action.UPDATE, arrival=None)
-
-
-def _arrive(arrival: Arrival) -> RuleOf:
-    """Return the rule that a document arrives so, and a deletion not at all."""
-    add = Action.ADD
-
-    def set_arrival(draft: Draft, _target: Target) -> None:
-        draft.change(arrival=arrival if draft.record.action is add else None)
-
-    return RuleOf(
-        set_arrival,
-        is_needed=lambda record: record.arrival is not (arrival if record.action is add else None),
-    )
+    draft.change(action=Action.UPDATE)
 
 
 def _body_as_utf8(draft: Draft, target: Target) -> None:
@@ -303,12 +246,10 @@ def _charset_in_mimetype(draft: Draft, _target: Target) -> None:
     if charset is None:
         return
     parameter = _CHARSET.search(mimetype or "")
-    if parameter:
-        if parameter[1].lower() != charset.lower():
-            draft.lose("charset", f"{charset!r}, but the mimetype is {mimetype!r}")
-    elif mimetype and _PARAMETER.fullmatch(charset):
+    is_stated = parameter is not None and parameter[1].lower() == charset.lower()
+    if mimetype and not parameter and _PARAMETER.fullmatch(charset):
         mimetype = f"{mimetype}; charset={charset}"
-    else:
+    elif not is_stated:
         draft.lose("charset", f"{charset!r}, but the mimetype is {mimetype!r}")
     draft.change(mimetype=mimetype, charset=None)
 
@@ -317,29 +258,21 @@ def _fit_metadata(draft: Draft, _target: Target) -> None:
     """Keep text, and each pair once, as the deployed parser does."""
     fitted: dict[Meta, None] = {}
     for meta in draft.record.metadata:
-        text = _as_text(meta)
-        if text is None:
+        try:
+            text = meta if meta.data is None else Meta(meta.name, meta.data.decode())
+        except UnicodeDecodeError:
             size = counted(len(meta.data or b""), "byte")
             draft.lose(field_of(meta), f"{meta.name!r}, {size} that are no text")
-        elif text in fitted:
+            continue
+        if text in fitted:
             draft.lose("metadata", f"{meta.name!r} with the same value again")
-        else:
-            fitted[text] = None
+        fitted[text] = None
     if tuple(fitted) != draft.record.metadata:
         draft.change(metadata=tuple(fitted))
 
 
-def _as_text(meta: Meta) -> Meta | None:
-    if meta.data is None:
-        return meta
-    try:
-        return Meta(meta.name, meta.data.decode())
-    except UnicodeDecodeError:
-        return None
-
-
 def _fit_acl(draft: Draft, _target: Target) -> None:
-    """Fit an ACL to the commands: one rule of case for all, and no return to no namespace."""
+    """Fit an ACL to the commands, which have one rule of case for all principals."""
     acl = draft.record.acl
     if acl is None:
         return
@@ -348,7 +281,7 @@ def _fit_acl(draft: Draft, _target: Target) -> None:
         draft.lose("acl", f"fragment {fragment!r} of nothing to inherit from")
         fragment = None
     principals = tuple(filter(None, (_fit_principal(draft, each) for each in acl.principals)))
-    principals = _unify_case(draft, _state_namespaces(principals))
+    principals = _unify_case(draft, principals)
     unique = tuple(dict.fromkeys(principals))
     draft.change(acl=replace(acl, inherit_fragment=fragment, principals=unique))
 
@@ -361,17 +294,6 @@ def _fit_principal(draft: Draft, principal: Principal) -> Principal | None:
     if principal.unqualified:
         draft.lose("acl", f"principal-type unqualified of {name!r}")
     return replace(principal, name=name, unqualified=False)
-
-
-def _state_namespaces(principals: tuple[Principal, ...]) -> tuple[Principal, ...]:
-    """Write `Default` after the first principal with a namespace: a stream cannot unset it."""
-    fitted: list[Principal] = []
-    default: str | None = None
-    for principal in principals:
-        namespace = default if principal.namespace is None else principal.namespace
-        fitted.append(replace(principal, namespace=namespace))
-        default = None if namespace is None else "Default"
-    return tuple(fitted)
 
 
 def _unify_case(draft: Draft, principals: tuple[Principal, ...]) -> tuple[Principal, ...]:
@@ -400,14 +322,11 @@ lister_adapter = _adapter(
     _refuse_update,
     RuleOf(_lose_protection, is_needed=_may_be_protected),
     RuleOf(_lose_document, fields=_DOCUMENT_FIELDS),
-    RuleOf(_fit_listed_hints, is_needed=_has_other_hints),
+    RuleOf(_lose_unlisted_hints, is_needed=_has_other_hints),
     RuleOf(partial(_lose_other_extras, keeps_params=False), fields=("extras",)),
-    RuleOf(_drop_fraction, is_needed=_has_fraction),
-    _arrive(Arrival.CRAWLED),
 )
 retriever_adapter = _adapter(
     _refuse_without_content,
-    RuleOf(_reduce_deletion, is_needed=is_deletion),
     RuleOf(_body_as_utf8, fields=("body",)),
     RuleOf(_lose_unretrieved, fields=(*_UNHELD_FIELDS, "crawl", "history")),
     RuleOf(_lose_bad_urls, fields=("crawl",)),
@@ -417,8 +336,6 @@ retriever_adapter = _adapter(
     RuleOf(_fit_metadata, fields=_TEXT_FIELDS),
     RuleOf(_charset_in_mimetype, fields=("charset", "body")),
     RuleOf(_fit_acl, fields=("acl",)),
-    RuleOf(_drop_fraction, fields=("modified",), is_needed=_has_fraction),
-    _arrive(Arrival.PUSHED),
 )
 authorizer_adapter = _adapter(
     _refuse_documents,

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.acl import Acl, Inheritance, Principal
 from schemas.errors import RecordError
 from schemas.record import (
     Action,
@@ -25,9 +25,10 @@ from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream.java_uri import is_uri
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
+    INHERITANCES,
     PARAM,
-    PARAM_WITHOUT_VALUE,
     PLACE,
+    PRINCIPALS,
     TRIMMED,
     integer,
     moment_of,
@@ -49,13 +50,6 @@ RETRIEVER = frozenset(COMMAND_NAMES) - {
 }
 """The commands of a retriever, except `id`."""
 
-_PRINCIPALS = {
-    "acl-permit-user": (Scope.USER, Access.PERMIT),
-    "acl-deny-user": (Scope.USER, Access.DENY),
-    "acl-permit-group": (Scope.GROUP, Access.PERMIT),
-    "acl-deny-group": (Scope.GROUP, Access.DENY),
-}
-_INHERITANCES = {kind.value.lower().replace("_", "-"): kind for kind in Inheritance}
 _SECONDS = {"meta-name": "meta-value", "param-name": "param-value", "anchor-uri": "anchor-text"}
 _FIRSTS = {second: first for first, second in _SECONDS.items()}
 _ACL_SETTINGS = frozenset(
@@ -173,7 +167,7 @@ class DocumentBuilder:
             self._take_second(name, argument)
         elif name in _FIRSTS:
             raise RecordError("bad-pair", f"{name} by itself; expected {_FIRSTS[name]} before it")
-        elif name in _PRINCIPALS:
+        elif name in PRINCIPALS:
             self._add_principal(name, argument)
         elif name in _SECONDS:
             self._check_open(name)
@@ -236,9 +230,11 @@ class DocumentBuilder:
     def _set(self, name: str, argument: str | None) -> None:
         match name:
             case "last-modified":
-                self._modified = self._arguments.moment(argument)
-                if self._modified is None:  # no calendar has this date
+                moment = self._arguments.moment(argument)
+                if moment is None:  # no calendar has this date
                     self.keep(name, argument)
+                else:
+                    self._modified = moment
             case "delete":
                 self._is_deleted = self._arguments.listed_flag(name, argument)
             case "result-link" | "display-url":
@@ -265,10 +261,10 @@ class DocumentBuilder:
                     raise RecordError("bad-acl", reason)
                 self._fragment = argument
             case "acl-inheritance-type":
-                if argument not in _INHERITANCES:
-                    expected = ", ".join(sorted(_INHERITANCES))
+                if argument not in INHERITANCES:
+                    expected = ", ".join(sorted(INHERITANCES))
                     raise RecordError("bad-acl", f"{name}={argument!r}; expected one of {expected}")
-                self._inheritance = _INHERITANCES[argument]
+                self._inheritance = INHERITANCES[argument]
             case _:
                 self._case_sensitive = name == "acl-case-sensitive"
 
@@ -288,8 +284,7 @@ class DocumentBuilder:
             if not self._is_repeated(meta):
                 self._metadata.append(meta)
         else:
-            place = PARAM if argument is not None else PARAM_WITHOUT_VALUE
-            self._extras.append(Extra(f"{place}{value}", argument or ""))
+            self._extras.append(Extra(f"{PARAM}{value}", argument or ""))
 
     def _bad_pair(self, found: str) -> RecordError:
         first = self._pending[0] if self._pending else ""
@@ -311,7 +306,7 @@ class DocumentBuilder:
         if self._lacks_namespace:
             reason = f"{name} after namespace without an argument; expected namespace=…"
             raise RecordError("no-argument", reason)
-        scope, access = _PRINCIPALS[name]
+        scope, access = PRINCIPALS[name]
         namespace = "Default" if self._namespace is None else self._namespace
         if not self._is_repeated((scope, access, namespace, *_split_domain(principal))):
             self._principals.append(

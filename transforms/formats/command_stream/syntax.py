@@ -9,6 +9,7 @@ on Java 17. A reader in `Mode.STRICT` accepts and refuses the same streams.
 import re
 from datetime import UTC, datetime, timedelta
 
+from schemas.acl import Access, Inheritance, Scope
 from schemas.errors import ConfigError, RecordError
 
 PREFIX = b"GSA Adaptor Data Version"
@@ -25,6 +26,15 @@ COMMAND_NAMES = (
 )
 """The commands that the deployed parser knows."""
 
+PRINCIPALS = {
+    "acl-permit-user": (Scope.USER, Access.PERMIT),
+    "acl-deny-user": (Scope.USER, Access.DENY),
+    "acl-permit-group": (Scope.GROUP, Access.PERMIT),
+    "acl-deny-group": (Scope.GROUP, Access.DENY),
+}
+INHERITANCES = {kind.value.lower().replace("_", "-"): kind for kind in Inheritance}
+"""The values of `acl-inheritance-type`."""
+
 STATUSES = ("PERMIT", "DENY", "INDETERMINATE")
 """The values of `authz-status`."""
 
@@ -35,12 +45,6 @@ USERNAME = PLACE + "username"
 GROUP = PLACE + "group"
 PARAM = PLACE + "param/"
 """Place of a `param-name` and its `param-value`, followed by the name."""
-PARAM_WITHOUT_VALUE = PLACE + "param=/"
-"""Place of a `param-value` without `=`, which the deployed parser reads as null.
-
-No unknown command can have this place, because `=` ends the name of a command.
-"""
-PARAMS = (PARAM, PARAM_WITHOUT_VALUE)
 
 TRIMMED = "".join(map(chr, range(0x21)))
 """The characters that Java's String.trim removes."""
@@ -51,10 +55,7 @@ _DELIMITER_CHARS = 100  # _begin_pattern in commands.py nests one group per byte
 _FORBIDDEN = re.compile(r"[a-zA-Z0-9:/\-_ =+\[\]]")
 _MODIFIED = re.compile(rb"\xc0([\x80\x8a])")
 _MODIFIED_CHARS = {b"\x80": b"\x00", b"\x8a": b"\n"}
-_NUMBER = re.compile(r"[+-]?\d+")
-_DIGIT = re.compile(r"\d")
-_BEYOND_CHAR = re.compile("[\U00010000-\U0010ffff]")  # Java looks at halves of these
-_MAX_DIGITS = 19 + 1
+_NUMBER = re.compile(r"[+-]?[0-9]{1,40}")
 
 
 def decode(token: bytes) -> str:
@@ -78,15 +79,10 @@ def encode(text: str) -> bytes:
 
 
 def integer(text: str, *, bits: int) -> int | None:
-    """Return the integer that Java parses: any decimal digits, no blanks, at most `bits` wide."""
-    if not _NUMBER.fullmatch(text) or _BEYOND_CHAR.search(text):
-        return None
-    text = text if text.isascii() else _DIGIT.sub(lambda match: str(int(match[0])), text)
-    digits = text.lstrip("+-0") or "0"
-    if len(digits) > _MAX_DIGITS:
-        return None
-    number = -int(digits) if text[0] == "-" else int(digits)
-    return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
+    """Return the integer that Java parses: no blanks, and at most `bits` wide."""
+    number = int(text) if _NUMBER.fullmatch(text) else None
+    is_in_range = number is not None and -(2 ** (bits - 1)) <= number < 2 ** (bits - 1)
+    return number if is_in_range else None
 
 
 def moment_of(seconds: int) -> datetime | None:

@@ -14,25 +14,25 @@ its URL. An answer drops all but its URL, its status, and the user with its grou
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import groupby
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.acl import Acl
 from schemas.content import decode
 from schemas.errors import RecordError
 from schemas.record import Action, Anchor, Crawl, Extra, Record
 from transforms.formats.base import WriteOptions
 from transforms.formats.command_stream.doc_ids import id_maker
-from transforms.formats.command_stream.java_uri import is_uri
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     EPOCH,
     GROUP,
+    INHERITANCES,
     PARAM,
-    PARAM_WITHOUT_VALUE,
     PLACE,
     PREFIX,
+    PRINCIPALS,
     STATUS,
     STATUSES,
     TRIMMED,
@@ -48,22 +48,10 @@ _NO_HINTS = Crawl()
 _ID = b"id="
 _ID_LIST = b"id-list"
 _SHOWN_CHARS = 80
-_FLAGS = (
-    ("secure", "secure"),
-    ("no-index", "no_index"),
-    ("no-follow", "no_follow"),
-    ("no-archive", "no_archive"),
-    ("crawl-once", "crawl_once"),
-    ("lock", "lock"),
-)
+_FLAGS = ("secure", "no_index", "no_follow", "no_archive", "crawl_once", "lock")
 _CASES = {True: "acl-case-sensitive", False: "acl-case-insensitive"}
-_INHERITANCES = {kind: kind.value.lower().replace("_", "-") for kind in Inheritance}
-_PRINCIPALS = {
-    (Access.PERMIT, Scope.USER): "acl-permit-user",
-    (Access.DENY, Scope.USER): "acl-deny-user",
-    (Access.PERMIT, Scope.GROUP): "acl-permit-group",
-    (Access.DENY, Scope.GROUP): "acl-deny-group",
-}
+_INHERITANCES = {kind: name for name, kind in INHERITANCES.items()}
+_PRINCIPALS = {kind: name for name, kind in PRINCIPALS.items()}
 
 
 def request(
@@ -72,14 +60,13 @@ def request(
     password: str | None,
     groups: Iterable[str],
     ids: Iterable[str],
-    delimiter: str = "\0",
 ) -> bytes:
     """Return the standard input of an authorizer, as the deployed adaptor writes it.
 
-    It is in plain UTF-8, without two-byte forms. A value that holds the delimiter is a
+    It has the delimiter NUL and is in plain UTF-8, without two-byte forms. A value with a NUL is a
     RecordError, which does not show the value: it may be the password.
     """
-    writer = TokenWriter(delimiter)
+    writer = TokenWriter("\0")
     commands = [("username", username)]
     commands += [] if password is None else [("password", password)]
     commands += (("group", group) for group in groups)
@@ -155,6 +142,7 @@ class CommandEncoder(ABC):
 
     extension = "stream"
     frame_bytes = 0
+    _actions: tuple[Action, ...] = (Action.ADD, Action.DELETE)
 
     def __init__(self, options: WriteOptions = WriteOptions()) -> None:
         self._writer = TokenWriter(options.delimiter)
@@ -167,6 +155,10 @@ class CommandEncoder(ABC):
 
     def encode(self, record: Record) -> bytes:
         """Return the commands of one record; raise RecordError if there are none for it."""
+        if record.action not in self._actions:
+            expected = " or ".join(action.value for action in self._actions)
+            reason = f"action {record.action.value}; expected {expected}"
+            raise RecordError("bad-action", reason)
         try:
             return self._encode(record)
         except UnicodeEncodeError as exc:
@@ -188,12 +180,6 @@ class CommandEncoder(ABC):
         since = moment - EPOCH
         seconds = since.days * 86400 + since.seconds
         return b"last-modified=%d%b" % (seconds, self._writer.mark)
-
-    def _url(self, name: str, url: str) -> bytes:
-        """Check a URL and write it; the deployed parser stops at a URL that Java refuses."""
-        if not is_uri(url):
-            raise RecordError("bad-url", f"{name}={url!r}; expected a well-formed URL")
-        return self._token(name, url)
 
     def _unknown(self, extra: Extra) -> bytes:
         command = unknown_command(extra)
@@ -230,16 +216,13 @@ class ListerEncoder(CommandEncoder):
 
     def _encode(self, record: Record) -> bytes:
         tokens = [self._id(record)]
-        is_deletion = record.action is Action.DELETE
-        if not is_deletion and record.action is not Action.ADD:
-            raise _bad_action(record, "ADD or DELETE")
         if record.modified is not None:
             tokens.append(self._modified(record.modified))
         if record.crawl is not None:
             if record.crawl.display_url is not None:
-                tokens.append(self._url("result-link", record.crawl.display_url))
+                tokens.append(self._token("result-link", record.crawl.display_url))
             tokens += (flag for name, flag in self._hints if getattr(record.crawl, name))
-        if is_deletion:
+        if record.action is Action.DELETE:
             tokens.append(self._writer.flag("delete"))
         if record.extras:
             tokens += map(self._unknown, _extras(record))
@@ -257,8 +240,6 @@ class RetrieverEncoder(CommandEncoder):
         start = self._id(record)
         if record.action is Action.DELETE:
             return start + self._writer.flag("not-found")
-        if record.action is not Action.ADD:
-            raise _bad_action(record, "ADD or DELETE")
         if record.content is None:
             raise RecordError("no-content", "a document without content; expected its content")
         content = decode(record.content, max_bytes=self._max_content_bytes)
@@ -271,11 +252,11 @@ class RetrieverEncoder(CommandEncoder):
         if record.modified is not None:
             yield self._modified(record.modified)
         if hints.display_url is not None:
-            yield self._url("display-url", hints.display_url)
-        for name, field in _FLAGS:
+            yield self._token("display-url", hints.display_url)
+        for field in _FLAGS:
             flag: bool | None = getattr(hints, field)
             if flag is not None:
-                yield self._token(name, "true" if flag else "false")
+                yield self._token(field.replace("_", "-"), str(flag).lower())
         for meta in record.metadata:
             yield self._token("meta-name", meta.name)
             if meta.data is not None:
@@ -285,34 +266,39 @@ class RetrieverEncoder(CommandEncoder):
         yield from map(self._extra, _extras(record))
         yield from map(self._anchor, hints.anchors)
         if record.acl is not None:
-            yield from acl_tokens(record.acl, self._writer, id_of=self._id_of)
+            yield from self._acl(record.acl)
 
     def _extra(self, extra: Extra) -> bytes:
-        for prefix in (PARAM, PARAM_WITHOUT_VALUE):
-            if extra.place.startswith(prefix):
-                name = self._token("param-name", extra.place.removeprefix(prefix))
-                return name + self._token("param-value", extra.value if prefix == PARAM else None)
-        return self._unknown(extra)
+        if not extra.place.startswith(PARAM):
+            return self._unknown(extra)
+        name = self._token("param-name", extra.place.removeprefix(PARAM))
+        return name + self._token("param-value", extra.value)
 
     def _anchor(self, anchor: Anchor) -> bytes:
-        uri = self._url("anchor-uri", anchor.uri)
+        uri = self._token("anchor-uri", anchor.uri)
         return uri + self._token("anchor-text", anchor.text)
 
-
-def acl_tokens(acl: Acl, writer: TokenWriter, *, id_of: Callable[[str], str]) -> Iterator[bytes]:
-    """Yield the ACL commands of a document; raise RecordError if they cannot express the ACL."""
-    _check_acl(acl)
-    yield writer.flag("acl")
-    if acl.inheritance is not None:
-        yield writer.token("acl-inheritance-type", _INHERITANCES[acl.inheritance])
-    if acl.inherit_from is not None:
-        yield writer.token("acl-inherit-from", id_of(acl.inherit_from))
-    if acl.inherit_fragment is not None:
-        yield writer.token("acl-inherit-fragment", acl.inherit_fragment)
-    case = acl.principals[0].case_sensitive if acl.principals else None
-    if case is not None:
-        yield writer.flag(_CASES[case])
-    yield from _principals(acl.principals, writer)
+    def _acl(self, acl: Acl) -> Iterator[bytes]:
+        _check_acl(acl)
+        yield self._writer.flag("acl")
+        if acl.inheritance is not None:
+            yield self._token("acl-inheritance-type", _INHERITANCES[acl.inheritance])
+        if acl.inherit_from is not None:
+            yield self._token("acl-inherit-from", self._id_of(acl.inherit_from))
+        if acl.inherit_fragment is not None:
+            yield self._token("acl-inherit-fragment", acl.inherit_fragment)
+        case = acl.principals[0].case_sensitive if acl.principals else None
+        if case is not None:
+            yield self._writer.flag(_CASES[case])
+        current = None
+        for principal in acl.principals:
+            namespace = principal.namespace
+            if namespace is None and current is not None:  # a stream cannot unset it
+                namespace = "Default"
+            if namespace is not None and namespace != current:
+                yield self._token("namespace", namespace)
+                current = namespace
+            yield self._token(_PRINCIPALS[principal.scope, principal.access], principal.name)
 
 
 def _check_acl(acl: Acl) -> None:
@@ -326,19 +312,6 @@ def _check_acl(acl: Acl) -> None:
         raise RecordError("bad-acl", f"an ACL that no command expresses; expected {expected}")
 
 
-def _principals(principals: tuple[Principal, ...], writer: TokenWriter) -> Iterator[bytes]:
-    """Yield the principals, and a namespace where it changes."""
-    current = None
-    for principal in principals:
-        namespace = principal.namespace
-        if namespace is None and current is not None:
-            namespace = "Default"
-        if namespace is not None and namespace != current:
-            yield writer.token("namespace", namespace)
-            current = namespace
-        yield writer.token(_PRINCIPALS[principal.access, principal.scope], principal.name)
-
-
 class AuthorizerEncoder(CommandEncoder):
     """Encodes answers of an authorizer, and questions, which name a user and its groups.
 
@@ -346,18 +319,19 @@ class AuthorizerEncoder(CommandEncoder):
     must not have answers after questions.
     """
 
+    _actions = (Action.UPDATE,)
+
     def frame(self, records: list[bytes]) -> bytes:
         tokens = []
         last_user = b""
+        mark = self._writer.mark
         for data in records:
-            user = data[: self._begin_of_id(data)]
+            user = b"" if data.startswith(_ID) else data[: data.index(mark + _ID) + len(mark)]
             tokens.append(data[len(user) :] if user == last_user else data)
             last_user = user
         return b"".join(tokens)
 
     def _encode(self, record: Record) -> bytes:
-        if record.action is not Action.UPDATE:
-            raise _bad_action(record, "UPDATE")
         values: dict[str, list[str]] = {USERNAME: [], GROUP: [], STATUS: []}
         for extra in record.extras:
             if extra.place in values:
@@ -371,16 +345,6 @@ class AuthorizerEncoder(CommandEncoder):
         before += [self._token("group", group) for group in groups]
         after = [self._token("authz-status", status) for status in statuses]
         return b"".join((*before, self._id(record), *after))
-
-    def _begin_of_id(self, data: bytes) -> int:
-        if data.startswith(_ID):
-            return 0
-        mark = self._writer.mark
-        return data.index(mark + _ID) + len(mark)
-
-
-def _bad_action(record: Record, expected: str) -> RecordError:
-    return RecordError("bad-action", f"action {record.action.value}; expected {expected}")
 
 
 def _not_unicode(exc: UnicodeEncodeError) -> RecordError:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from schemas.errors import UnavailableError
 from schemas.record import Action, Extra, Provenance, Record
 from support.command_streams import MODES, NOT_UTF8, StreamUnderTest
 from transforms.formats.base import Mode
@@ -82,24 +81,11 @@ def test_commands_that_the_deployed_parser_throws_at(body: bytes, offset: int, r
 
 
 @MODES
-def test_an_unavailable_repository_is_an_error(mode: Mode) -> None:
-    with pytest.raises(UnavailableError) as caught:
-        stream.read(b"id=a\nrepository-unavailable", mode)
-    assert str(caught.value) == "a.txt (byte 36): repository-unavailable: 'no reason given'"
-
-
-@MODES
 @pytest.mark.parametrize("status", ["permit", "MAYBE", ""])
 def test_an_unknown_status_is_noticed(mode: Mode, status: str) -> None:
     detail = f"authz-status={status!r}, none of PERMIT, DENY, INDETERMINATE; not taken"
     body = f"id=a\nauthz-status={status}".encode()
     assert stream.notices(body, mode) == [("authz-status", detail)]
-
-
-@MODES
-def test_an_unknown_command_is_noticed_by_its_name(mode: Mode) -> None:
-    detail = "'what', a command that nobody knows; skipped"
-    assert stream.notices(b"what=x\nid=a", mode) == [("unknown-command what", detail)]
 
 
 @pytest.mark.parametrize(
@@ -176,18 +162,6 @@ def test_the_ids_of_a_user_that_cannot_be_read_are_rejected(bad: bytes) -> None:
 @pytest.mark.parametrize("token", [b"password=secret", b"password=secret\xff", b"password"])
 def test_a_password_is_never_kept(token: bytes) -> None:
     assert stream.read(token + b"\nid=a\n")[:-1] == []
-
-
-def test_a_carriage_return_at_the_end_of_lines_is_repaired() -> None:
-    assert values(b"id=a\r\nauthz-status=DENY\r\n") == [("a", ["DENY"])]
-
-
-def test_a_delimiter_that_overlaps_a_value_is_repaired() -> None:
-    header = b"GSA Adaptor Data Version 1 [**]"
-    *notices, record = stream.read(b"username=a***group=b***id=c", header=header)
-    assert [getattr(one, "code", None) for one in notices] == ["overlap", "overlap"]
-    assert isinstance(record, Record)
-    assert [extra.value for extra in record.extras] == ["a*", "b*"]
 
 
 def test_a_user_with_too_many_groups_costs_its_ids() -> None:

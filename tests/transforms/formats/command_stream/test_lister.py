@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from schemas.errors import UnavailableError
-from schemas.notice import Notice
-from schemas.record import Action, Arrival, Crawl, Extra, Meta, Provenance, Record
+from schemas.record import Action, Arrival, Crawl, Extra, Provenance, Record
 from schemas.reject import Reject
 from support.command_streams import HEADER, MODES, NOT_UTF8, StreamUnderTest
 from transforms.formats.base import Docids, Mode, ReadOptions
@@ -16,7 +14,6 @@ from transforms.formats.command_stream import lister
 
 A = Record(url="a", action=Action.ADD, arrival=Arrival.CRAWLED)
 HOUR = datetime(1970, 1, 1, 1, tzinfo=UTC)
-BOTH = (Mode.STRICT, Mode.LENIENT)
 
 stream = StreamUnderTest(lister.read)
 
@@ -126,24 +123,6 @@ def test_commands_that_the_deployed_parser_throws_at(body: bytes, offset: int, r
     assert stream.refusal(body) == f"a.txt (byte {offset}): {reason}"
 
 
-@MODES
-def test_an_unavailable_repository_is_an_error(mode: Mode) -> None:
-    with pytest.raises(UnavailableError) as caught:
-        stream.read(b"id=a\nid=b\nrepository-unavailable=down", mode)
-    assert str(caught.value) == "a.txt (byte 41): repository-unavailable: 'down'"
-
-
-def test_a_false_flag_is_true_strictly_and_else_repaired() -> None:
-    body = b"id=a\nlock=false\ndelete=false"
-    assert stream.record(body, Mode.STRICT).action is Action.DELETE
-    assert stream.record(body) == replace(A, crawl=Crawl(lock=False))
-    detail = "{}='false', a flag with an argument; read as false"
-    assert stream.notices(body) == [
-        ("flag", detail.format("lock")),
-        ("flag", detail.format("delete")),
-    ]
-
-
 @pytest.mark.parametrize("word", ["n", "never", "", "delete"])
 def test_a_deletion_is_never_guessed(word: str) -> None:
     body = f"id=a\ndelete={word}".encode()
@@ -163,72 +142,6 @@ def test_an_unknown_command_before_any_id_is_skipped(mode: Mode) -> None:
     detail = "'what', a command that nobody knows; skipped, as it stands before any id"
     assert stream.records(b"what\nid=a", mode) == [A]
     assert stream.notices(b"what\nid=a", mode) == [("unknown-command what", detail)]
-
-
-def test_unknown_commands_without_end_have_a_hundred_names() -> None:
-    body = b"id=a\n" + b"".join(b"x%d\n" % number for number in range(500))
-    assert len({code for code, _ in stream.notices(body)}) == 101
-
-
-def test_a_carriage_return_belongs_to_the_id_strictly_and_else_to_the_line_end() -> None:
-    assert urls(b"id=a\r\nid=b\r\n", Mode.STRICT) == ["a\r", "b\r"]
-    assert urls(b"id=a\r\nid-list\r\nb\r\n\r\nid=c\r\n") == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize(
-    ("delimiter", "body", "strict", "lenient", "offset"),
-    [
-        (b"\r\n", b"id=a\r\r\nid=b\r\n", ["a\r\r\nid=b"], ["a\r", "b"], 31),
-        (b"**", b"**id=a***id=b**", ["a"], ["a*", "b"], 33),
-        (b"#~#", b"id=b#~#~#id=c", ["b"], ["b#~", "c"], 32),
-    ],
-)
-def test_a_delimiter_that_overlaps_an_id_is_repaired(
-    delimiter: bytes, body: bytes, strict: list[str], lenient: list[str], offset: int
-) -> None:
-    header = b"GSA Adaptor Data Version 1 [" + delimiter + b"]"
-    found = [stream.read(body, mode, header=header) for mode in BOTH]
-    made = [[one.url for one in results if isinstance(one, Record)] for results in found]
-    notice = Notice(
-        code="overlap",
-        detail="a delimiter that overlaps what it ends; read as what makes sense",
-        source="a.txt",
-        offset=offset,
-    )
-    notices = [one for one in found[1] if isinstance(one, Notice)]
-    assert (made, notices) == ([strict, lenient], [notice])
-
-
-DOCUMENTED = b"""id=/repository/docs/file1
-id=/repository/docs/file2
-crawl-immediately
-last-modified=20110803 16:07:23
-
-meta-name=Department
-meta-content=Engineering
-
-meta-name=Creator
-meta-content=howardhawks
-
-id=/repository/docs/file3
-"""
-
-
-def test_the_example_of_the_documentation_is_read_with_repairs() -> None:
-    place = "/repository/docs/file"
-    second = Record(
-        url=place + "2",
-        action=Action.ADD,
-        arrival=Arrival.CRAWLED,
-        metadata=(Meta("Department", "Engineering"), Meta("Creator", "howardhawks")),
-        modified=datetime(2011, 8, 3, 16, 7, 23, tzinfo=UTC),
-        crawl=Crawl(crawl_immediately=True),
-    )
-    first, third = (replace(A, url=place + number) for number in "13")
-    assert stream.records(DOCUMENTED) == [first, second, third]
-    codes = [code for code, _ in stream.notices(DOCUMENTED)]
-    pair = ["foreign-command", "meta-content", "foreign-command"]
-    assert codes == ["date", *pair, *pair]
 
 
 @pytest.mark.parametrize(

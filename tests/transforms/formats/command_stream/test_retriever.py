@@ -6,9 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
-from schemas.choices import NotFound
-from schemas.errors import UnavailableError
-from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Provenance, Record
+from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Record
 from schemas.reject import Filtered, Reject
 from support.command_streams import HEADER, MODES, NOT_UTF8, StreamUnderTest
 from transforms.formats.base import Mode
@@ -55,8 +53,7 @@ def rejected(body: bytes) -> Reject:
             {"metadata": (Meta("n", "v"),), "extras": (Extra("stream/what", ""),)},
         ),
         (b"param-name=n\nparam-value=v", {"extras": (Extra("stream/param/n", "v"),)}),
-        (b"param-name=n\nparam-value=", {"extras": (Extra("stream/param/n", ""),)}),
-        (b"param-name=n\nparam-value", {"extras": (Extra("stream/param=/n", ""),)}),
+        (b"param-name=n\nparam-value", {"extras": (Extra("stream/param/n", ""),)}),
         (b"last-modified=-5", {"modified": datetime(1969, 12, 31, 23, 59, 55, tzinfo=UTC)}),
         (
             b"secure=true\nno-index=TRUE\nno-follow=false\nno-archive=true\ncrawl-once=false\nlock=true",
@@ -146,25 +143,6 @@ def test_acl_commands_that_the_deployed_parser_accepts(
     assert acl(commands, mode) == expected
 
 
-def names(found: Acl | None) -> list[str]:
-    return [principal.name for principal in found.principals] if found else []
-
-
-def test_strictly_a_principal_and_a_pair_are_kept_once() -> None:
-    principals = b"acl-permit-user=d\\bob\nacl-permit-user=bob@d\nacl-permit-user=d/bob"
-    assert names(acl(principals, Mode.STRICT)) == ["d\\bob"]
-    assert names(acl(principals)) == ["d\\bob", "bob@d", "d/bob"]
-    pair = b"meta-name=n\nmeta-value=v"
-    assert document(pair + b"\n" + pair, Mode.STRICT).metadata == (Meta("n", "v"),)
-    assert document(pair + b"\n" + pair).metadata == (Meta("n", "v"), Meta("n", "v"))
-
-
-@pytest.mark.parametrize("flag", [b"lock=yes", b"lock=1", b"lock"])
-def test_a_flag_that_is_not_true_is_false_strictly_and_else_repaired(flag: bytes) -> None:
-    assert document(flag, Mode.STRICT).crawl == Crawl(lock=False)
-    assert document(flag).crawl == Crawl(lock=True)
-
-
 @MODES
 @pytest.mark.parametrize(
     ("end", "content"),
@@ -198,13 +176,6 @@ def test_a_document_that_is_not_sent_is_filtered(mode: Mode, code: str) -> None:
     assert stream.read(body, mode) == [Filtered(code=code, url="a", action="ADD")]
 
 
-@MODES
-def test_a_document_that_is_not_found_is_deleted_with_that_option(mode: Mode) -> None:
-    results = stream.read(b"id=a\nacl\nnot-found", mode, not_found=NotFound.DELETE)
-    place = Provenance(source="a.txt", offset=31)
-    assert results == [Record(url="a", action=Action.DELETE, provenance=place)]
-
-
 @pytest.mark.parametrize(
     ("mode", "expected", "kept"),
     [(Mode.STRICT, None, "forgotten"), (Mode.LENIENT, Acl(principals=(JOE,)), "kept")],
@@ -221,13 +192,6 @@ def test_acl_commands_without_acl_are_noticed(mode: Mode) -> None:
     detail = "acl-… commands without acl; ignored, as it asks for that"
     body = b"id=a\nacl-permit-user=joe\ncontent"
     assert stream.notices(body, mode) == [("acl-ignored", detail)]
-
-
-def test_meta_content_tears_a_pair_strictly_and_else_is_repaired() -> None:
-    body = b"id=a\nmeta-name=n\nmeta-content=v\nmeta-name=m\n"
-    expected = "a.txt (byte 63): meta-name behind meta-name; expected meta-value"
-    assert stream.refusal(body) == expected
-    assert document(b"meta-name=n\nmeta-content=v").metadata == (Meta("n", "v"),)
 
 
 def test_commands_of_a_lister_are_accepted_in_lenient_mode_except_a_deletion() -> None:
@@ -347,17 +311,6 @@ def test_a_stream_without_a_document_is_refused_in_lenient_mode(body: bytes) -> 
 def test_content_without_an_id_is_rejected() -> None:
     reject = rejected(b"what\ncontent\nid=a\nlock=true\n")
     assert (reject.code, reject.data) == ("no-id", b"content\nid=a\nlock=true\n")
-
-
-def test_several_documents_are_read_in_lenient_mode() -> None:
-    records = stream.records(b"id=a\nlock=x\nid=b\ncontent\n")
-    assert [record.url for record in records] == ["a", "b"]
-
-
-def test_strictly_an_unavailable_repository_is_an_error() -> None:
-    with pytest.raises(UnavailableError) as caught:
-        stream.read(b"id=a\nrepository-unavailable=down", Mode.STRICT)
-    assert str(caught.value) == "a.txt (byte 36): repository-unavailable: 'down'"
 
 
 @pytest.mark.parametrize(

@@ -435,20 +435,6 @@ BAD_ANSWER = "expected at most one user, groups only of a user, and at most one 
             "not-unicode",
             "a lone surrogate U+DC80; expected Unicode text",
         ),
-        (
-            lister,
-            LISTED,
-            {"crawl": Crawl(display_url="http://a b/")},
-            "bad-url",
-            "result-link='http://a b/'; expected a well-formed URL",
-        ),
-        (
-            retriever,
-            PLAN,
-            {"crawl": Crawl(anchors=(Anchor("a b", ""),))},
-            "bad-url",
-            "anchor-uri='a b'; expected a well-formed URL",
-        ),
         *(
             (
                 encoder,
@@ -524,10 +510,6 @@ def test_a_record_that_no_command_expresses_is_refused(
         (
             {"username": "joe", "password": "s3", "groups": ("a", "b"), "ids": ("1", "2")},
             b"[\0]\0username=joe\0password=s3\0group=a\0group=b\0id=1\0id=2\0",
-        ),
-        (
-            {"username": "joe", "delimiter": "\n"},
-            b"[\n]\nusername=joe\nid=1\n",
         ),
         ({"username": "\u00e9\n"}, b"[\0]\0username=\xc3\xa9\n\0id=1\0"),
     ],
