@@ -10,6 +10,7 @@ from hypothesis.strategies import SearchStrategy
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Principal, Scope
+from schemas.choices import NotFound
 from schemas.content import decode
 from schemas.errors import RecordError
 from schemas.notice import Loss
@@ -34,7 +35,7 @@ from support.strategies import records, texts
 from support.stream_strategies import answers, documents, listings, questions
 from transforms.adapt import Target, adapt
 from transforms.formats import AUTHORIZER_STREAM, LISTER_STREAM, RETRIEVER_STREAM, by_name
-from transforms.formats.base import Mode, NotFound, ReadOptions, WriteOptions, write_all
+from transforms.formats.base import Mode, ReadOptions, WriteOptions, write_all
 
 URL = "http://www.example.com/plan.html"
 LISTER = Target(format="lister-stream")
