@@ -9,6 +9,7 @@ import msgspec
 from schemas.errors import BalanceError
 from schemas.feed import FullFeed
 from schemas.notice import Loss, Notice
+from schemas.receipt import ChunkState
 
 COUNTERS = (
     *("read", "expanded", "written", "rejected", "filtered"),
@@ -48,7 +49,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     origin: str | None = None
     members: int = 0
     note: str | None = None
-    state: str = "ready"
+    state: ChunkState = ChunkState.READY
     attempts: int = 0
     reply: str | None = None
 

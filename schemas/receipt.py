@@ -5,25 +5,52 @@ import enum
 import msgspec
 
 
-class AttemptState(enum.Enum):
-    """The state of an attempt.
+class ChunkState(enum.Enum):
+    """The state of a chunk, or of a part of one, in a push; a receipt has that after an attempt."""
 
-    SENDING is stored before the first byte is sent; without a later state, the response is not
-    known. A FAILED attempt may be repeated, a REFUSED one is not.
-    """
+    READY = "ready"
+    """There was no attempt to send it."""
 
     SENDING = "sending"
+    """Stored before the first byte is sent; without a later state, the response is not known."""
+
     ACCEPTED = "accepted"
+    PARTLY_ACCEPTED = "partly-accepted"
+    """All records are accepted or refused, and there are both; a part of a chunk is ACCEPTED."""
+
     REFUSED = "refused"
+    """Refused for good: it is not sent again."""
+
     SPLIT = "split"
+    """Refused as a whole, and sent in two halves."""
+
     FAILED = "failed"
+    """Not settled; another push sends it again."""
+
+    @property
+    def is_settled(self) -> bool:
+        return self in (ChunkState.ACCEPTED, ChunkState.PARTLY_ACCEPTED, ChunkState.REFUSED)
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """A refused record: its index in the chunk, from 0, and the text of the appliance."""
+class RefusalOf(enum.Enum):
+    """What the appliance refused."""
+
+    RECORD = "record"
+    """The record, in a response that has a result for each."""
+
+    REQUEST = "request"
+    """A whole request, which had this record only."""
+
+
+class Refusal(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A refused record: its index in the chunk, from 0, and why.
+
+    `words` is the text of the appliance for a RECORD, and our message for a REQUEST.
+    """
 
     record: int
     words: str
+    of: RefusalOf = RefusalOf.RECORD
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,13 +58,12 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
     `chunk` is the ordinal of the chunk and `sha256` the digest of its file. `feedtype` is the
     feedtype of the request, `bytes` its size, `status` the HTTP status. `reply` is the beginning of
-    the response, `at` its time in RFC 3339. `refused` are refused records of an accepted chunk. A
-    SPLIT chunk was refused as a whole and is sent in two halves.
+    the response, `at` its time in RFC 3339. `refused` are refused records of an accepted chunk.
     """
 
     chunk: int
     sha256: str
-    state: AttemptState
+    state: ChunkState
     first: int = 0
     count: int = 0
     attempt: int = 1

@@ -7,6 +7,7 @@ runner can carry with its coder for bytes.
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import apache_beam as beam
 import msgspec
@@ -17,8 +18,8 @@ from schemas.reject import record_error
 from schemas.span import Span
 from transforms import convert as _convert
 from transforms.formats import ReadOptions
-from transforms.sinks.push.progress import PushProgress
-from transforms.sinks.push.pusher import PushPaths, push
+from transforms.sinks.push.outcome import PushProgress
+from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sources import cut_file
@@ -74,7 +75,7 @@ class Merge(beam.PTransform):
 
 @dataclass
 class Push(beam.PTransform):
-    """Turn chunks into the account of their push to one appliance.
+    """Turn chunks below `root` into the account of their push; receipts are in `folder`.
 
     All chunks of an appliance have one key, so that one worker pushes them: order, throttle and
     receipts hold for any number of workers. If its bundle is retried, chunks with a receipt are not
@@ -85,12 +86,13 @@ class Push(beam.PTransform):
     """
 
     settings: PushSettings
-    places: PushPaths
+    root: Path
+    folder: Path
 
     def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[bytes]:
         name = self.settings.appliance.name
         owned = beam.Map(_own, name).with_output_types(tuple[str, bytes])
-        push = beam.Map(_push, self.settings, self.places)
+        push = beam.Map(_push, self.settings, self.root, self.folder)
         return (
             pcoll
             | "Own" >> owned
@@ -103,12 +105,13 @@ def _own(chunk: bytes, name: str) -> tuple[str, bytes]:
     return name, chunk
 
 
-def _push(owned: tuple[str, Iterable[bytes]], settings: PushSettings, places: PushPaths) -> bytes:
+def _push(
+    owned: tuple[str, Iterable[bytes]], settings: PushSettings, root: Path, folder: Path
+) -> bytes:
     decoded = [_chunks.decode(chunk) for chunk in owned[1]]
     progress = PushProgress(_log.warning)
-    return msgspec.json.encode(
-        push(decoded, places, settings, stop=StopSignal(), progress=progress)
-    )
+    with Pusher(settings, stop=StopSignal(), progress=progress) as pusher:
+        return msgspec.json.encode(pusher.push(decoded, root=root, folder=folder))
 
 
 def _cut(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]:

@@ -20,7 +20,6 @@ from pipelines.cli.verb import Section
 from schemas.errors import ConfigError
 from schemas.feed import FEEDTYPES, check_datasource
 from transforms.retry import RetryPolicy
-from transforms.sinks.push.model import Appliance, ApplianceProtocol
 from transforms.sinks.push.settings import (
     GroupsMode,
     Keep,
@@ -30,6 +29,7 @@ from transforms.sinks.push.settings import (
 )
 from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.window import SendWindow
+from transforms.sinks.push.wire.protocol import Appliance
 
 _APPLIANCE = Section.APPLIANCE
 _SCHEDULE = Section.SCHEDULE
@@ -217,7 +217,7 @@ def appliance_of(options: ApplianceOptions) -> Appliance:
     target = parse_target(
         options.url, profile=options.profile, ca_file=options.ca_file, proxy=options.proxy
     )
-    if options.gzip and target.protocol is not ApplianceProtocol.FEEDERGATE:
+    if options.gzip and not target.protocol.can_gzip:
         raise ConfigError("--gzip: not for Thunderstone data; expected http://HOST:19900")
     return msgspec.structs.replace(
         target,

@@ -22,7 +22,7 @@ from schemas.span import Span
 from transforms.convert import Settings
 from transforms.formats import Encoder, by_name
 from transforms.full_feeds import settle_full_feeds
-from transforms.sinks.push.update_index import write_update
+from transforms.sinks.push.push_plan import write_update
 from transforms.storage.atomic import HashedFile, whole_file, write_json
 from transforms.storage.attempts import is_untouched, is_whole
 from transforms.storage.journal import sync_file

@@ -47,13 +47,12 @@ from pipelines.convert.source_setup import (
     store_generation,
 )
 from pipelines.push.run import print_account, push_and_report
-from pipelines.push.run_folder import paths_of, read_manifest, record_push
+from pipelines.push.run_folder import read_manifest, receipts_folder, record_push
 from schemas.account import Account
 from schemas.errors import ConfigError
 from schemas.span import Span
 from transforms.convert import PROGRESS, Settings
 from transforms.sinks.push.outcome import PushAccount
-from transforms.sinks.push.pusher import PushPaths
 from transforms.sinks.push.settings import PushSettings
 from transforms.sources import SourceConfig, is_compressed, source_of
 from transforms.stages import Convert, CutFile, Merge, Push
@@ -160,12 +159,11 @@ def _push(output: Path, appliance: ApplianceOptions, options: ConvertOptions) ->
 
 def _push_on_beam(output: Path, settings: PushSettings, options: ConvertOptions) -> PushAccount:
     """Push by one worker, which shares the folder of the run."""
-    folder = paths_of(output, settings).folder
+    folder = receipts_folder(output, settings).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     pipeline = beam.Pipeline(runner=runner_of(options), options=pipeline_options(options))
-    paths = PushPaths(root=output.absolute(), folder=folder.absolute())
     chunks = [msgspec.json.encode(chunk) for chunk in read_manifest(output)]
-    total = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, paths)
+    total = pipeline | "Chunks" >> beam.Create(chunks) | Push(settings, output.absolute(), folder)
     text = _run_to_file(pipeline, total, folder / "account.json")
     account = msgspec.json.decode(text, type=PushAccount)
     record_push(output, account, settings)

@@ -1,11 +1,13 @@
-"""A run made of feed files that exist already."""
+"""A run made of feed files that exist already.
+
+An appliance takes a feed as it is: a torn or an empty full feed may delete a datasource. So every
+file is checked before the first one is sent, and all faults are reported at once.
+"""
 
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from msgspec.structs import replace
 
@@ -13,22 +15,38 @@ from pipelines.cli.locks import locked_output
 from pipelines.cli.push_options import PushOptions
 from pipelines.push.run_folder import MANIFEST, REPORT, read_manifest, write_manifest
 from schemas.account import Chunk
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, FormatError, SourceError
+from schemas.feed import FULL, INCREMENTAL
+from schemas.membership import MembershipAction
+from schemas.record import Action
 from schemas.span import Span
-from transforms.sinks.push.existing_feeds import FeedFileOptions, chunks_of_files
+from transforms.formats import Format, find_format, look_of, sniff
+from transforms.sinks.push.chunk_parts import scan_feed
+from transforms.sinks.push.model import REQUEST_BYTES_LIMIT, open_chunk_file
+from transforms.sinks.push.push_plan import check_several_full, plan_chunks
+from transforms.sinks.push.settings import PushSettings, SeveralFull
+from transforms.sinks.push.wire.chunk_check import pushed_formats
+from transforms.sinks.push.wire.protocol import REQUEST_FORMS, RequestForm
 from transforms.sources import open_span
 from transforms.storage.atomic import whole_file, write_json
 
 STAGING = ".staging"
 """Folder for decompressed feed files."""
 
+COMPRESSED_EXTENSIONS = frozenset({".gz", ".bz2", ".xz", ".zst"})
+"""Files with these extensions are decompressed before they are sent."""
+
+RECORDS = "records"
+"""The key of record counts if only a parser can distinguish actions."""
+
 EXPECTED_INPUT = (
     "expected the folder of a finished run (the -o of convert), or feed files with -o DIR"
 )
-_COPY_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 20
+_SNIFFED_BYTES = 64 << 10
 
 
-def make_run(options: PushOptions) -> tuple[Path, list[Chunk]]:
+def make_run(options: PushOptions, settings: PushSettings) -> tuple[Path, list[Chunk]]:
     """Make a run of the feed files in the folder of -o; return the folder and its chunks."""
     if options.output is None:
         raise ConfigError(
@@ -39,40 +57,38 @@ def make_run(options: PushOptions) -> tuple[Path, list[Chunk]]:
         staging = root / STAGING
         staging.mkdir(parents=True, exist_ok=True)
         try:
-            return root, _make_run(root, options, staging)
+            chunks = scan_files(options, settings, staging)
+            return root, _keep_files(root, chunks, options.inputs)
         finally:
             shutil.rmtree(staging)
 
 
-def scan_files(options: PushOptions, staging: Path) -> list[Chunk]:
-    """Return a chunk for each feed file; raise ConfigError for files that must not be sent."""
-    file_options = FeedFileOptions(
-        datasource=options.datasource,
-        feedtype=options.feedtype,
-        several_full=options.several_full,
-        allow_empty_full=options.allow_empty_full,
-    )
-    paths = list(_paths(options.inputs))
-    return chunks_of_files(paths, file_options, staging=staging, open_plain=_open_plain)
+def scan_files(
+    options: PushOptions, settings: PushSettings, staging: Path, *, max_bytes: int = 0
+) -> list[Chunk]:
+    """Return a chunk for each feed file, in order; compressed files are unpacked to `staging`.
 
-
-def _make_run(root: Path, options: PushOptions, staging: Path) -> list[Chunk]:
-    chunks = scan_files(options, staging)
-    is_new = not (root / MANIFEST).exists()
-    if not is_new and list(map(_identity, read_manifest(root))) != list(map(_identity, chunks)):
-        raise ConfigError(
-            f"-o {root}: has the run of other files, or of other names for them; expected another"
-            " folder"
-        )
-    chunks = [_keep_file(chunk, root, is_new=is_new) for chunk in chunks]
-    if is_new:
-        write_manifest(root, chunks)
-        write_json(root / REPORT, {"version": 1, "pushed": list(options.inputs)})
+    Raises ConfigError, with a line for each fault, for files that must not be sent.
+    """
+    chunks: list[Chunk] = []
+    faults: list[str] = []
+    for ordinal, path in enumerate(_paths(options.inputs), start=1):
+        plain = path
+        try:
+            if path.suffix.lower() in COMPRESSED_EXTENSIONS:
+                plain = staging / f"{ordinal:06d}-{path.stem}"
+                _unpack(path, plain, max_bytes or REQUEST_BYTES_LIMIT)
+            chunks.append(replace(_scan(path, plain, options), ordinal=ordinal))
+        except (ConfigError, FormatError, SourceError) as exc:
+            faults.append(str(exc))
+    if faults:
+        raise ConfigError("\n".join(faults))
+    if options.several_full is SeveralFull.FIRST:
+        chunks = list(_with_first_full(chunks))
+    elif options.several_full is SeveralFull.REFUSE:
+        check_several_full((chunk.source, [chunk]) for chunk in chunks)
+    plan_chunks([replace(chunk, path=chunk.source) for chunk in chunks], settings)
     return chunks
-
-
-def _identity(chunk: Chunk) -> tuple[str, str | None, str | None]:
-    return chunk.sha256, chunk.datasource, chunk.feedtype
 
 
 def _paths(names: Sequence[str]) -> Iterator[Path]:
@@ -85,6 +101,102 @@ def _paths(names: Sequence[str]) -> Iterator[Path]:
         if not files:
             raise ConfigError(f"INPUT: {name!r}: a folder without files; {EXPECTED_INPUT}")
         yield from files
+
+
+def _unpack(path: Path, plain: Path, max_bytes: int) -> None:
+    source = str(path)
+    with open_span(Span(source=source, path=source)) as packed, whole_file(plain) as stream:
+        size = 0
+        while block := packed.read(_BLOCK_BYTES):
+            size += len(block)
+            if size >= max_bytes:
+                raise ConfigError(
+                    f"{path}: {max_bytes:,} bytes or more when decompressed; expected fewer: "
+                    "convert it into chunks first"
+                )
+            stream.write(block)
+
+
+def _scan(path: Path, plain: Path, options: PushOptions) -> Chunk:
+    """Return the chunk of a file; raise FormatError if it does not read as one whole feed."""
+    with open_chunk_file(plain) as stream:
+        format, form = _format(path, stream.read(_SNIFFED_BYTES))
+    scanned = scan_feed(plain, format.name, source=str(path))
+    offsets = scanned.offsets
+    if offsets.documents > 1:
+        raise FormatError(
+            f"{path}: {offsets.documents} feeds in one file; expected one: convert it first"
+        )
+    if offsets.is_torn:
+        raise FormatError(
+            f"{path}: the last end tag is missing; expected a complete feed: records may be lost"
+        )
+    datasource = feedtype = None
+    if form.source_field:
+        datasource = options.datasource or offsets.datasource
+        feedtype = options.feedtype or form.default_feedtype or offsets.feedtype
+    records = MembershipAction.MEMBERSHIP.value if format.holds_only_memberships else RECORDS
+    counts = {
+        Action.UPDATE_INDEX.value: offsets.updates,
+        records: len(offsets) - offsets.updates,
+    }
+    return Chunk(
+        path=str(plain),
+        bytes=scanned.bytes,
+        sha256=scanned.sha256,
+        records={action: count for action, count in counts.items() if count},
+        first_url=offsets.first_url,
+        last_url=offsets.last_url,
+        source=str(path),
+        span=0,
+        format=format.name,
+        datasource=datasource,
+        feedtype=feedtype,
+        requested_feedtype=feedtype,
+    )
+
+
+def _format(path: Path, head: bytes) -> tuple[Format, RequestForm]:
+    expected = "expected " + " or ".join(format.name for format in pushed_formats())
+    if not head:
+        raise FormatError(f"{path}: an empty file; {expected}")
+    name = sniff(head, source=str(path))
+    if name is None:
+        raise FormatError(f"{path}: looks like {look_of(head)}; {expected}")
+    format = find_format(name)
+    if format is None or format.door is None:
+        raise FormatError(f"{path}: {name}; {expected}: convert it first")
+    return format, REQUEST_FORMS[format.door]
+
+
+def _with_first_full(chunks: list[Chunk]) -> Iterator[Chunk]:
+    """Yield the chunks; only the first full feed of each datasource stays full."""
+    seen: set[tuple[str | None, str | None]] = set()
+    for chunk in chunks:
+        key = (chunk.format, chunk.datasource)
+        is_later = chunk.feedtype == FULL and key in seen
+        if chunk.feedtype == FULL:
+            seen.add(key)
+        yield replace(chunk, feedtype=INCREMENTAL) if is_later else chunk
+
+
+def _keep_files(root: Path, chunks: list[Chunk], inputs: tuple[str, ...]) -> list[Chunk]:
+    """Keep the files in the folder of the run, which is made unless it is the run of these."""
+    is_new = not (root / MANIFEST).exists()
+    if not is_new and list(map(_identity, read_manifest(root))) != list(map(_identity, chunks)):
+        raise ConfigError(
+            f"-o {root}: has the run of other files, or of other names for them; expected another"
+            " folder"
+        )
+    chunks = [_keep_file(chunk, root, is_new=is_new) for chunk in chunks]
+    if is_new:
+        write_manifest(root, chunks)
+        write_json(root / REPORT, {"version": 1, "pushed": list(inputs)})
+    return chunks
+
+
+def _identity(chunk: Chunk) -> tuple[str, str | None, str | None]:
+    return chunk.sha256, chunk.datasource, chunk.feedtype
 
 
 def _keep_file(chunk: Chunk, root: Path, *, is_new: bool) -> Chunk:
@@ -102,11 +214,5 @@ def _keep_file(chunk: Chunk, root: Path, *, is_new: bool) -> Chunk:
             os.link(path, root / kept)
         except OSError:
             with path.open("rb") as source, whole_file(root / kept) as stream:
-                shutil.copyfileobj(source, stream, _COPY_BYTES)
+                shutil.copyfileobj(source, stream, _BLOCK_BYTES)
     return replace(chunk, path=str(kept))
-
-
-@contextmanager
-def _open_plain(path: Path) -> Iterator[IO[bytes]]:
-    with open_span(Span(source=str(path), path=str(path))) as stream:
-        yield stream

@@ -7,24 +7,21 @@ from pathlib import Path
 
 from pipelines.cli.display import format_clock
 from schemas.account import Chunk
+from schemas.receipt import ChunkState
 from transforms.sinks.push.model import count_records
-from transforms.sinks.push.outcome import (
-    ACCEPTED,
-    FAILED,
-    PARTLY_ACCEPTED,
-    READY,
-    REFUSED,
-    ChunkOutcome,
-    PushAccount,
-)
+from transforms.sinks.push.outcome import ChunkOutcome, PushAccount
+from transforms.sinks.push.push_plan import is_added_update
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.update_index import is_added_update
 
 VERSION = 1
 MAX_SAMPLES = 5
 """How many refused records the text shows, with the words of the appliance."""
 
-_ROWS = ((ACCEPTED, (ACCEPTED, PARTLY_ACCEPTED)), (REFUSED, (REFUSED,)), ("left", (FAILED, READY)))
+_ROWS = (
+    ("accepted", (ChunkState.ACCEPTED, ChunkState.PARTLY_ACCEPTED)),
+    ("refused", (ChunkState.REFUSED,)),
+    ("left", (ChunkState.FAILED, ChunkState.READY)),
+)
 
 
 def as_text(account: PushAccount, *, root: Path, folder: Path) -> str:
@@ -44,7 +41,8 @@ def as_text(account: PushAccount, *, root: Path, folder: Path) -> str:
 
 def as_json(account: PushAccount) -> dict[str, object]:
     """Return the account as plain values; the manifest has the outcome of each chunk."""
-    records = zip(("accepted", "refused", "left"), _count_records(account.outcomes), strict=True)
+    names = (name for name, _ in _ROWS)
+    records = zip(names, _count_records(account.outcomes), strict=True)
     return {
         "version": VERSION,
         "target": account.target,
@@ -128,7 +126,7 @@ def _refusals(outcomes: Sequence[ChunkOutcome]) -> list[str]:
     whole_chunks = [
         f"{outcome.chunk.path}: {outcome.reply}"
         for outcome in outcomes
-        if outcome.state == REFUSED and not outcome.refusals
+        if outcome.state is ChunkState.REFUSED and not outcome.refusals
     ]
     return [*records, *whole_chunks][:MAX_SAMPLES]
 

@@ -6,7 +6,6 @@
 """
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,18 +20,17 @@ from pipelines.push.feed_files import EXPECTED_INPUT, make_run, scan_files
 from pipelines.push.report import as_json_text, as_text, plan_text
 from pipelines.push.run_folder import (
     MANIFEST,
-    paths_of,
     read_manifest,
+    receipts_folder,
     record_push,
     unfinished_message,
 )
 from schemas.account import Chunk
 from schemas.errors import ConfigError
-from transforms.sinks.push.model import ERASING_FEEDTYPES
-from transforms.sinks.push.outcome import PushAccount
-from transforms.sinks.push.progress import PushProgress
-from transforms.sinks.push.push_plan import check_chunks, planned_chunks, with_groups_mode
-from transforms.sinks.push.pusher import check_receipts, push
+from transforms.sinks.push.outcome import PushAccount, PushProgress, outcomes_of
+from transforms.sinks.push.push_plan import check_several_full, plan_chunks, with_update
+from transforms.sinks.push.pusher import Pusher, receipts_of
+from transforms.sinks.push.receipts import read_receipts
 from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.throttle.gate import StopSignal
 
@@ -55,11 +53,17 @@ def run(options: PushOptions, appliance: ApplianceOptions) -> int:
     folders = _run_folders(options)
     if options.replay and not folders:
         raise ConfigError(f"--replay: {options.inputs[0]!r} is no folder of a run; expected one")
-    if options.dry_run:
-        _print_plans(options, folders, settings)
+    if options.dry_run and not folders:
+        with TemporaryDirectory() as staging:
+            root = Path(staging)
+            _print_plan(root, scan_files(options, settings, root), settings)
         return 0
     exit_code = 0
-    for root, chunks in _runs(folders, options, settings) if folders else [make_run(options)]:
+    runs = _read_runs(folders, options, settings) if folders else [make_run(options, settings)]
+    for root, chunks in runs:
+        if options.dry_run:
+            _print_plan(root, chunks, settings)
+            continue
         account = push_and_report(root, chunks, settings, output=options)
         exit_code = max(exit_code, account.exit_code)
         if account.stopped is not None:
@@ -74,13 +78,21 @@ def push_and_report(
     is_quiet = output.is_quiet
     stop = StopSignal()
     progress = PushProgress(discard_message if is_quiet else print_message)
-    paths = paths_of(root, settings)
-    with (
-        draining(stop.stop, message=None if is_quiet else DRAINING) as received,
-        _show_progress(output, chunks, progress),
-    ):
-        paths.folder.mkdir(parents=True, exist_ok=True)
-        account = push(chunks, paths, settings, stop=stop, progress=progress)
+    folder = receipts_folder(root, settings)
+    total = sum(chunk.bytes for chunk in chunks)
+    display = show_progress(
+        lambda: Snapshot(
+            bytes_done=progress.bytes,
+            bytes_total=total,
+            records=progress.records,
+            rejects=progress.rejects,
+        ),
+        output,
+    )
+    with draining(stop.stop, message=None if is_quiet else DRAINING) as received, display:
+        folder.mkdir(parents=True, exist_ok=True)
+        with Pusher(settings, stop=stop, progress=progress) as pusher:
+            account = pusher.push(chunks, root=root, folder=folder)
         record_push(root, account, settings)
     if account.stopped is not None:
         account = replace(account, exit_code=received.exit_code(account.exit_code))
@@ -93,7 +105,7 @@ def print_account(
 ) -> None:
     """Print the account of a push, and the reason if it stopped."""
     format_account = as_text if output.report_format is ReportFormat.TEXT else as_json_text
-    click.echo(format_account(account, root=root, folder=paths_of(root, settings).folder))
+    click.echo(format_account(account, root=root, folder=receipts_folder(root, settings)))
     if account.stopped is not None:
         click.echo(f"feedferry: {account.stopped}", err=True)
 
@@ -106,18 +118,14 @@ def discard_message(line: str) -> None:
     """Used in place of `print_message` with --quiet."""
 
 
-def _print_plans(options: PushOptions, folders: Sequence[Path], settings: PushSettings) -> None:
-    """Print what would be sent, or raise what would prevent it; make no file."""
-    if folders:
-        for root, chunks in _runs(folders, options, settings):
-            pushed = with_groups_mode(chunks, settings.groups_mode)
-            planned = planned_chunks(pushed, paths_of(root, settings).folder, settings)
-            click.echo(plan_text(planned, settings))
-        return
-    with TemporaryDirectory() as staging:
-        chunks = with_groups_mode(scan_files(options, Path(staging)), settings.groups_mode)
-        check_chunks(chunks, settings)
-        click.echo(plan_text(planned_chunks(chunks, Path(staging), settings), settings))
+def _print_plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> None:
+    """Print what a push would send now; make no file."""
+    folder = receipts_folder(root, settings)
+    ordered = with_update(plan_chunks(chunks, settings), folder, settings)
+    outcomes = outcomes_of(ordered, read_receipts(folder))
+    remaining = [outcome.chunk for outcome in outcomes if not outcome.allows_next]
+    is_replayed = settings.replay and not remaining
+    click.echo(plan_text(ordered if is_replayed else remaining, settings))
 
 
 def _run_folders(options: PushOptions) -> list[Path]:
@@ -146,10 +154,10 @@ def _run_folders(options: PushOptions) -> list[Path]:
     return runs
 
 
-def _runs(
+def _read_runs(
     folders: Sequence[Path], options: PushOptions, settings: PushSettings
 ) -> list[tuple[Path, list[Chunk]]]:
-    """Return the chunks of each run; raise ConfigError if one must not be sent."""
+    """Return the planned chunks of each run; raise ConfigError if one must not be sent."""
     file_flags = (
         ("--datasource", options.datasource),
         ("--feedtype", options.feedtype),
@@ -161,42 +169,9 @@ def _runs(
                 f"{flag}: given with the folder of a run; expected it with feed files only,"
                 " because the manifest of a run states it"
             )
-    runs = [(root, read_manifest(root)) for root in folders]
-    pushed = [(root, with_groups_mode(chunks, settings.groups_mode)) for root, chunks in runs]
-    for root, chunks in pushed:
-        check_chunks(chunks, settings)
-        if len(pushed) > 1:  # a single run is checked by its push, before anything is sent
-            check_receipts(chunks, paths_of(root, settings), settings)
+    runs = [(root, plan_chunks(read_manifest(root), settings)) for root in folders]
+    for root, planned in runs if len(runs) > 1 else ():  # a single run is checked by its push
+        receipts_of(planned, receipts_folder(root, settings), settings).find_file()
     if options.several_full is not SeveralFull.EACH:
-        _check_several_full(pushed)
+        check_several_full((str(root), planned) for root, planned in runs)
     return runs
-
-
-def _check_several_full(runs: Sequence[tuple[Path, list[Chunk]]]) -> None:
-    """Raise ConfigError if two runs have a full feed of the same datasource."""
-    full: dict[tuple[str | None, str | None], Path] = {}
-    for root, chunks in runs:
-        erasing = [chunk for chunk in chunks if chunk.feedtype in ERASING_FEEDTYPES]
-        for key in {(chunk.format, chunk.datasource) for chunk in erasing}:
-            if key in full:
-                raise ConfigError(
-                    f"{root}: a full feed of {key[1]!r}, like {full[key]}; expected one, because"
-                    " the second deletes what the first one brought: push the newer run alone, or"
-                    " send both with --several-full each"
-                )
-            full[key] = root
-
-
-def _show_progress(
-    output: DisplayOptions, chunks: Sequence[Chunk], progress: PushProgress
-) -> AbstractContextManager[None]:
-    total = sum(chunk.bytes for chunk in chunks)
-    return show_progress(
-        lambda: Snapshot(
-            bytes_done=progress.bytes,
-            bytes_total=total,
-            records=progress.records,
-            rejects=progress.rejects,
-        ),
-        output,
-    )

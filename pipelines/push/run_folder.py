@@ -3,15 +3,13 @@
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from pipelines.cli.locks import PUSHES
 from pipelines.push.report import as_json
 from schemas.account import Chunk
 from schemas.errors import ConfigError
-from transforms.sinks.push.outcome import ACCEPTED, ChunkOutcome, PushAccount
-from transforms.sinks.push.pusher import PushPaths
-from transforms.sinks.push.rejects import write_rejects
+from schemas.receipt import ChunkState
+from transforms.sinks.push.outcome import PushAccount, with_outcome, write_rejects
 from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.storage.atomic import whole_file, write_json
 
@@ -19,9 +17,9 @@ MANIFEST = "manifest.jsonl"
 REPORT = "report.json"
 
 
-def paths_of(root: Path, settings: PushSettings) -> PushPaths:
-    """Return the folder of a run and the folder of its receipts for an appliance."""
-    return PushPaths(root=root, folder=root / PUSHES / settings.appliance.name)
+def receipts_folder(root: Path, settings: PushSettings) -> Path:
+    """Return the folder with the receipts of a run for an appliance."""
+    return root / PUSHES / settings.appliance.name
 
 
 def read_manifest(root: Path) -> list[Chunk]:
@@ -42,18 +40,20 @@ def write_manifest(root: Path, chunks: list[Chunk]) -> None:
 
 def record_push(root: Path, account: PushAccount, settings: PushSettings) -> None:
     """Write report, manifest and rejects of a push; remove accepted chunks if that is asked for."""
-    folder = paths_of(root, settings).folder
+    folder = receipts_folder(root, settings)
     write_json(folder / REPORT, as_json(account))
     outcomes = {outcome.chunk.ordinal: outcome for outcome in account.outcomes}
     # An update of indexes that the push added is not in the manifest. An update of the run that is
     # not pushed stays there, because receipts belong to all chunks of a run.
-    write_manifest(
-        root, [_with_outcome(chunk, outcomes.get(chunk.ordinal)) for chunk in read_manifest(root)]
-    )
+    chunks = [
+        with_outcome(chunk, outcomes[chunk.ordinal]) if chunk.ordinal in outcomes else chunk
+        for chunk in read_manifest(root)
+    ]
+    write_manifest(root, chunks)
     write_rejects(account.outcomes, root=root, path=root / "rejects" / f"push-{folder.name}.avro")
     if settings.keep is Keep.REFUSED:
         for outcome in account.outcomes:
-            if outcome.state == ACCEPTED:
+            if outcome.state is ChunkState.ACCEPTED:
                 (root / outcome.chunk.path).unlink(missing_ok=True)
 
 
@@ -62,9 +62,3 @@ def unfinished_message(path: Path) -> str:
         f"INPUT: {str(path)!r}: an unfinished run; expected a finished one: start its conversion"
         " again to complete it"
     )
-
-
-def _with_outcome(chunk: Chunk, outcome: ChunkOutcome | None) -> Chunk:
-    if outcome is None:
-        return chunk
-    return replace(chunk, state=outcome.state, attempts=outcome.attempts, reply=outcome.reply)

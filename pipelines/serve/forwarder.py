@@ -15,7 +15,7 @@ from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.locks import WORK
 from pipelines.convert.publish import publish
 from pipelines.convert.settings import check_account, settings_of
-from pipelines.push.run_folder import paths_of, read_manifest, record_push
+from pipelines.push.run_folder import read_manifest, receipts_folder, record_push
 from pipelines.serve.forward_journal import (
     FOLDER,
     DeliveryOutcome,
@@ -39,30 +39,30 @@ from schemas.errors import (
     TargetError,
 )
 from schemas.feed import CLEANUP, FULL, INCREMENTAL, REPLACE, check_datasource
+from schemas.receipt import ChunkState
 from schemas.reject import UNKNOWN_ENCODING, UNREADABLE
 from schemas.span import Span
 from transforms.convert import Settings, convert
 from transforms.formats import GSA_FEED, GSA_GROUPS, THUNDERSTONE, Format
 from transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
-    ApplianceProtocol,
     ResponseMeaning,
     count_records,
 )
-from transforms.sinks.push.outcome import ACCEPTED, REFUSED
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.wire import gsa_responses
+from transforms.sinks.push.wire.feedergate import FEEDERGATE, judge
+from transforms.sinks.push.wire.recvdata import RECVDATA
 from transforms.sources import SpanRequest, cut_file, read_span, sniff_format
 from transforms.sources.spool import Selection, is_whole, spans_of
 
 _TARGET_FORMATS = {
-    ApplianceProtocol.FEEDERGATE: {
+    FEEDERGATE.name: {
         Door.FEED: GSA_FEED,
         Door.GROUPS: GSA_GROUPS,
         Door.DATA: GSA_FEED,
     },
-    ApplianceProtocol.RECVDATA: {Door.FEED: THUNDERSTONE, Door.DATA: THUNDERSTONE},
+    RECVDATA.name: {Door.FEED: THUNDERSTONE, Door.DATA: THUNDERSTONE},
 }
 _REPORT = "report.json"
 _DELIVERY = "delivery.json"
@@ -140,7 +140,7 @@ class Forwarder:
 
     def forward(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
         """Return the outcome of a delivery; raise FeedferryError or OSError if it has none yet."""
-        to_format = _TARGET_FORMATS[self._settings.appliance.protocol].get(delivery.door)
+        to_format = _TARGET_FORMATS[self._settings.appliance.protocol.name].get(delivery.door)
         if to_format is None:
             self._inform(f"{name(delivery)}: groups, which Thunderstone does not have; left out")
             return DeliveryOutcome(delivery.ordinal, ForwardState.LEFT_OUT)
@@ -181,7 +181,7 @@ class Forwarder:
                 self.clear(int(path.name))
 
     def _clean_up(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
-        verdict = gsa_responses.judge(pusher.client.cleanup(delivery.datasource))
+        verdict = judge(pusher.client.cleanup(delivery.datasource))
         if verdict.meaning is not ResponseMeaning.ACCEPTED:
             raise TargetError(verdict.message)
         return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
@@ -222,7 +222,7 @@ class Forwarder:
     def _needs_deletions(self, delivery: Delivery) -> bool:
         """Whether a full feed is for an appliance without full feeds."""
         is_full = delivery.door is Door.FEED and is_whole(delivery)
-        return is_full and self._settings.appliance.protocol is ApplianceProtocol.RECVDATA
+        return is_full and self._settings.appliance.protocol == RECVDATA
 
     def _spans_of(self, delivery: Delivery, work: Path) -> list[Span]:
         """Return the deletions of a full feed where the target needs them, and the delivery."""
@@ -306,11 +306,13 @@ class Forwarder:
 
     def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> DeliveryOutcome:
         chunks = [_restore_feedtype(chunk, delivery) for chunk in read_manifest(root)]
-        pushed = pusher.push(chunks, paths_of(root, self._settings))
-        if any(chunk.state != ACCEPTED for chunk in pushed.outcomes):
+        pushed = pusher.push(chunks, root=root, folder=receipts_folder(root, self._settings))
+        if any(chunk.state is not ChunkState.ACCEPTED for chunk in pushed.outcomes):
             record_push(root, pushed, self._settings)
-        refused = [outcome.chunk for outcome in pushed.outcomes if outcome.state == REFUSED]
-        if any(chunk.feedtype in ERASING_FEEDTYPES for chunk in refused):
+        if any(
+            outcome.state is ChunkState.REFUSED and outcome.chunk.feedtype in ERASING_FEEDTYPES
+            for outcome in pushed.outcomes
+        ):
             raise SetAsideError(f"{pushed.stopped}; its records are in {root}/rejects/")
         if pushed.stopped is not None:
             raise TargetError(pushed.stopped)

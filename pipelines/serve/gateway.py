@@ -28,8 +28,7 @@ from pipelines.serve.worker_process import WorkerProcess
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, StoppedError
 from transforms.retry import RetryPolicy
-from transforms.sinks.push.model import ApplianceProtocol
-from transforms.sinks.push.progress import PushProgress
+from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
@@ -203,7 +202,7 @@ class Gateway:
     def _update_index(self, pusher: Pusher) -> None:
         """Make pushed data searchable on Thunderstone: when idle, and not too often."""
         is_due = time.monotonic() >= self._updated + UPDATE_SECONDS
-        is_target = self._settings.appliance.protocol is ApplianceProtocol.RECVDATA
+        is_target = self._settings.appliance.protocol.has_index_updates
         if self._needs_update and is_due and is_target:
             pusher.update_index(self._spool / FOLDER)
             self._needs_update, self._updated = False, time.monotonic()

@@ -14,12 +14,15 @@ from schemas.account import Chunk
 from schemas.feed import Feed
 from schemas.record import Action, Content, Record
 from transforms.formats import WriteOptions, by_name
-from transforms.sinks.push.model import Appliance, ApplianceProtocol, ApplianceResponse, ChunkPart
+from transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from transforms.sinks.push.wire.client import ApplianceClient
+from transforms.sinks.push.wire.feedergate import FEEDERGATE
+from transforms.sinks.push.wire.protocol import Appliance
+from transforms.sinks.push.wire.recvdata import RECVDATA
 
-GSA = Appliance(protocol=ApplianceProtocol.FEEDERGATE, url="http://gsa.example.com:19900")
+GSA = Appliance(protocol=FEEDERGATE, url="http://gsa.example.com:19900")
 THUNDERSTONE = Appliance(
-    protocol=ApplianceProtocol.RECVDATA,
+    protocol=RECVDATA,
     url="http://www.example.com/texis/dowalk/recvdata.xml",
     profile="intranet",
 )

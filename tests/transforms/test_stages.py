@@ -18,7 +18,6 @@ from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import ReadOptions, WriteOptions
 from transforms.sinks.push.outcome import PushAccount
-from transforms.sinks.push.pusher import PushPaths
 from transforms.sinks.push.settings import PushSettings
 from transforms.sources.signature import sign_path
 from transforms.stages import Convert, CutFile, Merge, Push
@@ -132,7 +131,7 @@ def test_chunks_are_pushed_in_the_order_of_the_manifest_and_once(
 ) -> None:
     client = replace_client(monkeypatch, lambda _sent: SUCCESS)
     chunks = [chunk_of(tmp_path, number, str(number)) for number in (3, 1, 2)]
-    push = Push(PushSettings(appliance=GSA), PushPaths(root=tmp_path, folder=tmp_path / "push"))
+    push = Push(PushSettings(appliance=GSA), tmp_path, tmp_path / "push")
 
     def check(results: list[bytes]) -> None:
         [account] = [msgspec.json.decode(result, type=PushAccount) for result in results]

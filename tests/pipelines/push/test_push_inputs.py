@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.main import main
-from schemas.receipt import AttemptState, Receipt
+from schemas.receipt import ChunkState, Receipt
 from support.fake_appliance import chunk_of, finished, items_of
 from support.runs import ROOT
 from support.served import run, serving
@@ -80,9 +80,9 @@ def test_two_runs_with_a_full_feed_of_one_datasource_are_refused(
     first, second = (one_chunk(tmp_path / name, name, feedtype="full") for name in "ab")
 
     assert refusal(capsys, str(first), str(second)) == (
-        f"{second}: a full feed of 'wiki', like {first}; expected one, because the second deletes"
-        " what the first one brought: push the newer run alone, or send both with --several-full"
-        " each"
+        f"{first}, {second}: 2 full feeds of 'wiki'; expected one, because each deletes the one"
+        " before it: push the newest alone, or give --several-full each to send all, or"
+        " --several-full first for files of one feed"
     )
 
 
@@ -129,12 +129,12 @@ def test_a_plan_leaves_out_accepted_chunks(
     plan = ["push", str(tmp_path), *CLOSED_PORT, "--dry-run"]
     end = "target    http://127.0.0.1:1\nnothing was sent\n"
     with Receipts(folder, target="http://127.0.0.1:1", run="run") as receipts:
-        receipts.add(Receipt(chunk=1, sha256="", state=AttemptState.ACCEPTED))
+        receipts.add(Receipt(chunk=1, sha256="", state=ChunkState.ACCEPTED))
         assert main(plan) == 0
         assert capsys.readouterr().out == (
             f"chunks    wiki: 1 (1 incremental), 1 records, {chunks[1].bytes:,} bytes\n{end}"
         )
-        receipts.add(Receipt(chunk=2, sha256="", state=AttemptState.ACCEPTED))
+        receipts.add(Receipt(chunk=2, sha256="", state=ChunkState.ACCEPTED))
         assert main(plan) == 0
         assert capsys.readouterr().out == (
             f"chunks    none left: earlier pushes have settled all of them\n{end}"

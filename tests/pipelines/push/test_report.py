@@ -2,45 +2,38 @@
 
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from pipelines.push.report import as_json, as_text, plan_text
-from schemas.account import Chunk
-from schemas.receipt import Refusal
+from schemas.receipt import ChunkState, Refusal
+from support.appliance_sockets import chunk
 from support.fake_appliance import GSA
 from transforms.sinks.push.outcome import ChunkOutcome, PushAccount
 from transforms.sinks.push.settings import PushSettings
 
-CHUNK = Chunk(
-    ordinal=1,
-    path="chunks/000001.xml",
+CHUNK = replace(
+    chunk(b"", ordinal=1, path="chunks/000001.xml", source="", records={"ADD": 3}),
     bytes=2048,
-    sha256="",
-    records={"ADD": 3},
-    first_url="",
-    last_url="",
-    source="",
-    span=0,
-    format="gsa-feed",
     datasource="wiki",
     feedtype="full",
 )
 PUSHED = PushAccount(
     target="http://gsa.example.com:19900",
     outcomes=(
-        ChunkOutcome(chunk=CHUNK, state="accepted", accepted=3, bytes=3000, attempts=1),
+        ChunkOutcome(chunk=CHUNK, state=ChunkState.ACCEPTED, accepted=3, bytes=3000, attempts=1),
         ChunkOutcome(
             chunk=replace(CHUNK, path="chunks/000002.xml"),
-            state="partly-accepted",
+            state=ChunkState.PARTLY_ACCEPTED,
             accepted=2,
             refused=1,
             refusals=(Refusal(1, "malformed feed"),),
             bytes=2000,
             attempts=4,
         ),
-        ChunkOutcome(chunk=CHUNK, state="refused", refused=3, reply="malformed feed", attempts=1),
-        ChunkOutcome(chunk=CHUNK, state="ready"),
+        ChunkOutcome(
+            chunk=CHUNK, state=ChunkState.REFUSED, refused=3, reply="malformed feed", attempts=1
+        ),
+        ChunkOutcome(chunk=CHUNK, state=ChunkState.READY),
     ),
     notices={"OK, 'Not found'": 2},
     stopped="why it stopped",
@@ -110,14 +103,16 @@ def test_a_plan_has_a_line_for_each_datasource() -> None:
 
 def test_an_update_of_search_indexes_is_no_record_in_json_either() -> None:
     update = replace(CHUNK, records={"UPDATE_INDEX": 1})
-    pushed = replace(PUSHED, outcomes=(ChunkOutcome(chunk=update, state="accepted", accepted=1),))
+    pushed = replace(
+        PUSHED, outcomes=(ChunkOutcome(chunk=update, state=ChunkState.ACCEPTED, accepted=1),)
+    )
     assert as_json(pushed)["records"] == {"accepted": 0, "refused": 0, "left": 0}
 
 
 def test_a_chunk_with_single_refused_records_is_shown_once() -> None:
     outcome = ChunkOutcome(
         chunk=replace(CHUNK, records={"ADD": 1}),
-        state="refused",
+        state=ChunkState.REFUSED,
         refused=1,
         refusals=(Refusal(0, "no"),),
         reply="no",
@@ -128,7 +123,7 @@ def test_a_chunk_with_single_refused_records_is_shown_once() -> None:
 
 
 def test_the_account_of_a_continued_push_counts_earlier_chunks() -> None:
-    pushed = msgspec.structs.replace(PUSHED, earlier_chunks=1, earlier_bytes=2_000)
+    pushed = replace(PUSHED, earlier_chunks=1, earlier_bytes=2_000)
     lines = as_text(pushed, root=Path("out"), folder=Path("out/push/gsa")).splitlines()
 
     assert lines[5] == "sent      an earlier push has settled 1 of the 4 chunks"

@@ -26,8 +26,9 @@ from support.rehearsal import InlineWorker, digest_missing
 from support.served import wait_until
 from support.spools import HandSpool
 from transforms.retry import RetryPolicy
-from transforms.sinks.push.model import Appliance, ApplianceResponse
+from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.wire.protocol import Appliance
 from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow

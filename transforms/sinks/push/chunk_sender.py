@@ -17,32 +17,31 @@ from msgspec.structs import replace
 from schemas.account import Chunk
 from schemas.errors import TargetError, TooManyRejectsError
 from schemas.feed import INCREMENTAL
-from schemas.receipt import AttemptState, Receipt
+from schemas.receipt import ChunkState, Receipt
 from transforms.retry import RetryPauses
+from transforms.sinks.push.chunk_parts import ChunkSplitter
 from transforms.sinks.push.model import (
     ERASING_FEEDTYPES,
-    ApplianceProtocol,
     ApplianceResponse,
     ChunkPart,
     ResponseMeaning,
     Verdict,
 )
-from transforms.sinks.push.progress import PushProgress
+from transforms.sinks.push.outcome import PushProgress
+from transforms.sinks.push.push_plan import is_added_update
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import OnRefusal, PushSettings
-from transforms.sinks.push.splitter import ChunkSplitter
 from transforms.sinks.push.throttle.gate import SendGate
-from transforms.sinks.push.update_index import is_added_update
-from transforms.sinks.push.wire import gsa_responses, thunderstone_responses
 from transforms.sinks.push.wire.client import ApplianceClient
 from transforms.sinks.push.wire.responses import retry_after_seconds
 
 MAX_REPLY_LETTERS = 2000
 """How much of a response a receipt keeps."""
 
-MAX_ITEMS = 100_000
-"""Items in one request: each has a result in the response, which is held in memory."""
+MAX_NOTICES = 20
+"""Further texts of the appliance about accepted records are counted as one."""
 
+OTHER_NOTICES = "accepted with another remark"
 NOT_SENT = "not sent: the update after all chunks does the same"
 
 MAX_CONSECUTIVE_REFUSED_RECORDS = 100
@@ -89,7 +88,7 @@ class ChunkSender:
         receipt = Receipt(
             chunk=chunk.ordinal,
             sha256=chunk.sha256,
-            state=AttemptState.ACCEPTED,
+            state=ChunkState.ACCEPTED,
             attempt=0,
             reply=NOT_SENT,
             at=_now(),
@@ -98,19 +97,14 @@ class ChunkSender:
 
     def _send_chunk(self, chunk: Chunk) -> None:
         splitter = ChunkSplitter(chunk, self.root)
-        parts = deque(self._parts(splitter))
+        parts = deque([splitter.whole])
         is_begun = False
         while parts:
             part = parts.popleft()
-            feedtype = _sent_feedtype(part, is_begun=is_begun)
-            state = (
-                self._known_state(part)
-                or self._set_aside_too_large(part)
-                or self._send_part(part, feedtype)
-            )
-            if state is AttemptState.SPLIT:
+            state = self._settle_part(part, is_begun=is_begun)
+            if state is ChunkState.SPLIT:
                 parts.extendleft(reversed(splitter.split(part)))
-            is_begun = is_begun or state is AttemptState.ACCEPTED
+            is_begun = is_begun or state is ChunkState.ACCEPTED
         if chunk.feedtype in ERASING_FEEDTYPES and not is_begun:
             raise TargetError(
                 f"{chunk.path}: the {chunk.feedtype} part of {chunk.datasource!r} was refused;"
@@ -118,48 +112,43 @@ class ChunkSender:
                 " records and convert again, or remove the receipts to send it again as it is"
             )
 
-    def _parts(self, splitter: ChunkSplitter) -> list[ChunkPart]:
-        """Return the whole chunk, or parts of it if it is too large for one request."""
-        if self._fits(splitter.whole):
-            return [splitter.whole]
-        return splitter.split_to_fit(self._fits)
+    def _settle_part(self, part: ChunkPart, *, is_begun: bool) -> ChunkState:
+        """Return the state of a part that is settled or split; send it if necessary.
 
-    def _fits(self, part: ChunkPart) -> bool:
-        is_thunderstone = self.settings.appliance.protocol is ApplianceProtocol.RECVDATA
-        if is_thunderstone and part.records > MAX_ITEMS:
-            return False
+        `is_begun` says that an earlier part of the chunk was accepted.
+        """
+        last = self.receipts.last(part.chunk, part.first, part.count)
+        if last is not None and last.state not in (ChunkState.SENDING, ChunkState.FAILED):
+            return last.state
+        feedtype = part.chunk.feedtype
+        if is_begun and feedtype in ERASING_FEEDTYPES:
+            feedtype = INCREMENTAL  # another feedtype would delete the parts before it
+        max_records = self.settings.appliance.protocol.max_records
+        if max_records is not None and part.records > max_records:
+            return ChunkState.SPLIT
         limit = self.settings.max_request_bytes
-        return part.size * _MAX_GROWTH < limit or self._request_bytes(part) < limit
+        if part.size * _MAX_GROWTH >= limit:
+            size = self.client.request_bytes(part, feedtype=feedtype)
+            if size >= limit and part.records > 1:
+                return ChunkState.SPLIT
+            if size >= limit:
+                message = f"{size:,} bytes on the wire; expected fewer than {limit:,} for a request"
+                verdict = Verdict(meaning=ResponseMeaning.REFUSED, message=message)
+                return self._settle(part, None, ApplianceResponse(), verdict)
+        return self._send_part(part, feedtype)
 
-    def _request_bytes(self, part: ChunkPart) -> int:
-        """Return the most bytes of the request: no form is longer than an incremental one."""
-        feedtype = _sent_feedtype(part, is_begun=part.first > 0)
-        return self.client.request_bytes(part, feedtype=feedtype)
-
-    def _known_state(self, part: ChunkPart) -> AttemptState | None:
-        state = self.receipts.state(part.chunk, part.first, part.count)
-        return None if state in (AttemptState.SENDING, AttemptState.FAILED) else state
-
-    def _set_aside_too_large(self, part: ChunkPart) -> AttemptState | None:
-        """Refuse a single record that is too large for a request; return None for other parts."""
-        if part.count != 1 or self._fits(part):
-            return None
-        size, limit = self._request_bytes(part), self.settings.max_request_bytes
-        message = f"{size:,} bytes on the wire; expected fewer than {limit:,} for one request"
-        verdict = Verdict(meaning=ResponseMeaning.REFUSED, message=message)
-        return self._settle(part, None, ApplianceResponse(), verdict)
-
-    def _send_part(self, part: ChunkPart, feedtype: str | None) -> AttemptState:
+    def _send_part(self, part: ChunkPart, feedtype: str | None) -> ChunkState:
         """Send a part until it is settled; raise if it cannot be."""
         pauses = RetryPauses(self.settings.retry)
         while True:
-            self._continue_if(self.gate.wait_until_open())
-            self.receipts.add(self._receipt(part, AttemptState.SENDING, feedtype))
+            if not self.gate.wait_until_open():
+                raise PushInterrupted
+            self.receipts.add(self._receipt(part, ChunkState.SENDING, feedtype))
             response = self.client.send(part, feedtype=feedtype)
-            verdict = self._judge(part, response)
+            verdict = self.settings.appliance.protocol.judge(response, part.records)
             if verdict.meaning not in (ResponseMeaning.RETRY, ResponseMeaning.FULL_DISK):
                 return self._settle(part, feedtype, response, verdict)
-            self._add_receipt(part, AttemptState.FAILED, feedtype, response, verdict)
+            self._add_receipt(part, ChunkState.FAILED, feedtype, response, verdict)
             seconds = pauses.next_seconds(
                 at_least=retry_after_seconds(response, now=datetime.now(UTC)),
                 is_limited=verdict.meaning is not ResponseMeaning.FULL_DISK,
@@ -168,17 +157,9 @@ class ChunkSender:
             if seconds is None:
                 raise TargetError(message)
             self.progress.notify(f"{message}; next attempt in {seconds:.0f} s")
-            self.gate.report_failure()
-            self._continue_if(self.gate.pause(seconds))
-
-    def _continue_if(self, is_open: bool) -> None:
-        if not is_open:
-            raise PushInterrupted
-
-    def _judge(self, part: ChunkPart, response: ApplianceResponse) -> Verdict:
-        if self.settings.appliance.protocol is ApplianceProtocol.RECVDATA:
-            return thunderstone_responses.judge(response, sent=part.records)
-        return gsa_responses.judge(response)
+            self.gate.report_attempt(is_accepted=False)
+            if not self.gate.pause(seconds):
+                raise PushInterrupted
 
     def _settle(
         self,
@@ -186,34 +167,32 @@ class ChunkSender:
         feedtype: str | None,
         response: ApplianceResponse,
         verdict: Verdict,
-    ) -> AttemptState:
+    ) -> ChunkState:
         """Record a final response; raise if it ends the push."""
         state = self._final_state(part, verdict)
         self._add_receipt(part, state, feedtype, response, verdict)
-        if state is AttemptState.FAILED:
+        if state is ChunkState.FAILED:
             raise TargetError(f"{part.chunk.path}: {verdict.message}")
-        if state is AttemptState.ACCEPTED:
-            self.gate.count_accepted()
-            with self._lock:
-                self.notices.update(verdict.notices)
-        if state is not AttemptState.SPLIT:
+        if state is ChunkState.ACCEPTED:
+            self.gate.report_attempt(is_accepted=True)
+        if state is not ChunkState.SPLIT:
             self._count(part, verdict, state)
         return state
 
-    def _final_state(self, part: ChunkPart, verdict: Verdict) -> AttemptState:
+    def _final_state(self, part: ChunkPart, verdict: Verdict) -> ChunkState:
         if verdict.meaning is ResponseMeaning.ACCEPTED:
-            return AttemptState.ACCEPTED
+            return ChunkState.ACCEPTED
         on_refusal = self.settings.on_refusal
         if verdict.meaning is ResponseMeaning.FATAL or on_refusal is OnRefusal.STOP:
-            return AttemptState.FAILED
+            return ChunkState.FAILED
         if on_refusal is OnRefusal.SKIP or part.records < 2:
-            return AttemptState.REFUSED
-        return AttemptState.SPLIT if verdict.can_split else AttemptState.FAILED
+            return ChunkState.REFUSED
+        return ChunkState.SPLIT if verdict.can_split else ChunkState.FAILED
 
     def _add_receipt(
         self,
         part: ChunkPart,
-        state: AttemptState,
+        state: ChunkState,
         feedtype: str | None,
         response: ApplianceResponse,
         verdict: Verdict,
@@ -227,36 +206,40 @@ class ChunkSender:
             status=response.status,
             reply=verdict.message[:MAX_REPLY_LETTERS],
             seconds=round(response.seconds, 3),
-            refused=tuple(refused) if state is AttemptState.ACCEPTED else (),
+            refused=tuple(refused) if state is ChunkState.ACCEPTED else (),
         )
         self.receipts.add(receipt)
 
-    def _receipt(self, part: ChunkPart, state: AttemptState, feedtype: str | None) -> Receipt:
-        earlier = self.receipts.attempts(part.chunk, part.first, part.count)
+    def _receipt(self, part: ChunkPart, state: ChunkState, feedtype: str | None) -> Receipt:
+        last = self.receipts.last(part.chunk, part.first, part.count)
+        earlier = last.attempt if last is not None else 0
         return Receipt(
             chunk=part.chunk.ordinal,
             sha256=part.chunk.sha256,
             state=state,
             first=part.first,
             count=part.count,
-            attempt=earlier + (state is AttemptState.SENDING),
+            attempt=earlier + (state is ChunkState.SENDING),
             feedtype=feedtype,
             at=_now(),
         )
 
-    def _count(self, part: ChunkPart, verdict: Verdict, state: AttemptState) -> None:
+    def _count(self, part: ChunkPart, verdict: Verdict, state: ChunkState) -> None:
         """Count a settled part; raise if too many records are refused."""
         records = part.records
-        refused = len(verdict.refused) if state is AttemptState.ACCEPTED else records
+        refused = len(verdict.refused) if state is ChunkState.ACCEPTED else records
         accepted = 0 if is_added_update(part.chunk) else records - refused
         self.progress.add(size=part.size, records=accepted, rejects=refused)
         with self._lock:
             is_refused = refused == records
             self._consecutive_refusals = self._consecutive_refusals + refused if is_refused else 0
+            for notice in verdict.notices:
+                is_counted = notice in self.notices or len(self.notices) < MAX_NOTICES
+                self.notices[notice if is_counted else OTHER_NOTICES] += 1
         if refused:
             self._check_refusals(f"{part.chunk.path}: {verdict.message}", verdict, state)
 
-    def _check_refusals(self, message: str, verdict: Verdict, state: AttemptState) -> None:
+    def _check_refusals(self, message: str, verdict: Verdict, state: ChunkState) -> None:
         on_refusal, limit = self.settings.on_refusal, self.settings.max_rejects
         consecutive = self._consecutive_refusals
         if consecutive >= MAX_CONSECUTIVE_REFUSED_RECORDS and on_refusal is OnRefusal.BISECT:
@@ -268,18 +251,11 @@ class ChunkSender:
             raise TooManyRejectsError(
                 f"{message}; more than {limit} records are refused, the limit of --max-rejects"
             )
-        if state is AttemptState.ACCEPTED and on_refusal is OnRefusal.STOP:
+        if state is ChunkState.ACCEPTED and on_refusal is OnRefusal.STOP:
             raise TargetError(
                 f"{message}, {verdict.refused[0].words}; expected all Items to be accepted, "
                 "because --on-refusal is stop"
             )
-
-
-def _sent_feedtype(part: ChunkPart, *, is_begun: bool) -> str | None:
-    """Return the feedtype of a request; `is_begun` says that an earlier part was accepted."""
-    feedtype = part.chunk.feedtype
-    # A later part with an erasing feedtype would delete the parts before it.
-    return INCREMENTAL if is_begun and feedtype in ERASING_FEEDTYPES else feedtype
 
 
 def _now() -> str:

@@ -1,14 +1,15 @@
-"""The values that the parts of a push exchange."""
+"""The values that the parts of a push exchange: parts of chunks, responses and their meaning."""
 
 import enum
-import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
 from schemas.account import Chunk
+from schemas.errors import SourceError
 from schemas.feed import CLEANUP, FULL, REPLACE
 from schemas.receipt import Refusal
 
@@ -18,51 +19,18 @@ REQUEST_BYTES_LIMIT = 1_000_000_000
 ERASING_FEEDTYPES = (FULL, REPLACE, CLEANUP)
 """Feedtypes that delete the previous content of a datasource; only its first request has one."""
 
-_NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
+BLOCK_BYTES = 1 << 20
 
 
-class ApplianceProtocol(enum.Enum):
-    """How an appliance takes feeds."""
-
-    FEEDERGATE = "feedergate"
-    """A Google Search Appliance: multipart forms to /xmlfeed and /xmlgroups."""
-
-    RECVDATA = "recvdata"
-    """A Thunderstone appliance: URL-encoded forms to recvdata.xml."""
-
-
-class Appliance(msgspec.Struct, frozen=True, kw_only=True):
-    """The address of an appliance and how to connect to it.
-
-    `url` has scheme, host and port for FEEDERGATE, and is the whole address of recvdata.xml for
-    RECVDATA. `ca_file` replaces the certificate authorities of the system. Without `proxy`, none is
-    used. Each timeout limits one step of a request; `reply_seconds` limits the head of a response,
-    and again its body. With `gzip`, requests below 1 MiB to a FEEDERGATE are compressed.
-    """
-
-    protocol: ApplianceProtocol
-    url: str
-    profile: str = ""
-    ca_file: str | None = None
-    proxy: str | None = None
-    connect_seconds: float = 10.0
-    write_seconds: float = 60.0
-    reply_seconds: float = 900.0
-    gzip: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name of its folder of receipts: letters, digits, `.`, `-` and `_`."""
-        address = "/".join(filter(None, (self.url.split("://")[-1], self.profile)))
-        return _NOT_IN_NAME.sub("_", address).strip("._")
+def count_records(chunk: Chunk) -> int:
+    return sum(chunk.records.values())
 
 
 class ChunkPart(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk, or some of its records, as a document: `head`, a range of the file, `tail`.
 
     It holds records `first` to `first + count` of the chunk. A `count` of 0 means the whole file,
-    without head and tail. `length` counts the bytes of the range. `sha256` is the digest of the
-    range; a part without one cannot be sent.
+    without head and tail. `length` counts the bytes of the range, `sha256` is their digest.
     """
 
     chunk: Chunk
@@ -73,7 +41,7 @@ class ChunkPart(msgspec.Struct, frozen=True, kw_only=True):
     tail: bytes = b""
     first: int = 0
     count: int = 0
-    sha256: str | None = None
+    sha256: str
 
     @property
     def size(self) -> int:
@@ -81,28 +49,36 @@ class ChunkPart(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.head) + self.length + len(self.tail)
 
     @property
-    def is_whole(self) -> bool:
-        return self.count == 0
-
-    @property
     def records(self) -> int:
         return self.count or count_records(self.chunk)
 
-    def blocks(self, stream: IO[bytes], *, block_bytes: int = 1 << 20) -> Iterator[bytes]:
+    def blocks(self, stream: IO[bytes], *, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
         """Yield the document from an open file, one block at a time."""
         if self.head:
             yield self.head
-        stream.seek(self.offset)
-        left = self.length
-        while left and (block := stream.read(min(left, block_bytes))):
-            left -= len(block)
-            yield block
+        yield from range_blocks(stream, self.offset, self.length, block_bytes)
         if self.tail:
             yield self.tail
 
 
-def count_records(chunk: Chunk) -> int:
-    return sum(chunk.records.values())
+@contextmanager
+def open_chunk_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open the file of a chunk; raise SourceError if it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            yield stream
+    except OSError as exc:
+        raise SourceError(f"{path}: {exc.strerror}; expected a readable chunk file") from exc
+
+
+def range_blocks(
+    stream: IO[bytes], offset: int, length: int, block_bytes: int = BLOCK_BYTES
+) -> Iterator[bytes]:
+    """Yield a range of a file, one block at a time."""
+    stream.seek(offset)
+    while length and (block := stream.read(min(length, block_bytes))):
+        length -= len(block)
+        yield block
 
 
 class ApplianceResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,6 +102,10 @@ class ApplianceResponse(msgspec.Struct, frozen=True, kw_only=True):
     sent_bytes: int = 0
     seconds: float = 0.0
     url: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
 
 
 class ResponseMeaning(enum.Enum):

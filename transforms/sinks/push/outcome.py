@@ -1,20 +1,24 @@
-"""The outcome of each chunk, computed from its receipts, and the account of a push."""
+"""The outcome of each chunk by its receipts; account, progress and rejects of a push."""
 
+import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
+from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from schemas.account import Chunk
-from schemas.receipt import AttemptState, Receipt, Refusal
+from schemas.errors import RecordError
+from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
+from schemas.reject import Reject
+from transforms.sinks.push.chunk_parts import ChunkSplitter
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
+from transforms.sinks.push.push_plan import is_added_update
+from transforms.storage.atomic import RejectFile
 
-READY, ACCEPTED, PARTLY_ACCEPTED = "ready", "accepted", "partly-accepted"
-REFUSED, FAILED = "refused", "failed"
-"""The states of a chunk in a manifest."""
-
-_SETTLED = (AttemptState.ACCEPTED, AttemptState.REFUSED)
+REJECT_CODE = "refused"
 
 
 class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +29,7 @@ class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     chunk: Chunk
-    state: str
+    state: ChunkState
     accepted: int = 0
     refused: int = 0
     refusals: tuple[Refusal, ...] = ()
@@ -36,9 +40,10 @@ class ChunkOutcome(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def allows_next(self) -> bool:
         """Whether the chunk after it may be sent: not after a refused full feed."""
-        if self.state == REFUSED:
-            return self.chunk.feedtype not in ERASING_FEEDTYPES
-        return self.state in (ACCEPTED, PARTLY_ACCEPTED)
+        is_refused_full = (
+            self.state is ChunkState.REFUSED and self.chunk.feedtype in ERASING_FEEDTYPES
+        )
+        return self.state.is_settled and not is_refused_full
 
     @property
     def left(self) -> int:
@@ -68,53 +73,111 @@ class PushAccount(msgspec.Struct, frozen=True, kw_only=True):
         return sum(outcome.bytes for outcome in self.outcomes) - self.earlier_bytes
 
     def count_states(self) -> dict[str, int]:
-        return dict(sorted(Counter(outcome.state for outcome in self.outcomes).items()))
+        return dict(sorted(Counter(outcome.state.value for outcome in self.outcomes).items()))
 
 
-def outcomes_of(chunks: Iterable[Chunk], receipts: Iterable[Receipt]) -> Iterator[ChunkOutcome]:
-    """Yield the outcome of each chunk, in the order of the chunks."""
+class PushProgress:
+    """Counts settled bytes and records, and passes messages for the operator to `notify`.
+
+    A display in another thread may read it.
+    """
+
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        self.notify = notify
+        self._lock = threading.Lock()
+        self.bytes = self.records = self.rejects = 0
+
+    def add_earlier(self, outcomes: Iterable[ChunkOutcome]) -> None:
+        """Count what earlier pushes settled."""
+        for outcome in outcomes:
+            chunk, settled = outcome.chunk, outcome.accepted + outcome.refused
+            self.add(
+                size=int(chunk.bytes * settled / (count_records(chunk) or 1)),
+                records=0 if is_added_update(chunk) else outcome.accepted,
+                rejects=outcome.refused,
+            )
+
+    def add(self, *, size: int, records: int, rejects: int) -> None:
+        with self._lock:
+            self.bytes += size
+            self.records += records
+            self.rejects += rejects
+
+
+def outcomes_of(chunks: Iterable[Chunk], receipts: Iterable[Receipt]) -> tuple[ChunkOutcome, ...]:
+    """Return the outcome of each chunk, in the order of the chunks."""
     by_chunk: dict[int, list[Receipt]] = defaultdict(list)
     for receipt in receipts:
         by_chunk[receipt.chunk].append(receipt)
-    for chunk in chunks:
-        yield outcome_of(chunk, by_chunk[chunk.ordinal])
+    return tuple(outcome_of(chunk, by_chunk[chunk.ordinal]) for chunk in chunks)
 
 
 def outcome_of(chunk: Chunk, receipts: list[Receipt]) -> ChunkOutcome:
     """Return the outcome of one chunk from all its receipts, in their order."""
     last = {(receipt.first, receipt.count): receipt for receipt in receipts}
-    settled = [receipt for receipt in last.values() if receipt.state in _SETTLED]
-    refusals = sorted(_single_refusals(chunk, settled), key=attrgetter("record"))
-    refused = len(refusals) + sum(
-        _size(chunk, receipt)
-        for receipt in settled
-        if receipt.state is AttemptState.REFUSED and _size(chunk, receipt) > 1
-    )
-    covered = sum(_size(chunk, receipt) for receipt in settled)
-    state = FAILED if receipts else READY
+    settled = [receipt for receipt in last.values() if receipt.state.is_settled]
+    refusals: list[Refusal] = []
+    covered = refused = 0
+    for receipt in settled:
+        records = receipt.count or count_records(chunk)
+        covered += records
+        if receipt.state is ChunkState.REFUSED:
+            refused += records
+            if records == 1:
+                refusals.append(Refusal(receipt.first, receipt.reply, RefusalOf.REQUEST))
+        else:
+            refused += len(receipt.refused)
+            refusals += receipt.refused
+    accepted = [receipt for receipt in settled if receipt.state is ChunkState.ACCEPTED]
+    state = ChunkState.FAILED if receipts else ChunkState.READY
     if settled and covered == count_records(chunk):
-        is_accepted = all(
-            receipt.state is AttemptState.ACCEPTED and not receipt.refused for receipt in settled
-        )
-        state = ACCEPTED if is_accepted else PARTLY_ACCEPTED if covered > refused else REFUSED
+        state = ChunkState.PARTLY_ACCEPTED if covered > refused else ChunkState.REFUSED
+        if len(accepted) == len(settled) and not refused:
+            state = ChunkState.ACCEPTED
     return ChunkOutcome(
         chunk=chunk,
         state=state,
         accepted=covered - refused,
         refused=refused,
-        refusals=tuple(refusals),
-        attempts=sum(receipt.state is AttemptState.SENDING for receipt in receipts),
-        bytes=sum(receipt.bytes for receipt in settled if receipt.state is AttemptState.ACCEPTED),
+        refusals=tuple(sorted(refusals, key=attrgetter("record"))),
+        attempts=sum(receipt.state is ChunkState.SENDING for receipt in receipts),
+        bytes=sum(receipt.bytes for receipt in accepted),
         reply=next((receipt.reply for receipt in reversed(receipts) if receipt.reply), None),
     )
 
 
-def _single_refusals(chunk: Chunk, settled: list[Receipt]) -> Iterator[Refusal]:
-    for receipt in settled:
-        yield from receipt.refused
-        if receipt.state is AttemptState.REFUSED and _size(chunk, receipt) == 1:
-            yield Refusal(receipt.first, receipt.reply)
+def with_outcome(chunk: Chunk, outcome: ChunkOutcome) -> Chunk:
+    """Return the chunk as a line of a manifest after its push."""
+    return replace(chunk, state=outcome.state, attempts=outcome.attempts, reply=outcome.reply)
 
 
-def _size(chunk: Chunk, receipt: Receipt) -> int:
-    return receipt.count or count_records(chunk)
+def write_rejects(outcomes: Iterable[ChunkOutcome], *, root: Path, path: Path) -> int:
+    """Write all refused records, in the order of the chunks; return the number of rejects.
+
+    A chunk of several records that was refused as a whole is one reject, with its first bytes. Its
+    file is kept.
+    """
+    refused = [
+        outcome for outcome in outcomes if outcome.refused or outcome.state is ChunkState.REFUSED
+    ]
+    if not refused:
+        path.unlink(missing_ok=True)  # an earlier push wrote it; its records are accepted now
+        return 0
+    path.parent.mkdir(exist_ok=True)
+    rejects = RejectFile(path)
+    for outcome in refused:
+        for reject in _rejects(outcome, root):
+            rejects.add(reject)
+    rejects.close(whole=True)
+    return rejects.count
+
+
+def _rejects(outcome: ChunkOutcome, root: Path) -> Iterator[Reject]:
+    splitter = ChunkSplitter(outcome.chunk, root)
+    if outcome.state is ChunkState.REFUSED and not outcome.refusals:
+        yield splitter.reject(RecordError(REJECT_CODE, outcome.reply or ""))
+    for refusal in outcome.refusals:
+        reason = refusal.words
+        if refusal.of is RefusalOf.RECORD:
+            reason = f"the appliance responded {reason!r}; expected it to take the record"
+        yield splitter.reject(RecordError(REJECT_CODE, reason), refusal.record)

@@ -1,34 +1,125 @@
-"""The chunks of a push: which are sent, in which order, and with which feedtypes."""
+"""The plan of a push: its chunks in order, with their feedtypes, and the update of search indexes.
 
-from collections.abc import Sequence
+**Spec:** Thunderstone dataload API: "UI - Update search indexes (call after a batch of
+inserts/deletes)".
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from schemas.account import Chunk
+from schemas.delivery import Door
 from schemas.errors import ConfigError
 from schemas.feed import FULL
+from schemas.record import Action, Record
+from transforms.chunk import write_chunk
+from transforms.formats import THUNDERSTONE, WriteOptions, find_format
 from transforms.sinks.push.model import ERASING_FEEDTYPES, count_records
-from transforms.sinks.push.outcome import outcomes_of
-from transforms.sinks.push.receipts import read_receipts
-from transforms.sinks.push.request_forms import check_chunk, is_groups
 from transforms.sinks.push.settings import GroupsMode, PushSettings
-from transforms.sinks.push.update_index import with_planned_update
+from transforms.sinks.push.wire.chunk_check import check_chunk
+
+UPDATE_FILE = "update-index.xml"
+"""The request that updates search indexes, if no run has made one."""
+
+MAX_FAULTS = 20
+"""Faults of chunks that are reported at once."""
+
+_DEFAULT_OPTIONS = WriteOptions()
 
 
-def with_groups_mode(chunks: Sequence[Chunk], mode: GroupsMode) -> list[Chunk]:
-    """Return the chunks with the feedtypes that a mode asks for.
+def plan_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> list[Chunk]:
+    """Return the chunks in their order, with the feedtypes that the groups mode asks for.
 
-    The first groups feed of each groupsource, and each full one, gets the feedtype of the mode.
-    Raises ConfigError if a mode is given and there are no groups feeds.
+    Raises ConfigError, with a line for each fault, if the appliance cannot take a chunk, or if one
+    would empty a datasource unasked.
     """
-    if mode is GroupsMode.AS_STATED:
-        return list(chunks)
+    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)  # Beam may change the order
+    if settings.groups_mode is not GroupsMode.AS_STATED:
+        ordered = _with_groups_mode(ordered, settings.groups_mode)
+    faults: list[str] = []
+    for chunk in ordered:
+        try:
+            check_chunk(chunk, settings.appliance)
+            _check_empty(chunk, settings)
+        except ConfigError as exc:
+            faults.append(str(exc))
+    if faults:
+        raise ConfigError("\n".join(faults[:MAX_FAULTS]))
+    return ordered
+
+
+def check_several_full(inputs: Iterable[tuple[str, Sequence[Chunk]]]) -> None:
+    """Raise ConfigError if several inputs, by their names, have a full feed of one datasource."""
+    names: dict[tuple[str | None, str | None], list[str]] = defaultdict(list)
+    for name, chunks in inputs:
+        full = [chunk for chunk in chunks if chunk.feedtype in ERASING_FEEDTYPES]
+        for key in {(chunk.format, chunk.datasource) for chunk in full}:
+            names[key].append(name)
+    for (_, datasource), several in names.items():
+        if len(several) > 1:
+            raise ConfigError(
+                f"{', '.join(several)}: {len(several)} full feeds of {datasource!r}; expected one,"
+                " because each deletes the one before it: push the newest alone, or give"
+                " --several-full each to send all, or --several-full first for files of one feed"
+            )
+
+
+def is_update(chunk: Chunk) -> bool:
+    """Whether a chunk only requests an update of the search indexes."""
+    return set(chunk.records) == {Action.UPDATE_INDEX.value}
+
+
+def is_added_update(chunk: Chunk) -> bool:
+    """Whether feedferry added the request. It comes from no source and is no record."""
+    return is_update(chunk) and not chunk.source
+
+
+def write_update(path: Path, *, options: WriteOptions = _DEFAULT_OPTIONS) -> Chunk:
+    """Write the request for an update; return its chunk, without an ordinal."""
+    return _as_update(write_chunk(path, _update_document(options)))
+
+
+def with_update(ordered: Sequence[Chunk], folder: Path, settings: PushSettings) -> list[Chunk]:
+    """Return the chunks with an update at the end, if the appliance needs one and they have none.
+
+    Its file is `UPDATE_FILE` in the folder, which the push writes. If the settings ask for no
+    update, return the chunks without any.
+    """
+    if not settings.update_index:
+        return [chunk for chunk in ordered if not is_update(chunk)]
+    has_update = bool(ordered) and is_update(ordered[-1])
+    if has_update or not settings.appliance.protocol.has_index_updates:
+        return list(ordered)
+    document = _update_document(_DEFAULT_OPTIONS)
+    update = Chunk(
+        ordinal=ordered[-1].ordinal + 1 if ordered else 1,
+        path=str(folder.absolute() / UPDATE_FILE),
+        bytes=len(document),
+        sha256=hashlib.sha256(document).hexdigest(),
+        records={},
+        first_url="",
+        last_url="",
+        source="",
+        span=0,
+    )
+    return [*ordered, _as_update(update)]
+
+
+def _with_groups_mode(ordered: Sequence[Chunk], mode: GroupsMode) -> list[Chunk]:
+    """Change the feedtype of the first groups feed of each groupsource, and of each full one.
+
+    Raises ConfigError if there are no groups feeds.
+    """
     seen: set[str | None] = set()
     changed = []
-    for chunk in sorted(chunks, key=lambda chunk: chunk.ordinal):  # Beam may change the order
-        is_first = chunk.feedtype == FULL or chunk.datasource not in seen
-        if is_groups(chunk) and is_first:
+    for chunk in ordered:
+        format = find_format(chunk.format)
+        is_groups = format is not None and format.door is Door.GROUPS
+        if is_groups and (chunk.feedtype == FULL or chunk.datasource not in seen):
             seen.add(chunk.datasource)
             changed.append(replace(chunk, feedtype=mode.value))
         else:
@@ -38,24 +129,20 @@ def with_groups_mode(chunks: Sequence[Chunk], mode: GroupsMode) -> list[Chunk]:
     return changed
 
 
-def check_chunks(chunks: Sequence[Chunk], settings: PushSettings) -> None:
-    """Raise ConfigError if the appliance cannot take a chunk, or it would empty a datasource."""
-    for chunk in chunks:
-        check_chunk(chunk, settings.appliance)
-        is_empty = chunk.feedtype in ERASING_FEEDTYPES and not count_records(chunk)
-        if is_empty and not settings.can_empty:
-            raise ConfigError(
-                f"{chunk.path}: a full feed without records, which empties {chunk.datasource!r};"
-                " expected records, or --allow-empty-full"
-            )
+def _check_empty(chunk: Chunk, settings: PushSettings) -> None:
+    is_empty = chunk.feedtype in ERASING_FEEDTYPES and not count_records(chunk)
+    if is_empty and not settings.can_empty:
+        raise ConfigError(
+            f"{chunk.path}: a full feed without records, which empties {chunk.datasource!r};"
+            " expected records, or --allow-empty-full"
+        )
 
 
-def planned_chunks(chunks: Sequence[Chunk], folder: Path, settings: PushSettings) -> list[Chunk]:
-    """Return the chunks that a push would send now, in order; make no file.
+def _update_document(options: WriteOptions) -> bytes:
+    encoder = THUNDERSTONE.make_encoder(options)
+    update = encoder.encode(Record(url="", action=Action.UPDATE_INDEX))
+    return encoder.prolog() + encoder.frame([update]) + encoder.epilog()
 
-    The update of search indexes that the push adds is one of them.
-    """
-    ordered = with_planned_update(chunks, settings)
-    outcomes = outcomes_of(ordered, read_receipts(folder))
-    remaining = [outcome.chunk for outcome in outcomes if not outcome.allows_next]
-    return ordered if settings.replay and not remaining else remaining
+
+def _as_update(chunk: Chunk) -> Chunk:
+    return replace(chunk, records={Action.UPDATE_INDEX.value: 1}, format=THUNDERSTONE.name)

@@ -28,41 +28,27 @@ from schemas.errors import (
     TargetError,
     TooManyRejectsError,
 )
+from schemas.receipt import ChunkState
 from transforms.retry import RetryPauses
+from transforms.sinks.push.chunk_parts import whole_chunk
 from transforms.sinks.push.chunk_sender import ChunkSender, PushInterrupted
-from transforms.sinks.push.model import (
-    ApplianceProtocol,
-    ApplianceResponse,
-    ResponseMeaning,
+from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning
+from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, PushProgress, outcomes_of
+from transforms.sinks.push.push_plan import (
+    UPDATE_FILE,
+    is_update,
+    plan_chunks,
+    with_update,
+    write_update,
 )
-from transforms.sinks.push.outcome import (
-    PARTLY_ACCEPTED,
-    REFUSED,
-    ChunkOutcome,
-    PushAccount,
-    outcomes_of,
-)
-from transforms.sinks.push.progress import PushProgress
-from transforms.sinks.push.push_plan import check_chunks, with_groups_mode
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.splitter import whole_chunk
 from transforms.sinks.push.throttle.backlog import BacklogCount, BacklogThrottle
 from transforms.sinks.push.throttle.gate import SendGate, StopSignal
-from transforms.sinks.push.update_index import UPDATE_FILE, is_update, with_update, write_update
-from transforms.sinks.push.wire import thunderstone_responses
 from transforms.sinks.push.wire.client import ApplianceClient
-from transforms.sinks.push.wire.gsa_responses import read_backlog
 from transforms.storage.journal import DISK, Disk
 
 INTERRUPTED = "stopped after the current chunk; push again to continue"
-
-
-class PushPaths(msgspec.Struct, frozen=True, kw_only=True):
-    """The folders of a push: chunks are below `root`, the push writes its own files to `folder`."""
-
-    root: Path
-    folder: Path
 
 
 class Pusher:
@@ -86,8 +72,9 @@ class Pusher:
         self._stop = stop
         self._progress = progress
         self.client = client or ApplianceClient(settings.appliance)
+        self._read_backlog = settings.appliance.protocol.read_backlog
         self._first_backlog: ApplianceResponse | None = None
-        self._is_reached = False
+        self._is_reached = self._read_backlog is None
         self._gate = self._make_gate()
 
     def __enter__(self) -> Self:
@@ -97,29 +84,31 @@ class Pusher:
     def __exit__(self, *exc: object) -> None:
         self.client.__exit__(*exc)
 
-    def push(self, chunks: Sequence[Chunk], paths: PushPaths) -> PushAccount:
+    def push(self, chunks: Sequence[Chunk], *, root: Path, folder: Path) -> PushAccount:
         """Push all chunks that are not settled yet; return the account of the whole run.
 
-        Raises ConfigError before anything is sent, SourceError if a file is missing, and BusyError
-        if another push has the folder. Any later end of the push is stated in the account; a push
-        that is started again continues.
+        Chunks are below `root`; the push writes its own files to `folder`. Raises ConfigError
+        before anything is sent, SourceError if a file is missing, and BusyError if another push has
+        the folder. Any later end of the push is stated in the account; a push that is started again
+        continues.
         """
         settings, started = self._settings, time.monotonic()
-        chunks = with_groups_mode(chunks, settings.groups_mode)
-        check_chunks(chunks, settings)
-        with _receipts(chunks, paths, settings, self._disk) as receipts:
-            chunks = with_update(chunks, paths.folder, settings)
-            earlier = tuple(outcomes_of(chunks, receipts.all()))
+        planned = plan_chunks(chunks, settings)
+        with receipts_of(planned, folder, settings, disk=self._disk) as receipts:
+            chunks = with_update(planned, folder, settings)
+            if len(chunks) > len(planned):
+                write_update(folder / UPDATE_FILE)
+            earlier = outcomes_of(chunks, receipts.all())
             remaining = [outcome.chunk for outcome in earlier if not outcome.allows_next]
             for chunk in remaining:  # a full part deletes what missing files could not bring back
-                whole_chunk(chunk, paths.root)
+                whole_chunk(chunk, root)
             self._progress.add_earlier(earlier)
             sender = ChunkSender(
                 settings=settings,
                 client=self.client,
                 gate=self._gate,
                 receipts=receipts,
-                root=paths.root,
+                root=root,
                 progress=self._progress,
             )
             error: Exception | None = None
@@ -129,12 +118,12 @@ class Pusher:
                 self._send(remaining, sender, last=chunks[-1] if chunks else None)
             except (FeedferryError, PushInterrupted, OSError) as exc:
                 error = exc
-            outcomes = tuple(outcomes_of(chunks, receipts.all()))
+            outcomes = outcomes_of(chunks, receipts.all())
             is_settled = error is None and all(outcome.allows_next for outcome in outcomes)
             if is_settled:
                 receipts.finish(datetime.now(UTC).isoformat(timespec="seconds"))
         return PushAccount(
-            target=_target(settings),
+            target=settings.appliance.target,
             outcomes=outcomes,
             earlier_chunks=len(earlier) - len(remaining),
             earlier_bytes=sum(outcome.bytes for outcome in earlier),
@@ -153,13 +142,13 @@ class Pusher:
         """
         update = write_update(folder / UPDATE_FILE)
         response = self.client.send(whole_chunk(update, folder), feedtype=None)
-        verdict = thunderstone_responses.judge(response, sent=1)
+        verdict = self._settings.appliance.protocol.judge(response, 1)
         if verdict.meaning is not ResponseMeaning.ACCEPTED or verdict.refused:
             raise TargetError(verdict.message)
 
     def _make_gate(self) -> SendGate:
         settings, throttle = self._settings, None
-        if settings.appliance.protocol is ApplianceProtocol.FEEDERGATE:
+        if self._read_backlog is not None:
             throttle = BacklogThrottle(
                 self._request_backlog,
                 settings.backlog,
@@ -193,8 +182,7 @@ class Pusher:
 
         A wrong address is so reported within minutes, while a backlog is waited for by the hour.
         """
-        is_gsa = self._settings.appliance.protocol is ApplianceProtocol.FEEDERGATE
-        if not remaining or self._is_reached or not is_gsa:
+        if not remaining or self._is_reached:
             return
         pauses = RetryPauses(self._settings.retry)
         while (response := self.client.backlog()).status is None and response.is_unsent:
@@ -208,7 +196,8 @@ class Pusher:
 
     def _request_backlog(self) -> BacklogCount:
         response, self._first_backlog = self._first_backlog, None
-        return read_backlog(response or self.client.backlog())
+        read = self._read_backlog
+        return read(response or self.client.backlog()) if read else None
 
     def _send(self, chunks: Sequence[Chunk], sender: ChunkSender, *, last: Chunk | None) -> None:
         """Send the datasources in parallel, then the update of search indexes if that is last."""
@@ -255,41 +244,18 @@ class Pusher:
             raise max(errors, key=_seriousness)
 
 
-def push(
-    chunks: Sequence[Chunk],
-    paths: PushPaths,
-    settings: PushSettings,
-    *,
-    stop: StopSignal,
-    progress: PushProgress,
-) -> PushAccount:
-    """Push the chunks of one run; see `Pusher.push`."""
-    with Pusher(settings, stop=stop, progress=progress) as pusher:
-        return pusher.push(chunks, paths)
-
-
-def check_receipts(chunks: Sequence[Chunk], paths: PushPaths, settings: PushSettings) -> None:
-    """Raise ConfigError if earlier receipts do not allow the push of a run; make no file."""
-    _receipts(chunks, paths, settings, DISK).check()
-
-
-def _receipts(
-    chunks: Sequence[Chunk], paths: PushPaths, settings: PushSettings, disk: Disk
+def receipts_of(
+    planned: Sequence[Chunk], folder: Path, settings: PushSettings, *, disk: Disk = DISK
 ) -> Receipts:
-    ordered = sorted(chunks, key=lambda chunk: chunk.ordinal)  # Beam may change the order
-    identity = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in ordered]
-    digest = hashlib.sha256(msgspec.json.encode(identity))
+    """Return the receipts of the planned chunks of a run; they are opened by a `with` block."""
+    identity = [(chunk.sha256, chunk.datasource, chunk.feedtype) for chunk in planned]
     return Receipts(
-        paths.folder,
-        target=_target(settings),
-        run=digest.hexdigest()[:16],
+        folder,
+        target=settings.appliance.target,
+        run=hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:16],
         replay=settings.replay,
         disk=disk,
     )
-
-
-def _target(settings: PushSettings) -> str:
-    return f"{settings.appliance.url} {settings.appliance.profile}".strip()
 
 
 _SERIOUSNESS = (PushInterrupted, BusyError, StoppedError, FatalError, OSError, FeedferryError)
@@ -311,5 +277,7 @@ def _exit_code(error: Exception | None, outcomes: Sequence[ChunkOutcome]) -> int
         return error.exit_code
     if isinstance(error, OSError):
         return FatalError.exit_code
-    has_refusals = any(outcome.state in (PARTLY_ACCEPTED, REFUSED) for outcome in outcomes)
+    has_refusals = any(
+        outcome.state in (ChunkState.PARTLY_ACCEPTED, ChunkState.REFUSED) for outcome in outcomes
+    )
     return 1 if has_refusals else 0

@@ -16,7 +16,7 @@ import msgspec
 
 from schemas.account import Chunk
 from schemas.errors import ConfigError, FatalError
-from schemas.receipt import AttemptState, Receipt
+from schemas.receipt import Receipt
 from transforms.storage.journal import DISK, Disk, Journal, read_journal
 from transforms.storage.lock import Lock
 
@@ -53,7 +53,6 @@ class _ReceiptsFile(NamedTuple):
     size: int = 0
 
 
-_PartKey = tuple[int, int, int]
 _JournalEntry = TypeVar("_JournalEntry", ReceiptsHeader, Receipt)
 
 
@@ -76,8 +75,7 @@ class Receipts:
         self._journal: Journal | None = None
         self._file = _ReceiptsFile(1)
         self._receipts: list[Receipt] = []
-        self._states: dict[_PartKey, AttemptState] = {}
-        self._attempts: dict[_PartKey, int] = {}
+        self._last: dict[tuple[int, int, int], Receipt] = {}
         self.is_finished = False
 
     def __enter__(self) -> Self:
@@ -90,7 +88,7 @@ class Receipts:
             self._folder.mkdir(parents=True, exist_ok=True)
             where = str(self._folder)
             opened.enter_context(Lock(self._folder / LOCK, where=where, by="push"))
-            self._file = self._find_file()
+            self._file = self.find_file()
             for receipt in self._file.receipts:
                 self._remember(receipt)
             self.is_finished = self._file.is_finished
@@ -99,10 +97,6 @@ class Receipts:
 
     def __exit__(self, *exc: object) -> None:
         self._opened.close()
-
-    def check(self) -> None:
-        """Raise ConfigError if the receipts in the folder do not allow this push; make no file."""
-        self._find_file()
 
     def all(self) -> list[Receipt]:
         """Return all receipts of this push, in their order."""
@@ -116,15 +110,10 @@ class Receipts:
             self._remember(receipt)
             self.is_finished = False
 
-    def state(self, chunk: Chunk, first: int, count: int) -> AttemptState | None:
-        """Return the state of the last attempt to send these records, None if there was none."""
+    def last(self, chunk: Chunk, first: int, count: int) -> Receipt | None:
+        """Return the receipt of the last attempt to send these records, None if there was none."""
         with self._lock:
-            return self._states.get((chunk.ordinal, first, count))
-
-    def attempts(self, chunk: Chunk, first: int, count: int) -> int:
-        """Return the number of attempts to send these records."""
-        with self._lock:
-            return self._attempts.get((chunk.ordinal, first, count), 0)
+            return self._last.get((chunk.ordinal, first, count))
 
     def finish(self, at: str) -> None:
         """Mark the push as finished; `at` is the time in RFC 3339."""
@@ -133,8 +122,11 @@ class Receipts:
                 self._append(_PushFinished(at))
                 self.is_finished = True
 
-    def _find_file(self) -> _ReceiptsFile:
-        """Return the file to continue."""
+    def find_file(self) -> _ReceiptsFile:
+        """Return the file to continue; make none.
+
+        Raises ConfigError if the receipts in the folder do not allow this push.
+        """
         newest = _newest(self._folder)
         file = _read_file(self._folder, newest) if newest else _ReceiptsFile(0)
         if file.header not in (None, self._header):
@@ -170,10 +162,8 @@ class Receipts:
         return journal
 
     def _remember(self, receipt: Receipt) -> None:
-        key = (receipt.chunk, receipt.first, receipt.count)
         self._receipts.append(receipt)
-        self._states[key] = receipt.state
-        self._attempts[key] = max(receipt.attempt, self._attempts.get(key, 0))
+        self._last[receipt.chunk, receipt.first, receipt.count] = receipt
 
 
 def read_receipts(folder: Path) -> list[Receipt]:

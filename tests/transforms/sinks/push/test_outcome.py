@@ -6,42 +6,38 @@ import fastavro
 import pytest
 from msgspec.structs import replace
 
-from schemas.account import Chunk
-from schemas.receipt import AttemptState, Receipt, Refusal
+from schemas.receipt import ChunkState, Receipt, Refusal, RefusalOf
+from support.appliance_sockets import chunk
 from support.fake_appliance import chunk_of
-from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, outcome_of, outcomes_of
-from transforms.sinks.push.rejects import write_rejects
-
-ACCEPTED, REFUSED = AttemptState.ACCEPTED, AttemptState.REFUSED
-SENDING, FAILED, SPLIT = AttemptState.SENDING, AttemptState.FAILED, AttemptState.SPLIT
-ILL_FORMED = "http://gsa.example.com:19900/xmlfeed: 400, 'malformed feed'; expected Success"
-CHUNK = Chunk(
-    ordinal=1,
-    path="chunks/000001.xml",
-    bytes=80,
-    sha256="5994",
-    records={"ADD": 6, "DELETE": 2},
-    first_url="a",
-    last_url="h",
-    source="feed.xml",
-    span=0,
+from transforms.sinks.push.outcome import (
+    ChunkOutcome,
+    PushAccount,
+    outcome_of,
+    outcomes_of,
+    write_rejects,
 )
 
+READY, SENDING, FAILED = ChunkState.READY, ChunkState.SENDING, ChunkState.FAILED
+ACCEPTED, REFUSED, SPLIT = ChunkState.ACCEPTED, ChunkState.REFUSED, ChunkState.SPLIT
+PARTLY_ACCEPTED = ChunkState.PARTLY_ACCEPTED
+ILL_FORMED = "http://gsa.example.com:19900/xmlfeed: 400, 'malformed feed'; expected Success"
+CHUNK = chunk(b"", ordinal=1, records={"ADD": 6, "DELETE": 2})
 
-def receipt(state: AttemptState, first: int = 0, count: int = 0, **fields: object) -> Receipt:
+
+def receipt(state: ChunkState, first: int = 0, count: int = 0, **fields: object) -> Receipt:
     return Receipt(chunk=1, sha256="5994", state=state, first=first, count=count, **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("receipts", "expected"),
     [
-        ([], ("ready", 0, 0, 8)),
-        ([receipt(SENDING)], ("failed", 0, 0, 8)),
-        ([receipt(FAILED)], ("failed", 0, 0, 8)),
-        ([receipt(SPLIT)], ("failed", 0, 0, 8)),
-        ([receipt(SENDING), receipt(FAILED), receipt(ACCEPTED)], ("accepted", 8, 0, 0)),
-        ([receipt(REFUSED)], ("refused", 0, 8, 0)),
-        ([receipt(SPLIT), receipt(ACCEPTED, 0, 4)], ("failed", 4, 0, 4)),
+        ([], (READY, 0, 0, 8)),
+        ([receipt(SENDING)], (FAILED, 0, 0, 8)),
+        ([receipt(FAILED)], (FAILED, 0, 0, 8)),
+        ([receipt(SPLIT)], (FAILED, 0, 0, 8)),
+        ([receipt(SENDING), receipt(FAILED), receipt(ACCEPTED)], (ACCEPTED, 8, 0, 0)),
+        ([receipt(REFUSED)], (REFUSED, 0, 8, 0)),
+        ([receipt(SPLIT), receipt(ACCEPTED, 0, 4)], (FAILED, 4, 0, 4)),
         (
             [
                 receipt(SPLIT),
@@ -49,17 +45,17 @@ def receipt(state: AttemptState, first: int = 0, count: int = 0, **fields: objec
                 receipt(SPLIT, 4, 4),
                 receipt(ACCEPTED, 4, 4),
             ],
-            ("accepted", 8, 0, 0),
+            (ACCEPTED, 8, 0, 0),
         ),
         (
             [receipt(SPLIT), receipt(ACCEPTED, 0, 7), receipt(REFUSED, 7, 1)],
-            ("partly-accepted", 7, 1, 0),
+            (PARTLY_ACCEPTED, 7, 1, 0),
         ),
-        ([receipt(ACCEPTED, refused=(Refusal(5, ""),))], ("partly-accepted", 7, 1, 0)),
+        ([receipt(ACCEPTED, refused=(Refusal(5, ""),))], (PARTLY_ACCEPTED, 7, 1, 0)),
     ],
 )
 def test_the_last_receipts_decide(
-    receipts: list[Receipt], expected: tuple[str, int, int, int]
+    receipts: list[Receipt], expected: tuple[ChunkState, int, int, int]
 ) -> None:
     outcome = outcome_of(CHUNK, receipts)
 
@@ -84,29 +80,29 @@ def test_single_refused_records_are_named_in_order() -> None:
     receipts = [
         receipt(SPLIT),
         receipt(ACCEPTED, 0, 7, refused=refused),
-        receipt(REFUSED, 7, 1, reply="malformed feed"),
+        receipt(REFUSED, 7, 1, reply=ILL_FORMED),
     ]
 
-    assert outcome_of(CHUNK, receipts).refusals == (*refused[::-1], Refusal(7, "malformed feed"))
-    assert outcome_of(CHUNK, [receipt(REFUSED, reply="malformed feed")]).refusals == ()
+    assert outcome_of(CHUNK, receipts).refusals == (
+        *refused[::-1],
+        Refusal(7, ILL_FORMED, RefusalOf.REQUEST),
+    )
+    assert outcome_of(CHUNK, [receipt(REFUSED, reply=ILL_FORMED)]).refusals == ()
 
 
 @pytest.mark.parametrize(
     ("feedtype", "state", "expected"),
     [
-        ("full", "accepted", True),
-        ("full", "partly-accepted", True),
-        ("full", "refused", False),
-        ("replace", "refused", False),
-        ("cleanup", "refused", False),
-        ("incremental", "refused", True),
-        (None, "refused", True),
-        ("incremental", "failed", False),
-        ("incremental", "ready", False),
+        ("full", ACCEPTED, True),
+        ("full", PARTLY_ACCEPTED, True),
+        *((feedtype, REFUSED, False) for feedtype in ("full", "replace", "cleanup")),
+        ("incremental", REFUSED, True),
+        (None, REFUSED, True),
+        *(("incremental", state, False) for state in (FAILED, READY, SENDING, SPLIT)),
     ],
 )
 def test_no_chunk_follows_an_open_chunk_or_a_refused_full_part(
-    feedtype: str | None, state: str, expected: bool
+    feedtype: str | None, state: ChunkState, expected: bool
 ) -> None:
     outcome = ChunkOutcome(chunk=replace(CHUNK, feedtype=feedtype), state=state)
 
@@ -117,12 +113,13 @@ def test_a_chunk_without_records_is_refused_by_its_receipt() -> None:
     empty = replace(CHUNK, records={}, feedtype="full")
     outcome = outcome_of(empty, [receipt(REFUSED, reply="no")])
 
-    assert (outcome.state, outcome.refused, outcome.allows_next) == ("refused", 0, False)
+    assert (outcome.state, outcome.refused, outcome.allows_next) == (REFUSED, 0, False)
 
 
 def test_an_account_counts_chunks_by_state() -> None:
-    states = ("accepted", "ready", "accepted")
-    outcomes = tuple(ChunkOutcome(chunk=CHUNK, state=state) for state in states)
+    outcomes = tuple(
+        ChunkOutcome(chunk=CHUNK, state=state) for state in (ACCEPTED, READY, ACCEPTED)
+    )
 
     assert PushAccount(target="", outcomes=outcomes).count_states() == {"accepted": 2, "ready": 1}
 
@@ -144,25 +141,28 @@ def written(root: Path, outcome: ChunkOutcome) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("refusal", "reason"),
     [
-        ("FAIL", "the appliance responded 'FAIL'; expected it to take the record"),
-        (ILL_FORMED, ILL_FORMED),
+        (
+            Refusal(1, "a; expected b"),
+            "the appliance responded 'a; expected b'; expected it to take the record",
+        ),
+        (Refusal(1, ILL_FORMED, RefusalOf.REQUEST), ILL_FORMED),
     ],
 )
 def test_a_refused_record_is_a_reject_until_it_is_accepted(
-    tmp_path: Path, words: str, reason: str
+    tmp_path: Path, refusal: Refusal, reason: str
 ) -> None:
     outcome = ChunkOutcome(
         chunk=chunk_of(tmp_path, 1, "ab"),
-        state="partly-accepted",
+        state=PARTLY_ACCEPTED,
         accepted=1,
         refused=1,
-        refusals=(Refusal(1, words),),
+        refusals=(refusal,),
     )
 
     assert written(tmp_path, outcome) == [("http://www.example.com/b", "refused", reason)]
-    accepted = ChunkOutcome(chunk=outcome.chunk, state="accepted", accepted=2)
+    accepted = ChunkOutcome(chunk=outcome.chunk, state=ACCEPTED, accepted=2)
     assert written(tmp_path, accepted) == []
 
 
@@ -171,7 +171,7 @@ def test_a_chunk_that_was_refused_as_a_whole_is_one_reject(
     tmp_path: Path, names: str, url: str | None
 ) -> None:
     outcome = ChunkOutcome(
-        chunk=chunk_of(tmp_path, 1, names), state="refused", refused=len(names), reply=ILL_FORMED
+        chunk=chunk_of(tmp_path, 1, names), state=REFUSED, refused=len(names), reply=ILL_FORMED
     )
 
     assert written(tmp_path, outcome) == [(url, "refused", ILL_FORMED)]

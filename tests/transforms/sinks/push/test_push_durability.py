@@ -9,9 +9,8 @@ from support.disks import RecordingDisk
 from support.fake_appliance import GSA, SUCCESS, FakeClient, Sent, chunk_of
 from transforms.retry import RetryPolicy
 from transforms.sinks.push.model import ApplianceResponse
-from transforms.sinks.push.outcome import PushAccount
-from transforms.sinks.push.progress import PushProgress
-from transforms.sinks.push.pusher import Pusher, PushPaths
+from transforms.sinks.push.outcome import PushAccount, PushProgress
+from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
 
@@ -48,7 +47,7 @@ def push(root: Path, disk: RecordingDisk, client: FakeClient) -> PushAccount:
     settings = PushSettings(appliance=GSA, retry=RetryPolicy(max_attempts=1))
     progress = PushProgress(print)
     with Pusher(settings, stop=StopSignal(), progress=progress, client=client, disk=disk) as pusher:
-        return pusher.push(chunks, PushPaths(root=root, folder=root / FOLDER))
+        return pusher.push(chunks, root=root, folder=root / FOLDER)
 
 
 def test_a_receipt_is_on_the_disk_before_its_request_and_before_the_next(

@@ -5,13 +5,12 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, SourceError
-from schemas.receipt import AttemptState
+from schemas.receipt import ChunkState, Refusal, RefusalOf
 from support.fake_appliance import (
     GSA,
     ILL_FORMED,
@@ -23,16 +22,15 @@ from support.fake_appliance import (
     items_of,
 )
 from transforms.retry import RetryPolicy
+from transforms.sinks.push.chunk_parts import ChunkSplitter
 from transforms.sinks.push.model import ApplianceResponse
-from transforms.sinks.push.outcome import PushAccount
-from transforms.sinks.push.progress import PushProgress
-from transforms.sinks.push.pusher import INTERRUPTED, Pusher, PushPaths
+from transforms.sinks.push.outcome import PushAccount, PushProgress
+from transforms.sinks.push.push_plan import write_update
+from transforms.sinks.push.pusher import INTERRUPTED, Pusher
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.sinks.push.settings import GroupsMode, OnRefusal, PushSettings
-from transforms.sinks.push.splitter import ChunkSplitter
 from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.gate import StopSignal
-from transforms.sinks.push.update_index import write_update
 
 AT_ONCE = RetryPolicy(max_attempts=3, jitter=lambda: 0.0)
 TO_GSA = PushSettings(appliance=GSA, retry=AT_ONCE, backlog=BacklogLimits(interval_seconds=0.001))
@@ -104,7 +102,7 @@ class PushRig:
         )
         self.stop = StopSignal()
         with pusher:
-            return pusher.push(chunks, PushPaths(root=self.root, folder=self.folder))
+            return pusher.push(chunks, root=self.root, folder=self.folder)
 
     def push_killed(self, chunks: Sequence[Chunk], *before: ApplianceResponse) -> None:
         """Push chunks until the process ends, after some responses."""
@@ -134,7 +132,7 @@ def rig(tmp_path: Path) -> PushRig:
 
 
 def states(account: PushAccount) -> list[str]:
-    return [outcome.state for outcome in account.outcomes]
+    return [outcome.state.value for outcome in account.outcomes]
 
 
 # Order, and once each
@@ -155,7 +153,7 @@ def test_chunks_are_sent_once_in_their_order(rig: PushRig) -> None:
 
 
 def test_an_attempt_has_a_receipt_before_and_after_it(rig: PushRig) -> None:
-    during: list[AttemptState] = []
+    during: list[ChunkState] = []
 
     def look(_sent: Sent) -> ApplianceResponse:
         during.extend(receipt.state for receipt in read_receipts(rig.folder))
@@ -164,10 +162,10 @@ def test_an_attempt_has_a_receipt_before_and_after_it(rig: PushRig) -> None:
     rig.push(rig.chunks("a"), to=look)
     receipts = read_receipts(rig.folder)
 
-    assert during == [AttemptState.SENDING]
+    assert during == [ChunkState.SENDING]
     assert [(one.state, one.attempt, one.status, one.reply) for one in receipts] == [
-        (AttemptState.SENDING, 1, None, ""),
-        (AttemptState.ACCEPTED, 1, 200, "Success"),
+        (ChunkState.SENDING, 1, None, ""),
+        (ChunkState.ACCEPTED, 1, 200, "Success"),
     ]
 
 
@@ -271,9 +269,9 @@ def test_a_refused_chunk_is_halved_until_its_bad_records_are_alone(rig: PushRig)
     first, second = account.outcomes
 
     assert accepted == ["a", "b", "d", "e", "f", "g", "h", "z"]
-    assert (first.state, first.accepted, first.refused) == ("partly-accepted", 7, 1)
+    assert (first.state.value, first.accepted, first.refused) == ("partly-accepted", 7, 1)
     assert [refusal.record for refusal in first.refusals] == [2]
-    assert second.state == "accepted"
+    assert second.state is ChunkState.ACCEPTED
     assert (account.stopped, account.exit_code) == (None, 1)
 
 
@@ -378,10 +376,14 @@ def test_a_record_too_large_for_a_request_is_refused_unsent(rig: PushRig) -> Non
     [outcome] = account.outcomes
 
     assert rig.client.sent == [Sent(1, "full", ("a",)), Sent(1, "incremental", ("c",))]
-    assert (outcome.state, outcome.accepted, outcome.refused) == ("partly-accepted", 2, 1)
-    assert [msgspec.structs.astuple(refusal) for refusal in outcome.refusals] == [
-        (1, "2,300 bytes on the wire; expected fewer than 1,500 for one request")
-    ]
+    assert (outcome.state.value, outcome.accepted, outcome.refused) == ("partly-accepted", 2, 1)
+    assert outcome.refusals == (
+        Refusal(
+            1,
+            "2,300 bytes on the wire; expected fewer than 1,500 for a request",
+            RefusalOf.REQUEST,
+        ),
+    )
 
 
 def test_later_parts_of_a_full_feed_fit_as_incremental(rig: PushRig) -> None:
@@ -459,6 +461,19 @@ def test_a_refused_item_can_end_the_push_after_its_chunk(rig: PushRig) -> None:
     )
 
 
+def test_few_remarks_about_accepted_items_are_counted_by_their_text(rig: PushRig) -> None:
+    remark = "<ItemResult><Status>OK</Status><Info>remark {}</Info></ItemResult>"
+    items = "".join(remark.format(number % 22) for number in range(25))
+    body = f"<ThunderstoneReplicationResult>{items}</ThunderstoneReplicationResult>"
+    remarks = ApplianceResponse(status=200, body=body.encode())
+    chunks = [items_of(rig.root, 1, [f"{number}" for number in range(25)])]
+    notices = rig.push(chunks, TO_THUNDERSTONE, to=respond(remarks, results("OK"))).notices
+
+    assert len(notices) == 21
+    assert notices["accepted with the remark 'remark 2'"] == 2
+    assert notices["accepted with another remark"] == 2
+
+
 # Groups
 
 
@@ -534,7 +549,9 @@ def test_nothing_is_sent_while_a_chunk_file_is_missing(rig: PushRig) -> None:
         rig.push(chunks, replace(TO_GSA, replay=True))
 
     assert rig.sent() == []
-    assert str(caught.value) == (f"{path}: No such file or directory; expected the file of a chunk")
+    assert str(caught.value) == (
+        f"{path}: No such file or directory; expected a readable chunk file"
+    )
     assert states(rig.push(chunks)) == ["accepted", "accepted"]
 
 

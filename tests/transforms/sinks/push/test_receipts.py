@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.account import Chunk
 from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError
-from schemas.receipt import AttemptState, Receipt, Refusal
+from schemas.receipt import ChunkState, Receipt, Refusal
+from support.appliance_sockets import chunk
 from support.runs import ROOT
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.storage.journal import DISK, Disk
@@ -25,22 +25,12 @@ TARGET = "http://gsa.example.com:19900"
 SHA = "ab" * 32
 HEADER = b'{"version":1,"target":"http://gsa.example.com:19900","run":"run-1"}\n'
 FINISHED = b'{"finished":"2026-11-21T21:00:00Z"}\n'
-CHUNK = Chunk(
-    ordinal=7,
-    path="chunks/000007.xml",
-    bytes=1,
-    sha256=SHA,
-    records={},
-    first_url="",
-    last_url="",
-    source="",
-    span=0,
-)
-SENDING = Receipt(chunk=7, sha256=SHA, state=AttemptState.SENDING, at="2026-11-21T20:00:00Z")
+CHUNK = chunk(b"", ordinal=7)
+SENDING = Receipt(chunk=7, sha256=SHA, state=ChunkState.SENDING, at="2026-11-21T20:00:00Z")
 ACCEPTED = Receipt(
     chunk=7,
     sha256=SHA,
-    state=AttemptState.ACCEPTED,
+    state=ChunkState.ACCEPTED,
     feedtype="full",
     bytes=12,
     status=200,
@@ -49,7 +39,7 @@ ACCEPTED = Receipt(
     at="2026-11-21T20:00:01Z",
     refused=(Refusal(3, "no"),),
 )
-FAILED = Receipt(chunk=7, sha256=SHA, state=AttemptState.FAILED, attempt=2)
+FAILED = Receipt(chunk=7, sha256=SHA, state=ChunkState.FAILED, attempt=2)
 LOCKED_PUSH = """
 import sys
 from pathlib import Path
@@ -91,7 +81,8 @@ def file_of(folder: Path, number: int = 1) -> Path:
 
 def state(folder: Path, first: int = 0, count: int = 0, *, replay: bool = False) -> object:
     with opened(folder, replay=replay) as receipts:
-        return receipts.state(CHUNK, first, count)
+        last = receipts.last(CHUNK, first, count)
+    return last and last.state
 
 
 def refusal(receipts: Receipts, kind: type[FeedferryError]) -> str:
@@ -104,24 +95,22 @@ def refusal(receipts: Receipts, kind: type[FeedferryError]) -> str:
 
 
 def test_the_last_receipt_of_the_same_records_counts(folder: Path) -> None:
-    half = Receipt(chunk=7, sha256=SHA, state=AttemptState.REFUSED, first=4, count=5)
-    other = Receipt(chunk=8, sha256=SHA, state=AttemptState.ACCEPTED)
+    half = Receipt(chunk=7, sha256=SHA, state=ChunkState.REFUSED, first=4, count=5)
+    other = Receipt(chunk=8, sha256=SHA, state=ChunkState.ACCEPTED)
     with opened(folder) as receipts:
-        assert (receipts.state(CHUNK, 0, 0), receipts.attempts(CHUNK, 0, 0)) == (None, 0)
+        assert receipts.last(CHUNK, 0, 0) is None
         for receipt in (SENDING, FAILED, SENDING, half, other):
             receipts.add(receipt)
             assert receipts.all()[-1] == read_receipts(folder)[-1] == receipt
-        assert receipts.state(CHUNK, 0, 0) is AttemptState.SENDING
     with opened(folder) as receipts:
-        assert receipts.state(CHUNK, 0, 0) is AttemptState.SENDING
-        assert receipts.state(CHUNK, 4, 5) is AttemptState.REFUSED
-        assert receipts.state(CHUNK, 4, 4) is None
-        assert receipts.attempts(CHUNK, 0, 0) == 2
+        assert receipts.last(CHUNK, 0, 0) == SENDING
+        assert receipts.last(CHUNK, 4, 5) == half
+        assert receipts.last(CHUNK, 4, 4) is None
 
 
 def test_receipts_of_several_threads_are_kept(folder: Path) -> None:
     added = [
-        Receipt(chunk=number, sha256=SHA, state=AttemptState.ACCEPTED, reply="x" * 500)
+        Receipt(chunk=number, sha256=SHA, state=ChunkState.ACCEPTED, reply="x" * 500)
         for number in range(40)
     ]
     with opened(folder) as receipts, ThreadPoolExecutor(8) as threads:
@@ -162,7 +151,7 @@ def test_a_push_is_finished_once(folder: Path) -> None:
         assert not receipts.is_finished
 
     assert read_receipts(folder) == [ACCEPTED]
-    assert state(folder) is AttemptState.ACCEPTED
+    assert state(folder) is ChunkState.ACCEPTED
 
 
 def test_a_replay_has_a_file_of_its_own(folder: Path) -> None:
@@ -175,8 +164,8 @@ def test_a_replay_has_a_file_of_its_own(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [
         *("lock", "receipts-001.jsonl", "receipts-002.jsonl"),
     ]
-    assert state(folder, replay=True) is AttemptState.SENDING
-    assert state(folder) is AttemptState.SENDING
+    assert state(folder, replay=True) is ChunkState.SENDING
+    assert state(folder) is ChunkState.SENDING
     push(folder, finish=True)
     push(folder, FAILED, replay=True)
     assert read_receipts(folder) == [FAILED]
@@ -217,7 +206,7 @@ def test_a_folder_belongs_to_one_run_and_one_appliance(folder: Path, run: str, t
         f"'{run}' at '{target}': push the files that they belong to, with the same --groups-mode, "
         f"or remove {folder} to push all of these"
     )
-    assert state(folder) is AttemptState.ACCEPTED  # the folder is not locked
+    assert state(folder) is ChunkState.ACCEPTED  # the folder is not locked
 
 
 def test_receipts_of_a_later_version_are_refused(folder: Path) -> None:
@@ -295,7 +284,7 @@ def test_a_full_disk_leaves_no_torn_line(folder: Path) -> None:
         disk.is_full = True
         with pytest.raises(FatalError) as caught:
             receipts.add(ACCEPTED)
-        assert receipts.state(CHUNK, 0, 0) is AttemptState.SENDING
+        assert receipts.last(CHUNK, 0, 0) == SENDING
         disk.is_full = False
         receipts.add(FAILED)
 
@@ -345,4 +334,4 @@ def test_a_push_in_another_process_is_kept_out_until_that_is_killed(folder: Path
     push(folder, ACCEPTED)
 
     assert re.findall("process ([0-9]+) on", message) == [str(process.pid)]
-    assert state(folder) is AttemptState.ACCEPTED
+    assert state(folder) is ChunkState.ACCEPTED

@@ -14,14 +14,12 @@ come. We deviate where it continues without knowledge:
 """
 
 import threading
-from collections import deque
 from collections.abc import Callable
 
 import msgspec
 from msgspec.structs import replace
 
 from schemas.errors import ConfigError
-from schemas.units import format_duration
 from transforms.retry import RetryPolicy
 
 BacklogCount = int | None | str
@@ -59,9 +57,9 @@ class BacklogThrottle:
     """Holds back the feeds of all threads that push to one appliance, by its backlog.
 
     Each thread calls `wait_seconds` until that returns 0, sends one feed, and then calls
-    `count_accepted`, `report_failure` or neither. `request_count` is called in one thread at a
-    time. `notify` gets a message when the push pauses or continues, and at most one per interval
-    during a pause.
+    `report_attempt`. Feeds that are being sent are not counted, so each further thread can exceed
+    the ceiling by one feed. `request_count` is called in one thread at a time. `notify` gets a
+    message when the push pauses or continues, and at most one per interval during a pause.
     """
 
     def __init__(
@@ -86,14 +84,13 @@ class BacklogThrottle:
         self._lock = threading.Lock()  # guards all attributes below
         self._is_supported = True
         self._is_above = False  # the ceiling was exceeded; the floor is not reached yet
+        self._is_doubted = False  # a feed was not accepted since the last count
         self._unknown = ""  # why the backlog is unknown
-        self._requested_at: float | None = None
-        self._delay = limits.interval_seconds  # until the next request
         self._bad_counts = 0
-        self._doubts = 0
-        self._counts: deque[tuple[float, int]] = deque(maxlen=2)  # with their times
+        self._count: int | None = None
         self._accepted = 0  # since the last count
-        self._sending: set[threading.Thread] = set()
+        self._requested_at: float | None = None
+        self._delay = 0.0  # from the last request to the next
         self._reported = ""
         self._reported_at = 0.0
 
@@ -103,150 +100,87 @@ class BacklogThrottle:
         May request the count, and then takes as long as the request.
         """
         with self._request_lock:
-            if self._is_request_due():
-                self._update_count()
-            seconds, message = self._admit()
+            with self._lock:
+                is_due, accepted_before = self._is_request_due(), self._accepted
+            if is_due:
+                count = self._request_count()
+                with self._lock:
+                    self._set_count(count)
+                    self._accepted -= accepted_before  # later ones may not be in the count
+            with self._lock:
+                seconds = self._seconds_to_wait()
+                message = self._message()
             if message:
                 self._notify(message)
         return seconds
 
-    def count_accepted(self) -> None:
-        """Count a feed of this thread that was accepted."""
+    def report_attempt(self, *, is_accepted: bool) -> None:
+        """Count an accepted feed; after another one, request the backlog before the next feed."""
         with self._lock:
-            self._sending.discard(threading.current_thread())
-            self._accepted += 1
-            self._doubts = 0
-
-    def report_failure(self) -> None:
-        """Request the backlog before the next feed, because a feed was not accepted.
-
-        The delay before the request grows with each consecutive failure.
-        """
-        with self._lock:
-            self._sending.discard(threading.current_thread())
-            self._doubts += 1
-            if not self._unknown:
-                self._unknown = "a feed was not accepted"
-                self._delay = self._retry.pause_seconds(self._doubts)
+            if is_accepted:
+                self._accepted += 1
+            elif not self._unknown:
+                self._is_doubted = True
+                self._delay = self._retry.pause_seconds(1)
 
     def describe(self) -> str:
         """Return the last known backlog, or the reason why it is unknown."""
         with self._lock:
-            if self._unknown:
-                return f"backlog unknown: {self._unknown}"
-            return self._trend() if self._counts else "backlog unknown"
+            return self._describe()
 
     def _is_request_due(self) -> bool:
-        with self._lock:
-            if self._requested_at is None or not self._is_supported:
-                return self._is_supported
-            return self._clock() - self._requested_at > self._delay
+        if self._requested_at is None or not self._is_supported:
+            return self._is_supported
+        return self._clock() - self._requested_at > self._delay
 
-    def _update_count(self) -> None:
-        with self._lock:
-            accepted_before = self._accepted
-        count = self._request_count()
-        with self._lock:
-            self._requested_at = self._clock()
-            if count is None:
-                self._is_supported, self._unknown = False, ""
-            elif isinstance(count, int):
-                self._set_count(count)
-                self._accepted -= accepted_before  # later ones may not be in the count
-            else:
-                self._unknown = count
-                self._bad_counts += 1
-                self._delay = self._retry.pause_seconds(self._bad_counts)
-            message = self._message()
-        if message:
-            self._notify(message)
+    def _set_count(self, count: BacklogCount) -> None:
+        self._requested_at = self._clock()
+        self._is_doubted = False
+        self._unknown = count if isinstance(count, str) else ""
+        self._is_supported = count is not None
+        if isinstance(count, int):
+            self._count = count
+            self._bad_counts = 0
+            self._delay = self._limits.interval_seconds
+            self._is_above = self._is_above and count >= self._limits.floor
+        else:
+            self._bad_counts += 1
+            self._delay = self._retry.pause_seconds(self._bad_counts)
 
-    def _set_count(self, count: int) -> None:
-        self._unknown = ""
-        self._bad_counts = 0
-        self._delay = self._limits.interval_seconds
-        self._counts.append((self._clock(), count))
-        self._is_above = count >= self._limits.floor if self._is_above else self._is_over(count)
-
-    def _is_over(self, count: int) -> bool:
-        return count > self._limits.ceiling
-
-    def _count(self) -> int:
-        return self._counts[-1][1] if self._counts else 0
-
-    def _admit(self) -> tuple[float, str]:
-        """Return how long this thread has to wait, and a message about it."""
-        with self._lock:
-            if not self._is_supported:
-                return 0.0, ""
-            self._sending.discard(threading.current_thread())
-            self._sending = {thread for thread in self._sending if thread.is_alive()}
-            estimate = self._count() + self._accepted + len(self._sending)
-            if not (self._unknown or self._is_above or self._is_over(estimate)):
-                self._sending.add(threading.current_thread())
-                return 0.0, ""
-            message = ""
-            if not self._unknown:
-                self._is_above = True
-                message = self._message()
-            next_request = (self._requested_at or 0.0) + self._delay
-            return max(next_request - self._clock(), _MIN_WAIT_SECONDS), message
+    def _seconds_to_wait(self) -> float:
+        if not self._is_supported:
+            return 0.0
+        if not (self._unknown or self._is_doubted):
+            self._is_above |= (self._count or 0) + self._accepted > self._limits.ceiling
+            if not self._is_above:
+                return 0.0
+        next_request = (self._requested_at or 0.0) + self._delay
+        return max(next_request - self._clock(), _MIN_WAIT_SECONDS)
 
     def _message(self) -> str:
         """Return a message about a change, or about a pause if the last message is old."""
-        state = self._state()
-        before, now = self._reported, self._clock()
-        is_paused = state in ("unknown", "above")
-        is_due = is_paused and now - self._reported_at >= self._limits.interval_seconds
-        if state == before and not is_due:
-            return ""
-        self._reported, self._reported_at = state, now
-        return self._change(before) if state != before else self._reminder()
-
-    def _state(self) -> str:
+        state, message = "", f"{self._describe()}; the push continues"
         if not self._is_supported:
-            return "unsupported"
-        if self._unknown:
-            return "unknown"
-        return "above" if self._is_above else ""
-
-    def _change(self, before: str) -> str:
-        floor, count = self._limits.floor, _waiting(self._count())
-        if self._reported == "unsupported":
-            return (
+            state = "unsupported"
+            message = (
                 "the appliance does not report its backlog (404); the push continues without a"
                 " limit; use --window to limit when it sends"
             )
-        if self._reported == "unknown":
-            return f"backlog unknown: {self._unknown}; the push pauses until it is known"
-        if self._reported == "above":
-            return f"{self._excess()}; the push pauses until fewer than {floor:,} wait"
-        if before == "unknown":
-            return f"{count}; the push continues: the backlog is known again"
-        return f"{count}, fewer than the floor of {floor:,}; the push continues"
+        elif self._unknown:
+            state, message = "unknown", f"{self._describe()}; the push pauses until it is known"
+        elif self._is_above:
+            state, floor = "above", self._limits.floor
+            message = f"{self._describe()}; the push pauses until fewer than {floor:,} wait"
+        now = self._clock()
+        is_old = now - self._reported_at >= self._limits.interval_seconds
+        is_paused = state in ("unknown", "above")
+        if state == self._reported and not (is_paused and is_old):
+            return ""
+        self._reported, self._reported_at = state, now
+        return message
 
-    def _reminder(self) -> str:
-        if self._unknown:
-            return f"backlog still unknown: {self._unknown}; the push still pauses"
-        return f"{self._trend()}; the push continues when fewer than {self._limits.floor:,} wait"
-
-    def _excess(self) -> str:
-        ceiling, count = self._limits.ceiling, self._count()
-        sent = self._accepted + len(self._sending)
-        if not self._is_over(count + sent):
-            return _waiting(count)  # there were more before the backlog became unknown
-        since = "" if self._is_over(count) else f" and {sent:,} sent since"
-        return f"{_waiting(count)}{since}, more than the ceiling of {ceiling:,}"
-
-    def _trend(self) -> str:
-        (then, earlier), (now, count) = self._counts[0], self._counts[-1]
-        if len(self._counts) == 1:
-            return _waiting(count)
-        change = "as many as"
-        if count != earlier:
-            change = f"{abs(count - earlier):,} {'more' if count > earlier else 'fewer'} than"
-        return f"{_waiting(count)}, {change} {format_duration(now - then)} ago"
-
-
-def _waiting(count: int) -> str:
-    return f"{count:,} feed{'' if count == 1 else 's'} waiting"
+    def _describe(self) -> str:
+        if self._unknown or self._count is None:
+            return f"backlog unknown: {self._unknown}".removesuffix(": ")
+        waiting = f"{self._count:,} feed{'' if self._count == 1 else 's'} waiting"
+        return waiting + (f" and {self._accepted:,} sent since" if self._accepted else "")

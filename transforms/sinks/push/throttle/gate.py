@@ -75,14 +75,18 @@ class SendGate:
     wait: Callable[[float], bool] | None = None
 
     def __post_init__(self) -> None:
-        self._appliance_wait = _WaitTime(self.clock)
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # guards all attributes below
+        self._waiting_threads = 0
+        self._waiting_since = 0.0
+        self._waited_before = 0.0
         self._reported_opening: datetime | None = None
 
     @property
     def waited_seconds(self) -> float:
-        """How long any thread has waited for the appliance."""
-        return self._appliance_wait.seconds()
+        """How long at least one thread has waited for the appliance."""
+        with self._lock:
+            waiting = self.clock() - self._waiting_since if self._waiting_threads else 0.0
+            return self._waited_before + waiting
 
     def wait_until_open(self) -> bool:
         """Wait until this thread may send a feed; return False if the push is to end instead."""
@@ -91,21 +95,16 @@ class SendGate:
             if seconds := self._seconds_until_window():
                 self._wait(min(seconds, _MAX_WINDOW_WAIT_SECONDS))
             elif seconds := self._seconds_until_digested():
-                with self._appliance_wait.running():
+                with self._waiting_for_appliance():
                     self._wait(seconds)
             else:
                 return not self.stop.is_set
         return False
 
-    def count_accepted(self) -> None:
-        """Count a feed of this thread that was accepted."""
+    def report_attempt(self, *, is_accepted: bool) -> None:
+        """Report the end of an attempt of this thread to send a feed."""
         if self.throttle:
-            self.throttle.count_accepted()
-
-    def report_failure(self) -> None:
-        """Request the backlog before the next feed, because a feed was not accepted."""
-        if self.throttle:
-            self.throttle.report_failure()
+            self.throttle.report_attempt(is_accepted=is_accepted)
 
     def pause(self, seconds: float) -> bool:
         """Wait between two attempts; return False if the push is to end instead."""
@@ -113,7 +112,7 @@ class SendGate:
             return False
         self._check_deadline(seconds, f"the next attempt would be in {format_duration(seconds)}")
         self._check_max_wait(seconds, "a feed was not accepted")
-        with self._appliance_wait.running():
+        with self._waiting_for_appliance():
             self._wait(seconds)
         return not self.stop.is_set
 
@@ -123,31 +122,24 @@ class SendGate:
         now = self.now()
         opens_at = self.window.opens_at(now)
         seconds = (opens_at - now).total_seconds()
-        self._report_window(self.window, opens_at if seconds else None, now)
+        opening = f"{opens_at:%Y-%m-%d %H:%M %Z}"
+        with self._lock:
+            reported, self._reported_opening = self._reported_opening, opens_at if seconds else None
+        if seconds and reported != opens_at:
+            self.notify(
+                f"the window {self.window.text} is closed; the push continues at {opening}, in "
+                f"{format_duration(seconds)}"
+            )
+        elif reported and not seconds:
+            self.notify(f"the window {self.window.text} is open; the push continues")
         if seconds:
-            opening = f"{opens_at:%Y-%m-%d %H:%M %Z}"
             self._check_deadline(seconds, f"the window {self.window.text} opens at {opening}")
         return seconds
-
-    def _report_window(self, window: SendWindow, opens_at: datetime | None, now: datetime) -> None:
-        with self._lock:
-            is_change = opens_at != self._reported_opening
-            self._reported_opening = opens_at
-        if is_change and opens_at:
-            duration = format_duration((opens_at - now).total_seconds())
-            self.notify(
-                f"the window {window.text} is closed; the push continues at "
-                f"{opens_at:%Y-%m-%d %H:%M %Z}, in {duration}"
-            )
-        elif is_change:
-            closes = window.closes_at(now)
-            until = f" until {closes:%Y-%m-%d %H:%M %Z}" if closes else ""
-            self.notify(f"the window {window.text} is open; the push continues{until}")
 
     def _seconds_until_digested(self) -> float:
         if not self.throttle:
             return 0.0
-        with self._appliance_wait.running():  # the request for the backlog may take long
+        with self._waiting_for_appliance():  # the request for the backlog may take long
             seconds = self.throttle.wait_seconds()
         if seconds and not self.stop.is_set:
             backlog = self.throttle.describe()
@@ -178,32 +170,17 @@ class SendGate:
     def _wait(self, seconds: float) -> None:
         (self.wait or self.stop.wait)(max(seconds, _MIN_WAIT_SECONDS))
 
-
-class _WaitTime:
-    """The time in which at least one thread waits."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._threads = 0
-        self._since = 0.0
-        self._total = 0.0
-
-    def seconds(self) -> float:
-        with self._lock:
-            return self._total + (self._clock() - self._since if self._threads else 0.0)
-
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Count the time of this block."""
+    def _waiting_for_appliance(self) -> Iterator[None]:
+        """Count the time of this block; that of several threads at a time counts once."""
         with self._lock:
-            if not self._threads:
-                self._since = self._clock()
-            self._threads += 1
+            if not self._waiting_threads:
+                self._waiting_since = self.clock()
+            self._waiting_threads += 1
         try:
             yield
         finally:
             with self._lock:
-                self._threads -= 1
-                if not self._threads:
-                    self._total += self._clock() - self._since
+                self._waiting_threads -= 1
+                if not self._waiting_threads:
+                    self._waited_before += self.clock() - self._waiting_since

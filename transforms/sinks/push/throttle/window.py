@@ -5,7 +5,6 @@ or ends within the changed hour may do so up to an hour early or late.
 """
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -15,17 +14,18 @@ from schemas.errors import ConfigError
 from schemas.spelling import did_you_mean
 from schemas.units import parse_duration
 
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _EVERY_DAY = frozenset(range(7))
 _DAY_MINUTES = 24 * 60
 _TIME = r"[0-9]{1,2}:[0-9]{2}"
-_ZONE = r"(?:\s+(?P<zone>[A-Za-z]\S*))?"
-_WINDOW = re.compile(rf"(?P<hours>.*?{_TIME}){_ZONE}", re.ASCII)
-_BETWEEN_HOURS = re.compile(r"(?<=[0-9])\s*,\s*")
+_DAY = rf"(?:{'|'.join(_DAYS)})"
+_DAY_RANGE = re.compile(rf"({_DAY})(?:\s*-\s*({_DAY}))?", re.I)
 _HOURS = re.compile(
-    rf"(?:(?P<days>[A-Za-z]+(?:\s*[-,]\s*[A-Za-z]+)*)\s+)?(?P<begin>{_TIME})\s*-\s*(?P<end>{_TIME})",
-    re.ASCII,
+    rf"(?P<days>{_DAY}(?:\s*[-,]\s*{_DAY})*\s+)?(?P<begin>{_TIME})\s*-\s*(?P<end>{_TIME})", re.I
 )
+_ALL_HOURS = re.sub(r"\?P<\w+>", "?:", _HOURS.pattern)
+_ZONE = r"(?:\s+(?P<zone>[A-Za-z]\S*))?"
+_WINDOW = re.compile(rf"(?P<hours>{_ALL_HOURS}(?:\s*,\s*{_ALL_HOURS})*){_ZONE}", re.I)
 _TIME_OF_DAY = re.compile(rf"(?P<time>{_TIME}){_ZONE}", re.ASCII)
 
 
@@ -49,27 +49,15 @@ class SendWindow(msgspec.Struct, frozen=True):
 
     def opens_at(self, now: datetime) -> datetime:
         """Return when the window opens next; that is `now` while it is open."""
-        begin = next(begin for begin, end in self._openings(now) if end > now)
-        return max(begin, now.astimezone(UTC)).astimezone(self.zone)
-
-    def closes_at(self, now: datetime) -> datetime | None:
-        """Return when the window closes after it is open next, None if it never closes."""
-        opens = self.opens_at(now)
-        closes = opens.astimezone(UTC)
-        for begin, end in self._openings(opens):
-            if begin > closes:
-                return closes.astimezone(self.zone)
-            closes = max(closes, end)
-        return None
-
-    def _openings(self, now: datetime) -> Iterator[tuple[datetime, datetime]]:
-        """Yield begin and end of all openings from yesterday until next week, in UTC, in order."""
         today = now.astimezone(self.zone).date()
-        for days_ahead in range(-1, 9):
-            day = today + timedelta(days=days_ahead)
-            for hours in sorted(self.hours, key=lambda hours: hours.begin):
-                if day.weekday() in hours.days:
-                    yield _moment(day, hours.begin, self.zone), _moment(day, hours.end, self.zone)
+        days = [today + timedelta(days=days_ahead) for days_ahead in range(-1, 9)]
+        begin = min(
+            _moment(day, hours.begin, self.zone)
+            for day in days
+            for hours in self.hours
+            if day.weekday() in hours.days and _moment(day, hours.end, self.zone) > now
+        )
+        return max(begin, now.astimezone(UTC)).astimezone(self.zone)
 
 
 def parse_window(text: str) -> SendWindow:
@@ -78,16 +66,17 @@ def parse_window(text: str) -> SendWindow:
     Days may precede hours, and commas separate hours: `Mon-Fri 20:00-06:00, Sat,Sun 00:00-24:00`.
     Hours over midnight belong to the day on which they begin.
     """
-    match = _WINDOW.fullmatch(text.strip())
+    text = text.strip()
+    match = _WINDOW.fullmatch(text)
     if not match:
         raise ConfigError(
             f"{text!r}; expected hours and a time zone, such as '20:00-06:00 Europe/Berlin' or "
             "'Mon-Fri 20:00-06:00, Sat,Sun 00:00-24:00'"
         )
-    hours = tuple(_parse_hours(text, part) for part in _BETWEEN_HOURS.split(match["hours"]))
+    hours = tuple(_parse_hours(text, part) for part in _HOURS.finditer(match["hours"]))
     if not match["zone"]:
-        return SendWindow(f"{text.strip()} (time of this machine)", hours)
-    return SendWindow(text.strip(), hours, find_zone(match["zone"]))
+        return SendWindow(f"{text} (time of this machine)", hours)
+    return SendWindow(text, hours, find_zone(match["zone"]))
 
 
 def parse_deadline(text: str, *, now: datetime) -> datetime:
@@ -124,25 +113,19 @@ def find_zone(name: str) -> ZoneInfo:
         ) from exc
 
 
-def _parse_hours(text: str, part: str) -> WindowHours:
-    match = _HOURS.fullmatch(part)
-    if not match:
-        raise ConfigError(
-            f"{text!r}: {part!r}; expected a begin and an end such as 20:00-06:00, with days "
-            "before them, and a comma before the next hours"
-        )
+def _parse_hours(text: str, match: re.Match[str]) -> WindowHours:
     begin, end = _parse_time(text, match["begin"]), _parse_time(text, match["end"])
     if begin == end:
         raise ConfigError(
-            f"{text!r}: {part!r}; expected an end that differs from the begin; the whole day is "
-            "00:00-24:00"
+            f"{text!r}: {match[0]!r}; expected an end that differs from the begin; the whole day is"
+            " 00:00-24:00"
         )
-    days = _EVERY_DAY
-    if match["days"]:
-        days = frozenset(
-            day for part in match["days"].split(",") for day in _parse_days(text, part)
-        )
-    return WindowHours(days, begin % _DAY_MINUTES, end if end > begin else end + _DAY_MINUTES)
+    days: set[int] = set()
+    for day_range in _DAY_RANGE.finditer(match["days"] or ""):
+        first, last = (_DAYS.index((day or day_range[1]).lower()) for day in day_range.groups())
+        days.update((first + ahead) % 7 for ahead in range((last - first) % 7 + 1))
+    end = end if end > begin else end + _DAY_MINUTES
+    return WindowHours(frozenset(days) or _EVERY_DAY, begin % _DAY_MINUTES, end)
 
 
 def _parse_time(text: str, time_of_day: str) -> int:
@@ -150,19 +133,6 @@ def _parse_time(text: str, time_of_day: str) -> int:
     if minute > 59 or hour * 60 + minute > _DAY_MINUTES:
         raise ConfigError(f"{text!r}: {time_of_day!r}; expected a time from 00:00 to 24:00")
     return hour * 60 + minute
-
-
-def _parse_days(text: str, part: str) -> Iterator[int]:
-    """Yield the days of `Mon` or `Fri-Mon`."""
-    names = [name.strip().title() for name in part.split("-")]
-    for name in names:
-        if name not in _DAYS:
-            like = did_you_mean(name[:3] if name[:3] in _DAYS else name, _DAYS)
-            raise ConfigError(f"{text!r}: {name!r}; expected one of {', '.join(_DAYS)}{like}")
-    if len(names) > 2:
-        raise ConfigError(f"{text!r}: {part!r}; expected one day or two, such as Mon or Mon-Fri")
-    first, last = _DAYS.index(names[0]), _DAYS.index(names[-1])
-    return ((first + ahead) % 7 for ahead in range((last - first) % 7 + 1))
 
 
 def _moment(day: date, minutes: int, zone: ZoneInfo | None) -> datetime:

@@ -5,10 +5,10 @@ import ssl
 from urllib.parse import SplitResult, urlsplit
 
 from schemas.errors import ConfigError
-from transforms.sinks.push.model import Appliance, ApplianceProtocol
-from transforms.sinks.push.request_forms import REQUEST_FORMS
+from transforms.sinks.push.wire.feedergate import BACKLOG_PATH, FEEDERGATE
+from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance, ApplianceProtocol
+from transforms.sinks.push.wire.recvdata import RECVDATA
 
-BACKLOG_PATH = "/getbacklogcount"
 RECVDATA_PATH = "/recvdata.xml"
 _DEFAULT_PORTS = {"http": 19900, "https": 19902}
 _FEEDERGATE_PATHS = {"", BACKLOG_PATH, *(form.path for form in REQUEST_FORMS.values())}
@@ -34,9 +34,9 @@ def parse_target(
     """
     parts = _split("--to", url, _EXPECTED)
     if parts.path.endswith(RECVDATA_PATH):
-        protocol, address = ApplianceProtocol.RECVDATA, _origin(parts) + parts.path
+        protocol, address = RECVDATA, _origin(parts) + parts.path
     elif parts.path.rstrip("/") in _FEEDERGATE_PATHS:
-        protocol, address = ApplianceProtocol.FEEDERGATE, _origin(parts, _DEFAULT_PORTS)
+        protocol, address = FEEDERGATE, _origin(parts, _DEFAULT_PORTS)
     else:
         raise ConfigError(f"--to: {url!r}: path {parts.path!r}; {_EXPECTED}")
     _check_profile(protocol, profile)
@@ -90,9 +90,9 @@ def _host(parts: SplitResult) -> str:
 
 
 def _check_profile(protocol: ApplianceProtocol, profile: str | None) -> None:
-    if protocol is ApplianceProtocol.FEEDERGATE and profile is not None:
+    if profile is not None and not protocol.has_profiles:
         raise ConfigError(f"--profile: {profile!r}; expected none: only Thunderstone has profiles")
-    if protocol is ApplianceProtocol.RECVDATA and not profile:
+    if protocol.has_profiles and not profile:
         raise ConfigError(
             "--profile: not given; expected the profile that receives, because the address ends in "
             "recvdata.xml"

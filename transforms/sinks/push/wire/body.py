@@ -18,20 +18,23 @@ that must be encoded, so the file is read once more to compute it.
 
 import gzip
 import hashlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from pathlib import Path
-from typing import IO
+from contextlib import closing
 
 import msgspec
 
 from schemas.errors import SourceError
-from transforms.sinks.push.model import ChunkPart
-from transforms.sinks.push.wire.urlencode import encode, encoded_length
+from transforms.sinks.push.model import BLOCK_BYTES, ChunkPart, open_chunk_file
 
-BLOCK_BYTES = 1 << 20
 _FIX = "convert again to make the chunk anew"
+_KEPT = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~*"
+"""Bytes that are not encoded (WHATWG URL, but `~` as in RFC 3986)."""
+
+_SPACE = b" "
+_PERCENT = 0x25
+_SLICE_BYTES = 1 << 14  # small enough for the processor cache
+_ENCODED = [(bytes([byte]), b"%%%02X" % byte) for byte in range(256)]
 
 FormField = tuple[str, str]
 
@@ -83,8 +86,8 @@ def urlencoded(fields: Iterable[FormField], part: ChunkPart) -> RequestBody:
     """Return a form of fields and, as the last field `data`, the document; reads the file."""
     pairs = [name.encode() + b"=" + encode(value.encode()) for name, value in fields]
     before = b"&".join([*pairs, b"data="])
-    with _opened(part.path) as stream:
-        data_length = sum(map(encoded_length, part.blocks(stream, block_bytes=BLOCK_BYTES)))
+    with open_chunk_file(part.path) as stream:
+        data_length = sum(map(encoded_length, part.blocks(stream)))
     return RequestBody(
         content_type="application/x-www-form-urlencoded",
         length=len(before) + data_length,
@@ -105,7 +108,9 @@ def compressed(body: RequestBody) -> RequestBody:
     )
 
 
-def verified_blocks(part: ChunkPart) -> Generator[bytes, None, None]:
+def verified_blocks(
+    part: ChunkPart, *, block_bytes: int = BLOCK_BYTES
+) -> Generator[bytes, None, None]:
     """Yield the document; raise SourceError before the last block if the file has changed.
 
     A block is hashed while the caller sends it.
@@ -114,8 +119,8 @@ def verified_blocks(part: ChunkPart) -> Generator[bytes, None, None]:
     digest, left = hashlib.sha256(), part.length
     if part.head:
         yield part.head
-    with _opened(part.path) as stream, ThreadPoolExecutor(max_workers=1) as hasher:
-        for block in file_range.blocks(stream, block_bytes=BLOCK_BYTES):
+    with open_chunk_file(part.path) as stream, ThreadPoolExecutor(max_workers=1) as hasher:
+        for block in file_range.blocks(stream, block_bytes=block_bytes):
             left -= len(block)
             hashing = hasher.submit(digest.update, block)
             if not left:
@@ -135,17 +140,8 @@ def verified_blocks(part: ChunkPart) -> Generator[bytes, None, None]:
         yield part.tail
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    try:
-        with path.open("rb") as stream:
-            yield stream
-    except OSError as exc:
-        raise SourceError(f"{path}: {exc.strerror}; expected a readable chunk file") from exc
-
-
 def _boundary(fields: tuple[FormField, ...], part: ChunkPart | None) -> str:
-    if part is not None and part.is_whole:
+    if part is not None and not part.count:
         digest = part.chunk.sha256
     else:
         seed = f"{part.chunk.sha256} {part.first} {part.count}" if part else repr(fields)
@@ -158,3 +154,24 @@ def _field_header(boundary: str, name: str, content_type: str) -> str:
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n'
         f"Content-Type: {content_type}\r\n\r\n"
     )
+
+
+def encode(block: bytes) -> bytes:
+    """Return bytes as a value of an encoded form; a document may be cut anywhere."""
+    slices = range(0, len(block), _SLICE_BYTES)
+    return b"".join([_encode(block[start : start + _SLICE_BYTES]) for start in slices])
+
+
+def encoded_length(block: bytes) -> int:
+    """Return how long `encode(block)` is."""
+    return len(block) + 2 * len(block.translate(None, _KEPT + _SPACE))
+
+
+def _encode(block: bytes) -> bytes:
+    """Replace each reserved byte that occurs; three times as fast as a regular expression."""
+    found = set(block.translate(None, _KEPT + _SPACE))
+    if _PERCENT in found:  # first, because the other replacements contain it
+        block = block.replace(*_ENCODED[_PERCENT])
+    for byte in found - {_PERCENT}:
+        block = block.replace(*_ENCODED[byte])
+    return block.replace(_SPACE, b"+")

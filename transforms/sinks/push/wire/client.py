@@ -8,37 +8,26 @@ closed meanwhile, would look like a refused feed. If the appliance responds befo
 was sent, that response is read.
 """
 
+import socket
+import ssl
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from typing import Self
+from typing import NamedTuple, Self
 
 import httpx2
 from msgspec.structs import replace
 
-from schemas.delivery import Door
 from schemas.errors import SourceError
-from schemas.feed import CLEANUP, INCREMENTAL, METADATA_AND_URL, REPLACE
-from transforms.formats import by_door, find_format
+from schemas.feed import CLEANUP
 from transforms.response_deadline import ResponseDeadline
-from transforms.sinks.push.model import (
-    Appliance,
-    ApplianceProtocol,
-    ApplianceResponse,
-    ChunkPart,
-    ResponseMeaning,
-)
-from transforms.sinks.push.request_forms import (
-    REQUEST_FORMS,
-    check_chunk,
-    check_source_name,
-    request_form,
-)
-from transforms.sinks.push.wire import gsa_responses
-from transforms.sinks.push.wire.address import BACKLOG_PATH, trusted_certificates
-from transforms.sinks.push.wire.body import RequestBody, compressed, multipart, urlencoded
+from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
+from transforms.sinks.push.wire.address import trusted_certificates
+from transforms.sinks.push.wire.body import RequestBody, compressed
+from transforms.sinks.push.wire.chunk_check import check_chunk
+from transforms.sinks.push.wire.feedergate import BACKLOG_PATH, cleanup_request
+from transforms.sinks.push.wire.protocol import Appliance
 from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES
-from transforms.sinks.push.wire.transport_errors import RequestProgress, explain_error
 
 BACKLOG_SECONDS = 30.0
 """The time limit of a request for the backlog, which an appliance knows at once."""
@@ -47,6 +36,7 @@ GZIP_BYTES_LIMIT = 1 << 20
 """Longer bodies are not compressed: "GSA only allows request content up to 1 MB to be compressed"
 (adaptor library)."""
 
+_MAX_QUOTED_LETTERS = 200
 _HEADERS = {
     "User-Agent": "feedferry",
     "Accept": "*/*",
@@ -87,7 +77,7 @@ class ApplianceClient:
             if response is not None:
                 return response
         try:
-            path, body = _request(part, self._appliance, feedtype)
+            path, body = self._appliance.protocol.make_request(part, self._appliance, feedtype)
             if self._appliance.gzip and body.length < GZIP_BYTES_LIMIT:
                 body = compressed(body)
         except SourceError as exc:
@@ -95,18 +85,18 @@ class ApplianceClient:
         return self._exchange().post(path, body)
 
     def request_bytes(self, part: ChunkPart, *, feedtype: str | None) -> int:
-        """Return the length of the request body before gzip; reads the file for RECVDATA."""
-        return _request(part, self._appliance, feedtype)[1].length
+        """Return the length of the request body before gzip; reads a file that is URL-encoded."""
+        return self._appliance.protocol.make_request(part, self._appliance, feedtype)[1].length
 
     def cleanup(self, groupsource: str) -> ApplianceResponse:
         """Remove all groups of a groupsource; raise ConfigError if its name is not possible."""
-        groups = REQUEST_FORMS[Door.GROUPS]
-        check_source_name("cleanup", groups.source_field, groupsource)
-        return self._exchange().post(groups.path, multipart([("cleanup", groupsource)]))
+        return self._exchange().post(*cleanup_request(groupsource))
 
     def backlog(self) -> ApplianceResponse:
         """Request the number of feeds that wait to be digested."""
-        return self._exchange(max_reply_seconds=BACKLOG_SECONDS).get(BACKLOG_PATH)
+        seconds = min(self._appliance.reply_seconds, BACKLOG_SECONDS)
+        appliance = replace(self._appliance, reply_seconds=seconds)
+        return _HttpExchange(self._transport, appliance, self._clock).get(BACKLOG_PATH)
 
     def _cleanup_before(self, part: ChunkPart) -> ApplianceResponse | None:
         """Remove the groups of a part's groupsource; return the response unless it is accepted.
@@ -114,7 +104,7 @@ class ApplianceClient:
         A refusal is permanent: no record of the part is the cause.
         """
         response = self.cleanup(part.chunk.datasource or "")
-        verdict = gsa_responses.judge(response)
+        verdict = self._appliance.protocol.judge(response, 0)
         if verdict.meaning is ResponseMeaning.ACCEPTED:
             return None
         if verdict.meaning is ResponseMeaning.REFUSED:
@@ -122,16 +112,12 @@ class ApplianceClient:
             return replace(response, status=None, error=error, is_permanent=True)
         return response
 
-    def _exchange(self, max_reply_seconds: float | None = None) -> "_HttpExchange":
-        appliance = self._appliance
-        if max_reply_seconds is not None:
-            seconds = min(appliance.reply_seconds, max_reply_seconds)
-            appliance = replace(appliance, reply_seconds=seconds)
-        return _HttpExchange(self._transport, appliance, self._clock)
+    def _exchange(self) -> "_HttpExchange":
+        return _HttpExchange(self._transport, self._appliance, self._clock)
 
 
 class _HttpExchange:
-    """One request and its response."""
+    """One request and its response; counts the bytes of the body that were sent."""
 
     def __init__(
         self, transport: httpx2.HTTPTransport, appliance: Appliance, clock: Callable[[], float]
@@ -140,7 +126,8 @@ class _HttpExchange:
         self._appliance = appliance
         self._clock = clock
         self._started = clock()
-        self._progress = RequestProgress(length=0)
+        self._length = self._sent = 0
+        self._is_answering = False
         self._deadline = ResponseDeadline(appliance.reply_seconds)
 
     def get(self, path: str) -> ApplianceResponse:
@@ -149,7 +136,7 @@ class _HttpExchange:
         return self._exchange(request)
 
     def post(self, path: str, body: RequestBody) -> ApplianceResponse:
-        self._progress = RequestProgress(length=body.length)
+        self._length = body.length
         headers = {"Content-Type": body.content_type, "Content-Length": str(body.length)}
         if body.content_encoding:
             headers["Content-Encoding"] = body.content_encoding
@@ -177,7 +164,7 @@ class _HttpExchange:
         with closing(body.blocks()) as blocks:
             for block in blocks:
                 yield block
-                self._progress.sent += len(block)
+                self._sent += len(block)
 
     def _exchange(self, request: httpx2.Request) -> ApplianceResponse:
         url = str(request.url)
@@ -188,7 +175,7 @@ class _HttpExchange:
             response = ApplianceResponse(error=str(exc), is_permanent=True)
         except httpx2.HTTPError as exc:
             cause = httpx2.ReadTimeout("") if self._deadline.is_exceeded else exc
-            error = explain_error(cause, self._appliance, self._progress)
+            error = self._explain(cause)
             response = ApplianceResponse(
                 error=f"{url}: {error.message}",
                 is_permanent=error.is_permanent,
@@ -197,14 +184,14 @@ class _HttpExchange:
         return replace(
             response,
             url=url,
-            is_unsent=response.is_unsent or self._progress.is_unsent,
-            sent_bytes=self._progress.sent,
+            is_unsent=response.is_unsent or self._sent < self._length,
+            sent_bytes=self._sent,
             seconds=self._clock() - self._started,
         )
 
     def _respond(self, request: httpx2.Request) -> ApplianceResponse:
         with closing(self._transport.handle_request(request)) as response:
-            self._progress.is_answering = True
+            self._is_answering = True
             body = bytearray()
             try:
                 self._read_body(response, body)
@@ -229,20 +216,92 @@ class _HttpExchange:
         if self._deadline.is_exceeded:  # a body without a length ends with its connection
             raise httpx2.ReadTimeout("")
 
+    def _explain(self, exc: httpx2.HTTPError) -> "_TransportError":
+        """Explain why the request has no response, and how to fix that."""
+        appliance = self._appliance
+        expected = appliance.protocol.expected_server
+        if appliance.proxy:
+            expected = f"expected a connection through the proxy {appliance.proxy}"
+        progress = "before the response"
+        if self._is_answering:
+            progress = "within the response"
+        elif self._sent < self._length:
+            progress = f"after {self._sent} of {self._length} bytes"
+        found, is_permanent = repr(str(exc)[:_MAX_QUOTED_LETTERS]), False
+        match exc:
+            case httpx2.WriteTimeout():
+                message = f"no bytes read for {appliance.write_seconds:g} s, {progress}"
+                message += "; expected it to read on"
+            case httpx2.ReadTimeout():
+                message = "incomplete response" if self._is_answering else "no response"
+                message += f" within {appliance.reply_seconds:g} s"
+                message += "; if the appliance is busy, raise --reply-timeout"
+            case httpx2.TimeoutException():
+                message = f"no connection within {appliance.connect_seconds:g} s; {expected}"
+                message += ": check host, port and firewalls"
+            case httpx2.ConnectError():
+                return _explain_connection(exc, appliance, expected)
+            case httpx2.ProxyError():
+                is_permanent = str(exc).startswith("4")
+                message = f"the proxy {appliance.proxy} responded {found}"
+                message += "; expected a connection: check --proxy, or leave it out"
+            case httpx2.RemoteProtocolError() | httpx2.DecodingError() if not _is_closed(exc):
+                message = f"the response is not HTTP: {found}; {expected}"
+            case _:
+                message = f"connection closed {progress}{_reason(exc)}"
+        return _TransportError(message, is_permanent)
 
-def _request(
-    part: ChunkPart, appliance: Appliance, feedtype: str | None
-) -> tuple[str, RequestBody]:
-    """Return the path, relative to the appliance's URL, and the body of a request."""
-    if appliance.protocol is ApplianceProtocol.RECVDATA:
-        return "", urlencoded([("profile", appliance.profile)], part)
-    form = request_form(part.chunk, appliance)
-    source = part.chunk.datasource or ""
-    feedtype = feedtype or part.chunk.feedtype or METADATA_AND_URL
-    if feedtype == REPLACE:
-        return form.path, multipart([(REPLACE, source)], part)
-    if feedtype == CLEANUP:
-        feedtype = INCREMENTAL  # a request before this one has removed the groups
-    fields = [(form.source_field, source), ("feedtype", feedtype)]
-    format = find_format(part.chunk.format) or by_door(Door.FEED)
-    return form.path, multipart(fields, part, content_type=format.content_type)
+
+class _TransportError(NamedTuple):
+    """A message for the operator; another attempt would meet a permanent error again."""
+
+    message: str
+    is_permanent: bool = False
+
+
+def _explain_connection(
+    exc: httpx2.ConnectError, appliance: Appliance, expected: str
+) -> _TransportError:
+    for cause in _causes(exc):
+        match cause:
+            case socket.gaierror():
+                host = httpx2.URL(appliance.proxy or appliance.url).host
+                return _TransportError(
+                    f"no address for {host!r} ({cause.strerror}); "
+                    "expected a name that this machine can look up"
+                )
+            case ConnectionRefusedError():
+                return _TransportError(f"connection refused; {expected}")
+            case ssl.SSLCertVerificationError():
+                return _TransportError(
+                    f"its certificate is not trusted ({cause.verify_message}); expected "
+                    "one that the system trusts: name its authority by --ca-file",
+                    is_permanent=True,
+                )
+            case ssl.SSLError():
+                reason: str | None = getattr(cause, "reason", None)  # only OpenSSL gives one
+                reason = (reason or "handshake broken off").lower().replace("_", " ")
+                return _TransportError(
+                    f"TLS: {reason}; expected TLS on this port: is it one for http://?",
+                    is_permanent=not isinstance(cause, ssl.SSLEOFError),
+                )
+    return _TransportError(f"no connection{_reason(exc)}; {expected}")
+
+
+def _is_closed(exc: httpx2.HTTPError) -> bool:
+    """Whether the connection ended too early, as opposed to bytes that are not HTTP."""
+    return "peer closed connection" in str(exc) or "Server disconnected" in str(exc)
+
+
+def _reason(exc: httpx2.HTTPError) -> str:
+    for cause in _causes(exc):
+        if isinstance(cause, OSError) and cause.strerror:
+            return f" ({cause.strerror})"
+    return ""
+
+
+def _causes(exc: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = exc
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__

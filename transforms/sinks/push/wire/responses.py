@@ -44,10 +44,6 @@ def origin_of(response: ApplianceResponse) -> str:
     return response.url or "the appliance"
 
 
-def is_success(response: ApplianceResponse) -> bool:
-    return response.status is not None and 200 <= response.status < 300
-
-
 def text_of(response: ApplianceResponse) -> str:
     """Return the beginning of the body as text, also if the body is none."""
     return response.body[:_MAX_TEXT_BYTES].decode("utf-8", "replace").strip("\ufeff \t\r\n\0")
@@ -120,7 +116,7 @@ def judge_status(response: ApplianceResponse, hints: ApplianceHints) -> Verdict:
         message = f"{found}; expected disk space for a feed"
         return Verdict(meaning=ResponseMeaning.FULL_DISK, message=message)
     is_server_error = status >= 500 and status != _UNKNOWN_METHOD
-    if status in _TEMPORARY or is_server_error or (is_success(response) and not text_of(response)):
+    if status in _TEMPORARY or is_server_error or (response.is_success and not text_of(response)):
         message = f"{found}; expected {hints.acceptance}"
         return Verdict(meaning=ResponseMeaning.RETRY, message=message)
     return Verdict(meaning=ResponseMeaning.FATAL, message=f"{found}; {_fix(response, hints)}")
@@ -132,7 +128,7 @@ def _is_ill_formed(response: ApplianceResponse) -> bool:
         return False
     if response.status in (_BAD_REQUEST, _UNPROCESSABLE):
         return True
-    can_say_so = is_success(response) or response.status == 500
+    can_say_so = response.is_success or response.status == 500
     return can_say_so and _ILL_FORMED.search(text_of(response)) is not None
 
 
@@ -150,5 +146,5 @@ def _fix(response: ApplianceResponse, hints: ApplianceHints) -> str:
         407: "expected a proxy that asks for no user: check --proxy, or leave it out",
         _UNKNOWN_METHOD: not_there,
     }
-    address = f": {hints.address}" if is_success(response) else ""
+    address = f": {hints.address}" if response.is_success else ""
     return fixes.get(status, f"expected {hints.acceptance}{address}")

@@ -6,8 +6,10 @@ import pytest
 
 from schemas.errors import ConfigError
 from support.appliance_sockets import certificate
-from transforms.sinks.push.model import Appliance, ApplianceProtocol
 from transforms.sinks.push.wire.address import parse_target, trusted_certificates
+from transforms.sinks.push.wire.feedergate import FEEDERGATE
+from transforms.sinks.push.wire.protocol import Appliance
+from transforms.sinks.push.wire.recvdata import RECVDATA as RECVDATA_PROTOCOL
 
 RECVDATA = "http://search.example.com/texis/dowalk/recvdata.xml"
 EXPECTED = (
@@ -35,13 +37,13 @@ def refusal(url: str, **options: str | None) -> str:
     ],
 )
 def test_a_gsa_is_named_by_host_and_port(given: str, url: str) -> None:
-    assert parse_target(given) == Appliance(protocol=ApplianceProtocol.FEEDERGATE, url=url)
+    assert parse_target(given) == Appliance(protocol=FEEDERGATE, url=url)
 
 
 @pytest.mark.parametrize("url", [RECVDATA, "https://[::1]:8443/recvdata.xml"])
 @pytest.mark.parametrize("profile", ["intranet", "Büro 7"])
 def test_thunderstone_is_named_by_its_whole_address(url: str, profile: str) -> None:
-    expected = Appliance(protocol=ApplianceProtocol.RECVDATA, url=url, profile=profile)
+    expected = Appliance(protocol=RECVDATA_PROTOCOL, url=url, profile=profile)
 
     assert parse_target(url, profile=profile) == expected
 
@@ -169,4 +171,4 @@ def test_certificates_of_the_system_are_the_default() -> None:
     ],
 )
 def test_a_folder_is_named_after_an_appliance(url: str, profile: str, name: str) -> None:
-    assert Appliance(protocol=ApplianceProtocol.FEEDERGATE, url=url, profile=profile).name == name
+    assert Appliance(protocol=FEEDERGATE, url=url, profile=profile).name == name

@@ -1,5 +1,6 @@
 """Bodies of requests, and the files in them."""
 
+import base64
 import hashlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,8 +14,14 @@ from multipart import MultipartSegment, PushMultipartParser
 from schemas.errors import SourceError
 from support.appliance_sockets import chunk, whole
 from transforms.sinks.push.model import ChunkPart
-from transforms.sinks.push.wire import body as bodies
-from transforms.sinks.push.wire.body import RequestBody, multipart, urlencoded, verified_blocks
+from transforms.sinks.push.wire.body import (
+    RequestBody,
+    encode,
+    encoded_length,
+    multipart,
+    urlencoded,
+    verified_blocks,
+)
 
 FEED = b"<gsafeed>\xc3\xa9</gsafeed>"
 FIELDS = (("datasource", "sample"), ("feedtype", "full"))
@@ -27,23 +34,23 @@ def sent(body: RequestBody) -> bytes:
 def parsed(body: RequestBody) -> list[tuple[str, bytes]]:
     """The fields of a form, as a server reads them."""
     boundary = body.content_type.partition("boundary=")[2]
-    found: list[tuple[str, bytes]] = []
+    fields: list[tuple[str, bytes]] = []
     with PushMultipartParser(boundary, content_length=body.length, strict=True) as parser:
         for event in parser.parse(sent(body)):
             if isinstance(event, MultipartSegment):
-                found.append((event.name, b""))
+                fields.append((event.name, b""))
             elif event:
-                found[-1] = (found[-1][0], found[-1][1] + bytes(event))
-    return found
+                fields[-1] = (fields[-1][0], fields[-1][1] + bytes(event))
+    return fields
 
 
-def refusal_of(part: ChunkPart) -> str:
-    with pytest.raises(SourceError) as caught:
-        list(verified_blocks(part))
-    return str(caught.value)
+def parsed_query(query: bytes) -> list[tuple[str, bytes]]:
+    """The fields of an encoded form, as a server reads them."""
+    pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, encoding="latin-1")
+    return [(name, value.encode("latin-1")) for name, value in pairs]
 
 
-def run_of(path: Path, content: bytes) -> ChunkPart:
+def range_of(path: Path, content: bytes) -> ChunkPart:
     """Records 3 and 4 of a chunk, which are its bytes 2 to 6."""
     path.write_bytes(content)
     return ChunkPart(
@@ -74,48 +81,32 @@ def test_a_form_is_as_the_adaptor_library_sends_it(tmp_path: Path) -> None:
 
 
 def test_parts_of_a_chunk_have_boundaries_of_their_own(tmp_path: Path) -> None:
-    part = run_of(tmp_path / "feed.xml", b"0123456789")
+    part = range_of(tmp_path / "feed.xml", b"0123456789")
     assert multipart(FIELDS, part).content_type == (
         "multipart/form-data; boundary=feedferry-3c4d9e20bc5d6a98eb4c1664c14778028314a4116f219f17"
     )
 
 
-@given(st.binary(max_size=300), st.text("abc_-", max_size=9))
-def test_a_form_is_read_back_as_it_was(content: bytes, name: str) -> None:
+@given(st.binary(max_size=300), st.text("abc_-", max_size=9), st.text(max_size=9))
+def test_forms_are_read_back_as_they_were(content: bytes, name: str, profile: str) -> None:
     with TemporaryDirectory() as folder:
         part = whole(Path(folder) / "feed.xml", content)
-        body = multipart([("datasource", name), ("feedtype", "full")], part)
-        assert parsed(body) == [
+        form = multipart([("datasource", name), ("feedtype", "full")], part)
+        encoded = urlencoded([("profile", profile)], part)
+        assert parsed(form) == [
             ("datasource", name.encode()),
             ("feedtype", b"full"),
             ("data", content),
         ]
-
-
-@given(st.binary(max_size=300), st.text(max_size=9))
-def test_an_encoded_form_is_read_back_as_it_was(content: bytes, profile: str) -> None:
-    with TemporaryDirectory() as folder:
-        part = whole(Path(folder) / "data.xml", content)
-        query = sent(urlencoded([("profile", profile)], part)).decode("ascii")
-        found = parse_qsl(query, keep_blank_values=True, encoding="latin-1")
-        assert [value.encode("latin-1") for _, value in found] == [profile.encode(), content]
-
-
-@given(st.binary(max_size=300), st.text(max_size=9))
-def test_lengths_are_exact(content: bytes, value: str) -> None:
-    with TemporaryDirectory() as folder:
-        part = whole(Path(folder) / "data.xml", content)
-        forms = (multipart([("a", value)], part), urlencoded([("a", value)], part))
-        assert [form.length for form in forms] == [len(sent(form)) for form in forms]
+        assert parsed_query(sent(encoded)) == [("profile", profile.encode()), ("data", content)]
+        assert [body.length for body in (form, encoded)] == [len(sent(form)), len(sent(encoded))]
 
 
 def test_a_part_is_its_head_its_range_and_its_tail(tmp_path: Path) -> None:
-    part = run_of(tmp_path / "feed.xml", b"0123456789")
+    part = range_of(tmp_path / "feed.xml", b"0123456789")
+    body = urlencoded([], part)
+
     assert b"".join(verified_blocks(part)) == b"<2345>"
-
-
-def test_a_part_is_encoded_with_its_head_and_tail(tmp_path: Path) -> None:
-    body = urlencoded([], run_of(tmp_path / "feed.xml", b"0123456789"))
     assert (sent(body), body.length) == (b"data=%3C2345%3E", 15)
 
 
@@ -129,17 +120,14 @@ def test_a_file_that_grew_is_sent_as_it_was(tmp_path: Path) -> None:
     assert b"".join(verified_blocks(part)) == FEED
 
 
-def test_the_end_of_a_changed_file_does_not_go_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bodies, "BLOCK_BYTES", 4)
+def test_the_last_block_of_a_changed_file_is_not_sent(tmp_path: Path) -> None:
     part = whole(tmp_path / "feed.xml", b"0123456789")
     part.path.write_bytes(b"x123456789")
-    blocks = multipart([], part).blocks()
-    gone_out = [next(blocks) for _ in range(3)]
+    blocks = verified_blocks(part, block_bytes=4)
+
+    assert [next(blocks), next(blocks)] == [b"x123", b"4567"]
     with pytest.raises(SourceError):
         next(blocks)
-    assert gone_out[1:] == [b"x123", b"4567"]
 
 
 def test_a_body_that_is_not_read_to_its_end_closes_its_file(tmp_path: Path) -> None:
@@ -174,12 +162,44 @@ def test_a_file_that_has_changed_is_refused(
     part.path.unlink()
     if content is not None:
         part.path.write_bytes(content)
+    with pytest.raises(SourceError) as caught:
+        list(verified_blocks(part))
 
-    assert refusal_of(part) == f"{tmp_path}/feed.xml: {found}"
+    assert str(caught.value) == f"{tmp_path}/feed.xml: {found}"
 
 
 def test_a_range_that_has_changed_is_refused(tmp_path: Path) -> None:
-    part = run_of(tmp_path / "feed.xml", b"0123456789")
+    part = range_of(tmp_path / "feed.xml", b"0123456789")
     part.path.write_bytes(b"01234x6789")
+    with pytest.raises(SourceError, match="changed on disk"):
+        list(verified_blocks(part))
 
-    assert refusal_of(part).startswith(f"{tmp_path}/feed.xml: changed on disk: SHA-256 ")
+
+# Encoded values
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        (b"AZaz09-_.~*", b"AZaz09-_.~*"),
+        (b"1 + 1", b"1+%2B+1"),
+        (b"100%+", b"100%25%2B"),
+        (b'<a b="c/d"/>\r\n', b"%3Ca+b%3D%22c%2Fd%22%2F%3E%0D%0A"),
+        (b"\x00\xc3\xa9\xff", b"%00%C3%A9%FF"),
+    ],
+)
+def test_reserved_bytes_are_encoded(block: bytes, expected: bytes) -> None:
+    assert encode(block) == expected
+
+
+@pytest.mark.parametrize(
+    "block", [bytes(range(256)), base64.b64encode(bytes(range(256)) * 300)], ids=len
+)
+def test_every_byte_of_every_slice_is_read_back(block: bytes) -> None:
+    assert parsed_query(b"data=" + encode(block)) == [("data", block)]
+
+
+@given(st.binary(max_size=200), st.integers(0, 200))
+def test_a_document_may_be_cut_anywhere(block: bytes, cut: int) -> None:
+    assert encode(block[:cut]) + encode(block[cut:]) == encode(block)
+    assert encoded_length(block) == len(encode(block))

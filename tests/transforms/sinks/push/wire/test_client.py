@@ -27,15 +27,13 @@ from support.appliance_sockets import (
     torn,
     whole,
 )
+from support.fake_appliance import GSA, THUNDERSTONE
 from support.ports import kept_port
 from support.served import wait_until
-from transforms.sinks.push.model import (
-    Appliance,
-    ApplianceProtocol,
-    ApplianceResponse,
-    ChunkPart,
-)
+from transforms.sinks.push.model import ApplianceResponse, ChunkPart
 from transforms.sinks.push.wire.client import ApplianceClient
+from transforms.sinks.push.wire.feedergate import FEEDERGATE
+from transforms.sinks.push.wire.protocol import Appliance
 
 FEED = b"<gsafeed/>"
 SUCCESS = reply("Success")
@@ -44,10 +42,6 @@ DATA = {"format": "thunderstone", "datasource": None, "feedtype": None}
 CLOSED_URL = "http://127.0.0.1:9"
 pytestmark = pytest.mark.slow  # sockets, and requests of 24 MiB
 
-GSA = Appliance(protocol=ApplianceProtocol.FEEDERGATE, url="http://gsa.example.com:19900")
-THUNDERSTONE = Appliance(
-    protocol=ApplianceProtocol.RECVDATA, url="http://search/recvdata.xml", profile="intranet"
-)
 FEEDERGATE_PORTS = "a feedergate listens on port 19900, with TLS on 19902"
 BUSY = "if the appliance is busy, raise --reply-timeout"
 
@@ -82,7 +76,7 @@ def closed_port() -> Iterator[int]:
 
 
 def appliance(listener: Listener, **fields: object) -> Appliance:
-    stated: dict[str, object] = {"protocol": ApplianceProtocol.FEEDERGATE, "url": listener.url}
+    stated: dict[str, object] = {"protocol": FEEDERGATE, "url": listener.url}
     return Appliance(**{**stated, **fields})  # type: ignore[arg-type]  # the fields of Appliance
 
 

@@ -1,4 +1,4 @@
-"""The responses of a Thunderstone appliance to dataload.
+"""The protocol of a Thunderstone appliance: forms to recvdata.xml, and its responses.
 
 **Spec:** Parametric Search Appliance manual, "Reply Format". It says neither where the Status of a
 whole request is, nor which HTTP status comes with it, nor that each Item has a result. So a Status
@@ -7,18 +7,19 @@ is accepted anywhere, and nothing counts as accepted unless the numbers agree.
 
 import io
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from lxml import etree
 
+from schemas.delivery import Door
 from schemas.receipt import Refusal
-from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
+from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning, Verdict
+from transforms.sinks.push.wire.body import RequestBody, urlencoded
+from transforms.sinks.push.wire.protocol import Appliance, ApplianceProtocol
 from transforms.sinks.push.wire.responses import (
     MAX_RESPONSE_BYTES,
     ApplianceHints,
     describe,
-    is_success,
     judge_early_acceptance,
     judge_error,
     judge_status,
@@ -27,8 +28,8 @@ from transforms.sinks.push.wire.responses import (
     text_of,
 )
 
-MAX_REMARKS = 20
-"""Further remarks are counted as one."""
+MAX_ITEMS = 100_000
+"""Items in one request: each has a result in the response, which is held in memory."""
 
 _ROOT, _ITEM, _ROWS = "ThunderstoneReplicationResult", "ItemResult", "Rows"
 _STATUS, _INFO = "Status", "Info"
@@ -78,6 +79,11 @@ class _ItemStatus(NamedTuple):
         status = self.status if is_word else quote(self.status)
         return status + (f", {quote(self.info)}" if self.info else "")
 
+    def remark(self) -> str:
+        return f"accepted with the remark {quote(self.info)}" + _REMARKS.get(
+            self.info.casefold(), ""
+        )
+
     def with_fix(self) -> str:
         return f"{self}; {_FIXES.get(self.status.casefold(), 'expected OK')}"
 
@@ -93,7 +99,13 @@ class _ReplicationResult:
         self.rows: int | None = None
 
 
-def judge(response: ApplianceResponse, *, sent: int) -> Verdict:
+def _request(
+    part: ChunkPart, appliance: Appliance, _feedtype: str | None
+) -> tuple[str, RequestBody]:
+    return "", urlencoded([("profile", appliance.profile)], part)
+
+
+def judge(response: ApplianceResponse, sent: int) -> Verdict:
     """Return the meaning of a response to `sent` Items; 0 stands for an unknown number."""
     if response.error:
         return judge_error(response)
@@ -103,7 +115,7 @@ def judge(response: ApplianceResponse, *, sent: int) -> Verdict:
     for status in (*result.general, *result.items):
         if fix := _FATAL.get(status.status.casefold()):
             return _verdict(response, ResponseMeaning.FATAL, f"{status}; {fix}")
-    if not is_success(response):
+    if not response.is_success:
         return judge_status(response, _HINTS)
     verdict = _judge_request(response, result, sent) or _judge_items(response, result, sent)
     if verdict.meaning is ResponseMeaning.ACCEPTED and response.is_unsent:
@@ -154,19 +166,8 @@ def _judge_items(response: ApplianceResponse, result: _ReplicationResult, sent: 
         meaning=ResponseMeaning.ACCEPTED,
         message=f"OK for {count - len(failed)} of {count} Items",
         refused=tuple(Refusal(number, str(result.items[number])) for number in failed),
-        notices=tuple(_remarks(result.items)),
+        notices=tuple(item.remark() for item in result.items if item.is_ok and item.info),
     )
-
-
-def _remarks(items: list[_ItemStatus]) -> Iterator[str]:
-    """Yield the remark about each Item that was taken; there are few different ones."""
-    known: dict[str, str] = {}
-    for item in items:
-        if item.is_ok and item.info:
-            if item.info not in known and len(known) < MAX_REMARKS:
-                meaning = _REMARKS.get(item.info.casefold(), "")
-                known[item.info] = f"accepted with the remark {quote(item.info)}{meaning}"
-            yield known.get(item.info, "accepted with another remark")
 
 
 def _refused(response: ApplianceResponse, found: str) -> Verdict:
@@ -234,3 +235,15 @@ def _is_in_item(element: etree._Element) -> bool:
 
 def _name(element: etree._Element) -> str:
     return str(element.tag).rpartition("}")[2]
+
+
+RECVDATA = ApplianceProtocol(
+    name="recvdata",
+    doors=(Door.DATA,),
+    expected_server="expected the appliance's web server there",
+    make_request=_request,
+    judge=judge,
+    max_records=MAX_ITEMS,
+    has_profiles=True,
+    has_index_updates=True,
+)

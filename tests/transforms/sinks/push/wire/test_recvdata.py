@@ -4,7 +4,7 @@ import pytest
 
 from schemas.receipt import Refusal
 from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
-from transforms.sinks.push.wire.thunderstone_responses import judge
+from transforms.sinks.push.wire.recvdata import judge
 
 URL = "http://www.example.com/texis/dowalk/recvdata.xml"
 CLUSTER = (
@@ -72,18 +72,6 @@ def test_the_response_of_the_manual_is_acceptance_with_a_remark() -> None:
 def test_ok_for_each_item_is_acceptance(text: str, sent: int, message: str) -> None:
     assert judge(response(text), sent=sent) == Verdict(
         meaning=ResponseMeaning.ACCEPTED, message=message
-    )
-
-
-def test_remarks_are_notices_with_few_different_texts() -> None:
-    remarks = [GONE.replace("Not found", f"remark {number}") for number in range(22)]
-    verdict = judge(response(result(GONE, OK, *remarks, GONE, rows=25)), sent=25)
-
-    assert len(verdict.notices) == 24
-    assert verdict.notices[0] == verdict.notices[-1] == NOT_FOUND
-    assert verdict.notices[19:22] == (
-        "accepted with the remark 'remark 18'",
-        *["accepted with another remark"] * 2,
     )
 
 

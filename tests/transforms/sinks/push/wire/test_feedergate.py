@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
-from transforms.sinks.push.wire.gsa_responses import judge, read_backlog
+from transforms.sinks.push.wire.feedergate import judge, read_backlog
 from transforms.sinks.push.wire.responses import retry_after_seconds
 
 URL = "http://gsa.example.com:19900/xmlfeed"

@@ -5,10 +5,11 @@ import pytest
 from schemas.errors import ConfigError
 from support.appliance_sockets import chunk
 from support.fake_appliance import GSA, THUNDERSTONE
-from transforms.sinks.push.request_forms import check_chunk
+from transforms.sinks.push.wire.chunk_check import check_chunk
 
 FEED = b"<gsafeed/>"
 GROUPS = {"format": "gsa-groups", "datasource": "ldap"}
+BY_FLAG = "give it by --feedtype"
 DATA = {"format": "thunderstone", "datasource": None, "feedtype": None}
 
 
@@ -43,10 +44,14 @@ def test_a_chunk_of_the_appliance_is_accepted(stated: dict[str, object]) -> None
             f"datasource '{'a' * 20}'… has 251 letters; expected at most 250",
         ),
         ({"datasource": None}, "no datasource; expected a name: give it by --datasource"),
-        ({"feedtype": None}, "no feedtype; expected full or incremental or metadata-and-url"),
+        (
+            {"feedtype": None},
+            f"no feedtype; expected full or incremental or metadata-and-url: {BY_FLAG}",
+        ),
         (
             {**GROUPS, "feedtype": "metadata-and-url"},
-            "feedtype='metadata-and-url'; expected full or incremental or replace or cleanup",
+            "feedtype='metadata-and-url'; expected full or incremental or replace or cleanup: "
+            f"{BY_FLAG}",
         ),
         (
             {"datasource": "web", "feedtype": "full"},

@@ -1,0 +1,135 @@
+"""Chunks as they are sent: whole, or in parts if a chunk is refused or too large.
+
+The ends of a part depend only on the bytes of the chunk, so a push that continues finds the same
+parts as the one before it.
+"""
+
+import hashlib
+import io
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import msgspec
+
+from schemas.account import Chunk
+from schemas.errors import FormatError, RecordError, SourceError
+from schemas.reject import Place, Reject, reject_bytes
+from schemas.span import Span
+from transforms.formats.splitter import RecordOffsets
+from transforms.formats.xml.scanner import find_url
+from transforms.sinks.push.model import ChunkPart, open_chunk_file, range_blocks
+from transforms.storage.atomic import HashingReader
+
+MAX_REJECT_BYTES = 1 << 20
+"""How much of a refused record a reject keeps."""
+
+_FIX = "the file was changed; convert again to make the chunk anew"
+
+
+class ScannedFeed(NamedTuple):
+    """The records of a file, and the size and the digest of all its bytes."""
+
+    offsets: RecordOffsets
+    bytes: int
+    sha256: str
+
+
+def scan_feed(path: Path, format: str, *, source: str) -> ScannedFeed:
+    """Read a feed once; `source` is its name in messages.
+
+    Raises FormatError if it is no feed of this format, and SourceError if it cannot be read.
+    """
+    with open_chunk_file(path) as stream:
+        reader = HashingReader(stream)
+        offsets = RecordOffsets(io.BufferedReader(reader), format, source=source)
+    return ScannedFeed(offsets, reader.bytes, reader.digest.hexdigest())
+
+
+def whole_chunk(chunk: Chunk, root: Path) -> ChunkPart:
+    """Return all of a chunk; raise SourceError if its file is missing or has another size."""
+    path = root / chunk.path
+    with open_chunk_file(path):
+        size = path.stat().st_size
+    if size != chunk.bytes:
+        raise SourceError(
+            f"{path}: {size} bytes; expected {chunk.bytes} as in the manifest: {_FIX}"
+        )
+    return ChunkPart(chunk=chunk, path=path, offset=0, length=chunk.bytes, sha256=chunk.sha256)
+
+
+class ChunkSplitter:
+    """Splits one chunk; its file is scanned once, when that is first needed.
+
+    All methods raise FormatError if the chunk cannot be split because it is no feed or has no
+    parts, and SourceError if its file has changed.
+    """
+
+    def __init__(self, chunk: Chunk, root: Path) -> None:
+        self.whole = whole_chunk(chunk, root)
+
+    def split(self, part: ChunkPart) -> list[ChunkPart]:
+        """Return two halves, by bytes; raise ValueError for a part with a single record."""
+        first, count = part.first, part.count or len(self._offsets)
+        if count < 2:
+            raise ValueError(f"{part.path}: {count} records; expected several to split")
+        middle = self._offsets.middle(first, count)
+        ranges = ((first, middle - first), (middle, first + count - middle))
+        with open_chunk_file(part.path) as stream:
+            halves = [self._part(stream, *records) for records in ranges]
+            digest = _digest(stream, part.offset, part.length)
+        _check_digest(part, digest)  # now the halves are known to be of unchanged bytes
+        return halves
+
+    def reject(self, error: RecordError, record: int | None = None) -> Reject:
+        """Return the reject of one record, numbered from 0, or of the whole chunk."""
+        place = self._place(record)
+        with open_chunk_file(self.whole.path) as stream:
+            stream.seek(place.offset)
+            data = stream.read(min(place.length, MAX_REJECT_BYTES))
+        span = Span(source=self.whole.chunk.path)
+        reject = reject_bytes(error, span=span, place=place, data=data, url=find_url(data))
+        return msgspec.structs.replace(reject, stage="push")
+
+    @cached_property
+    def _offsets(self) -> RecordOffsets:
+        path = self.whole.path
+        scanned = scan_feed(path, self.whole.chunk.format or "", source=str(path))
+        _check_digest(self.whole, scanned.sha256)
+        return scanned.offsets
+
+    def _part(self, stream: IO[bytes], first: int, count: int) -> ChunkPart:
+        piece = self._offsets.part(first, count)
+        return ChunkPart(
+            chunk=self.whole.chunk,
+            path=self.whole.path,
+            offset=piece.offset,
+            length=piece.length,
+            head=piece.head,
+            tail=piece.tail,
+            first=first,
+            count=count,
+            sha256=_digest(stream, piece.offset, piece.length),
+        )
+
+    def _place(self, record: int | None) -> Place:
+        """Return the place of a record, or of all of them; of the file if it cannot be split."""
+        with suppress(FormatError):
+            if count := len(self._offsets):
+                first, count = (0, count) if record is None else (record, 1)
+                piece = self._offsets.part(first, count)
+                return Place(piece.offset, piece.length, self._offsets.line(first))
+        return Place(0, self.whole.length, 1)
+
+
+def _digest(stream: IO[bytes], offset: int, length: int) -> str:
+    digest = hashlib.sha256()
+    for block in range_blocks(stream, offset, length):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _check_digest(part: ChunkPart, sha256: str) -> None:
+    if sha256 != part.sha256:
+        raise SourceError(f"{part.path}: SHA-256 {sha256}; expected {part.sha256}: {_FIX}")

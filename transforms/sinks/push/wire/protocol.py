@@ -1,0 +1,93 @@
+"""How each kind of appliance takes feeds: one `ApplianceProtocol` object for each."""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from schemas.delivery import Door
+from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, REPLACE
+from transforms.sinks.push.model import ApplianceResponse, ChunkPart, Verdict
+from transforms.sinks.push.throttle.backlog import BacklogCount
+from transforms.sinks.push.wire.body import RequestBody
+
+_NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]")
+
+
+class RequestForm(msgspec.Struct, frozen=True, kw_only=True):
+    """The form in which an appliance takes the feeds of one door.
+
+    `path` follows the address of the appliance. `source_field` is the form field with the name of
+    the datasource; forms without one have no feedtypes either. `feedtypes` can be sent; a file that
+    states none is sent with `default_feedtype`.
+    """
+
+    path: str = ""
+    source_field: str = ""
+    feedtypes: tuple[str, ...] = ()
+    default_feedtype: str | None = None
+
+
+REQUEST_FORMS = {
+    Door.FEED: RequestForm(path="/xmlfeed", source_field="datasource", feedtypes=FEEDTYPES),
+    Door.GROUPS: RequestForm(
+        path="/xmlgroups",
+        source_field="groupsource",
+        feedtypes=(FULL, INCREMENTAL, REPLACE, CLEANUP),
+        default_feedtype=INCREMENTAL,  # a full feed would delete the other groups of its source
+    ),
+    Door.DATA: RequestForm(),
+}
+
+
+class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
+    """How one kind of appliance takes feeds, and what it can do.
+
+    `make_request` returns the path and the body of a request; it raises SourceError if the file of
+    the part cannot be read. `judge` returns the meaning of a response to a number of records, 0 if
+    that is unknown. `read_backlog` reads how many feeds wait; without it, the appliance does not
+    report that. `max_records` limits the records of a request. `expected_server` is a hint for
+    someone whose address is wrong.
+    """
+
+    name: str
+    doors: tuple[Door, ...]
+    expected_server: str
+    make_request: Callable[[ChunkPart, "Appliance", str | None], tuple[str, RequestBody]]
+    judge: Callable[[ApplianceResponse, int], Verdict]
+    read_backlog: Callable[[ApplianceResponse], BacklogCount] | None = None
+    max_records: int | None = None
+    has_profiles: bool = False
+    has_index_updates: bool = False
+    can_gzip: bool = False
+
+
+class Appliance(msgspec.Struct, frozen=True, kw_only=True):
+    """The address of an appliance and how to connect to it.
+
+    `url` has scheme, host and port for a GSA, and is the whole address of recvdata.xml for
+    Thunderstone. `ca_file` replaces the certificate authorities of the system. Without `proxy`,
+    none is used. Each timeout limits one step of a request; `reply_seconds` limits the head of a
+    response, and again its body. With `gzip`, requests below 1 MiB are compressed.
+    """
+
+    protocol: ApplianceProtocol
+    url: str
+    profile: str = ""
+    ca_file: str | None = None
+    proxy: str | None = None
+    connect_seconds: float = 10.0
+    write_seconds: float = 60.0
+    reply_seconds: float = 900.0
+    gzip: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its folder of receipts: letters, digits, `.`, `-` and `_`."""
+        address = "/".join(filter(None, (self.url.split("://")[-1], self.profile)))
+        return _NOT_IN_NAME.sub("_", address).strip("._")
+
+    @property
+    def target(self) -> str:
+        """Its name in receipts and accounts."""
+        return f"{self.url} {self.profile}".strip()
