@@ -20,7 +20,6 @@ from transforms.formats.xml.scanner import RawElement
 OPTIONS = ReadOptions(docids=Docids(base_url="http://intranet.example.com/"))
 EVERY_READER = pytest.mark.parametrize("name", FAULTS)
 VOCABULARY = ElementNames(root="gsafeed", records=("record",))
-BAD_BYTE = b"\x07" + b"A" * 600
 
 
 def read(name: str, document: bytes, *, options: ReadOptions = OPTIONS) -> list[ReadResult]:
@@ -174,35 +173,6 @@ def test_a_defect_is_no_fault_of_a_strict_stream(
     found = read(name, header + f"id={MARK}\0".encode(), options=options)
 
     assert [reject.code for reject in rejects(found)] == [DEFECT]
-
-
-# Two payloads of which the first is not text
-
-
-@pytest.mark.parametrize(
-    ("name", "document"),
-    [
-        (
-            "gsa-feed",
-            b'<gsafeed><record url="http://a.example.com/1"><content encoding="base64binary">'
-            + BAD_BYTE
-            + b'</content><content encoding="base64binary">QUJD</content></record>'
-            b'<record url="http://a.example.com/2"/></gsafeed>',
-        ),
-        (
-            "thunderstone",
-            b'<ThunderstoneReplication xmlns:dt="urn:schemas-microsoft-com:datatypes"><Item>'
-            b'<Type>I</Type><Url>http://a.example.com/1</Url><RawData dt:dt="bin.base64">'
-            + BAD_BYTE
-            + b'</RawData><RawData dt:dt="bin.base64">QUJD</RawData></Item><Item><Type>D</Type>'
-            b"<Url>http://a.example.com/2</Url></Item></ThunderstoneReplication>",
-        ),
-    ],
-)
-def test_a_bad_byte_in_the_first_of_two_payloads_is_malformed(name: str, document: bytes) -> None:
-    found = read(name, document)
-    assert [reject.code for reject in rejects(found)] == ["malformed"]
-    assert urls(found) == ["http://a.example.com/2"]
 
 
 def test_a_group_that_cannot_be_entered_once_is_not_taken_for_the_one_before(

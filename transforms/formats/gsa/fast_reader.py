@@ -184,7 +184,7 @@ class UniformBatch:
 
     def _columns(self, run: bytes) -> ColumnBatch | None:
         first = run.find(_END_TAG)
-        if run.find(b"<content", 0, first) >= 0:
+        if run.find(b"<content", 0, first) >= 0 or run.find(b"<acl", 0, first) >= 0:
             return None
         width, count = run.count(b'"', 0, first), run.count(_END_TAG)
         if not width or width % 2 or run.count(b'"') != width * count:

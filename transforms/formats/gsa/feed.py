@@ -20,7 +20,6 @@ that `transforms.adapt` reports.
 """
 
 import enum
-import re
 from collections.abc import Iterator
 from typing import IO
 
@@ -54,7 +53,6 @@ from transforms.formats.xml.serializer import (
 ELEMENT_NAMES = ElementNames(
     root="gsafeed", records=("record", "acl"), group="group", header="header"
 )
-_PAYLOAD = re.compile(rb"""<content\s+encoding\s*=\s*["']base64(?:binary|compressed)["']\s*>""")
 _ENCODING_NAMES = {Encoding.BASE64: b"base64binary", Encoding.ZLIB_BASE64: b"base64compressed"}
 _ACTION_NAMES = {Action.ADD: None, Action.UPDATE: None, Action.DELETE: "delete"}
 # A look-up in the enum costs ten times as much.
@@ -80,8 +78,6 @@ def read(
     builder = FeedRecordBuilder(span, options)
     grammar = Grammar(
         names=ELEMENT_NAMES,
-        payload=_PAYLOAD,
-        payload_name="content",
         build=builder.build,
         quick=builder.quick,
         bulk=builder.bulk,
@@ -156,6 +152,8 @@ class GsaFeedEncoder(Encoder):
         content = record.content
         if content is None:
             return head + b"</record>\n"
+        if content.encoding is _NO_ENCODING and is_plain_text(content.data):
+            return b"".join((head, b"<content>", content.data, b"</content>\n</record>\n"))
         return b"".join((head, *_content(content, "", is_5_0=self._is_5_0), b"</record>\n"))
 
 
@@ -246,8 +244,6 @@ def _meta(meta: Meta, extras: ExtraMarkup, number: int, *, is_5_0: bool) -> str:
 def _content(content: Content, attrs: str, *, is_5_0: bool) -> tuple[bytes, bytes, bytes]:
     """Return the element in pieces, so that large data is copied once."""
     data, encoding = content.data, content.encoding
-    if encoding is _NO_ENCODING and is_plain_text(data):
-        return b"<content%b>" % attrs.encode(), data, b"</content>\n"
     if encoding is _NO_ENCODING and not _is_text(data):
         data, encoding = pybase64.b64encode(data), Encoding.BASE64
     if encoding is Encoding.ZLIB_BASE64 and is_5_0:

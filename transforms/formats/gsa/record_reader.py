@@ -146,7 +146,7 @@ class FeedRecordBuilder:
         if parsed.raw.name == "acl":
             return self._acl_alone(parsed.element, extras, provenance)
         children = _RecordChildren(extras)
-        children.take(parsed)
+        children.take(parsed.element)
         return self._record(dict(parsed.element.items()), children, provenance)
 
     def quick(self, raw: RawElement) -> Record | None:
@@ -345,14 +345,14 @@ class _RecordChildren:
         self.overwrite_acls: bool | None = None
         self.extras = extras
 
-    def take(self, parsed: ParsedElement) -> None:
-        require_no_text(parsed.element)
-        for child in parsed.element:
+    def take(self, element: etree._Element) -> None:
+        require_no_text(element)
+        for child in element:
             tag = child.tag
             if tag == "metadata":
                 self._take_metadata(child)
             elif tag == "content" and self.content is None:
-                self.content = _content(child, parsed.payload, self.extras)
+                self.content = _content(child, self.extras)
             elif tag == "acl":
                 if self.acl is not None:
                     raise bad_acl("a second acl in a record; expected one")
@@ -410,14 +410,14 @@ def _decoded_meta(name: str, content: str) -> Meta:
         return Meta(text, "", value)
 
 
-def _content(element: etree._Element, payload: bytes | None, extras: Extras) -> Content:
+def _content(element: etree._Element, extras: Extras) -> Content:
     attributes = dict(element.items())
     encoding = attributes.pop("encoding", None)
     if len(element):
         reason = f"<{tag_of(element[0])}> inside <content>; expected text: escape it or use CDATA"
         raise RecordError("content-with-elements", reason)
     extras.extend(Extra(f"record/content/@{key}", value) for key, value in attributes.items())
-    return make_content(encoding, (element.text or "").encode() if payload is None else payload)
+    return make_content(encoding, (element.text or "").encode())
 
 
 def make_content(stated: str | None, text: bytes) -> Content:

@@ -26,7 +26,6 @@ repeats reads back as the first of the two.
 """
 
 import math
-import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -65,7 +64,6 @@ ELEMENT_NAMES = ElementNames(
     records=("Item",),
     prefixes=(("dt", DATATYPES), ("u", PARAMETRIC)),
 )
-_PAYLOAD = re.compile(rb"""<RawData\s+(?!xmlns:)[\w.-]+:dt\s*=\s*["']bin\.base64["']\s*>""")
 _PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n'
 _ROOT = tags(ELEMENT_NAMES.root, attributes([("xmlns:dt", DATATYPES), ("xmlns:u", PARAMETRIC)]))
 _TYPES = {action: type_.encode() for type_, action in ACTIONS.items()}
@@ -81,11 +79,9 @@ def read(
     def build(parsed: ParsedElement) -> Record:
         line, offset = parsed.raw.line, parsed.raw.offset
         provenance = Provenance(source=span.source, span=span.ordinal, line=line, offset=offset)
-        return parse_item(
-            parsed.element, options=options, provenance=provenance, content=parsed.payload
-        )
+        return parse_item(parsed.element, options=options, provenance=provenance)
 
-    grammar = Grammar(ELEMENT_NAMES, build, payload=_PAYLOAD, payload_name="RawData")
+    grammar = Grammar(ELEMENT_NAMES, build)
     return ElementReader(stream, grammar, span=span, options=options).read()
 
 

@@ -47,7 +47,6 @@ from transforms.formats.thunderstone.elements import (
     text_of,
     url_of,
 )
-from transforms.formats.xml.elements import parse_markup
 from transforms.formats.xml.extras import XML_NAMESPACE, extra_element
 
 ACTIONS = {
@@ -72,14 +71,9 @@ _NO_HISTORY = History()
 _Value = TypeVar("_Value")
 
 
-def parse_item(
-    item: etree._Element, *, options: ReadOptions, provenance: Provenance, content: bytes | None
-) -> Record:
-    """Return the record of an Item; raise RecordError without an action or URL, or for damage.
-
-    `content` is the character data of its RawData if the scanner cut it out of the markup.
-    """
-    reader = _ItemReader(item, zone=options.zone, payload=content)
+def parse_item(item: etree._Element, *, options: ReadOptions, provenance: Provenance) -> Record:
+    """Return the record of an Item; raise RecordError without an action or URL, or for damage."""
+    reader = _ItemReader(item, zone=options.zone)
     action = reader.action()
     if action is Action.UPDATE_INDEX:
         return Record(url="", action=action, extras=reader.extras(action), provenance=provenance)
@@ -112,11 +106,10 @@ def parse_item(
 class _ItemReader:
     """The child elements of one Item. Each is taken once, by the field that understands it."""
 
-    def __init__(self, item: etree._Element, *, zone: str, payload: bytes | None) -> None:
+    def __init__(self, item: etree._Element, *, zone: str) -> None:
         self._item = item
         self._zone = zone
         self._charset = CHARSET
-        self._payload = None if payload is None else _place_payload(item, payload)
         self._left = dict.fromkeys(item)
         self._named: dict[str, list[etree._Element]] = {}
         for child in self._left:
@@ -242,31 +235,11 @@ class _ItemReader:
         if text is None:
             return None
         data = text.encode()
-        if self._payload is not None:
-            data, self._payload = self._payload, None
         if is_base64(child) or not data.strip():
             data = bare_base64(data, "RawData")
         else:  # without dt:dt, which the specification requires, the text is the document itself
             data = pybase64.b64encode(encode_text(text, self._charset, "RawData"))
         return None if not data and body is not None else data
-
-
-def _place_payload(item: etree._Element, payload: bytes) -> bytes | None:
-    """Return the payload if it is of the Item's first RawData; else put it back into its element.
-
-    The scanner cut it out of the first element that declares base64, which may be nested.
-    """
-    if b"&" in payload:  # .NET writes the line ends of base64 as &#xD;
-        payload = (parse_markup(b"<RawData>" + payload + b"</RawData>").text or "").encode()
-    candidates = list(item.iter("RawData"))
-    first = candidates[0]
-    if first.getparent() is item and is_base64(first) and characters(first) == "":
-        return payload
-    origin = next(
-        child for child in candidates if child.values() == ["bin.base64"] and not child.text
-    )
-    origin.text = bare_base64(payload, "RawData").decode()
-    return None
 
 
 def _field(child: etree._Element, charset: str) -> Field | None:

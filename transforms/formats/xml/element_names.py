@@ -95,11 +95,6 @@ class ElementNames:
         self.end_tag = f"</{main}>".encode()
         begin = "|".join((group, header, *records))
         self.header_end = re.compile(rf"</{header}{BLANKS}>|(?=<(?:{begin}){AFTER_NAME})".encode())
-        self.not_in_bulk_run = _tokens(
-            rf"{_DECLARATION}|(?:{'|'.join((outer, *records[1:]))}){AFTER_NAME}"
-        )
-        """Markup that a run of main records without sections does not have."""
-
         self.ends_certainty = _tokens(rf"{_DECLARATION}|{outer}{AFTER_NAME}")
         """An end tag before this markup certainly ends a record; one after it may be text."""
 

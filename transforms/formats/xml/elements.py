@@ -1,7 +1,6 @@
 """Parse the elements that the scanner finds: in batches, and one by one where a batch fails.
 
 The parser never sees a DOCTYPE, so there are no entities to expand, and it has no network access.
-Long base64 payloads are cut out before parsing and passed on as bytes.
 """
 
 import re
@@ -27,9 +26,6 @@ from transforms.formats.xml.serializer import shut_parser
 
 _BATCH_BYTES = 64 << 10
 _MAX_ATTRIBUTES = 1000
-_PAYLOAD_BYTES = 512
-"""Shorter payloads are left to the parser."""
-
 _CDATA = re.compile(rb"<!\[CDATA\[.*?\]\]>", re.S)
 _UNDECLARED_ENTITY = 26
 _PLACE = re.compile(r"(?:: <!--.*)?, line \d+, column \d+$", re.S)
@@ -38,11 +34,10 @@ _PARSER_STATE = re.compile(r"^(?:xmlParse(?=\w+: )|StartTag: |PCDATA (?=invalid)
 
 
 class ParsedElement(NamedTuple):
-    """An element, its raw form, and the payload that was cut out of it, if any."""
+    """An element and its raw form."""
 
     element: etree._Element
     raw: RawElement
-    payload: bytes | None
 
 
 Built = TypeVar("Built", bound=Record | Membership)
@@ -56,7 +51,6 @@ class Grammar(NamedTuple, Generic[Built]):
 
     `build` makes a record or a membership of an element, or raises RecordError. `quick` does the
     same without a parser, or returns None; `bulk` for a run of similar elements, records only.
-    `payload` matches the start tag of an element whose text is base64; `payload_name` is its name.
     `header` returns the header of a document without records.
     """
 
@@ -64,8 +58,6 @@ class Grammar(NamedTuple, Generic[Built]):
     build: Build[Built]
     quick: Callable[[RawElement], Built | None] | None = None
     bulk: Bulk | None = None
-    payload: re.Pattern[bytes] | None = None
-    payload_name: str = ""
     header: Callable[[ElementContext], FeedHeader] | None = None
 
 
@@ -83,7 +75,12 @@ def cut_spans(
     """
     span = Span(source=source)
     scanner = RecordScanner(
-        stream, names, span, max_unit_bytes=options.max_unit_bytes, skim_bytes=span_bytes
+        stream,
+        names,
+        span,
+        max_unit_bytes=options.max_unit_bytes,
+        bulk=_pass_run,
+        run_bytes=span_bytes,
     )
     is_after_fault = False  # how a bad range ends may depend on the markup after it
     for item in scanner:
@@ -104,6 +101,11 @@ def cut_spans(
                 position=scanner.context,
             )
     yield span
+
+
+def _pass_run(_run: bytes, _offset: int, _line: int, _context: ElementContext) -> list[Record]:
+    """Pass elements without reading them."""
+    return []
 
 
 def parse_markup(markup: bytes) -> etree._Element:
@@ -245,25 +247,10 @@ class ElementReader(Generic[Built]):
             yield built.pop()
 
     def _build_all(self, run: list[RawElement]) -> list[Built | Reject]:
-        texts, payloads = zip(*map(self._cut_payload, run), strict=True)
-        elements = self._parse(run[0].context, texts)
-        del texts
-        return [self._build(parsed) for parsed in map(ParsedElement, elements, run, payloads)]
+        elements = self._parse(run[0].context, [raw.text for raw in run])
+        return [self._build(parsed) for parsed in map(ParsedElement, elements, run)]
 
-    def _cut_payload(self, raw: RawElement) -> tuple[bytes, bytes | None]:
-        """Cut out a long base64 payload, if the element is plain and has one."""
-        pattern = self._grammar.payload
-        if pattern is None or len(raw.text) < _PAYLOAD_BYTES or not raw.is_plain:
-            return raw.text, None
-        tag = pattern.search(raw.text)
-        if not tag:
-            return raw.text, None
-        end = raw.text.find(b"<", tag.end())
-        payload = raw.text[tag.end() : end]
-        lines = b"\n" * payload.count(b"\n")  # keeps the line numbers of the parser right
-        return raw.text[: tag.end() - 1] + lines + b">" + raw.text[end:], payload
-
-    def _parse(self, context: ElementContext, texts: tuple[bytes, ...]) -> list[etree._Element]:
+    def _parse(self, context: ElementContext, texts: list[bytes]) -> list[etree._Element]:
         names = self._grammar.names
         start_tag = _start_tag(context.root, names.root, names.prefixes)
         end_tag = f"</{names.root}>".encode()
@@ -280,25 +267,11 @@ class ElementReader(Generic[Built]):
         try:
             if len(parsed.raw.text) > _BATCH_BYTES:
                 _limit_attributes(parsed.element)
-            if parsed.payload is not None and not self._is_only_payload(parsed.element):
-                parsed = self._parse_with_payload(parsed.raw)
             built = self._grammar.build(parsed)
         except Exception as exc:
             return self._reject(parsed.raw, record_error(exc))
         self._note(parsed.raw.context)
         return built
-
-    def _is_only_payload(self, element: etree._Element) -> bool:
-        """Whether the payload can only have come from the one child of that name."""
-        name = self._grammar.payload_name
-        return len(element.findall(name)) == 1 == sum(1 for _ in element.iter(name))
-
-    def _parse_with_payload(self, raw: RawElement) -> ParsedElement:
-        try:
-            [element] = self._parse(raw.context, (raw.text,))
-        except etree.XMLSyntaxError as exc:
-            raise _malformed(exc) from exc
-        return ParsedElement(element, raw, None)
 
 
 def _without_defects(bulk: Bulk) -> Bulk:

@@ -5,8 +5,7 @@ parse. It searches for the tags at which a record can begin or end, and yields i
 
 - a `RawElement` for each record: its bytes from start tag to end tag, for a parser to read alone;
 - a `Reject` for each range of bytes that is no record: a torn record, text between records, …;
-- a list, in place of many records: the records that `bulk` made of a run of similar elements, or
-  an empty list for elements that were skipped (`skim_bytes`).
+- a list, in place of many records: what `bulk` made of a run of elements.
 
 **Damage containment.** A fault costs the record that has it, and no other. After a fault, the
 scanner searches for the next place at which a record can begin (`ElementNames.after_damage`). Root,
@@ -21,9 +20,9 @@ what was read of it. If more than `max_unit_bytes` of a record are in the buffer
 is rejected. A larger record that ends in the buffer is not. Of a rejected range, the first
 `KEPT_BYTES` are kept.
 
-**Speed.** Three fast paths avoid calls for each record: `_bulk_runs` hands runs of similar records
-to `bulk`, `_skim` skips records without reading them, and `_simple_elements` yields records that
-contain at most one CDATA section. `_step` handles everything else, one piece of markup at a time.
+**Speed.** Two fast paths avoid calls for each record: `_bulk_runs` hands runs of records to `bulk`,
+and `_simple_elements` yields records that contain at most one CDATA section. `_step` handles
+everything else, one piece of markup at a time.
 """
 
 import codecs
@@ -161,7 +160,7 @@ class RecordScanner:
     of matches are relative to the buffer, so they are valid until the next reading.
     """
 
-    def __init__(  # noqa: PLR0913 - one for each way to pass many elements at once
+    def __init__(  # noqa: PLR0913 - two for passing many elements at once
         self,
         stream: IO[bytes],
         names: ElementNames,
@@ -169,21 +168,20 @@ class RecordScanner:
         *,
         max_unit_bytes: int,
         bulk: Bulk | None = None,
-        skim_bytes: int = 0,
+        run_bytes: int = _RUN_BYTES,
     ) -> None:
         self._names = names
         self._ambiguity = AmbiguityRule(names)
         self._span = span
         self._max_bytes = max_unit_bytes
         self._bulk = bulk
-        self._skim_bytes = skim_bytes
+        self._run_bytes = run_bytes
         self._line = span.line
         self._offset = span.offset
         self._consumed = 0
         self._pos = 0
         self._ended = False
         self._next_bulk = 0
-        self._next_skim = 0
         # Where a search for an end mark need not be repeated, as counts of consumed bytes.
         self._no_closer_before = dict.fromkeys(SECTIONS, 0)
         self._last_closer = dict.fromkeys(SECTIONS, (0, -1))
@@ -206,8 +204,6 @@ class RecordScanner:
         while True:
             if self._bulk is not None and self._has_root:
                 yield from self._bulk_runs(self._bulk)
-            if self._skim_bytes and self._has_root:
-                yield from self._skim()
             yield from self._simple_elements()
             if not self._skip_blanks():
                 break
@@ -319,40 +315,26 @@ class RecordScanner:
     # Fast paths
 
     def _bulk_runs(self, bulk: Bulk) -> Iterator[list[Record]]:
-        """Yield records of runs of similar elements; a run that differs is not tried again."""
+        """Yield what `bulk` makes of runs of elements; a run that it refuses is not tried again."""
         while not self._transcoded and self._consumed >= self._next_bulk:
-            limit = self._pos + _RUN_BYTES
-            special = self._names.not_in_bulk_run.search(self._data, self._pos, limit)
-            tag = self._names.end_tag
-            end = self._data.rfind(tag, self._pos, special.start() if special else limit)
-            text = self._data[self._pos : end + len(tag)] if end >= 0 else b""
+            length, searched = self._run_length()
+            text = self._data[self._pos : self._pos + length]
             records = bulk(text, self._offset, self._line, self.context) if text else None
             if records is None:
-                tried = special.end() - self._pos if special else len(self._data) - self._pos
-                tried = min(tried, _RUN_BYTES // 2)
-                self._next_bulk = self._consumed + max(len(text), tried)
-                return
-            self._consume(len(text))
-            yield records
-
-    def _skim(self) -> Iterator[list[Record]]:
-        """Pass elements without reading them, and yield an empty list after each run of them.
-
-        Without sections, groups and roots in between, each end tag of a record certainly ends one.
-        """
-        while not self._transcoded and self._consumed >= self._next_skim:
-            length, searched = self._skim_length()
-            if not length:
-                self._next_skim = self._consumed + searched
+                self._next_bulk = self._consumed + max(length, searched // 2)
                 return
             self._consume(length)
-            yield []
+            yield records
 
-    def _skim_length(self) -> tuple[int, int]:
-        """Return the length of the elements that can be passed, and of the range searched."""
+    def _run_length(self) -> tuple[int, int]:
+        """Return the length of a run of whole elements, and of the range searched.
+
+        Without sections other than CDATA, groups and roots in between, each end tag of a record
+        certainly ends one.
+        """
         data, pos, tag = self._data, self._pos, self._names.end_tag
         at = end = pos
-        limit = min(len(data), pos + self._skim_bytes)
+        limit = min(len(data), pos + self._run_bytes)
         while True:
             barrier = self._names.ends_certainty.search(data, at, limit)
             last = data.rfind(tag, at, barrier.start() if barrier else limit)

@@ -110,6 +110,8 @@ def attributes(pairs: Iterable[tuple[str, str | None]]) -> str:
     text = "".join([value for _, value in stated])
     if is_plain(text):
         return "".join([f' {name}="{value}"' for name, value in stated])
+    if is_plain(text.replace("&", "")):  # as in most urls with a query
+        return "".join([f' {name}="{value.replace("&", "&amp;")}"' for name, value in stated])
     return "".join([f' {name}="{_escaped(name, value)}"' for name, value in stated])
 
 

@@ -152,7 +152,7 @@ def _of_record(root: etree._Element) -> SidecarData:
         shown = f"<{tag_of(root)}>" if root.tag != "record" else f"{root.keys()[0]} of <record>"
         raise ValueError(f"{shown}; expected {_MARKUP}")
     element.set("url", "sidecar")
-    record = FeedRecordBuilder(Span(), ReadOptions()).build(ParsedElement(element, _UNIT, None))
+    record = FeedRecordBuilder(Span(), ReadOptions()).build(ParsedElement(element, _UNIT))
     if record.content is not None or record.extras:
         shown = record.extras[0].place if record.extras else "record/content"
         raise ValueError(f"{shown}; expected {_MARKUP}")

@@ -1,6 +1,5 @@
 """The record or the reject that one element of a gsafeed becomes; golden files have most cases."""
 
-import base64
 import io
 from datetime import UTC, datetime
 from functools import partial
@@ -12,8 +11,6 @@ from schemas.feed import Feed
 from schemas.record import (
     Action,
     Arrival,
-    Content,
-    Encoding,
     Record,
 )
 from schemas.reject import Reject
@@ -144,14 +141,6 @@ def test_a_group_inside_a_group_is_its_successor() -> None:
 def test_the_time_of_the_last_change_is_read_to_the_second(text: str, zone: str, hour: int) -> None:
     moment = datetime(2007, 11, 6, hour, 45, 26, tzinfo=UTC)
     assert record_of(f' last-modified="{text}"', zone=zone).modified == moment
-
-
-@pytest.mark.parametrize("quote", ['"', "'"])
-def test_a_long_payload_is_passed_on_unchanged(quote: str) -> None:
-    payload = base64.b64encode(bytes(range(256)) * 4)
-    start = f"<content encoding={quote}base64binary{quote}>"
-    content = record_of("", f"{start}{payload.decode()}</content>").content
-    assert content == Content(payload, Encoding.BASE64)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Raw elements as parsed elements, many at a time; spans, end to end."""
 
 import io
-import re
 
 import msgspec
 import pytest
@@ -33,8 +32,6 @@ VOCABULARY = ElementNames(
     header="header",
     prefixes=(("x", "urn:example:x"),),
 )
-SCAN = re.compile(rb"<scan>")
-PAYLOAD = b"QUJD" * 200
 GOOD = b'<card url="a"/>'
 
 
@@ -43,7 +40,7 @@ def build(parsed: ParsedElement) -> Record:
     element = parsed.element
     if element.get("bad"):
         raise RecordError("bad-card", f"bad={element.get('bad')!r}; expected none")
-    text = parsed.payload or (element.findtext("scan") or "").encode()
+    text = (element.findtext("scan") or "").encode()
     return Record(
         url=element.get("url", ""),
         action=Action.ADD,
@@ -62,7 +59,7 @@ def quick(unit: RawElement) -> Record | None:
     return None
 
 
-PARSED = Grammar(VOCABULARY, build, payload=SCAN, payload_name="scan")
+PARSED = Grammar(VOCABULARY, build)
 QUICK = PARSED._replace(quick=quick)
 
 
@@ -148,35 +145,6 @@ def test_an_element_that_is_read_without_a_parser_keeps_its_place() -> None:
     ]
 
 
-# Payloads
-
-
-def test_a_long_payload_is_handed_on_without_the_parser() -> None:
-    assert one(b"<card><scan>" + PAYLOAD + b"</scan></card>").content == Content(PAYLOAD)
-
-
-def test_a_long_payload_may_hold_bytes_that_no_parser_takes() -> None:
-    wild = PAYLOAD + b"&\0\xff"
-    assert one(b"<card><scan>" + wild + b"</scan></card>").content == Content(wild)
-
-
-@pytest.mark.parametrize(
-    "inner",
-    [
-        b"<card><scan><![CDATA[" + PAYLOAD + b"]]></scan></card>",
-        b"<card><!-- <scan>" + PAYLOAD + b"</scan> --><scan>" + PAYLOAD + b"</scan></card>",
-        b"<card><scan>" + PAYLOAD + b"</scan><scan>other</scan></card>",
-    ],
-)
-def test_a_payload_that_may_be_mistaken_is_left_to_the_parser(inner: bytes) -> None:
-    assert one(inner).content == Content(PAYLOAD)
-
-
-def test_a_payload_in_another_element_is_not_that_of_the_record() -> None:
-    inner = b"<card><other><scan>" + PAYLOAD + b"</scan></other><scan>b</scan></card>"
-    assert one(inner).content == Content(b"b")
-
-
 # Namespaces
 
 
@@ -258,15 +226,6 @@ def test_an_element_is_read_the_same_alone_and_in_a_batch() -> None:
 )
 def test_a_syntax_error_names_its_line_and_its_reason(inner: bytes, code: str, reason: str) -> None:
     assert refusal(inner) == (code, reason)
-
-
-def test_a_fault_after_a_long_payload_is_in_its_own_line() -> None:
-    payload = b"\n".join([PAYLOAD[:60]] * 20)
-    inner = b"<card>\n<scan>" + payload + b"</scan>\n<b>&</b></card>"
-    assert refusal(inner) == (
-        "malformed",
-        "an & that is not escaped in line 22 of the record; expected &amp;",
-    )
 
 
 def test_attributes_without_end_are_refused() -> None:
