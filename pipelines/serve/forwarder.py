@@ -4,7 +4,7 @@ import filecmp
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from pipelines.convert.publish import publish
 from pipelines.convert.settings import check_account, settings_of
 from pipelines.push.run_folder import read_manifest, receipts_folder, record_push
 from pipelines.serve.forward_journal import (
+    FILE_NAME,
     FOLDER,
     DeliveryOutcome,
     ForwardJournal,
@@ -50,7 +51,7 @@ from transforms.sinks.push.model import (
     count_records,
 )
 from transforms.sinks.push.pusher import Pusher
-from transforms.sinks.push.settings import PushSettings
+from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.sinks.push.wire.feedergate import FEEDERGATE, judge
 from transforms.sinks.push.wire.recvdata import RECVDATA
 from transforms.sources import SpanRequest, cut_file, read_span, sniff_format
@@ -114,7 +115,8 @@ class Forwarder:
     """Forwards deliveries of a spool, each by a run in its own folder.
 
     `options` apply to each conversion; `worker` runs them, and is not closed. `journal` has the
-    outcomes so far.
+    outcomes so far. It is opened at its first use, when the receiver has the lock of the spool, so
+    that no other gateway writes it.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators of a conversion and a push
@@ -123,26 +125,34 @@ class Forwarder:
         options: ConvertOptions,
         settings: PushSettings,
         notifier: Notifier,
-        journal: ForwardJournal,
         *,
         worker: WorkerProcess,
         convert: Convert = convert_spans,
     ) -> None:
-        self._spool = spool
+        self.spool = spool
+        self.settings = replace(
+            settings, keep=Keep.REFUSED, max_wait_seconds=None, can_empty=True, update_index=False
+        )
+        self.warn, self.inform = notifier
+        self.worker = worker
+        self._options = options
         self._folder = spool / FOLDER
         self._index = spool / rehearsal_index.FILE_NAME
-        self._options = options
-        self._settings = settings
-        self._warn, self._inform = notifier
-        self._journal = journal
-        self._worker = worker
         self._convert_spans = convert
+
+    @cached_property
+    def journal(self) -> ForwardJournal:
+        return ForwardJournal(self._folder / FILE_NAME)
+
+    @property
+    def is_for_thunderstone(self) -> bool:
+        return self.settings.appliance.protocol == RECVDATA
 
     def forward(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
         """Return the outcome of a delivery; raise FeedferryError or OSError if it has none yet."""
-        to_format = _TARGET_FORMATS[self._settings.appliance.protocol.name].get(delivery.door)
+        to_format = _TARGET_FORMATS[self.settings.appliance.protocol.name].get(delivery.door)
         if to_format is None:
-            self._inform(f"{name(delivery)}: groups, which Thunderstone does not have; left out")
+            self.inform(f"{name(delivery)}: groups, which Thunderstone does not have; left out")
             return DeliveryOutcome(delivery.ordinal, ForwardState.LEFT_OUT)
         try:
             self._check_index(delivery)
@@ -150,9 +160,9 @@ class Forwarder:
                 return self._clean_up(delivery, pusher)
             return self._push(delivery, self._convert(delivery, to_format), pusher)
         except SetAsideError as exc:
-            self._warn(
+            self.warn(
                 f"{name(delivery)}: {exc}; set aside, its feed is {delivery.path};"
-                f" to try again: feedferry serve --spool {self._spool} --retry {delivery.ordinal}"
+                f" to try again: feedferry serve --spool {self.spool} --retry {delivery.ordinal}"
             )
             return DeliveryOutcome(delivery.ordinal, ForwardState.SET_ASIDE, reason=str(exc))
 
@@ -166,18 +176,18 @@ class Forwarder:
         if not self._index.exists():
             return False
         with index_reader.open_index(self._index) as index:
-            return index.is_digested(max(delivery.ordinal, self._journal.last))
+            return index.is_digested(max(delivery.ordinal, self.journal.last))
 
     def clear(self, ordinal: int) -> None:
         """Remove the folder of a run, except rejects and their report. Can be repeated."""
-        output = run_folder(self._spool, ordinal)
+        output = run_folder(self.spool, ordinal)
         has_rejects = (output / _REJECTS).exists()
         shutil.rmtree(output / WORK if has_rejects else output, ignore_errors=True)
 
     def clear_settled(self) -> None:
         """Clear runs that were settled, but not cleared before the gateway was killed."""
         for path in self._folder.iterdir():
-            if path.name.isdecimal() and self._journal.is_settled(int(path.name)):
+            if path.name.isdecimal() and self.journal.is_settled(int(path.name)):
                 self.clear(int(path.name))
 
     def _clean_up(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
@@ -188,7 +198,7 @@ class Forwarder:
 
     def _convert(self, delivery: Delivery, to_format: Format) -> Path:
         """Convert a delivery unless a finished run can be used; return the folder of the run."""
-        output = run_folder(self._spool, delivery.ordinal)
+        output = run_folder(self.spool, delivery.ordinal)
         work = output / WORK
         if _is_finished(output, to_format, delivery) and not self._is_outdated(delivery, work):
             return output
@@ -197,13 +207,13 @@ class Forwarder:
         (output / _DELIVERY).write_bytes(msgspec.json.encode(delivery))
         settings = settings_of(self._options_of(delivery, to_format, output), (), work, {})
         spans = self._spans_of(delivery, work)
-        account = self._worker.run(
+        account = self.worker.run(
             self._convert_spans,
             spans,
             settings,
             self._options.span_bytes,
             size=delivery.bytes,
-            attempts=self._spool / ATTEMPTS / f"gateway-{delivery.ordinal}",
+            attempts=self.spool / ATTEMPTS / f"gateway-{delivery.ordinal}",
         )
         self._check(account, delivery, spans[-1])
         publish(account, settings, output=output, spans=spans)
@@ -222,7 +232,7 @@ class Forwarder:
     def _needs_deletions(self, delivery: Delivery) -> bool:
         """Whether a full feed is for an appliance without full feeds."""
         is_full = delivery.door is Door.FEED and is_whole(delivery)
-        return is_full and self._settings.appliance.protocol == RECVDATA
+        return is_full and self.is_for_thunderstone
 
     def _spans_of(self, delivery: Delivery, work: Path) -> list[Span]:
         """Return the deletions of a full feed where the target needs them, and the delivery."""
@@ -230,16 +240,16 @@ class Forwarder:
         if self._needs_deletions(delivery):
             path = work / _LEFT_OUT
             if index_reader.write_deletions(
-                self._index, delivery, path, is_settled=self._journal.is_settled
+                self._index, delivery, path, is_settled=self.journal.is_settled
             ):
                 source = self._deletions_source(delivery)
                 deletions.append(Span(source=source, path=str(path), format=GSA_FEED.name))
             delivery = replace(delivery, feedtype=INCREMENTAL)
-        source, selection = str(self._spool), Selection(deliveries=(delivery,))
+        source, selection = str(self.spool), Selection(deliveries=(delivery,))
         return [*deletions, *spans_of(selection, source=source, root=source, first=len(deletions))]
 
     def _deletions_source(self, delivery: Delivery) -> str:
-        return f"{self._spool}#{delivery.ordinal}: documents left out"
+        return f"{self.spool}#{delivery.ordinal}: documents left out"
 
     def _is_outdated(self, delivery: Delivery, work: Path) -> bool:
         """Whether a run would delete URLs that another datasource has taken since it was made."""
@@ -247,7 +257,7 @@ class Forwarder:
             return False
         with suppress(OSError):
             index_reader.write_deletions(
-                self._index, delivery, work / _LEFT_OUT_NOW, is_settled=self._journal.is_settled
+                self._index, delivery, work / _LEFT_OUT_NOW, is_settled=self.journal.is_settled
             )
             return not filecmp.cmp(work / _LEFT_OUT, work / _LEFT_OUT_NOW, shallow=False)
         return True
@@ -287,28 +297,28 @@ class Forwarder:
         source = self._deletions_source(delivery)
         count = sum(count_records(chunk) for chunk in account.chunks if chunk.source == source)
         if count:
-            self._inform(f"{name(delivery)}: {count} documents that it leaves out are deleted")
+            self.inform(f"{name(delivery)}: {count} documents that it leaves out are deleted")
         for notice in account.notices.values():
-            self._inform(f"{notice.first.message}; {notice.count} in all")
+            self.inform(f"{notice.first.message}; {notice.count} in all")
         for field, loss in account.losses.items():
             first = loss.samples[0]
-            self._inform(
+            self.inform(
                 f"{name(delivery)}: without {field}: {loss.count}, as {first.url}: {first.detail}"
             )
         if account.filtered:
-            self._inform(f"{name(delivery)}: {_format_counts(account.filter_codes)} left out")
+            self.inform(f"{name(delivery)}: {_format_counts(account.filter_codes)} left out")
         if account.rejected:
             nothing = "" if account.chunks else "; no record is sent"
-            self._warn(
+            self.warn(
                 f"{name(delivery)}: {_format_counts(account.reject_codes)} rejected, in"
                 f" {output}/rejects/{nothing}"
             )
 
     def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> DeliveryOutcome:
         chunks = [_restore_feedtype(chunk, delivery) for chunk in read_manifest(root)]
-        pushed = pusher.push(chunks, root=root, folder=receipts_folder(root, self._settings))
+        pushed = pusher.push(chunks, root=root, folder=receipts_folder(root, self.settings))
         if any(chunk.state is not ChunkState.ACCEPTED for chunk in pushed.outcomes):
-            record_push(root, pushed, self._settings)
+            record_push(root, pushed, self.settings)
         if any(
             outcome.state is ChunkState.REFUSED and outcome.chunk.feedtype in ERASING_FEEDTYPES
             for outcome in pushed.outcomes
@@ -327,7 +337,7 @@ class Forwarder:
             losses={field: loss.count for field, loss in report.account.losses.items()},
         )
         if outcome.refused:
-            self._warn(f"{name(delivery)}: {outcome.refused} refused, in {root}/rejects/")
+            self.warn(f"{name(delivery)}: {outcome.refused} refused, in {root}/rejects/")
         return outcome
 
 

@@ -13,24 +13,19 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
-from pathlib import Path
 from typing import Self
 
 from msgspec.structs import replace
 
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.serve.forward_journal import FILE_NAME, FOLDER, DeliveryOutcome, ForwardJournal
-from pipelines.serve.forwarder import Convert, Forwarder, Notifier, convert_spans, name
+from pipelines.serve.forward_journal import FILE_NAME, FOLDER, DeliveryOutcome
+from pipelines.serve.forwarder import Forwarder, name
 from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
 from pipelines.serve.retry import describe, queue_of
-from pipelines.serve.worker_process import WorkerProcess
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, StoppedError
 from transforms.retry import RetryPolicy
 from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.pusher import Pusher
-from transforms.sinks.push.settings import Keep, PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
 from transforms.sources.spool import read_deliveries
 
@@ -60,35 +55,19 @@ class DatasourceQueue:
 class Gateway:
     """Forwards the deliveries of a spool in its own thread while its block runs.
 
-    `options` apply to each conversion, which `worker` runs; the worker is closed at the end. Safe
-    from several threads.
+    The worker of the forwarder is closed at the end. Safe from several threads.
     """
 
-    def __init__(  # noqa: PLR0913 - the collaborators of a forwarder, and the times of a test
+    def __init__(
         self,
-        spool: Path,
-        options: ConvertOptions,
-        settings: PushSettings,
-        notifier: Notifier,
+        forwarder: Forwarder,
         *,
-        worker: WorkerProcess,
-        convert: Convert = convert_spans,
         retry: RetryPolicy = RETRY,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
-        self._spool = spool
-        self._settings = replace(
-            settings,
-            keep=Keep.REFUSED,
-            max_wait_seconds=None,
-            can_empty=True,
-            update_index=False,
-        )
-        self._options = options
-        self._worker = worker
-        self._convert = convert
-        self._notifier = notifier
-        self._warn, self._inform = notifier
+        self._forwarder = forwarder
+        self._spool = forwarder.spool
+        self._warn, self._inform = forwarder.warn, forwarder.inform
         self._retry = retry
         self._drain_seconds = drain_seconds
         self._stop = StopSignal()
@@ -96,7 +75,7 @@ class Gateway:
         self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
         self._lock = threading.Lock()
         self._queues: dict[tuple[Door, str], DatasourceQueue] = {}
-        self._last_queued = 0
+        self._last_queued: int | None = None
         self._needs_update = False
         self._updated = -math.inf
 
@@ -104,9 +83,10 @@ class Gateway:
         with self._lock:
             self._check_order()
             self._forwarder.clear_settled()
-            self._needs_update = self._journal.settled > 0  # it may have been killed before
-            if self._journal.set_aside:
-                self._inform(f"{len(self._journal.set_aside)} deliveries are set aside so far")
+            journal = self._forwarder.journal
+            self._needs_update = journal.settled > 0  # it may have been killed before
+            if journal.set_aside:
+                self._inform(f"{len(journal.set_aside)} deliveries are set aside so far")
         self._thread.start()
         return self
 
@@ -114,18 +94,20 @@ class Gateway:
         self._ending.set()
         self._stop.stop()
         self._thread.join(self._drain_seconds)
-        self._worker.stop()
+        self._forwarder.worker.stop()
         self._thread.join(_LOOK_SECONDS)
         if self._thread.is_alive():  # as after a kill, receipts decide about sending again
             self._warn("the current delivery has no reply yet; it is sent again at the next start")
         else:
-            self._journal.close()
-        self._worker.close()
+            self._forwarder.journal.close()
+        self._forwarder.worker.close()
 
     def set_aside(self) -> list[SetAsideDelivery]:
         """Return the deliveries that are set aside, in order, as many as a page shows."""
         with self._lock:
-            outcomes = sorted(self._journal.set_aside.values(), key=lambda each: each.ordinal)
+            outcomes = sorted(
+                self._forwarder.journal.set_aside.values(), key=lambda each: each.ordinal
+            )
         return [describe(self._spool, outcome) for outcome in outcomes[:_MAX_SET_ASIDE]]
 
     def backlog(self) -> int:
@@ -134,31 +116,12 @@ class Gateway:
             self._queue_new()
             return sum(len(queue.waiting) for queue in self._queues.values())
 
-    @cached_property
-    def _journal(self) -> ForwardJournal:
-        """Opened once the receiver has the lock of the spool, so that no other gateway writes."""
-        journal = ForwardJournal(self._spool / FOLDER / FILE_NAME)
-        self._last_queued = journal.open_after
-        return journal
-
-    @cached_property
-    def _forwarder(self) -> Forwarder:
-        return Forwarder(
-            self._spool,
-            self._options,
-            self._settings,
-            self._notifier,
-            self._journal,
-            worker=self._worker,
-            convert=self._convert,
-        )
-
     def _check_order(self) -> None:
         """Raise ConfigError if the journal of the spool is shorter than that of the gateway.
 
         The next deliveries would have ordinals that count as forwarded.
         """
-        last = self._journal.last
+        last = self._forwarder.journal.last
         if last and not any(True for _ in read_deliveries(self._spool, after=last - 1)):
             raise ConfigError(
                 f"{self._spool / FOLDER / FILE_NAME}: has delivery {last}, but {JOURNAL} ends"
@@ -168,7 +131,9 @@ class Gateway:
 
     def _queue_new(self) -> None:
         """Put new deliveries into their queues."""
-        journal = self._journal
+        journal = self._forwarder.journal
+        if self._last_queued is None:
+            self._last_queued = journal.open_after
         for delivery in read_deliveries(self._spool, after=self._last_queued):
             if not journal.is_settled(delivery.ordinal):
                 # A queue needs no more of a delivery in memory.
@@ -181,7 +146,7 @@ class Gateway:
         while not self._ending.is_set():
             try:
                 progress = PushProgress(self._inform)
-                with Pusher(self._settings, stop=self._stop, progress=progress) as pusher:
+                with Pusher(self._forwarder.settings, stop=self._stop, progress=progress) as pusher:
                     self._forward_all(pusher)
             except (FeedferryError, OSError) as exc:
                 pause = self._retry.pause_seconds(1)
@@ -202,8 +167,7 @@ class Gateway:
     def _update_index(self, pusher: Pusher) -> None:
         """Make pushed data searchable on Thunderstone: when idle, and not too often."""
         is_due = time.monotonic() >= self._updated + UPDATE_SECONDS
-        is_target = self._settings.appliance.protocol.has_index_updates
-        if self._needs_update and is_due and is_target:
+        if self._needs_update and is_due and self._forwarder.is_for_thunderstone:
             pusher.update_index(self._spool / FOLDER)
             self._needs_update, self._updated = False, time.monotonic()
 
@@ -231,11 +195,11 @@ class Gateway:
             queue.waiting.popleft()
             first_waiting = min(
                 (other.waiting[0].ordinal for other in self._queues.values() if other.waiting),
-                default=self._last_queued + 1,
+                default=(self._last_queued or 0) + 1,
             )
             try:
                 now = datetime.now(UTC).isoformat(timespec="milliseconds")
-                self._journal.append(replace(outcome, settled=first_waiting - 1, at=now))
+                self._forwarder.journal.append(replace(outcome, settled=first_waiting - 1, at=now))
             except OSError:
                 queue.waiting.appendleft(delivery)
                 raise

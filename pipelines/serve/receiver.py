@@ -18,7 +18,7 @@ from pipelines.serve.rehearsal.index import Index, digest_delivery
 from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
 from pipelines.serve.settings import ServeSettings
 from pipelines.serve.spool_writer import SpoolWriter
-from pipelines.serve.worker_process import TimeLimit, WorkerProcess
+from pipelines.serve.worker_process import WorkerProcess
 from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from transforms.formats import ReadOptions
@@ -105,7 +105,7 @@ class Receiver:
             Index(folder / rehearsal_index.FILE_NAME, reading=reading)
         )
         _check_order(self._index, self._spool)
-        worker = WorkerProcess(limit=TimeLimit(seconds=settings.feed_seconds))
+        worker = WorkerProcess(limit_seconds=settings.feed_seconds)
         self._feeder = opened.enter_context(
             Feeder(self._index, folder, worker=worker, digest=self._digest)
         )
@@ -129,16 +129,13 @@ class Receiver:
         return sorted(both, key=lambda delivery: delivery.ordinal)
 
     def _render_page(self) -> bytes:
-        now = time.time()
         backlog = self._history.sample()
-        history = self._history.since(now - page.HISTORY_SECONDS)
         view = page.PageView(
-            title="feedferry",
             url=self.url,
-            now=datetime.fromtimestamp(now, UTC),
+            now=datetime.now(UTC),
             backlog=backlog,
-            history=tuple((max(now - at, 0), count) for at, count in history),
-            feeds=tuple(self._index.feed_rows(per_datasource=page.FEEDS_PER_DATASOURCE)),
+            history=self._history.ages(),
+            feeds=tuple(self._index.feed_rows()),
             totals=tuple(self._index.totals()),
             groups=self._index.groups_count(),
             spool_bytes=self._spool.bytes,

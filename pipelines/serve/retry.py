@@ -112,7 +112,8 @@ def _retry_digestion(spool: Path, ordinal: int, index: Index) -> None:
     if superseding is None:
         index.requeue(delivery.ordinal for delivery in (first, *begun))
     else:
-        index.drop(first, f"superseded by delivery {superseding.ordinal}, and not digested")
+        reason = f"superseded by delivery {superseding.ordinal}, and not digested"
+        index.end(first, DeliveryStatus.FAILED, reason)
 
 
 def _retry_forwarding(spool: Path, ordinal: int, journal: ForwardJournal) -> None:

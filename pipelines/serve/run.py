@@ -18,12 +18,12 @@ from pipelines.cli.push_options import (
 )
 from pipelines.cli.signals import draining
 from pipelines.push.run import discard_message, print_message
-from pipelines.serve.forwarder import Notifier
+from pipelines.serve.forwarder import Forwarder, Notifier
 from pipelines.serve.gateway import Gateway
 from pipelines.serve.receiver import Receiver
 from pipelines.serve.retry import retry
 from pipelines.serve.settings import LOOPBACK, ServeOptions, ServeSettings
-from pipelines.serve.worker_process import TimeLimit, WorkerProcess
+from pipelines.serve.worker_process import WorkerProcess
 from schemas.errors import ConfigError
 
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
@@ -67,7 +67,7 @@ def _make_gateway(settings: ServeOptions, words: Mapping[str, object]) -> Gatewa
         if settings.accept_loss:
             raise ConfigError("--accept-loss: given without --forward URL; expected both")
         return None
-    return Gateway(
+    forwarder = Forwarder(
         Path(settings.spool),
         ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss),
         push_settings(appliance),
@@ -75,8 +75,9 @@ def _make_gateway(settings: ServeOptions, words: Mapping[str, object]) -> Gatewa
             warn=print_message,
             inform=discard_message if settings.verbosity < 0 else print_message,
         ),
-        worker=WorkerProcess(limit=TimeLimit(seconds=settings.feed_seconds)),
+        worker=WorkerProcess(limit_seconds=settings.feed_seconds),
     )
+    return Gateway(forwarder)
 
 
 def _check_target(settings: ServeSettings, receiver: Receiver, words: Mapping[str, object]) -> None:

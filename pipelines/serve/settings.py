@@ -7,7 +7,7 @@ import msgspec
 from pipelines.cli.flags import Flag
 from pipelines.cli.value_parsers import FIELDS, PORT, SIZE, TIMEOUT, count_of
 from pipelines.cli.verb import Section
-from pipelines.serve.worker_process import DEFAULT_LIMIT
+from pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS
 from schemas.content import MAX_CONTENT_BYTES
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT
 
@@ -19,9 +19,9 @@ _RECEIVER = Section.RECEIVER
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The address of a receiver, the clients it trusts, and its limits.
 
-    `spool` is its folder. Port 0 is any free port. `trusted` are addresses, netmasks, prefixes and
-    globs, as in the lists of the appliances. `profiles` are the existing profiles of Thunderstone
-    data; if it is empty, any profile exists. `min_free_bytes` of the disk of the spool stay free.
+    `spool` is its folder. Port 0 is any free port. `trusted` are addresses and networks, or `all`.
+    `profiles` are the existing profiles of Thunderstone data; if it is empty, any profile exists.
+    `min_free_bytes` of the disk of the spool stay free.
 
     Timeouts are in seconds: `idle_seconds` between two blocks of a request, `head_seconds` for a
     whole head; a body slower than `min_rate` bytes per second is refused after `grace_seconds`.
@@ -54,7 +54,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     trusted: Annotated[
         tuple[str, ...],
         Flag(
-            "Clients to accept in addition to loopback: an address, a net, a glob, or all.",
+            "Clients to accept in addition to loopback: an address, a network, or all.",
             _RECEIVER,
             names=("--trust",),
             metavar="IP",
@@ -99,7 +99,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
             TIMEOUT,
             names=("--feed-timeout",),
         ),
-    ] = DEFAULT_LIMIT.seconds
+    ] = DEFAULT_LIMIT_SECONDS
 
 
 class ServeOptions(ServeSettings, frozen=True, kw_only=True):

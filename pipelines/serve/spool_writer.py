@@ -18,8 +18,6 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
@@ -27,24 +25,14 @@ import msgspec
 
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import FatalError
-from transforms.storage.journal import DISK, Disk, Journal
+from transforms.storage.journal import DISK, Disk, Journal, read_journal
 from transforms.storage.lock import Lock
 
 FEEDS_PER_FOLDER = 1000
 CHECK_BYTES = 16 << 20
 """The free space is checked after this many bytes of a feed."""
 
-WRITE_BACK_BYTES = 32 << 20
-"""The disk begins to write after this many bytes of a feed."""
-
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-class _JournalEntry(msgspec.Struct, frozen=True):
-    """The part of a delivery that is needed to continue a journal."""
-
-    ordinal: int
-    bytes: int
 
 
 class DiskFullError(Exception):
@@ -76,14 +64,12 @@ class SpoolWriter:
         except BaseException:
             self._lock.close()
             raise
-        self._write_back = ThreadPoolExecutor(thread_name_prefix="write-back")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         with self._order:
-            self._write_back.shutdown()
             self._lines.close()
             self._lock.close()
 
@@ -101,9 +87,7 @@ class SpoolWriter:
         """Return a new file for an incoming feed; raise DiskFullError if there is no room."""
         path = self.folder / "incoming" / f"{next(self._numbers)}.partial"
         try:
-            return IncomingFeed(
-                path, check_room=self.check_room, write_back=self._write_back, disk=self._disk
-            )
+            return IncomingFeed(path, check_room=self.check_room, disk=self._disk)
         except OSError as exc:
             raise _translate(exc) from exc
 
@@ -150,49 +134,33 @@ class SpoolWriter:
     def _read_journal(self) -> int:
         """Read the complete lines of the journal; return where they end."""
         path, size = self.folder / JOURNAL, 0
-        path.touch()
-        with path.open("rb") as journal:
-            for number, line in enumerate(journal, 1):
-                if not line.endswith(b"\n"):
-                    break
-                try:
-                    entry = msgspec.json.decode(line, type=_JournalEntry)
-                except msgspec.DecodeError as exc:
-                    found = f"{path}:{number}: {line[:80]!r}"
-                    raise FatalError(f"{found}; expected a delivery") from exc
-                self.ordinal = entry.ordinal
-                self.bytes += entry.bytes
-                size += len(line)
+        for line in read_journal(path):
+            try:
+                entry = msgspec.json.decode(line.text, type=Delivery)
+            except msgspec.DecodeError as exc:
+                found = f"{path}:{line.number}: {line.text[:80]!r}"
+                raise FatalError(f"{found}; expected a delivery") from exc
+            self.ordinal = entry.ordinal
+            self.bytes += entry.bytes
+            size = line.end
         return size
 
 
 class IncomingFeed:
     """The file of a feed that is being received; removed at the end unless it was committed."""
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        check_room: Callable[[int], None],
-        write_back: ThreadPoolExecutor,
-        disk: Disk = DISK,
-    ) -> None:
+    def __init__(self, path: Path, *, check_room: Callable[[int], None], disk: Disk = DISK) -> None:
         self.path = path
         self.bytes = 0
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         self._check_room = check_room
         self._disk = disk
         self._checked = 0
-        self._sent_back = 0
-        self._writers = write_back
-        self._write_back: Future[None] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        with suppress(OSError):
-            self._await_write_back()
         os.close(self._file)
         self.path.unlink(missing_ok=True)
 
@@ -206,8 +174,6 @@ class IncomingFeed:
         except OSError as exc:
             raise _translate(exc) from exc
         self.bytes += len(block)
-        if self.bytes - self._sent_back >= WRITE_BACK_BYTES:
-            self._begin_write_back()
 
     def open(self) -> IO[bytes]:
         """Open the received bytes for reading."""
@@ -215,21 +181,8 @@ class IncomingFeed:
 
     def settle(self) -> int:
         """Return the size once all bytes are on the disk."""
-        self._await_write_back()
         self._disk.sync(self._file)
         return self.bytes
-
-    def _begin_write_back(self) -> None:
-        """Make the disk write while more bytes arrive; otherwise `settle` waits for all of them."""
-        if self._write_back is None or self._write_back.done():
-            self._await_write_back()
-            self._sent_back = self.bytes
-            self._write_back = self._writers.submit(self._disk.write_back, self._file)
-
-    def _await_write_back(self) -> None:
-        """Raise the error of a write: a disk reports it only once."""
-        if self._write_back is not None:
-            self._write_back.result()
 
 
 def lock_spool(folder: Path) -> Lock:

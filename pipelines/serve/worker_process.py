@@ -19,8 +19,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from schemas.errors import FatalError, FeedferryError
 
 ATTEMPTS = "attempts"
@@ -36,18 +34,8 @@ Result = TypeVar("Result")
 _COMMAND = "from pipelines.serve.worker_process import main; main()"
 
 
-class TimeLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """The time limit of one feed: `seconds`, plus the time for its bytes at a minimum speed."""
-
-    seconds: float = 300.0
-    bytes_per_second: int = 1_000_000
-
-    def of(self, size: int) -> float:
-        """Return the limit for a feed of `size` bytes."""
-        return self.seconds + size / self.bytes_per_second
-
-
-DEFAULT_LIMIT = TimeLimit()
+DEFAULT_LIMIT_SECONDS = 300.0
+_BYTES_PER_SECOND = 1_000_000
 
 
 class SetAsideError(Exception):
@@ -65,12 +53,13 @@ class WorkStoppedError(Exception):
 class WorkerProcess:
     """A process that is started for the first function, and again after it has ended.
 
-    `run` is for one thread at a time; `stop` and `close` are safe from any thread. Functions are
+    A function for a delivery may take `limit_seconds`, plus a second for each megabyte of it. `run`
+    is for one thread at a time; `stop` and `close` are safe from any thread. Functions are
     sent by name, so they are in modules that can be imported; arguments and results are pickled.
     """
 
-    def __init__(self, *, limit: TimeLimit = DEFAULT_LIMIT) -> None:
-        self._limit = limit
+    def __init__(self, *, limit_seconds: float = DEFAULT_LIMIT_SECONDS) -> None:
+        self._limit_seconds = limit_seconds
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
@@ -109,7 +98,7 @@ class WorkerProcess:
         self, function: Callable[..., Result], arguments: tuple[object, ...], size: int
     ) -> Result:
         """Return the result of a function, or raise its exception; kill it after its time limit."""
-        seconds = self._limit.of(size)
+        seconds = self._limit_seconds + size / _BYTES_PER_SECOND
         with self._lock:
             if self._stopping.is_set():
                 raise WorkStoppedError

@@ -12,13 +12,13 @@ import pytest
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardJournal, ForwardState
-from pipelines.serve.forwarder import Convert, Notifier
+from pipelines.serve.forwarder import Convert, Forwarder, Notifier
 from pipelines.serve.gateway import DRAIN_SECONDS, Gateway
 from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.rehearsal.index_reader import DeliveryStatus
 from pipelines.serve.retry import retry
 from pipelines.serve.spool_writer import SpoolWriter
-from pipelines.serve.worker_process import TimeLimit, WorkerProcess
+from pipelines.serve.worker_process import WorkerProcess
 from schemas.errors import BusyError, ConfigError
 from support import hostile_work as work
 from support.archives import document, gsa_feed
@@ -32,8 +32,7 @@ from transforms.sources.spool import read_deliveries
 
 pytestmark = pytest.mark.slow
 
-LIMIT = TimeLimit(seconds=3.0)
-PLENTY = TimeLimit(seconds=60.0)
+LIMIT, PLENTY = 3.0, 60.0
 FAILED = "Internal Error: ZeroDivisionError('division by zero')"
 DIED = "begun 3 times and never finished: the process ended each time"
 
@@ -58,7 +57,7 @@ def forwarding(
     spool: HandSpool,
     convert: Convert,
     *,
-    limit: TimeLimit = PLENTY,
+    limit: float = PLENTY,
     to: object = GSA,
     drain_seconds: float = DRAIN_SECONDS,
 ) -> Iterator[Gateway]:
@@ -67,16 +66,11 @@ def forwarding(
         appliance=msgspec.convert(to, type(GSA)), retry=RetryPolicy(max_attempts=1)
     )
     said: list[str] = []
-    with Gateway(
-        spool.root,
-        options,
-        settings,
-        Notifier(warn=said.append, inform=said.append),
-        worker=WorkerProcess(limit=limit),
-        convert=convert,
-        retry=RetryPolicy(first_seconds=0.01),
-        drain_seconds=drain_seconds,
-    ) as forwards:
+    notifier = Notifier(warn=said.append, inform=said.append)
+    worker = WorkerProcess(limit_seconds=limit)
+    forwarder = Forwarder(spool.root, options, settings, notifier, worker=worker, convert=convert)
+    retry = RetryPolicy(first_seconds=0.01)
+    with Gateway(forwarder, retry=retry, drain_seconds=drain_seconds) as forwards:
         yield forwards
 
 
@@ -103,7 +97,7 @@ def test_what_cannot_be_converted_is_set_aside_and_the_others_are_forwarded(
     spool: HandSpool,
     monkeypatch: pytest.MonkeyPatch,
     convert: Convert,
-    limit: TimeLimit,
+    limit: float,
     reason: str,
 ) -> None:
     wire = replace_client(monkeypatch, accepting)
@@ -202,7 +196,7 @@ def set_aside(spool: HandSpool, ordinal: int = 1) -> None:
         for delivery in read_deliveries(spool.root):
             index.begin(delivery)
             if delivery.ordinal == ordinal:
-                index.set_aside(delivery, "not finished after 300 seconds")
+                index.end(delivery, DeliveryStatus.SET_ASIDE, "not finished after 300 seconds")
             else:
                 index.digest(delivery, spool.root)
 

@@ -30,10 +30,6 @@ class RecordingDisk(Disk):
         self._note("sync", self._path(file))
         super().sync(file)
 
-    def write_back(self, file: int) -> None:
-        self._note("write back", self._path(file))
-        super().write_back(file)
-
     def rename(self, path: Path, new: Path) -> None:
         self._note("rename", path, new)
         super().rename(path, new)

@@ -24,10 +24,6 @@ class Disk:
         """Wait until a file is on the disk, and its size."""
         os.fsync(file)
 
-    def write_back(self, file: int) -> None:
-        """Wait until the content that a file has so far is on the disk."""
-        os.fdatasync(file)
-
     def rename(self, path: Path, new: Path) -> None:
         """Give a file another name, which is on the disk only after `sync_folder`."""
         os.replace(path, new)

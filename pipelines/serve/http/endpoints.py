@@ -7,18 +7,15 @@ An untrusted address gets the appliance's words with status 200: clients of a GS
 CM3 only those with a status below 400, and the refusal for a full disk is documented with 200.
 """
 
-import logging
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from threading import Lock
 from urllib.parse import parse_qsl
-from xml.sax.saxutils import escape
 
 import msgspec
 
@@ -32,22 +29,21 @@ from pipelines.serve.http.server import (
 )
 from pipelines.serve.http.trusted_addresses import ALL, Trust
 from pipelines.serve.rehearsal import page, thunderstone_result
-from pipelines.serve.rehearsal.documents import GROUPS_CAPACITY_BYTES
 from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
 from pipelines.serve.rehearsal.scenario import Behaviour
-from pipelines.serve.rehearsal.thunderstone_result import DataTimeLimitError, ItemReplies
+from pipelines.serve.rehearsal.thunderstone_result import ItemReplies
 from pipelines.serve.settings import LOOPBACK, ServeSettings
 from pipelines.serve.spool_writer import DiskFullError, IncomingFeed, SpoolWriter
-from pipelines.serve.worker_process import TimeLimit
 from schemas.delivery import Delivery, Door
 from schemas.errors import FormatError
 from schemas.feed import CLEANUP, FEEDTYPES, FULL, INCREMENTAL, REPLACE
+from schemas.record import Record
+from transforms.formats import by_door
 
 # The words of an appliance, to the letter: clients compare them.
 SUCCESS = "Success"
 DISK_FULL = "Feed not accepted due to insufficient disk space. Contact Google for Work Support."
-AT_CAPACITY = "error: group db at capacity."
 UNAUTHORIZED = "Error - Unauthorized Request"
 
 DATA_PATH = "/recvdata.xml"
@@ -55,7 +51,7 @@ BACKLOG_PATH = "/getbacklogcount"
 DTD_PATH = "/getdtd"
 MAX_PAGE = 1000
 _POST_PATHS = {"/xmlfeed": Door.FEED, "/xmlgroups": Door.GROUPS}
-_GET_PATHS = (BACKLOG_PATH, DTD_PATH, "/documents", "/set-aside", "/feeds", "/")
+_GET_PATHS = (BACKLOG_PATH, DTD_PATH, "/documents", "/set-aside", "/")
 _GROUPSOURCE_FIELDS = ("groupsource", CLEANUP, REPLACE)
 _FIELDS = {
     Door.FEED: ("datasource", "feedtype"),
@@ -66,14 +62,12 @@ _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,249}", re.ASCII)
 _A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
 _LIMIT = re.compile("[0-9]{1,9}", re.ASCII)
 _MAX_AGENT = 200
-_BLOCK_BYTES = 1 << 20
 _LOOPBACK, _ANY = Trust(LOOPBACK), Trust((ALL,))
 _UNSNIFFED = (("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-store"))
 _TEXTS = {status.value: status.phrase for status in HTTPStatus} | {
     500: INTERNAL_ERROR,
     401: UNAUTHORIZED,
 }
-_log = logging.getLogger(__name__)
 
 
 class Callbacks(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,10 +97,7 @@ class PostedForm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Endpoints:
-    """Answers requests; safe from several threads.
-
-    Data that is not read within the time limit of a feed is refused and not kept.
-    """
+    """Answers requests; safe from several threads."""
 
     def __init__(
         self, settings: ServeSettings, spool: SpoolWriter, index: Index, callbacks: Callbacks
@@ -114,7 +105,6 @@ class Endpoints:
         self._settings = settings
         self._trust = Trust(settings.trusted)
         self._is_local = settings.host == "localhost" or _LOOPBACK.allows(settings.host)
-        self._limit = TimeLimit(seconds=settings.feed_seconds)
         self._spool = spool
         self._index = index
         self._callbacks = callbacks
@@ -185,13 +175,12 @@ class Endpoints:
         return self._finish(reply, behaviour)
 
     def _list_documents(self, request: Request) -> Reply:
-        query = _parse_query(request, "datasource", "prefix", "after", "limit")
+        query = _parse_query(request, "datasource", "after", "limit")
         text = query.get("limit", str(MAX_PAGE))
         if not _LIMIT.fullmatch(text) or not 1 <= int(text) <= MAX_PAGE:
             raise RefusedError(400, f"limit: {text!r}; expected 1 to {MAX_PAGE}")
         documents = self._index.documents(
             datasource=query.get("datasource"),
-            prefix=query.get("prefix"),
             after=query.get("after"),
             limit=int(text),
         )
@@ -289,8 +278,6 @@ class Endpoints:
         feedtype = form.fields.get("feedtype") or INCREMENTAL
         _check_feedtype(feedtype, (FULL, INCREMENTAL))
         _check_content(form)
-        if self._index.groups_bytes() + form.intake.bytes > GROUPS_CAPACITY_BYTES:
-            return _text(AT_CAPACITY)
         feedtype = REPLACE if given[0] == REPLACE else feedtype
         self._commit(form, form.intake, datasource=groupsource, feedtype=feedtype)
         return _text(SUCCESS)
@@ -300,27 +287,17 @@ class Endpoints:
         known = self._settings.profiles
         if not profile or (known and profile not in known):
             return _refuse_data(thunderstone_result.NO_PROFILE)
-        size = form.intake.bytes
-        seconds = self._limit.of(size)
         try:
             with self._reading, form.intake.open() as stream:
-                end = time.monotonic() + seconds
                 replies = ItemReplies(
                     refused_urls=form.refused_urls,
                     has_document=partial(self._index.has_document, profile=profile),
                     count_matching=partial(self._index.count_matching, profile=profile),
                     options=self._index.reading,
-                    is_over=lambda: time.monotonic() > end,
                 )
                 result = replies.write(stream)
         except FormatError:
             return _refuse_data(thunderstone_result.NO_DATA)
-        except DataTimeLimitError:
-            _log.error(
-                "data of %r, %s bytes: not read after %.0f seconds; answered FAIL, and not stored",
-                *(profile, size, seconds),
-            )
-            return _refuse_data(thunderstone_result.FAIL)
         with ExitStack() as opened:
             opened.enter_context(result)
             refused = tuple(sorted(form.refused_urls))
@@ -414,21 +391,10 @@ def _check_content(form: PostedForm) -> None:
     """Refuse an empty feed, and a feed that a scenario refuses."""
     if not form.intake.bytes:
         raise RefusedError(400, "data: empty; expected a feed")
-    url = _find_url(form.intake, form.refused_urls) if form.refused_urls else None
-    if url is not None:
-        raise RefusedError(400, f"malformed feed: {url!r}; expected a feed without it")
-
-
-def _find_url(intake: IncomingFeed, urls: frozenset[str]) -> str | None:
-    """Return the first of the URLs that the feed has as a whole value."""
-    escaped = {escape(url, {'"': "&quot;"}).encode(): url for url in urls}
-    alternatives = b"|".join(map(re.escape, sorted(escaped)))
-    pattern = re.compile(rb"[\"'>]\s*(" + alternatives + rb")\s*[\"'<]")
-    overlap = max(map(len, escaped)) + 2
-    tail = b""
-    with intake.open() as stream:
-        while block := stream.read(_BLOCK_BYTES):
-            if match := pattern.search(tail + block):
-                return escaped[match[1]]
-            tail = (tail + block)[-overlap:]
-    return None
+    if not form.refused_urls:
+        return
+    with suppress(FormatError), form.intake.open() as stream:
+        for result in by_door(form.delivery.door).read(stream):
+            if isinstance(result, Record) and result.url in form.refused_urls:
+                words = f"malformed feed: {result.url!r}; expected a feed without it"
+                raise RefusedError(400, words)

@@ -11,7 +11,6 @@ that idle connections of strangers do not keep clients waiting.
 import errno
 import logging
 import re
-import selectors
 import socket
 import ssl
 import struct
@@ -58,6 +57,7 @@ _LINGER_BYTES = 64 << 20
 _BACKLOG = 128
 _MAX_PORT = 65535
 _PAUSE_SECONDS = 0.1
+_LOOK_SECONDS = 0.2
 _UNTRUSTED_SHARE = 4
 _RESET = struct.pack("ii", 1, 0)
 _A_HOST = "expected an address of this machine"
@@ -155,6 +155,8 @@ class Exchange:
         self._clock = clock
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._is_head = False
+        self._waited = 0.0
+        self._received = 0
         self.ahead = ahead
         self.is_whole = False
 
@@ -254,23 +256,20 @@ class Exchange:
         if self._http.they_are_waiting_for_100_continue and not self.ahead:
             proceed = h11.InformationalResponse(status_code=100, headers=[], reason="Continue")
             self._send(self._http.send(proceed))
-        deadline = BodyDeadline(self._client, self._settings, self._clock)
-        yield from (
-            self._read_chunks(deadline) if length is None else self._read_length(length, deadline)
-        )
+        yield from self._read_chunks() if length is None else self._read_length(length)
         self.is_whole = True
 
-    def _read_length(self, length: int, deadline: "BodyDeadline") -> Iterator[bytes]:
+    def _read_length(self, length: int) -> Iterator[bytes]:
         block, self.ahead = self.ahead[:length], self.ahead[length:]
         missing = length - len(block)
         if block:
             yield block
         while missing:
-            block = deadline.receive(min(missing, BLOCK_BYTES))
+            block = self._receive(min(missing, BLOCK_BYTES))
             missing -= len(block)
             yield block
 
-    def _read_chunks(self, deadline: "BodyDeadline") -> Iterator[bytes]:
+    def _read_chunks(self) -> Iterator[bytes]:
         """Yield the chunks; those that were received together are joined."""
         self.ahead = b""  # h11 has a copy
         is_end = False
@@ -282,26 +281,15 @@ class Exchange:
             if parts:
                 yield b"".join(parts)
             if not is_end:
-                self._feed(deadline.receive(BLOCK_BYTES))
+                self._feed(self._receive(BLOCK_BYTES))
         self.ahead = self._http.trailing_data[0]
 
+    def _receive(self, most: int) -> bytes:
+        """Return the next bytes of the body.
 
-class BodyDeadline:
-    """Receives a body within `grace_seconds`, plus the time for its bytes at `min_rate`.
-
-    Only the time spent waiting counts.
-    """
-
-    def __init__(
-        self, client: ClientSocket, settings: ServeSettings, clock: Callable[[], float]
-    ) -> None:
-        self._client = client
-        self._settings = settings
-        self._clock = clock
-        self._waited = 0.0
-        self._received = 0
-
-    def receive(self, most: int) -> bytes:
+        The whole body has `grace_seconds`, plus the time for its bytes at `min_rate`. Only the time
+        spent waiting counts.
+        """
         settings = self._settings
         earned = self._received / settings.min_rate if settings.min_rate else float("inf")
         left = settings.grace_seconds + earned - self._waited
@@ -326,7 +314,7 @@ class HttpServer:
         self._answer = answer
         self._tls = _load_tls(settings)
         self._listener = _listen(settings)
-        self._listener.setblocking(False)
+        self._listener.settimeout(_LOOK_SECONDS)
         self._trust = Trust(settings.trusted)
         self._slots = threading.Semaphore(settings.max_connections)
         untrusted = max(1, settings.max_connections // _UNTRUSTED_SHARE)
@@ -335,7 +323,6 @@ class HttpServer:
         self._open: dict[threading.Thread, socket.socket] = {}
         self._busy: set[threading.Thread] = set()  # those that answer a request
         self._stopping = threading.Event()
-        self._waker, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._accept, name="receiver", daemon=True)
         self.port = int(self._listener.getsockname()[1])
 
@@ -354,13 +341,11 @@ class HttpServer:
         with self._lock:
             for thread in self._open.keys() - self._busy:
                 _shut(self._open[thread])
-        self._waker.close()
         self._slots.release()
         if self._thread.ident is not None:
             self._thread.join()
         self._listener.close()
         self._drain(drain_seconds)
-        self._woken.close()
 
     def _drain(self, seconds: float) -> None:
         """Wait for the open connections; close them when the time is over."""
@@ -376,22 +361,21 @@ class HttpServer:
             thread.join(_PAUSE_SECONDS)
 
     def _accept(self) -> None:
-        with selectors.DefaultSelector() as ready:
-            ready.register(self._listener, selectors.EVENT_READ)
-            ready.register(self._woken, selectors.EVENT_READ)
-            while True:
-                self._slots.acquire()
-                ready.select()
-                if self._stopping.is_set():
-                    return
-                self._take()
+        while True:
+            self._slots.acquire()
+            if self._stopping.is_set():
+                return
+            self._take()
 
     def _take(self) -> None:
         """Accept a connection and start its thread; the stack gives its places back."""
         with ExitStack() as place:
             place.callback(self._slots.release)
             try:
-                connection, address = self._listener.accept()
+                try:
+                    connection, address = self._listener.accept()
+                except TimeoutError:
+                    return
                 place.callback(connection.close)
                 client = str(address[0])
                 if not self._trust.allows(client):

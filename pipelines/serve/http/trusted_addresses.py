@@ -2,8 +2,8 @@
 
 A GSA has a List of Trusted IP Addresses, a Thunderstone appliance its Cluster Members.
 
-**Spec:** a pattern is an address, a network as address/length or address/netmask, the beginning
-of an IPv4 address (`10.10.`), a glob of whole numbers (`10.10.10.*`), or the word `all`.
+**Spec:** a pattern is an address, a network as address/length or address/netmask, or the word
+`all`. The prefixes and globs of those lists (`10.10.`, `10.10.*`) are written as networks here.
 """
 
 import ipaddress
@@ -16,8 +16,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _EXPECTED = (
-    "an address, a network such as 10.0.0.0/8 or 10.0.0.0/255.0.0.0, the beginning of an address "
-    "such as 10.10. or 10.10.*, or all"
+    "an address, a network such as 10.10.0.0/16 or 10.10.0.0/255.255.0.0, or all; a prefix or a"
+    " glob such as 10.10.* is the network 10.10.0.0/16"
 )
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
 
@@ -46,23 +46,9 @@ def parse_pattern(pattern: str) -> tuple[Network, ...]:
     if text.lower() == ALL:
         return ipaddress.IPv4Network("0.0.0.0/0"), ipaddress.IPv6Network("::/0")
     try:
-        if "/" in text or ":" in text:
-            return (_unmapped(ipaddress.ip_network(text, strict=False)),)
-        return (_beginning(text),)
+        return (_unmapped(ipaddress.ip_network(text, strict=False)),)
     except ValueError as exc:
         raise ConfigError(f"--trust: {pattern!r}; expected {_EXPECTED}") from exc
-
-
-def _beginning(text: str) -> Network:
-    """Return the network of all addresses with this beginning."""
-    numbers = text.removesuffix(".").split(".")
-    while len(numbers) > 1 and numbers[-1] == "*":
-        numbers.pop()
-    missing = 4 - len(numbers)
-    if missing < 0 or (missing == 0 and text.endswith(".")):
-        raise ValueError(text)
-    address = ".".join((*numbers, *["0"] * missing))
-    return ipaddress.IPv4Network(f"{address}/{8 * len(numbers)}")
 
 
 def _unmapped(network: Network) -> Network:

@@ -27,7 +27,7 @@ A full feed of groups overwrites the groups, in our reading those of its groupso
 incremental feed appends. Deployed clients also send `cleanup`, which removes the groups of a
 source, and `replace`, which is a full feed. A feed without a feedtype, as the guide's own client
 sends it, is incremental. A group is identified by source, namespace and name. Members are not
-stored, only their size.
+stored.
 """
 
 import re
@@ -40,7 +40,7 @@ from schemas.content import CHECKED, decode
 from schemas.delivery import Delivery, Door
 from schemas.errors import RecordError
 from schemas.feed import FULL, is_web
-from schemas.membership import Member, Membership
+from schemas.membership import Membership
 from schemas.record import Action, Arrival, Crawl, Record, is_wide
 from transforms.group_references import DEFAULT_NAMESPACE
 
@@ -51,12 +51,6 @@ MAX_PATTERN_LENGTH = 10_000
 """SQLite takes patterns of 50,000 bytes, and a character may take four."""
 
 REFUSED_BY_SCENARIO = "refused by the scenario"
-
-GROUPS_CAPACITY_BYTES = 1_000_000_000
-"""The capacity of an appliance for groups, including the request that is being posted."""
-
-_PRINCIPAL_BYTES = 16
-"""The overhead of a name. A guess: the appliance's own is undocumented."""
 
 SCHEMA = (
     "CREATE TABLE documents (id INTEGER PRIMARY KEY, profile TEXT NOT NULL, url TEXT NOT NULL,"
@@ -70,7 +64,7 @@ SCHEMA = (
     " WITHOUT ROWID",
     "CREATE TABLE skipped (url TEXT PRIMARY KEY, datasource TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE groups (groupsource TEXT NOT NULL, name TEXT NOT NULL, namespace TEXT NOT NULL,"
-    " bytes INTEGER NOT NULL, PRIMARY KEY (groupsource, name, namespace)) WITHOUT ROWID",
+    " PRIMARY KEY (groupsource, name, namespace)) WITHOUT ROWID",
 )
 
 Change = tuple[str, tuple[object, ...]]
@@ -156,12 +150,9 @@ _KEEP = (
     f"DELETE FROM left_out WHERE feed = ?"
     f" AND ({_EXISTS('documents', _IS_FED)} OR {_EXISTS('skipped', 'true')})"
 )
-_ADD_GROUP = (
-    "INSERT INTO groups VALUES (?, ?, ?, ?)"
-    " ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes"
-)
+_ADD_GROUP = "INSERT OR IGNORE INTO groups VALUES (?, ?, ?)"
 _FORGET_GROUPS = "DELETE FROM groups WHERE groupsource = ?"
-LAST_CHARACTER = "\U0010ffff"
+_LAST_CHARACTER = "\U0010ffff"
 
 # Module constants, as looking them up in their enums costs several times as much.
 _IS_DELETE = Action.DELETE
@@ -216,10 +207,10 @@ def forget_groups(delivery: Delivery) -> Change:
 
 
 def add_group(delivery: Delivery, membership: Membership) -> Change:
-    """Return the change that adds a group, or adds the size of more members to it."""
+    """Return the change that adds a group."""
     group = membership.group
-    size = sum(map(_size_of, (group, *membership.members)))
-    return _ADD_GROUP, (delivery.datasource, group.name, _namespace_of(group), size)
+    namespace = DEFAULT_NAMESPACE if group.namespace is None else group.namespace
+    return _ADD_GROUP, (delivery.datasource, group.name, namespace)
 
 
 def check_pattern(pattern: str) -> None:
@@ -240,7 +231,7 @@ def check_pattern(pattern: str) -> None:
 def matching_values(pattern: str, profile: str) -> tuple[str, ...]:
     """Return the values of the MATCHING condition; the range of URLs makes it use the index."""
     prefix = re.split(r"[*?]", pattern, maxsplit=1)[0]
-    return profile, prefix, prefix + LAST_CHARACTER, pattern.replace("[", "[[]")
+    return profile, prefix, prefix + _LAST_CHARACTER, pattern.replace("[", "[[]")
 
 
 class _DataRules:
@@ -346,11 +337,3 @@ def _fields_of(record: Record) -> dict[str, object]:
 def _json(value: object) -> str | None:
     """Return the JSON text of a value, `None` if it is empty."""
     return _encode(value).decode() if value else None
-
-
-def _size_of(member: Member) -> int:
-    return len(member.name.encode()) + len(_namespace_of(member).encode()) + _PRINCIPAL_BYTES
-
-
-def _namespace_of(member: Member) -> str:
-    return DEFAULT_NAMESPACE if member.namespace is None else member.namespace

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from pipelines.serve.rehearsal.index import Index, digest_delivery
+from pipelines.serve.rehearsal.index_reader import DeliveryStatus
 from pipelines.serve.worker_process import (
     ATTEMPTS,
     SetAsideError,
@@ -30,33 +31,43 @@ from transforms.sources.spool import name_of, read_deliveries
 Digest = Callable[[Path, Delivery, Path, ReadOptions], None]
 """Digests a delivery that was begun: path of the index, delivery, spool, and how it is read."""
 
-_MAX_SAMPLES = 100_000
+_SAMPLE_SECONDS = 10.0
+_HISTORY_SECONDS = 3600.0
 _log = logging.getLogger(__name__)
 
 
 class BacklogHistory:
-    """Samples of the backlog over the last hours, for the chart of the page; thread-safe."""
+    """The backlog over the last hour, for the chart of the page; safe from several threads.
 
-    def __init__(self, count: Callable[[], int], *, now: Callable[[], float] = time.time) -> None:
+    It has the highest count of each ten seconds. `count` returns the backlog, `now` the time in
+    seconds.
+    """
+
+    def __init__(
+        self, count: Callable[[], int], *, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._count = count
         self._now = now
         self._lock = threading.Lock()
-        self._samples: deque[tuple[float, int]] = deque(maxlen=_MAX_SAMPLES)
+        self._samples: deque[tuple[float, int]] = deque()
 
     def sample(self) -> int:
-        """Add a sample and return the count; of equal samples, the first and the last are kept."""
+        """Add a sample, and return the count."""
         with self._lock:
-            count = self._count()
-            samples = self._samples
-            if len(samples) > 1 and samples[-1][1] == samples[-2][1] == count:
-                samples.pop()
-            samples.append((self._now(), count))
+            count, now, samples = self._count(), self._now(), self._samples
+            if samples and now - samples[-1][0] < _SAMPLE_SECONDS:
+                samples[-1] = samples[-1][0], max(samples[-1][1], count)
+            else:
+                samples.append((now, count))
+            while now - samples[0][0] > _HISTORY_SECONDS:
+                samples.popleft()
             return count
 
-    def since(self, moment: float) -> list[tuple[float, int]]:
-        """Return the samples from a moment on, as seconds since 1970 and counts."""
+    def ages(self) -> tuple[tuple[float, int], ...]:
+        """Return how many seconds ago each sample was, and its count, oldest first, and now."""
         with self._lock:
-            return [(at, count) for at, count in self._samples if at >= moment]
+            now = self._now()
+            return *((now - at, count) for at, count in self._samples), (0.0, self._count())
 
 
 class Feeder:
@@ -122,18 +133,25 @@ class Feeder:
         self._worker.close()
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping.is_set() or self._queue())
+                if self._stopping.is_set():
+                    return
+                delivery = self._queue()[0]
             try:
-                with self._changed:
-                    self._changed.wait_for(lambda: self._stopping.is_set() or self._queue())
-                    waiting = self._queue()
-                if waiting and not self._stopping.is_set():
-                    self._apply(waiting[0])
+                self._apply(delivery)
             except WorkStoppedError:
                 return
             except (FeedferryError, sqlite3.Error, OSError) as exc:
-                _log.warning("%s; tried again", _describe(exc))
+                message = (exc.strerror if isinstance(exc, OSError) else None) or exc
+                _log.warning("%s: %s; tried again", delivery.path, message)
                 self._stopping.wait(self._pause_seconds)
+            else:
+                with self._changed:
+                    self._waiting.popleft()
+                    self._changed.notify_all()
+                self.history.sample()
 
     def _queue(self) -> deque[Delivery]:
         """Return the deliveries that are not digested; read the journal if it has grown.
@@ -170,17 +188,4 @@ class Feeder:
                 "stop the receiver: feedferry serve --spool %s --retry %s",
                 delivery.ordinal, name_of(delivery), exc, self._spool, delivery.ordinal,
             )  # fmt: skip
-            index.set_aside(delivery, str(exc))
-        except (FeedferryError, sqlite3.Error, OSError) as exc:
-            exc.add_note(str(delivery.path))
-            raise
-        with self._changed:
-            self._waiting.popleft()
-            self._changed.notify_all()
-        self.history.sample()
-
-
-def _describe(exc: Exception) -> str:
-    """Return the message after the notes, which name the file."""
-    message = exc.strerror or str(exc) if isinstance(exc, OSError) else str(exc)
-    return ": ".join((*getattr(exc, "__notes__", ()), message))
+            index.end(delivery, DeliveryStatus.SET_ASIDE, str(exc))

@@ -10,7 +10,6 @@ contain. The same applies to a full feed of which no record can be read. Any oth
 end is included up to the damage.
 """
 
-import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -63,8 +62,6 @@ _SETTINGS = (
 _SCHEMA = (
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
-    "CREATE TABLE head (groups_bytes INTEGER NOT NULL)",
-    "INSERT INTO head VALUES (0)",
     *documents.SCHEMA,
     "CREATE TABLE deliveries (ordinal INTEGER PRIMARY KEY, door TEXT NOT NULL,"
     " datasource TEXT NOT NULL, feedtype TEXT NOT NULL, bytes INTEGER NOT NULL, at TEXT NOT NULL,"
@@ -87,23 +84,14 @@ _END = (
     " finished_at = ? WHERE ordinal = ?"
 )
 _REQUEUE = "UPDATE deliveries SET status = 'Waiting' WHERE ordinal = ?"
-_GROUPS_BYTES = "UPDATE head SET groups_bytes = (SELECT coalesce(sum(bytes), 0) FROM groups)"
 _EXPECTED = (
     f"expected an index of version {VERSION}; remove the file, and it is made again from the"
     " deliveries"
 )
-_log = logging.getLogger(__name__)
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-class UnreadableDeliveryError(Exception):
-    """A delivery changes nothing; the message begins with the appliance's words."""
-
-    def __init__(self, reason: object) -> None:
-        super().__init__(f"ProcessFeed: parsing error: {reason}")
 
 
 class DigestTally:
@@ -169,38 +157,26 @@ class Index(IndexReader):
     def digest(self, delivery: Delivery, spool: Path) -> None:
         """Digest a delivery that was begun, all or nothing; its errors become its status.
 
-        A delivery that is finished already is not digested again. A defect of feedferry sets the
-        delivery aside. Raises sqlite3.Error if the index cannot be written: nothing has changed
-        then, and the delivery has to be digested again.
+        A delivery that is finished already is not digested again. Raises sqlite3.Error if the index
+        cannot be written, any exception for a defect: nothing has changed then.
         """
         with self._writing:
             tally = DigestTally()
             try:
                 self._digest(delivery, spool, tally)
-            except sqlite3.OperationalError:
-                raise
-            except UnreadableDeliveryError as exc:
-                self._fail(delivery, str(exc), DeliveryStatus.FAILED, tally)
             except FormatError as exc:
-                reason = str(UnreadableDeliveryError(exc))
-                self._fail(delivery, reason, DeliveryStatus.FAILED, tally)
+                tally.fail(f"ProcessFeed: parsing error: {exc}")
+                self._end(delivery, DeliveryStatus.FAILED, tally)
             except OSError as exc:
-                reason = f"{delivery.path}: {exc.strerror}; expected the file of the delivery"
-                self._fail(delivery, reason, DeliveryStatus.FAILED, tally)
-            except Exception as exc:  # a defect must not stop later deliveries
-                _log.exception("delivery %s", delivery.ordinal)
-                reason = f"Internal Error: {exc!r}"
-                self._fail(delivery, reason, DeliveryStatus.SET_ASIDE, tally)
+                tally.fail(f"{delivery.path}: {exc.strerror}; expected the file of the delivery")
+                self._end(delivery, DeliveryStatus.FAILED, tally)
 
-    def set_aside(self, delivery: Delivery, reason: str) -> None:
-        """Record that a delivery is not digested until a retry is requested."""
+    def end(self, delivery: Delivery, status: DeliveryStatus, reason: str) -> None:
+        """Record that a delivery is set aside, or that it is not needed."""
+        tally = DigestTally()
+        tally.fail(reason)
         with self._writing:
-            self._fail(delivery, reason, DeliveryStatus.SET_ASIDE, DigestTally())
-
-    def drop(self, delivery: Delivery, reason: str) -> None:
-        """Record that a delivery that was set aside is no longer needed."""
-        with self._writing:
-            self._fail(delivery, reason, DeliveryStatus.FAILED, DigestTally())
+            self._end(delivery, status, tally)
 
     def requeue(self, ordinals: Iterable[int]) -> None:
         """Let deliveries be digested again."""
@@ -221,15 +197,7 @@ class Index(IndexReader):
             for statement, run in groupby(changes, key=itemgetter(0)):
                 while batch := [values for _, values in islice(run, _BATCH)]:
                     writer.executemany(statement, batch)
-            if delivery.door is Door.GROUPS:
-                writer.execute(_GROUPS_BYTES)
             self._end(delivery, tally.status, tally)
-
-    def _fail(
-        self, delivery: Delivery, reason: str, status: DeliveryStatus, tally: DigestTally
-    ) -> None:
-        tally.fail(reason)
-        self._end(delivery, status, tally)
 
     def _end(self, delivery: Delivery, status: DeliveryStatus, tally: DigestTally) -> None:
         details = msgspec.json.encode(tally.details).decode()
@@ -293,9 +261,9 @@ def read_changes(
 ) -> Iterator[Change]:
     """Yield the changes that a delivery makes, in order, with one record in memory at a time.
 
-    Raises OSError if its file cannot be read, FormatError or UnreadableDeliveryError if it must
-    change nothing: a full feed without its end would remove the documents of the missing part, and
-    a full feed of which no record can be read would remove all documents.
+    Raises OSError if its file cannot be read, FormatError if it must change nothing: a full feed
+    without its end would remove the documents of the missing part, and a full feed of which no
+    record can be read would remove all documents.
     """
     is_feed = delivery.door is Door.FEED
     if is_whole(delivery) and is_feed:
@@ -314,7 +282,7 @@ def read_changes(
             is_read = is_read or isinstance(result, Record | Membership)
             yield from _changes_of(result, delivery, tally, change)
     if tally.in_error and not is_read and is_whole(delivery):
-        raise UnreadableDeliveryError(f"none of its {tally.in_error} records can be read")
+        raise FormatError(f"none of its {tally.in_error} records can be read")
     if is_feed and is_whole(delivery):
         yield documents.end_full_feed(delivery)
 
@@ -343,7 +311,7 @@ def _refuse(reject: Reject, delivery: Delivery, tally: DigestTally) -> None:
     if reject.code != TORN:
         tally.refuse(reject.line, reject.reason)
     elif is_whole(delivery):
-        raise UnreadableDeliveryError(f"Line number: {reject.line}: {reject.reason}")
+        raise FormatError(f"Line number: {reject.line}: {reject.reason}")
     else:
         tally.refuse_end(reject)
 

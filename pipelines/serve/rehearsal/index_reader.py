@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from pipelines.serve.rehearsal.documents import LAST_CHARACTER, MATCHING, matching_values
+from pipelines.serve.rehearsal.documents import MATCHING, matching_values
 from schemas.acl import Acl
 from schemas.delivery import Delivery, Door
 from schemas.errors import SourceError
@@ -232,19 +232,16 @@ class IndexReader:
         self,
         *,
         datasource: str | None = None,
-        prefix: str | None = None,
         after: str | None = None,
         limit: int = 1000,
     ) -> list[IndexedDocument]:
-        """Return documents in the order of the UTF-8 of their URLs, which begin with `prefix`.
+        """Return documents in the order of the UTF-8 of their URLs, of those after a URL.
 
         All documents with the same URL are on one page, so that the next page can begin after it. A
         page may have more than `limit` documents for that.
         """
         stated = {
             "+datasource = ?": datasource,  # the plus sign makes SQLite use the index of URLs
-            "url >= ?": prefix or None,
-            "url < ?": prefix + LAST_CHARACTER if prefix else None,
             "url > ?": after,
         }
         conditions = {clause: value for clause, value in stated.items() if value is not None}
@@ -280,10 +277,6 @@ class IndexReader:
 
     def groups_count(self) -> int:
         return int(self._query("SELECT count(*) FROM groups")[0][0])
-
-    def groups_bytes(self) -> int:
-        """Return how much of the capacity for groups is used."""
-        return int(self._query("SELECT groups_bytes FROM head")[0][0])
 
     def left_out(self, delivery: Delivery) -> Iterator[tuple[str, int | None]]:
         """Yield the URLs that a full feed removed; for one thread only.

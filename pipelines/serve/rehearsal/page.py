@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2.filters import do_filesizeformat
 
 from pipelines.serve.rehearsal.index_reader import (
     DatasourceTotal,
@@ -34,13 +36,9 @@ CONTENT_SECURITY_POLICY = (
 
 MAX_DATASOURCES = 100
 MAX_SET_ASIDE = 100
-FEEDS_PER_DATASOURCE = 5
-HISTORY_SECONDS = 3600.0
 
 _CHART_WIDTH, _CHART_HEIGHT = 720, 160
-_MAX_POINTS = 360
 _MAX_TEXT = 400
-_UNITS = ("KiB", "MiB", "GiB", "TiB")
 _DURATIONS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if code not in (9, 10)} | {
     127: 0x2421
@@ -62,13 +60,11 @@ class PageView(msgspec.Struct, frozen=True, kw_only=True):
     """The values that a page shows.
 
     `url` is the address of the receiver, `backlog` the count for clients. `history` has
-    pairs of age in seconds and backlog, oldest first. `feeds` are those of all datasources, in any
-    order. `notices` are shown at the top: the receiver follows a scenario, or forwards. `spool`
-    is the folder in the command that retries `set_aside` deliveries. A page with 0
-    `refresh_seconds` does not reload itself.
+    pairs of age in seconds and backlog, oldest first. `feeds` are those of all datasources, newest
+    first. `notices` are shown at the top: the receiver follows a scenario, or forwards. `spool`
+    is the folder in the command that retries `set_aside` deliveries.
     """
 
-    title: str
     url: str
     now: datetime
     backlog: int = 0
@@ -84,7 +80,7 @@ class PageView(msgspec.Struct, frozen=True, kw_only=True):
     refresh_seconds: int = 10
 
 
-class BacklogChart(msgspec.Struct, frozen=True):
+class BacklogChart(NamedTuple):
     """The backlog over time: a polyline of SVG, its upper bound, its start and a description."""
 
     line: str
@@ -93,12 +89,12 @@ class BacklogChart(msgspec.Struct, frozen=True):
     words: str
 
 
-class DatasourceFeeds(msgspec.Struct, frozen=True):
+class DatasourceFeeds(NamedTuple):
     """The last feeds of a datasource that arrived at one endpoint."""
 
     name: str
     door: str
-    feeds: tuple[FeedRow, ...]
+    feeds: list[FeedRow]
 
 
 def render(view: PageView) -> bytes:
@@ -134,12 +130,12 @@ def _template() -> Template:
         "ago": lambda moment, now: _format_age((now - moment).total_seconds()),
         "by": _SET_ASIDE_BY.__getitem__,
         "command": shlex.quote,
-        "documents_of": _documents_link,
+        "documents_of": lambda total: urlencode({"datasource": total.datasource}, errors="replace"),
         "kind": _ORIGINS.__getitem__,
-        "moment": _parse_moment,
-        "number": _format_number,
+        "moment": lambda at: datetime.fromisoformat(at).astimezone(UTC),
+        "number": "{:,}".format,
         "sign": _STATUS_SIGNS.__getitem__,
-        "size": _format_size,
+        "size": lambda count: do_filesizeformat(count, binary=True),
         "text": _visible_text,
     }
     return environment.get_template("feeds.html")
@@ -152,69 +148,35 @@ def _group_feeds(feeds: Iterable[FeedRow]) -> Iterator[DatasourceFeeds]:
         return row.datasource, _DOORS[row.door]
 
     for (name, door), group in groupby(sorted(feeds, key=key), key=key):
-        newest = sorted(group, key=lambda row: row.ordinal, reverse=True)
-        yield DatasourceFeeds(name, door, tuple(newest[:FEEDS_PER_DATASOURCE]))
+        yield DatasourceFeeds(name, door, list(group))
 
 
 def _draw_chart(history: Sequence[tuple[float, int]]) -> BacklogChart | None:
     """Return the chart, None if there are too few samples for a line."""
-    samples = _thin_out(sorted(history, reverse=True))
-    if not samples or samples[0][0] <= 0:
+    if not history or history[0][0] <= 0:
         return None
-    begin = samples[0][0]
-    if samples[-1][0] > 0:
-        samples.append((0, samples[-1][1]))
-    counts = [count for _, count in samples]
+    begin = history[0][0]
+    counts = [count for _, count in history]
     highest = max(counts)
     power: int = 10 ** max(len(str(highest)) - 1, 1)
     top = next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= highest)
     corners = (
         (_CHART_WIDTH * (1 - age / begin), _CHART_HEIGHT * (1 - count / top))
-        for age, count in samples
+        for age, count in history
     )
-    when = _format_age(next(age for age, count in samples if count == highest))
+    when = _format_age(next(age for age, count in history if count == highest))
     return BacklogChart(
         line=" ".join(f"{x:.1f},{y:.1f}" for x, y in corners),
         top=top,
         begin=_format_duration(begin),
-        words=f"{_format_number(counts[-1])} now; highest {_format_number(highest)}, {when}; "
-        f"lowest {_format_number(min(counts))}.",
+        words=f"{counts[-1]:,} now; highest {highest:,}, {when}; lowest {min(counts):,}.",
     )
-
-
-def _thin_out(samples: list[tuple[float, int]]) -> list[tuple[float, int]]:
-    """Return the highest sample of each run, and the last, so that every peak is shown."""
-    run = -(-len(samples) // _MAX_POINTS)
-    if run <= 1:
-        return samples
-    runs = (samples[at : at + run] for at in range(0, len(samples), run))
-    return [*(max(each, key=lambda sample: sample[1]) for each in runs), samples[-1]]
-
-
-def _documents_link(total: DatasourceTotal) -> str:
-    return "/documents?" + urlencode({"datasource": total.datasource}, errors="replace")
 
 
 def _visible_text(text: str) -> str:
     """Return an untrusted text, truncated, with visible control characters."""
     short = text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} …"
     return short.translate(_CONTROL_PICTURES)
-
-
-def _format_number(count: int) -> str:
-    return f"{count:,}"
-
-
-def _format_size(count: int) -> str:
-    if count < 1024:
-        return f"{count} bytes"
-    power = min((count.bit_length() - 1) // 10, len(_UNITS))
-    return f"{count / 1024**power:,.1f} {_UNITS[power - 1]}"
-
-
-def _parse_moment(at: str | datetime) -> datetime:
-    moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
-    return moment.astimezone(UTC)
 
 
 def _format_age(seconds: float) -> str:

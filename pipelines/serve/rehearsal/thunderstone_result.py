@@ -42,28 +42,22 @@ _TYPE = re.compile(rb"<Type\s*>([^<]*)</Type")
 _MEMORY_BYTES = 1 << 20
 
 
-class DataTimeLimitError(Exception):
-    """Posted data could not be read within its time limit."""
-
-
 class ItemReplies(msgspec.Struct, frozen=True, kw_only=True):
     """Replies to Items, one by one.
 
     `has_document` and `count_matching` report the state before the document: a deletion
-    does not see additions by an earlier Item of the same document. `is_over` is asked before each
-    reply whether the time limit is exceeded.
+    does not see additions by an earlier Item of the same document.
     """
 
     refused_urls: frozenset[str] = frozenset()
     has_document: Callable[[str], bool] = lambda url: True
     count_matching: Callable[[str], int] = lambda pattern: 0
     options: ReadOptions = ReadOptions()
-    is_over: Callable[[], bool] = lambda: False
 
     def write(self, stream: IO[bytes]) -> IO[bytes]:
         """Return a temporary file with a reply for each Item of a document.
 
-        Raises FormatError if there is no Item, DataTimeLimitError when the time is over.
+        Raises FormatError if there is no Item.
         """
         with ExitStack() as opened:
             out = opened.enter_context(SpooledTemporaryFile(_MEMORY_BYTES))
@@ -81,8 +75,6 @@ class ItemReplies(msgspec.Struct, frozen=True, kw_only=True):
     def _read(self, stream: IO[bytes]) -> Iterator[bytes]:
         """Yield an ItemResult for each Item; damage without an Item has no reply."""
         for result in THUNDERSTONE.read(stream, options=self.options):
-            if self.is_over():
-                raise DataTimeLimitError
             if isinstance(result, Record):
                 try:
                     yield self._reply_to(result)

@@ -92,12 +92,9 @@ class Run:
         notifier = Notifier(warn=self.said.append, inform=self.remarks.append)
         self.spool = spool.root
         digest(spool.root)
+        forwarder = Forwarder(spool.root, options, settings, notifier, worker=InlineWorker())
         self.gateway = Gateway(
-            spool.root,
-            options,
-            settings,
-            notifier,
-            worker=InlineWorker(),
+            forwarder,
             retry=msgspec.structs.replace(RETRY, first_seconds=first_pause_seconds),
             drain_seconds=drain_seconds,
         )
@@ -225,12 +222,11 @@ def test_full_feed_waits_for_earlier_digestions(spool: HandSpool) -> None:
     options = ConvertOptions(inputs=(), output="", to_format="")
     settings = PushSettings(appliance=THUNDERSTONE)
     (delivery,) = read_deliveries(spool.root)
-    with closing(ForwardJournal(spool.root / "forward" / FILE_NAME)) as journal:
-        notifier = Notifier(warn=print, inform=print)
-        worker = InlineWorker()
-        forwarder = Forwarder(spool.root, options, settings, notifier, journal, worker=worker)
+    notifier = Notifier(warn=print, inform=print)
+    forwarder = Forwarder(spool.root, options, settings, notifier, worker=InlineWorker())
+    with closing(forwarder.journal) as journal:
         assert forwarder.is_ready(delivery)
-        journal.append(DeliveryOutcome(ordinal=2, state=ForwardState.FORWARDED, settled=0))
+        journal.append(DeliveryOutcome(2, ForwardState.FORWARDED))
         assert not forwarder.is_ready(delivery)
 
 

@@ -97,7 +97,7 @@ def test_page_shows_the_feed(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         say(receiver.port, push(feed(1), headers="User-Agent: Java/1.8\r\n"))
         assert receiver.wait_until_idle(PATIENCE_SECONDS)
-        heard = say(receiver.port, get("/feeds"), method="GET")
+        heard = say(receiver.port, get("/"), method="GET")
     assert heard.headers["content-type"] == "text/html; charset=utf-8"
     assert b"Java/1.8" in heard.body
 

@@ -12,7 +12,6 @@ import pytest
 
 from pipelines.serve.worker_process import (
     SetAsideError,
-    TimeLimit,
     WorkerEndedError,
     WorkerProcess,
     WorkStoppedError,
@@ -28,7 +27,7 @@ Run = Callable[..., object]
 
 @pytest.fixture
 def worker() -> Iterator[WorkerProcess]:
-    worker = WorkerProcess(limit=TimeLimit(seconds=3.0))
+    worker = WorkerProcess(limit_seconds=3.0)
     yield worker
     worker.close()
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from pipelines.serve.rehearsal import index as index_module
-from pipelines.serve.rehearsal.index import DigestTally, Index
+from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.rehearsal.index_reader import DeliveryStatus, FeedRow
 from schemas.delivery import Door
 from schemas.errors import ConfigError
@@ -30,7 +30,6 @@ from support.rehearsal import (
     HOST,
     NOON,
     Rehearsal,
-    data,
     gone,
     gsa_feed,
     item,
@@ -96,20 +95,6 @@ class TestDeliveries:
             )
         ]
 
-    def test_the_statuses_are_in_the_words_of_the_appliance(self) -> None:
-        assert [status.value for status in DeliveryStatus] == [
-            "Completed",
-            "Completed with errors",
-            "Failed in error",
-            "In progress",
-            "Set aside",
-            "Waiting",
-        ]
-
-    def test_data_is_listed_under_its_profile(self, rehearsal: Rehearsal) -> None:
-        row = rehearsal.send(item("I", "a"), profile="intranet")
-        assert (row.door, row.datasource, row.feedtype) == (Door.DATA, "intranet", "")
-
     def test_the_last_feeds_of_each_datasource_and_endpoint_are_newest_first(
         self, rehearsal: Rehearsal
     ) -> None:
@@ -120,13 +105,6 @@ class TestDeliveries:
         rows = rehearsal.index.feed_rows()
         assert [row.ordinal for row in rows] == [8, 7, 6, 5, 4, 3, 1]
         assert [row.ordinal for row in rehearsal.index.feed_rows(per_datasource=1)] == [8, 7, 1]
-
-    def test_a_delivery_that_was_begun_is_in_progress(self, rehearsal: Rehearsal) -> None:
-        delivery = rehearsal.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
-        rehearsal.index.begin(delivery)
-        (row,) = rehearsal.index.feed_rows()
-        assert (row.status, row.included, row.finished_at) == (DeliveryStatus.IN_PROGRESS, 0, "")
-        assert rehearsal.index.applied == 0
 
 
 class TestDigestion:
@@ -152,14 +130,6 @@ class TestDigestion:
         monkeypatch.setattr(index_module, "read_changes", look)
         rehearsal.feed(gsa_feed(page("b")), feedtype="full")
         assert states == [["a"]]
-
-    def test_an_index_is_kept_in_its_file(self, tmp_path: Path) -> None:
-        first = Rehearsal(tmp_path)
-        with closing(first.index):
-            first.feed(gsa_feed(page("a")))
-        with Index(tmp_path / "index.db") as second:
-            assert [one.url for one in second.documents()] == [f"{HOST}a"]
-            assert second.applied == 1
 
     def test_a_file_that_is_no_feed_changes_nothing(self, rehearsal: Rehearsal) -> None:
         rehearsal.feed(gsa_feed(page("a")))
@@ -204,11 +174,6 @@ class TestDigestion:
             ),
         )
 
-    def test_data_without_its_end_is_included_up_to_the_damage(self, rehearsal: Rehearsal) -> None:
-        markup = data(item("I", "a")).removesuffix("</ThunderstoneReplication>")
-        rehearsal.apply(rehearsal.write(markup, door=Door.DATA, profile="p"))
-        assert rehearsal.pages() == ["a"]
-
     def test_a_malformed_record_costs_only_itself(self, rehearsal: Rehearsal) -> None:
         row = rehearsal.feed(gsa_feed(page("a"), page("b", "x & y"), page("c")), feedtype="full")
         assert (rehearsal.pages(), row.included, row.in_error) == (["a", "c"], 2, 1)
@@ -222,14 +187,6 @@ class TestDigestion:
         assert (row.in_error, len(row.details)) == (9, 5)
         assert (len(row.details[0]), row.details[0][-12:]) == (1002, "xxxxxxxxxx …")
 
-    def test_the_reason_of_a_failure_is_the_first(self) -> None:
-        tally = DigestTally()
-        tally.included = 7
-        tally.refuse(3, "odd; expected even")
-        tally.fail("no feed")
-        assert (tally.included, tally.in_error, tally.status) == (0, 1, DeliveryStatus.FAILED)
-        assert tally.details[0] == "no feed"
-
     def test_a_missing_file_is_the_status_of_its_delivery(self, rehearsal: Rehearsal) -> None:
         delivery = rehearsal.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
         (rehearsal.spool / "001.xml").unlink()
@@ -237,19 +194,6 @@ class TestDigestion:
         assert (row.status, row.details) == (
             DeliveryStatus.FAILED,
             ("001.xml: No such file or directory; expected the file of the delivery",),
-        )
-
-    def test_a_defect_sets_its_delivery_aside(
-        self, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def broken(*_: object) -> Iterator[object]:
-            raise ZeroDivisionError("division by zero")
-
-        monkeypatch.setattr(index_module, "read_changes", broken)
-        row = rehearsal.feed(gsa_feed(page("a")))
-        assert (row.status, row.details) == (
-            DeliveryStatus.SET_ASIDE,
-            ("Internal Error: ZeroDivisionError('division by zero')",),
         )
 
     def test_a_defect_of_a_reader_costs_one_record(
@@ -269,10 +213,14 @@ class TestDigestion:
             f"{package}.documents:_FeedRules._change_document",
             lambda self, record: MARK in record.url,
         )
-        break_at(monkeypatch, f"{package}.documents._size_of", lambda member: member.name == MARK)
+        break_at(
+            monkeypatch,
+            f"{package}.documents.add_group",
+            lambda delivery, membership: membership.group.name == MARK,
+        )
         row = rehearsal.feed(gsa_feed(page("a"), page(MARK), page("b")))
         assert (rehearsal.pages(), row.included, row.in_error) == (["a", "b"], 2, 1)
-        row = rehearsal.groups(xmlgroups(membership("x", "anna", MARK), membership("y", "ben")))
+        row = rehearsal.groups(xmlgroups(membership(MARK, "anna"), membership("y", "ben")))
         assert (rehearsal.index.groups_count(), row.included, row.in_error) == (1, 1, 1)
 
     def test_a_locked_index_is_not_the_fault_of_the_delivery(self, tmp_path: Path) -> None:
@@ -353,17 +301,6 @@ class TestReading:
         documents = rehearsal.index.documents(datasource="second")
         assert [one.url for one in documents] == [f"{HOST}b"]
 
-    @pytest.mark.parametrize(
-        ("prefix", "expected"), [("dir/", ["dir/%", "dir/a"]), ("dir/%", ["dir/%"]), ("e", [])]
-    )
-    def test_documents_are_selected_by_prefix(
-        self, rehearsal: Rehearsal, prefix: str, expected: list[str]
-    ) -> None:
-        rehearsal.feed(gsa_feed(page("dir"), page("dir/a"), page("dir/%"), page("dir0")))
-        documents = rehearsal.index.documents(prefix=HOST + prefix)
-        assert [one.url.removeprefix(HOST) for one in documents] == expected
-        assert len(rehearsal.index.documents(prefix="")) == 4
-
     def test_totals_follow_each_delivery(self, rehearsal: Rehearsal) -> None:
         rehearsal.feed(gsa_feed(page("a")))
         before = rehearsal.index.totals()[0].documents
@@ -413,13 +350,6 @@ class TestGroups:
         row = rehearsal.groups(xmlgroups(bad, membership("staff", "joe")))
         assert (rehearsal.index.groups_count(), row.status) == (1, DeliveryStatus.WITH_ERRORS)
         assert "the group 'ann' with scope='USER'; expected GROUP" in row.details[0]
-
-    def test_the_used_capacity_is_the_size_of_the_names(self, rehearsal: Rehearsal) -> None:
-        rehearsal.groups(xmlgroups(membership("stäff", "ann")))
-        rehearsal.groups(xmlgroups(membership("stäff", "joe")))
-        assert rehearsal.index.groups_bytes() == 2 * (6 + 7 + 16) + 2 * (3 + 7 + 16)
-        rehearsal.cleanup("ldap")
-        assert rehearsal.index.groups_bytes() == 0
 
 
 class TestFiles:

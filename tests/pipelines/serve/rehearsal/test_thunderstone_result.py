@@ -6,16 +6,8 @@ from typing import IO
 import pytest
 from lxml import etree
 
-from pipelines.serve.rehearsal.thunderstone_result import DataTimeLimitError, ItemReplies, refusal
-from schemas.errors import FormatError
+from pipelines.serve.rehearsal.thunderstone_result import ItemReplies
 from support.rehearsal import DATA_HEAD, HOST, data, item
-
-VERSION = (
-    b"<Version>Version 5.01.0 20051010 (feedferry, modelled on the manual)\n"
-    b"2005-10-10 12:34:56</Version>\n"
-)
-HEAD = b'<?xml version="1.0" encoding="UTF-8"?>\n<ThunderstoneReplicationResult>\n'
-TAIL = VERSION + b"</ThunderstoneReplicationResult>\n"
 
 
 def reply(*items: str, **options: object) -> bytes:
@@ -38,15 +30,6 @@ def results_of(*items: str, **options: object) -> list[dict[str, str | None]]:
     ]
 
 
-def test_each_item_is_answered_in_its_order() -> None:
-    assert reply(item("I", "a"), item("U", "b"), item("D", "c")) == (
-        HEAD + b"<ItemResult><rid>000000000</rid><Type>I</Type><Status>OK</Status></ItemResult>\n"
-        b"<ItemResult><rid>000000000</rid><Type>U</Type><Status>OK</Status></ItemResult>\n"
-        b"<ItemResult><rid>000000000</rid><Type>D</Type><Status>OK</Status></ItemResult>\n"
-        b"<Rows>3</Rows>\n" + TAIL
-    )
-
-
 def test_deletion_of_a_missing_document_is_ok() -> None:
     found = results_of(item("D", "a"), item("D", "b"), has_document=lambda url: url == f"{HOST}a")
     assert found == [
@@ -58,12 +41,6 @@ def test_deletion_of_a_missing_document_is_ok() -> None:
 def test_deletion_by_pattern_reports_its_count() -> None:
     found = results_of(item("DP", "dir/*"), count_matching=len)
     assert found == [{"Type": "DP", "DP": "28", "Status": "OK"}]
-
-
-def test_a_pattern_that_names_nothing_is_ok_with_a_remark() -> None:
-    assert results_of(item("DP", "dir/*")) == [
-        {"Type": "DP", "DP": "0", "Status": "OK", "Info": "Not found"}
-    ]
 
 
 def test_a_pattern_of_a_whole_host_fails() -> None:
@@ -123,33 +100,7 @@ def test_a_document_without_its_end_is_answered_as_far_as_it_goes() -> None:
     assert b"<Rows>1</Rows>" in read(ItemReplies().write(torn))
 
 
-@pytest.mark.parametrize("document", [data(), DATA_HEAD, f"{DATA_HEAD}stray</x>"])
-def test_a_document_without_items_is_none(document: str) -> None:
-    with pytest.raises(FormatError, match=r"^a document without Items; expected one or more$"):
-        ItemReplies().write(BytesIO(document.encode()))
-
-
-@pytest.mark.parametrize("document", [b"", b"<html/>", b"profile=x"])
-def test_text_without_a_document_is_refused(document: bytes) -> None:
-    with pytest.raises(FormatError, match=r"; expected <ThunderstoneReplication>$"):
-        ItemReplies().write(BytesIO(document))
-
-
-@pytest.mark.parametrize("status", [b"Not Allowed", b"No Profile", b"NODATA"])
-def test_a_request_of_which_nothing_is_taken_has_a_status_and_no_rows(status: bytes) -> None:
-    assert refusal(status.decode()) == (
-        HEAD + b"<ItemResult><rid>000000000</rid><Status>" + status + b"</Status></ItemResult>\n"
-        b"<Rows>0</Rows>\n" + TAIL
-    )
-
-
 @pytest.mark.slow
 def test_a_long_document_is_answered_from_a_file() -> None:
     found = reply(item("I", "a") * 20_000)
     assert (found.count(b"<ItemResult>"), found.count(b"<Rows>20000</Rows>")) == (20_000, 1)
-
-
-def test_reading_ends_when_its_time_is_over() -> None:
-    document = b"<ThunderstoneReplication><Item><Type>D</Type><Url>http://h/1</Url></Item>"
-    with pytest.raises(DataTimeLimitError):
-        ItemReplies(is_over=lambda: True).write(BytesIO(document))
