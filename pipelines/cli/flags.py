@@ -104,22 +104,13 @@ class FieldFlag:
         help_text = self.flag.help
         help_text += " May be repeated." if self.is_repeatable else ""
         help_text += f"  [default: {default}]" if default else ""
-        if self.is_switch:
-            value = self.default is not True
-            return SectionedOption(
-                [*self.names, self.field],
-                section=self.flag.section,
-                help=help_text,
-                flag_value=value,
-                default=None,
-            )
-        return SectionedOption(
-            [*self.names, self.field],
-            section=self.flag.section,
-            help=help_text,
-            metavar=self.metavar,
-            multiple=self.is_repeatable,
+        value = (
+            {"flag_value": self.default is not True, "default": None}
+            if self.is_switch
+            else {"metavar": self.metavar, "multiple": self.is_repeatable}
         )
+        names = [*self.names, self.field]
+        return SectionedOption(names, section=self.flag.section, help=help_text, **value)
 
 
 @cache

@@ -53,16 +53,11 @@ def test_standard_input_is_not_read_by_a_run_that_is_refused(
         assert convert("-", "-o", "out", "--to", "avro", "-q") == 75
 
 
-def test_a_run_may_begin_when_the_other_has_ended(feed: str) -> None:
+def test_a_run_may_begin_when_the_other_has_ended_and_leaves_no_lock(feed: str) -> None:
     with held("out/.work/lock"):
         convert(feed, "-o", "out", "--to", "avro", "-q")
 
     assert convert(feed, "-o", "out", "--to", "avro", "-q") == 0
-
-
-def test_a_run_leaves_no_lock(feed: str) -> None:
-    convert(feed, "-o", "out", "--to", "avro", "-q")
-
     assert left("out") == ["chunks/", "chunks/000001.avro", "manifest.jsonl", "report.json"]
 
 
@@ -75,13 +70,7 @@ def test_a_second_run_with_one_state_is_refused(capsys: pytest.CaptureFixture[st
     message = f"--state sent: in use by another run, {HOLDER}"
     assert (code, capsys.readouterr().err) == (75, f"feedferry: {message}\n")
     assert left(".") == [".sent.lock", "docs/", "docs/a.txt"]
-
-
-def test_a_run_leaves_no_lock_of_its_state() -> None:
-    put(Path("docs/a.txt"), b"x")
-    args = ("--to", "gsa-feed", "--datasource", "docs", "--base-url", "http://docs.example.com/")
     convert("docs", "-o", "out", *args, "--state", "sent", "-q")
-
     assert sorted(os.listdir()) == ["docs", "out", "sent"]
 
 

@@ -7,8 +7,6 @@ the metadata. The second has the parameters `docid`, `url` and `mimetype`. If th
 **Spec:** GSA adaptor library, CommandLineTransform.
 """
 
-import os
-import stat
 import tempfile
 from collections.abc import Iterable
 from functools import partial
@@ -75,20 +73,11 @@ def _join(pairs: Iterable[tuple[str, bytes]]) -> bytes:
 
 def _read(path: Path, max_bytes: int) -> bytes:
     """Return the contents of a regular file; a pipe or a link in its place is refused."""
-    try:
-        with open(path, "rb", opener=_open_regular) as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise _unreadable("no file in place of the metadata")
-            text = stream.read(max_bytes + 1)
-    except OSError as exc:
-        raise _unreadable(f"{exc.strerror} in place of the metadata") from exc
-    if len(text) > max_bytes:
+    if path.is_symlink() or not path.is_file():
+        raise _unreadable("no file in place of the metadata")
+    if path.stat().st_size > max_bytes:
         raise _unreadable(f"more than {max_bytes} bytes of metadata (max_output_bytes)")
-    return text
-
-
-def _open_regular(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+    return path.read_bytes()
 
 
 def _split(text: bytes) -> tuple[Meta, ...]:
