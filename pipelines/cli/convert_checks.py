@@ -1,7 +1,8 @@
 """The options of `convert`, parsed, and checked against each other. No check opens a file."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from pipelines.cli.convert_options import ConvertOptions
@@ -36,12 +37,12 @@ def parse(words: Mapping[str, object]) -> ConvertOptions:
     options = decode(ConvertOptions, given)
     if options.datasource is not None:
         check_datasource(options.datasource)
-    _check_losses(options)
-    _check_feed(options)
-    _check_streams(options)
-    _check_sources(options)
-    _check_state(options)
-    _check_content_encoding(options)
+    docids(options)  # raises ConfigError for options that are no rule
+    for owner in (TREE, SPOOLS):
+        if options.from_format not in (None, owner.name):
+            refuse_flags(options, owner)
+    for message in chain(_target_conflicts(options), _input_conflicts(options)):
+        raise ConfigError(message)
     return options
 
 
@@ -72,84 +73,58 @@ def refuse_flags(options: ConvertOptions, source: Source[Any]) -> None:
             )
 
 
-def _check_losses(options: ConvertOptions) -> None:
+def _target_conflicts(options: ConvertOptions) -> Iterator[str]:
+    """Yield a message for each option that does not fit the target or another option."""
+    target = by_name(options.to_format)
     both = sorted(options.accept_loss & options.fail_on_loss)
     if both:
-        raise ConfigError(
-            f"--accept-loss and --fail-on-loss: both name {', '.join(both)}; expected each field"
-            " in one of them"
+        yield (
+            f"--accept-loss and --fail-on-loss: both name {', '.join(both)}; expected each field in"
+            " one of them"
         )
-
-
-def _check_feed(options: ConvertOptions) -> None:
-    target = by_name(options.to_format)
     if target.holds_only_memberships and options.feedtype == METADATA_AND_URL:
-        raise ConfigError(
+        yield (
             f"--feedtype {METADATA_AND_URL}: not for --to {target.name}; expected full or"
             " incremental"
         )
-    if target.keeps_feedtypes:
-        return
     for flag, value in (("--datasource", options.datasource), ("--feedtype", options.feedtype)):
-        if value is not None:
-            raise ConfigError(
-                f"{flag} {value}: not for --to {options.to_format}, which has no feeds"
-            )
-
-
-def _check_streams(options: ConvertOptions) -> None:
-    docids(options)
-    if not options.strict or options.from_format in (None, PROGRAMS.name):
-        return
-    source = find_format(options.from_format)
-    if source is None or not source.is_command_stream:
-        raise ConfigError(
-            f"--strict: not for --from {options.from_format}; expected a command stream"
+        if value is not None and not target.keeps_feedtypes:
+            yield f"{flag} {value}: not for --to {target.name}, which has no feeds"
+    if options.content_encoding != CONTENT_ENCODINGS[0] and not target.has_content_encodings:
+        yield (
+            f"--content-encoding {options.content_encoding}: not for --to {target.name}, which has"
+            " its own encoding; expected auto"
+        )
+    if options.content_encoding == "zlib" and options.dialect == DIALECT_5_0:
+        yield (
+            "--content-encoding zlib: not for --dialect 5.0, which has no compression; expected"
+            " auto or base64"
         )
 
 
-def _check_sources(options: ConvertOptions) -> None:
-    source = options.from_format
-    xml = [format_.name for format_ in all_formats() if format_.is_xml]
-    if options.encoding is not None and source not in (None, SPOOLS.name, *xml):
-        raise ConfigError(
-            f"--encoding: not for --from {source}; expected a format in XML: {', '.join(xml)}"
-        )
-    if options.mapping is not None and source != ROWS.name:
-        raise ConfigError(f"--mapping: not for this source; expected it with --from {ROWS.name}")
-    for owner in (TREE, SPOOLS):
-        if source not in (None, owner.name):
-            refuse_flags(options, owner)
-    if options.acl is None or not options.acl.startswith("posix"):
+def _input_conflicts(options: ConvertOptions) -> Iterator[str]:
+    """Yield a message for each option that does not fit the source or another option."""
+    name = options.from_format
+    format_ = find_format(name)
+    is_stream = format_ is not None and format_.is_command_stream
+    if options.strict and not is_stream and name not in (None, PROGRAMS.name):
+        yield f"--strict: not for --from {name}; expected a command stream"
+    xml = [one.name for one in all_formats() if one.is_xml]
+    if options.encoding is not None and name not in (None, SPOOLS.name, *xml):
+        yield f"--encoding: not for --from {name}; expected a format in XML: {', '.join(xml)}"
+    if options.mapping is not None and name != ROWS.name:
+        yield f"--mapping: not for this source; expected it with --from {ROWS.name}"
+    if not (options.acl or "").startswith("posix"):
         for flag, value in (
             ("--acl-namespace", options.acl_namespace),
             ("--acl-everyone", options.acl_everyone),
         ):
             if value is not None:
-                raise ConfigError(f"{flag}: given without --acl posix; expected both")
-
-
-def _check_state(options: ConvertOptions) -> None:
+                yield f"{flag}: given without --acl posix; expected both"
     if options.refresh and options.state is None:
-        raise ConfigError("--refresh: given without --state FILE; expected both")
+        yield "--refresh: given without --state FILE; expected both"
     if options.state is not None and options.feedtype == FULL and not options.refresh:
-        raise ConfigError(
+        yield (
             "--feedtype full: not with --state, because a full feed deletes documents that are not"
             " in it, and unchanged documents are left out; --refresh sends all"
-        )
-
-
-def _check_content_encoding(options: ConvertOptions) -> None:
-    encoding = options.content_encoding
-    if encoding == CONTENT_ENCODINGS[0]:
-        return
-    if not by_name(options.to_format).has_content_encodings:
-        raise ConfigError(
-            f"--content-encoding {encoding}: not for --to {options.to_format}, which has its own"
-            " encoding; expected auto"
-        )
-    if encoding == "zlib" and options.dialect == DIALECT_5_0:
-        raise ConfigError(
-            "--content-encoding zlib: not for --dialect 5.0, which has no compression; expected"
-            " auto or base64"
         )

@@ -279,7 +279,8 @@ def _explain(exc: Exception) -> int:
             exc.show()
             return USAGE_EXIT
         case click.UsageError():
-            return _end(f"{exc.format_message()} See {_command_path(exc)} --help.", USAGE_EXIT)
+            verb = exc.ctx.command_path if exc.ctx else "feedferry"
+            return _end(f"{exc.format_message()} See {verb} --help.", USAGE_EXIT)
         case FeedferryError():
             _log_traceback(exc)
             return _end(str(exc), exc.exit_code)
@@ -304,10 +305,6 @@ def _signal_of(exc: BaseException | None) -> tuple[str, int] | None:
                 return "terminated", TERMINATED_EXIT
         exc = exc.__cause__ or exc.__context__
     return None
-
-
-def _command_path(exc: click.UsageError) -> str:
-    return exc.ctx.command_path if exc.ctx else "feedferry"
 
 
 def _log_traceback(exc: Exception) -> None:

@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -26,7 +25,6 @@ from schemas.span import FileSignature, Span, UnreadableFile
 from transforms.formats import find_format
 from transforms.sources import (
     SOURCES,
-    Source,
     check_input_name,
     find_source,
     list_remote_files,
@@ -61,7 +59,9 @@ def list_spans(
     spans: list[Span] = []
     faults: list[FeedferryError] = []
     for name in inputs:
-        source = _matching_source(name) if from_format is None else None
+        # The tree comes first in SOURCES and last here: a spool is a folder too.
+        matching = (source for source in reversed(SOURCES) if source.matches(name))
+        source = next(matching, None) if from_format is None else None
         if source is not None:
             spans += _with_encoding(source.list_inputs((name,), first=len(spans)), encoding)
             continue
@@ -69,7 +69,10 @@ def list_spans(
             try:
                 check_input_name(path)
                 span = replace(_file_span(path, spool, ordinal=len(spans)), encoding=encoding)
-                spans.append(_in_format(span, from_format))
+                if find_format(from_format) and "://" not in span.path:
+                    with open_span(span):  # raises where it cannot be opened
+                        pass
+                spans.append(replace(span, format=from_format or sniff_format(span)))
             except (FileNameError, UnreadableError, EncodingError) as exc:
                 faults.append(exc)
                 spans.append(_unreadable(path, exc, ordinal=len(spans)))
@@ -109,14 +112,6 @@ def changed(span: Span) -> int:
     return status.st_mtime_ns if status else 0
 
 
-def _matching_source(name: str) -> Source[Any] | None:
-    """Return the source that an input is, None for files of records.
-
-    The tree comes first in SOURCES and last here: a spool is a folder too.
-    """
-    return next((source for source in reversed(SOURCES) if source.matches(name)), None)
-
-
 def _with_encoding(spans: Iterable[Span], encoding: str) -> list[Span]:
     return [replace(span, encoding=encoding) for span in spans]
 
@@ -141,13 +136,6 @@ def _status(span: Span) -> os.stat_result | None:
         return os.stat(span.path)
     except FileNotFoundError:  # its reader rejects it
         return None
-
-
-def _in_format(span: Span, from_format: str | None) -> Span:
-    if find_format(from_format) and "://" not in span.path:
-        with open_span(span):  # raises where it cannot be opened
-            pass
-    return replace(span, format=from_format or sniff_format(span))
 
 
 def _unreadable(source: str, exc: FeedferryError, *, ordinal: int) -> Span:

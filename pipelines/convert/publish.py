@@ -8,7 +8,6 @@ is written last: a run without a report is unfinished.
 
 import os
 import shutil
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -47,10 +46,13 @@ def publish(account: Account, settings: Settings, *, output: Path, spans: list[S
     work = Path(settings.folder)
     (output / _REPORT).unlink(missing_ok=True)
     check_files(account, work, verify=settings.verify)
-    staged = work / "chunks"
-    _remove(staged)
+    staged, previous, chunks_folder = work / "chunks", work / "chunks-before", output / "chunks"
+    for folder in (staged, previous):
+        shutil.rmtree(folder, ignore_errors=True)
     staged.mkdir()
-    chunks = [*account.chunks, *_update_index(account.chunks, work, settings)]
+    chunks = list(account.chunks)
+    if chunks and by_name(settings.target.format).has_index_updates:
+        chunks.append(write_update(work / "update-index.xml", options=settings.writing))
     full = _full_chunks(chunks)
     chunks = [
         _stage(chunk, ordinal, staged, settings, is_full=chunk.path in full)
@@ -61,7 +63,9 @@ def publish(account: Account, settings: Settings, *, output: Path, spans: list[S
     _publish_rejects(account, work, output)
     _join(_parts(account, work, ".urls.txt"), output / "urls.txt")
     _join(_parts(account, work, ".filtered.jsonl"), output / "filtered.jsonl")
-    _move_chunks(staged, output / "chunks", previous=work / "chunks-before")
+    if chunks_folder.exists():  # an interrupted run has published it
+        os.replace(chunks_folder, previous)
+    os.replace(staged, chunks_folder)
     report = _report(account, chunks, settings, output=output, spans=spans)
     _sync(output)
     write_json(output / _REPORT, as_json(report))
@@ -83,14 +87,6 @@ def check_files(account: Account, work: Path, *, verify: bool) -> None:
                 f"{path}: differs from the {file.bytes:,} bytes that were written; expected an"
                 " unchanged file; start again to write it again"
             )
-
-
-def _move_chunks(staged: Path, published: Path, *, previous: Path) -> None:
-    """Publish the folder of chunks, in place of the one that an interrupted run has published."""
-    _remove(previous)
-    if published.exists():
-        os.replace(published, previous)
-    os.replace(staged, published)
 
 
 def _sync(output: Path) -> None:
@@ -115,11 +111,6 @@ def _link(path: Path, to: Path) -> None:
         os.link(path, to)
     except OSError:
         shutil.copyfile(path, to)
-
-
-def _remove(folder: Path) -> None:
-    if folder.exists():
-        shutil.rmtree(folder)
 
 
 def _full_chunks(chunks: list[Chunk]) -> set[str]:
@@ -175,12 +166,6 @@ def _encoder(settings: Settings, chunk: Chunk) -> Encoder:
     return by_name(settings.target.format).make_encoder(writing)
 
 
-def _update_index(chunks: list[Chunk], work: Path, settings: Settings) -> Iterator[Chunk]:
-    """Yield a last chunk that makes a Thunderstone appliance update its search indexes."""
-    if by_name(settings.target.format).has_index_updates and chunks:
-        yield write_update(work / "update-index.xml", options=settings.writing)
-
-
 def _parts(account: Account, work: Path, suffix: str) -> list[Path]:
     """Return the files of one kind, in the order of their spans."""
     return [work / file.path for file in account.files if file.path.endswith(suffix)]
@@ -208,19 +193,15 @@ def _join(parts: list[Path], path: Path) -> None:
 def _report(
     account: Account, chunks: list[Chunk], settings: Settings, *, output: Path, spans: list[Span]
 ) -> Report:
+    values: dict[str, object] = msgspec.to_builtins(settings, order="sorted")
+    for name in ("folder", "has_progress", "sources", "state", "verify"):
+        del values[name]
     return Report(
         account=account,
         folder=str(output),
         chunks=len(chunks),
         chunk_bytes=sum(chunk.bytes for chunk in chunks),
         exit_code=1 if account.rejected else 0,
-        settings=_settings_json(settings),
+        settings=values,
         sources=tuple(span.source for span in spans),
     )
-
-
-def _settings_json(settings: Settings) -> dict[str, object]:
-    values: dict[str, object] = msgspec.to_builtins(settings, order="sorted")
-    for name in ("folder", "has_progress", "sources", "state", "verify"):
-        del values[name]
-    return values

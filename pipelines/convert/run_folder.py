@@ -39,7 +39,8 @@ _REMOVED = ".over"
 def check_output(output: Path, options: ConvertOptions) -> None:
     """Raise ConfigError for the output of a finished run, or for an input that would be removed."""
     for name in options.inputs:
-        if options.fresh and _is_below(name, output):
+        is_local = "://" not in name
+        if options.fresh and is_local and Path(name).absolute().is_relative_to(output.absolute()):
             raise ConfigError(f"INPUT: {name!r} is in -o {output}, which --fresh would remove")
     _refuse_finished(output, output / WORK, options)
 
@@ -138,10 +139,6 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _is_below(name: str, folder: Path) -> bool:
-    return "://" not in name and Path(name).absolute().is_relative_to(folder.absolute())
 
 
 def _read_seal(work: Path) -> list[SpanFile] | None:

@@ -154,7 +154,7 @@ def _samples(parts: list[Span], tallies: list[SpanTally], settings: Settings) ->
         with closing(read_span(request)) as results:
             records = (result for result in results if isinstance(result, Record))
             for record in islice(records, 0, step * count, step):
-                yield _sample_or_reason(record, adapt, encoder)
+                yield _sample(record, adapt, encoder)
 
 
 def _target(settings: Settings) -> tuple[Adapter, Encoder]:
@@ -166,30 +166,23 @@ def _target(settings: Settings) -> tuple[Adapter, Encoder]:
     return adapter(target), by_name(target.format).make_encoder(writing)
 
 
-def _sample_or_reason(record: Record, adapt: Adapter, encoder: Encoder) -> _Sample:
-    try:
-        return _sample(record, adapt, encoder)
-    except Exception as exc:
-        error = record_error(exc)
-        return _Sample({"url": record.url, "rejected": f"{error.code}: {error.reason}"}, 0, 0)
-
-
 def _sample(record: Record, adapt: Adapter, encoder: Encoder) -> _Sample:
     size = len(record.content.data) if record.content else 0
-    values = json.loads(_native.encode(replace(record, content=None)))
-    values["content_bytes"] = size
+    values: dict[str, Any] = {"url": record.url}
     written = 0
-    outcomes, losses = adapt(normalize(record))
-    values["losses"] = {loss.field: loss.detail for loss in losses}
-    for outcome in outcomes:
-        try:
+    try:
+        values = json.loads(_native.encode(replace(record, content=None)))
+        values["content_bytes"] = size
+        outcomes, losses = adapt(normalize(record))
+        values["losses"] = {loss.field: loss.detail for loss in losses}
+        for outcome in outcomes:
             if isinstance(outcome, Record):
                 written += len(encoder.encode(outcome))
             elif isinstance(outcome, Reject):
                 values["rejected"] = f"{outcome.code}: {outcome.reason}"
-        except Exception as exc:
-            error = record_error(exc)
-            values["rejected"] = f"{error.code}: {error.reason}"
+    except Exception as exc:
+        error = record_error(exc)
+        values["rejected"] = f"{error.code}: {error.reason}"
     return _Sample(values, size, written)
 
 

@@ -302,13 +302,6 @@ def test_an_unknown_runner_is_refused_before_anything_is_written(
     )
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("here")
-def test_unusable_programs_are_refused_before_anything_is_written() -> None:
-    Path("programs.yaml").write_text("listr: [a]\n")
-    assert (main(FETCH), Path("out").exists()) == (2, False)
-
-
 def test_formats_are_listed_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     main(["formats"])
     assert capsys.readouterr() == (

@@ -117,7 +117,8 @@ def test_a_run_that_cannot_begin_ends_with_2_and_writes_nothing(
         (
             (document(1),),
             ("gsa-feed", "--feedtype", "metadata-and-url"),
-            f"a.xml: {HOST}/1.txt: content: 6 bytes, NONE; --accept-loss content goes on without it",
+            f"a.xml: {HOST}/1.txt: content: 6 bytes, NONE; --accept-loss content goes on without"
+            " it",
         ),
         (
             (*documents(1, 2), BROKEN, DELETED),

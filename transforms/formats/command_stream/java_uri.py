@@ -13,6 +13,7 @@ Up to Java 8, U+180E is a space.
 """
 
 import re
+from functools import cache
 from ipaddress import AddressValueError, IPv6Address
 
 OTHER = (
@@ -40,20 +41,11 @@ _LITERAL = rf"""
     (?: : [0-9]{{0,9}} )?
 """
 _AUTHORITY = rf"// (?!\Z) (?: {_run('@' + _USER)} | {_LITERAL} ) (?= [/?\#] | \Z )"
-_URI = re.compile(
-    rf"""
-    (?: [A-Za-z] [A-Za-z0-9+.-]* : (?! [/\#] | \Z ) {_ANY}
-      | (?: [A-Za-z] [A-Za-z0-9+.-]* : (?=/) | (?! [^/?\#]* : ) )
-        (?: {_AUTHORITY} | (?!//) ) {_run(PATH)} (?: \? {_ANY} )? )
-    (?: \# {_ANY} )?
-    """,
-    re.VERBOSE,
-)
 
 
 def is_uri(text: str) -> bool:
     """Return whether `new java.net.URI(text)` accepts a text; else the deployed parser stops."""
-    match = _URI.fullmatch(text)
+    match = _uri_pattern().fullmatch(text)
     if match is None:
         return False
     try:
@@ -61,3 +53,17 @@ def is_uri(text: str) -> bool:
     except AddressValueError:
         return False
     return True
+
+
+@cache
+def _uri_pattern() -> re.Pattern[str]:
+    """Compile the pattern at its first use: that takes longer than the import of a codec."""
+    return re.compile(
+        rf"""
+        (?: [A-Za-z] [A-Za-z0-9+.-]* : (?! [/\#] | \Z ) {_ANY}
+          | (?: [A-Za-z] [A-Za-z0-9+.-]* : (?=/) | (?! [^/?\#]* : ) )
+            (?: {_AUTHORITY} | (?!//) ) {_run(PATH)} (?: \? {_ANY} )? )
+        (?: \# {_ANY} )?
+        """,
+        re.VERBOSE,
+    )

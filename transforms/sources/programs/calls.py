@@ -63,7 +63,13 @@ def attempt(call: Callable[[], _Result], *, programs: Programs, token: CancelTok
         max_attempts=programs.retries + 1,
         max_total_seconds=math.inf,
     )
-    return retry(call, policy, is_temporary=_is_temporary, sleep=token.sleep, notify=_log_retry)
+    return retry(
+        call,
+        policy,
+        is_temporary=lambda error: isinstance(error, RecordError) and error.code in TEMPORARY,
+        sleep=token.sleep,
+        notify=_log_retry,
+    )
 
 
 def run_and_parse(
@@ -101,9 +107,6 @@ def _done(result: ReadResult) -> Future[list[ReadResult]]:
     return future
 
 
-def _is_temporary(error: Exception) -> bool:
-    return isinstance(error, RecordError) and error.code in TEMPORARY
-
-
 def _log_retry(error: Exception, seconds: float) -> None:
-    _log.info("program: %s; next attempt in %.0f s", getattr(error, "code", error), seconds)
+    code = getattr(error, "code", "")  # its reason may show a secret
+    _log.info("program: %s; next attempt in %.0f s", code, seconds)
