@@ -52,8 +52,9 @@ from transforms.sinks.push.model import (
 )
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import Keep, PushSettings
-from transforms.sinks.push.wire.feedergate import FEEDERGATE, judge
+from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.recvdata import RECVDATA
+from transforms.sinks.push.wire.responses import judge_response
 from transforms.sources import SpanRequest, cut_file, read_span, sniff_format
 from transforms.sources.spool import Selection, is_whole, spans_of
 
@@ -191,7 +192,7 @@ class Forwarder:
                 self.clear(int(path.name))
 
     def _clean_up(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
-        verdict = judge(pusher.client.cleanup(delivery.datasource))
+        verdict = judge_response(FEEDERGATE, pusher.client.cleanup(delivery.datasource))
         if verdict.meaning is not ResponseMeaning.ACCEPTED:
             raise TargetError(verdict.message)
         return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)

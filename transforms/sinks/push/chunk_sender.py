@@ -7,7 +7,6 @@ sent after a `full` part that was not accepted, which would delete it when it is
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +32,7 @@ from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import OnRefusal, PushSettings
 from transforms.sinks.push.throttle.gate import SendGate
 from transforms.sinks.push.wire.client import ApplianceClient
-from transforms.sinks.push.wire.responses import retry_after_seconds
+from transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 
 MAX_REPLY_LETTERS = 2000
 """How much of a response a receipt keeps."""
@@ -42,13 +41,14 @@ MAX_NOTICES = 20
 """Further texts of the appliance about accepted records are counted as one."""
 
 OTHER_NOTICES = "accepted with another remark"
-NOT_SENT = "not sent: the update after all chunks does the same"
 
 MAX_CONSECUTIVE_REFUSED_RECORDS = 100
 """Stop after this many consecutive refused records: the appliance is the problem, not the data."""
 
 _MAX_GROWTH = 4
 """A byte becomes at most three on the wire, and the form around the document is small."""
+
+_NO_VERDICT = Verdict(meaning=ResponseMeaning.RETRY)
 
 
 class PushInterrupted(Exception):  # noqa: N818 - no error: the operator asked for it
@@ -74,28 +74,12 @@ class ChunkSender:
         self._consecutive_refusals = 0
         self.notices: Counter[str] = Counter()
 
-    def send_all(self, chunks: Iterable[Chunk]) -> None:
-        """Send the chunks of one datasource in order.
+    def send(self, chunk: Chunk) -> None:
+        """Send a chunk; the chunks of one datasource must be sent in order.
 
-        Raises TargetError, BusyError or TooManyRejectsError if one of them is not settled, and
+        Raises TargetError, BusyError or TooManyRejectsError if it is not settled, and
         PushInterrupted if the push is asked to end.
         """
-        for chunk in chunks:
-            self._send_chunk(chunk)
-
-    def settle_unsent(self, chunk: Chunk) -> None:
-        """Settle an update of search indexes that a later update makes superfluous."""
-        receipt = Receipt(
-            chunk=chunk.ordinal,
-            sha256=chunk.sha256,
-            state=ChunkState.ACCEPTED,
-            attempt=0,
-            reply=NOT_SENT,
-            at=_now(),
-        )
-        self.receipts.add(receipt)
-
-    def _send_chunk(self, chunk: Chunk) -> None:
         splitter = ChunkSplitter(chunk, self.root)
         parts = deque([splitter.whole])
         is_begun = False
@@ -143,9 +127,9 @@ class ChunkSender:
         while True:
             if not self.gate.wait_until_open():
                 raise PushInterrupted
-            self.receipts.add(self._receipt(part, ChunkState.SENDING, feedtype))
+            self._add_receipt(part, ChunkState.SENDING, feedtype, ApplianceResponse(), _NO_VERDICT)
             response = self.client.send(part, feedtype=feedtype)
-            verdict = self.settings.appliance.protocol.judge(response, part.records)
+            verdict = judge_response(self.settings.appliance.protocol, response, part.records)
             if verdict.meaning not in (ResponseMeaning.RETRY, ResponseMeaning.FULL_DISK):
                 return self._settle(part, feedtype, response, verdict)
             self._add_receipt(part, ChunkState.FAILED, feedtype, response, verdict)
@@ -187,7 +171,7 @@ class ChunkSender:
             return ChunkState.FAILED
         if on_refusal is OnRefusal.SKIP or part.records < 2:
             return ChunkState.REFUSED
-        return ChunkState.SPLIT if verdict.can_split else ChunkState.FAILED
+        return ChunkState.SPLIT
 
     def _add_receipt(
         self,
@@ -197,32 +181,28 @@ class ChunkSender:
         response: ApplianceResponse,
         verdict: Verdict,
     ) -> None:
+        """Store the end of an attempt, or its begin, which has neither response nor verdict."""
+        last = self.receipts.last(part.chunk, part.first, part.count)
+        attempts = last.attempt if last is not None else 0
         refused = (
             replace(refusal, record=part.first + refusal.record) for refusal in verdict.refused
         )
-        receipt = replace(
-            self._receipt(part, state, feedtype),
-            bytes=response.sent_bytes,
-            status=response.status,
-            reply=verdict.message[:MAX_REPLY_LETTERS],
-            seconds=round(response.seconds, 3),
-            refused=tuple(refused) if state is ChunkState.ACCEPTED else (),
-        )
-        self.receipts.add(receipt)
-
-    def _receipt(self, part: ChunkPart, state: ChunkState, feedtype: str | None) -> Receipt:
-        last = self.receipts.last(part.chunk, part.first, part.count)
-        earlier = last.attempt if last is not None else 0
-        return Receipt(
+        receipt = Receipt(
             chunk=part.chunk.ordinal,
             sha256=part.chunk.sha256,
             state=state,
             first=part.first,
             count=part.count,
-            attempt=earlier + (state is ChunkState.SENDING),
+            attempt=attempts + (state is ChunkState.SENDING),
             feedtype=feedtype,
-            at=_now(),
+            bytes=response.sent_bytes,
+            status=response.status,
+            reply=verdict.message[:MAX_REPLY_LETTERS],
+            seconds=round(response.seconds, 3),
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            refused=tuple(refused) if state is ChunkState.ACCEPTED else (),
         )
+        self.receipts.add(receipt)
 
     def _count(self, part: ChunkPart, verdict: Verdict, state: ChunkState) -> None:
         """Count a settled part; raise if too many records are refused."""
@@ -256,7 +236,3 @@ class ChunkSender:
                 f"{message}, {verdict.refused[0].words}; expected all Items to be accepted, "
                 "because --on-refusal is stop"
             )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

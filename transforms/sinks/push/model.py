@@ -113,7 +113,7 @@ class ResponseMeaning(enum.Enum):
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
-    """This chunk is refused as it is; the appliance may take another one."""
+    """This chunk is refused as it is; the appliance may take a part of it, or another one."""
 
     RETRY = "retry"
     """The same request may succeed later."""
@@ -129,12 +129,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The meaning of a response, with a message for the operator.
 
     `refused` are single records of an accepted chunk, numbered from the start of the request.
-    `notices` are remarks of the appliance about records that it took. `can_split` says that the
-    appliance may take a part of a refused chunk.
+    `notices` are remarks of the appliance about records that it took.
     """
 
     meaning: ResponseMeaning
     message: str = ""
     refused: tuple[Refusal, ...] = ()
     notices: tuple[str, ...] = ()
-    can_split: bool = False

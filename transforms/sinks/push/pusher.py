@@ -20,14 +20,7 @@ from typing import Self
 import msgspec
 
 from schemas.account import Chunk
-from schemas.errors import (
-    BusyError,
-    FatalError,
-    FeedferryError,
-    StoppedError,
-    TargetError,
-    TooManyRejectsError,
-)
+from schemas.errors import FatalError, FeedferryError, TargetError, TooManyRejectsError
 from schemas.receipt import ChunkState
 from transforms.retry import RetryPauses
 from transforms.sinks.push.chunk_parts import whole_chunk
@@ -36,7 +29,6 @@ from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning
 from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, PushProgress, outcomes_of
 from transforms.sinks.push.push_plan import (
     UPDATE_FILE,
-    is_update,
     plan_chunks,
     with_update,
     write_update,
@@ -46,6 +38,7 @@ from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.backlog import BacklogCount, BacklogThrottle
 from transforms.sinks.push.throttle.gate import SendGate, StopSignal
 from transforms.sinks.push.wire.client import ApplianceClient
+from transforms.sinks.push.wire.responses import judge_response
 from transforms.storage.journal import DISK, Disk
 
 INTERRUPTED = "stopped after the current chunk; push again to continue"
@@ -115,7 +108,7 @@ class Pusher:
             try:
                 self._check_rejects(earlier, remaining)
                 self._connect(remaining)
-                self._send(remaining, sender, last=chunks[-1] if chunks else None)
+                self._send(remaining, sender)
             except (FeedferryError, PushInterrupted, OSError) as exc:
                 error = exc
             outcomes = outcomes_of(chunks, receipts.all())
@@ -142,7 +135,7 @@ class Pusher:
         """
         update = write_update(folder / UPDATE_FILE)
         response = self.client.send(whole_chunk(update, folder), feedtype=None)
-        verdict = self._settings.appliance.protocol.judge(response, 1)
+        verdict = judge_response(self._settings.appliance.protocol, response, 1)
         if verdict.meaning is not ResponseMeaning.ACCEPTED or verdict.refused:
             raise TargetError(verdict.message)
 
@@ -199,49 +192,40 @@ class Pusher:
         read = self._read_backlog
         return read(response or self.client.backlog()) if read else None
 
-    def _send(self, chunks: Sequence[Chunk], sender: ChunkSender, *, last: Chunk | None) -> None:
-        """Send the datasources in parallel, then the update of search indexes if that is last."""
-        by_source: dict[tuple[str | None, str | None], list[Chunk]] = {}
-        updates = [chunk for chunk in chunks if is_update(chunk)]
-        for chunk in chunks:
-            if chunk not in updates:
-                by_source.setdefault((chunk.format, chunk.datasource), []).append(chunk)
-        self._send_parallel(list(by_source.values()), sender)
-        if last is not None and last in updates:
-            self._send_parallel([[last]], sender)
-        if not self._stop.is_set:
-            for chunk in updates:
-                if chunk != last:
-                    sender.settle_unsent(chunk)
+    def _send(self, chunks: Sequence[Chunk], sender: ChunkSender) -> None:
+        """Send the datasources in parallel, at most `jobs` at a time; raise the first error.
 
-    def _send_parallel(self, datasources: Sequence[Sequence[Chunk]], sender: ChunkSender) -> None:
-        """Send datasources, at most `jobs` at a time; raise the most serious of their errors.
-
-        The first error ends the other datasources after their current chunk.
+        The first error ends the other datasources after their current chunk. Chunks without a
+        datasource are sent one after another, so the last of them is sent after all others.
         """
+        by_source: dict[tuple[str | None, str | None] | None, list[Chunk]] = {}
+        for chunk in chunks:
+            key = (chunk.format, chunk.datasource) if chunk.datasource else None
+            by_source.setdefault(key, []).append(chunk)
         waiting = SimpleQueue[Sequence[Chunk]]()
-        for chunks in datasources:
-            waiting.put(chunks)
+        for of_source in by_source.values():
+            waiting.put(of_source)
         errors: list[Exception] = []
 
         def work() -> None:
             try:
                 while not self._stop.is_set:
-                    sender.send_all(waiting.get_nowait())
+                    for chunk in waiting.get_nowait():
+                        sender.send(chunk)
             except Empty:
                 return
             except Exception as exc:  # raised when all threads have ended
                 errors.append(exc)
                 self._stop.stop()
 
-        count = min(self._settings.jobs, len(datasources))
+        count = min(self._settings.jobs, len(by_source))
         threads = [threading.Thread(target=work, daemon=True) for _ in range(count)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         if errors:
-            raise max(errors, key=_seriousness)
+            raise errors[0]
 
 
 def receipts_of(
@@ -256,16 +240,6 @@ def receipts_of(
         replay=settings.replay,
         disk=disk,
     )
-
-
-_SERIOUSNESS = (PushInterrupted, BusyError, StoppedError, FatalError, OSError, FeedferryError)
-"""Errors that can end a push, from an interruption to those that any push would meet."""
-
-
-def _seriousness(error: Exception) -> int:
-    """Return the place of an error in that order; a defect is the most serious."""
-    matches = [isinstance(error, kind) for kind in _SERIOUSNESS]
-    return matches.index(True) if any(matches) else len(matches)
 
 
 def _stop_reason(error: Exception | None) -> str:

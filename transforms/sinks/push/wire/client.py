@@ -27,7 +27,7 @@ from transforms.sinks.push.wire.body import RequestBody, compressed
 from transforms.sinks.push.wire.chunk_check import check_chunk
 from transforms.sinks.push.wire.feedergate import BACKLOG_PATH, cleanup_request
 from transforms.sinks.push.wire.protocol import Appliance
-from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES
+from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, judge_response
 
 BACKLOG_SECONDS = 30.0
 """The time limit of a request for the backlog, which an appliance knows at once."""
@@ -104,7 +104,7 @@ class ApplianceClient:
         A refusal is permanent: no record of the part is the cause.
         """
         response = self.cleanup(part.chunk.datasource or "")
-        verdict = self._appliance.protocol.judge(response, 0)
+        verdict = judge_response(self._appliance.protocol, response)
         if verdict.meaning is ResponseMeaning.ACCEPTED:
             return None
         if verdict.meaning is ResponseMeaning.REFUSED:

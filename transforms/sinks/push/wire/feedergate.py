@@ -22,8 +22,6 @@ from transforms.sinks.push.wire.responses import (
     ApplianceHints,
     describe,
     is_html,
-    judge_early_acceptance,
-    judge_error,
     judge_status,
     origin_of,
     quote,
@@ -85,14 +83,10 @@ def _request(
 
 
 def judge(response: ApplianceResponse, sent: int = 0) -> Verdict:
-    """Return the meaning of a response to a feed; the number of its records has no effect."""
-    if response.error:
-        return judge_error(response)
+    """Return the meaning of a response to a feed, whatever the number of its records."""
     if not is_html(response):
         text = text_of(response)
         if response.is_success and re.sub("[\r\n]", "", text).casefold() == SUCCESS:
-            if response.is_unsent:
-                return judge_early_acceptance(response)
             return Verdict(meaning=ResponseMeaning.ACCEPTED, message=text)
         words = " ".join(text.casefold().split())
         for beginning, meaning, fix in _KNOWN_ERRORS:

@@ -44,10 +44,10 @@ class ApplianceProtocol(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of appliance takes feeds, and what it can do.
 
     `make_request` returns the path and the body of a request; it raises SourceError if the file of
-    the part cannot be read. `judge` returns the meaning of a response to a number of records, 0 if
-    that is unknown. `read_backlog` reads how many feeds wait; without it, the appliance does not
-    report that. `max_records` limits the records of a request. `expected_server` is a hint for
-    someone whose address is wrong.
+    the part cannot be read. `judge` returns the meaning of a complete response to a number of
+    records, 0 if that is unknown. `read_backlog` reads how many feeds wait; without it, the
+    appliance does not report that. `max_records` limits the records of a request.
+    `expected_server` is a hint for someone whose address is wrong.
     """
 
     name: str

@@ -5,7 +5,6 @@ whole request is, nor which HTTP status comes with it, nor that each Item has a 
 is accepted anywhere, and nothing counts as accepted unless the numbers agree.
 """
 
-import io
 import re
 from typing import NamedTuple
 
@@ -20,8 +19,6 @@ from transforms.sinks.push.wire.responses import (
     MAX_RESPONSE_BYTES,
     ApplianceHints,
     describe,
-    judge_early_acceptance,
-    judge_error,
     judge_status,
     origin_of,
     quote,
@@ -88,15 +85,12 @@ class _ItemStatus(NamedTuple):
         return f"{self}; {_FIXES.get(self.status.casefold(), 'expected OK')}"
 
 
-class _ReplicationResult:
-    """A ThunderstoneReplicationResult: a status for each Item, and those of the whole request."""
+class _ReplicationResult(NamedTuple):
+    """A status for each Item, those of the whole request, and the stated number of rows."""
 
-    def __init__(self) -> None:
-        self.is_recognized = False
-        self.is_complete = True
-        self.items: list[_ItemStatus] = []
-        self.general: list[_ItemStatus] = []
-        self.rows: int | None = None
+    items: list[_ItemStatus]
+    general: list[_ItemStatus]
+    rows: int | None
 
 
 def _request(
@@ -107,20 +101,24 @@ def _request(
 
 def judge(response: ApplianceResponse, sent: int) -> Verdict:
     """Return the meaning of a response to `sent` Items; 0 stands for an unknown number."""
-    if response.error:
-        return judge_error(response)
-    result = _parse(response.body)
-    if not result.is_recognized:
+    body = response.body.lstrip()  # a script may write a blank line before it
+    root = _parse(body)
+    is_result = _BEGINNING.match(body) if root is None else etree.QName(root).localname == _ROOT
+    if not is_result:
         return _judge_other(response)
+    result = _read(root) if root is not None else _ReplicationResult([], [], None)
     for status in (*result.general, *result.items):
         if fix := _FATAL.get(status.status.casefold()):
             return _verdict(response, ResponseMeaning.FATAL, f"{status}; {fix}")
     if not response.is_success:
         return judge_status(response, _HINTS)
-    verdict = _judge_request(response, result, sent) or _judge_items(response, result, sent)
-    if verdict.meaning is ResponseMeaning.ACCEPTED and response.is_unsent:
-        return judge_early_acceptance(response)
-    return verdict
+    if len(response.body) >= MAX_RESPONSE_BYTES:
+        found = f"results longer than {MAX_RESPONSE_BYTES} bytes"
+        return _refused(response, f"{found}; expected fewer: a part of the Items will have them")
+    if root is None:
+        found = f"{describe(response)}; expected complete XML"
+        return _verdict(response, ResponseMeaning.RETRY, found)
+    return _judge_request(response, result, sent) or _judge_items(response, result, sent)
 
 
 def _judge_other(response: ApplianceResponse) -> Verdict:
@@ -136,12 +134,6 @@ def _judge_request(
     response: ApplianceResponse, result: _ReplicationResult, sent: int
 ) -> Verdict | None:
     """Judge the response as a whole; return None if its Items decide."""
-    if len(response.body) >= MAX_RESPONSE_BYTES:
-        found = f"results longer than {MAX_RESPONSE_BYTES} bytes"
-        return _refused(response, f"{found}; expected fewer: a part of the Items will have them")
-    if not result.is_complete:
-        found = f"{describe(response)}; expected complete XML"
-        return _verdict(response, ResponseMeaning.RETRY, found)
     for status in result.general:
         if not status.is_ok:
             return _refused(response, status.with_fix())
@@ -172,69 +164,41 @@ def _judge_items(response: ApplianceResponse, result: _ReplicationResult, sent: 
 
 def _refused(response: ApplianceResponse, found: str) -> Verdict:
     message = f"{origin_of(response)}: {found}"
-    return Verdict(meaning=ResponseMeaning.REFUSED, message=message, can_split=True)
+    return Verdict(meaning=ResponseMeaning.REFUSED, message=message)
 
 
 def _verdict(response: ApplianceResponse, meaning: ResponseMeaning, found: str) -> Verdict:
     return Verdict(meaning=meaning, message=f"{origin_of(response)}: {found}")
 
 
-def _parse(body: bytes) -> _ReplicationResult:
-    """Read a result as far as it is XML, one element at a time."""
-    body = body.lstrip()  # a script may write a blank line before it
-    result = _ReplicationResult()
-    result.is_recognized = _BEGINNING.match(body) is not None
-    elements = etree.iterparse(
-        io.BytesIO(body),
-        events=("end",),
-        tag=[f"{{*}}{name}" for name in (_ROOT, _ITEM, _ROWS, _STATUS, _INFO)],
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
+def _parse(body: bytes) -> etree._Element | None:
+    """Return the root element, None if the body is no complete XML."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
     try:
-        _read_elements(elements, result)
+        return etree.fromstring(body, parser)
     except etree.XMLSyntaxError:
-        result.is_complete = False
-    return result
+        return None
 
 
-def _read_elements(
-    elements: "etree.iterparse[tuple[str, etree._Element]]", result: _ReplicationResult
-) -> None:
-    status = info = ""
-    for _, element in elements:
-        name, text = _name(element), (element.text or "").strip()
-        parent = element.getparent()
-        if parent is None:
-            result.is_recognized = result.is_recognized or name == _ROOT
-        elif name == _ITEM:
-            result.items.append(_ItemStatus(status, info))
-            status = info = ""
-            element.clear()
-            while element.getprevious() is not None:
-                del parent[0]
-        elif _is_in_item(element):
-            if name == _STATUS:
-                status = text
-            elif name == _INFO:
-                info = text
-        elif name == _ROWS:
-            result.rows = int(text) if _NUMBER.fullmatch(text) else None
-        elif name == _STATUS:
-            result.general.append(_ItemStatus(text))
-        elif name == _INFO and result.general:
-            result.general[-1] = result.general[-1]._replace(info=text)
+def _read(root: etree._Element) -> _ReplicationResult:
+    items = [
+        _ItemStatus(_last_text(item, _STATUS), _last_text(item, _INFO))
+        for item in root.iter(f"{{*}}{_ITEM}")
+    ]
+    general = [
+        _ItemStatus((status.text or "").strip(), _last_text(parent, _INFO))
+        for status in root.iter(f"{{*}}{_STATUS}")
+        if next(status.iterancestors(f"{{*}}{_ITEM}"), None) is None
+        and (parent := status.getparent()) is not None
+    ]
+    rows = _last_text(root, _ROWS)
+    return _ReplicationResult(items, general, int(rows) if _NUMBER.fullmatch(rows) else None)
 
 
-def _is_in_item(element: etree._Element) -> bool:
-    return any(_name(ancestor) == _ITEM for ancestor in element.iterancestors())
-
-
-def _name(element: etree._Element) -> str:
-    return str(element.tag).rpartition("}")[2]
+def _last_text(element: etree._Element, name: str) -> str:
+    """Return the text of the last descendant with this name, "" if there is none."""
+    texts = [(inner.text or "").strip() for inner in element.iter(f"{{*}}{name}")]
+    return texts[-1] if texts else ""
 
 
 RECVDATA = ApplianceProtocol(

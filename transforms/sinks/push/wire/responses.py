@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
+from transforms.sinks.push.wire.protocol import ApplianceProtocol
 
 MAX_RESPONSE_BYTES = 16 << 20
 """The rest of a longer response is not read."""
@@ -87,19 +88,21 @@ def retry_after_seconds(response: ApplianceResponse, *, now: datetime) -> float 
     return max(0.0, (aware - now).total_seconds())
 
 
-def judge_error(response: ApplianceResponse) -> Verdict:
-    """Judge an error that occurred in place of a response."""
-    meaning = ResponseMeaning.FATAL if response.is_permanent else ResponseMeaning.RETRY
-    return Verdict(meaning=meaning, message=response.error)
-
-
-def judge_early_acceptance(response: ApplianceResponse) -> Verdict:
-    """Judge an acceptance of a feed that was not sent to its end."""
-    return Verdict(
-        meaning=ResponseMeaning.RETRY,
-        message=f"{origin_of(response)}: {describe(response)} after {response.sent_bytes} bytes; "
-        "expected the whole feed to be read first",
-    )
+def judge_response(
+    protocol: ApplianceProtocol, response: ApplianceResponse, sent: int = 0
+) -> Verdict:
+    """Return the meaning of a response to `sent` records; 0 stands for an unknown number."""
+    if response.error:
+        meaning = ResponseMeaning.FATAL if response.is_permanent else ResponseMeaning.RETRY
+        return Verdict(meaning=meaning, message=response.error)
+    verdict = protocol.judge(response, sent)
+    if verdict.meaning is ResponseMeaning.ACCEPTED and response.is_unsent:
+        return Verdict(
+            meaning=ResponseMeaning.RETRY,
+            message=f"{origin_of(response)}: {describe(response)} after {response.sent_bytes} "
+            "bytes; expected the whole feed to be read first",
+        )
+    return verdict
 
 
 def judge_status(response: ApplianceResponse, hints: ApplianceHints) -> Verdict:
@@ -108,10 +111,10 @@ def judge_status(response: ApplianceResponse, hints: ApplianceHints) -> Verdict:
     found = f"{origin_of(response)}: {status}, {describe(response)}"
     if status == _TOO_LARGE:
         message = f"{found}; expected it to be small enough: a part of it may be"
-        return Verdict(meaning=ResponseMeaning.REFUSED, message=message, can_split=True)
+        return Verdict(meaning=ResponseMeaning.REFUSED, message=message)
     if _is_ill_formed(response):
         message = f"{found}; expected {hints.acceptance}: the appliance cannot read something in it"
-        return Verdict(meaning=ResponseMeaning.REFUSED, message=message, can_split=True)
+        return Verdict(meaning=ResponseMeaning.REFUSED, message=message)
     if status == _FULL_DISK:
         message = f"{found}; expected disk space for a feed"
         return Verdict(meaning=ResponseMeaning.FULL_DISK, message=message)

@@ -4,7 +4,8 @@ import pytest
 
 from schemas.receipt import Refusal
 from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
-from transforms.sinks.push.wire.recvdata import judge
+from transforms.sinks.push.wire.recvdata import RECVDATA
+from transforms.sinks.push.wire.responses import judge_response
 
 URL = "http://www.example.com/texis/dowalk/recvdata.xml"
 CLUSTER = (
@@ -41,6 +42,10 @@ def result(*inside: str, rows: int | str | None = None) -> str:
 def response(text: str, status: int = 200, **fields: object) -> ApplianceResponse:
     stated: dict[str, object] = {"url": URL, "content_type": "text/xml", **fields}
     return ApplianceResponse(status=status, body=text.encode(), **stated)  # type: ignore[arg-type]
+
+
+def judge(received: ApplianceResponse, *, sent: int) -> Verdict:
+    return judge_response(RECVDATA, received, sent)
 
 
 def test_the_response_of_the_manual_is_acceptance_with_a_remark() -> None:
@@ -147,9 +152,7 @@ def test_numbers_that_disagree_and_failures_are_refusals(
 ) -> None:
     verdict = judge(response(text[: 16 << 20]), sent=sent)
 
-    assert verdict == Verdict(
-        meaning=ResponseMeaning.REFUSED, message=f"{URL}: {message}", can_split=True
-    )
+    assert verdict == Verdict(meaning=ResponseMeaning.REFUSED, message=f"{URL}: {message}")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +224,7 @@ def test_other_responses_are_judged_with_a_fix(
 ) -> None:
     verdict = judge(response(text, status), sent=5)
 
-    assert (verdict.meaning, verdict.can_split) == (meaning, False)
+    assert verdict.meaning is meaning
     assert verdict.message.startswith(f"{URL}: {message}")
 
 
