@@ -5,11 +5,10 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from schemas.account import Chunk
-from support.fake_appliance import chunk_of
+from support.fake_appliance import chunk_of, finished
 from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
 from transforms.sinks.push.receipts import read_receipts
 
@@ -32,9 +31,7 @@ def make_run(folder: Path) -> list[Chunk]:
         )
         for number in range(1, CHUNKS + 1)
     ]
-    lines = b"".join(msgspec.json.encode(chunk) + b"\n" for chunk in chunks)
-    (folder / "manifest.jsonl").write_bytes(lines)
-    (folder / "report.json").write_text("{}")
+    finished(folder, chunks)
     return chunks
 
 

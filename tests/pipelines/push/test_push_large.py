@@ -5,12 +5,13 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
-from schemas.account import Chunk
 from schemas.feed import Feed
 from schemas.record import Action, Content, Encoding, Record
+from support.appliance_sockets import chunk
+from support.fake_appliance import finished
 from support.peaks import peak_of, run_measured
 from support.served import run, serving
 from transforms.formats import WriteOptions, by_name
@@ -48,22 +49,12 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         for block in blocks():
             digest.update(block)
             size += stream.write(block)
-    chunk = Chunk(
-        ordinal=1,
-        path="chunks/000001.xml",
+    sent = replace(
+        chunk(b"", ordinal=1, path="chunks/000001.xml", records={"ADD": RECORDS}),
         bytes=size,
         sha256=digest.hexdigest(),
-        records={"ADD": RECORDS},
-        first_url="",
-        last_url="",
-        source="",
-        span=0,
-        format="gsa-feed",
-        datasource="a",
-        feedtype="incremental",
     )
-    (tmp_path / "run" / "manifest.jsonl").write_bytes(msgspec.json.encode(chunk) + b"\n")
-    (tmp_path / "run" / "report.json").write_text("{}")
+    finished(tmp_path / "run", [sent])
     yield tmp_path / "run"
     shutil.rmtree(tmp_path / "run")
     shutil.rmtree(tmp_path / "spool")

@@ -1,6 +1,5 @@
 """Pushes by the command to a receiver in another process, which misbehaves on demand."""
 
-import json
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from schemas.delivery import JOURNAL
 from support.archives import documents, gsa_feed, put
 from support.fake_appliance import chunk_of, finished, items_of
 from support.ports import kept_port
-from support.runs import ROOT, chunks, manifest
+from support.runs import ROOT, manifest
 from support.served import BOUND_SECONDS, Served, run, serving, start, stopped, wait_until
 
 pytestmark = pytest.mark.slow
@@ -102,77 +101,35 @@ def test_temporary_errors_do_not_end_a_push(
     assert (code, urls) == (0, ALL), stderr
 
 
-def test_a_pause_and_its_end_are_reported_with_the_count(folder: Path, tmp_path: Path) -> None:
-    flags = scenario(tmp_path, "- {backlog: [0, 4001, 3000, 999]}")
-    with serving(tmp_path / "spool", *flags) as appliance:
-        _, stderr = push(folder, appliance)
-
-    assert "4,001 feeds" in stderr
-    assert "999 feeds" in stderr
-
-
-def test_a_lasting_backlog_is_waited_for_within_the_limit(folder: Path, tmp_path: Path) -> None:
-    with serving(tmp_path / "spool", *scenario(tmp_path, "- {backlog: 5000}")) as appliance:
-        code, _ = push(folder, appliance, "--max-wait", "200ms")
-        arrivals = appliance.arrivals()
-
-    assert (code, arrivals.total()) == (75, 0)
-
-
-def test_a_sender_without_trust_gets_the_fix(folder: Path, tmp_path: Path) -> None:
-    flags = scenario(tmp_path, '- {door: xmlfeed, text: "Error - Unauthorized Request"}')
-    with serving(tmp_path / "spool", *flags) as appliance:
-        code, stderr = push(folder, appliance)
-
-    assert code == 4
-    assert "List of Trusted IP Addresses" in stderr
-
-
-def test_a_refused_record_is_alone_in_the_rejects(folder: Path, tmp_path: Path) -> None:
+def test_a_refused_record_is_alone_in_the_rejects_and_not_sent_again(
+    folder: Path, tmp_path: Path
+) -> None:
     flags = scenario(tmp_path, f"- refuse_urls: [{HOST}/3b]")
     with serving(tmp_path / "spool", *flags) as appliance:
         code, _ = push(folder, appliance)
-        urls = appliance.urls()
+        before = appliance.arrivals()
+        again, _ = push(folder, appliance)
+        after, urls = appliance.arrivals(), appliance.urls()
 
     [reject] = rejects(folder)
     assert (code, urls) == (1, [url for url in ALL if url != f"{HOST}/3b"])
+    assert (again, after) == (1, before)
     assert (reject["code"], reject["stage"], reject["url"]) == ("refused", "push", f"{HOST}/3b")
     assert reject["source"] == "chunks/000003.xml"
     assert reject["data"].startswith(f'<record url="{HOST}/3b"'.encode())
 
 
-def test_a_refused_record_is_not_sent_again(folder: Path, tmp_path: Path) -> None:
-    flags = scenario(tmp_path, f"- refuse_urls: [{HOST}/3b]")
-    with serving(tmp_path / "spool", *flags) as appliance:
-        push(folder, appliance)
-        before = appliance.arrivals()
-        code, _ = push(folder, appliance)
-        after = appliance.arrivals()
-
-    assert (code, after) == (1, before)
-
-
 def test_thunderstone_gets_its_items_and_then_one_update(tmp_path: Path) -> None:
-    chunks = [items_of(tmp_path / "run", 1, "ab"), items_of(tmp_path / "run", 2, "c")]
+    chunks = [items_of(tmp_path / "run", 1, "abc"), items_of(tmp_path / "run", 2, "d")]
     folder = finished(tmp_path / "run", chunks)
-    with serving(tmp_path / "spool") as appliance:
-        url = f"{appliance.url}/texis/dowalk/recvdata.xml"
-        ended = run("push", str(folder), "--to", url, "--profile", "intranet", *FAST)
-        arrivals = appliance.arrivals()
-
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert arrivals.total() == 3
-
-
-def test_an_item_that_thunderstone_refuses_is_rejected_alone(tmp_path: Path) -> None:
-    folder = finished(tmp_path / "run", [items_of(tmp_path / "run", 1, "abc")])
     flags = scenario(tmp_path, f"- refuse_urls: [{HOST}/b]")
     with serving(tmp_path / "spool", *flags) as appliance:
         url = f"{appliance.url}/texis/dowalk/recvdata.xml"
         ended = run("push", str(folder), "--to", url, "--profile", "intranet", *FAST)
+        arrivals = appliance.arrivals()
 
     [reject] = rejects(folder)
-    assert (ended.returncode, reject["url"]) == (1, f"{HOST}/b")
+    assert (ended.returncode, reject["url"], arrivals.total()) == (1, f"{HOST}/b", 3)
 
 
 def test_a_second_push_of_a_run_is_kept_out(folder: Path, tmp_path: Path) -> None:
@@ -240,15 +197,6 @@ def _taken(spool: Path) -> int:
     return journal.read_bytes().count(b"\n") if journal.exists() else 0
 
 
-def test_an_archive_is_sent_again_after_an_index_was_reset(folder: Path, tmp_path: Path) -> None:
-    with serving(tmp_path / "spool") as appliance:
-        push(folder, appliance)
-        code, _ = push(folder, appliance, "--replay")
-        total = appliance.arrivals().total()
-
-    assert (code, total) == (0, 12)
-
-
 def test_feed_files_are_pushed_and_kept(folder: Path, tmp_path: Path) -> None:
     files = [str(folder / "chunks" / f"{number:06d}.xml") for number in (2, 3)]
     with serving(tmp_path / "spool") as appliance:
@@ -268,12 +216,17 @@ def rehearsal(tmp_path: Path) -> Iterator[Served]:
         yield appliance
 
 
-def test_a_conversion_can_be_pushed_in_one_go(tmp_path: Path, rehearsal: Served) -> None:
-    output = str(tmp_path / "out")
-    sample = str(ROOT / "pipelines" / "sample")
-    ended = run(
-        *("convert", sample, "-o", output, "--to", "gsa-feed", "--push-to", rehearsal.url), *FAST
-    )
+@pytest.mark.parametrize(
+    "flags",
+    [(), ("--jobs", "2", "--runner", "apache_beam.runners.portability.fn_api_runner.FnApiRunner")],
+    ids=["in this process", "on Beam"],
+)
+def test_a_conversion_can_be_pushed_in_one_go(
+    tmp_path: Path, rehearsal: Served, flags: tuple[str, ...]
+) -> None:
+    output, sample = str(tmp_path / "out"), str(ROOT / "pipelines" / "sample")
+    words = ("-o", output, "--to", "gsa-feed", "--push-to", rehearsal.url, *flags, *FAST)
+    ended = run("convert", sample, *words)
 
     assert ended.returncode == 0, ended.stderr
     assert {line["state"] for line in manifest(output)} == {"accepted"}
@@ -299,21 +252,6 @@ def test_an_allowed_empty_full_feed_empties_its_datasource_only(
     assert rehearsal.urls() == ["http://intranet.example.com/3.txt"]
 
 
-def test_a_push_on_beam_has_the_same_end(tmp_path: Path, rehearsal: Served) -> None:
-    output = str(tmp_path / "out")
-    sample = str(ROOT / "pipelines" / "sample")
-    runner = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
-    ended = run(
-        *("convert", sample, "-o", output, "--to", "gsa-feed", "--push-to", rehearsal.url),
-        *("--jobs", "2", "--runner", runner),
-        *FAST,
-    )
-
-    assert ended.returncode == 0, ended.stderr
-    assert {line["state"] for line in manifest(output)} == {"accepted"}
-    assert len(rehearsal.documents()) == 48
-
-
 def test_a_state_is_updated_after_the_push(tmp_path: Path, rehearsal: Served) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
@@ -332,16 +270,3 @@ def test_a_state_is_updated_after_the_push(tmp_path: Path, rehearsal: Served) ->
     assert (failed.returncode, again.returncode, nothing.returncode) == (4, 0, 0), again.stderr
     assert rehearsal.urls() == [f"{HOST}/a.txt"]
     assert manifest(tmp_path / "next") == []
-
-
-def test_received_feeds_are_a_source(folder: Path, tmp_path: Path) -> None:
-    with serving(tmp_path / "spool") as appliance:
-        push(folder, appliance)
-    ended = run(
-        *("convert", str(tmp_path / "spool"), "-o", str(tmp_path / "out"), "--to", "native"),
-        *("--progress", "none"),
-    )
-
-    lines = b"".join(chunks(tmp_path / "out")).splitlines()
-    assert ended.returncode == 0, ended.stderr
-    assert [json.loads(line)["url"] for line in lines] == ALL

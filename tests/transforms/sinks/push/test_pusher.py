@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from schemas.account import Chunk
-from schemas.errors import BusyError, ConfigError, SourceError
+from schemas.errors import ConfigError, SourceError
 from schemas.receipt import ChunkState, Refusal, RefusalOf
 from support.fake_appliance import (
     GSA,
@@ -27,7 +27,6 @@ from transforms.sinks.push.model import ApplianceResponse
 from transforms.sinks.push.outcome import PushAccount, PushProgress
 from transforms.sinks.push.push_plan import write_update
 from transforms.sinks.push.pusher import INTERRUPTED, Pusher
-from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.sinks.push.settings import GroupsMode, OnRefusal, PushSettings
 from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.gate import StopSignal
@@ -150,23 +149,6 @@ def test_chunks_are_sent_once_in_their_order(rig: PushRig) -> None:
     assert (account.stopped, account.exit_code) == (None, 0)
     assert states(rig.push(chunks)) == ["accepted", "accepted"]
     assert rig.sent() == []
-
-
-def test_an_attempt_has_a_receipt_before_and_after_it(rig: PushRig) -> None:
-    during: list[ChunkState] = []
-
-    def look(_sent: Sent) -> ApplianceResponse:
-        during.extend(receipt.state for receipt in read_receipts(rig.folder))
-        return SUCCESS
-
-    rig.push(rig.chunks("a"), to=look)
-    receipts = read_receipts(rig.folder)
-
-    assert during == [ChunkState.SENDING]
-    assert [(one.state, one.attempt, one.status, one.reply) for one in receipts] == [
-        (ChunkState.SENDING, 1, None, ""),
-        (ChunkState.ACCEPTED, 1, 200, "Success"),
-    ]
 
 
 def test_a_chunk_whose_response_was_not_seen_is_sent_again(rig: PushRig) -> None:
@@ -400,14 +382,6 @@ def test_later_parts_of_a_full_feed_fit_as_incremental(rig: PushRig) -> None:
     ]
 
 
-def test_a_record_too_large_for_a_request_can_end_the_push(rig: PushRig) -> None:
-    chunk = chunk_of(rig.root, 1, ["b" * 2000])
-    settings = replace(TO_GSA, max_request_bytes=1500, on_refusal=OnRefusal.STOP)
-    account = rig.push([chunk], settings)
-
-    assert (states(account), account.exit_code) == (["failed"], 4)
-
-
 # Thunderstone
 
 
@@ -425,15 +399,6 @@ def test_search_indexes_are_updated_after_all_chunks(rig: PushRig) -> None:
     assert states(account) == ["accepted"] * 4
     assert rig.push(chunks, TO_THUNDERSTONE, to=take_items).stopped is None
     assert rig.sent() == []
-
-
-def test_search_indexes_are_not_updated_after_a_push_that_ended(rig: PushRig) -> None:
-    chunks = [items_of(rig.root, 1, "a")]
-    account = rig.push(chunks, TO_THUNDERSTONE, to=respond(results("Not Allowed")))
-
-    assert rig.sent() == [1]
-    assert account.exit_code == 4
-    assert "Cluster Members" in (account.stopped or "")
 
 
 def test_an_item_that_the_appliance_names_is_refused_without_halving(rig: PushRig) -> None:
@@ -552,14 +517,6 @@ def test_nothing_is_sent_while_a_chunk_file_is_missing(rig: PushRig) -> None:
         f"{path}: No such file or directory; expected a readable chunk file"
     )
     assert states(rig.push(chunks)) == ["accepted", "accepted"]
-
-
-def test_a_second_push_of_a_run_is_kept_out(rig: PushRig) -> None:
-    chunks = rig.chunks("a")
-    with Receipts(rig.folder, target="other", run="other"), pytest.raises(BusyError):
-        rig.push(chunks)
-
-    assert rig.sent() == []
 
 
 # How it ends

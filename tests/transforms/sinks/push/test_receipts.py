@@ -2,12 +2,7 @@
 
 import errno
 import os
-import re
-import signal
 import socket
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +12,6 @@ from hypothesis import strategies as st
 from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError
 from schemas.receipt import ChunkState, Receipt, Refusal
 from support.appliance_sockets import chunk
-from support.runs import ROOT
 from transforms.sinks.push.receipts import Receipts, read_receipts
 from transforms.storage.journal import DISK, Disk
 
@@ -40,15 +34,6 @@ ACCEPTED = Receipt(
     refused=(Refusal(3, "no"),),
 )
 FAILED = Receipt(chunk=7, sha256=SHA, state=ChunkState.FAILED, attempt=2)
-LOCKED_PUSH = """
-import sys
-from pathlib import Path
-from transforms.sinks.push.receipts import Receipts
-
-with Receipts(Path(sys.argv[1]), target="http://gsa.example.com:19900", run="run-1"):
-    print("locked", flush=True)
-    sys.stdin.read()
-"""
 
 
 @pytest.fixture
@@ -108,17 +93,6 @@ def test_the_last_receipt_of_the_same_records_counts(folder: Path) -> None:
         assert receipts.last(CHUNK, 4, 4) is None
 
 
-def test_receipts_of_several_threads_are_kept(folder: Path) -> None:
-    added = [
-        Receipt(chunk=number, sha256=SHA, state=ChunkState.ACCEPTED, reply="x" * 500)
-        for number in range(40)
-    ]
-    with opened(folder) as receipts, ThreadPoolExecutor(8) as threads:
-        list(threads.map(receipts.add, added))
-
-    assert sorted(read_receipts(folder), key=lambda receipt: receipt.chunk) == added
-
-
 def test_a_receipt_is_one_line(folder: Path) -> None:
     push(folder, SENDING)
 
@@ -127,15 +101,6 @@ def test_a_receipt_is_one_line(folder: Path) -> None:
         b'"attempt":1,"feedtype":null,"bytes":0,"status":null,"reply":"","seconds":0.0,'
         b'"at":"2026-11-21T20:00:00Z","refused":[]}\n'
     )
-
-
-def test_reading_makes_no_file(folder: Path) -> None:
-    assert read_receipts(folder) == []
-    assert not folder.exists()
-    push(folder, ACCEPTED)
-    (folder / "receipts-002.jsonl.partial").write_bytes(b"{")
-    (folder / "report.json").write_bytes(b"{}")
-    assert read_receipts(folder) == [ACCEPTED]
 
 
 # The end of a push, and replays
@@ -181,15 +146,6 @@ def test_only_a_finished_push_is_replayed(folder: Path, added: list[Receipt], fo
     assert refusal(opened(folder, replay=True), ConfigError) == (
         f"--replay: {folder}: {found}; expected a finished push: push without it first"
     )
-
-
-def test_there_may_be_more_than_a_thousand_replays(folder: Path) -> None:
-    push(folder, finish=True)
-    file_of(folder).rename(file_of(folder, 999))
-    push(folder, ACCEPTED, replay=True)
-
-    assert (folder / "receipts-1000.jsonl").exists()
-    assert read_receipts(folder) == [ACCEPTED]
 
 
 # Other runs
@@ -315,23 +271,3 @@ def test_a_second_push_is_kept_out(folder: Path) -> None:
         assert refusal(opened(folder), BusyError) == (
             f"{folder}: in use by another push; start again when that has ended"
         )
-
-
-@pytest.mark.slow
-def test_a_push_in_another_process_is_kept_out_until_that_is_killed(folder: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", LOCKED_PUSH, str(folder)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "locked\n"
-        message = refusal(opened(folder), BusyError)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    push(folder, ACCEPTED)
-
-    assert re.findall("process ([0-9]+) on", message) == [str(process.pid)]
-    assert state(folder) is ChunkState.ACCEPTED

@@ -2,22 +2,24 @@
 
 import re
 import ssl
-from urllib.parse import SplitResult, urlsplit
 
 from schemas.errors import ConfigError
 from transforms.sinks.push.wire.feedergate import BACKLOG_PATH, FEEDERGATE
-from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance, ApplianceProtocol
+from transforms.sinks.push.wire.protocol import REQUEST_FORMS, Appliance
 from transforms.sinks.push.wire.recvdata import RECVDATA
 
 RECVDATA_PATH = "/recvdata.xml"
-_DEFAULT_PORTS = {"http": 19900, "https": 19902}
+_DEFAULT_PORTS = {"http": ":19900", "https": ":19902"}
 _FEEDERGATE_PATHS = {"", BACKLOG_PATH, *(form.path for form in REQUEST_FORMS.values())}
+_ADDRESS = re.compile(
+    r"(?P<scheme>https?)://(?P<host>[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<path>/[^?#@\x00-\x20\x7f]*)?",
+    re.ASCII | re.IGNORECASE,
+)
 _EXPECTED = (
     "expected http://HOST[:19900], https://HOST[:19902] or the whole address of a "
     f"{RECVDATA_PATH.lstrip('/')}"
 )
-_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
 def parse_target(
@@ -32,14 +34,21 @@ def parse_target(
     >>> parse_target("http://gsa.example.com/xmlfeed").url
     'http://gsa.example.com:19900'
     """
-    parts = _split("--to", url, _EXPECTED)
-    if parts.path.endswith(RECVDATA_PATH):
-        protocol, address = RECVDATA, _origin(parts) + parts.path
-    elif parts.path.rstrip("/") in _FEEDERGATE_PATHS:
-        protocol, address = FEEDERGATE, _origin(parts, _DEFAULT_PORTS)
-    else:
-        raise ConfigError(f"--to: {url!r}: path {parts.path!r}; {_EXPECTED}")
-    _check_profile(protocol, profile)
+    scheme, host, port, path = _split("--to", url, _EXPECTED)
+    protocol, address = RECVDATA, f"{scheme}://{host}{port}{path}"
+    if path.rstrip("/") in _FEEDERGATE_PATHS:
+        protocol, address = FEEDERGATE, f"{scheme}://{host}{port or _DEFAULT_PORTS[scheme]}"
+    elif not path.endswith(RECVDATA_PATH):
+        raise ConfigError(f"--to: {url!r}: path {path!r}; {_EXPECTED}")
+    if profile is not None and not protocol.has_profiles:
+        raise ConfigError(f"--profile: {profile!r}; expected none: only Thunderstone has profiles")
+    if protocol.has_profiles and not profile:
+        raise ConfigError(
+            "--profile: not given; expected the profile that receives, because the address ends in "
+            "recvdata.xml"
+        )
+    if profile and not profile.isprintable():
+        raise ConfigError(f"--profile: {profile!r}; expected a name without control characters")
     if ca_file is not None:
         trusted_certificates(ca_file)
     return Appliance(
@@ -62,48 +71,20 @@ def trusted_certificates(ca_file: str | None) -> ssl.SSLContext:
         raise ConfigError(f"--ca-file: {ca_file}: {exc.strerror}; {expected}") from exc
 
 
-def _split(flag: str, url: str, expected: str) -> SplitResult:
-    """Return the parts of an address that has a scheme, a host and a path only."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as exc:
-        raise ConfigError(f"{flag}: {url!r}; {expected}") from exc
-    if "@" in parts.netloc:  # not shown: it may be a password
-        raise ConfigError(f"{flag}: a user or password in the address; {expected}")
-    if parts.query or parts.fragment or url.endswith(("?", "#")):
-        raise ConfigError(f"{flag}: {url!r}: a query or fragment; {expected}")
-    is_http = parts.scheme in _DEFAULT_PORTS
-    if not is_http or not _HOST.fullmatch(_host(parts)) or port == 0 or _CONTROL.search(url):
-        raise ConfigError(f"{flag}: {url!r}; {expected}")
-    return parts
-
-
-def _origin(parts: SplitResult, default_ports: dict[str, int] | None = None) -> str:
-    port = parts.port or (default_ports or {}).get(parts.scheme)
-    return f"{parts.scheme}://{_host(parts)}" + (f":{port}" if port else "")
-
-
-def _host(parts: SplitResult) -> str:
-    name = parts.hostname or ""
-    return f"[{name}]" if ":" in name else name
-
-
-def _check_profile(protocol: ApplianceProtocol, profile: str | None) -> None:
-    if profile is not None and not protocol.has_profiles:
-        raise ConfigError(f"--profile: {profile!r}; expected none: only Thunderstone has profiles")
-    if protocol.has_profiles and not profile:
-        raise ConfigError(
-            "--profile: not given; expected the profile that receives, because the address ends in "
-            "recvdata.xml"
-        )
-    if profile and not profile.isprintable():
-        raise ConfigError(f"--profile: {profile!r}; expected a name without control characters")
-
-
 def _parse_proxy(proxy: str) -> str:
     expected = "expected http://HOST:PORT or https://HOST:PORT"
-    parts = _split("--proxy", proxy, expected)
-    if parts.path.rstrip("/"):
-        raise ConfigError(f"--proxy: {proxy!r}: path {parts.path!r}; {expected}")
-    return _origin(parts)
+    scheme, host, port, path = _split("--proxy", proxy, expected)
+    if path.rstrip("/"):
+        raise ConfigError(f"--proxy: {proxy!r}: path {path!r}; {expected}")
+    return f"{scheme}://{host}{port}"
+
+
+def _split(flag: str, url: str, expected: str) -> tuple[str, str, str, str]:
+    """Return scheme, host, `:PORT` if it is stated, and path; nothing else is allowed."""
+    if "@" in url:  # not shown: it may be a password
+        raise ConfigError(f"{flag}: a user or password in the address; {expected}")
+    match = _ADDRESS.fullmatch(url)
+    if not match or (match["port"] and not 0 < int(match["port"]) < 1 << 16):
+        raise ConfigError(f"{flag}: {url!r}; {expected}")
+    port = f":{int(match['port'])}" if match["port"] else ""
+    return match["scheme"].lower(), match["host"].lower(), port, match["path"] or ""

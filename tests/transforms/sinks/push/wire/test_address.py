@@ -6,7 +6,7 @@ import pytest
 
 from schemas.errors import ConfigError
 from support.appliance_sockets import certificate
-from transforms.sinks.push.wire.address import parse_target, trusted_certificates
+from transforms.sinks.push.wire.address import parse_target
 from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.protocol import Appliance
 from transforms.sinks.push.wire.recvdata import RECVDATA as RECVDATA_PROTOCOL
@@ -51,85 +51,65 @@ def test_thunderstone_is_named_by_its_whole_address(url: str, profile: str) -> N
 @pytest.mark.parametrize(
     "url",
     [
-        "gsa.example.com",
-        "gsa.example.com:19900",
-        "ftp://gsa.example.com",
-        "http://:19900",
-        "http://gsa.example.com:port",
-        "http://gsa.example.com:0",
-        "http://[::1",
-        "http://gsa example com",
-        "http://gsa.example.com/xmlfeed\n",
-        "http://gsä.example.com",
-        "",
+        *("gsa.example.com", "gsa.example.com:19900", "ftp://gsa.example.com", "http://:19900", ""),
+        *(
+            "http://gsa.example.com:port",
+            "http://gsa.example.com:0",
+            "http://[::1",
+            "http://g:99999",
+        ),
+        *("http://gsa example com", "http://gsa.example.com/xmlfeed\n", "http://gsä.example.com"),
+        *("http://gsa/xmlfeed?", "http://gsa/xmlfeed?a=b", "http://gsa#top"),
     ],
 )
 def test_another_address_is_refused(url: str) -> None:
     assert refusal(url) == f"--to: {url!r}; {EXPECTED}"
 
 
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        ("/dowalk", "path '/dowalk'"),
-        ("/feeds/xmlfeed", "path '/feeds/xmlfeed'"),
-        ("/recvdata.xml/x", "path '/recvdata.xml/x'"),
-        ("/xmlfeed?", "a query or fragment"),
-        ("/xmlfeed?a=b", "a query or fragment"),
-        ("#top", "a query or fragment"),
-    ],
-)
-def test_another_path_is_refused(path: str, found: str) -> None:
+@pytest.mark.parametrize("path", ["/dowalk", "/feeds/xmlfeed", "/recvdata.xml/x"])
+def test_another_path_is_refused(path: str) -> None:
     url = f"http://gsa.example.com{path}"
 
-    assert refusal(url) == f"--to: {url!r}: {found}; {EXPECTED}"
+    assert refusal(url) == f"--to: {url!r}: path {path!r}; {EXPECTED}"
 
 
 @pytest.mark.parametrize(
-    ("url", "proxy", "expected"),
+    ("url", "options", "expected"),
     [
-        (
-            "http://tim:secret@gsa",
-            None,
-            f"--to: a user or password in the address; {EXPECTED}",
-        ),
+        ("http://tim:secret@gsa", {}, f"--to: a user or password in the address; {EXPECTED}"),
         (
             "http://gsa",
-            "http://tim:secret@proxy:3128",
+            {"proxy": "http://tim:secret@proxy:3128"},
             f"--proxy: a user or password in the address; {EXPECTED_PROXY}",
         ),
-        ("http://gsa", "proxy:3128", f"--proxy: 'proxy:3128'; {EXPECTED_PROXY}"),
-        ("http://gsa", "socks5://proxy:1", f"--proxy: 'socks5://proxy:1'; {EXPECTED_PROXY}"),
+        ("http://gsa", {"proxy": "proxy:3128"}, f"--proxy: 'proxy:3128'; {EXPECTED_PROXY}"),
         (
             "http://gsa",
-            "http://proxy:3128/pac",
+            {"proxy": "http://proxy:3128/pac"},
             f"--proxy: 'http://proxy:3128/pac': path '/pac'; {EXPECTED_PROXY}",
         ),
-    ],
-)
-def test_a_password_or_a_bad_proxy_is_refused(url: str, proxy: str | None, expected: str) -> None:
-    assert refusal(url, proxy=proxy) == expected
-
-
-@pytest.mark.parametrize(
-    ("url", "profile", "expected"),
-    [
         (
             RECVDATA,
-            None,
+            {},
             "--profile: not given; expected the profile that receives, because the address ends in "
             "recvdata.xml",
         ),
         (
             "http://gsa",
-            "intranet",
+            {"profile": "intranet"},
             "--profile: 'intranet'; expected none: only Thunderstone has profiles",
         ),
-        (RECVDATA, "a\nb", "--profile: 'a\\nb'; expected a name without control characters"),
+        (
+            RECVDATA,
+            {"profile": "a\nb"},
+            "--profile: 'a\\nb'; expected a name without control characters",
+        ),
     ],
 )
-def test_a_profile_belongs_to_thunderstone(url: str, profile: str | None, expected: str) -> None:
-    assert refusal(url, profile=profile) == expected
+def test_a_password_a_bad_proxy_or_profile_is_refused(
+    url: str, options: dict[str, str], expected: str
+) -> None:
+    assert refusal(url, **options) == expected
 
 
 def test_a_proxy_and_certificates_are_kept(tmp_path: Path) -> None:
@@ -152,10 +132,6 @@ def test_a_file_without_certificates_is_refused(
     assert refusal("https://gsa", ca_file=str(path)) == (
         f"--ca-file: {path}: {found}; expected certificates in PEM"
     )
-
-
-def test_certificates_of_the_system_are_the_default() -> None:
-    assert trusted_certificates(None).check_hostname
 
 
 @pytest.mark.parametrize(

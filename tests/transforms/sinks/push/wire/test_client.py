@@ -164,14 +164,6 @@ def test_thunderstone_data_is_posted_as_an_encoded_form(tmp_path: Path) -> None:
     assert length == len(listener.body())
 
 
-@pytest.mark.parametrize("feedtype", [None, "full", "incremental"])
-def test_the_length_of_a_request_is_known_in_advance(feed: ChunkPart, feedtype: str | None) -> None:
-    with listening(saying(SUCCESS)) as listener:
-        send(feed, appliance(listener), feedtype)
-    with ApplianceClient(GSA) as client:
-        assert client.request_bytes(feed, feedtype=feedtype) == len(listener.body())
-
-
 def test_the_backlog_is_requested() -> None:
     with listening(saying(reply("17"))) as listener, ApplianceClient(appliance(listener)) as client:
         assert client.backlog().body == b"17"

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
 from transforms.sinks.push.wire.feedergate import FEEDERGATE, read_backlog
+from transforms.sinks.push.wire.protocol import ApplianceProtocol
+from transforms.sinks.push.wire.recvdata import RECVDATA
 from transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 
 URL = "http://gsa.example.com:19900/xmlfeed"
@@ -166,12 +168,13 @@ def test_a_refused_feed_may_be_split(text: str, status: int, expected: str) -> N
 
 
 @pytest.mark.parametrize(("is_permanent", "meaning"), [(False, RETRY), (True, FATAL)])
+@pytest.mark.parametrize("protocol", [FEEDERGATE, RECVDATA], ids=["GSA", "Thunderstone"])
 def test_an_error_is_judged_by_whether_it_stays(
-    is_permanent: bool, meaning: ResponseMeaning
+    protocol: ApplianceProtocol, is_permanent: bool, meaning: ResponseMeaning
 ) -> None:
     error = ApplianceResponse(error="gsa: connection closed", is_permanent=is_permanent)
 
-    assert judge(error) == Verdict(meaning=meaning, message="gsa: connection closed")
+    assert judge_response(protocol, error) == Verdict(meaning=meaning, message=error.error)
 
 
 def test_a_response_in_another_encoding_is_quoted() -> None:

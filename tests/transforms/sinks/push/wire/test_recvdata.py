@@ -235,12 +235,6 @@ def test_ok_before_the_end_of_the_request_is_no_acceptance() -> None:
     assert verdict.message.endswith("after 17 bytes; expected the whole feed to be read first")
 
 
-def test_an_error_is_tried_again() -> None:
-    error = ApplianceResponse(error="connection closed before the response")
-
-    assert judge(error, sent=3) == Verdict(meaning=RETRY, message=error.error)
-
-
 def test_entities_are_not_expanded(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("secret") / "ok"
     path.write_text("OK")
