@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import time
-from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -74,13 +73,6 @@ class Page:
         having = (node for node in nodes if node.get("role", {}).get("value") == role)
         return [node.get("name", {}).get("value", "") for node in having]
 
-    def screenshot(self, path: Path) -> None:
-        """Write the page from its top to its end to a PNG file."""
-        size = self._call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {**size, "scale": 1}
-        shot = self._call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
-        path.write_bytes(b64decode(shot["data"]))
-
     def set_device(self, width: int, height: int = 800, *, mobile: bool = False) -> None:
         size = {"width": width, "height": height, "deviceScaleFactor": 1}
         self._call("Emulation.setDeviceMetricsOverride", **size, mobile=mobile)
@@ -89,10 +81,6 @@ class Page:
         """Prefer `light` or `dark`."""
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self._call("Emulation.setEmulatedMedia", features=[feature])
-
-    def disable_scripts(self) -> None:
-        """Run none of the page's; `evaluate` goes on to work."""
-        self._call("Emulation.setScriptExecutionDisabled", value=True)
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:  # JSON
         number = self._pipe.send(method, parameters, session=self._session)

@@ -34,16 +34,6 @@ def known(path: Path, *ordinals: int) -> list[bool]:
     return [journal.is_settled(ordinal) for ordinal in ordinals]
 
 
-def test_outcomes_are_known_at_the_next_start(path: Path) -> None:
-    written(path, settled(1, up_to=1))
-    assert known(path, 1, 2) == [True, False]
-
-
-def test_held_back_deliveries_stay_open(path: Path) -> None:
-    written(path, settled(1, up_to=1), settled(3, up_to=1), settled(5, up_to=1))
-    assert known(path, 1, 2, 3, 4, 5) == [True, False, True, False, True]
-
-
 def test_all_up_to_an_ordinal_may_be_settled_at_once(path: Path) -> None:
     written(path, settled(3, up_to=0), settled(1, up_to=3))
     assert known(path, 1, 2, 3, 4) == [True, True, True, False]
@@ -52,13 +42,6 @@ def test_all_up_to_an_ordinal_may_be_settled_at_once(path: Path) -> None:
 def test_line_has_no_default_values(path: Path) -> None:
     written(path, DeliveryOutcome(ordinal=7, state=ForwardState.FORWARDED, settled=7, accepted=2))
     assert path.read_text() == '{"ordinal":7,"state":"forwarded","settled":7,"accepted":2}\n'
-
-
-def test_a_line_without_its_end_was_never_written(path: Path) -> None:
-    written(path, settled(1, up_to=1))
-    with path.open("ab") as stream:
-        stream.write(b'{"ordinal":2,"state":"forwarded","settled":2}')
-    assert known(path, 1, 2) == [True, False]
 
 
 def test_incomplete_line_is_overwritten(path: Path) -> None:

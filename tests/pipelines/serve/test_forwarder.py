@@ -185,24 +185,6 @@ def test_full_feed_deletes_missing_documents_from_thunderstone(
     assert [(one.accepted, one.losses) for one in run.journal()] == [(3, {}), (4, {})]
 
 
-def test_empty_full_feed_deletes_all_from_thunderstone(spool: HandSpool, wired: Wired) -> None:
-    wire = wired(taking)
-    spool.feed(gsa_feed(page("a")), "crm", "full")
-    spool.feed(gsa_feed(page("b")), "wiki", "full")
-    spool.feed(EMPTY, "crm", "full")
-    Run(spool, appliance=THUNDERSTONE).to_the_end()
-    assert items(wire) == [[("I", "a")], [("I", "b")], [("D", "a")]]
-
-
-def test_document_taken_later_is_there_in_the_end(spool: HandSpool, wired: Wired) -> None:
-    wire = wired(taking)
-    spool.feed(gsa_feed(page("a")), "crm", "full")
-    spool.feed(gsa_feed(page("b")), "crm", "full")
-    spool.feed(gsa_feed(page("a")), "wiki")
-    Run(spool, appliance=THUNDERSTONE).to_the_end()
-    assert items(wire) == [[("I", "a")], [("D", "a")], [("I", "b")], [("I", "a")]]
-
-
 def test_full_feed_waits_for_its_digestion(spool: HandSpool, wired: Wired) -> None:
     wire = wired(taking)
     run = Run(spool, appliance=THUNDERSTONE)
@@ -409,17 +391,6 @@ def test_missing_file_holds_its_queue_back(spool: HandSpool, wired: Wired) -> No
     )
 
 
-def test_server_error_holds_only_one_queue_back(spool: HandSpool, wired: Wired) -> None:
-    choke = ApplianceResponse(status=500, content_type="text/plain", body=b"Internal Error")
-    wired(lambda sent: choke if len(sent.names) == 2 else SUCCESS)
-    two = gsa_feed(*(f'<record url="http://www.example.com/{n}" action="delete"/>' for n in "ab"))
-    spool.feed(two, "crm")
-    spool.feed(gsa_feed(document(2)), "wiki")
-    run = Run(spool, first_pause_seconds=0.01)
-    run.until(lambda: run.gateway.backlog() == 1)
-    assert [one.ordinal for one in run.journal()] == [2]
-
-
 def test_refused_full_feed_is_set_aside(spool: HandSpool, wired: Wired) -> None:
     refused = ApplianceResponse(status=400, content_type="text/plain", body=b"malformed feed")
     wired(lambda sent: refused if sent.feedtype == "full" else SUCCESS)
@@ -525,13 +496,3 @@ def test_it_stops_at_once_while_it_waits_to_try_again(spool: HandSpool, wired: W
     spool.feed(gsa_feed(document(1)))
     run = Run(spool, first_pause_seconds=10 * DRAIN_SECONDS).until_told("nobody there")
     assert len(run.said) == 1  # nothing was under way when it stopped
-
-
-def test_a_thousand_deliveries_that_are_settled_are_passed_over(spool: HandSpool) -> None:
-    for _ in range(1000):
-        spool.cleanup()
-    journal = ForwardJournal(spool.root / "forward" / FILE_NAME)
-    journal.append(DeliveryOutcome(ordinal=1000, state=ForwardState.FORWARDED, settled=1000))
-    journal.close()
-    spool.cleanup()
-    assert Run(spool).gateway.backlog() == 1

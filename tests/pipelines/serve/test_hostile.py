@@ -124,16 +124,6 @@ def test_a_request_that_ends_too_early_is_forgotten(
     assert serves(receiver, spool)
 
 
-def test_a_length_that_is_too_small_tears_the_feed_and_is_refused(
-    shared: tuple[Receiver, Path],
-) -> None:
-    receiver, spool = shared
-    raw = post("/xmlfeed", PARTS, kind=KIND).replace(b"Length: 198", b"Length: 180")
-    assert b"Length: 180" in raw
-    assert answer(receiver.port, raw).startswith(b"HTTP/1.1 400 ")
-    assert serves(receiver, spool)
-
-
 def test_a_length_that_is_too_large_is_waited_for_and_given_up(tmp_path: Path) -> None:
     raw = GOOD.replace(b"Length: 48", b"Length: 49")
     with receiving(tmp_path, grace_seconds=0.2) as receiver:
@@ -147,13 +137,6 @@ def test_request_smuggled_after_two_lengths_is_refused(
     receiver, spool = shared
     head = CHUNKED.replace(b"\r\n\r\n", b"\r\nContent-Length: 4\r\n\r\n")
     heard = answer(receiver.port, head + b"0\r\n\r\n" + GOOD)
-    assert (heard.startswith(b"HTTP/1.1 400 "), heard.count(b"Server: ")) == (True, 1)
-    assert serves(receiver, spool)
-
-
-def test_request_smuggled_into_a_body_is_a_body(shared: tuple[Receiver, Path]) -> None:
-    receiver, spool = shared
-    heard = answer(receiver.port, post("/xmlfeed", GOOD, headers=CLOSE))
     assert (heard.startswith(b"HTTP/1.1 400 "), heard.count(b"Server: ")) == (True, 1)
     assert serves(receiver, spool)
 
@@ -191,18 +174,11 @@ def test_a_transfer_that_is_only_nearly_chunked_is_refused(
 )
 def test_no_name_from_outside_names_a_file(name: str, tmp_path: Path) -> None:
     parts = PARTS.replace(b"\r\n\r\ns\r\n", b"\r\n\r\n" + name.encode() + b"\r\n")
+    parts = parts.replace(b'name="data"', b'name="data"; filename="../../../evil.xml"')
     with receiving(tmp_path / "spool") as receiver:
         heard = say(receiver.port, post("/xmlfeed", parts, kind=KIND))
         assert (heard.status, heard.body[:11]) == (400, b"datasource:")
     assert files(tmp_path / "spool") == ["deliveries.jsonl"]
-    assert [path.name for path in tmp_path.iterdir()] == ["spool"]
-
-
-def test_no_filename_names_a_file(tmp_path: Path) -> None:
-    parts = PARTS.replace(b'name="data"', b'name="data"; filename="../../../evil.xml"')
-    with receiving(tmp_path / "spool") as receiver:
-        assert say(receiver.port, post("/xmlfeed", parts, kind=KIND)).body == b"Success"
-    assert files(tmp_path / "spool") == ["deliveries.jsonl", "feeds/000000000/000000000001.xml"]
     assert [path.name for path in tmp_path.iterdir()] == ["spool"]
 
 
@@ -226,13 +202,6 @@ def test_no_header_breaks_a_line_of_the_journal(tmp_path: Path) -> None:
     assert len(deliveries(tmp_path)[0].user_agent) == 200
 
 
-def test_a_query_and_a_fragment_do_not_open_other_doors(shared: tuple[Receiver, Path]) -> None:
-    receiver, spool = shared
-    raw = GOOD.replace(b"/xmlfeed", b"/xmlfeed/../x#/xmlfeed")
-    assert say(receiver.port, raw).status == 404
-    assert serves(receiver, spool)
-
-
 @pytest.mark.parametrize(
     "path", ["/../deliveries.jsonl", "/feeds/000000000/000000000001.xml", "/lock"]
 )
@@ -247,14 +216,6 @@ def test_a_bomb_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     with receiving(tmp_path, max_request_bytes=1 << 20) as receiver:
         assert say(receiver.port, raw).status == 413
         assert serves(receiver, tmp_path)
-
-
-def test_double_gzip_is_refused(shared: tuple[Receiver, Path]) -> None:
-    receiver, spool = shared
-    both = gzip.compress(gzip.compress(PARTS))
-    raw = post("/xmlfeed", both, kind=KIND, headers="Content-Encoding: gzip, gzip\r\n")
-    assert say(receiver.port, raw).status == 415
-    assert serves(receiver, spool)
 
 
 def test_a_feed_that_grows_beyond_the_limit_in_chunks_leaves_nothing(tmp_path: Path) -> None:

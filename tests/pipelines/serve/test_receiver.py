@@ -8,7 +8,7 @@ import pytest
 from pipelines.serve.receiver import Receiver
 from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
 from pipelines.serve.settings import ServeSettings
-from schemas.errors import BusyError, ConfigError
+from schemas.errors import ConfigError
 from support.receivers import deliveries, kept, receiving, wait_until
 from support.talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
 
@@ -59,12 +59,6 @@ def told(path: Path, rules: str) -> str:
     return str(path)
 
 
-def test_a_feed_becomes_documents(tmp_path: Path) -> None:
-    with receiving(tmp_path) as receiver:
-        assert say(receiver.port, push(feed(1, 2))).body == b"Success"
-        assert urls(receiver) == ["http://h/1", "http://h/2"]
-
-
 def test_restarted_receiver_keeps_its_documents(tmp_path: Path) -> None:
     with receiving(tmp_path) as receiver:
         say(receiver.port, push(feed(1)))
@@ -72,16 +66,6 @@ def test_restarted_receiver_keeps_its_documents(tmp_path: Path) -> None:
         say(receiver.port, push(feed(2), feedtype=b"incremental"))
         assert urls(receiver) == ["http://h/1", "http://h/2"]
     assert [one.ordinal for one in deliveries(tmp_path)] == [1, 2]
-
-
-def test_thunderstone_data_becomes_documents_of_its_profile(tmp_path: Path) -> None:
-    document = b"<ThunderstoneReplication>" + ITEM + b"</ThunderstoneReplication>"
-    body = part(b"profile", b"intranet") + part(b"data", document) + b"--<<--\r\n"
-    with receiving(tmp_path) as receiver:
-        heard = say(receiver.port, post("/texis/dowalk/recvdata.xml", body, kind=KIND))
-        assert b"<Status>OK</Status>" in heard.body
-        assert urls(receiver) == ["http://h/1"]
-    assert kept(tmp_path) == [("intranet", "", document)]
 
 
 def test_several_clients_deliver_at_once(tmp_path: Path) -> None:
@@ -93,25 +77,21 @@ def test_several_clients_deliver_at_once(tmp_path: Path) -> None:
         assert urls(receiver) == [f"http://h/{number}" for number in range(10, 50)]
 
 
-def test_page_shows_the_feed(tmp_path: Path) -> None:
-    with receiving(tmp_path) as receiver:
+def test_the_page_has_the_client_of_a_feed_and_the_scenario(tmp_path: Path) -> None:
+    path = told(tmp_path / "late.yaml", "- {requests: 9, disk_full: true}")
+    with receiving(tmp_path / "spool", scenario=path) as receiver:
         say(receiver.port, push(feed(1), headers="User-Agent: Java/1.8\r\n"))
         assert receiver.wait_until_idle(PATIENCE_SECONDS)
         heard = say(receiver.port, get("/"), method="GET")
     assert heard.headers["content-type"] == "text/html; charset=utf-8"
     assert b"Java/1.8" in heard.body
+    assert b"This receiver follows the scenario late.yaml." in heard.body
 
 
-def test_the_page_warns_of_a_scenario(tmp_path: Path) -> None:
-    path = told(tmp_path / "disk-full.yaml", "- {disk_full: true}")
-    with receiving(tmp_path / "spool", scenario=path) as receiver:
-        page = say(receiver.port, get("/"), method="GET").body
-    assert b"This receiver follows the scenario disk-full.yaml." in page
-
-
-def test_page_of_a_gateway_has_a_notice(tmp_path: Path) -> None:
+def test_the_backlog_is_that_of_the_gateway_and_the_page_has_a_notice(tmp_path: Path) -> None:
     settings = ServeSettings(spool=str(tmp_path), port=0, min_free_bytes=0)
     with Receiver(settings, gateway=TwelveWaiting()) as receiver:
+        assert say(receiver.port, get("/getbacklogcount"), method="GET").body == b"12"
         page = say(receiver.port, get("/"), method="GET").body
     assert b"This receiver forwards: the backlog counts feeds that are not forwarded yet." in page
 
@@ -156,26 +136,6 @@ def test_a_delay_of_a_scenario_ends_when_the_receiver_does(tmp_path: Path) -> No
         wait_until(lambda: len(deliveries(tmp_path / "spool")) == 1)
     with talk:
         assert talk.hear().body == b"Success"
-
-
-def test_a_backlog_may_be_counted_elsewhere(tmp_path: Path) -> None:
-    settings = ServeSettings(spool=str(tmp_path), port=0, min_free_bytes=0)
-    with Receiver(settings, gateway=TwelveWaiting()) as receiver:
-        assert say(receiver.port, get("/getbacklogcount"), method="GET").body == b"12"
-
-
-def test_full_disk_is_reported_to_the_client(tmp_path: Path) -> None:
-    with receiving(tmp_path, min_free_bytes=1 << 60) as receiver:
-        heard = say(receiver.port, push(feed(1)))
-    assert (heard.status, heard.body) == (
-        200,
-        b"Feed not accepted due to insufficient disk space. Contact Google for Work Support.",
-    )
-
-
-def test_one_receiver_has_a_spool(tmp_path: Path) -> None:
-    with receiving(tmp_path), pytest.raises(BusyError, match="in use by another receiver"):
-        Receiver(ServeSettings(spool=str(tmp_path), port=0)).__enter__()
 
 
 def test_a_receiver_that_cannot_listen_lets_go_of_its_spool(tmp_path: Path) -> None:

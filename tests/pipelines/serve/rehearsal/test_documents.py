@@ -75,42 +75,128 @@ def test_the_digest_is_that_of_the_document_itself(
     assert (rehearsal.document("a").bytes, rehearsal.document("a").sha256) == (4, TEXT)
 
 
-def test_the_metadata_of_base64_may_be_no_text(rehearsal: Rehearsal) -> None:
-    meta = '<meta encoding="base64binary" name="YQ==" content="/w=="/>'
-    rehearsal.feed(gsa_feed(page("a", inner=f"<metadata>{meta}</metadata>")))
-    assert rehearsal.document("a").metadata == (Meta("a", "", b"\xff"),)
+Fed = tuple[str, str, tuple[str, ...]]
+"""A feed: its datasource, its feedtype, and its records."""
 
 
-def test_a_full_feed_replaces_all_that_its_datasource_had(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("d0"), page("d1"), page("d2")), feedtype="full")
-    rehearsal.feed(gsa_feed(page("d0"), page("d1", "new"), page("d3")), feedtype="full")
-    assert rehearsal.pages() == ["d0", "d1", "d3"]
+def feed_all(rehearsal: Rehearsal, feeds: list[Fed]) -> None:
+    for datasource, feedtype, records in feeds:
+        rehearsal.feed(gsa_feed(*records), datasource=datasource, feedtype=feedtype)
 
 
-def test_full_feed_keeps_other_datasources(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a")), datasource="first")
-    rehearsal.feed(gsa_feed(page("b")), datasource="second", feedtype="full")
-    assert rehearsal.pages() == ["a", "b"]
+@pytest.mark.parametrize(
+    ("feeds", "pages"),
+    [
+        (
+            [
+                ("s", "full", (page("d0"), page("d1"), page("d2"))),
+                ("s", "incremental", (page("d3"), page("d1", "new"), gone("d2"))),
+            ],
+            ["d0", "d1", "d3"],
+        ),
+        (
+            [
+                ("s", "full", (page("d0"), page("d1"), page("d2"))),
+                ("s", "full", (page("d0"), page("d7"), page("d10"))),
+            ],
+            ["d0", "d10", "d7"],
+        ),
+        ([("a", "full", (page("a"),)), ("b", "full", (page("b"),))], ["a", "b"]),
+        (
+            [("web", "incremental", (page("a", None),)), ("web", "full", (page("b", None),))],
+            ["a", "b"],
+        ),
+        (
+            [
+                ("a", "full", (page("a"),)),
+                ("b", "incremental", (page("a"),)),
+                ("a", "full", (page("b"),)),
+            ],
+            ["a", "b"],
+        ),
+        ([("s", "full", (page("a"), page("b"))), ("s", "incremental", (gone("a"),))], ["b"]),
+        ([("a", "full", (page("a"),)), ("b", "incremental", (gone("a"),))], ["a"]),
+    ],
+    ids=[
+        "incremental",
+        "full",
+        "other-datasources",
+        "web-is-never-full",
+        "url-taken-by-another",
+        "deleted-by-its-owner",
+        "not-deleted-by-another",
+    ],
+)
+def test_pages_after_feeds(rehearsal: Rehearsal, feeds: list[Fed], pages: list[str]) -> None:
+    feed_all(rehearsal, feeds)
+    assert rehearsal.pages() == pages
 
 
-def test_full_and_incremental_feeds_mix_as_in_the_guide(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("d0"), page("d1"), page("d2")), feedtype="full")
-    rehearsal.feed(gsa_feed(page("d3"), page("d1", "new"), gone("d2")))
-    rehearsal.feed(gsa_feed(page("d0"), page("d7"), page("d10")), feedtype="full")
-    assert rehearsal.pages() == ["d0", "d10", "d7"]
+JOE_MARKUP = acl("joe")
 
 
-def test_the_posted_feedtype_wins_over_that_of_the_header(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a")))
-    markup = gsa_feed(page("b")).replace("incremental", "full")
-    rehearsal.feed(markup, feedtype="incremental")
-    assert rehearsal.pages() == ["a", "b"]
+@pytest.mark.parametrize(
+    ("feeds", "expected"),
+    [
+        ([("s", "full", (page("a"), acl("joe", url="a")))], JOE_ALONE),
+        ([("s", "full", (acl("joe", url="a"), page("a")))], JOE_ALONE),
+        ([("s", "full", (acl("joe", url="a"),)), ("web", "full", (page("a", None),))], JOE_ALONE),
+        ([("s", "full", (acl("ann", url="a"), page("a", inner=JOE_MARKUP)))], JOE),
+        ([("s", "full", (acl("ann", url="a"), page("a", inner=JOE_MARKUP), page("a")))], None),
+    ],
+    ids=["after", "before", "crawled", "replaced", "gone-with-the-next"],
+)
+def test_an_acl_that_arrived_alone_stays_until_another_acl_arrives(
+    rehearsal: Rehearsal, feeds: list[Fed], expected: Acl | None
+) -> None:
+    feed_all(rehearsal, feeds)
+    document = rehearsal.document("a")
+    assert (document.kind, document.acl) == (DocumentOrigin.FEED, expected)
 
 
-def test_a_web_feed_is_incremental_even_if_it_is_posted_as_full(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a", None)), datasource="web", feedtype="incremental")
-    rehearsal.feed(gsa_feed(page("b", None)), datasource="web", feedtype="full")
-    assert rehearsal.pages() == ["a", "b"]
+@pytest.mark.parametrize(
+    ("feeds", "expected"),
+    [
+        ([("s", "full", (page("a"),)), ("t", "full", (page("a"),))], ("t", "PUSHED", TEXT)),
+        (
+            [("s", "full", (page("a"),)), ("web", "full", (page("a", None),))],
+            ("s", "PUSHED", TEXT),
+        ),
+        (
+            [("web", "full", (page("a", None),)), ("s", "full", (page("a"),))],
+            ("s", "PUSHED", TEXT),
+        ),
+        ([("s", "incremental", (page("a", None),))], ("s", "PUSHED", None)),
+        (
+            [
+                ("s", "full", (page("a"),)),
+                ("s", "incremental", (page("a", "new", inner=metadata(x="")),)),
+            ],
+            ("s", "PUSHED", TEXT),
+        ),
+    ],
+    ids=["taken", "named-by-a-web-feed", "crawled-before", "without-content", "refused-later"],
+)
+def test_owner_arrival_and_content_after_feeds(
+    rehearsal: Rehearsal, feeds: list[Fed], expected: tuple[str, str, str | None]
+) -> None:
+    feed_all(rehearsal, feeds)
+    document = rehearsal.document("a")
+    arrival = document.arrival.value if document.arrival else ""
+    assert (document.datasource, arrival, document.sha256) == expected
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_searchable"), [("I", False), ("I UI", True), ("I UI I", False), ("I UI U", True)]
+)
+def test_data_is_searchable_after_an_update_of_the_indexes_of_its_profile(
+    rehearsal: Rehearsal, kinds: str, is_searchable: bool
+) -> None:
+    rehearsal.send(item("I", "b"), profile="other")
+    update = "<Item><Type>UI</Type></Item>"
+    rehearsal.send(*(update if kind == "UI" else item(kind, "a") for kind in kinds.split()))
+    found = {one.datasource: one.searchable for one in rehearsal.index.documents()}
+    assert found == {"intranet": is_searchable, "other": False}
 
 
 def test_an_url_to_be_crawled_is_held_without_content(rehearsal: Rehearsal) -> None:
@@ -126,50 +212,6 @@ def test_an_url_to_be_crawled_is_held_without_content(rehearsal: Rehearsal) -> N
     )
 
 
-def test_urls_posted_as_a_content_feed_are_not_crawled(rehearsal: Rehearsal) -> None:
-    markup = gsa_feed(page("a", None)).replace("incremental", "metadata-and-url")
-    rehearsal.feed(markup, feedtype="incremental")
-    assert rehearsal.document("a").arrival is Arrival.PUSHED
-
-
-def test_a_second_web_feed_replaces_the_metadata(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a", None, inner=metadata(x="1"))), feedtype="metadata-and-url")
-    rehearsal.feed(gsa_feed(page("a", None)), feedtype="metadata-and-url")
-    assert rehearsal.document("a").metadata == ()
-
-
-def test_a_document_belongs_to_the_datasource_that_fed_it_last(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a")), datasource="first")
-    rehearsal.feed(gsa_feed(page("a")), datasource="second")
-    assert rehearsal.document("a").datasource == "second"
-
-
-def test_full_feed_keeps_urls_that_another_datasource_took(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a")), datasource="first")
-    rehearsal.feed(gsa_feed(page("a")), datasource="second")
-    rehearsal.feed(gsa_feed(page("b")), datasource="first", feedtype="full")
-    assert rehearsal.pages() == ["a", "b"]
-
-
-def test_the_owner_of_an_url_deletes_it(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a"), page("b")))
-    rehearsal.feed(gsa_feed(gone("a")))
-    assert rehearsal.pages() == ["b"]
-
-
-def test_only_the_owner_deletes_a_url(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a")), datasource="first")
-    rehearsal.feed(gsa_feed(gone("a")), datasource="second")
-    assert rehearsal.pages() == ["a"]
-
-
-def test_an_url_of_a_content_feed_stays_one_when_a_web_feed_names_it(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a")), datasource="first")
-    rehearsal.feed(gsa_feed(page("a", None)), datasource="web")
-    found = rehearsal.document("a")
-    assert (found.datasource, found.arrival, found.sha256) == ("first", Arrival.PUSHED, TEXT)
-
-
 def test_a_web_feed_gives_metadata_to_a_document_of_a_content_feed(rehearsal: Rehearsal) -> None:
     rehearsal.feed(gsa_feed(page("a", inner=metadata(x="1"))), datasource="first")
     rehearsal.feed(
@@ -178,13 +220,6 @@ def test_a_web_feed_gives_metadata_to_a_document_of_a_content_feed(rehearsal: Re
         feedtype="metadata-and-url",
     )
     assert rehearsal.document("a").metadata == (Meta("y", "2"),)
-
-
-def test_a_content_feed_takes_over_an_url_that_was_crawled(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a", None)), datasource="web")
-    rehearsal.feed(gsa_feed(page("a")), datasource="first")
-    found = rehearsal.document("a")
-    assert (found.datasource, found.arrival, found.sha256) == ("first", Arrival.PUSHED, TEXT)
 
 
 def test_record_without_content_keeps_unstated_fields(rehearsal: Rehearsal) -> None:
@@ -219,12 +254,6 @@ def test_an_empty_metadata_value_costs_its_record(rehearsal: Rehearsal) -> None:
     )
 
 
-def test_a_record_that_is_refused_leaves_the_document_as_it_was(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a")))
-    rehearsal.feed(gsa_feed(page("a", "new", inner=metadata(x=""))))
-    assert rehearsal.document("a").sha256 == TEXT
-
-
 def test_a_full_feed_cannot_have_metadata_without_content(rehearsal: Rehearsal) -> None:
     fed = rehearsal.feed(gsa_feed(page("a", None, inner=metadata(x="1"))), feedtype="full")
     assert fed.details == (
@@ -243,35 +272,6 @@ def test_acl_may_arrive_alone_for_a_folder(rehearsal: Rehearsal) -> None:
         searchable=False,
         feed=1,
     )
-
-
-def test_an_acl_that_came_alone_is_that_of_its_document(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(page("a"), acl("joe", url="a")))
-    found = rehearsal.document("a")
-    assert (found.kind, found.sha256, found.acl) == (DocumentOrigin.FEED, TEXT, JOE_ALONE)
-
-
-def test_an_acl_that_came_alone_before_its_document_stays(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(acl("joe", url="a"), page("a")))
-    found = rehearsal.document("a")
-    assert (found.kind, found.sha256, found.acl) == (DocumentOrigin.FEED, TEXT, JOE_ALONE)
-
-
-def test_an_acl_that_came_alone_stays_when_its_document_is_crawled(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(acl("joe", url="a")))
-    rehearsal.feed(gsa_feed(page("a", None)), datasource="web")
-    assert rehearsal.document("a").acl == JOE_ALONE
-
-
-def test_an_acl_of_a_record_replaces_one_that_came_alone(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(acl("ann", url="a")))
-    rehearsal.feed(gsa_feed(page("a", inner=acl("joe"))))
-    assert rehearsal.document("a").acl == JOE
-
-
-def test_an_acl_that_came_with_a_record_goes_with_the_next(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(acl("ann", url="a"), page("a", inner=acl("joe")), page("a")))
-    assert rehearsal.document("a").acl is None
 
 
 def test_an_acl_of_another_datasource_does_not_take_the_document(rehearsal: Rehearsal) -> None:
@@ -323,13 +323,6 @@ def test_raw_data_is_the_content_that_is_digested(rehearsal: Rehearsal) -> None:
     assert (rehearsal.document("a").bytes, rehearsal.document("a").sha256) == (4, TEXT)
 
 
-def test_an_insertion_replaces_all_of_the_old_document(rehearsal: Rehearsal) -> None:
-    rehearsal.send(item("I", "a", "<Title>Old</Title><Body>text</Body>"))
-    rehearsal.send(item("I", "a", "<Keywords>new</Keywords>"))
-    found = rehearsal.document("a")
-    assert (found.sha256, found.fields) == (None, {"keywords": "new"})
-
-
 def test_an_update_leaves_unspecified_fields_unchanged(rehearsal: Rehearsal) -> None:
     rehearsal.send(item("I", "a", "<Title>Old</Title><Keywords>k</Keywords><Body>text</Body>"))
     rehearsal.send(item("U", "a", "<Title>New</Title>"))
@@ -353,40 +346,11 @@ def test_feeds_and_profiles_have_urls_of_their_own(rehearsal: Rehearsal) -> None
     ]
 
 
-def test_a_full_feed_leaves_a_profile_of_the_same_name(rehearsal: Rehearsal) -> None:
-    rehearsal.send(item("I", "a"), profile="intranet")
-    rehearsal.feed(gsa_feed(), datasource="intranet", feedtype="full")
-    assert rehearsal.pages() == ["a"]
-
-
-def test_a_pattern_deletes_all_that_it_fits(rehearsal: Rehearsal) -> None:
-    rehearsal.send(item("I", "dir/a"), item("I", "dir/b"), item("I", "dir"), item("I", "other/a"))
-    rehearsal.send(item("DP", "dir/*"))
-    assert rehearsal.pages() == ["dir", "other/a"]
-
-
 @pytest.mark.parametrize("pattern", ["http://www.example.com/*", "*", "http://*", "  *  "])
 def test_a_pattern_of_a_whole_host_is_refused(rehearsal: Rehearsal, pattern: str) -> None:
     rehearsal.send(item("I", "a"))
     rehearsal.send(f"<Item><Type>DP</Type><Url>{pattern}</Url></Item>")
     assert rehearsal.pages() == ["a"]
-
-
-def test_data_is_searchable_after_an_update_of_the_indexes(rehearsal: Rehearsal) -> None:
-    rehearsal.send(item("I", "a"), profile="first")
-    rehearsal.send(item("I", "b"), profile="second")
-    rehearsal.send("<Item><Type>UI</Type></Item>", profile="first")
-    assert [one.searchable for one in rehearsal.index.documents()] == [True, False]
-
-
-def test_a_searchable_document_that_is_inserted_again_waits_again(rehearsal: Rehearsal) -> None:
-    rehearsal.send(item("I", "a"), "<Item><Type>UI</Type></Item>", item("I", "a"))
-    assert not rehearsal.document("a").searchable
-
-
-def test_an_update_leaves_a_document_searchable(rehearsal: Rehearsal) -> None:
-    rehearsal.send(item("I", "a"), "<Item><Type>UI</Type></Item>", item("U", "a"))
-    assert rehearsal.document("a").searchable
 
 
 def test_documents_refused_by_a_scenario_are_not_indexed(rehearsal: Rehearsal) -> None:

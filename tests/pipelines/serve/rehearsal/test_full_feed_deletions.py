@@ -10,7 +10,7 @@ from schemas.delivery import Delivery
 from schemas.errors import SourceError
 from schemas.record import Action, Record
 from schemas.span import Span
-from support.rehearsal import HOST, Rehearsal, acl, gone, gsa_feed, item, metadata, page
+from support.rehearsal import HOST, Rehearsal, acl, gsa_feed, item, metadata, page
 from transforms.formats import by_name
 
 
@@ -36,25 +36,6 @@ def deletions(rehearsal: Rehearsal, delivery: Delivery, *, settled: int = 99) ->
 def test_missing_urls_of_the_next_full_feed_are_left_out_in_order(rehearsal: Rehearsal) -> None:
     full(rehearsal, "d", "c", "b", "a")
     assert deletions(rehearsal, full(rehearsal, "b", "e")) == ["a", "c", "d"]
-
-
-def test_urls_of_incremental_feeds_are_left_out_too(rehearsal: Rehearsal) -> None:
-    full(rehearsal, "a")
-    rehearsal.feed(gsa_feed(page("b")))
-    assert deletions(rehearsal, full(rehearsal, "a")) == ["b"]
-
-
-def test_deleted_urls_are_not_left_out(rehearsal: Rehearsal) -> None:
-    full(rehearsal, "a", "b")
-    rehearsal.feed(gsa_feed(gone("b")))
-    assert deletions(rehearsal, full(rehearsal, "a")) == []
-
-
-def test_urls_that_return_later_were_left_out(rehearsal: Rehearsal) -> None:
-    full(rehearsal, "a", "b")
-    second = full(rehearsal, "a")
-    full(rehearsal, "a", "b")
-    assert deletions(rehearsal, second) == ["b"]
 
 
 def test_urls_taken_by_another_datasource_are_kept(rehearsal: Rehearsal) -> None:

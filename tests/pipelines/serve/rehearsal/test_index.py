@@ -70,184 +70,183 @@ rehearsal.digest(delivery, spool)
 TORN_END = "</group>\n</gsafeed>\n"
 
 
-class TestDeliveries:
-    def test_a_delivery_is_a_row_of_the_page(self, rehearsal: Rehearsal) -> None:
-        markup = gsa_feed(page("a"), page("b", inner=metadata(x="")))
-        rehearsal.feed(markup, feedtype="full")
-        assert rehearsal.index.feed_rows() == [
-            FeedRow(
-                ordinal=1,
-                door=Door.FEED,
-                datasource="sample",
-                feedtype="full",
-                bytes=len(markup),
-                at=DAY,
-                status=DeliveryStatus.WITH_ERRORS,
-                included=1,
-                in_error=1,
-                details=(
-                    "Skipping the record, Line number: 7, Error: Element record content does not"
-                    " follow the DTD, Misplaced metadata",
-                ),
-                finished_at=NOON,
-                client="127.0.0.1",
-                user_agent="curl/7.88.1",
-            )
-        ]
-
-    def test_the_last_feeds_of_each_datasource_and_endpoint_are_newest_first(
-        self, rehearsal: Rehearsal
-    ) -> None:
-        rehearsal.feed(gsa_feed(), datasource="rare")
-        for _ in range(6):
-            rehearsal.feed(gsa_feed(), datasource="often")
-        rehearsal.groups(xmlgroups(), groupsource="often")
-        rows = rehearsal.index.feed_rows()
-        assert [row.ordinal for row in rows] == [8, 7, 6, 5, 4, 3, 1]
-        assert [row.ordinal for row in rehearsal.index.feed_rows(per_datasource=1)] == [8, 7, 1]
-
-
-class TestDigestion:
-    def test_a_finished_delivery_is_not_digested_again(self, rehearsal: Rehearsal) -> None:
-        delivery = rehearsal.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
-        rehearsal.apply(delivery)
-        rehearsal.feed(gsa_feed(gone("a")))
-        rehearsal.index.digest(delivery, rehearsal.spool)
-        assert rehearsal.pages() == []
-
-    def test_readers_see_the_state_before_the_current_delivery(
-        self, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        rehearsal.feed(gsa_feed(page("a")))
-        states: list[list[str]] = []
-
-        def look(*_: object) -> Iterator[object]:
-            thread = threading.Thread(target=lambda: states.append(rehearsal.pages()))
-            thread.start()
-            thread.join()
-            return iter(())
-
-        monkeypatch.setattr(index_module, "read_changes", look)
-        rehearsal.feed(gsa_feed(page("b")), feedtype="full")
-        assert states == [["a"]]
-
-    def test_a_file_that_is_no_feed_changes_nothing(self, rehearsal: Rehearsal) -> None:
-        rehearsal.feed(gsa_feed(page("a")))
-        row = rehearsal.feed("<html></html>", feedtype="full")
-        assert (rehearsal.pages(), row.status, row.in_error, row.details) == (
-            ["a"],
-            DeliveryStatus.FAILED,
-            1,
-            ("ProcessFeed: parsing error: 002.xml:1: root element 'html'; expected <gsafeed>",),
-        )
-
-    def test_a_full_feed_without_its_end_changes_nothing(self, rehearsal: Rehearsal) -> None:
-        rehearsal.feed(gsa_feed(page("a")))
-        row = rehearsal.feed(gsa_feed(page("b")).removesuffix("</gsafeed>\n"), feedtype="full")
-        assert (rehearsal.pages(), row.status, row.details) == (
-            ["a"],
-            DeliveryStatus.FAILED,
-            (
-                "ProcessFeed: parsing error: Line number: 8: the end of the stream; expected"
-                " </gsafeed>: more records may have followed",
+def test_a_delivery_is_a_row_of_the_page(rehearsal: Rehearsal) -> None:
+    markup = gsa_feed(page("a"), page("b", inner=metadata(x="")))
+    rehearsal.feed(markup, feedtype="full")
+    assert rehearsal.index.feed_rows() == [
+        FeedRow(
+            ordinal=1,
+            door=Door.FEED,
+            datasource="sample",
+            feedtype="full",
+            bytes=len(markup),
+            at=DAY,
+            status=DeliveryStatus.WITH_ERRORS,
+            included=1,
+            in_error=1,
+            details=(
+                "Skipping the record, Line number: 7, Error: Element record content does not"
+                " follow the DTD, Misplaced metadata",
             ),
+            finished_at=NOON,
+            client="127.0.0.1",
+            user_agent="curl/7.88.1",
         )
+    ]
 
-    def test_a_full_feed_of_which_no_record_can_be_read_changes_nothing(
-        self, rehearsal: Rehearsal
-    ) -> None:
-        rehearsal.feed(gsa_feed(page("a")))
-        row = rehearsal.feed(gsa_feed(page("b", "x & y"), page("c", "x & y")), feedtype="full")
-        assert (rehearsal.pages(), row.status) == (["a"], DeliveryStatus.FAILED)
-        assert row.details[0] == "ProcessFeed: parsing error: none of its 2 records can be read"
 
-    def test_an_incremental_feed_without_its_end_is_included_up_to_the_damage(
-        self, rehearsal: Rehearsal
-    ) -> None:
-        row = rehearsal.feed(gsa_feed(page("a")).removesuffix(TORN_END))
-        assert (rehearsal.pages(), row.status, row.details) == (
-            ["a"],
-            DeliveryStatus.WITH_ERRORS,
-            (
-                "ProcessFeed: parsing error, Line number: 7: the end of the stream; expected"
-                " </gsafeed>: more records may have followed",
-            ),
-        )
+def test_the_last_feeds_of_each_datasource_and_endpoint_are_newest_first(
+    rehearsal: Rehearsal,
+) -> None:
+    rehearsal.feed(gsa_feed(), datasource="rare")
+    for _ in range(6):
+        rehearsal.feed(gsa_feed(), datasource="often")
+    rehearsal.groups(xmlgroups(), groupsource="often")
+    rows = rehearsal.index.feed_rows()
+    assert [row.ordinal for row in rows] == [8, 7, 6, 5, 4, 3, 1]
+    assert [row.ordinal for row in rehearsal.index.feed_rows(per_datasource=1)] == [8, 7, 1]
 
-    def test_a_malformed_record_costs_only_itself(self, rehearsal: Rehearsal) -> None:
-        row = rehearsal.feed(gsa_feed(page("a"), page("b", "x & y"), page("c")), feedtype="full")
-        assert (rehearsal.pages(), row.included, row.in_error) == (["a", "c"], 2, 1)
-        assert row.details == (
-            "Skipping the record, Line number: 7, Error: an & that is not escaped; expected &amp;",
-        )
 
-    def test_the_first_reasons_are_kept_and_truncated(self, rehearsal: Rehearsal) -> None:
-        bad = [page(f"{number}", inner=metadata(x="")) for number in range(8)]
-        row = rehearsal.feed(gsa_feed(f'<record url="a" action="{"x" * 5000}"/>', *bad))
-        assert (row.in_error, len(row.details)) == (9, 5)
-        assert (len(row.details[0]), row.details[0][-12:]) == (1002, "xxxxxxxxxx …")
+def test_a_finished_delivery_is_not_digested_again(rehearsal: Rehearsal) -> None:
+    delivery = rehearsal.write(gsa_feed(page("a")), datasource="sample", feedtype="incremental")
+    rehearsal.apply(delivery)
+    rehearsal.feed(gsa_feed(gone("a")))
+    rehearsal.index.digest(delivery, rehearsal.spool)
+    assert rehearsal.pages() == []
 
-    def test_a_missing_file_is_the_status_of_its_delivery(self, rehearsal: Rehearsal) -> None:
-        delivery = rehearsal.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
-        (rehearsal.spool / "001.xml").unlink()
-        row = rehearsal.apply(delivery)
-        assert (row.status, row.details) == (
-            DeliveryStatus.FAILED,
-            ("001.xml: No such file or directory; expected the file of the delivery",),
-        )
 
-    def test_a_defect_of_a_reader_costs_one_record(
-        self, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        put_in(monkeypatch, FAULTS["gsa-feed"])
-        row = rehearsal.feed(gsa_feed(page("a"), page(MARK), page("b")))
-        assert (rehearsal.pages(), row.included, row.in_error) == (["a", "b"], 2, 1)
-        assert "a defect of feedferry: KeyError in " in row.details[0]
+def test_readers_see_the_state_before_the_current_delivery(
+    rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rehearsal.feed(gsa_feed(page("a")))
+    states: list[list[str]] = []
 
-    def test_a_defect_of_the_index_costs_one_record_or_group(
-        self, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        package = "pipelines.serve.rehearsal"
-        break_at(
-            monkeypatch,
-            f"{package}.documents:_FeedRules._change_document",
-            lambda self, record: MARK in record.url,
-        )
-        break_at(
-            monkeypatch,
-            f"{package}.documents.add_group",
-            lambda delivery, membership: membership.group.name == MARK,
-        )
-        row = rehearsal.feed(gsa_feed(page("a"), page(MARK), page("b")))
-        assert (rehearsal.pages(), row.included, row.in_error) == (["a", "b"], 2, 1)
-        row = rehearsal.groups(xmlgroups(membership(MARK, "anna"), membership("y", "ben")))
-        assert (rehearsal.index.groups_count(), row.included, row.in_error) == (1, 1, 1)
+    def look(*_: object) -> Iterator[object]:
+        thread = threading.Thread(target=lambda: states.append(rehearsal.pages()))
+        thread.start()
+        thread.join()
+        return iter(())
 
-    def test_a_locked_index_is_not_the_fault_of_the_delivery(self, tmp_path: Path) -> None:
-        rehearsal = Rehearsal(tmp_path)
-        delivery = rehearsal.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
-        rehearsal.index.begin(delivery)
-        with (
-            closing(rehearsal.index),
-            closing(sqlite3.connect(tmp_path / "index.db", isolation_level=None)) as other,
-            Index(tmp_path / "index.db", wait_seconds=0) as impatient,
-        ):
-            other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(sqlite3.OperationalError, match="database is locked"):
-                impatient.digest(delivery, tmp_path)
-        assert rehearsal.spool == tmp_path
+    monkeypatch.setattr(index_module, "read_changes", look)
+    rehearsal.feed(gsa_feed(page("b")), feedtype="full")
+    assert states == [["a"]]
 
-    @pytest.mark.slow
-    def test_a_large_feed_takes_no_more_memory_than_a_small_one(self, rehearsal: Rehearsal) -> None:
-        rehearsal.feed(gsa_feed(page("a")))
-        contents = "x" * 100_000
-        records = (page(f"{number}", contents) for number in range(300))
-        delivery = rehearsal.write(gsa_feed(*records), datasource="sample", feedtype="full")
-        tracemalloc.start()
-        rehearsal.apply(delivery)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak < 12_000_000 < delivery.bytes
+
+def test_a_file_that_is_no_feed_changes_nothing(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")))
+    row = rehearsal.feed("<html></html>", feedtype="full")
+    assert (rehearsal.pages(), row.status, row.in_error, row.details) == (
+        ["a"],
+        DeliveryStatus.FAILED,
+        1,
+        ("ProcessFeed: parsing error: 002.xml:1: root element 'html'; expected <gsafeed>",),
+    )
+
+
+def test_a_full_feed_without_its_end_changes_nothing(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")))
+    row = rehearsal.feed(gsa_feed(page("b")).removesuffix("</gsafeed>\n"), feedtype="full")
+    assert (rehearsal.pages(), row.status, row.details) == (
+        ["a"],
+        DeliveryStatus.FAILED,
+        (
+            "ProcessFeed: parsing error: Line number: 8: the end of the stream; expected"
+            " </gsafeed>: more records may have followed",
+        ),
+    )
+
+
+def test_a_full_feed_of_which_no_record_can_be_read_changes_nothing(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")))
+    row = rehearsal.feed(gsa_feed(page("b", "x & y"), page("c", "x & y")), feedtype="full")
+    assert (rehearsal.pages(), row.status) == (["a"], DeliveryStatus.FAILED)
+    assert row.details[0] == "ProcessFeed: parsing error: none of its 2 records can be read"
+
+
+def test_an_incremental_feed_without_its_end_is_included_up_to_the_damage(
+    rehearsal: Rehearsal,
+) -> None:
+    row = rehearsal.feed(gsa_feed(page("a")).removesuffix(TORN_END))
+    assert (rehearsal.pages(), row.status, row.details) == (
+        ["a"],
+        DeliveryStatus.WITH_ERRORS,
+        (
+            "ProcessFeed: parsing error, Line number: 7: the end of the stream; expected"
+            " </gsafeed>: more records may have followed",
+        ),
+    )
+
+
+def test_a_malformed_record_costs_only_itself(rehearsal: Rehearsal) -> None:
+    row = rehearsal.feed(gsa_feed(page("a"), page("b", "x & y"), page("c")), feedtype="full")
+    assert (rehearsal.pages(), row.included, row.in_error) == (["a", "c"], 2, 1)
+    assert row.details == (
+        "Skipping the record, Line number: 7, Error: an & that is not escaped; expected &amp;",
+    )
+
+
+def test_the_first_reasons_are_kept_and_truncated(rehearsal: Rehearsal) -> None:
+    bad = [page(f"{number}", inner=metadata(x="")) for number in range(8)]
+    row = rehearsal.feed(gsa_feed(f'<record url="a" action="{"x" * 5000}"/>', *bad))
+    assert (row.in_error, len(row.details)) == (9, 5)
+    assert (len(row.details[0]), row.details[0][-12:]) == (1002, "xxxxxxxxxx …")
+
+
+def test_a_defect_of_a_reader_costs_one_record(
+    rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_in(monkeypatch, FAULTS["gsa-feed"])
+    row = rehearsal.feed(gsa_feed(page("a"), page(MARK), page("b")))
+    assert (rehearsal.pages(), row.included, row.in_error) == (["a", "b"], 2, 1)
+    assert "a defect of feedferry: KeyError in " in row.details[0]
+
+
+def test_a_defect_of_the_index_costs_one_record_or_group(
+    rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = "pipelines.serve.rehearsal"
+    break_at(
+        monkeypatch,
+        f"{package}.documents:_FeedRules._change_document",
+        lambda self, record: MARK in record.url,
+    )
+    break_at(
+        monkeypatch,
+        f"{package}.documents.add_group",
+        lambda delivery, membership: membership.group.name == MARK,
+    )
+    row = rehearsal.feed(gsa_feed(page("a"), page(MARK), page("b")))
+    assert (rehearsal.pages(), row.included, row.in_error) == (["a", "b"], 2, 1)
+    row = rehearsal.groups(xmlgroups(membership(MARK, "anna"), membership("y", "ben")))
+    assert (rehearsal.index.groups_count(), row.included, row.in_error) == (1, 1, 1)
+
+
+def test_a_locked_index_is_not_the_fault_of_the_delivery(tmp_path: Path) -> None:
+    rehearsal = Rehearsal(tmp_path)
+    delivery = rehearsal.write(gsa_feed(page("a")), datasource="sample", feedtype="full")
+    rehearsal.index.begin(delivery)
+    with (
+        closing(rehearsal.index),
+        closing(sqlite3.connect(tmp_path / "index.db", isolation_level=None)) as other,
+        Index(tmp_path / "index.db", wait_seconds=0) as impatient,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+            impatient.digest(delivery, tmp_path)
+    assert rehearsal.spool == tmp_path
+
+
+@pytest.mark.slow
+def test_a_large_feed_takes_no_more_memory_than_a_small_one(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")))
+    contents = "x" * 100_000
+    records = (page(f"{number}", contents) for number in range(300))
+    delivery = rehearsal.write(gsa_feed(*records), datasource="sample", feedtype="full")
+    tracemalloc.start()
+    rehearsal.apply(delivery)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 12_000_000 < delivery.bytes
 
 
 @pytest.mark.slow
@@ -272,117 +271,104 @@ def test_a_receiver_that_is_killed_leaves_the_index_as_it_was(tmp_path: Path) ->
         assert (index.totals()[0].documents, index.applied) == (20_000, 2)
 
 
-class TestReading:
-    def test_documents_are_in_the_order_of_the_utf_8_of_urls(self, rehearsal: Rehearsal) -> None:
-        rehearsal.feed(
-            gsa_feed(page("é"), page("b"), page("Z"), page("\U0001f600"), page("\uffee"))
-        )
-        assert rehearsal.pages() == ["Z", "b", "é", "\uffee", "\U0001f600"]
-
-    def test_documents_are_read_in_pages(self, rehearsal: Rehearsal) -> None:
-        rehearsal.feed(gsa_feed(page("a"), page("b"), page("c")))
-        assert [one.url for one in rehearsal.index.documents(limit=2)] == [f"{HOST}a", f"{HOST}b"]
-        following = rehearsal.index.documents(after=f"{HOST}a", limit=1)
-        assert [one.url for one in following] == [f"{HOST}b"]
-
-    def test_a_page_has_all_documents_of_its_last_url(self, rehearsal: Rehearsal) -> None:
-        rehearsal.send(item("I", "a"), item("I", "b"), profile="first")
-        rehearsal.send(item("I", "b"), profile="second")
-        documents = rehearsal.index.documents(limit=2)
-        assert [(one.url, one.datasource) for one in documents] == [
-            (f"{HOST}a", "first"),
-            (f"{HOST}b", "first"),
-            (f"{HOST}b", "second"),
-        ]
-
-    def test_documents_are_selected_by_datasource(self, rehearsal: Rehearsal) -> None:
-        rehearsal.feed(gsa_feed(page("a")), datasource="first")
-        rehearsal.feed(gsa_feed(page("b")), datasource="second")
-        documents = rehearsal.index.documents(datasource="second")
-        assert [one.url for one in documents] == [f"{HOST}b"]
-
-    def test_totals_follow_each_delivery(self, rehearsal: Rehearsal) -> None:
-        rehearsal.feed(gsa_feed(page("a")))
-        before = rehearsal.index.totals()[0].documents
-        rehearsal.feed(gsa_feed(page("b")))
-        assert (before, rehearsal.index.totals()[0].documents) == (1, 2)
-
-    def test_documents_are_looked_up_and_counted_by_profile(self, rehearsal: Rehearsal) -> None:
-        rehearsal.send(item("I", "dir/a"), item("I", "dir/b"), item("I", "c"), profile="intranet")
-        rehearsal.send(item("I", "dir/a"), profile="other")
-        assert rehearsal.index.has_document(f"{HOST}c", profile="intranet")
-        assert not rehearsal.index.has_document(f"{HOST}c", profile="other")
-        assert not rehearsal.index.has_document(f"{HOST}c")
-        assert rehearsal.index.count_matching(f"{HOST}dir/*", profile="intranet") == 2
+def test_documents_are_in_the_order_of_the_utf_8_of_urls(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("é"), page("b"), page("Z"), page("\U0001f600"), page("\uffee")))
+    assert rehearsal.pages() == ["Z", "b", "é", "\uffee", "\U0001f600"]
 
 
-class TestGroups:
-    @pytest.mark.parametrize(
-        ("feedtype", "expected"),
-        [("incremental", 3), ("", 3), ("full", 2), ("replace", 2)],
+def test_documents_are_read_in_pages(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a"), page("b"), page("c")))
+    assert [one.url for one in rehearsal.index.documents(limit=2)] == [f"{HOST}a", f"{HOST}b"]
+    following = rehearsal.index.documents(after=f"{HOST}a", limit=1)
+    assert [one.url for one in following] == [f"{HOST}b"]
+
+
+def test_a_page_has_all_documents_of_its_last_url(rehearsal: Rehearsal) -> None:
+    rehearsal.send(item("I", "a"), item("I", "b"), profile="first")
+    rehearsal.send(item("I", "b"), profile="second")
+    documents = rehearsal.index.documents(limit=2)
+    assert [(one.url, one.datasource) for one in documents] == [
+        (f"{HOST}a", "first"),
+        (f"{HOST}b", "first"),
+        (f"{HOST}b", "second"),
+    ]
+
+
+def test_documents_are_selected_by_datasource(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")), datasource="first")
+    rehearsal.feed(gsa_feed(page("b")), datasource="second")
+    documents = rehearsal.index.documents(datasource="second")
+    assert [one.url for one in documents] == [f"{HOST}b"]
+
+
+def test_totals_follow_each_delivery(rehearsal: Rehearsal) -> None:
+    rehearsal.feed(gsa_feed(page("a")))
+    before = rehearsal.index.totals()[0].documents
+    rehearsal.feed(gsa_feed(page("b")))
+    assert (before, rehearsal.index.totals()[0].documents) == (1, 2)
+
+
+def test_documents_are_looked_up_and_counted_by_profile(rehearsal: Rehearsal) -> None:
+    rehearsal.send(item("I", "dir/a"), item("I", "dir/b"), item("I", "c"), profile="intranet")
+    rehearsal.send(item("I", "dir/a"), profile="other")
+    assert rehearsal.index.has_document(f"{HOST}c", profile="intranet")
+    assert not rehearsal.index.has_document(f"{HOST}c", profile="other")
+    assert not rehearsal.index.has_document(f"{HOST}c")
+    assert rehearsal.index.count_matching(f"{HOST}dir/*", profile="intranet") == 2
+
+
+@pytest.mark.parametrize(
+    ("feedtype", "expected"),
+    [("incremental", 3), ("", 3), ("full", 2), ("replace", 2)],
+)
+def test_a_feed_appends_or_replaces_the_groups_of_its_source(
+    rehearsal: Rehearsal, feedtype: str, expected: int
+) -> None:
+    rehearsal.groups(xmlgroups(membership("staff", "ann")))
+    rehearsal.groups(xmlgroups(membership("staff", "ann")), groupsource="other")
+    rehearsal.groups(xmlgroups(membership("sales", "zoe")), feedtype=feedtype)
+    assert rehearsal.index.groups_count() == expected
+
+
+def test_a_cleanup_removes_the_groups_of_its_source(rehearsal: Rehearsal) -> None:
+    rehearsal.groups(xmlgroups(membership("staff", "ann")), groupsource="ldap")
+    rehearsal.groups(xmlgroups(membership("staff", "ann")), groupsource="ggg")
+    row = rehearsal.cleanup("ldap")
+    assert (row.status, row.included) == (DeliveryStatus.COMPLETED, 0)
+    assert rehearsal.index.groups_count() == 1
+
+
+def test_an_empty_or_torn_full_feed_and_feeds_of_documents(rehearsal: Rehearsal) -> None:
+    rehearsal.groups(xmlgroups(membership("staff", "ann")), groupsource="sample")
+    torn = xmlgroups(membership("sales", "zoe")).removesuffix("</xmlgroups>\n")
+    row = rehearsal.groups(torn, groupsource="sample", feedtype="full")
+    rehearsal.feed(gsa_feed(page("a")), datasource="sample", feedtype="full")
+    assert (rehearsal.index.groups_count(), row.status) == (1, DeliveryStatus.FAILED)
+    rehearsal.groups(xmlgroups(), groupsource="sample", feedtype="full")
+    assert rehearsal.index.groups_count() == 0
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    path.write_bytes(b"not a database, but long enough to be looked at" * 99)
+    with pytest.raises(ConfigError) as caught:
+        Index(path)
+    assert str(caught.value) == (
+        f"{path}: file is not a database; expected an index of version 5; remove the file, and"
+        " it is made again from the deliveries"
     )
-    def test_a_feed_appends_or_replaces_the_groups_of_its_source(
-        self, rehearsal: Rehearsal, feedtype: str, expected: int
-    ) -> None:
-        rehearsal.groups(xmlgroups(membership("staff", "ann")))
-        rehearsal.groups(xmlgroups(membership("staff", "ann")), groupsource="other")
-        rehearsal.groups(xmlgroups(membership("sales", "zoe")), feedtype=feedtype)
-        assert rehearsal.index.groups_count() == expected
-
-    def test_a_cleanup_removes_the_groups_of_its_source(self, rehearsal: Rehearsal) -> None:
-        rehearsal.groups(xmlgroups(membership("staff", "ann")), groupsource="ldap")
-        rehearsal.groups(xmlgroups(membership("staff", "ann")), groupsource="ggg")
-        row = rehearsal.cleanup("ldap")
-        assert (row.status, row.included) == (DeliveryStatus.COMPLETED, 0)
-        assert rehearsal.index.groups_count() == 1
-
-    def test_an_empty_or_torn_full_feed_and_feeds_of_documents(self, rehearsal: Rehearsal) -> None:
-        rehearsal.groups(xmlgroups(membership("staff", "ann")), groupsource="sample")
-        torn = xmlgroups(membership("sales", "zoe")).removesuffix("</xmlgroups>\n")
-        row = rehearsal.groups(torn, groupsource="sample", feedtype="full")
-        rehearsal.feed(gsa_feed(page("a")), datasource="sample", feedtype="full")
-        assert (rehearsal.index.groups_count(), row.status) == (1, DeliveryStatus.FAILED)
-        rehearsal.groups(xmlgroups(), groupsource="sample", feedtype="full")
-        assert rehearsal.index.groups_count() == 0
-
-    def test_a_refused_membership_costs_only_itself(self, rehearsal: Rehearsal) -> None:
-        bad = '<membership><principal scope="USER">ann</principal><members/></membership>'
-        row = rehearsal.groups(xmlgroups(bad, membership("staff", "joe")))
-        assert (rehearsal.index.groups_count(), row.status) == (1, DeliveryStatus.WITH_ERRORS)
-        assert "the group 'ann' with scope='USER'; expected GROUP" in row.details[0]
 
 
-class TestFiles:
-    def test_a_file_that_is_no_database_is_refused(self, tmp_path: Path) -> None:
-        path = tmp_path / "index.db"
-        path.write_bytes(b"not a database, but long enough to be looked at" * 99)
-        with pytest.raises(ConfigError) as caught:
-            Index(path)
-        assert str(caught.value) == (
-            f"{path}: file is not a database; expected an index of version 5; remove the file, and"
-            " it is made again from the deliveries"
-        )
-
-    def test_another_database_is_refused(self, tmp_path: Path) -> None:
-        path = tmp_path / "index.db"
-        with closing(sqlite3.connect(path)) as other:
-            other.execute("CREATE TABLE documents (url TEXT)")
-        with pytest.raises(ConfigError) as caught:
-            Index(path)
-        assert str(caught.value) == (
-            f"{path}: another database, or another version; expected an index of version 5; remove"
-            " the file, and it is made again from the deliveries"
-        )
-
-    def test_an_index_that_cannot_be_written_is_refused(self, tmp_path: Path) -> None:
-        path = tmp_path / "index.db"
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("BEGIN EXCLUSIVE")
-            with pytest.raises(ConfigError) as caught:
-                Index(path, wait_seconds=0)
-        assert str(caught.value) == (
-            f"{path}: database is locked; expected a folder where it can be written"
-        )
+def test_another_database_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE documents (url TEXT)")
+    with pytest.raises(ConfigError) as caught:
+        Index(path)
+    assert str(caught.value) == (
+        f"{path}: another database, or another version; expected an index of version 5; remove"
+        " the file, and it is made again from the deliveries"
+    )
 
 
 class Step(NamedTuple):

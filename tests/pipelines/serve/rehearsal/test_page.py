@@ -130,212 +130,211 @@ def test_set_aside_deliveries_have_a_reason_and_a_command() -> None:
     ]
 
 
-class TestFigures:
-    def test_figures_are_first(self) -> None:
-        page = rendered(
-            backlog=4100,
-            totals=(
-                DatasourceTotal(datasource="a", kind=DocumentOrigin.FEED, documents=1000),
-                DatasourceTotal(datasource="b", kind=DocumentOrigin.DATA, documents=234),
-            ),
-            groups=1204,
-            spool_bytes=3_120_000_000,
-            free_bytes=181_000_000_000,
-        )
-        assert list(zip(page.texts("//dt"), page.texts("//dd"), strict=True)) == [
-            ("Documents", "1,234"),
-            ("Backlog, in feeds", "4,100"),
-            ("Groups", "1,204"),
-            ("In the spool", "2.9 GiB"),
-            ("Free on its disk", "168.6 GiB"),
-        ]
-
-
-class TestBacklog:
-    @pytest.mark.parametrize("history", [(), ((0.0, 5),)])
-    def test_there_is_no_line_of_one_moment(self, history: tuple[tuple[float, int], ...]) -> None:
-        assert rendered(history=history).found("//figure") == []
-
-    def test_a_line_goes_from_then_to_now(self) -> None:
-        page = rendered(history=((60, 0), (30, 50), (15, 100), (0, 20)))
-        assert page.values("//polyline/@points") == ["0.0,160.0 360.0,80.0 540.0,0.0 720.0,128.0"]
-
-    def test_chart_is_described_in_words(self) -> None:
-        page = rendered(history=((1800, 7), (300, 6000), (0, 312)))
-        assert page.texts("//figcaption") == [
-            "Feeds in the backlog: 312 now; highest 6,000, 5 minutes ago; lowest 7."
-        ]
-
-    @pytest.mark.parametrize(
-        ("highest", "expected"),
-        [
-            (0, "10"),
-            (10, "10"),
-            (11, "20"),
-            (4001, "5,000"),
-            (5001, "10,000"),
-            (100_000, "100,000"),
-        ],
-    )
-    def test_the_line_has_room_up_to_a_round_number(self, highest: int, expected: str) -> None:
-        page = rendered(history=((60, 0), (0, highest)))
-        assert page.texts("//*[@class='top quiet']") == [expected]
-
-
-class TestFeeds:
-    def test_page_without_feeds_shows_how_to_send_one(self) -> None:
-        page = rendered(url="https://feeds.example.com:19902")
-        assert page.texts("//pre") == [
-            "feedferry push out/feeds --to https://feeds.example.com:19902",
-            "curl -F datasource=sample -F feedtype=incremental -F data=@feed.xml "
-            "https://feeds.example.com:19902/xmlfeed",
-        ]
-
-    def test_a_row_is_a_feed(self) -> None:
-        feed = fed(included=9812, in_error=2, bytes=48_211_004, user_agent="Java/1.8.0_202")
-        page = rendered(feeds=(feed,))
-        assert page.rows(part="thead") == [
-            ["Time", "Type", "Status", "Records", "In error", "Size", "Client"]
-        ]
-        assert page.rows() == [
-            [
-                "2026-07-01 11:59:00 1 minute ago",
-                "incremental",
-                "✓ Completed",
-                "9,812",
-                "2",
-                "46.0 MiB",
-                "10.1.20.31 Java/1.8.0_202",
-            ]
-        ]
-
-    @pytest.mark.parametrize(
-        ("status", "expected"),
-        [
-            (DeliveryStatus.COMPLETED, "✓ Completed"),
-            (DeliveryStatus.WITH_ERRORS, "! Completed with errors"),
-            (DeliveryStatus.FAILED, "✕ Failed in error"),
-            (DeliveryStatus.IN_PROGRESS, "… In progress"),
-        ],
-    )
-    def test_status_has_a_word_and_a_sign(self, status: DeliveryStatus, expected: str) -> None:
-        assert rendered(feeds=(fed(status=status),)).rows()[0][2] == expected
-
-    @pytest.mark.parametrize(
-        ("at", "expected"),
-        [
-            ("2026-07-01T12:00:00Z", "2026-07-01 12:00:00 just now"),
-            ("2026-07-01T12:00:09Z", "2026-07-01 12:00:09 just now"),
-            ("2026-07-01T11:59:57.25Z", "2026-07-01 11:59:57 2 seconds ago"),
-            ("2026-07-01T12:30:00+02:00", "2026-07-01 10:30:00 1 hour ago"),
-            ("2026-06-29T11:00:00Z", "2026-06-29 11:00:00 2 days ago"),
-        ],
-    )
-    def test_time_is_absolute_and_relative(self, at: str, expected: str) -> None:
-        assert rendered(feeds=(fed(at=at),)).rows()[0][0] == expected
-
-    def test_reasons_are_below_their_feed(self) -> None:
-        details = ("line 1204: action='ad'; expected add or delete", "line 88012: no url")
-        page = rendered(feeds=(fed(2), fed(1, details=details)))
-        assert [len(row) for row in page.rows()] == [7, 7, 1]
-        assert page.texts("//li[../../@colspan]") == list(details)
-
-    def test_each_datasource_has_its_table_and_each_door(self) -> None:
-        feeds = (
-            fed(1, datasource="wiki"),
-            fed(2, datasource="others", door=Door.GROUPS),
-            fed(3, datasource="others"),
-            fed(4, datasource="products", door=Door.DATA),
-            fed(5, datasource="others"),
-        )
-        assert rendered(feeds=feeds).texts("//caption") == [
-            *("others · feeds", "others · groups", "products · Thunderstone data", "wiki · feeds")
-        ]
-
-    def test_more_datasources_than_fit_are_counted(self) -> None:
-        page = rendered(feeds=tuple(fed(n, datasource=f"wiki{n}") for n in range(103)))
-        assert len(page.found("//table")) == 100
-        assert page.texts("//section[@aria-labelledby='feeds']/p")[1] == "3 more are not shown."
-
-
-class TestDocumentsHeld:
-    TOTALS = (
-        DatasourceTotal(
-            datasource="intranet", kind=DocumentOrigin.FEED, documents=1442, crawled=31, acls=12
+def test_figures_are_first() -> None:
+    page = rendered(
+        backlog=4100,
+        totals=(
+            DatasourceTotal(datasource="a", kind=DocumentOrigin.FEED, documents=1000),
+            DatasourceTotal(datasource="b", kind=DocumentOrigin.DATA, documents=234),
         ),
-        DatasourceTotal(
-            datasource="products",
-            kind=DocumentOrigin.DATA,
-            documents=20,
-            unsearchable=7,
-            bytes=2048,
-        ),
-        DatasourceTotal(datasource="wiki", kind=DocumentOrigin.FEED, acls=3),
+        groups=1204,
+        spool_bytes=3_120_000_000,
+        free_bytes=181_000_000_000,
     )
-
-    def test_totals_of_datasources_add_up(self) -> None:
-        page = rendered(totals=self.TOTALS)
-        assert page.rows(part="*") == [
-            [
-                *("Datasource", "Arrived as", "Documents", "To be crawled", "Not yet searchable"),
-                *("ACLs alone", "Content"),
-            ],
-            ["intranet", "feeds", "1,442", "31", "0", "12", "0 Bytes"],
-            ["products", "Thunderstone data", "20", "0", "7", "0", "2.0 KiB"],
-            ["wiki", "feeds", "0", "0", "0", "3", "0 Bytes"],
-            ["All datasources", "1,462", "31", "7", "15", "2.0 KiB"],
-        ]
-
-    def test_more_than_fit_are_counted(self) -> None:
-        totals = tuple(
-            DatasourceTotal(datasource=f"wiki{n}", kind=DocumentOrigin.FEED, documents=2)
-            for n in range(101)
-        )
-        feeds = tuple(fed(n, datasource=f"wiki{n}") for n in range(103))
-        aside = tuple(set_aside(ordinal=number) for number in range(102))
-        page = rendered(totals=totals, feeds=feeds, set_aside=aside)
-        assert page.texts("//tfoot//td")[0] == "202"
-        hidden = [text for text in page.texts("//section/p") if "more" in text]
-        assert hidden == [
-            "2 more are not shown.",
-            "3 more are not shown.",
-            "1 more are not shown, but are counted.",
-        ]
+    assert list(zip(page.texts("//dt"), page.texts("//dd"), strict=True)) == [
+        ("Documents", "1,234"),
+        ("Backlog, in feeds", "4,100"),
+        ("Groups", "1,204"),
+        ("In the spool", "2.9 GiB"),
+        ("Free on its disk", "168.6 GiB"),
+    ]
 
 
-class TestWhatComesFromOutside:
-    @pytest.mark.parametrize("text", HOSTILE)
-    def test_it_is_text(self, text: str) -> None:
-        page = Rendered(render(everything(text)).decode())
-        assert page.texts("//bdi") == [text] * 13
+@pytest.mark.parametrize("history", [(), ((0.0, 5),)])
+def test_there_is_no_line_of_one_moment(history: tuple[tuple[float, int], ...]) -> None:
+    assert rendered(history=history).found("//figure") == []
 
-    @pytest.mark.parametrize("text", HOSTILE)
-    def test_it_adds_no_element_and_no_attribute(self, text: str) -> None:
-        hostile = Rendered(render(everything(text)).decode())
-        harmless = Rendered(render(everything("intranet")).decode())
-        assert [one.tag for one in hostile.tree.iter()] == [one.tag for one in harmless.tree.iter()]
-        assert hostile.values("//@*[name() != 'href']") == harmless.values("//@*[name() != 'href']")
 
-    @pytest.mark.parametrize(
-        ("text", "expected"),
+def test_a_line_goes_from_then_to_now() -> None:
+    page = rendered(history=((60, 0), (30, 50), (15, 100), (0, 20)))
+    assert page.values("//polyline/@points") == ["0.0,160.0 360.0,80.0 540.0,0.0 720.0,128.0"]
+
+
+def test_chart_is_described_in_words() -> None:
+    page = rendered(history=((1800, 7), (300, 6000), (0, 312)))
+    assert page.texts("//figcaption") == [
+        "Feeds in the backlog: 312 now; highest 6,000, 5 minutes ago; lowest 7."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("highest", "expected"),
+    [
+        (0, "10"),
+        (10, "10"),
+        (11, "20"),
+        (4001, "5,000"),
+        (5001, "10,000"),
+        (100_000, "100,000"),
+    ],
+)
+def test_the_line_has_room_up_to_a_round_number(highest: int, expected: str) -> None:
+    page = rendered(history=((60, 0), (0, highest)))
+    assert page.texts("//*[@class='top quiet']") == [expected]
+
+
+def test_page_without_feeds_shows_how_to_send_one() -> None:
+    page = rendered(url="https://feeds.example.com:19902")
+    assert page.texts("//pre") == [
+        "feedferry push out/feeds --to https://feeds.example.com:19902",
+        "curl -F datasource=sample -F feedtype=incremental -F data=@feed.xml "
+        "https://feeds.example.com:19902/xmlfeed",
+    ]
+
+
+def test_a_row_is_a_feed() -> None:
+    feed = fed(included=9812, in_error=2, bytes=48_211_004, user_agent="Java/1.8.0_202")
+    page = rendered(feeds=(feed,))
+    assert page.rows(part="thead") == [
+        ["Time", "Type", "Status", "Records", "In error", "Size", "Client"]
+    ]
+    assert page.rows() == [
         [
-            ("a\0b\x1b[31m\x7f", "a␀b␛[31m␡"),
-            ("a\r\nb", "a␍ b"),
-            ("\ud800", "�"),
-            ("ümläut 漢字 🙂", "ümläut 漢字 🙂"),
-            ("x" * 401, "x" * 400 + " …"),
-        ],
+            "2026-07-01 11:59:00 1 minute ago",
+            "incremental",
+            "✓ Completed",
+            "9,812",
+            "2",
+            "46.0 MiB",
+            "10.1.20.31 Java/1.8.0_202",
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (DeliveryStatus.COMPLETED, "✓ Completed"),
+        (DeliveryStatus.WITH_ERRORS, "! Completed with errors"),
+        (DeliveryStatus.FAILED, "✕ Failed in error"),
+        (DeliveryStatus.IN_PROGRESS, "… In progress"),
+    ],
+)
+def test_status_has_a_word_and_a_sign(status: DeliveryStatus, expected: str) -> None:
+    assert rendered(feeds=(fed(status=status),)).rows()[0][2] == expected
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        ("2026-07-01T12:00:09Z", "2026-07-01 12:00:09 just now"),
+        ("2026-07-01T11:59:57.25Z", "2026-07-01 11:59:57 2 seconds ago"),
+        ("2026-07-01T12:30:00+02:00", "2026-07-01 10:30:00 1 hour ago"),
+    ],
+)
+def test_time_is_absolute_and_relative(at: str, expected: str) -> None:
+    assert rendered(feeds=(fed(at=at),)).rows()[0][0] == expected
+
+
+def test_reasons_are_below_their_feed() -> None:
+    details = ("line 1204: action='ad'; expected add or delete", "line 88012: no url")
+    page = rendered(feeds=(fed(2), fed(1, details=details)))
+    assert [len(row) for row in page.rows()] == [7, 7, 1]
+    assert page.texts("//li[../../@colspan]") == list(details)
+
+
+def test_each_datasource_has_its_table_and_each_door() -> None:
+    feeds = (
+        fed(1, datasource="wiki"),
+        fed(2, datasource="others", door=Door.GROUPS),
+        fed(3, datasource="others"),
+        fed(4, datasource="products", door=Door.DATA),
+        fed(5, datasource="others"),
     )
-    def test_it_can_be_seen(self, text: str, expected: str) -> None:
-        page = Rendered(render(view(feeds=(fed(details=(text,)),))).decode())
-        assert page.texts("//li[../../@colspan]") == [expected]
+    assert rendered(feeds=feeds).texts("//caption") == [
+        *("others · feeds", "others · groups", "products · Thunderstone data", "wiki · feeds")
+    ]
 
 
-class TestPolicy:
-    def test_its_digest_is_that_of_the_style_sheet(self) -> None:
-        (style,) = re.findall(r"<style>(.*?)</style>", rendered().source, re.DOTALL)
-        digest = b64encode(sha256(style.encode()).digest()).decode()
-        assert f"style-src 'sha256-{digest}';" in CONTENT_SECURITY_POLICY
+TOTALS = (
+    DatasourceTotal(
+        datasource="intranet", kind=DocumentOrigin.FEED, documents=1442, crawled=31, acls=12
+    ),
+    DatasourceTotal(
+        datasource="products",
+        kind=DocumentOrigin.DATA,
+        documents=20,
+        unsearchable=7,
+        bytes=2048,
+    ),
+    DatasourceTotal(datasource="wiki", kind=DocumentOrigin.FEED, acls=3),
+)
+
+
+def test_totals_of_datasources_add_up() -> None:
+    page = rendered(totals=TOTALS)
+    assert page.rows(part="*") == [
+        [
+            *("Datasource", "Arrived as", "Documents", "To be crawled", "Not yet searchable"),
+            *("ACLs alone", "Content"),
+        ],
+        ["intranet", "feeds", "1,442", "31", "0", "12", "0 Bytes"],
+        ["products", "Thunderstone data", "20", "0", "7", "0", "2.0 KiB"],
+        ["wiki", "feeds", "0", "0", "0", "3", "0 Bytes"],
+        ["All datasources", "1,462", "31", "7", "15", "2.0 KiB"],
+    ]
+
+
+def test_more_than_fit_are_counted() -> None:
+    totals = tuple(
+        DatasourceTotal(datasource=f"wiki{n}", kind=DocumentOrigin.FEED, documents=2)
+        for n in range(101)
+    )
+    feeds = tuple(fed(n, datasource=f"wiki{n}") for n in range(103))
+    aside = tuple(set_aside(ordinal=number) for number in range(102))
+    page = rendered(totals=totals, feeds=feeds, set_aside=aside)
+    assert page.texts("//tfoot//td")[0] == "202"
+    hidden = [text for text in page.texts("//section/p") if "more" in text]
+    assert hidden == [
+        "2 more are not shown.",
+        "3 more are not shown.",
+        "1 more are not shown, but are counted.",
+    ]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_it_is_text(text: str) -> None:
+    page = Rendered(render(everything(text)).decode())
+    assert page.texts("//bdi") == [text] * 13
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_it_adds_no_element_and_no_attribute(text: str) -> None:
+    hostile = Rendered(render(everything(text)).decode())
+    harmless = Rendered(render(everything("intranet")).decode())
+    assert [one.tag for one in hostile.tree.iter()] == [one.tag for one in harmless.tree.iter()]
+    assert hostile.values("//@*[name() != 'href']") == harmless.values("//@*[name() != 'href']")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a\0b\x1b[31m\x7f", "a␀b␛[31m␡"),
+        ("a\r\nb", "a␍ b"),
+        ("\ud800", "�"),
+        ("ümläut 漢字 🙂", "ümläut 漢字 🙂"),
+        ("x" * 401, "x" * 400 + " …"),
+    ],
+)
+def test_it_can_be_seen(text: str, expected: str) -> None:
+    page = Rendered(render(view(feeds=(fed(details=(text,)),))).decode())
+    assert page.texts("//li[../../@colspan]") == [expected]
+
+
+def test_its_digest_is_that_of_the_style_sheet() -> None:
+    (style,) = re.findall(r"<style>(.*?)</style>", rendered().source, re.DOTALL)
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}';" in CONTENT_SECURITY_POLICY
 
 
 def test_the_history_has_the_highest_backlog_of_each_ten_seconds_of_an_hour() -> None:
