@@ -30,6 +30,7 @@ from pipelines.serve.rehearsal.index_reader import (
     IndexReader,
     connect,
 )
+from pipelines.serve.worker_process import SetAsideError
 from schemas.delivery import Delivery, Door
 from schemas.errors import ConfigError, FormatError
 from schemas.feed import Feed
@@ -157,8 +158,8 @@ class Index(IndexReader):
     def digest(self, delivery: Delivery, spool: Path) -> None:
         """Digest a delivery that was begun, all or nothing; its errors become its status.
 
-        A delivery that is finished already is not digested again. Raises sqlite3.Error if the index
-        cannot be written, any exception for a defect: nothing has changed then.
+        A delivery that is finished already is not digested again. Raises OperationalError if the
+        index cannot be written, SetAsideError for a defect: nothing has changed then.
         """
         with self._writing:
             tally = DigestTally()
@@ -170,6 +171,10 @@ class Index(IndexReader):
             except OSError as exc:
                 tally.fail(f"{delivery.path}: {exc.strerror}; expected the file of the delivery")
                 self._end(delivery, DeliveryStatus.FAILED, tally)
+            except sqlite3.OperationalError:
+                raise
+            except Exception as exc:  # a defect must not stop later deliveries
+                raise SetAsideError(f"Internal Error: {exc!r}") from exc
 
     def end(self, delivery: Delivery, status: DeliveryStatus, reason: str) -> None:
         """Record that a delivery is set aside, or that it is not needed."""

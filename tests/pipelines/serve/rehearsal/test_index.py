@@ -22,8 +22,9 @@ from hypothesis.strategies import SearchStrategy
 from pipelines.serve.rehearsal import index as index_module
 from pipelines.serve.rehearsal.index import Index
 from pipelines.serve.rehearsal.index_reader import DeliveryStatus, FeedRow
+from pipelines.serve.worker_process import SetAsideError
 from schemas.delivery import Door
-from schemas.errors import ConfigError
+from schemas.errors import ConfigError, ProgressError
 from support.defects import FAULTS, MARK, break_at, put_in
 from support.rehearsal import (
     DAY,
@@ -190,6 +191,18 @@ def test_the_first_reasons_are_kept_and_truncated(rehearsal: Rehearsal) -> None:
     row = rehearsal.feed(gsa_feed(f'<record url="a" action="{"x" * 5000}"/>', *bad))
     assert (row.in_error, len(row.details)) == (9, 5)
     assert (len(row.details[0]), row.details[0][-12:]) == (1002, "xxxxxxxxxx …")
+
+
+@pytest.mark.parametrize("defect", [ZeroDivisionError, ProgressError, sqlite3.IntegrityError])
+def test_a_defect_sets_its_delivery_aside(
+    rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch, defect: type[Exception]
+) -> None:
+    def broken(*_: object) -> Iterator[object]:
+        raise defect("a defect")
+
+    monkeypatch.setattr(index_module, "read_changes", broken)
+    with pytest.raises(SetAsideError, match="Internal Error: "):
+        rehearsal.feed(gsa_feed(page("a")))
 
 
 def test_a_defect_of_a_reader_costs_one_record(
