@@ -289,18 +289,6 @@ def web_server(folder: Path, answer: Answer | None = None) -> Iterator[WebServer
         thread.join()
 
 
-def page(text: str, kind: str = "text/html; charset=utf-8") -> Answer:
-    """Answer every request for a folder with this page."""
-
-    def answer(handler: _Handler) -> bool:
-        if not handler.path.endswith("/"):
-            return False
-        send(handler, text.encode(), {"Content-Type": kind})
-        return True
-
-    return answer
-
-
 def break_off(handler: _Handler) -> bool:
     """Promise 2000 bytes, and end the connection after 1000; and then give no more of them."""
     ranged = handler.headers["Range"]

@@ -121,7 +121,12 @@ def open_archive(
     """
     paths: set[str] = set()
     with _translate_errors(name):
-        budget = _Budget(limits, _size_of(name, stream))
+        try:
+            budget = _Budget(limits, stream.seek(0, io.SEEK_END))
+        except io.UnsupportedOperation as exc:
+            reason = f"{name!r}: unknown size; expected a server that states it"
+            raise RecordError("unreadable", reason) from exc
+        stream.seek(0)
         members = _members(name, stream, budget, mimetype or type_of_name(name))
         for count, member in enumerate(members, start=1):
             budget.count(count)
@@ -141,7 +146,7 @@ class _Budget:
     """The bytes and members that may still be read of an archive of `size` bytes."""
 
     def __init__(self, limits: ArchiveLimits, size: int) -> None:
-        self.max_bytes = max(limits.max_bytes, limits.max_ratio * size)
+        self._max_bytes = max(limits.max_bytes, limits.max_ratio * size)
         self._limits = limits
         self._bytes_read = 0
 
@@ -153,8 +158,8 @@ class _Budget:
 
     def check_position(self, position: int) -> None:
         """Raise RecordError for a position after the last byte that may be decompressed."""
-        if position > self.max_bytes:
-            reason = f"more than {self.max_bytes} bytes when it is opened; expected at most that"
+        if position > self._max_bytes:
+            reason = f"more than {self._max_bytes} bytes when it is opened; expected at most that"
             raise RecordError(_TOO_LARGE, reason)
 
     def read(self, name: str, stream: _Stream, size: int | None) -> bytes:
@@ -207,9 +212,6 @@ class _LimitedStream(io.RawIOBase):
     def end_header(self) -> None:
         self._header_left = None
 
-    def readable(self) -> bool:
-        return True
-
     def seekable(self) -> bool:
         return True
 
@@ -231,11 +233,6 @@ class _LimitedStream(io.RawIOBase):
         self.last_block = block
         self._move_to(self._position + len(block))
         return block
-
-    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
-        block = self.read(len(buffer))
-        buffer[: len(block)] = block
-        return len(block)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if whence != io.SEEK_SET:
@@ -282,39 +279,26 @@ def unreadable(name: str, exc: OSError) -> RecordError:
     return RecordError("unreadable", f"{name!r}: {cause}; expected a file that can be read")
 
 
-def _size_of(name: str, stream: IO[bytes]) -> int:
-    try:
-        size = stream.seek(0, io.SEEK_END)
-    except io.UnsupportedOperation as exc:
-        reason = f"{name!r}: unknown size; expected a server that states it"
-        raise RecordError("unreadable", reason) from exc
-    stream.seek(0)
-    return size
-
-
 def _members(
     name: str, stream: IO[bytes], budget: _Budget, kind: str | None
 ) -> Iterator[ArchiveMember]:
     if kind == ZIP:
-        return _read_zip(stream, budget)
+        yield from _read_zip(stream, budget)
+        return
     compression = _COMPRESSIONS.get(kind or "")
     inner: _Stream = stream if compression is None else decompress(stream, compression)
     if kind == TAR or _is_tar(name):
-        return _read_tar(inner, budget)
-    is_named_so = type_of_name(name) in _COMPRESSIONS
-    return _read_single(name.rpartition(".")[0] if is_named_so else name, inner, budget, name)
+        yield from _read_tar(inner, budget)
+        return
+    content = budget.read(name, inner, None)
+    path = name.rpartition(".")[0] if type_of_name(name) in _COMPRESSIONS else name
+    yield ArchiveMember(path=path, size=len(content), read=lambda: content)
 
 
 def _is_tar(name: str) -> bool:
     stem, _, suffix = name.lower().rpartition(".")
     is_compressed_tar = stem.endswith(".tar") and type_of_name(name) in _COMPRESSIONS
     return suffix in _TAR_SUFFIXES or is_compressed_tar
-
-
-def _read_single(path: str, stream: _Stream, budget: _Budget, name: str) -> Iterator[ArchiveMember]:
-    """Yield the one file that is compressed; its size is unknown before it is decompressed."""
-    content = budget.read(name, stream, None)
-    yield ArchiveMember(path=path, size=len(content), read=lambda: content)
 
 
 def _read_zip(stream: IO[bytes], budget: _Budget) -> Iterator[ArchiveMember]:

@@ -47,14 +47,13 @@ class Permissions(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """Who has one permission, by ids; True permits, False denies.
+    """Who has one permission; True permits, False denies a user or group.
 
-    A denial as a user or in a group wins against any permission. A user in no map is permitted if
-    `others` is.
+    A denial as a user or in a group wins against any permission. A user who is not named, nor in a
+    named group, is permitted if `others` is.
     """
 
-    users: dict[int, bool]
-    groups: dict[int, bool]
+    named: dict[tuple[Scope, int], bool]
     others: bool
 
 
@@ -104,7 +103,8 @@ class PosixAcls:
             yield from _between(self._root, path)
         if self._follows_links:
             real = os.path.realpath(path)
-            if real != _join(self._real_root, _below(self._root, path)):
+            expected = os.path.join(self._real_root, _below(self._root, path))
+            if real != (expected.rstrip("/") or "/"):
                 is_inside = real.startswith(self._real_root.rstrip("/") + "/")
                 yield from _between(self._real_root if is_inside else "/", real)
 
@@ -167,48 +167,34 @@ def decide(permissions: Permissions, bit: int) -> Decision:
         groups[group] = groups.get(group, False) or bool(bits & bit)
     others = bool(permissions.others & bit)
     is_for_more = others or any(groups.values())
-    return Decision(
-        {user: may for user, may in users.items() if may or is_for_more},
-        {group: may for group, may in groups.items() if may or others},
-        others,
-    )
+    named = {(Scope.USER, user): may for user, may in users.items() if may or is_for_more}
+    named |= {(Scope.GROUP, group): may for group, may in groups.items() if may or others}
+    return Decision(named, others)
 
 
 def both(one: Decision, other: Decision) -> Decision:
-    """Return who is permitted by both decisions.
+    """Return who is permitted by both decisions, by name or as one of the others.
 
     A user permitted by one group here and another group there is not permitted: whether the user is
     in both groups is unknown.
     """
-    return Decision(
-        _both(one.users, one.others, other.users, other.others),
-        _both(one.groups, one.others, other.groups, other.others),
-        one.others and other.others,
-    )
-
-
-def _both(
-    one: dict[int, bool], one_others: bool, other: dict[int, bool], other_others: bool
-) -> dict[int, bool]:
-    """Return who is permitted by both maps, or by one map and as one of the others."""
-    decided = {}
-    for name in one | other:
-        may = one.get(name), other.get(name)
+    named = {}
+    for principal in one.named | other.named:
+        may = one.named.get(principal), other.named.get(principal)
         if False in may:
-            decided[name] = False
-        elif (may[0] or one_others) and (may[1] or other_others):
-            decided[name] = True
-    return decided
+            named[principal] = False
+        elif (may[0] or one.others) and (may[1] or other.others):
+            named[principal] = True
+    return Decision(named, one.others and other.others)
 
 
 def principals_of(decision: Decision, rules: TreeAcl) -> tuple[Principal, ...]:
     """Return a decision as principals: users, groups, and the group for all others."""
-    named = [(Scope.USER, _name_of(Scope.USER, user), may) for user, may in decision.users.items()]
-    groups = [(_name_of(Scope.GROUP, group), may) for group, may in decision.groups.items()]
+    named = [(key[0], _name_of(*key), may) for key, may in decision.named.items()]
+    groups = {name for scope, name, _ in named if scope is Scope.GROUP}
     everyone = rules.everyone
-    if decision.others and everyone is not None and everyone not in dict(groups):
-        groups.append((everyone, True))
-    named += [(Scope.GROUP, name, may) for name, may in groups]
+    if decision.others and everyone is not None and everyone not in groups:
+        named.append((Scope.GROUP, everyone, True))
     return tuple(
         Principal(
             name=name,
@@ -217,7 +203,7 @@ def principals_of(decision: Decision, rules: TreeAcl) -> tuple[Principal, ...]:
             namespace=rules.namespace,
             case_sensitive=True,
         )
-        for scope, name, may in named
+        for scope, name, may in sorted(named, key=lambda row: row[0] is Scope.GROUP)
     )
 
 
@@ -228,17 +214,14 @@ def _search(path: str) -> Decision:
 def _between(root: str, path: str) -> Iterator[str]:
     """Yield the folders from a root down to the folder of a path below it."""
     yield root
-    *folders, _ = _below(root, path).split("/")
-    for end in range(1, len(folders) + 1):
-        yield _join(root, "/".join(folders[:end]))
+    folder = root.rstrip("/")
+    for name in _below(root, path).split("/")[:-1]:
+        folder = f"{folder}/{name}"
+        yield folder
 
 
 def _below(root: str, path: str) -> str:
     return path.removeprefix(root).strip("/")
-
-
-def _join(root: str, below: str) -> str:
-    return f"{root.rstrip('/')}/{below}".rstrip("/") or "/"
 
 
 @cache

@@ -28,7 +28,6 @@ from transforms.sources.tree.archives import (
     is_openable,
     open_archive,
 )
-from transforms.sources.tree.describe import describer
 from transforms.sources.tree.file_content import (
     FileContent,
     FileState,
@@ -41,10 +40,11 @@ from transforms.sources.tree.file_content import (
     state_of,
     translate_errors,
 )
+from transforms.sources.tree.mimetype import FileType, detect
 from transforms.sources.tree.posix_acl import PosixAcls
+from transforms.sources.tree.records import ARCHIVE, TreeRecords
 from transforms.sources.tree.remote import open_remote, scheme_of
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.tree_records import ARCHIVE, TreeRecords
 from transforms.sources.tree.urls import file_entry, left_out, line_maker, rejected
 
 
@@ -65,7 +65,7 @@ def read_tree(  # noqa: PLR0913 # the parameters of all readers, and two collabo
     its record. Files are opened by `open_file`, by default as the tree needs it.
     """
     open_file = open_file or opener_of(tree)
-    records = TreeRecords(span, tree, see, describer(tree, open_file))
+    records = TreeRecords(span, tree, see, open_file)
     reader = _TreeReader(records, tree, open_file, options.max_content_bytes)
     for offset, listed in read_listing(stream):
         records.offset = span.offset + offset
@@ -129,12 +129,15 @@ class _TreeReader:
             results = self._records.of_metadata(listed, exc.state)
             yield from self._instead_of_members(listed, results)
         else:
-            file_type = self._records.file_type(listed, content)
+            file_type = self._type_of(listed, content)
             if is_archive(listed.key, file_type.mimetype):
                 yield from self._archive(listed, file_type.mimetype, content.data)
             else:
                 results = self._records.of_content(listed, content, file_type)
                 yield from self._instead_of_members(listed, results)
+
+    def _type_of(self, listed: ListingEntry, content: FileContent) -> FileType:
+        return detect(listed.key.rpartition("/")[2], content.data, charset=self._tree.charset)
 
     def _instead_of_members(
         self, listed: ListingEntry, results: list[ReadResult]
@@ -155,9 +158,9 @@ class _TreeReader:
             yield from self._open_archive(_OpenedArchive(listed), mimetype, stream)
             return
         if can_be_opened:
-            yield from self._records.closed_archive(listed)
-        else:
-            yield self._records.filtered(listed, ARCHIVE)
+            detail = "left out; --open-archives reads the files in it"
+            yield self._records.notice("archive-not-opened", listed, detail)
+        yield self._records.filtered(listed, ARCHIVE)
         yield from self._records.deleted(SentDocument(key=listed.key, url=""))
         for known in listed.members:
             yield from self._records.deleted(known)
@@ -239,7 +242,7 @@ class _TreeReader:
             state = FileState(member.size, listed.modified_ns)
             return self._records.of_metadata(listed, state, parent)
         content = FileContent(member.read(), listed.modified_ns)
-        file_type = self._records.file_type(listed, content)
+        file_type = self._type_of(listed, content)
         if is_archive(member.path, file_type.mimetype):
             opened.present.discard(listed.key)
             return [self._records.filtered(listed, ARCHIVE)]

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from importlib.util import find_spec
-from typing import IO, Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from schemas.errors import ConfigError, FeedferryError, SourceError
@@ -29,45 +29,32 @@ REQUEST_BYTES = 4 << 20
 """Bytes of one range request; a larger file needs several."""
 
 
-class RemoteReader(Protocol):
-    """An open file of fsspec."""
-
-    def read(self, size: int, /) -> bytes: ...
-
-    def seek(self, offset: int, /) -> object: ...
-
-    def close(self) -> object: ...
-
-
 class _Scheme(NamedTuple):
     """`authority` matches what may follow `://`; a URI with anything else is not shown."""
 
     extra: str
     package: str
-    authority: re.Pattern[str]
+    authority: str
     expected: str
 
 
+_BUCKET = "[^:@]+"
 _HOST = r"(?:\[[^\[\]@]+\]|[^\[\]@:]+)(?::[0-9]{1,5})?"
-_BUCKET = re.compile("[^:@]+")
-_S3 = _Scheme("s3", "s3fs", _BUCKET, "s3://BUCKET/PREFIX, and credentials as for the AWS CLI")
-_GOOGLE = _Scheme("gcs", "gcsfs", _BUCKET, "gs://BUCKET/PREFIX, and Google's default credentials")
-_AZURE = _Scheme(
-    "azure", "adlfs", _BUCKET, "az://CONTAINER/PREFIX, and AZURE_STORAGE_CONNECTION_STRING"
-)
 _SFTP = _Scheme(
     "sftp",
     "paramiko",
-    re.compile(f"(?:[^:@]+@)?{_HOST}"),
+    f"(?:[^:@]+@)?{_HOST}",
     "sftp://USER@HOST:PORT/PATH, and a password only in FEEDFERRY_SFTP_PASSWORD",
 )
 _HTTP = _Scheme(
-    "http", "aiohttp", re.compile(_HOST), "http://HOST:PORT/PATH, and user and password in ~/.netrc"
+    "http", "aiohttp", _HOST, "http://HOST:PORT/PATH, and user and password in ~/.netrc"
 )
 _SCHEMES = {
-    "s3": _S3,
-    "gs": _GOOGLE,
-    "az": _AZURE,
+    "s3": _Scheme("s3", "s3fs", _BUCKET, "s3://BUCKET/PREFIX, and credentials as for the AWS CLI"),
+    "gs": _Scheme("gcs", "gcsfs", _BUCKET, "gs://BUCKET/PREFIX, and Google's default credentials"),
+    "az": _Scheme(
+        "azure", "adlfs", _BUCKET, "az://CONTAINER/PREFIX, and AZURE_STORAGE_CONNECTION_STRING"
+    ),
     "sftp": _SFTP,
     "ssh": _SFTP,
     "http": _HTTP,
@@ -79,12 +66,6 @@ _CONNECT_SECONDS = 30
 _READ_SECONDS = 60
 _MAX_ERROR_CHARS = 300
 _URL_CHARS = "%/:?#[]@!$&'()*+,;=~"  # a URL that is encoded already stays as it is
-_HTTP_ERRORS: Mapping[int, int] = {
-    401: errno.EACCES,
-    403: errno.EACCES,
-    404: errno.ENOENT,
-    410: errno.ENOENT,
-}
 _TIMES = ("LastModified", "mtime", "last_modified", "updated", "Last-Modified")
 _VERSIONS = ("ETag", "etag", "generation")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -97,18 +78,17 @@ def scheme_of(uri: str) -> str:
 
 def check_remote(root: str) -> None:
     """Raise ConfigError unless the root is the URI of a folder that can be read and shown."""
-    known = _known(root)
-    scheme, authority, path = _split(root)
-    if known is _HTTP and not {"?", "#"}.isdisjoint(path):
-        shown = f"{scheme}://{authority}{re.split('[?#]', path)[0]}"
-        raise ConfigError(f"{shown}: has a query or a fragment; expected the URI of a folder")
+    if _known(root) is _HTTP:
+        raise ConfigError(
+            f"{scheme_of(root)}: folders of web servers are not listed; expected a local copy, as"
+            " by wget --mirror, or a feed of URLs that the appliance crawls"
+        )
 
 
-def connect(uri: str, *, lists_pages: bool = False) -> tuple[Any, str]:
+def connect(uri: str) -> tuple[Any, str]:
     """Return the file system of a URI, and the path of the URI in it.
 
-    File systems are cached by fsspec, which has no types. `lists_pages` is for folders of web
-    servers: a redirect is not followed there, as it often leads to a login page.
+    File systems are cached by fsspec, which has no types.
     """
     known = _known(uri)
     scheme, authority, path = _split(uri)
@@ -120,7 +100,7 @@ def connect(uri: str, *, lists_pages: bool = False) -> tuple[Any, str]:
     fsspec = importlib.import_module("fsspec")
     options: dict[str, Any] = {"use_listings_cache": False}
     if known is _HTTP:
-        options |= _http_options(lists_pages=lists_pages)
+        options |= _http_options()
         path_there = quote(uri, safe=_URL_CHARS)
     else:
         path_there = authority + path
@@ -190,39 +170,30 @@ def version_in(info: Mapping[str, Any]) -> str:
     return str(value).strip('"')
 
 
-def _http_options(*, lists_pages: bool) -> dict[str, Any]:
+def _http_options() -> dict[str, Any]:
     aiohttp = importlib.import_module("aiohttp")
     timeout = aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS)
     client = {
         "headers": {"User-Agent": "feedferry", "Accept-Encoding": "identity"},
         "timeout": timeout,
         "trust_env": True,  # ~/.netrc and proxies
-        "auto_decompress": lists_pages,
+        "auto_decompress": False,
     }
-    options: dict[str, Any] = {"simple_links": False, "encoded": True, "client_kwargs": client}
-    return options | {"allow_redirects": False} if lists_pages else options
+    return {"simple_links": False, "encoded": True, "client_kwargs": client}
 
 
 def _os_error(path: str, exc: Exception) -> OSError:
     # For any answer to a request for information, fsspec's HTTP raises FileNotFoundError.
     cause = exc.__cause__ if isinstance(exc, FileNotFoundError) and exc.__cause__ else exc
     status = getattr(cause, "status", None)
+    if isinstance(cause, FileNotFoundError) or status in (404, 410):
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    is_denied = isinstance(cause, PermissionError) or status in (401, 403)
+    text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
     if isinstance(status, int):
         text = f"{status} {getattr(cause, 'message', '')}".strip()
-        number = _HTTP_ERRORS.get(status, errno.EIO)
-    else:
-        text = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-        number = _number_of(cause)
-    if number == errno.ENOENT:
-        text = os.strerror(number)
     text = text.partition("\n")[0][:_MAX_ERROR_CHARS]  # libraries may quote what they received
-    return OSError(number, text, path)  # of the subclass that the number has
-
-
-def _number_of(exc: BaseException) -> int:
-    if isinstance(exc, FileNotFoundError):
-        return errno.ENOENT
-    return errno.EACCES if isinstance(exc, PermissionError) else errno.EIO
+    return OSError(errno.EACCES if is_denied else errno.EIO, text, path)  # the number's subclass
 
 
 def _split(uri: str) -> tuple[str, str, str]:
@@ -236,7 +207,7 @@ def _known(uri: str) -> _Scheme:
     known = _SCHEMES.get(scheme)
     if known is None:
         raise ConfigError(f"unknown scheme {scheme!r}; expected one of {', '.join(_SCHEMES)}")
-    if not known.authority.fullmatch(authority):
+    if not re.fullmatch(known.authority, authority):
         raise ConfigError(
             f"{scheme}://…: not shown, because it may contain a secret; expected {known.expected}"
         )
@@ -254,7 +225,7 @@ class _RemoteStream(io.RawIOBase):
         self._position = 0
         self._received = 0
         self._reopened = False
-        self._file: RemoteReader | None = None
+        self._file: IO[bytes] | None = None
         try:
             self._signature = self._look()
         except OSError as exc:
@@ -334,7 +305,7 @@ class _RemoteStream(io.RawIOBase):
         version = f"{version_in(info)} {modified_ns_of(info) or ''}".strip()
         return FileSignature(size=size_of(info), version=version)
 
-    def _open(self) -> RemoteReader:
+    def _open(self) -> IO[bytes]:
         scheme, at_begin = scheme_of(self._path), not self._position
         options: dict[str, object] = {"block_size": REQUEST_BYTES}
         if scheme in ("sftp", "ssh"):
@@ -345,7 +316,7 @@ class _RemoteStream(io.RawIOBase):
                 options["block_size"] = 0  # one request, so no byte ranges are needed
         with translate_errors(self._path):
             filesystem, path = connect(self._path)
-            file: RemoteReader = filesystem.open(path, "rb", **options)
+            file: IO[bytes] = filesystem.open(path, "rb", **options)
             if not at_begin:
                 file.seek(self._position)
         return file

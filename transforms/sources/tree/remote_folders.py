@@ -1,32 +1,27 @@
 """The folders of remote trees, as entries of a listing.
 
 Buckets of S3 are listed page by page, and folders of SFTP servers entry by entry. Of other object
-stores and of web servers, the entries of one folder are in memory.
+stores, the entries of one folder are in memory.
 """
 
-import html
-import re
 import stat
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote
 
 from transforms.sources.listing import EntryKind, ListingEntry
-from transforms.sources.tree.patterns import judge
 from transforms.sources.tree.remote import (
     check_remote,
     connect,
     modified_ns_of,
     scheme_of,
     size_of,
-    translate_errors,
     version_in,
 )
 from transforms.sources.tree.tree import Tree
-from transforms.sources.tree.urls import file_entry, left_out, rejected
+from transforms.sources.tree.urls import file_entry, left_out
 
 _SAFE = "/!$&'()*+,;=:@"
-_OTHER_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def remote_folders(tree: Tree) -> Callable[[ListingEntry], Iterator[ListingEntry]]:
@@ -40,8 +35,6 @@ def remote_folders(tree: Tree) -> Callable[[ListingEntry], Iterator[ListingEntry
             return lambda _root: _bucket(tree.root)
         case "sftp" | "ssh":
             return lambda folder: _sftp_folder(tree.root, folder)
-        case "http" | "https":
-            return lambda folder: _web_folder(tree, folder)
         case _:
             return lambda folder: object_folder(folder, *connect(folder.path))
 
@@ -82,53 +75,6 @@ def _bucket(root: str) -> Iterator[ListingEntry]:
 
 def _file_of(key: str, path: str, info: dict[str, Any]) -> ListingEntry:
     return file_entry(key, path, size_of(info), modified_ns_of(info), version_in(info))
-
-
-def _web_folder(tree: Tree, folder: ListingEntry) -> Iterator[ListingEntry]:
-    """List the targets of the links in a page that are right below its folder.
-
-    Pages show rounded sizes, so the server is asked for each file that no rule leaves out.
-    """
-    code_of = judge(tree)
-    filesystem, page = connect(f"{folder.path}/", lists_pages=True)
-    links = [html.unescape(info["name"]) for info in filesystem.ls(page, detail=True)]
-    entries = {
-        entry.key: entry
-        for link in links
-        if (entry := _linked_entry(folder, link.removeprefix(page))) is not None
-    }
-    if not entries and not folder.key:
-        raise OSError(f"{page} has no link to a file or folder in it")
-    for key, entry in entries.items():
-        is_document = entry.kind is EntryKind.FILE and code_of(key) is None
-        yield _look_up(entry) if is_document else entry
-
-
-def _linked_entry(folder: ListingEntry, quoted: str) -> ListingEntry | None:
-    name = quoted.removesuffix("/")
-    if not name or not {"?", "#", "/"}.isdisjoint(name) or _OTHER_SCHEME.match(name):
-        return None
-    raw = unquote_to_bytes(name)
-    text = raw.decode(errors="backslashreplace")
-    uri = f"{folder.path}/{name}"
-    if raw in (b".", b".."):
-        return None
-    if b"/" in raw or raw != text.encode():
-        reason = f"{raw!r}; expected a name in UTF-8, without '/'"
-        return rejected(folder.key + text, uri, "file-name", reason)
-    if quoted.endswith("/"):
-        return ListingEntry(key=f"{folder.key}{text}/", kind=EntryKind.FOLDER, path=uri)
-    return ListingEntry(key=folder.key + text, path=uri)
-
-
-def _look_up(entry: ListingEntry) -> ListingEntry:
-    """Add size, time and version of a file; if the server gives none, its reader finds out why."""
-    try:
-        with translate_errors(entry.path):
-            filesystem, path = connect(entry.path)
-            return _file_of(entry.key, entry.path, filesystem.info(path))
-    except OSError:
-        return entry
 
 
 def _sftp_folder(root: str, folder: ListingEntry) -> Iterator[ListingEntry]:

@@ -117,8 +117,11 @@ class TreeSource(Source[Tree]):
         return tree
 
     def fingerprint(self, config: Tree) -> str:
-        """Return a fingerprint of the rules; the content of a table of ACLs is part of it."""
-        return rules_of(config)
+        """Return a fingerprint of everything that decides over the records besides the files."""
+        rules = msgspec.json.encode(config, order="sorted")
+        if config.acl is not None and config.acl.table is not None:
+            rules += Path(config.acl.table).read_bytes()
+        return hashlib.sha256(rules).hexdigest()
 
     def split(self, run: SourceRun[Tree]) -> Iterator[Span]:
         if not run.listing.exists():
@@ -163,7 +166,7 @@ class TreeSource(Source[Tree]):
     def remember(self, run: SourceRun[Tree], account: Account, *, generation: int) -> None:
         stamp = StateHead(
             source=run.span.path,
-            rules=rules_of(run.config),
+            rules=self.fingerprint(run.config),
             listed_at_ns=int(_listed_at(run.listing).read_text()),
             run=str(run.work),
         )
@@ -193,14 +196,6 @@ def tree_of(span: Span, options: SourceOptions) -> Tree:
         acl=_acl(options, is_remote="://" in span.path),
         is_public=options.acl == PUBLIC,
     )
-
-
-def rules_of(tree: Tree) -> str:
-    """Return a fingerprint of everything that decides over the records besides the files."""
-    rules = msgspec.json.encode(tree, order="sorted")
-    if tree.acl is not None and tree.acl.table is not None:
-        rules += Path(tree.acl.table).read_bytes()
-    return hashlib.sha256(rules).hexdigest()
 
 
 def _acl(options: SourceOptions, *, is_remote: bool) -> TreeAcl | None:
@@ -247,7 +242,7 @@ def _write_listing(run: SourceRun[Tree]) -> None:
     unchecked = run.listing.with_suffix(".unchecked")
     with open_state(Path(options.state)) as state:
         files = list_tree(tree)
-        changes = compare(files, state, rules=rules_of(tree), is_refresh=options.refresh)
+        changes = compare(files, state, rules=TREE.fingerprint(tree), is_refresh=options.refresh)
         write_listing(count_entries(changes, counts), unchecked)
         check_safety(counts, known=state.count, safety=options.safety)
     unchecked.replace(run.listing)

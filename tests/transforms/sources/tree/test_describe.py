@@ -13,7 +13,7 @@ from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError, RecordError
 from schemas.record import Action, Crawl, Meta, Record
 from transforms.sources.listing import ListingEntry
-from transforms.sources.tree.describe import describer
+from transforms.sources.tree.records import describer
 from transforms.sources.tree.tree import Tree, TreeAcl
 
 BASE = "https://docs.example.com/"

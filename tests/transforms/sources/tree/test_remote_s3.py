@@ -12,14 +12,14 @@ import pytest
 from schemas.errors import SourceError
 from support import remotes
 from transforms.sources.files import list_remote_files
-from transforms.sources.listing import EntryKind, ListingEntry
+from transforms.sources.listing import ListingEntry
 from transforms.sources.tree.remote import REQUEST_BYTES, open_remote, version_of
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.walk import list_tree
 
 pytestmark = pytest.mark.slow
 
-ODD_NAMES = ["a b.txt", "a#b.txt", "a%20b.txt", "a+b.txt", "a?b=c.txt", "a@b:c.txt", "ä.txt"]
+ODD_NAMES = sorted(["a b", "a#b", "a%20b", "a+b", "a?b=c", "a@b:c", "ä", "\uff5e", "\U00010000"])
 ETAG_OF_TEXT = "1cb251ec0d568de6a929b520c4aed8d1"
 
 
@@ -34,24 +34,21 @@ def put(s3: Any, *keys: str, body: bytes = b"text") -> None:
         s3.put_object(Bucket=remotes.BUCKET, Key=key, Body=body)
 
 
-def listed(prefix: str) -> list[ListingEntry]:
-    root = f"s3://{remotes.BUCKET}/{prefix}"
-    return list(list_tree(Tree(root=root, base_url="https://docs.example.com/")))
+def listed(prefix: str, *, root: str = f"s3://{remotes.BUCKET}/") -> list[ListingEntry]:
+    return list(list_tree(Tree(root=root + prefix, base_url="https://docs.example.com/")))
 
 
 def refusal(root: str) -> str:
     with pytest.raises(SourceError) as caught:
-        list(list_tree(Tree(root=root, base_url="https://docs.example.com/")))
-    return str(caught.value)
+        listed("", root=root)
+    return str(caught.value).removeprefix(f"{root}: ")
 
 
 def test_an_object_is_a_line_of_a_listing(s3: Any) -> None:
-    put(s3, "line/a/b.txt")
+    put(s3, "line/a/b.txt", "line-2/c.txt", "line.txt")
     (line,) = listed("line")
     modified = s3.head_object(Bucket=remotes.BUCKET, Key="line/a/b.txt")["LastModified"]
-
-    assert line.modified_ns is not None
-    assert datetime.fromtimestamp(line.modified_ns // 1_000_000_000, UTC) == modified
+    assert datetime.fromtimestamp((line.modified_ns or 0) // 1_000_000_000, UTC) == modified
     assert line == ListingEntry(
         key="a/b.txt",
         path="s3://documents/line/a/b.txt",
@@ -66,48 +63,32 @@ def test_an_object_is_a_line_of_a_listing(s3: Any) -> None:
 def test_thousands_of_objects_are_listed_page_by_page_in_order() -> None:
     names = sorted(f"{number}.txt" for number in range(2500))
     remotes.fill_bucket(*(f"many/{name}" for name in names))
-
     assert [line.key for line in listed("many")] == names
 
 
 def test_a_whole_bucket_is_listed(s3: Any) -> None:
     s3.create_bucket(Bucket="whole")
-    s3.put_object(Bucket="whole", Key="b/c.txt", Body=b"text")
-    s3.put_object(Bucket="whole", Key="a.txt", Body=b"text")
-    lines = list_tree(Tree(root="s3://whole", base_url="https://docs.example.com/"))
-
-    assert [line.key for line in lines] == ["a.txt", "b/c.txt"]
+    for key in ("b/c.txt", "a.txt"):
+        s3.put_object(Bucket="whole", Key=key, Body=b"text")
+    assert [line.key for line in listed("", root="s3://whole")] == ["a.txt", "b/c.txt"]
 
 
-def test_names_that_only_begin_like_the_prefix_are_not_below_it(s3: Any) -> None:
-    put(s3, "year/a.txt", "year-2/b.txt", "year.txt")
-
-    assert [line.key for line in listed("year")] == ["a.txt"]
-
-
-def test_objects_are_in_the_order_of_the_bytes_of_their_names(s3: Any) -> None:
-    put(s3, "order/\U00010000", "order/\uff5e", "order/a/b", "order/a.b", "order/B")
-
-    assert [line.key for line in listed("order")] == ["B", "a.b", "a/b", "\uff5e", "\U00010000"]
-
-
-@pytest.mark.parametrize("name", ODD_NAMES)
-def test_an_odd_name_is_listed_and_read(s3: Any, name: str) -> None:
-    put(s3, f"odd-{ODD_NAMES.index(name)}/{name}", body=name.encode())
-    (line,) = listed(f"odd-{ODD_NAMES.index(name)}")
-
-    assert (line.key, remotes.read(line.path)) == (name, name.encode())
+def test_objects_with_odd_names_are_listed_in_order_and_read(s3: Any) -> None:
+    for name in ODD_NAMES:
+        put(s3, f"odd/{name}", body=name.encode())
+    lines = listed("odd")
+    assert [line.key for line in lines] == ODD_NAMES
+    assert [remotes.read(line.path).decode() for line in lines] == ODD_NAMES
 
 
 def test_an_object_that_represents_a_folder_and_a_sidecar_are_no_documents(s3: Any) -> None:
     put(s3, "marked/", "marked/a/", body=b"")
     put(s3, "marked/a/b.pdf", "marked/a/b.pdf.meta.json")
     lines = listed("marked")
-
-    assert [(line.key, line.kind, line.code) for line in lines] == [
-        ("a/", EntryKind.FILTERED, "no-file"),
-        ("a/b.pdf", EntryKind.FILE, ""),
-        ("a/b.pdf.meta.json", EntryKind.FILTERED, "sidecar"),
+    assert [(line.key, line.code) for line in lines] == [
+        ("a/", "no-file"),
+        ("a/b.pdf", ""),
+        ("a/b.pdf.meta.json", "sidecar"),
     ]
     assert lines[1].sidecars == ("s3://documents/marked/a/b.pdf.meta.json",)
 
@@ -115,11 +96,11 @@ def test_an_object_that_represents_a_folder_and_a_sidecar_are_no_documents(s3: A
 @pytest.mark.usefixtures("s3")
 def test_a_prefix_or_bucket_that_does_not_exist_ends_the_run() -> None:
     assert refusal("s3://documents/nothing") == (
-        "s3://documents/nothing: no object with this prefix; expected a folder that can be listed"
+        "no object with this prefix; expected a folder that can be listed"
     )
     assert refusal("s3://elsewhere/a") == (
-        "s3://elsewhere/a: An error occurred (NoSuchBucket) when calling the ListObjectsV2"
-        " operation: The specified bucket does not exist; expected a folder that can be listed"
+        "An error occurred (NoSuchBucket) when calling the ListObjectsV2 operation: The specified"
+        " bucket does not exist; expected a folder that can be listed"
     )
 
 
@@ -129,29 +110,19 @@ def test_missing_credentials_end_the_run(monkeypatch: pytest.MonkeyPatch, tmp_pa
         monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
         monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-
-        assert refusal("s3://documents/a") == (
-            "s3://documents/a: Unable to locate credentials; expected a folder that can be listed"
-        )
+        assert refusal("s3://documents/a").startswith("Unable to locate credentials; expected")
 
 
-def test_a_large_object_is_read_whole_and_from_any_offset(s3: Any) -> None:
+def test_a_large_object_is_read_completely_and_from_any_offset(s3: Any) -> None:
     content = bytes(range(256)) * (REQUEST_BYTES // 128)
     put(s3, "large/a", body=content)
-
     assert remotes.read("s3://documents/large/a") == content
     with open_remote("s3://documents/large/a") as stream:
+        signature = version_of(stream)
         stream.seek(2_000_003)
         assert stream.read(3) == b"\x83\x84\x85"
-
-
-def test_the_signature_of_an_object_is_its_size_and_etag(s3: Any) -> None:
-    put(s3, "signed/a.txt")
-    with open_remote("s3://documents/signed/a.txt") as stream:
-        signature = version_of(stream)
-
     assert signature is not None
-    assert (signature.size, signature.version.split()[0]) == (4, ETAG_OF_TEXT)
+    assert signature.size == len(content)
 
 
 def test_an_object_that_is_replaced_while_it_is_read_raises(s3: Any) -> None:
@@ -164,16 +135,10 @@ def test_an_object_that_is_replaced_while_it_is_read_raises(s3: Any) -> None:
             stream.read()
 
 
-def test_an_object_that_vanished_after_it_was_listed_is_not_found(s3: Any) -> None:
-    put(s3, "vanishing/a.txt")
-    (line,) = listed("vanishing")
-    s3.delete_object(Bucket=remotes.BUCKET, Key="vanishing/a.txt")
-
-    error = remotes.error_of(line.path)
-    assert (type(error), error.filename) == (
-        FileNotFoundError,
-        "s3://documents/vanishing/a.txt",
-    )
+@pytest.mark.usefixtures("s3")
+def test_an_object_that_vanished_is_not_found() -> None:
+    error = remotes.error_of("s3://documents/vanished.txt")
+    assert (type(error), error.filename) == (FileNotFoundError, "s3://documents/vanished.txt")
 
 
 def test_an_object_that_may_not_be_read_is_reported(tmp_path: Path) -> None:
@@ -183,14 +148,12 @@ def test_an_object_that_may_not_be_read_is_reported(tmp_path: Path) -> None:
 
     with remotes.web_server(tmp_path, forbid) as server, remotes.s3_at(server.root):
         error = remotes.error_of("s3://documents/a.txt")
-
     assert (type(error), error.strerror) == (PermissionError, "Forbidden")
 
 
 def test_a_connection_that_ends_in_an_object_is_never_its_end(tmp_path: Path) -> None:
     with remotes.web_server(tmp_path, remotes.break_off) as server, remotes.s3_at(server.root):
         error = remotes.error_of("s3://documents/a.txt")
-
     assert re.fullmatch("the connection ended after 1?0+ of 2000 bytes", error.strerror or "")
 
 

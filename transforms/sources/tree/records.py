@@ -1,30 +1,33 @@
 """The results of lines of a listing: records, and rejects, filtered files and notices."""
 
 import hashlib
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
 
-import msgspec
+from msgspec.structs import replace
 
 from schemas.acl import Acl
 from schemas.errors import RecordError
 from schemas.notice import Notice
-from schemas.record import Action, Arrival, Content, Provenance, Record
+from schemas.record import Action, Arrival, Content, Crawl, Provenance, Record
 from schemas.reject import Filtered, Reject, record_error
 from schemas.sent_document import UNCHANGED, OnChange, SentDocument, StateChange
 from schemas.span import Span
 from transforms.formats.base import ReadResult
 from transforms.mimetype_table import type_of_name
 from transforms.sources.listing import ListingEntry
-from transforms.sources.tree.describe import Describe
-from transforms.sources.tree.file_content import FileContent, FileState
-from transforms.sources.tree.mimetype import FileType, detect
+from transforms.sources.tree.acl_table import load_acl_table
+from transforms.sources.tree.file_content import FileContent, FileState, OpenFile
+from transforms.sources.tree.local_folders import NOT_PUBLIC
+from transforms.sources.tree.mimetype import FileType
+from transforms.sources.tree.posix_acl import PosixAcls
+from transforms.sources.tree.sidecars import read_sidecars
 from transforms.sources.tree.tree import Tree
+from transforms.sources.tree.urls import display_url_of, path_metadata
 
 ARCHIVE = "archive"
 """The code of archives that are left out."""
-
-ARCHIVE_NOT_OPENED = "archive-not-opened"
-"""The code of the notice about archives that could be opened."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ADD = Action.ADD.value
@@ -33,14 +36,15 @@ _ADD = Action.ADD.value
 class TreeRecords:
     """Makes the results of one line, whose offset in the listing is `offset`.
 
-    `see` is called for each document before its record is returned.
+    `see` is called for each document before its record is returned. Raise ConfigError if the table
+    of ACLs cannot be used.
     """
 
-    def __init__(self, span: Span, tree: Tree, see: OnChange | None, describe: Describe) -> None:
+    def __init__(self, span: Span, tree: Tree, see: OnChange | None, open_file: OpenFile) -> None:
         self._span = span
         self._tree = tree
         self._see = see
-        self._describe = describe
+        self._describe = describer(tree, open_file)
         self.offset = 0
 
     def filtered(self, listed: ListingEntry, code: str) -> Filtered:
@@ -58,10 +62,14 @@ class TreeRecords:
             action=_ADD,
         )
 
-    def closed_archive(self, listed: ListingEntry) -> list[ReadResult]:
-        """Return the results of an archive that `--open-archives` would open."""
-        detail = f"{listed.key!r}: left out; --open-archives reads the files in it"
-        return [self._notice(ARCHIVE_NOT_OPENED, detail), self.filtered(listed, ARCHIVE)]
+    def notice(self, code: str, listed: ListingEntry, detail: str) -> Notice:
+        return Notice(
+            code=code,
+            detail=f"{listed.key!r}: {detail}",
+            source=self._span.source,
+            span=self._span.ordinal,
+            offset=self.offset,
+        )
 
     def deleted(self, known: SentDocument) -> list[ReadResult]:
         """Return the deletion of a document; without a URL only the state changes."""
@@ -78,10 +86,6 @@ class TreeRecords:
         if self._see:
             self._see(StateChange(known=known, is_gone=is_gone))
 
-    def file_type(self, listed: ListingEntry, content: FileContent) -> FileType:
-        """Return the type of a file, by its name and its bytes."""
-        return detect(listed.key.rpartition("/")[2], content.data, charset=self._tree.charset)
-
     def of_content(
         self,
         listed: ListingEntry,
@@ -90,11 +94,11 @@ class TreeRecords:
         parent: str | None = None,
     ) -> list[ReadResult]:
         """Return the results of a file that was read; `parent` is the key of its archive."""
-        known = self._known(listed, FileState(len(content.data), content.modified_ns))
-        if self._see or listed.known:
-            digest = hashlib.sha256(content.data).hexdigest()
-            known = msgspec.structs.replace(known, digest=digest, parent=parent)
-        if listed.known and _has_same_record(listed.known, known):
+        known = self._known(listed, FileState(len(content.data), content.modified_ns), parent)
+        before = listed.known
+        if self._see or before:
+            known = replace(known, digest=hashlib.sha256(content.data).hexdigest())
+        if before and _has_same_record(before, known):
             self.remember(known)
             return [self.filtered(listed, UNCHANGED)]
         record = Record(
@@ -108,10 +112,11 @@ class TreeRecords:
             provenance=self._provenance(),
         )
         results = self._described(listed, record, known)
-        if file_type.named is None:
-            return results
-        detail = f"{listed.key!r}: {file_type.named} by its name; sent as {file_type.mimetype},"
-        return [self._notice("mimetype-differs", f"{detail} which its content shows"), *results]
+        if file_type.named is not None:
+            detail = f"{file_type.named} by its name; sent as {file_type.mimetype},"
+            detail += " which its content shows"
+            results.insert(0, self.notice("mimetype-differs", listed, detail))
+        return results
 
     def of_metadata(
         self, listed: ListingEntry, state: FileState, parent: str | None = None
@@ -126,12 +131,11 @@ class TreeRecords:
             modified=_time_of(state.modified_ns),
             provenance=self._provenance(),
         )
-        known = msgspec.structs.replace(self._known(listed, state), parent=parent)
-        return self._described(listed, record, known)
+        return self._described(listed, record, self._known(listed, state, parent))
 
     def of_folder(self, listed: ListingEntry, acl: Acl) -> Record:
         """Return the record of a folder, which is its ACL."""
-        self.remember(self._known(listed, FileState(listed.size, listed.modified_ns)))
+        self.remember(self._known(listed, FileState(listed.size, listed.modified_ns), None))
         provenance = self._provenance()
         return Record(url=listed.url, action=Action.ADD, acl=acl, provenance=provenance)
 
@@ -145,36 +149,69 @@ class TreeRecords:
         self.remember(known)
         if described.crawl is None or not described.crawl.secure:
             return [described]
-        detail = f"{listed.key!r}: not readable by others; sent as secure, as it has no ACL"
-        return [self._notice("not-public", f"{detail}: --acl posix makes one"), described]
+        detail = "not readable by others; sent as secure, as it has no ACL: --acl posix makes one"
+        return [self.notice("not-public", listed, detail), described]
 
-    def _notice(self, code: str, detail: str) -> Notice:
-        return Notice(
-            code=code,
-            detail=detail,
-            source=self._span.source,
-            span=self._span.ordinal,
-            offset=self.offset,
-        )
-
-    def _known(self, listed: ListingEntry, state: FileState) -> SentDocument:
+    def _known(self, listed: ListingEntry, state: FileState, parent: str | None) -> SentDocument:
         return SentDocument(
             key=listed.key,
             url=listed.url,
             size=state.size,
             modified_ns=state.modified_ns,
             fingerprint=listed.fingerprint,
+            parent=parent,
         )
 
     def _provenance(self) -> Provenance:
         return Provenance(source=self._span.source, span=self._span.ordinal, offset=self.offset)
 
 
+def describer(tree: Tree, open_file: OpenFile) -> Callable[[ListingEntry, Record], Record]:
+    """Return the function that adds metadata, ACL and crawl hints; `open_file` opens sidecars.
+
+    It raises RecordError if they cannot be read. The ACL of a sidecar replaces that of the tree. A
+    file without an ACL that others may not read is secure: an appliance then asks who may see it,
+    instead of showing it to everyone. Raise ConfigError if the table of ACLs cannot be used.
+    """
+    acl_of = _acl_of(tree)
+    make_display_url = display_url_of(tree)
+    # The members of an archive come one after the other, and have the same sidecars.
+    read_once = lru_cache(maxsize=1)(partial(read_sidecars, open_file=open_file))
+
+    def describe(listed: ListingEntry, record: Record) -> Record:
+        sidecars = read_once(listed.sidecars)
+        paths = path_metadata(listed.key) if tree.states_paths else ()
+        crawl = record.crawl
+        if display_url := make_display_url(listed.key):
+            crawl = replace(crawl or Crawl(), display_url=display_url)
+        if sidecars.acl is None and NOT_PUBLIC in listed.fingerprint.split():
+            crawl = replace(crawl or Crawl(), secure=True)
+        return replace(
+            record,
+            metadata=record.metadata + sidecars.metadata + paths,
+            acl=acl_of(listed) if sidecars.acl is None else sidecars.acl,
+            overwrite_acls=sidecars.overwrite_acls,
+            crawl=crawl,
+        )
+
+    return describe
+
+
+def _acl_of(tree: Tree) -> Callable[[ListingEntry], Acl | None]:
+    rules = tree.acl
+    if rules is None:
+        return lambda _listed: None
+    if rules.table is not None:
+        of_key = load_acl_table(rules.table)
+        return lambda listed: of_key(listed.key)
+    acls = PosixAcls(tree, rules)
+    return lambda listed: acls.of_file(listed.path)
+
+
 def _has_same_record(before: SentDocument, now: SentDocument) -> bool:
     """Whether two states of a document have the same record but for its time."""
-    return (before.digest, before.url, before.fingerprint) == (
-        *(now.digest, now.url, now.fingerprint),
-    )
+    was = (before.digest, before.url, before.fingerprint)
+    return was == (now.digest, now.url, now.fingerprint)
 
 
 def _time_of(modified_ns: int | None) -> datetime | None:
