@@ -212,6 +212,9 @@ class _LimitedStream(io.RawIOBase):
     def end_header(self) -> None:
         self._header_left = None
 
+    def readable(self) -> bool:
+        return True
+
     def seekable(self) -> bool:
         return True
 
@@ -233,6 +236,11 @@ class _LimitedStream(io.RawIOBase):
         self.last_block = block
         self._move_to(self._position + len(block))
         return block
+
+    def readinto(self, buffer: "memoryview | bytearray", /) -> int:  # type: ignore[override]  # only these are passed
+        block = self.read(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if whence != io.SEEK_SET:
