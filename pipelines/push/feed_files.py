@@ -23,7 +23,13 @@ from schemas.span import Span
 from transforms.formats import Format, find_format, look_of, sniff
 from transforms.sinks.push.chunk_parts import scan_feed
 from transforms.sinks.push.model import REQUEST_BYTES_LIMIT, open_chunk_file
-from transforms.sinks.push.push_plan import check_several_full, plan_chunks
+from transforms.sinks.push.push_plan import (
+    UPDATE_FILE,
+    check_several_full,
+    is_update,
+    plan_chunks,
+    write_update,
+)
 from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.wire.chunk_check import pushed_formats
 from transforms.sinks.push.wire.protocol import REQUEST_FORMS, RequestForm
@@ -68,6 +74,7 @@ def scan_files(
 ) -> list[Chunk]:
     """Return a chunk for each feed file, in order; compressed files are unpacked to `staging`.
 
+    A last chunk updates the search indexes, if the appliance needs that and no file requests it.
     Raises ConfigError, with a line for each fault, for files that must not be sent.
     """
     chunks: list[Chunk] = []
@@ -88,6 +95,10 @@ def scan_files(
     elif options.several_full is SeveralFull.REFUSE:
         check_several_full((chunk.source, [chunk]) for chunk in chunks)
     plan_chunks([replace(chunk, path=chunk.source) for chunk in chunks], settings)
+    if settings.appliance.protocol.has_index_updates and not is_update(chunks[-1]):
+        update = write_update(staging / UPDATE_FILE)
+        update = replace(update, path=str(staging / UPDATE_FILE), ordinal=len(chunks) + 1)
+        chunks.append(update)
     return chunks
 
 

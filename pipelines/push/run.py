@@ -28,7 +28,7 @@ from pipelines.push.run_folder import (
 from schemas.account import Chunk
 from schemas.errors import ConfigError
 from transforms.sinks.push.outcome import PushAccount, PushProgress, outcomes_of
-from transforms.sinks.push.push_plan import check_several_full, plan_chunks, with_update
+from transforms.sinks.push.push_plan import check_several_full, plan_chunks
 from transforms.sinks.push.pusher import Pusher, receipts_of
 from transforms.sinks.push.receipts import read_receipts
 from transforms.sinks.push.settings import PushSettings, SeveralFull
@@ -121,11 +121,11 @@ def discard_message(line: str) -> None:
 def _print_plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> None:
     """Print what a push would send now; make no file."""
     folder = receipts_folder(root, settings)
-    ordered = with_update(plan_chunks(chunks, settings), folder, settings)
-    outcomes = outcomes_of(ordered, read_receipts(folder))
+    planned = plan_chunks(chunks, settings)
+    outcomes = outcomes_of(planned, read_receipts(folder))
     remaining = [outcome.chunk for outcome in outcomes if not outcome.allows_next]
     is_replayed = settings.replay and not remaining
-    click.echo(plan_text(ordered if is_replayed else remaining, settings))
+    click.echo(plan_text(planned if is_replayed else remaining, settings))
 
 
 def _run_folders(options: PushOptions) -> list[Path]:

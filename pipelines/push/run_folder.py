@@ -43,8 +43,7 @@ def record_push(root: Path, account: PushAccount, settings: PushSettings) -> Non
     folder = receipts_folder(root, settings)
     write_json(folder / REPORT, as_json(account))
     outcomes = {outcome.chunk.ordinal: outcome for outcome in account.outcomes}
-    # An update of indexes that the push added is not in the manifest. An update of the run that is
-    # not pushed stays there, because receipts belong to all chunks of a run.
+    # An update of indexes that is not pushed stays: receipts belong to all chunks of a run.
     chunks = [
         with_outcome(chunk, outcomes[chunk.ordinal]) if chunk.ordinal in outcomes else chunk
         for chunk in read_manifest(root)

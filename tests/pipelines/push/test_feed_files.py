@@ -111,9 +111,21 @@ def test_flags_override_a_file(
     expected: tuple[object, ...],
 ) -> None:
     datasource, feedtype = flags
-    [chunk] = chunks_of(tmp_path, {"feed.xml": content}, datasource=datasource, feedtype=feedtype)
+    files = {"feed.xml": content}
+    chunk, *_ = chunks_of(tmp_path, files, datasource=datasource, feedtype=feedtype)
 
     assert (chunk.format, chunk.datasource, chunk.feedtype, chunk.records) == expected
+
+
+@pytest.mark.parametrize(("items", "ordinals"), [(ITEM, [1, 2]), (UPDATE, [1])])
+def test_search_indexes_are_updated_after_the_files(
+    tmp_path: Path, items: bytes, ordinals: list[int]
+) -> None:
+    chunks = chunks_of(tmp_path, {"items.xml": THUNDERSTONE % items})
+
+    assert [chunk.ordinal for chunk in chunks] == ordinals
+    assert chunks[-1].records == {"UPDATE_INDEX": 1}
+    assert UPDATE in Path(chunks[-1].path).read_bytes()
 
 
 # Compressed files

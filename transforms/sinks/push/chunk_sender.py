@@ -134,7 +134,7 @@ class ChunkSender:
                 return self._settle(part, feedtype, response, verdict)
             self._add_receipt(part, ChunkState.FAILED, feedtype, response, verdict)
             seconds = pauses.next_seconds(
-                at_least=retry_after_seconds(response, now=datetime.now(UTC)),
+                at_least=retry_after_seconds(response),
                 is_limited=verdict.meaning is not ResponseMeaning.FULL_DISK,
             )
             message = f"{part.chunk.path}: {verdict.message}"

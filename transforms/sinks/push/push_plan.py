@@ -1,10 +1,9 @@
-"""The plan of a push: its chunks in order, with their feedtypes, and the update of search indexes.
+"""The plan of a push: its chunks in order, with their feedtypes; and updates of search indexes.
 
 **Spec:** Thunderstone dataload API: "UI - Update search indexes (call after a batch of
 inserts/deletes)".
 """
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from transforms.sinks.push.settings import GroupsMode, PushSettings
 from transforms.sinks.push.wire.chunk_check import check_chunk
 
 UPDATE_FILE = "update-index.xml"
-"""The request that updates search indexes, if no run has made one."""
+"""The request that updates search indexes, if no feed file makes one."""
 
 MAX_FAULTS = 20
 """Faults of chunks that are reported at once."""
@@ -79,34 +78,11 @@ def is_added_update(chunk: Chunk) -> bool:
 
 
 def write_update(path: Path, *, options: WriteOptions = _DEFAULT_OPTIONS) -> Chunk:
-    """Write the request for an update; return its chunk, without an ordinal."""
-    return _as_update(write_chunk(path, _update_document(options)))
-
-
-def with_update(ordered: Sequence[Chunk], folder: Path, settings: PushSettings) -> list[Chunk]:
-    """Return the chunks with an update at the end, if the appliance needs one and they have none.
-
-    Its file is `UPDATE_FILE` in the folder, which the push writes. If the settings ask for no
-    update, return the chunks without any.
-    """
-    if not settings.update_index:
-        return [chunk for chunk in ordered if not is_update(chunk)]
-    has_update = bool(ordered) and is_update(ordered[-1])
-    if has_update or not settings.appliance.protocol.has_index_updates:
-        return list(ordered)
-    document = _update_document(_DEFAULT_OPTIONS)
-    update = Chunk(
-        ordinal=ordered[-1].ordinal + 1 if ordered else 1,
-        path=str(folder.absolute() / UPDATE_FILE),
-        bytes=len(document),
-        sha256=hashlib.sha256(document).hexdigest(),
-        records={},
-        first_url="",
-        last_url="",
-        source="",
-        span=0,
-    )
-    return [*ordered, _as_update(update)]
+    """Write a request for an update; return its chunk, without an ordinal."""
+    encoder = THUNDERSTONE.make_encoder(options)
+    update = encoder.encode(Record(url="", action=Action.UPDATE_INDEX))
+    chunk = write_chunk(path, encoder.prolog() + encoder.frame([update]) + encoder.epilog())
+    return replace(chunk, records={Action.UPDATE_INDEX.value: 1}, format=THUNDERSTONE.name)
 
 
 def _with_groups_mode(ordered: Sequence[Chunk], mode: GroupsMode) -> list[Chunk]:
@@ -136,13 +112,3 @@ def _check_empty(chunk: Chunk, settings: PushSettings) -> None:
             f"{chunk.path}: a full feed without records, which empties {chunk.datasource!r};"
             " expected records, or --allow-empty-full"
         )
-
-
-def _update_document(options: WriteOptions) -> bytes:
-    encoder = THUNDERSTONE.make_encoder(options)
-    update = encoder.encode(Record(url="", action=Action.UPDATE_INDEX))
-    return encoder.prolog() + encoder.frame([update]) + encoder.epilog()
-
-
-def _as_update(chunk: Chunk) -> Chunk:
-    return replace(chunk, records={Action.UPDATE_INDEX.value: 1}, format=THUNDERSTONE.name)

@@ -29,8 +29,8 @@ from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning
 from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, PushProgress, outcomes_of
 from transforms.sinks.push.push_plan import (
     UPDATE_FILE,
+    is_update,
     plan_chunks,
-    with_update,
     write_update,
 )
 from transforms.sinks.push.receipts import Receipts
@@ -88,9 +88,8 @@ class Pusher:
         settings, started = self._settings, time.monotonic()
         planned = plan_chunks(chunks, settings)
         with receipts_of(planned, folder, settings, disk=self._disk) as receipts:
-            chunks = with_update(planned, folder, settings)
-            if len(chunks) > len(planned):
-                write_update(folder / UPDATE_FILE)
+            is_updated = settings.update_index
+            chunks = [chunk for chunk in planned if is_updated or not is_update(chunk)]
             earlier = outcomes_of(chunks, receipts.all())
             remaining = [outcome.chunk for outcome in earlier if not outcome.allows_next]
             for chunk in remaining:  # a full part deletes what missing files could not bring back

@@ -61,9 +61,9 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Up to `jobs` datasources are pushed in parallel. No chunk is begun after `deadline`, in seconds
     since the epoch. `max_wait_seconds` limits all waiting for the appliance together. `replay`
-    sends accepted chunks again. With `update_index`, the push ends with an update of Thunderstone's
-    search indexes. `can_empty` allows a full feed without records, which empties its datasource.
-    `groups_mode` applies to groups feeds only.
+    sends accepted chunks again. Without `update_index`, chunks that only update Thunderstone's
+    search indexes are not sent. `can_empty` allows a full feed without records, which empties its
+    datasource. `groups_mode` applies to groups feeds only.
     """
 
     appliance: Appliance

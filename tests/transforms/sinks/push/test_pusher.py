@@ -385,28 +385,29 @@ def test_later_parts_of_a_full_feed_fit_as_incremental(rig: PushRig) -> None:
 # Thunderstone
 
 
-def test_search_indexes_are_updated_after_all_chunks(rig: PushRig) -> None:
-    update = replace(write_update(rig.root / "u.xml"), ordinal=2, source="feed.xml")
-    chunks = [items_of(rig.root, 1, "ab"), update, items_of(rig.root, 3, "c")]
-    account = rig.push(chunks, replace(TO_THUNDERSTONE, jobs=3), to=take_items)
-
-    assert [(sent.chunk, sent.names) for sent in rig.client.sent] == [
-        (1, ("a", "b")),
-        (2, ()),
-        (3, ("c",)),
-        (4, ()),
+@pytest.mark.parametrize(("update_index", "sent"), [(True, [1, 2, 3, 4]), (False, [1, 3])])
+def test_updates_of_search_indexes_are_sent_in_their_place_unless_the_caller_makes_them(
+    rig: PushRig, update_index: bool, sent: list[int]
+) -> None:
+    update = write_update(rig.root / "u.xml")
+    chunks = [
+        items_of(rig.root, 1, "ab"),
+        replace(update, ordinal=2),
+        items_of(rig.root, 3, "c"),
+        replace(update, ordinal=4),
     ]
-    assert states(account) == ["accepted"] * 4
-    assert rig.push(chunks, TO_THUNDERSTONE, to=take_items).stopped is None
-    assert rig.sent() == []
+    settings = replace(TO_THUNDERSTONE, jobs=3, update_index=update_index)
+    account = rig.push(chunks, settings, to=take_items)
+
+    assert rig.sent() == sent
+    assert states(account) == ["accepted"] * len(sent)
 
 
 def test_an_item_that_the_appliance_names_is_refused_without_halving(rig: PushRig) -> None:
     chunks = [items_of(rig.root, 1, "abc")]
-    to = respond(results("OK", "FAIL", "OK"), results("OK"))
-    account = rig.push(chunks, TO_THUNDERSTONE, to=to)
+    account = rig.push(chunks, TO_THUNDERSTONE, to=respond(results("OK", "FAIL", "OK")))
 
-    assert rig.sent() == [1, 2]
+    assert rig.sent() == [1]
     assert [refusal.record for refusal in account.outcomes[0].refusals] == [1]
     assert (account.outcomes[0].accepted, account.exit_code) == (2, 1)
 
@@ -417,7 +418,7 @@ def test_a_refused_item_can_end_the_push_after_its_chunk(rig: PushRig) -> None:
     account = rig.push(chunks, settings, to=respond(results("OK", "FAIL")))
 
     assert rig.sent() == [1]
-    assert states(account) == ["partly-accepted", "ready", "ready"]
+    assert states(account) == ["partly-accepted", "ready"]
     assert account.exit_code == 4
     assert account.stopped == (
         "chunks/000001.xml: OK for 1 of 2 Items, FAIL; expected all Items to be accepted, because"
@@ -431,7 +432,7 @@ def test_few_remarks_about_accepted_items_are_counted_by_their_text(rig: PushRig
     body = f"<ThunderstoneReplicationResult>{items}</ThunderstoneReplicationResult>"
     remarks = ApplianceResponse(status=200, body=body.encode())
     chunks = [items_of(rig.root, 1, [f"{number}" for number in range(25)])]
-    notices = rig.push(chunks, TO_THUNDERSTONE, to=respond(remarks, results("OK"))).notices
+    notices = rig.push(chunks, TO_THUNDERSTONE, to=respond(remarks)).notices
 
     assert len(notices) == 21
     assert notices["accepted with the remark 'remark 2'"] == 2

@@ -13,7 +13,7 @@ import ssl
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from typing import NamedTuple, Self
+from typing import Self
 
 import httpx2
 from msgspec.structs import replace
@@ -175,10 +175,10 @@ class _HttpExchange:
             response = ApplianceResponse(error=str(exc), is_permanent=True)
         except httpx2.HTTPError as exc:
             cause = httpx2.ReadTimeout("") if self._deadline.is_exceeded else exc
-            error = self._explain(cause)
+            message, is_permanent = self._explain(cause)
             response = ApplianceResponse(
-                error=f"{url}: {error.message}",
-                is_permanent=error.is_permanent,
+                error=f"{url}: {message}",
+                is_permanent=is_permanent,
                 is_unsent=isinstance(exc, (httpx2.ConnectError, httpx2.ConnectTimeout)),
             )
         return replace(
@@ -216,8 +216,8 @@ class _HttpExchange:
         if self._deadline.is_exceeded:  # a body without a length ends with its connection
             raise httpx2.ReadTimeout("")
 
-    def _explain(self, exc: httpx2.HTTPError) -> "_TransportError":
-        """Explain why the request has no response, and how to fix that."""
+    def _explain(self, exc: httpx2.HTTPError) -> tuple[str, bool]:
+        """Say why there is no response and how to fix that, and whether another attempt is vain."""
         appliance = self._appliance
         expected = appliance.protocol.expected_server
         if appliance.proxy:
@@ -249,43 +249,30 @@ class _HttpExchange:
                 message = f"the response is not HTTP: {found}; {expected}"
             case _:
                 message = f"connection closed {progress}{_reason(exc)}"
-        return _TransportError(message, is_permanent)
-
-
-class _TransportError(NamedTuple):
-    """A message for the operator; another attempt would meet a permanent error again."""
-
-    message: str
-    is_permanent: bool = False
+        return message, is_permanent
 
 
 def _explain_connection(
     exc: httpx2.ConnectError, appliance: Appliance, expected: str
-) -> _TransportError:
+) -> tuple[str, bool]:
     for cause in _causes(exc):
         match cause:
             case socket.gaierror():
                 host = httpx2.URL(appliance.proxy or appliance.url).host
-                return _TransportError(
-                    f"no address for {host!r} ({cause.strerror}); "
-                    "expected a name that this machine can look up"
-                )
+                message = f"no address for {host!r} ({cause.strerror})"
+                return f"{message}; expected a name that this machine can look up", False
             case ConnectionRefusedError():
-                return _TransportError(f"connection refused; {expected}")
+                return f"connection refused; {expected}", False
             case ssl.SSLCertVerificationError():
-                return _TransportError(
-                    f"its certificate is not trusted ({cause.verify_message}); expected "
-                    "one that the system trusts: name its authority by --ca-file",
-                    is_permanent=True,
-                )
+                message = f"its certificate is not trusted ({cause.verify_message})"
+                fix = "expected one that the system trusts: name its authority by --ca-file"
+                return f"{message}; {fix}", True
             case ssl.SSLError():
                 reason: str | None = getattr(cause, "reason", None)  # only OpenSSL gives one
                 reason = (reason or "handshake broken off").lower().replace("_", " ")
-                return _TransportError(
-                    f"TLS: {reason}; expected TLS on this port: is it one for http://?",
-                    is_permanent=not isinstance(cause, ssl.SSLEOFError),
-                )
-    return _TransportError(f"no connection{_reason(exc)}; {expected}")
+                message = f"TLS: {reason}; expected TLS on this port: is it one for http://?"
+                return message, not isinstance(cause, ssl.SSLEOFError)
+    return f"no connection{_reason(exc)}; {expected}", False
 
 
 def _is_closed(exc: httpx2.HTTPError) -> bool:

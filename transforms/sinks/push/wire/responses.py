@@ -2,8 +2,6 @@
 
 import html
 import re
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 import msgspec
 
@@ -72,20 +70,10 @@ def describe(response: ApplianceResponse) -> str:
     return "a page with the title " + quote(plain) if title else "a page with " + quote(plain)
 
 
-def retry_after_seconds(response: ApplianceResponse, *, now: datetime) -> float | None:
-    """Return the pause that a Retry-After header asks for, None if it asks for none.
-
-    **Spec:** RFC 9110, 10.2.3: seconds, or an HTTP date. A date in the past asks for no pause.
-    """
+def retry_after_seconds(response: ApplianceResponse) -> float | None:
+    """Return the seconds of a Retry-After header, None without one or if it has a date."""
     text = response.retry_after.strip()
-    if _SECONDS.fullmatch(text):
-        return float(text)
-    try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (aware - now).total_seconds())
+    return float(text) if _SECONDS.fullmatch(text) else None
 
 
 def judge_response(

@@ -1,10 +1,6 @@
 """The meaning of a GSA's responses, and of its backlog."""
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning, Verdict
 from transforms.sinks.push.wire.feedergate import FEEDERGATE, read_backlog
@@ -13,7 +9,6 @@ from transforms.sinks.push.wire.recvdata import RECVDATA
 from transforms.sinks.push.wire.responses import judge_response, retry_after_seconds
 
 URL = "http://gsa.example.com:19900/xmlfeed"
-NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TRUST = (
     "add the address of this machine to the List of Trusted IP Addresses "
     "in Content Sources > Feeds of the Admin Console"
@@ -223,27 +218,12 @@ def test_a_refused_request_for_the_backlog_names_the_fix() -> None:
     assert read_backlog(ApplianceResponse(error="connection refused")) == "connection refused"
 
 
-# Retry-After
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("120", 120),
-        (" 0 ", 0),
-        ("Sat, 21 Nov 2026 12:01:00 GMT", 60),
-        ("Sat, 21 Nov 2026 11:59:00 GMT", 0),
-        ("Sat, 21 Nov 2026 12:01:00", 60),
-        ("", None),
-        ("soon", None),
-        ("-1", None),
-        ("1.5", None),
+        *(("120", 120), (" 0 ", 0), ("", None), ("soon", None), ("-1", None), ("1.5", None)),
+        ("Sat, 21 Nov 2026 12:01:00 GMT", None),
     ],
 )
-def test_a_retry_after_is_seconds_or_a_date(text: str, expected: float | None) -> None:
-    assert retry_after_seconds(ApplianceResponse(retry_after=text), now=NOON) == expected
-
-
-@given(text=st.text() | st.integers().map(lambda days: f"{NOON + timedelta(days=days % 999)}"))
-def test_no_retry_after_is_negative(text: str) -> None:
-    assert (retry_after_seconds(ApplianceResponse(retry_after=text), now=NOON) or 0) >= 0
+def test_a_retry_after_is_a_number_of_seconds(text: str, expected: float | None) -> None:
+    assert retry_after_seconds(ApplianceResponse(retry_after=text)) == expected
