@@ -1,10 +1,9 @@
 """Hostile input to the readers of command streams, and the memory that they take."""
 
 import io
-import signal
 import tracemalloc
-from collections.abc import Iterator
-from typing import IO, Any, NoReturn, cast
+from collections import deque
+from typing import IO, Any, cast
 
 import pytest
 from hypothesis import given
@@ -29,20 +28,6 @@ STREAM = (
 )
 MILLION = 1_000_000
 TEN_MB = 10 * MILLION
-
-
-@pytest.fixture(autouse=True)
-def in_time() -> Iterator[None]:
-    """End a test that hangs, by the time of the processor."""
-
-    def stop(signum: int, frame: object) -> NoReturn:
-        raise TimeoutError("the reader hangs")
-
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, 60)
-    yield
-    signal.setitimer(signal.ITIMER_PROF, 0)
-    signal.signal(signal.SIGPROF, before)
 
 
 class Endless(io.RawIOBase):
@@ -126,25 +111,30 @@ def test_small_blocks_are_read_as_one(kind: str, mode: Mode, data: bytes, block_
 
 
 @pytest.mark.slow
-@KINDS
 @MODES
-def test_delimiters_without_end_are_skipped(kind: str, mode: Mode) -> None:
-    assert [
-        one for one in read(kind, HEADER + b"\n" * TEN_MB, mode) if not isinstance(one, str)
-    ] == []
-
-
-@pytest.mark.slow
-@MODES
-@pytest.mark.parametrize("delimiter", [b"\r\n", b"**", b"#~#"])
-@pytest.mark.parametrize("repeated", [b"\r", b"\r\r\n", b"*", b"#~", b"#~#"])
-def test_overlapping_delimiters_without_end_are_skipped(
-    mode: Mode, delimiter: bytes, repeated: bytes
+@pytest.mark.parametrize(
+    ("kind", "delimiter", "token", "count"),
+    [
+        ("authorizer-stream", b"\n", b"\n", TEN_MB),
+        ("retriever-stream", b"\n", b"meta-name=\nmeta-value=\n", MILLION // 10),
+        *(
+            ("lister-stream", b"\n", token, MILLION // 8)
+            for token in (b"x\n", b"id=\n", b"id=a\nlock=true\n", b"id-list\na\n\n")
+        ),
+        *(
+            ("lister-stream", delimiter, token, MILLION)
+            for delimiter, token in (
+                *((b"\r\n", b"\r"), (b"\r\n", b"\r\r\n"), (b"**", b"*"), (b"**", b"#~")),
+                *((b"#~#", b"#~"), (b"#~#", b"#~#"), (b"#~#", b"*")),
+            )
+        ),
+    ],
+)
+def test_many_small_tokens_are_read(
+    mode: Mode, kind: str, delimiter: bytes, token: bytes, count: int
 ) -> None:
-    data = (
-        b"GSA Adaptor Data Version 1 [" + delimiter + b"]" + repeated * (MILLION // len(repeated))
-    )
-    assert all(map(is_known, read("lister-stream", data, mode)))
+    header = b"GSA Adaptor Data Version 1 [" + delimiter + b"]id=a" + delimiter
+    assert all(map(is_known, read(kind, header + token * count, mode)))
 
 
 @pytest.mark.slow
@@ -153,21 +143,6 @@ def test_overlapping_delimiters_without_end_are_skipped(
 def test_a_long_token_is_read(kind: str, mode: Mode) -> None:
     found = read(kind, HEADER + b"id=" + b"x" * TEN_MB, mode)
     assert [len(one.url) for one in found] == [TEN_MB]
-
-
-@pytest.mark.slow
-@MODES
-@pytest.mark.parametrize("token", [b"id=\n", b"id=a\nlock=true\n", b"id-list\na\n\n", b"x\n"])
-def test_many_small_tokens_are_read(mode: Mode, token: bytes) -> None:
-    data = HEADER + token * (MILLION // token.count(b"\n") // 4)
-    assert all(map(is_known, read("lister-stream", data, mode)))
-
-
-@pytest.mark.slow
-def test_many_commands_of_one_document_are_read() -> None:
-    data = HEADER + b"id=a\n" + b"meta-name=\nmeta-value=\n" * (MILLION // 10)
-    (record,) = read("retriever-stream", data)
-    assert len(record.metadata) == MILLION // 10
 
 
 @MODES
@@ -197,18 +172,6 @@ def test_content_over_the_limit_is_rejected(mode: Mode) -> None:
     )
 
 
-@pytest.mark.slow
-def test_content_without_end_takes_no_memory() -> None:
-    options = ReadOptions(max_content_bytes=MILLION)
-    stream = endless(HEADER + b"id=a\ncontent\n", 200 * MILLION)
-    tracemalloc.start()
-    (reject,) = by_name("retriever-stream").read(stream, options=options)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert isinstance(reject, Reject)
-    assert (len(reject.data), reject.truncated, peak < 8 * MILLION) == (KEPT_BYTES, True, True)
-
-
 @KINDS
 def test_a_token_without_end_is_an_error(kind: str) -> None:
     options = ReadOptions(max_token_bytes=MILLION)
@@ -220,29 +183,29 @@ def test_a_token_without_end_is_an_error(kind: str) -> None:
     )
 
 
+def last_and_peak(kind: str, stream: IO[bytes]) -> tuple[Any, int]:
+    """The last result of a stream, and the most megabytes that reading it took."""
+    tracemalloc.start()
+    results = by_name(kind).read(stream, options=ReadOptions(max_content_bytes=MILLION))
+    (last,) = deque(results, maxlen=1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return last, peak // MILLION
+
+
 @pytest.mark.slow
-def test_a_document_without_end_is_read_in_constant_memory() -> None:
+def test_streams_without_end_are_read_in_constant_memory() -> None:
+    content = endless(HEADER + b"id=a\ncontent\n", 200 * MILLION)
+    reject, peak = last_and_peak("retriever-stream", content)
+    assert (len(reject.data), reject.truncated, peak < 8) == (KEPT_BYTES, True, True)
+
     data = HEADER + b"id=a\n" + b"lock=true\n" * (MILLION // 5) + b"lock=x\nsecure\nmeta-value=\n"
-    tracemalloc.start()
-    *_, reject = by_name("retriever-stream").read(io.BytesIO(data))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert isinstance(reject, Reject)
-    assert (reject.data, reject.length, peak < 8 * MILLION) == (
-        data[31:][:KEPT_BYTES],
-        len(data) - 31,
-        True,
-    )
+    reject, peak = last_and_peak("retriever-stream", io.BytesIO(data))
+    assert (reject.data, reject.length) == (data[31:][:KEPT_BYTES], len(data) - 31)
+    assert peak < 8
 
-
-@pytest.mark.slow
-def test_a_listing_of_many_ids_is_read_in_constant_memory() -> None:
-    data = HEADER + b"id=a\nlast-modified=5\nlock\n" * (MILLION // 10)
-    tracemalloc.start()
-    count = sum(1 for _ in by_name("lister-stream").read(io.BytesIO(data)))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert (count, peak < 12 * MILLION) == (MILLION // 10, True)
+    listing = HEADER + b"id=a\nlast-modified=5\nlock\n" * (MILLION // 10)
+    assert last_and_peak("lister-stream", io.BytesIO(listing))[1] < 12
 
 
 def test_the_notices_of_a_document_come_before_it() -> None:
