@@ -100,12 +100,16 @@ class RuleTable:
         self._values = attrgetter(*self._fields)
         self._usual = self._values(usual)
         self._chosen: dict[tuple[bool, ...], tuple[RuleOf, ...]] = {}
+        self._usual_rules = self._choose((True,) * len(self._fields))
 
     def apply(self, record: Record, target: Target) -> tuple[tuple[Record], tuple[Loss, ...]]:
-        as_usual = tuple(map(is_, self._values(record), self._usual))
-        rules = self._chosen.get(as_usual)
-        if rules is None:
-            rules = self._chosen[as_usual] = self._choose(as_usual)
+        values = self._values(record)
+        if values == self._usual:  # costs a third of the look-up: most URLs of a listing are so
+            rules = self._usual_rules
+        else:
+            as_usual = tuple(map(is_, values, self._usual))
+            chosen = self._chosen.get(as_usual)
+            rules = self._choose(as_usual) if chosen is None else chosen
         draft = None
         for rule, _, is_needed in rules:
             if is_needed is None or is_needed(draft.record if draft else record):
@@ -115,7 +119,9 @@ class RuleTable:
 
     def _choose(self, as_usual: tuple[bool, ...]) -> tuple[RuleOf, ...]:
         other = {name for name, same in zip(self._fields, as_usual, strict=True) if not same}
-        return tuple(rule for rule in self._rules if not rule.fields or other & set(rule.fields))
+        rules = tuple(rule for rule in self._rules if not rule.fields or other & set(rule.fields))
+        self._chosen[as_usual] = rules
+        return rules
 
 
 def is_deletion(record: Record) -> bool:
