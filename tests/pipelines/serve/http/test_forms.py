@@ -261,26 +261,11 @@ def decoded(blocks: list[bytes]) -> bytes:
 @pytest.mark.parametrize(
     ("encoding", "body", "status", "words"),
     [
-        (
-            "gzip",
-            gzip.compress(LONG_FEED, mtime=0)[:-9],
-            400,
-            "an incomplete compressed body; expected all",
-        ),
+        ("gzip", gzip.compress(LONG_FEED)[:-9], 400, "an incomplete compressed body; expected all"),
         ("gzip", b"", 400, "an incomplete compressed body; expected all of it"),
         ("gzip", b"<gsafeed/>", 400, "a compressed body: Error -3 while decompressing data"),
-        (
-            "gzip",
-            gzip.compress(b"a", mtime=0) * 2,
-            400,
-            "bytes after a compressed body; expected its end",
-        ),
-        (
-            "gzip",
-            gzip.compress(bytes(4 << 20), mtime=0),
-            413,
-            "a body of 1048576 bytes or more; expected",
-        ),
+        ("gzip", gzip.compress(b"a") * 2, 400, "bytes after a compressed body; expected its end"),
+        ("gzip", gzip.compress(bytes(4 << 20)), 413, "a body of 1048576 bytes or more; expected"),
         ("", bytes(1 << 20), 413, "a body of 1048576 bytes or more; expected less than 1048576"),
         ("br", b"", 415, "Content-Encoding: 'br'; expected gzip or none"),
         ("gzip, gzip", b"", 415, "Content-Encoding: 'gzip, gzip'; expected gzip or none"),
