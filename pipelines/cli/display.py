@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import IO, Annotated
 
 import click
@@ -109,36 +110,31 @@ def show_progress(snapshot: Callable[[], Snapshot], display: DisplayOptions) -> 
         line.draw(is_last=True)
 
 
+@dataclass
 class ProgressLine:
     """Writes snapshots to a stream, on a terminal each over the one before."""
 
-    def __init__(
-        self,
-        snapshot: Callable[[], Snapshot],
-        stream: IO[str],
-        *,
-        is_bar: bool,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._snapshot = snapshot
-        self._stream = stream
-        self._is_bar = is_bar
-        self._clock = clock
-        self._start = clock()
-        self._width = 0
+    snapshot: Callable[[], Snapshot]
+    stream: IO[str]
+    is_bar: bool
+    clock: Callable[[], float] = time.monotonic
+    width: int = 0
+
+    def __post_init__(self) -> None:
+        self.start = self.clock()
 
     def draw(self, *, is_last: bool = False) -> None:
         """Write the current line; the last one stays on the terminal."""
-        snapshot = self._snapshot()
-        line = progress_text(snapshot, elapsed_seconds=self._clock() - self._start)
-        if not self._is_bar:
-            self._stream.write(line + "\n")
+        snapshot = self.snapshot()
+        line = progress_text(snapshot, elapsed_seconds=self.clock() - self.start)
+        if not self.is_bar:
+            self.stream.write(line + "\n")
         else:
             columns = shutil.get_terminal_size().columns
             line = (_bar(snapshot) + line)[: columns - 1]
-            self._stream.write("\r" + line.ljust(self._width) + "\n" * is_last)
-            self._width = len(line)
-        self._stream.flush()
+            self.stream.write("\r" + line.ljust(self.width) + "\n" * is_last)
+            self.width = len(line)
+        self.stream.flush()
 
 
 def progress_text(snapshot: Snapshot, *, elapsed_seconds: float) -> str:

@@ -185,19 +185,6 @@ def test_v_shows_the_traceback_of_a_defect(
     assert caplog.text.rstrip().endswith("TypeError: no len()")
 
 
-def test_sigterm_ends_with_143_and_its_handler_is_restored(
-    install: Install, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def run(options: ConvertOptions) -> int:
-        signal.raise_signal(signal.SIGTERM)
-        return 0
-
-    before = signal.getsignal(signal.SIGTERM)
-    install(run)
-    assert (main(MINIMUM), capsys.readouterr().err) == (143, "feedferry: terminated\n")
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
 @pytest.mark.parametrize(
     ("cause", "code", "message"),
     [(KeyboardInterrupt, 130, "interrupted"), (Terminated, 143, "terminated")],

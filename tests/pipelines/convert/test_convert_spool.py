@@ -165,17 +165,6 @@ def test_the_provenance_of_records_has_the_posted_names(spool: HandSpool) -> Non
     ]
 
 
-def test_a_reject_names_its_delivery(spool: HandSpool, capsys: pytest.CaptureFixture[str]) -> None:
-    spool.feed(gsa_feed(document(1), '<record url="" mimetype="text/plain"/>'))
-
-    convert("spool", "-o", "out", "--to", "native", "--max-rejects", "0")
-
-    assert capsys.readouterr().err == (
-        "feedferry: spool#1:4 (byte 243): a record without a url; expected the url of its document;"
-        " this is more than the 0 rejects that --max-rejects allows\n"
-    )
-
-
 # Other targets
 
 
@@ -331,15 +320,6 @@ def test_a_resumed_run_reads_the_feeds_of_its_begin(spool: HandSpool) -> None:
     assert column("out", "source") == ["spool#1", "spool#2"]
 
 
-def test_a_fresh_run_reads_the_current_feeds(spool: HandSpool) -> None:
-    words = stopped(spool)
-    spool.feed(gsa_feed(document(3)), feedtype="full")
-
-    convert(words, "-o", "out", "--to", "native", "--fresh")
-
-    assert column("out", "source") == ["spool#3"]
-
-
 def test_a_run_is_not_resumed_with_another_spool(spool: HandSpool) -> None:
     words = stopped(spool)
     put(Path("spool", JOURNAL), b"")
@@ -348,13 +328,6 @@ def test_a_run_is_not_resumed_with_another_spool(spool: HandSpool) -> None:
     convert(words, "-o", "out", "--to", "native")
 
     assert column("out", "last_url") == [f"{HOST}/7"]
-
-
-def test_several_workers_make_the_same_chunks(interleaved: HandSpool) -> None:
-    convert("spool", "-o", "one", "--to", "gsa-feed")
-    convert("spool", "-o", "two", "--to", "gsa-feed", "--jobs", "2")
-
-    assert chunks("one") == chunks("two")
 
 
 # A spool as a receiver writes it

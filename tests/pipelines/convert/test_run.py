@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from support.archives import (
     put,
     thunderstone,
 )
-from support.runs import ROOT, chunks, column, convert, keep_levels, left, manifest, report
+from support.runs import chunks, column, convert, keep_levels, left, manifest, report
 
 LONG = "plan " * 200
 PROTECTED = document(9, inside=ACL)
@@ -145,12 +144,6 @@ def test_a_run_above_a_limit_ends_with_3_and_prints_no_account(
     code = convert(source, "-o", "out", "--to", *args)
 
     assert (code, capsys.readouterr()) == (3, ("", f"feedferry: {message}\n"))
-
-
-def test_the_loss_of_acls_can_be_accepted() -> None:
-    source = put(Path("a.xml"), gsa_feed(document(1), PROTECTED))
-
-    assert convert(source, "-o", "out", "--to", "thunderstone", "--accept-loss", "acl") == 0
 
 
 def test_rejects_are_counted_over_all_spans(feed: str) -> None:
@@ -323,36 +316,6 @@ def test_a_verbose_run_logs_files_and_spans_and_nothing_of_beam(
 
 
 # Inputs
-
-
-def test_files_keep_their_order_and_those_of_a_folder_are_sorted_by_name(good: str) -> None:
-    put(Path("in/b.xml"), gsa_feed(document(2)))
-    put(Path("in/a.xml"), gsa_feed(document(1)))
-    put(Path("in/a/c.xml"), gsa_feed(document(3)))
-    convert("in", good, "-o", "out", "--to", "avro")
-
-    assert column("out", "source") == ["in/a.xml", "in/a/c.xml", "in/b.xml", "good.xml"]
-
-
-def test_files_of_an_unfinished_run_below_the_input_are_not_read() -> None:
-    put(Path("in/a.xml"), gsa_feed(document(1), BROKEN))
-    convert("in", "-o", "in/out", "--to", "native", "--max-rejects", "0%")
-    convert("in", "-o", "in/out", "--to", "native")
-
-    assert report("in/out")["sources"] == ["in/a.xml"]
-
-
-def test_standard_input_of_a_process_is_read() -> None:
-    code = "from pipelines.cli.main import main; raise SystemExit(main())"
-    subprocess.run(
-        [sys.executable, "-c", code, "convert", "-", "-o", "out", "--to", "native", "-q"],
-        check=True,
-        input=gsa_feed(*documents(1, 2)),
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=60,
-    )
-
-    assert (column("out", "records"), column("out", "source")) == ([{"ADD": 2}], ["-"])
 
 
 @pytest.mark.parametrize(

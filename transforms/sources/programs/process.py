@@ -15,6 +15,7 @@ import subprocess
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import IO, NamedTuple
 
 from schemas.errors import ProgramError, SourceError
@@ -109,36 +110,30 @@ class _Limits(NamedTuple):
     output_key: str = "max_output_bytes"
 
 
+@dataclass
 class _Pump:
     """Feeds a program and collects its output, in the thread of the caller."""
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        limits: _Limits,
-        output: IO[bytes],
-        token: CancelToken,
-        max_stderr: int,
-    ) -> None:
-        self._process = process
-        self._limits = limits
-        self._output = output
-        self._token = token
-        self._max_stderr = max_stderr
-        self._count = 0
-        self._start = self._last_output = time.monotonic()
-        self._has_ended = False
-        self.stderr = b""
+    process: subprocess.Popen[bytes]
+    limits: _Limits
+    output: IO[bytes]
+    token: CancelToken
+    max_stderr: int
+    stderr: bytes = b""
+    count: int = 0
+    has_ended: bool = False
+    start: float = field(default_factory=time.monotonic)
+    last_output: float = field(default_factory=time.monotonic)
 
     def run(self, stdin: bytes) -> None:
         """Copy until all pipes are closed; raise ProgramError when a limit is exceeded."""
         with selectors.DefaultSelector() as selector:
-            for stream in (self._process.stdout, self._process.stderr):
+            for stream in (self.process.stdout, self.process.stderr):
                 if stream is not None:
                     selector.register(stream, selectors.EVENT_READ)
-            if self._process.stdin is not None:
-                os.set_blocking(self._process.stdin.fileno(), False)
-                selector.register(self._process.stdin, selectors.EVENT_WRITE, memoryview(stdin))
+            if self.process.stdin is not None:
+                os.set_blocking(self.process.stdin.fileno(), False)
+                selector.register(self.process.stdin, selectors.EVENT_WRITE, memoryview(stdin))
             while selector.get_map():
                 for key, _ in selector.select(self._select_seconds()):
                     self._move(key, selector)
@@ -146,38 +141,38 @@ class _Pump:
 
     def wait(self) -> int:
         """Return the exit code of a program whose output is closed."""
-        while self._process.returncode is None:
+        while self.process.returncode is None:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(self._select_seconds())
-        return self._process.returncode
+                self.process.wait(self._select_seconds())
+        return self.process.returncode
 
     def stdout(self) -> bytes:
-        return self._output.getvalue() if isinstance(self._output, io.BytesIO) else b""
+        return self.output.getvalue() if isinstance(self.output, io.BytesIO) else b""
 
     def _select_seconds(self) -> float:
-        self._token.check()
-        limit = self._limits.timeout_seconds
+        self.token.check()
+        limit = self.limits.timeout_seconds
         if limit is None:
             return _POLL_SECONDS
-        remaining = self._start + limit - time.monotonic()
+        remaining = self.start + limit - time.monotonic()
         if remaining <= 0:
             raise ProgramError(
                 "program-timeout",
                 f"still running after {limit:g} s; expected an end within that time "
-                f"({self._limits.timeout_key})",
+                f"({self.limits.timeout_key})",
             )
         return min(remaining, _POLL_SECONDS)
 
     def _move(self, key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
-        if key.fileobj is self._process.stdin:
+        if key.fileobj is self.process.stdin:
             self._feed(key, selector)
             return
         block = os.read(key.fd, _BLOCK_BYTES)
-        self._last_output = time.monotonic()
+        self.last_output = time.monotonic()
         if not block:
             selector.unregister(key.fileobj)
-        elif key.fileobj is self._process.stderr:
-            self.stderr = (self.stderr + block)[-self._max_stderr :]
+        elif key.fileobj is self.process.stderr:
+            self.stderr = (self.stderr + block)[-self.max_stderr :]
         else:
             self._take(block)
 
@@ -192,24 +187,24 @@ class _Pump:
             selector.modify(key.fileobj, selectors.EVENT_WRITE, remaining)
             return
         selector.unregister(key.fileobj)
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
     def _take(self, block: bytes) -> None:
-        self._count += len(block)
-        limit = self._limits.max_bytes
-        if self._count > limit:
+        self.count += len(block)
+        limit = self.limits.max_bytes
+        if self.count > limit:
             reason = f"more than {limit} bytes of output; expected at most that"
-            raise ProgramError("program-endless", f"{reason} ({self._limits.output_key})")
-        self._output.write(block)
+            raise ProgramError("program-endless", f"{reason} ({self.limits.output_key})")
+        self.output.write(block)
 
     def _check_silence(self) -> None:
         """Raise ProgramError if the program has ended and another process keeps its output open."""
         now = time.monotonic()
-        if not self._has_ended and self._process.poll() is not None:
-            self._has_ended, self._last_output = True, now
-        if self._has_ended and now - self._last_output > GRACE_SECONDS:
-            _check_exit(self._process.returncode)
+        if not self.has_ended and self.process.poll() is not None:
+            self.has_ended, self.last_output = True, now
+        if self.has_ended and now - self.last_output > GRACE_SECONDS:
+            _check_exit(self.process.returncode)
             raise ProgramError(
                 "program-timeout",
                 f"ended, but another process kept its output open for {GRACE_SECONDS:g} s without "

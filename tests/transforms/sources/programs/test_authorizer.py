@@ -8,7 +8,6 @@ import pytest
 
 from schemas import avro
 from schemas.acl import Access, Acl, Principal, Scope
-from schemas.errors import ConfigError, SourceError
 from schemas.notice import Notice
 from schemas.record import Action, Content, Record
 from schemas.reject import Reject
@@ -23,6 +22,8 @@ ANN_MAY = Principal(name="ann", scope=Scope.USER, access=Access.PERMIT, namespac
 ANN_MAY_NOT = Principal(name="ann", scope=Scope.USER, access=Access.DENY, namespace="corp")
 BEN_MAY = Principal(name="ben", scope=Scope.USER, access=Access.PERMIT)
 BEN_MAY_NOT = Principal(name="ben", scope=Scope.USER, access=Access.DENY)
+DENY_BEN = Acl(principals=(BEN_MAY_NOT,))
+NOBODY = Acl(principals=())
 
 
 def authorizer(folder: Path, trouble: str, *users: User, **bounds: Any) -> Programs:
@@ -88,21 +89,6 @@ def test_a_request_has_groups_and_password(tmp_path: Path, monkeypatch: pytest.M
     assert requests(tmp_path) == expected
 
 
-def test_a_password_is_in_no_reject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANNS", "s3same")
-    ann = User(name="ann", password="${env:ANNS}")
-    (reject,) = rejects(list(authorize([A], authorizer(tmp_path, "password", ann))))
-
-    assert reject.reason == "exit code 1; expected 0; stderr ends 'denied to ***'"
-
-
-def test_a_missing_password_is_a_config_error(tmp_path: Path) -> None:
-    ann = User(name="ann", password="${env:NO_SUCH_SECRET}")
-
-    with pytest.raises(ConfigError, match="NO_SUCH_SECRET"):
-        list(authorize([A], authorizer(tmp_path, "good", ann)))
-
-
 def test_other_items_and_existing_acls_keep_their_place(tmp_path: Path) -> None:
     own = Record(url="own", action=Action.ADD, acl=Acl())
     gone = listed("gone", action=Action.DELETE)
@@ -112,67 +98,58 @@ def test_other_items_and_existing_acls_keep_their_place(tmp_path: Path) -> None:
     assert (found[1:4], requests(tmp_path)) == ([gone, reject, own], ["username=ann id=a id=b"])
 
 
-def test_without_documents_the_program_is_not_called(tmp_path: Path) -> None:
-    list(authorize([listed("gone", action=Action.DELETE)], authorizer(tmp_path, "good")))
+@pytest.mark.parametrize(
+    ("behaviour", "expected", "noted"),
+    [
+        ("maybe", [DENY_BEN, NOBODY], ["indeterminate"]),
+        ("missing", [DENY_BEN, NOBODY], ["indeterminate"]),
+        ("small", [DENY_BEN, NOBODY], ["indeterminate"]),
+        ("unreadable", [DENY_BEN, NOBODY], ["unreadable-answer", "indeterminate"]),
+        ("more", [DENY_BEN, Acl(principals=(BEN_MAY,))], ["not-asked"]),
+    ],
+)
+def test_only_a_clear_answer_becomes_a_principal(
+    tmp_path: Path, behaviour: str, expected: list[Acl], noted: list[str]
+) -> None:
+    found = list(authorize([A, B], authorizer(tmp_path, behaviour, BEN)))
 
-    assert not (tmp_path / "asked").exists()
+    assert (acls(found), [*dict.fromkeys(notice.code for notice in notices(found))]) == (
+        expected,
+        noted,
+    )
 
 
 @pytest.mark.parametrize(
-    ("trouble", "status"), [("maybe", "INDETERMINATE"), ("missing", "no answer")]
+    ("behaviour", "status"), [("maybe", "INDETERMINATE"), ("missing", "no answer")]
 )
-def test_a_missing_decision_is_a_notice_and_no_principal(
-    tmp_path: Path, trouble: str, status: str
+def test_a_missing_decision_is_a_notice_with_its_document(
+    tmp_path: Path, behaviour: str, status: str
 ) -> None:
-    found = list(authorize([A, B], authorizer(tmp_path, trouble, ANN)))
-
-    notice = Notice(
-        code="indeterminate",
-        detail=f"{status} for user 'ann' and 'b'; the ACL does not name the user",
-        source="listing",
-        span=2,
-        offset=33,
-    )
-    assert (acls(found), notices(found)) == (
-        [Acl(principals=(ANN_MAY,)), Acl(principals=())],
-        [notice],
-    )
-
-
-@pytest.mark.parametrize("trouble", ["maybe", "missing", "small"])
-def test_a_document_without_permits_has_an_empty_acl(tmp_path: Path, trouble: str) -> None:
-    found = list(authorize([B], authorizer(tmp_path, trouble, BEN)))
-
-    assert acls(found) == [Acl(principals=())]
+    assert notices(list(authorize([B], authorizer(tmp_path, behaviour, BEN)))) == [
+        Notice(
+            code="indeterminate",
+            detail=f"{status} for user 'ben' and 'b'; the ACL does not name the user",
+            source="listing",
+            span=2,
+            offset=33,
+        )
+    ]
 
 
 def test_an_answer_without_an_id_does_not_open_another_document(tmp_path: Path) -> None:
     found = list(authorize([A, B, C], authorizer(tmp_path, "nameless", BEN)))
 
-    expected = [
-        Acl(principals=()),
-        Acl(principals=()),
-        Acl(principals=(BEN_MAY_NOT,)),
-    ]
-    assert acls(found) == expected
+    assert acls(found) == [NOBODY, NOBODY, Acl(principals=(BEN_MAY_NOT,))]
 
 
-def test_an_unreadable_answer_is_ignored_with_a_notice(tmp_path: Path) -> None:
-    found = list(authorize([A, B], authorizer(tmp_path, "unreadable", BEN)))
+def test_notices_about_answers_say_what_is_ignored(tmp_path: Path) -> None:
+    unreadable, *_ = notices(list(authorize([A, B], authorizer(tmp_path, "unreadable", BEN))))
+    unrequested, *_ = notices(list(authorize([A], authorizer(tmp_path, "more", ANN))))
 
-    first, *_ = notices(found)
-    assert (first.code, first.detail) == (
-        "unreadable-answer",
+    assert (unreadable.detail, unrequested.detail) == (
         "not-found; expected id or authz-status; this answer and the one before it are ignored",
+        "an answer for 'not-a', which was not in the request; ignored",
     )
-    assert acls(found) == [Acl(principals=(BEN_MAY_NOT,)), Acl(principals=())]
-
-
-def test_an_answer_for_another_id_is_a_notice(tmp_path: Path) -> None:
-    (notice,) = notices(list(authorize([A], authorizer(tmp_path, "more", ANN))))
-
-    expected = ("not-asked", "an answer for 'not-a', which was not in the request; ignored")
-    assert (notice.code, notice.detail) == expected
 
 
 @pytest.mark.parametrize(
@@ -212,20 +189,6 @@ def test_an_unusable_id_does_not_affect_other_documents(tmp_path: Path) -> None:
     found = list(authorize([listed("a\0b"), A], authorizer(tmp_path, "good", ANN)))
 
     assert (len(rejects(found)), acls(found)) == (1, [Acl(principals=(ANN_MAY,))])
-
-
-def test_batches_keep_their_order(tmp_path: Path) -> None:
-    programs = authorizer(tmp_path, "good", ANN, authorizer_batch=1, parallel=3)
-    found = list(authorize([A, B, C], programs))
-
-    assert [one.url for one in found if isinstance(one, Record)] == ["a", "b", "c"]
-
-
-def test_a_missing_authorizer_stops_the_run() -> None:
-    programs = Programs(lister=("list",), authorizer=("no-such-authorizer",), users=(ANN,))
-
-    with pytest.raises(SourceError, match="no-such-authorizer: No such file or directory"):
-        list(authorize([A], programs))
 
 
 def says(*lines: str) -> Programs:

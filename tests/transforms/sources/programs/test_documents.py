@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from schemas import avro
-from schemas.acl import Acl
 from schemas.choices import NotFound
 from schemas.errors import ConfigError, FatalError, FormatError, SourceError, UnavailableError
 from schemas.notice import Notice
@@ -201,16 +200,6 @@ def test_items_that_are_not_added_documents_are_passed_on() -> None:
 
     results = retrieve(retriever("good"), gone, A, reject, notice, B)
     assert results == [gone, retrieved(A), reject, notice, retrieved(B)]
-
-
-def test_without_a_retriever_the_listing_is_the_result() -> None:
-    assert retrieve(Programs(lister=("list",)), A, B) == [A, B]
-
-
-def test_documents_come_in_the_order_of_the_listing(tmp_path: Path) -> None:
-    programs = retriever("last-first", parallel=2, folder=str(tmp_path))
-
-    assert retrieve(programs, A, B) == [retrieved(A), retrieved(B)]
 
 
 @pytest.mark.parametrize(
@@ -417,15 +406,6 @@ def test_merge_keeps_fields_that_only_the_listing_states() -> None:
         extras=(Extra("stream/x", "1"), Extra("stream/y", "2")),
         provenance=Provenance(source="listing", offset=7),
     )
-
-
-def test_merge_prefers_the_retriever() -> None:
-    late = datetime(2021, 1, 1, tzinfo=UTC)
-    early = datetime(2020, 1, 1, tzinfo=UTC)
-    before = Record(url="a", action=Action.ADD, modified=early, crawl=Crawl(lock=True))
-    after = Record(url="a", action=Action.ADD, modified=late, acl=Acl())
-
-    assert merge(before, after) == msgspec.structs.replace(after, crawl=Crawl(lock=True))
 
 
 def test_a_deletion_has_no_fields_of_the_listing() -> None:

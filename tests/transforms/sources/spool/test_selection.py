@@ -14,7 +14,7 @@ from schemas.feed import Feed
 from schemas.span import FileSignature, Span
 from support.archives import document, gsa_feed, put
 from support.spools import HandSpool, delivered, journal
-from transforms.sources.spool.deliveries import name_of, read_deliveries
+from transforms.sources.spool.deliveries import read_deliveries
 from transforms.sources.spool.selection import (
     FeedFault,
     Selection,
@@ -89,7 +89,7 @@ def test_deliveries_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("after", range(9))
-def test_what_was_read_before_is_passed_over_wherever_it_ends(tmp_path: Path, after: int) -> None:
+def test_deliveries_after_an_ordinal_are_found(tmp_path: Path, after: int) -> None:
     agents = ("", "curl" * 99, "x", "", "wget" * 9, "", "y" * 400, "")
     wrote = [delivered(number, user_agent=agent) for number, agent in enumerate(agents, start=1)]
     journal(tmp_path, *wrote)
@@ -106,7 +106,7 @@ def test_ordinals_may_have_gaps_and_an_unfinished_line_is_ignored(tmp_path: Path
     assert [one.ordinal for one in read_deliveries(tmp_path, 5)] == [90]
 
 
-def test_a_damaged_line_has_its_number_whatever_was_passed_over(tmp_path: Path) -> None:
+def test_a_damaged_line_after_skipped_lines_has_its_number(tmp_path: Path) -> None:
     journal(tmp_path, *(delivered(number) for number in range(1, 9)))
     with (tmp_path / JOURNAL).open("ab") as stream:
         stream.write(b"[]\n")
@@ -119,7 +119,7 @@ def test_a_spool_without_a_journal_has_no_deliveries(tmp_path: Path) -> None:
     assert list(read_deliveries(tmp_path)) == []
 
 
-def test_a_journal_that_cannot_be_opened_is_notices(tmp_path: Path) -> None:
+def test_a_journal_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     (tmp_path / JOURNAL).mkdir()
     with pytest.raises(SourceError) as caught:
         list(read_deliveries(tmp_path))
@@ -150,7 +150,7 @@ def test_a_damaged_line_is_reported_after_the_deliveries_before_it(
 
 
 @pytest.mark.parametrize("path", ["../passwd", "/etc/passwd", "feeds/../../x", "", "."])
-def test_a_path_that_leads_out_of_the_spool_is_notices(tmp_path: Path, path: str) -> None:
+def test_a_path_that_leads_out_of_the_spool_is_refused(tmp_path: Path, path: str) -> None:
     journal(tmp_path, delivered(1, path=path))
     assert damage(tmp_path) == (
         f"{tmp_path / JOURNAL}:1: path {path!r}, which is not below the spool; {CURE}"
@@ -208,7 +208,7 @@ def test_current_feeds_of_the_named_datasources_are_selected(
     assert selected(*deliveries, **keys) == expected
 
 
-def test_a_name_that_nothing_was_delivered_under_is_refused() -> None:
+def test_a_name_without_deliveries_is_refused() -> None:
     assert refusal(delivered(1), data(2, "crm"), only=("crm", "nix")) == (
         "--only nix: 'spool' holds nothing of that name; expected one of 'crm', 'intranet', or a"
         " door: 'recvdata', 'xmlfeed'"
@@ -405,9 +405,3 @@ def test_a_file_that_differs_from_its_delivery_is_refused(
         f"spool#7: {tmp_path}/feeds/000007.xml: {found}; expected the 1,234 bytes that were"
         " delivered; copy the file again, or take its line out of deliveries.jsonl"
     )
-
-
-def test_data_go_by_the_name_of_their_profile() -> None:
-    assert [name_of(one) for one in (delivered(1), groups(2, "full"), data(3, "crm"))] == [
-        *("intranet", "ldap", "crm")
-    ]
