@@ -24,7 +24,6 @@ from transforms.sinks.push.throttle.window import find_zone, parse_deadline, par
 MIN_CHUNK_BYTES = 64 * 1024
 _MAX_PORT = 65535
 _COUNT = re.compile("[0-9]{1,18}", re.ASCII)
-_REJECTS = re.compile(r"([0-9]{1,18})|([0-9]+(?:\.[0-9]+)?)%", re.ASCII)
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)%?", re.ASCII)
 _FIELD_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]*", re.ASCII)
 _MIMETYPE = re.compile(r"[\w.+-]+/[\w.+-]+(; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
@@ -112,12 +111,9 @@ def parse_percent(text: str) -> Decimal:
 
 def parse_rejects(text: str) -> RejectLimit:
     """Return the limit of rejects that `10` or `0.5%` states."""
-    match = _REJECTS.fullmatch(text)
-    if not match or (match[2] and Decimal(match[2]) > 100):
-        raise ConfigError(f"{text!r}; expected a number of records or a percentage, as 10 or 0.5%")
-    if match[1]:
-        return RejectLimit(count=int(match[1]))
-    return RejectLimit(percent=Decimal(match[2]))
+    if text.endswith("%"):
+        return RejectLimit(percent=parse_percent(text))
+    return RejectLimit(count=parse_count(text, unit="records or a percentage, as 10 or 0.5%"))
 
 
 def parse_charset(text: str) -> str:

@@ -1,16 +1,4 @@
-"""The programs file of the source `command`.
-
-::
-
-    lister: [./list.sh, --all]            # writes a lister stream; required
-    retriever: [python3, get.py]          # writes one document
-    transformer: [./names.py]             # rewrites metadata
-    authorizer: [./may.py]                # decides which documents a user may read
-    users:
-      - {name: tim, groups: [managers], namespace: corp, password: "${env:TIM}"}
-    folder: repository                    # working folder; relative to the folder of this file
-    environment: {TOKEN: "${file:/run/secrets/token}"}
-    timeout: 60s
+"""The programs file of the source `command`; docs/formats/command.md describes its keys.
 
 A command is a list of arguments and is not passed to a shell. A secret is a reference,
 `${env:NAME}` or `${file:PATH}`, which is resolved when a program starts.

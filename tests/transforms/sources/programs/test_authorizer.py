@@ -103,7 +103,7 @@ def test_other_items_and_existing_acls_keep_their_place(tmp_path: Path) -> None:
     [
         ("maybe", [DENY_BEN, NOBODY], ["indeterminate"]),
         ("missing", [DENY_BEN, NOBODY], ["indeterminate"]),
-        ("small", [DENY_BEN, NOBODY], ["indeterminate"]),
+        ("small", [DENY_BEN, NOBODY], ["authz-status", "indeterminate"]),
         ("unreadable", [DENY_BEN, NOBODY], ["unreadable-answer", "indeterminate"]),
         ("more", [DENY_BEN, Acl(principals=(BEN_MAY,))], ["not-asked"]),
     ],
