@@ -29,7 +29,7 @@ from pipelines.serve.rehearsal import index_reader
 from pipelines.serve.rehearsal.index import TORN
 from pipelines.serve.rehearsal.index_reader import DeliveryStatus
 from pipelines.serve.worker_process import ATTEMPTS, SetAsideError, WorkerProcess
-from schemas.account import Account, Chunk, merge
+from schemas.account import Account, merge
 from schemas.delivery import Delivery, Door
 from schemas.errors import (
     ConfigError,
@@ -158,7 +158,10 @@ class Forwarder:
         try:
             self._check_index(delivery)
             if delivery.feedtype == CLEANUP:
-                return self._clean_up(delivery, pusher)
+                verdict = judge_response(FEEDERGATE, pusher.client.cleanup(delivery.datasource))
+                if verdict.meaning is not ResponseMeaning.ACCEPTED:
+                    raise TargetError(verdict.message)
+                return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
             return self._push(delivery, self._convert(delivery, to_format), pusher)
         except SetAsideError as exc:
             self.warn(
@@ -190,12 +193,6 @@ class Forwarder:
         for path in self._folder.iterdir():
             if path.name.isdecimal() and self.journal.is_settled(int(path.name)):
                 self.clear(int(path.name))
-
-    def _clean_up(self, delivery: Delivery, pusher: Pusher) -> DeliveryOutcome:
-        verdict = judge_response(FEEDERGATE, pusher.client.cleanup(delivery.datasource))
-        if verdict.meaning is not ResponseMeaning.ACCEPTED:
-            raise TargetError(verdict.message)
-        return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
 
     def _convert(self, delivery: Delivery, to_format: Format) -> Path:
         """Convert a delivery unless a finished run can be used; return the folder of the run."""
@@ -287,7 +284,10 @@ class Forwarder:
                 f"{name(delivery)}: {delivery.path} cannot be read; it is tried again"
             )
         if account.reject_codes.get(UNKNOWN_ENCODING):
-            raise SetAsideError(_describe_encoding(span))
+            try:
+                sniff_format(span)
+            except FormatError as exc:
+                raise SetAsideError(str(exc)) from exc
         if is_whole(delivery) and account.reject_codes.get(TORN):
             raise SetAsideError(
                 "a full feed without its end; expected all of it, as it deletes other documents"
@@ -316,7 +316,12 @@ class Forwarder:
             )
 
     def _push(self, delivery: Delivery, root: Path, pusher: Pusher) -> DeliveryOutcome:
-        chunks = [_restore_feedtype(chunk, delivery) for chunk in read_manifest(root)]
+        chunks = read_manifest(root)
+        if delivery.feedtype == REPLACE:  # groups that were posted as `replace` are pushed so
+            chunks = [
+                replace(chunk, feedtype=REPLACE) if chunk.feedtype == FULL else chunk
+                for chunk in chunks
+            ]
         pushed = pusher.push(chunks, root=root, folder=receipts_folder(root, self.settings))
         if any(chunk.state is not ChunkState.ACCEPTED for chunk in pushed.outcomes):
             record_push(root, pushed, self.settings)
@@ -358,20 +363,6 @@ def _is_finished(output: Path, to_format: Format, delivery: Delivery) -> bool:
     if source.read_bytes() != msgspec.json.encode(delivery):
         return False
     return all(chunk.format == to_format.name for chunk in read_manifest(output))
-
-
-def _describe_encoding(span: Span) -> str:
-    try:
-        sniff_format(span)
-    except FormatError as exc:
-        return str(exc)
-    return f"{span.source}: an unknown encoding; expected a known name"
-
-
-def _restore_feedtype(chunk: Chunk, delivery: Delivery) -> Chunk:
-    """Groups that were posted as `replace` are pushed as `replace`."""
-    is_replaced = delivery.feedtype == REPLACE and chunk.feedtype == FULL
-    return replace(chunk, feedtype=REPLACE) if is_replaced else chunk
 
 
 def _format_counts(codes: dict[str, int]) -> str:

@@ -3,7 +3,6 @@
 import queue
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,10 +88,6 @@ class Receiver:
         """End `wait`; running requests end with the block. Safe in signal handlers."""
         self._stops.put(None)
 
-    def wait_until_idle(self, timeout_seconds: float) -> bool:
-        """Wait until all deliveries are digested; return False if the time is up before."""
-        return self._feeder.wait_until_idle(timeout_seconds)
-
     def _open(self, opened: ExitStack) -> None:
         settings, gateway = self._settings, self._gateway
         folder = Path(settings.spool)
@@ -129,6 +124,13 @@ class Receiver:
         return sorted(both, key=lambda delivery: delivery.ordinal)
 
     def _render_page(self) -> bytes:
+        notices = []
+        if self._settings.scenario is not None:
+            notices += [f"This receiver follows the scenario {Path(self._settings.scenario).name}."]
+        if self._gateway is not None:
+            notices += [
+                "This receiver forwards: the backlog counts feeds that are not forwarded yet."
+            ]
         backlog = self._history.sample()
         view = page.PageView(
             url=self.url,
@@ -140,17 +142,11 @@ class Receiver:
             groups=self._index.groups_count(),
             spool_bytes=self._spool.bytes,
             free_bytes=self._spool.free_bytes,
-            notices=tuple(self._notices()),
+            notices=tuple(notices),
             set_aside=tuple(self._set_aside()),
             spool=str(self._spool.folder),
         )
         return page.render(view)
-
-    def _notices(self) -> Iterator[str]:
-        if self._settings.scenario is not None:
-            yield f"This receiver follows the scenario {Path(self._settings.scenario).name}."
-        if self._gateway is not None:
-            yield "This receiver forwards: the backlog counts feeds that are not forwarded yet."
 
 
 def _check_order(index: Index, spool: SpoolWriter) -> None:

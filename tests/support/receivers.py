@@ -10,7 +10,7 @@ import msgspec
 from pipelines.serve.receiver import Receiver
 from pipelines.serve.settings import ServeSettings
 from schemas.delivery import JOURNAL, Delivery
-from support.talk import PATIENCE_SECONDS
+from support.talk import PATIENCE_SECONDS, get, say
 
 
 @contextmanager
@@ -44,3 +44,8 @@ def kept(spool: Path) -> list[tuple[str, str, bytes]]:
         else (one.datasource, one.feedtype, b"")
         for one in deliveries(spool)
     ]
+
+
+def wait_until_idle(receiver: Receiver) -> None:
+    """Wait until a receiver has digested all deliveries."""
+    wait_until(lambda: say(receiver.port, get("/getbacklogcount"), method="GET").body == b"0")

@@ -66,7 +66,11 @@ def read_events(blocks: Iterable[bytes], content_type: str) -> Iterator[Event]:
     """
     kind = content_type.partition(";")[0].strip().lower()
     match = _BOUNDARY.search(content_type) if kind == "multipart/form-data" else None
-    boundary = _unquote_boundary(match) if match else b""
+    boundary = b""
+    if match:
+        quoted, bare = match.groups()
+        text = bare.strip() if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        boundary = text.encode("latin-1")
     if kind != "application/x-www-form-urlencoded" and not boundary:
         boundary, blocks = _find_boundary(blocks)
     yield from _read_parts(blocks, boundary) if boundary else _read_pairs(blocks)
@@ -77,12 +81,6 @@ def _decode(name: str, value: bytes) -> str:
         return value.decode().strip()
     except UnicodeDecodeError as exc:
         raise RefusedError(400, f"{name}: {value[:80]!r}; expected UTF-8") from exc
-
-
-def _unquote_boundary(match: re.Match[str]) -> bytes:
-    quoted, bare = match.groups()
-    text = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else bare.strip()
-    return text.encode("latin-1")
 
 
 def _find_boundary(blocks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:

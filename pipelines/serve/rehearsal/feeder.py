@@ -115,11 +115,6 @@ class Feeder:
         with self._changed:
             return len(self._queue())
 
-    def wait_until_idle(self, timeout_seconds: float) -> bool:
-        """Wait until all deliveries are digested; return False if the time is up before."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._queue(), timeout_seconds)
-
     def __enter__(self) -> Self:
         self._thread.start()
         return self
@@ -150,7 +145,6 @@ class Feeder:
             else:
                 with self._changed:
                     self._waiting.popleft()
-                    self._changed.notify_all()
                 self.history.sample()
 
     def _queue(self) -> deque[Delivery]:

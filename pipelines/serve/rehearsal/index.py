@@ -210,14 +210,12 @@ class Index(IndexReader):
         self._writer.execute(_END, (*result, delivery.ordinal))
 
 
+_index_of = lru_cache(maxsize=1)(Index)
+
+
 def digest_delivery(index: Path, delivery: Delivery, spool: Path, reading: ReadOptions) -> None:
     """Digest a delivery that was begun, in a worker process, which keeps the index open."""
-    _index_of(index, reading).digest(delivery, spool)
-
-
-@lru_cache(maxsize=1)
-def _index_of(path: Path, reading: ReadOptions) -> Index:
-    return Index(path, reading=reading)
+    _index_of(index, reading=reading).digest(delivery, spool)
 
 
 @contextmanager

@@ -81,8 +81,10 @@ class ItemReplies(msgspec.Struct, frozen=True, kw_only=True):
                 except Exception as exc:  # a defect costs the Item, not the document
                     yield _item_result(FAIL, notice=record_error(exc).reason)
             elif isinstance(result, Reject) and result.code != TORN and _ITEM in result.data:
+                match = _TYPE.search(result.data)
+                kind = match[1].decode("utf-8", "replace").strip() if match else ""
                 status = UNKNOWN_TYPE if result.code in _UNKNOWN_TYPE_CODES else FAIL
-                yield _item_result(status, kind=_type_of(result), notice=result.reason)
+                yield _item_result(status, kind=kind, notice=result.reason)
 
     def _reply_to(self, record: Record) -> bytes:
         kind, action = _TYPES[record.action], record.action
@@ -121,11 +123,6 @@ def _item_result(
 def _end(rows: int) -> bytes:
     figures = f"{element('Rows', str(rows))}\n{element('Version', VERSION)}\n"
     return figures.encode() + _TAIL
-
-
-def _type_of(reject: Reject) -> str:
-    match = _TYPE.search(reject.data)
-    return match[1].decode("utf-8", "replace").strip() if match else ""
 
 
 def _xml_text(text: str) -> str:

@@ -53,19 +53,6 @@ def groups(appliance: Served) -> list[tuple[str, str]]:
         return index.execute("SELECT groupsource, name FROM groups ORDER BY name").fetchall()
 
 
-def test_pushed_feed_arrives_at_the_target(tmp_path: Path) -> None:
-    with (
-        serving(tmp_path / "new") as new,
-        serving(tmp_path / "old", "--forward", new.url) as old,
-    ):
-        ended = run("push", finished(tmp_path / "run"), "--to", old.url, *FAST)
-        wait_until(lambda: forwarded(old))
-        urls = new.urls()
-
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert urls == [f"{HOST}/{name}" for name in "abc"]
-
-
 def test_feed_is_converted_for_the_target(tmp_path: Path) -> None:
     with serving(tmp_path / "new") as new:
         url = f"{new.url}/texis/dowalk/recvdata.xml"

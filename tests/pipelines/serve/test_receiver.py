@@ -9,7 +9,7 @@ from pipelines.serve.receiver import Receiver
 from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
 from pipelines.serve.settings import ServeSettings
 from schemas.errors import ConfigError
-from support.receivers import deliveries, kept, receiving, wait_until
+from support.receivers import deliveries, kept, receiving, wait_until, wait_until_idle
 from support.talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ def push(content: bytes, *, feedtype: bytes = b"full", headers: str = "") -> byt
 
 def urls(receiver: Receiver) -> list[str]:
     """The urls of the documents that are held, once all is digested."""
-    assert receiver.wait_until_idle(PATIENCE_SECONDS)
+    wait_until_idle(receiver)
     held = json.loads(say(receiver.port, get("/documents"), method="GET").body)
     return [document["url"] for document in held["documents"]]
 
@@ -81,7 +81,7 @@ def test_the_page_has_the_client_of_a_feed_and_the_scenario(tmp_path: Path) -> N
     path = told(tmp_path / "late.yaml", "- {requests: 9, disk_full: true}")
     with receiving(tmp_path / "spool", scenario=path) as receiver:
         say(receiver.port, push(feed(1), headers="User-Agent: Java/1.8\r\n"))
-        assert receiver.wait_until_idle(PATIENCE_SECONDS)
+        wait_until_idle(receiver)
         heard = say(receiver.port, get("/"), method="GET")
     assert heard.headers["content-type"] == "text/html; charset=utf-8"
     assert b"Java/1.8" in heard.body
@@ -93,13 +93,13 @@ def test_the_backlog_is_that_of_the_gateway_and_the_page_has_a_notice(tmp_path: 
     with Receiver(settings, gateway=TwelveWaiting()) as receiver:
         assert say(receiver.port, get("/getbacklogcount"), method="GET").body == b"12"
         page = say(receiver.port, get("/"), method="GET").body
-    assert b"This receiver forwards: the backlog counts feeds that are not forwarded yet." in page
+    assert b"This receiver forwards: the backlog counts feeds not forwarded yet." in page
 
 
 def test_index_of_another_spool_is_refused(tmp_path: Path) -> None:
     with receiving(tmp_path / "a") as receiver:
         say(receiver.port, push(feed(1)))
-        assert receiver.wait_until_idle(PATIENCE_SECONDS)
+        wait_until_idle(receiver)
     (tmp_path / "b").mkdir()
     path = (tmp_path / "a" / "index.db").rename(tmp_path / "b" / "index.db")
     with pytest.raises(ConfigError) as caught:

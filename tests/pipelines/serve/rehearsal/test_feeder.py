@@ -17,8 +17,8 @@ from pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS, WorkerProcess
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import ConfigError
 from support import hostile_work as work
+from support.receivers import wait_until, wait_until_idle
 from support.rehearsal import InlineWorker, Rehearsal, gone, gsa_feed, page
-from support.served import wait_until
 from support.talk import PATIENCE_SECONDS, get, say
 from transforms.formats.base import ReadOptions
 
@@ -75,7 +75,7 @@ def feeding(
 
 def digest_all(rehearsal: Rehearsal) -> None:
     with inline(rehearsal) as feeder:
-        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+        wait_until(lambda: feeder.backlog() == 0)
 
 
 def statuses(rehearsal: Rehearsal) -> dict[int, DeliveryStatus]:
@@ -86,10 +86,10 @@ def test_deliveries_before_and_after_the_start_are_digested_in_order(rehearsal: 
     deliver(rehearsal, page("a"), page("b"), feedtype="full")
     deliver(rehearsal, gone("a"), page("c"))
     with inline(rehearsal) as feeder:
-        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+        wait_until(lambda: feeder.backlog() == 0)
         deliver(rehearsal, page("d"))
         feeder.arrived()
-        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+        wait_until(lambda: feeder.backlog() == 0)
     assert rehearsal.pages() == ["b", "c", "d"]
     (rehearsal.spool / "003.xml").unlink()
     digest_all(rehearsal)
@@ -102,15 +102,14 @@ def test_deliveries_before_and_after_the_start_are_digested_in_order(rehearsal: 
 def test_the_backlog_counts_deliveries_that_are_not_digested(rehearsal: Rehearsal) -> None:
     digest = InlineDigest(rehearsal)
     feeder = inline(rehearsal, digest)
-    assert (feeder.backlog(), feeder.wait_until_idle(0)) == (0, True)
+    assert feeder.backlog() == 0
     deliver(rehearsal, page("a"))
     with feeder:
         digest.reached.wait(PATIENCE_SECONDS)
         deliver(rehearsal, page("b"))
-        assert (feeder.backlog(), feeder.wait_until_idle(0.01)) == (2, False)
+        assert feeder.backlog() == 2
         digest.opened.set()
-        assert feeder.wait_until_idle(PATIENCE_SECONDS)
-        assert feeder.backlog() == 0
+        wait_until(lambda: feeder.backlog() == 0)
 
 
 def test_an_unreadable_delivery_does_not_stop_later_ones(rehearsal: Rehearsal) -> None:
@@ -153,7 +152,7 @@ def test_a_delivery_is_tried_again_when_the_index_cannot_be_written(
     digest.opened.set()
     deliver(rehearsal, page("a"))
     with inline(rehearsal, digest) as feeder:
-        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+        wait_until(lambda: feeder.backlog() == 0)
     assert rehearsal.pages() == ["a"]
     assert caplog.messages == ["001.xml: database or disk is full; tried again"]
 
@@ -175,7 +174,7 @@ def test_a_delivery_that_cannot_be_digested_is_set_aside_and_others_are_digested
     deliver(rehearsal, page("b"), datasource="bad")
     deliver(rehearsal, page("c"))
     with feeding(rehearsal, digest, limit) as feeder:
-        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+        wait_until(lambda: feeder.backlog() == 0)
     assert rehearsal.pages() == ["a", "c"]
     (aside,) = rehearsal.index.all_set_aside()
     found = (aside.ordinal, aside.by, aside.name, aside.reason)
@@ -193,7 +192,7 @@ def test_a_receiver_that_stops_ends_the_digestion_and_does_not_count_it(
     assert (statuses(rehearsal), attempts.exists()) == ({1: DeliveryStatus.IN_PROGRESS}, False)
     (rehearsal.spool / "fixed").touch()
     with feeding(rehearsal, work.digest_looping) as feeder:
-        assert feeder.wait_until_idle(PATIENCE_SECONDS)
+        wait_until(lambda: feeder.backlog() == 0)
     assert rehearsal.pages() == ["b"]
 
 
@@ -245,7 +244,7 @@ def test_a_delivery_that_is_set_aside_is_on_the_page_and_in_the_json(tmp_path: P
     settings = ServeSettings(spool=str(tmp_path), port=0, min_free_bytes=0)
     with Receiver(settings, digest=work.digest_failing) as receiver:
         assert say(receiver.port, multipart("bad", gsa_feed(page("a")))).body == b"Success"
-        assert receiver.wait_until_idle(PATIENCE_SECONDS)
+        wait_until_idle(receiver)
         page_text = say(receiver.port, get("/"), method="GET").body.decode()
         listed = json.loads(say(receiver.port, get("/set-aside"), method="GET").body)
         documents = json.loads(say(receiver.port, get("/documents"), method="GET").body)
@@ -266,6 +265,6 @@ def test_the_limit_for_a_document_also_applies_in_the_worker_process(tmp_path: P
     with Receiver(settings) as receiver:
         feed = gsa_feed(page("small"), page("large", "x" * 200))
         assert say(receiver.port, multipart("crm", feed)).body == b"Success"
-        assert receiver.wait_until_idle(PATIENCE_SECONDS)
+        wait_until_idle(receiver)
         documents = json.loads(say(receiver.port, get("/documents"), method="GET").body)
     assert [one["url"] for one in documents["documents"]] == ["http://www.example.com/small"]

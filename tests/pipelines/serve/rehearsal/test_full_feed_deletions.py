@@ -1,4 +1,4 @@
-"""What full feeds removed, as it is told to whoever has to delete it one by one."""
+"""The deletions of documents that a full feed leaves out, for a target without full feeds."""
 
 import sqlite3
 from pathlib import Path
@@ -14,12 +14,15 @@ from support.rehearsal import HOST, Rehearsal, acl, gsa_feed, item, metadata, pa
 from transforms.formats import by_name
 
 
-def full(rehearsal: Rehearsal, *names: str, datasource: str = "sample") -> Delivery:
-    """Deliver a full feed of some pages."""
-    markup = gsa_feed(*(page(name) for name in names))
-    delivery = rehearsal.write(markup, datasource=datasource, feedtype="full")
+def deliver(rehearsal: Rehearsal, datasource: str, feedtype: str, *records: str) -> Delivery:
+    markup = gsa_feed(*records)
+    delivery = rehearsal.write(markup, datasource=datasource, feedtype=feedtype)
     rehearsal.apply(delivery)
     return delivery
+
+
+def pages(names: str) -> tuple[str, ...]:
+    return tuple(page(name) for name in names.split())
 
 
 def deletions(rehearsal: Rehearsal, delivery: Delivery, *, settled: int = 99) -> list[str]:
@@ -33,89 +36,69 @@ def deletions(rehearsal: Rehearsal, delivery: Delivery, *, settled: int = 99) ->
     return [one.url.removeprefix(HOST) for one in records]
 
 
-def test_missing_urls_of_the_next_full_feed_are_left_out_in_order(rehearsal: Rehearsal) -> None:
-    full(rehearsal, "d", "c", "b", "a")
-    assert deletions(rehearsal, full(rehearsal, "b", "e")) == ["a", "c", "d"]
+# Records that an appliance skips, and a gateway forwards.
+SKIP_A, SKIP_B = (page(name, inner=metadata(x="")) for name in "ab")
 
 
-def test_urls_taken_by_another_datasource_are_kept(rehearsal: Rehearsal) -> None:
-    full(rehearsal, "a", "b")
-    second = full(rehearsal)
-    rehearsal.feed(gsa_feed(page("b")), datasource="other")
-    assert deletions(rehearsal, second) == ["a"]
+@pytest.mark.parametrize(
+    ("before", "full", "after", "expected"),
+    [
+        ([("s", "full", *pages("d c b a"))], pages("b e"), [], ["a", "c", "d"]),
+        ([("s", "full", *pages("a b"))], (), [("other", "incremental", *pages("b"))], ["a"]),
+        ([("s", "full", *pages("a")), ("other", "incremental", *pages("a"))], (), [], []),
+        ([("s", "full", *pages("a")), ("s", "incremental", SKIP_B)], pages("a"), [], ["b"]),
+        ([("s", "incremental", SKIP_A, SKIP_B)], (SKIP_A,), [], ["b"]),
+        ([("s", "full", *pages("a b"))], (), [("other", "incremental", SKIP_B)], ["a"]),
+        ([("s", "full", *pages("a"))], (page("b", "x & y"),), [], []),
+        ([("s", "incremental", acl("ines", url="a"))], (), [], []),
+        ([("s", "full", *pages("?a=1&amp;b=&lt;&quot;"))], (), [], ['?a=1&b=<"']),
+    ],
+    ids=[
+        "in-order",
+        "taken-later",
+        "taken-before",
+        "skipped-before",
+        "skipped-in-it",
+        "skipped-of-another",
+        "unreadable",
+        "acl-alone",
+        "markup",
+    ],
+)
+def test_a_full_feed_deletes_the_pages_of_its_datasource_that_it_leaves_out(
+    rehearsal: Rehearsal,
+    before: list[tuple[str, ...]],
+    full: tuple[str, ...],
+    after: list[tuple[str, ...]],
+    expected: list[str],
+) -> None:
+    for datasource, feedtype, *records in before:
+        deliver(rehearsal, datasource, feedtype, *records)
+    delivery = deliver(rehearsal, "s", "full", *full)
+    for datasource, feedtype, *records in after:
+        deliver(rehearsal, datasource, feedtype, *records)
+    assert deletions(rehearsal, delivery) == expected
 
 
-def test_urls_of_unsettled_deliveries_are_deleted(rehearsal: Rehearsal) -> None:
-    full(rehearsal, "a", "b")
-    second = full(rehearsal)
-    rehearsal.feed(gsa_feed(page("b")), datasource="other")
+def test_pages_taken_by_deliveries_that_are_not_settled_are_deleted(rehearsal: Rehearsal) -> None:
+    deliver(rehearsal, "s", "full", *pages("a b"))
+    second = deliver(rehearsal, "s", "full")
+    deliver(rehearsal, "other", "incremental", *pages("b"))
     assert deletions(rehearsal, second, settled=2) == ["a", "b"]
 
 
-def test_urls_taken_before_the_full_feed_are_kept(rehearsal: Rehearsal) -> None:
-    full(rehearsal, "a")
-    rehearsal.feed(gsa_feed(page("a")), datasource="other")
-    assert deletions(rehearsal, full(rehearsal)) == []
-
-
-def test_urls_of_a_profile_are_kept(rehearsal: Rehearsal) -> None:
-    full(rehearsal, "a", "b")
+def test_pages_of_a_profile_are_kept(rehearsal: Rehearsal) -> None:
+    deliver(rehearsal, "s", "full", *pages("a b"))
     rehearsal.send(item("I", "a", "<Body>text</Body>"))
-    assert deletions(rehearsal, full(rehearsal)) == ["b"]
+    assert deletions(rehearsal, deliver(rehearsal, "s", "full")) == ["b"]
 
 
-def test_skipped_urls_are_left_out_too(rehearsal: Rehearsal) -> None:
-    full(rehearsal, "a")
-    rehearsal.feed(gsa_feed(skipped("b")))
-    assert deletions(rehearsal, full(rehearsal, "a")) == ["b"]
-
-
-def test_skipped_urls_of_the_full_feed_are_not_left_out(
-    rehearsal: Rehearsal,
-) -> None:
-    rehearsal.feed(gsa_feed(skipped("a"), skipped("b")))
-    delivery = rehearsal.write(gsa_feed(skipped("a")), datasource="sample", feedtype="full")
-    rehearsal.apply(delivery)
-    assert deletions(rehearsal, delivery) == ["b"]
-
-
-def test_urls_skipped_of_another_datasource_are_kept(rehearsal: Rehearsal) -> None:
-    full(rehearsal, "a", "b")
-    second = full(rehearsal)
-    rehearsal.feed(gsa_feed(skipped("b")), datasource="other")
-    assert deletions(rehearsal, second) == ["a"]
-
-
-def skipped(name: str) -> str:
-    """A record that an appliance skips, and a gateway forwards."""
-    return page(name, inner=metadata(x=""))
-
-
-def test_of_a_full_feed_of_which_no_record_can_be_read_nothing_is_left_out(
-    rehearsal: Rehearsal,
-) -> None:
-    full(rehearsal, "a")
-    unread = rehearsal.write(gsa_feed(page("b", "x & y")), datasource="sample", feedtype="full")
-    rehearsal.apply(unread)
-    assert (deletions(rehearsal, unread), rehearsal.pages()) == ([], ["a"])
-
-
-def test_an_acl_that_came_alone_is_no_document(rehearsal: Rehearsal) -> None:
-    rehearsal.feed(gsa_feed(acl("ines", url="a")))
-    assert deletions(rehearsal, full(rehearsal)) == []
-
-
-def test_of_a_full_feed_without_its_end_nothing_is_left_out(rehearsal: Rehearsal) -> None:
-    full(rehearsal, "a")
+def test_a_full_feed_without_its_end_deletes_nothing(rehearsal: Rehearsal) -> None:
+    deliver(rehearsal, "s", "full", *pages("a"))
     markup = gsa_feed(page("b")).removesuffix("</group>\n</gsafeed>\n")
-    torn = rehearsal.write(markup, datasource="sample", feedtype="full")
+    torn = rehearsal.write(markup, datasource="s", feedtype="full")
     rehearsal.apply(torn)
     assert deletions(rehearsal, torn) == []
-
-
-def test_url_with_markup_is_kept(rehearsal: Rehearsal) -> None:
-    full(rehearsal, "?a=1&amp;b=&lt;&quot;")
-    assert deletions(rehearsal, full(rehearsal)) == ['?a=1&b=<"']
 
 
 def test_a_delivery_is_known_when_it_is_digested(rehearsal: Rehearsal) -> None:
