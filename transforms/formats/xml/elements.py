@@ -1,4 +1,4 @@
-"""Parse the elements that the scanner finds: in batches, and one by one where a batch fails.
+"""Parse the elements that the scanner finds, each by itself.
 
 The parser never sees a DOCTYPE, so there are no entities to expand, and it has no network access.
 """
@@ -6,7 +6,6 @@ The parser never sees a DOCTYPE, so there are no entities to expand, and it has 
 import re
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
-from itertools import groupby
 from typing import IO, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -24,8 +23,10 @@ from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.scanner import Bulk, RawElement, RecordScanner, find_url
 from transforms.formats.xml.serializer import shut_parser
 
-_BATCH_BYTES = 64 << 10
 _MAX_ATTRIBUTES = 1000
+_MANY_BYTES = 64 << 10
+"""Attributes are counted in an element of more bytes."""
+
 _CDATA = re.compile(rb"<!\[CDATA\[.*?\]\]>", re.S)
 _UNDECLARED_ENTITY = 26
 _PLACE = re.compile(r"(?:: <!--.*)?, line \d+, column \d+$", re.S)
@@ -117,11 +118,7 @@ def parse_markup(markup: bytes) -> etree._Element:
 
 
 class ElementReader(Generic[Built]):
-    """Reads a stream: what `Grammar.build` makes of each element, and rejects, in order.
-
-    Elements that need a parser wait in a batch. The batch is parsed when it is large enough, or
-    before anything else is yielded.
-    """
+    """Reads a stream: what `Grammar.build` makes of each element, and rejects, in order."""
 
     def __init__(
         self, stream: IO[bytes], grammar: Grammar[Built], *, span: Span, options: ReadOptions
@@ -137,8 +134,6 @@ class ElementReader(Generic[Built]):
             bulk=grammar.bulk and _without_defects(grammar.bulk),
         )
         self._parser = _parser()
-        self._batch: list[RawElement] = []
-        self._batch_bytes = 0
         self._noted: ElementContext | None = None
         self._headers_with_records: set[bytes] = set()
 
@@ -165,36 +160,25 @@ class ElementReader(Generic[Built]):
             )
 
     def _read_elements(self) -> Iterator[Built | Record | Reject]:
-        quick = self._grammar.quick or (lambda _raw: None)
         for item in self._scanner:
-            if not isinstance(item, RawElement):
-                yield from self._flush()
-                if isinstance(item, list):
-                    self._note(self._scanner.context)
-                    yield from item
-                else:
-                    yield item
+            if isinstance(item, list):
+                self._note(self._scanner.context)
+                yield from item
                 continue
-            try:
-                built: Built | Reject | None = quick(item)
-            except Exception as exc:
-                built = self._reject(item, record_error(exc))
-            else:
-                if built is not None:
-                    self._note(item.context)
-            built = built or self._reject_markup(item)
-            if built is not None:
-                del item  # a large element must not be held while its record is in use
-                if self._batch:
-                    yield from self._flush()
-                yield built
-                continue
-            self._batch.append(item)
-            self._batch_bytes += len(item.text)
-            del item
-            if self._batch_bytes > _BATCH_BYTES:
-                yield from self._flush()
-        yield from self._flush()
+            result = self._read_element(item) if isinstance(item, RawElement) else item
+            del item  # a large element must not be held while its record is in use
+            yield result
+
+    def _read_element(self, raw: RawElement) -> Built | Reject:
+        try:
+            built = self._grammar.quick(raw) if self._grammar.quick else None
+            if built is None:
+                built = self._grammar.build(ParsedElement(self._parse(raw), raw))
+        except Exception as exc:
+            error = _malformed(exc) if isinstance(exc, etree.XMLSyntaxError) else record_error(exc)
+            return self._reject(raw, error)
+        self._note(raw.context)
+        return built
 
     def _note(self, context: ElementContext) -> None:
         if context is not self._noted:
@@ -206,72 +190,28 @@ class ElementReader(Generic[Built]):
         place = Place(raw.offset, len(text), raw.line)
         return reject_bytes(exc, span=self._span, place=place, data=text, url=find_url(raw.text))
 
-    def _reject_markup(self, raw: RawElement) -> Reject | None:
-        """Return the reject of an element whose tags would take too much memory when parsed."""
-        if len(raw.text) <= self._max_tags or raw.text.count(b"<") <= self._max_tags:
-            return None
-        tags = _CDATA.sub(b"", raw.text).count(b"<")
-        if tags <= self._max_tags:
-            return None
-        reason = f"{tags} tags; expected at most {self._max_tags}; raise --max-content-bytes"
-        return self._reject(raw, RecordError("record-too-large", reason))
-
-    def _flush(self) -> Iterator[Built | Reject]:
-        """Read the batch, in order; elements of one context are parsed together."""
-        batch, self._batch, self._batch_bytes = self._batch, [], 0
-        runs = [list(run) for _, run in groupby(batch, lambda raw: id(raw.context))]
-        batch.clear()
-        runs.reverse()
-        while runs:
-            yield from self._read_run(runs.pop())
-
-    def _read_run(self, run: list[RawElement]) -> Iterator[Built | Reject]:
-        """Parse elements of one context together; halve the run until a bad element is alone.
-
-        No element and no record is held here while its record is in use.
-        """
-        try:
-            built = self._build_all(run)
-        except Exception as exc:
-            if len(run) > 1:
-                middle = len(run) // 2
-                yield from self._read_run(run[:middle])
-                yield from self._read_run(run[middle:])
-                return
-            error = _malformed(exc) if isinstance(exc, etree.XMLSyntaxError) else record_error(exc)
-            yield self._reject(run[0], error)
-            return
-        run.clear()
-        built.reverse()
-        while built:
-            yield built.pop()
-
-    def _build_all(self, run: list[RawElement]) -> list[Built | Reject]:
-        elements = self._parse(run[0].context, [raw.text for raw in run])
-        return [self._build(parsed) for parsed in map(ParsedElement, elements, run)]
-
-    def _parse(self, context: ElementContext, texts: list[bytes]) -> list[etree._Element]:
-        names = self._grammar.names
-        start_tag = _start_tag(context.root, names.root, names.prefixes)
-        end_tag = f"</{names.root}>".encode()
-        root = etree.fromstring(b"".join((start_tag, *texts, end_tag)), self._parser)
+    def _parse(self, raw: RawElement) -> etree._Element:
+        names, text = self._grammar.names, raw.text
+        if len(text) > self._max_tags:
+            self._limit_tags(text)
+        start_tag, end_tag = _root_tags(raw.context.root, names.root, names.prefixes)
+        root = etree.fromstring(start_tag + text + end_tag, self._parser)
         for entry in self._parser.error_log:
             if entry.level >= etree.ErrorLevels.ERROR:  # a later warning can hide that it failed
                 raise etree.XMLSyntaxError(entry.message, entry.type, entry.line, entry.column)
-        elements = list(root)
-        if len(elements) != len(texts):  # pragma: no cover - the scanner delimits elements
-            raise etree.XMLSyntaxError("texts that are not one element each", 0, 0, 0)
-        return elements
+        [element] = root if start_tag else [root]  # the scanner delimits elements
+        if len(text) > _MANY_BYTES:
+            _limit_attributes(element)
+        return element
 
-    def _build(self, parsed: ParsedElement) -> Built | Reject:
-        try:
-            if len(parsed.raw.text) > _BATCH_BYTES:
-                _limit_attributes(parsed.element)
-            built = self._grammar.build(parsed)
-        except Exception as exc:
-            return self._reject(parsed.raw, record_error(exc))
-        self._note(parsed.raw.context)
-        return built
+    def _limit_tags(self, text: bytes) -> None:
+        """Raise RecordError for an element whose tags would take too much memory when parsed."""
+        if text.count(b"<") <= self._max_tags:
+            return
+        tags = _CDATA.sub(b"", text).count(b"<")
+        if tags > self._max_tags:
+            reason = f"{tags} tags; expected at most {self._max_tags}; raise --max-content-bytes"
+            raise RecordError("record-too-large", reason)
 
 
 def _without_defects(bulk: Bulk) -> Bulk:
@@ -301,11 +241,13 @@ def _parser() -> etree.XMLParser:
 
 
 @lru_cache(maxsize=16)
-def _start_tag(root: bytes, name: str, prefixes: tuple[tuple[str, str], ...]) -> bytes:
-    """Return the document's root tag, with all prefixes declared and without default namespace.
+def _root_tags(
+    root: bytes, name: str, prefixes: tuple[tuple[str, str], ...]
+) -> tuple[bytes, bytes]:
+    """Return a root around an element that declares all prefixes, and no default namespace.
 
     No format has a default namespace; some feeds declare one. White space becomes one space, so
-    that lines count from the element.
+    that lines count from the element. Without prefixes no root is needed: parsing it takes time.
     """
     try:
         etree.fromstring(root + f"</{name}>".encode())
@@ -316,7 +258,8 @@ def _start_tag(root: bytes, name: str, prefixes: tuple[tuple[str, str], ...]) ->
         for prefix, uri in prefixes
         if f"xmlns:{prefix}".encode() not in root
     )
-    return _DEFAULT_NAMESPACE.sub(b" ", root)[:-1] + missing.encode() + b">"
+    root = _DEFAULT_NAMESPACE.sub(b" ", root)[:-1] + missing.encode() + b">"
+    return (root, f"</{name}>".encode()) if b"xmlns:" in root else (b"", b"")
 
 
 def _malformed(exc: etree.XMLSyntaxError) -> RecordError:

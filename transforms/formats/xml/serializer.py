@@ -23,6 +23,7 @@ def shut_parser(*, huge_tree: bool = False) -> etree.XMLParser:
     """Return a parser without entities and network access; for small documents by default."""
     return etree.XMLParser(
         huge_tree=huge_tree,
+        collect_ids=False,
         resolve_entities=False,
         no_network=True,
         load_dtd=False,
