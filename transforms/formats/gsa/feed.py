@@ -37,8 +37,8 @@ from transforms.formats.gsa.acl import join_parent, metadata_of
 from transforms.formats.gsa.record_reader import FeedRecordBuilder
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import ElementReader, Grammar
-from transforms.formats.xml.extras import ExtraMarkup
 from transforms.formats.xml.serializer import (
+    ExtraMarkup,
     attributes,
     count_marks,
     element,

@@ -42,8 +42,14 @@ from transforms.formats.xml.elements import (
     ParsedElement,
     parse_markup,
 )
-from transforms.formats.xml.extras import ExtraMarkup, extra_element
-from transforms.formats.xml.serializer import attributes, element, holds, not_xml
+from transforms.formats.xml.serializer import (
+    ExtraMarkup,
+    attributes,
+    element,
+    extra_element,
+    holds,
+    not_xml,
+)
 
 ELEMENT_NAMES = ElementNames(root="xmlgroups", records=("membership",))
 SCOPES = {scope.value: scope for scope in Scope}

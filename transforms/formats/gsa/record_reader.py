@@ -44,8 +44,8 @@ from transforms.formats.gsa.acl import (
 )
 from transforms.formats.gsa.fast_reader import TemplateCache, UniformBatch
 from transforms.formats.xml.elements import ParsedElement, parse_markup
-from transforms.formats.xml.extras import extra_element
 from transforms.formats.xml.scanner import NESTED, RawElement
+from transforms.formats.xml.serializer import extra_element
 
 ACTIONS = {"add": Action.ADD, "delete": Action.DELETE}
 BOOLEANS = {"true": True, "false": False}

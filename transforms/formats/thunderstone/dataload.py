@@ -29,35 +29,43 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
 from typing import IO
+
+import pybase64
 
 from schemas.content import to_base64
 from schemas.errors import RecordError
-from schemas.record import Action, Arrival, Field, History, Provenance, Record
+from schemas.record import Action, Arrival, Extra, Field, History, Meta, Provenance, Record
 from schemas.span import Span
 from transforms.formats.base import Encoder, ReadOptions, ReadResult, WriteOptions
 from transforms.formats.dates import local_date
-from transforms.formats.thunderstone.elements import (
-    BASE64,
+from transforms.formats.thunderstone.item_reader import (
+    ACTIONS,
+    ATTRIBUTE_PLACE,
     CHARSET,
     DATATYPES,
     ERRORS,
+    FIELD_NAME,
+    META_SEPARATOR,
     PARAMETRIC,
     REFS,
-    enclose,
-    encode_extras,
-    metadata_text,
-    nested_element,
-    ratio_text,
-    seconds_text,
-    tags,
-    text_element,
-    url_element,
+    TEXT_PLACE,
+    encode_text,
+    parse_item,
+    parse_item_extras,
 )
-from transforms.formats.thunderstone.item_reader import ACTIONS, FIELD_NAME, parse_item
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.elements import ElementReader, Grammar, ParsedElement, parse_markup
-from transforms.formats.xml.serializer import attributes, element, holds
+from transforms.formats.xml.serializer import (
+    ExtraMarkup,
+    attributes,
+    element,
+    escape_bytes,
+    escape_text,
+    holds,
+    holds_bytes,
+)
 
 ELEMENT_NAMES = ElementNames(
     root="ThunderstoneReplication",
@@ -65,10 +73,27 @@ ELEMENT_NAMES = ElementNames(
     prefixes=(("dt", DATATYPES), ("u", PARAMETRIC)),
 )
 _PROLOG = b'<?xml version="1.0" encoding="UTF-8"?>\n'
-_ROOT = tags(ELEMENT_NAMES.root, attributes([("xmlns:dt", DATATYPES), ("xmlns:u", PARAMETRIC)]))
+BASE64 = attributes([("dt:dt", "bin.base64")])
+_RESULTS = attributes([("xmlns:dt", DATATYPES)])
 _TYPES = {action: type_.encode() for type_, action in ACTIONS.items()}
-_END_ITEM = tags("Item")[1] + b"\n"
 _NO_HISTORY = History()
+
+
+@lru_cache(maxsize=256)
+def tags(name: str, attrs: str = "") -> tuple[bytes, bytes]:
+    """Return the start tag and the end tag of an element; `attrs` comes from `attributes`."""
+    start, slash, end = element(name, "", attrs).rpartition("</")
+    return start.encode(), f"{slash}{end}".encode()
+
+
+def enclose(name: str, markup: bytes, attrs: str = "") -> bytes:
+    """Return an element with markup in it."""
+    start, end = tags(name, attrs)
+    return b"".join((start, markup, end))
+
+
+_ROOT = tags(ELEMENT_NAMES.root, attributes([("xmlns:dt", DATATYPES), ("xmlns:u", PARAMETRIC)]))
+_END_ITEM = tags("Item")[1] + b"\n"
 
 
 def read(
@@ -204,3 +229,99 @@ def _declare_namespace(field: Field, uri: str) -> str:
             return declaration
     reason = f"field {field.name!r} in the namespace {uri!r}; expected another uri"
     raise RecordError("bad-field", reason)
+
+
+# Elements
+
+
+def text_element(name: str, text: str, charset: str, attrs: str = "") -> bytes:
+    """Return an element with a text, in base64 if XML cannot hold it."""
+    try:
+        utf8 = text.encode()
+    except UnicodeEncodeError:
+        utf8 = b"\0"
+    if holds_bytes(utf8):
+        return enclose(name, escape_bytes(utf8), attrs)
+    return _base64_element(name, encode_text(text, charset, name), attrs)
+
+
+def url_element(name: str, url: str, charset: str) -> bytes:
+    """Return an element with a URL, in base64 if white space around it must be kept."""
+    if url == url.strip():
+        return text_element(name, url, charset)
+    return _base64_element(name, encode_text(url, charset, name))
+
+
+def _base64_element(name: str, data: bytes, attrs: str = "") -> bytes:
+    return enclose(name, pybase64.b64encode(data), attrs + BASE64)
+
+
+def seconds_text(number: float) -> str:
+    """Return a number in the form of Dlsecs: without decimals if it is whole."""
+    return str(int(number)) if number == int(number) else repr(number)
+
+
+def ratio_text(number: float) -> str:
+    """Return a number in the form of CTR: with six decimals, or more if it has more."""
+    text = f"{number:.6f}"
+    return text if float(text) == number else repr(number)
+
+
+def metadata_text(metadata: tuple[Meta, ...]) -> str:
+    """Return the lines that `parse_metadata` reads; raise RecordError if a pair has none."""
+    return "\n".join(map(_line, metadata))
+
+
+def _line(pair: Meta) -> str:
+    if pair.data is not None:
+        reason = f"metadata {pair.name!r} of {len(pair.data)} bytes that are no text; expected text"
+        raise RecordError("bad-metadata", reason)
+    if "\n" in pair.name or "\n" in pair.value or META_SEPARATOR in pair.name:
+        raise RecordError(
+            "bad-metadata",
+            f"metadata {pair.name!r} does not fit on a line of Meta; expected no line end in it"
+            f" and no {META_SEPARATOR!r} in its name",
+        )
+    if not pair.name and pair.value.strip() and META_SEPARATOR not in pair.value:
+        return pair.value
+    return f"{pair.name}{META_SEPARATOR}{pair.value}"
+
+
+def nested_element(names: tuple[str, str], texts: tuple[str, ...], *, url: str) -> bytes:
+    """Return the element that `parse_nested` reads."""
+    if not texts:
+        return enclose(names[0], b"", BASE64)
+    write = url_element if names == REFS else text_element
+    location = url_element("Url", url, CHARSET)
+    results = (enclose("result", location + write(names[1], text, CHARSET)) for text in texts)
+    return _base64_element(names[0], enclose("results", b"".join(results), _RESULTS))
+
+
+def encode_extras(extras: tuple[Extra, ...]) -> tuple[bytes, bytes]:
+    """Return the start tag of an Item with the attributes among `extras`, and the others' markup.
+
+    Extras may come from anywhere. Raises RecordError unless they read back as they are.
+    """
+    extras = tuple(extra for extra in extras if extra.place.startswith("Item/"))
+    if not extras:
+        return tags("Item")[0], b""
+    elements = [
+        extra for extra in extras if not extra.place.startswith((ATTRIBUTE_PLACE, TEXT_PLACE))
+    ]
+    texts = [escape_text(extra.value) for extra in extras if extra.place == TEXT_PLACE]
+    try:
+        start = f"<Item{ExtraMarkup(extras).attributes('Item')}>".encode()
+        markup = "".join((*texts, *(extra.value for extra in elements))).encode()
+        item = parse_markup(b"%b%b</Item>" % (start, markup))
+    except (RecordError, ValueError):
+        item = None
+    stated = [extra for extra in extras if extra not in elements]
+    if (
+        item is None
+        or [*parse_item_extras(item)] != stated
+        or [f"Item/{child.tag!s}" for child in item] != [extra.place for extra in elements]
+    ):
+        places = ", ".join(extra.place for extra in extras)
+        reason = f"{places} of an Item; expected extras with the markup of their places"
+        raise RecordError("bad-extra", reason)
+    return start, markup

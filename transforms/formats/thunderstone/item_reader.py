@@ -1,9 +1,16 @@
 """One Item of a Thunderstone document as a record.
 
+**Spec:** Thunderstone dataload API, "Specifying all fields manually", "Other Details". A text is
+character data, or base64 in the Charset of its Item. Refs and Errors hold a document of
+`results/result`, each with a Url and one text.
+
 Each field of the record takes the elements that it understands. The other elements are extras, with
-their markup: unknown elements, numbers and dates in unknown forms, a second Title.
+their markup: unknown elements, numbers and dates in unknown forms, a second Title. So are the
+attributes of an Item, and the text between its elements.
 """
 
+import codecs
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -12,7 +19,7 @@ from typing import TypeVar
 import pybase64
 from lxml import etree
 
-from schemas.content import check
+from schemas.content import check, clean_base64
 from schemas.errors import RecordError
 from schemas.record import (
     Action,
@@ -28,26 +35,25 @@ from schemas.record import (
 )
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
-from transforms.formats.thunderstone.elements import (
-    CHARSET,
-    DATATYPES,
-    ERRORS,
-    PARAMETRIC,
-    REFS,
-    bare_base64,
-    characters,
-    encode_text,
-    is_base64,
-    is_layout,
-    parse_integer,
-    parse_item_extras,
-    parse_metadata,
-    parse_nested,
-    parse_number,
-    text_of,
-    url_of,
+from transforms.formats.xml.serializer import XML_NAMESPACE, extra_element, shut_parser
+
+DATATYPES = "urn:schemas-microsoft-com:datatypes"
+PARAMETRIC = "http://www.thunderstone.com/ParametricSearch/1.0/"
+CHARSET = "UTF-8"
+"""The charset of texts in base64 whose Item declares none."""
+REFS = ("Refs", "Ref")
+ERRORS = ("Errors", "Reason")
+_DT = f"{{{DATATYPES}}}dt"
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
+# Python codecs that are no charsets of documents: they are quadratic, warn, or need one system.
+_NO_CHARSETS = frozenset(
+    ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem")
 )
-from transforms.formats.xml.extras import XML_NAMESPACE, extra_element
+META_SEPARATOR = ": "
+_INTEGER_LIMIT = 1 << 63
+ATTRIBUTE_PLACE = "Item/@"
+TEXT_PLACE = "Item/text()"
 
 ACTIONS = {
     "I": Action.ADD,
@@ -263,3 +269,157 @@ def _field(child: etree._Element, charset: str) -> Field | None:
 def _is_blank(child: etree._Element) -> bool:
     text = characters(child)
     return text is not None and not text.strip()
+
+
+# Texts
+
+
+def is_base64(child: etree._Element) -> bool:
+    """Return whether the element declares base64, with any prefix."""
+    return child.get(_DT) == "bin.base64"
+
+
+def characters(child: etree._Element) -> str | None:
+    """Return the character data; None if the element has children or unknown attributes."""
+    keys = child.keys()
+    if len(child) or (keys and not (keys == [_DT] and is_base64(child))):
+        return None
+    return child.text or ""
+
+
+def is_layout(parent: etree._Element) -> bool:
+    """Return whether an element holds only elements and white space, and has no attributes."""
+    between = (parent.text, *(child.tail for child in parent))
+    return not parent.keys() and not any(text and text.strip() for text in between)
+
+
+def text_of(child: etree._Element, charset: str) -> str | None:
+    """Return the text of an element, None if it is not a text.
+
+    Raises RecordError if its base64 is torn or is not text in `charset`.
+    """
+    text = characters(child)
+    if text is None or not child.keys():
+        return text
+    name = etree.QName(child).localname
+    return _decode_text(decode_base64(text.encode(), name), charset, name)
+
+
+def url_of(child: etree._Element, charset: str) -> str | None:
+    """Return the text of an element that holds a URL; white space around it is layout."""
+    url = text_of(child, charset)
+    return url if url is None or is_base64(child) else url.strip()
+
+
+def bare_base64(text: bytes, name: str) -> bytes:
+    """Return base64 with padding and without white space; an error names the element `name`."""
+    try:
+        return clean_base64(text)
+    except RecordError as exc:
+        raise RecordError(exc.code, f"{name}: {exc.reason}") from exc
+
+
+def decode_base64(text: bytes, name: str) -> bytes:
+    """Decode base64; an error names the element `name`."""
+    return pybase64.b64decode(bare_base64(text, name))
+
+
+def _decode_text(data: bytes, charset: str, name: str) -> str:
+    try:
+        text = data.decode(_codec(charset))
+        text.encode()  # UTF-7 can encode half a surrogate pair, which cannot be written again
+    except (LookupError, ValueError) as exc:
+        reason = f"{name}: base64 of {len(data)} bytes that are no text in {charset!r}"
+        cure = "expected text in the Charset of its Item"
+        raise RecordError("bad-charset", f"{reason}; {cure}") from exc
+    return text
+
+
+def encode_text(text: str, charset: str, name: str) -> bytes:
+    """Encode a text so that it reads back; raise RecordError if the charset cannot hold it."""
+    try:
+        data = text.encode(_codec(charset))
+        if data.decode(_codec(charset)) == text:
+            return data
+    except (LookupError, ValueError):
+        pass
+    reason = f"{name}: text that {charset!r} cannot hold; expected a Charset that can"
+    raise RecordError("bad-charset", reason)
+
+
+def _codec(charset: str) -> str:
+    name = codecs.lookup(charset.strip() or CHARSET).name
+    if name in _NO_CHARSETS:
+        raise LookupError(name)
+    return name
+
+
+def parse_integer(text: str) -> int | None:
+    """Return an integer of 64 bits, None for any other text."""
+    text = text.strip()
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -_INTEGER_LIMIT <= number < _INTEGER_LIMIT else None
+
+
+def parse_number(text: str) -> float | None:
+    """Return a finite number, None for any other text."""
+    text = text.strip()
+    number = float(text) if _NUMBER.fullmatch(text) else math.inf
+    return number if math.isfinite(number) else None
+
+
+def parse_metadata(text: str) -> tuple[Meta, ...]:
+    """Return a pair for each line that is not blank; without `: ` it is a value without a name."""
+    lines = (line.partition(META_SEPARATOR) for line in text.split("\n") if line.strip())
+    return tuple(
+        Meta(name, value) if separator else Meta("", name) for name, separator, value in lines
+    )
+
+
+def parse_nested(
+    child: etree._Element, names: tuple[str, str], *, url: str
+) -> tuple[str, ...] | None:
+    """Return the texts of a Refs or Errors element, in order; an empty element has none.
+
+    Return None if the element holds more: another URL, other elements, no such document. Raise
+    RecordError if its base64 is torn.
+    """
+    text = characters(child)
+    if text is None or not text.strip():
+        return None if text is None else ()
+    if not is_base64(child):
+        return None
+    root = _parse_document(decode_base64(text.encode(), names[0]))
+    if root is None or root.tag != "results" or not is_layout(root):
+        return None
+    texts = [_nested_text(result, names[1], url) for result in root]
+    stated = tuple(text for text in texts if text is not None)
+    return stated if len(stated) == len(texts) else None
+
+
+def _parse_document(document: bytes) -> etree._Element | None:
+    try:
+        root = etree.fromstring(document, shut_parser())
+    except (etree.XMLSyntaxError, ValueError):
+        return None
+    return root if root.getroottree().docinfo.internalDTD is None else None
+
+
+def _nested_text(result: etree._Element, leaf: str, url: str) -> str | None:
+    if result.tag != "result" or not is_layout(result):
+        return None
+    if [child.tag for child in result] != ["Url", leaf] or url_of(result[0], CHARSET) != url:
+        return None
+    read = url_of if leaf == REFS[1] else text_of
+    return read(result[1], CHARSET)
+
+
+def parse_item_extras(item: etree._Element) -> Iterator[Extra]:
+    """Yield an Item's attributes, and the text between its elements as one extra."""
+    yield from (Extra(f"{ATTRIBUTE_PLACE}{name}", value) for name, value in item.items())
+    between = (item.text, *(child.tail for child in item))
+    text = " ".join(text.strip() for text in between if text and text.strip())
+    if text:
+        yield Extra(TEXT_PLACE, text)

@@ -105,14 +105,13 @@ _NAME = re.compile(rb"<([^\s<>/?!]+)")
 _OPEN_QUOTE = re.compile(rb""""[^"<]*|'[^'<]*""")
 _CDATA_END = re.compile(rb"\](?=\]>)")  # begins with one literal byte, which `re` finds fastest
 _CDATA_END_BYTES = len(CDATA.closer)
-_DOCTYPE = b"<!DOCTYPE"
-_DOCTYPE_PART = re.compile(rb"""[\[\]>"']|<!--|<\?|<""")
-_DOCTYPE_ENDS = {
-    b'"': b'"',
-    b"'": b"'",
-    COMMENT.opener: COMMENT.closer,
-    INSTRUCTION.opener: INSTRUCTION.closer,
-}
+_QUOTED = rb""""[^"]*+"|'[^']*+'"""
+_SECTION = rb"<!--(?>[^-]++|-(?!->))*+-->|<\?(?>[^?]++|\?(?!>))*+\?>"
+_WHOLE_DOCTYPE = re.compile(
+    rb"<!DOCTYPE(?>[^<>\[\"']++|%b)*+(?:\[(?>[^\]\"'<]++|%b|%b|<(?!!--|\?|!DOCTYPE))*+\]\s*+)?>"
+    % (_QUOTED, _QUOTED, _SECTION)
+)
+"""A DOCTYPE with its internal subset; one with another one inside is torn."""
 
 
 class RawElement(NamedTuple):
@@ -543,11 +542,17 @@ class RecordScanner:
         return None
 
     def _doctype(self) -> Reject | None:
-        while (end := doctype_end(self._data, self._pos)) <= 0:
-            if end == 0 or not self._read_on():
+        """Pass a DOCTYPE; without the limit, many torn ones would be searched to the same end."""
+        while True:
+            limit = self._pos + _DOCTYPE_BYTES
+            match = _WHOLE_DOCTYPE.match(self._data, self._pos, limit)
+            if match is not None:
+                break
+            if len(self._data) >= limit or not self._read_on():
                 return self._set_aside(BadRange("malformed", "a DOCTYPE without its end", 9))
-        self._note_prolog(end - self._pos)
-        self._consume(end - self._pos)
+        length = match.end() - self._pos
+        self._note_prolog(length)
+        self._consume(length)
         return None
 
     def _note_prolog(self, length: int) -> None:
@@ -723,29 +728,6 @@ def find_url(text: bytes) -> str | None:
     found = _URL.search(text, 0, _URL_BYTES)
     url = found and (found[1] or found[2].strip())
     return url.decode("utf-8", "replace") if url else None
-
-
-def doctype_end(data: bytes, at: int) -> int:
-    """Return the end of a DOCTYPE with its internal subset; -1 if unknown yet, 0 if it is torn.
-
-    A DOCTYPE of more than `_DOCTYPE_BYTES`, or with another one inside, is torn. Without this
-    limit, each of many torn ones would be searched up to the same far end.
-    """
-    in_subset, limit, at = False, at + _DOCTYPE_BYTES, at + len(_DOCTYPE)
-    while part := _DOCTYPE_PART.search(data, at, limit):
-        mark, at = part.group(), part.end()
-        if mark == b">" and not in_subset:
-            return at
-        if mark in _DOCTYPE_ENDS:
-            close = data.find(_DOCTYPE_ENDS[mark], at, limit)
-            if close < 0:
-                break
-            at = close + len(_DOCTYPE_ENDS[mark])
-        elif mark == b"<" and (not in_subset or data.startswith(_DOCTYPE, part.start())):
-            return 0
-        elif mark in b"[]":
-            in_subset = mark == b"["
-    return -1 if len(data) < limit else 0
 
 
 def _whole_characters(utf8: bytes) -> bytes:

@@ -33,7 +33,7 @@ from transforms.formats import THUNDERSTONE
 from transforms.formats.base import ReadOptions, ReadResult, WriteOptions, write_all
 from transforms.formats.thunderstone import dataload
 from transforms.formats.thunderstone.dataload import ThunderstoneEncoder
-from transforms.formats.xml.extras import XML_NAMESPACE
+from transforms.formats.xml.serializer import XML_NAMESPACE
 
 URL = "http://www.example.com/dir/page.html"
 DT = 'xmlns:dt="urn:schemas-microsoft-com:datatypes"'

@@ -340,6 +340,19 @@ def test_a_span_that_is_not_the_last_may_end_before_the_root() -> None:
     assert [one for one in scan(A, span=span) if isinstance(one, Reject)] == []
 
 
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        b"<!DOCTYPE feed>",
+        b'<!DOCTYPE feed PUBLIC "-//A//B <c>//EN" "">',
+        b'<!DOCTYPE feed [<!ELEMENT record (a|b)> <!ENTITY a "]>"> <!-- ]> --> <?pi ]> ?>]>',
+        b"<!DOCTYPE feed SYSTEM 'a' [\n]\n>",
+    ],
+)
+def test_a_doctype_is_passed_over(doctype: bytes) -> None:
+    assert texts(scan(doctype + HEAD + A + TAIL)) == [A]
+
+
 # Blocks
 
 

@@ -6,14 +6,16 @@ from lxml import etree
 
 from schemas.record import Extra
 from support.strategies import texts, xml_texts
-from transforms.formats.xml.extras import XML_NAMESPACE, ExtraMarkup, extra_element
 from transforms.formats.xml.serializer import (
+    XML_NAMESPACE,
+    ExtraMarkup,
     attributes,
     count_marks,
     element,
     escape_attribute,
     escape_bytes,
     escape_text,
+    extra_element,
     holds,
     holds_bytes,
     is_plain,
