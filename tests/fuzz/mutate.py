@@ -1,6 +1,6 @@
 """Mutations of documents, by a seed: the same seed gives the same cases on every machine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 MAX_BYTES = 24 << 10
@@ -22,8 +22,13 @@ class Mutator:
             *(self._splice, self._truncate, self._repeat, self._swap_case, self._transcode),
         )
 
-    def case(self) -> bytes:
-        """Return the next document."""
+    def cases(self) -> Iterator[bytes]:
+        """Yield the seeds, and then mutated documents without end."""
+        yield from self._seeds
+        while True:
+            yield self._case()
+
+    def _case(self) -> bytes:
         random = self._random
         data = random.choice(self._seeds)
         for _ in range(random.randint(1, _MOST_STEPS)):

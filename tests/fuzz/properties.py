@@ -6,11 +6,11 @@ A case is read through the stream class of production: at once, in pieces, and s
 import io
 import signal
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from random import Random
 from types import FrameType
-from typing import IO, NamedTuple, cast
+from typing import IO, NamedTuple
 
 import msgspec
 
@@ -27,7 +27,7 @@ from transforms.adapt import adapter
 from transforms.formats import ReadOptions, ReadResult, WriteOptions, by_name
 from transforms.formats.base import Encoder
 from transforms.normalize import normalize
-from transforms.sources.files import ByteRangeStream
+from transforms.sources.files import ByteRangeStream, SpanStream
 
 SOURCE = "f"
 CPU_SECONDS = 20
@@ -84,9 +84,9 @@ def check(target: Target, data: bytes, *, seed: int, memory: bool = False) -> No
             _check_memory(target, data, options)
 
 
-def production_stream(stream: IO[bytes], length: int | None = None) -> IO[bytes]:
+def production_stream(stream: IO[bytes] | io.RawIOBase, length: int | None = None) -> SpanStream:
     """Return the stream that a reader is given by `convert`."""
-    return cast(IO[bytes], ByteRangeStream(stream, SOURCE, length))
+    return SpanStream(ByteRangeStream(stream, SOURCE, length))
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def _read(target: Target, data: bytes, options: ReadOptions) -> Outcome:
 
 
 def _outcome(
-    target: Target, stream: IO[bytes], size: int, span: Span, options: ReadOptions
+    target: Target, stream: IO[bytes] | io.RawIOBase, size: int, span: Span, options: ReadOptions
 ) -> Outcome:
     """Read a span, and check that the reader makes progress."""
     most = size * target.results_per_byte + _FREE_RESULTS
@@ -174,8 +174,7 @@ def _check_pieces(
     target: Target, data: bytes, options: ReadOptions, whole: Outcome, random: Random
 ) -> None:
     sizes = random.choice(((1,), (1, 2, 3), (7,), (64, 1), (1000,), (4096, 5)))
-    pieces = cast(IO[bytes], Pieces(data, sizes))
-    outcome = _outcome(target, pieces, len(data), Span(source=SOURCE), options)
+    outcome = _outcome(target, Pieces(data, sizes), len(data), Span(source=SOURCE), options)
     if outcome != whole:
         raise Violation("pieces differ", f"{sizes}: {_difference(whole, outcome)}")
 
@@ -318,19 +317,3 @@ def _difference(expected: Outcome, outcome: Outcome) -> str:
     lengths = len(expected.found), len(outcome.found)
     longer = max(expected.found, outcome.found, key=len)[min(lengths) :][:1]
     return f"{lengths} results, {longer!r}; {expected.error!r}; {outcome.error!r}"
-
-
-def shrunk(data: bytes, fails: Callable[[bytes], bool], *, most: int = 400) -> bytes:
-    """Return a smaller input that still fails, in at most so many tries."""
-    size = max(1, len(data) // 2)
-    while size and most:
-        at = 0
-        while at < len(data) and most:
-            most -= 1
-            smaller = data[:at] + data[at + size :]
-            if fails(smaller):
-                data = smaller
-            else:
-                at += size
-        size //= 2
-    return data
