@@ -263,11 +263,11 @@ class _UrlSet:
         text = url.encode("utf-8", "surrogatepass")
         digest = blake2b(text, digest_size=_BUCKET_BYTES + _REST_BYTES).digest()
         bucket = self._buckets[int.from_bytes(digest[:_BUCKET_BYTES], "big")]
-        rest = digest[_BUCKET_BYTES:]
-        if has_digest(bucket, rest):
+        suffix = digest[_BUCKET_BYTES:]
+        if has_digest(bucket, suffix):
             self.duplicates.repeated += 1
         elif self._free:
-            bucket += rest
+            bucket += suffix
             self._free -= 1
         else:
             self.duplicates.unremembered += 1

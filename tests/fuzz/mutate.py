@@ -65,9 +65,9 @@ class Mutator:
 
     def _move(self, data: bytes) -> bytes:
         begin, end = self._stretch(data)
-        rest = data[:begin] + data[end:]
-        at = self._at(rest)
-        return rest[:at] + data[begin:end] + rest[at:]
+        remaining = data[:begin] + data[end:]
+        at = self._at(remaining)
+        return remaining[:at] + data[begin:end] + remaining[at:]
 
     def _flip(self, data: bytes) -> bytes:
         if not data:

@@ -49,7 +49,7 @@ class Violation(AssertionError):  # noqa: N818 - a property does not hold
 class Outcome(NamedTuple):
     """What was found until the end, or until an error; this by its text."""
 
-    found: list[ReadResult]
+    items: list[ReadResult]
     error: str
 
 
@@ -79,7 +79,7 @@ def check(target: Target, data: bytes, *, seed: int, memory: bool = False) -> No
         _check_places(target, data, whole)
         _check_pieces(target, data, options, whole, random)
         _check_spans(target, data, options, whole, random)
-        _check_round_trip(target, whole.found, options)
+        _check_round_trip(target, whole.items, options)
         if memory:
             _check_memory(target, data, options)
 
@@ -132,41 +132,41 @@ def _outcome(
 ) -> Outcome:
     """Read a span, and check that the reader makes progress."""
     most = size * target.results_per_byte + _FREE_RESULTS
-    found: list[ReadResult] = []
+    items: list[ReadResult] = []
     reader = by_name(target.reader).read
     try:
         results = reader(production_stream(stream, span.length), span=span, options=options)
-        for number, one in enumerate(results, start=1):
+        for number, result in enumerate(results, start=1):
             if number > most:
-                raise Violation("no progress", f"{number} results of {size} bytes: {one!r}")
-            if not isinstance(one, FeedHeader):  # it has no place, and each span may have one
-                found.append(one)
-            if isinstance(one, Reject) and one.code == DEFECT:
-                raise Violation(f"defect {one.reason.partition(';')[0]}", repr(one))
+                raise Violation("no progress", f"{number} results of {size} bytes: {result!r}")
+            if not isinstance(result, FeedHeader):  # it has no place, and each span may have one
+                items.append(result)
+            if isinstance(result, Reject) and result.code == DEFECT:
+                raise Violation(f"defect {result.reason.partition(';')[0]}", repr(result))
     except FeedferryError as exc:
-        return Outcome(found, f"{type(exc).__name__}: {exc}")
-    return Outcome(found, "")
+        return Outcome(items, f"{type(exc).__name__}: {exc}")
+    return Outcome(items, "")
 
 
 def _check_places(target: Target, data: bytes, whole: Outcome) -> None:
     """Rejects lie in the input, one after the other, and hold the bytes of their place."""
     at = 0
-    for number, one in enumerate(whole.found):
-        if not isinstance(one, Reject):
+    for number, result in enumerate(whole.items):
+        if not isinstance(result, Reject):
             continue
-        end = one.offset + one.length
-        if not 0 <= one.offset <= end <= len(data):
-            raise Violation("reject outside", f"{one!r} in {len(data)} bytes")
+        end = result.offset + result.length
+        if not 0 <= result.offset <= end <= len(data):
+            raise Violation("reject outside", f"{result!r} in {len(data)} bytes")
         if not target.is_placed:
             continue
-        if one.offset < at:
-            raise Violation("rejects overlap", f"{one!r} after byte {at}")
-        if not one.length and not _are_notices(whole.found[number + 1 :]):
-            raise Violation("empty reject", repr(one))
-        if not data.startswith(one.data, one.offset) or len(one.data) > one.length:
-            raise Violation("reject has other bytes", repr(one))
-        if one.truncated != (len(one.data) < one.length):
-            raise Violation("reject truncated in silence", repr(one))
+        if result.offset < at:
+            raise Violation("rejects overlap", f"{result!r} after byte {at}")
+        if not result.length and not _are_notices(whole.items[number + 1 :]):
+            raise Violation("empty reject", repr(result))
+        if not data.startswith(result.data, result.offset) or len(result.data) > result.length:
+            raise Violation("reject has other bytes", repr(result))
+        if result.truncated != (len(result.data) < result.length):
+            raise Violation("reject truncated in silence", repr(result))
         at = end
 
 
@@ -203,49 +203,49 @@ def _check_spans(
         raise Violation("spans without an end", repr(spans[-1:]))
     if whole.error:
         return  # where a stream breaks off, its spans may say so in other words
-    found: list[ReadResult] = []
+    items: list[ReadResult] = []
     for span in spans:
         part = _outcome(target, io.BytesIO(data[span.offset :]), len(data), span, options)
         if part.error:
             raise Violation("span cannot be read", f"{span!r}: {part.error}")
-        found += part.found
-    restored = list(map(_without_span, found))
-    if _records(restored) != _records(whole.found) or _rejects(restored) != _rejects(whole.found):
+        items += part.items
+    restored = list(map(_without_span, items))
+    if _records(restored) != _records(whole.items) or _rejects(restored) != _rejects(whole.items):
         outcome = Outcome(restored, "")
         raise Violation("spans differ", f"{size}: {_difference(whole, outcome)}")
 
 
-def _are_notices(found: list[ReadResult]) -> bool:
+def _are_notices(items: list[ReadResult]) -> bool:
     """Whether nothing but notices is left, which have no bytes of their own."""
-    return all(isinstance(one, Notice) for one in found)
+    return all(isinstance(result, Notice) for result in items)
 
 
-def _records(found: list[ReadResult]) -> list[ReadResult]:
-    return [one for one in found if not isinstance(one, Reject)]
+def _records(items: list[ReadResult]) -> list[ReadResult]:
+    return [result for result in items if not isinstance(result, Reject)]
 
 
-def _rejects(found: list[ReadResult]) -> bool:
+def _rejects(items: list[ReadResult]) -> bool:
     """Whether there are rejects: where records are passed without a look, one can become two."""
-    return any(isinstance(one, Reject) for one in found)
+    return any(isinstance(result, Reject) for result in items)
 
 
-def _without_span(one: ReadResult) -> ReadResult:
-    if isinstance(one, Record | Membership):
-        provenance = msgspec.structs.replace(one.provenance, span=0)
-        return msgspec.structs.replace(one, provenance=provenance)
-    if isinstance(one, Filtered):
-        return one
-    return msgspec.structs.replace(one, span=0)
+def _without_span(result: ReadResult) -> ReadResult:
+    if isinstance(result, Record | Membership):
+        provenance = msgspec.structs.replace(result.provenance, span=0)
+        return msgspec.structs.replace(result, provenance=provenance)
+    if isinstance(result, Filtered):
+        return result
+    return msgspec.structs.replace(result, span=0)
 
 
-def _check_round_trip(target: Target, found: Iterable[ReadResult], options: ReadOptions) -> None:
+def _check_round_trip(target: Target, items: Iterable[ReadResult], options: ReadOptions) -> None:
     """What was read is written again in its own format, and reads back as it was."""
     if by_name(target.reader).encoder is None:
         return
-    for one in found:
-        if isinstance(one, Record | Membership):
-            encoder = _encoder(target, one, options)
-            held = _adapted(target, one) if target.is_loose else one
+    for result in items:
+        if isinstance(result, Record | Membership):
+            encoder = _encoder(target, result, options)
+            held = _adapted(target, result) if target.is_loose else result
             if held is None:
                 continue
             try:
@@ -253,67 +253,67 @@ def _check_round_trip(target: Target, found: Iterable[ReadResult], options: Read
             except RecordError as exc:
                 if target.is_loose:
                     continue
-                raise Violation(f"not written again: {exc.code}", f"{one!r}: {exc}") from exc
+                raise Violation(f"not written again: {exc.code}", f"{result!r}: {exc}") from exc
             text = encoder.prolog() + encoder.frame([encoded]) + encoder.epilog()
             _check_read_back(target, held, text, options)
 
 
-def _adapted(target: Target, one: Record | Membership) -> Record | None:
+def _adapted(target: Target, result: Record | Membership) -> Record | None:
     """The record as its own format holds it; None where it holds less."""
-    if isinstance(one, Membership):
+    if isinstance(result, Membership):
         return None
-    outcomes, losses = adapter(adapt.Target(format=target.reader))(normalize(one))
+    outcomes, losses = adapter(adapt.Target(format=target.reader))(normalize(result))
     held = outcomes[0]
     return held if isinstance(held, Record) and not losses else None
 
 
-def _encoder(target: Target, one: Record | Membership, options: ReadOptions) -> Encoder:
-    origin = one.provenance
+def _encoder(target: Target, result: Record | Membership, options: ReadOptions) -> Encoder:
+    origin = result.provenance
     feed = Feed(datasource=origin.datasource or "d", feedtype=origin.feedtype or "incremental")
     writing = WriteOptions(
         feed=feed,
         docids=options.docids,
         zone=options.zone,
-        memberships=isinstance(one, Membership),
+        memberships=isinstance(result, Membership),
     )
     return by_name(target.reader).make_encoder(writing)
 
 
 def _check_read_back(
-    target: Target, one: Record | Membership, text: bytes, options: ReadOptions
+    target: Target, result: Record | Membership, text: bytes, options: ReadOptions
 ) -> None:
     usual = ReadOptions(docids=options.docids, zone=options.zone, mode=options.mode)
     back = _read(target, text, usual)
-    again = [other for other in back.found if not isinstance(other, Notice)]
+    again = [other for other in back.items if not isinstance(other, Notice)]
     placed = [_without_place(other) for other in again]
-    if placed != [_without_place(one)] or back.error:
-        expected = Outcome([_without_place(one)], "")
+    if placed != [_without_place(result)] or back.error:
+        expected = Outcome([_without_place(result)], "")
         detail = _difference(expected, Outcome(placed, back.error))
         raise Violation("round trip differs", f"{detail} by {text!r}")
 
 
-def _without_place(one: ReadResult) -> ReadResult:
-    if isinstance(one, Record | Membership):
-        return msgspec.structs.replace(one, provenance=_NOWHERE)
-    return one
+def _without_place(result: ReadResult) -> ReadResult:
+    if isinstance(result, Record | Membership):
+        return msgspec.structs.replace(result, provenance=_NOWHERE)
+    return result
 
 
 def _check_memory(target: Target, data: bytes, options: ReadOptions) -> None:
     tracemalloc.start()
     try:
-        found = _read(target, data, options)
+        items = _read(target, data, options)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     if peak > _MEMORY_BYTES + _MEMORY_FACTOR * len(data):
-        raise Violation("memory", f"{peak} bytes for {len(data)}: {len(found.found)} results")
+        raise Violation("memory", f"{peak} bytes for {len(data)}: {len(items.items)} results")
 
 
 def _difference(expected: Outcome, outcome: Outcome) -> str:
     """The first result in which two readings differ."""
-    for number, (one, other) in enumerate(zip(expected.found, outcome.found, strict=False)):
-        if one != other:
-            return f"result {number}: {one!r}; {other!r}"
-    lengths = len(expected.found), len(outcome.found)
-    longer = max(expected.found, outcome.found, key=len)[min(lengths) :][:1]
+    for number, (result, other) in enumerate(zip(expected.items, outcome.items, strict=False)):
+        if result != other:
+            return f"result {number}: {result!r}; {other!r}"
+    lengths = len(expected.items), len(outcome.items)
+    longer = max(expected.items, outcome.items, key=len)[min(lengths) :][:1]
     return f"{lengths} results, {longer!r}; {expected.error!r}; {outcome.error!r}"

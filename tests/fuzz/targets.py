@@ -147,9 +147,9 @@ def _small(pattern: str) -> Iterator[Path]:
 
 def _container(lines: bytes) -> bytes:
     """The records or memberships of native lines, in a container."""
-    found = list(by_name("native").read(io.BytesIO(lines)))
-    groups = [one for one in found if isinstance(one, Membership)]
-    records = [one for one in found if isinstance(one, Record)]
+    results = list(by_name("native").read(io.BytesIO(lines)))
+    groups = [result for result in results if isinstance(result, Membership)]
+    records = [result for result in results if isinstance(result, Record)]
     encoder = by_name("avro").make_encoder(WriteOptions(memberships=bool(groups)))
-    frame = encoder.frame([encoder.encode(one) for one in groups or records])
+    frame = encoder.frame([encoder.encode(result) for result in groups or records])
     return encoder.prolog() + frame + encoder.epilog()

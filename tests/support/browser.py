@@ -87,23 +87,23 @@ class Page:
         return self._pipe.result(number, self._note)
 
     def _note(self, message: dict[str, Any]) -> None:
-        said = message.get("params", {})
+        parameters = message.get("params", {})
         match message.get("method"):
             case "Network.requestWillBeSent":
-                self.requests.append(said["request"]["url"])
+                self.requests.append(parameters["request"]["url"])
             case "Log.entryAdded":
-                self.complaints.append(said["entry"]["text"])
+                self.complaints.append(parameters["entry"]["text"])
             case "Runtime.consoleAPICalled":
-                self.complaints.append(json.dumps(said["args"]))
+                self.complaints.append(json.dumps(parameters["args"]))
             case "Runtime.exceptionThrown":
-                self.complaints.append(said["exceptionDetails"]["text"])
+                self.complaints.append(parameters["exceptionDetails"]["text"])
 
 
 def _is_loaded(message: dict[str, Any], loader: str) -> bool:
     """Whether it tells the load of this page, and not of the empty one that a tab begins with."""
-    said = message.get("params", {})
+    parameters = message.get("params", {})
     is_lifecycle = message.get("method") == "Page.lifecycleEvent"
-    return is_lifecycle and (said["name"], said["loaderId"]) == ("load", loader)
+    return is_lifecycle and (parameters["name"], parameters["loaderId"]) == ("load", loader)
 
 
 class Browser:

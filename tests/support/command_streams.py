@@ -39,7 +39,7 @@ class StreamUnderTest(NamedTuple):
 
     def records(self, body: bytes, mode: Mode = Mode.LENIENT) -> list[Record]:
         """The records without their provenance."""
-        results = [one for one in self.read(body, mode) if isinstance(one, Record)]
+        results = [result for result in self.read(body, mode) if isinstance(result, Record)]
         return [replace(record, provenance=Provenance()) for record in results]
 
     def record(self, body: bytes, mode: Mode = Mode.LENIENT) -> Record:
@@ -47,17 +47,17 @@ class StreamUnderTest(NamedTuple):
         return record
 
     def notices(self, body: bytes, mode: Mode = Mode.LENIENT) -> list[tuple[str, str]]:
-        notices = [one for one in self.read(body, mode) if isinstance(one, Notice)]
+        notices = [result for result in self.read(body, mode) if isinstance(result, Notice)]
         return [(notice.code, notice.detail) for notice in notices]
 
     def rejects(self, body: bytes) -> list[tuple[str, str, bytes]]:
         """The code, reason and data of each reject; each has the bytes at its place."""
-        rejects = [one for one in self.read(body) if isinstance(one, Reject)]
+        rejects = [result for result in self.read(body) if isinstance(result, Reject)]
         text = HEADER + body
-        assert [text[one.offset :][: one.length] for one in rejects] == [
-            one.data for one in rejects
+        assert [text[result.offset :][: result.length] for result in rejects] == [
+            result.data for result in rejects
         ]
-        return [(one.code, one.reason, one.data) for one in rejects]
+        return [(result.code, result.reason, result.data) for result in rejects]
 
     def refusal(self, body: bytes, mode: Mode = Mode.STRICT) -> str:
         with pytest.raises(FormatError) as caught:

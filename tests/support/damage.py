@@ -164,27 +164,33 @@ def unplaced(record: Record) -> Record:
 def others(results: Iterable[Record | Reject], case: Damaged) -> list[Record]:
     """Return the records that the fault is not in."""
     urls = case.other_urls
-    return [unplaced(one) for one in results if isinstance(one, Record) and one.url in urls]
+    return [
+        unplaced(result) for result in results if isinstance(result, Record) and result.url in urls
+    ]
 
 
 def unaccounted(results: Iterable[Record | Reject], case: Damaged) -> bytes:
     """Return what of the damaged record is in no reject, and before any record read from it."""
     left = bytearray(case.markup)
-    for one in results:
-        start, end = _extent(one, case)
+    for result in results:
+        start, end = _extent(result, case)
         left[start:end] = b" " * (end - start)
     return bytes(left[case.start : case.end]).strip()
 
 
 def fakes(results: Iterable[Record | Reject]) -> list[Record]:
     """Return the records that are only text inside of others."""
-    return [one for one in results if isinstance(one, Record) and one.url == FAKE_URL]
+    return [result for result in results if isinstance(result, Record) and result.url == FAKE_URL]
 
 
 def misplaced(results: Iterable[Record | Reject], markup: bytes) -> list[Reject]:
     """Return the rejects whose bytes are not those of their place."""
-    rejects = [one for one in results if isinstance(one, Reject)]
-    return [one for one in rejects if one.data != markup[one.offset : one.offset + one.length]]
+    rejects = [result for result in results if isinstance(result, Reject)]
+    return [
+        result
+        for result in rejects
+        if result.data != markup[result.offset : result.offset + result.length]
+    ]
 
 
 def made_public(results: Iterable[Record | Reject], case: Damaged) -> list[Record]:
@@ -192,8 +198,8 @@ def made_public(results: Iterable[Record | Reject], case: Damaged) -> list[Recor
     if b"<acl" not in case.feed.parts[case.index].record:
         return []
     url = case.feed.parts[case.index].url
-    read = [one for one in results if isinstance(one, Record)]
-    return [one for one in read if one.url == url and one.acl is None]
+    read = [result for result in results if isinstance(result, Record)]
+    return [result for result in read if result.url == url and result.acl is None]
 
 
 def _extent(result: Record | Reject, case: Damaged) -> tuple[int, int]:

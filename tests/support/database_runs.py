@@ -143,23 +143,23 @@ class Database:
         request = SpanRequest(
             span=span, config=self.mapping, see=seen.append, state=str(self.state)
         )
-        for found in read_span(request):
-            if isinstance(found, Record) and refuses(found):
+        for result in read_span(request):
+            if isinstance(result, Record) and refuses(result):
                 seen[-1] = rejected(seen[-1])
-                yield f"refused {found.url}"
-            elif not isinstance(found, Filtered):
-                yield self._sent(found)
+                yield f"refused {result.url}"
+            elif not isinstance(result, Filtered):
+                yield self._sent(result)
 
-    def _sent(self, found: ReadResult) -> str:
-        if isinstance(found, Reject):
-            return found.code
-        if not isinstance(found, Record):
-            raise TypeError(found)
-        if found.action is Action.DELETE:
-            self.target.pop(found.url, None)
+    def _sent(self, result: ReadResult) -> str:
+        if isinstance(result, Reject):
+            return result.code
+        if not isinstance(result, Record):
+            raise TypeError(result)
+        if result.action is Action.DELETE:
+            self.target.pop(result.url, None)
         else:
-            self.target[found.url] = found.content.data.decode() if found.content else ""
-        return f"{found.action.value} {found.url}"
+            self.target[result.url] = result.content.data.decode() if result.content else ""
+        return f"{result.action.value} {result.url}"
 
 
 class ServedDatabase(Database):

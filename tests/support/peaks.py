@@ -20,9 +20,9 @@ _PEAK = re.compile(r"VmHWM:\s+(\d+) kB")
 
 def peak_of(status: str) -> int:
     """Return the peak in bytes that the text of `/proc/PID/status` states."""
-    found = _PEAK.search(status)
-    assert found is not None, status
-    return int(found[1]) << 10
+    match = _PEAK.search(status)
+    assert match is not None, status
+    return int(match[1]) << 10
 
 
 def run_measured(words: list[str], *, cwd: Path | None = None) -> tuple[int, str, int]:

@@ -43,11 +43,11 @@ class Marked:
     def wait_for_children(self, count: int) -> list[int]:
         """Wait until there are so many, and return them."""
         end = time.monotonic() + PATIENCE_SECONDS
-        while len(found := self.children()) < count:
+        while len(children := self.children()) < count:
             assert time.monotonic() < end, self.said()
             assert self.process.poll() is None, self.said()
             time.sleep(_PAUSE_SECONDS)
-        return found
+        return children
 
     def wait_until_none(self) -> None:
         """Wait until nothing is left that the command started."""

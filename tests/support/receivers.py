@@ -39,10 +39,14 @@ def deliveries(spool: Path) -> list[Delivery]:
 def kept(spool: Path) -> list[tuple[str, str, bytes]]:
     """What was delivered: its datasource or profile, its feedtype, and its feed."""
     return [
-        (one.datasource or one.profile, one.feedtype, (spool / one.path).read_bytes())
-        if one.path
-        else (one.datasource, one.feedtype, b"")
-        for one in deliveries(spool)
+        (
+            delivery.datasource or delivery.profile,
+            delivery.feedtype,
+            (spool / delivery.path).read_bytes(),
+        )
+        if delivery.path
+        else (delivery.datasource, delivery.feedtype, b"")
+        for delivery in deliveries(spool)
     ]
 
 

@@ -160,7 +160,7 @@ class Rehearsal:
     def deliver(self, *deliveries: Delivery) -> None:
         """Add lines to the journal, which a feeder reads."""
         with (self.spool / JOURNAL).open("ab") as journal:
-            journal.writelines(msgspec.json.encode(one) + b"\n" for one in deliveries)
+            journal.writelines(msgspec.json.encode(entry) + b"\n" for entry in deliveries)
 
     def apply(self, delivery: Delivery) -> FeedRow:
         digest_missing(self.index, delivery, self.spool)
@@ -168,8 +168,8 @@ class Rehearsal:
 
     def pages(self) -> list[str]:
         """The names of what is held."""
-        return [one.url.removeprefix(HOST) for one in self.index.documents()]
+        return [entry.url.removeprefix(HOST) for entry in self.index.documents()]
 
     def document(self, name: str) -> IndexedDocument:
-        (document,) = (one for one in self.index.documents() if one.url == HOST + name)
+        (document,) = (entry for entry in self.index.documents() if entry.url == HOST + name)
         return document

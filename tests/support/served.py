@@ -37,8 +37,8 @@ class Served:
 
     def get(self, path: str) -> bytes:
         with _OPENER.open(self.url + path, timeout=BOUND_SECONDS) as answer:
-            found: bytes = answer.read()
-        return found
+            result: bytes = answer.read()
+        return result
 
     def settle(self) -> None:
         """Wait until all that came in is digested, whatever a scenario counts."""
@@ -47,12 +47,12 @@ class Served:
     def documents(self, **asked: str) -> list[Any]:
         """All documents that it holds, once it has digested what came in."""
         self.settle()
-        found: list[Any] = []
+        result: list[Any] = []
         while True:
             page = json.loads(self.get(f"/documents?{urlencode(asked)}"))
-            found += page["documents"]
+            result += page["documents"]
             if page["next"] is None:
-                return found
+                return result
             asked["after"] = page["next"]
 
     def urls(self) -> list[str]:
@@ -60,12 +60,14 @@ class Served:
 
     def arrivals(self) -> Counter[str]:
         """How often each feed came in, by the sha256 of its bytes."""
-        paths = (self.spool / one.path for one in read_deliveries(self.spool) if one.path)
+        paths = (
+            self.spool / delivery.path for delivery in read_deliveries(self.spool) if delivery.path
+        )
         return Counter(sha256(path.read_bytes()).hexdigest() for path in paths)
 
     def feedtypes(self) -> list[str]:
         """What each delivery was posted as, in order of arrival."""
-        return [one.feedtype for one in read_deliveries(self.spool)]
+        return [delivery.feedtype for delivery in read_deliveries(self.spool)]
 
 
 @contextmanager
@@ -79,8 +81,8 @@ def serving(spool: Path, *flags: str) -> Iterator[Served]:
         yield Served(process, url.rstrip("/"), spool)
     finally:
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=BOUND_SECONDS)
-    assert process.returncode == 0, said
+        _, stderr = process.communicate(timeout=BOUND_SECONDS)
+    assert process.returncode == 0, stderr
 
 
 @contextmanager

@@ -84,7 +84,7 @@ def of_gsa_feed(text: bytes) -> Sight:
     acl = unit if unit.tag == "acl" else unit.find("acl")
     if acl is None:
         return _of_metadata(metas)._replace(is_secure=is_secure)
-    people = [(one.get("access"), _somebody(one)) for one in acl.iter("principal")]
+    people = [(part.get("access"), _somebody(part)) for part in acl.iter("principal")]
     parent = acl.get("inherit-from", "")
     return Sight(
         has_acl=bool(people or parent),  # an appliance takes an empty acl for none
@@ -99,7 +99,7 @@ def of_gsa_feed(text: bytes) -> Sight:
 
 def of_retriever_stream(text: bytes) -> Sight:
     """The protection that the commands of one document state."""
-    found: dict[str, Any] = {"permit": set(), "deny": set(), "metas": []}
+    collected: dict[str, Any] = {"permit": set(), "deny": set(), "metas": []}
     namespace, name, flags = "Default", "", dict[str, str]()
     head = text.partition(b"\0content\0")[0].split(b"\0")[1:]
     for coded in head:
@@ -107,25 +107,25 @@ def of_retriever_stream(text: bytes) -> Sight:
         command, _, value = token.decode().partition("=")
         people = re.fullmatch("acl-(permit|deny)-(user|group)", command)
         if people:
-            found[people[1]].add(Somebody(people[2], value, namespace))
+            collected[people[1]].add(Somebody(people[2], value, namespace))
         elif command == "namespace":
             namespace = value
         elif command == "meta-name":
             name = value
         elif command == "meta-value":
-            found["metas"].append(Meta(name, value))
+            collected["metas"].append(Meta(name, value))
         else:
             flags[command] = value
     any_case = "acl-case-insensitive" in flags
     fragment = flags.get("acl-inherit-fragment")
-    metas = tuple(found["metas"])
+    metas = tuple(collected["metas"])
     is_secure = flags.get("secure") == "true"
     if "acl" not in flags:
         return _of_metadata(metas)._replace(is_secure=is_secure)
     return Sight(
         has_acl=True,
-        permits=frozenset(who._replace(any_case=any_case) for who in found["permit"]),
-        denies=frozenset(who._replace(any_case=any_case) for who in found["deny"]),
+        permits=frozenset(who._replace(any_case=any_case) for who in collected["permit"]),
+        denies=frozenset(who._replace(any_case=any_case) for who in collected["deny"]),
         parent=flags.get("acl-inherit-from", "") + ("" if fragment is None else f"?{fragment}"),
         kind=flags.get("acl-inheritance-type", ""),
         is_secure=is_secure,
@@ -152,27 +152,27 @@ def _of_plain(record: dict[str, Any]) -> Sight:
     crawl, acl = record.get("crawl") or {}, record.get("acl")
     is_secure = (crawl.get("authmethod") or "NONE") != "NONE" or bool(crawl.get("secure"))
     is_secure |= any(
-        one["place"].lower().endswith("/@authmethod") for one in record.get("extras") or ()
+        part["place"].lower().endswith("/@authmethod") for part in record.get("extras") or ()
     )
     metas = tuple(
-        Meta(one["name"], one.get("value") or "", one.get("data") and b"?")
-        for one in record.get("metadata") or ()
+        Meta(part["name"], part.get("value") or "", part.get("data") and b"?")
+        for part in record.get("metadata") or ()
     )
     if acl is None:
         return _of_metadata(metas)._replace(is_secure=is_secure)
     people = [
         (
-            one["access"].lower(),
+            part["access"].lower(),
             Somebody(
-                one["scope"].lower(),
-                one["name"].strip(_CONTROLS),
-                "Default" if one.get("namespace") is None else one["namespace"],
-                one.get("case_sensitive") is False,
-                bool(one.get("unqualified")),
+                part["scope"].lower(),
+                part["name"].strip(_CONTROLS),
+                "Default" if part.get("namespace") is None else part["namespace"],
+                part.get("case_sensitive") is False,
+                bool(part.get("unqualified")),
             ),
         )
-        for one in acl.get("principals") or ()
-        if one["name"].strip(" \t\r\n")
+        for part in acl.get("principals") or ()
+        if part["name"].strip(" \t\r\n")
     ]
     fragment = acl.get("inherit_fragment")
     return Sight(
@@ -188,7 +188,7 @@ def _of_plain(record: dict[str, Any]) -> Sight:
 
 def _of_metadata(metas: Iterable[Meta]) -> Sight:
     """What `google:acl*` metadata says, in any case of letters and with blanks around."""
-    found: dict[str, set[Somebody]] = {"permit": set(), "deny": set()}
+    collected: dict[str, set[Somebody]] = {"permit": set(), "deny": set()}
     parent = kind = ""
     has_acl, unread = False, set()
     for meta in metas:
@@ -200,14 +200,14 @@ def _of_metadata(metas: Iterable[Meta]) -> Sight:
             who = _ROLE.sub("", meta.value)
             is_ignored = role is not None and role[1] == "peeker" and access == "permit"
             if who.strip(" \t\r\n") and not is_ignored:
-                found[access].add(Somebody(scope, who.strip(_CONTROLS)))
+                collected[access].add(Somebody(scope, who.strip(_CONTROLS)))
         elif name == "google:aclinheritfrom" and meta.data is None and meta.value and not parent:
             has_acl, parent = True, meta.value
         elif name == "google:aclinheritancetype" and meta.value in _TYPES and not kind:
             has_acl, kind = True, meta.value
         elif name.startswith("google:acl"):
             unread.add(name)
-    permits, denies = frozenset(found["permit"]), frozenset(found["deny"])
+    permits, denies = frozenset(collected["permit"]), frozenset(collected["deny"])
     return Sight(has_acl, permits, denies, parent, kind, unread=frozenset(unread))
 
 

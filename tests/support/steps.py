@@ -57,16 +57,16 @@ class CountedBytes(bytes):
 
     @classmethod
     def of(cls, text: bytes, steps: Steps) -> "CountedBytes":
-        made = cls(text)
-        made.steps = steps
-        return made
+        counted = cls(text)
+        counted.steps = steps
+        return counted
 
     def __getitem__(self, key: Any) -> Any:  # an int gives an int, a slice gives bytes
-        found = super().__getitem__(key)
-        if isinstance(found, int):
-            return found
-        self.steps.count += len(found)
-        return CountedBytes.of(found, self.steps)
+        result = super().__getitem__(key)
+        if isinstance(result, int):
+            return result
+        self.steps.count += len(result)
+        return CountedBytes.of(result, self.steps)
 
     def __add__(self, other: Any) -> "CountedBytes":
         self.steps.count += len(self) + len(other)
@@ -77,16 +77,16 @@ class CountedBytes(bytes):
         return CountedBytes.of(other + bytes(self), self.steps)
 
     def find(self, sub: Any, start: Any = 0, end: Any = None) -> int:
-        found = super().find(sub, start, end)
+        result = super().find(sub, start, end)
         begin, behind, _ = slice(start, end).indices(len(self))
-        self.steps.count += 1 + max(0, (behind if found < 0 else found) - begin)
-        return found
+        self.steps.count += 1 + max(0, (behind if result < 0 else result) - begin)
+        return result
 
     def rfind(self, sub: Any, start: Any = 0, end: Any = None) -> int:
-        found = super().rfind(sub, start, end)
+        result = super().rfind(sub, start, end)
         begin, behind, _ = slice(start, end).indices(len(self))
-        self.steps.count += 1 + max(0, behind - (begin if found < 0 else found))
-        return found
+        self.steps.count += 1 + max(0, behind - (begin if result < 0 else result))
+        return result
 
     def count(self, sub: Any, start: Any = 0, end: Any = None) -> int:
         begin, behind, _ = slice(start, end).indices(len(self))
@@ -128,15 +128,15 @@ class CountedPattern:
         return getattr(self._pattern, name)
 
     def search(self, text: Any, pos: int = 0, endpos: int = sys.maxsize) -> Any:
-        found = self._pattern.search(text, pos, endpos)
-        behind = found.end() if found else min(endpos, len(text))
+        result = self._pattern.search(text, pos, endpos)
+        behind = result.end() if result else min(endpos, len(text))
         self._steps.count += 1 + max(0, behind - pos)
-        return found
+        return result
 
     def match(self, text: Any, pos: int = 0, endpos: int = sys.maxsize) -> Any:
-        found = self._pattern.match(text, pos, endpos)
-        self._steps.count += 1 + (found.end() - pos if found else 0)
-        return found
+        result = self._pattern.match(text, pos, endpos)
+        self._steps.count += 1 + (result.end() - pos if result else 0)
+        return result
 
 
 def count_in(
@@ -151,11 +151,11 @@ def count_in(
 
 
 def _count_in_object(
-    one: object, steps: Steps, patch: Callable[[object, str, object], None]
+    owner: object, steps: Steps, patch: Callable[[object, str, object], None]
 ) -> None:
-    for name, value in list(vars(one).items()):
+    for name, value in list(vars(owner).items()):
         if isinstance(value, re.Pattern):
-            patch(one, name, CountedPattern(value, steps))
+            patch(owner, name, CountedPattern(value, steps))
         elif isinstance(value, dict):
             counted = {key: CountedPattern(pattern, steps) for key, pattern in value.items()}
-            patch(one, name, counted)
+            patch(owner, name, counted)

@@ -71,10 +71,10 @@ def urls(draw: st.DrawFn) -> str:
 
 def moments(*, resolution: Literal["seconds", "micros"] = "micros") -> SearchStrategy[datetime]:
     """Aware times in UTC, before 1970 too."""
-    found = st.datetimes(datetime(1902, 1, 1), datetime(2199, 12, 31), timezones=st.just(UTC))
+    times = st.datetimes(datetime(1902, 1, 1), datetime(2199, 12, 31), timezones=st.just(UTC))
     if resolution == "micros":
-        return found
-    return found.map(lambda moment: moment.replace(microsecond=0))
+        return times
+    return times.map(lambda moment: moment.replace(microsecond=0))
 
 
 def contents() -> SearchStrategy[Content]:
@@ -153,9 +153,9 @@ def histories(*, text: SearchStrategy[str] = TEXTS) -> SearchStrategy[History]:
 def fields(*, text: SearchStrategy[str] = TEXTS) -> SearchStrategy[Field]:
     """Additional fields: one value, or a set of any size."""
     space = st.none() | st.just("urn:example:fields")
-    one = st.builds(Field, names(), st.tuples(text), st.just(False), space)
+    single = st.builds(Field, names(), st.tuples(text), st.just(False), space)
     return st.one_of(
-        one, st.builds(Field, names(), _tuples(text, max_size=3), st.just(True), space)
+        single, st.builds(Field, names(), _tuples(text, max_size=3), st.just(True), space)
     )
 
 

@@ -33,14 +33,14 @@ def contents() -> SearchStrategy[bytes]:
 def whole_seconds() -> SearchStrategy[datetime]:
     """Moments of the years 1 to 9999, before 1970 too."""
     seconds = st.integers(-62135596800, 253402300799) | st.integers(0, 2_000_000_000)
-    return seconds.map(lambda one: _EPOCH + timedelta(seconds=one))
+    return seconds.map(lambda item: _EPOCH + timedelta(seconds=item))
 
 
 def unknown_extras() -> SearchStrategy[tuple[Extra, ...]]:
     """Commands that nobody knows, with and without arguments."""
     name = st.sampled_from(("x", "Lock", "id ", "\u00e9", "meta\r", "ID"))
-    bare = name.map(lambda one: Extra(f"stream/{one}", ""))
-    stated = st.builds(lambda one, value: Extra(f"stream/{one}=", value), name, hostile_texts())
+    bare = name.map(lambda item: Extra(f"stream/{item}", ""))
+    stated = st.builds(lambda item, value: Extra(f"stream/{item}=", value), name, hostile_texts())
     return st.lists(bare | stated, max_size=2).map(tuple)
 
 
@@ -79,15 +79,15 @@ def acls() -> SearchStrategy[Acl]:
 def answers() -> SearchStrategy[list[Record]]:
     """What an authorizer answers, each id once."""
     status = st.none() | st.sampled_from(("PERMIT", "DENY", "INDETERMINATE"))
-    one = st.builds(_answer, hostile_texts(), status)
-    return st.lists(one, max_size=5, unique_by=lambda record: record.url)
+    item = st.builds(_answer, hostile_texts(), status)
+    return st.lists(item, max_size=5, unique_by=lambda record: record.url)
 
 
 def questions() -> SearchStrategy[list[Record]]:
     """What an authorizer is asked, of several users."""
     groups = st.lists(hostile_texts(), max_size=2)
-    one = st.builds(_question, hostile_texts(), st.sampled_from(("ann", "ben", "")), groups)
-    return st.lists(one, max_size=5, unique_by=lambda record: (record.url, record.extras))
+    item = st.builds(_question, hostile_texts(), st.sampled_from(("ann", "ben", "")), groups)
+    return st.lists(item, max_size=5, unique_by=lambda record: (record.url, record.extras))
 
 
 def _bare() -> SearchStrategy[Record]:
@@ -129,21 +129,21 @@ def _document_hints() -> SearchStrategy[Crawl | None]:
         display_url=st.none() | st.sampled_from(_URLS),
         anchors=st.lists(anchor, max_size=2).map(tuple),
     )
-    return hints.map(lambda one: None if one == Crawl() else one)
+    return hints.map(lambda item: None if item == Crawl() else item)
 
 
 def _document_extras() -> SearchStrategy[tuple[Extra, ...]]:
     param = st.builds(Extra, hostile_texts().map("stream/param/{}".format), hostile_texts())
     params = st.lists(param, max_size=2).map(tuple)
-    return st.builds(lambda one, other: one + other, params, unknown_extras())
+    return st.builds(lambda item, other: item + other, params, unknown_extras())
 
 
 @st.composite
 def _principals(draw: st.DrawFn) -> tuple[Principal, ...]:
     case = draw(_flags)
     plain = st.text(st.sampled_from("ab=*\0\n\u00e9"), min_size=1, max_size=4)
-    name = plain.map(lambda one: one.strip(_TRIMMED)).filter(bool)
-    one = st.builds(
+    name = plain.map(lambda item: item.strip(_TRIMMED)).filter(bool)
+    item = st.builds(
         Principal,
         name=name,
         scope=st.sampled_from(Scope),
@@ -151,7 +151,7 @@ def _principals(draw: st.DrawFn) -> tuple[Principal, ...]:
         case_sensitive=st.just(case),
         namespace=st.just(draw(st.sampled_from((None, "Default", "", "\n", "a=b")))),
     )
-    return tuple(draw(st.lists(one, max_size=3, unique=True)))
+    return tuple(draw(st.lists(item, max_size=3, unique=True)))
 
 
 def _acl(
@@ -171,5 +171,5 @@ def _answer(docid: str, status: str | None) -> Record:
 
 
 def _question(docid: str, username: str, groups: list[str]) -> Record:
-    asked = [Extra("stream/username", username), *(Extra("stream/group", one) for one in groups)]
+    asked = [Extra("stream/username", username), *(Extra("stream/group", item) for item in groups)]
     return Record(url=docid, action=Action.UPDATE, extras=tuple(asked))

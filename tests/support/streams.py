@@ -17,6 +17,6 @@ def opened(data: bytes) -> SpanStream:
 def read_both_ways(read: Callable[[IO[bytes]], Iterable[Item]], data: bytes) -> list[Item]:
     """Return what is read of the production stream; assert that a BytesIO reads the same."""
     with opened(data) as stream:
-        found = list(read(stream))
-    assert list(read(io.BytesIO(data))) == found
-    return found
+        results = list(read(stream))
+    assert list(read(io.BytesIO(data))) == results
+    return results

@@ -159,20 +159,20 @@ def test_chunks_are_in_bounds_full_in_order_and_complete(
     sizes: list[int], feeds: list[Feed], max_bytes: int, encoder: Bricks
 ) -> None:
     records = bricks(sizes, feeds=feeds)
-    made = build(records, max_bytes=max_bytes, encoder=encoder)
+    output = build(records, max_bytes=max_bytes, encoder=encoder)
 
-    assert [size for size in made.sizes if size > max_bytes] == []
-    written = [url for urls in made.urls for url in urls]
+    assert [size for size in output.sizes if size > max_bytes] == []
+    written = [url for urls in output.urls for url in urls]
     assert written == sorted(written, key=int)
-    assert sorted([*written, *made.refused], key=int) == [record.url for record in records]
-    assert [chunk.path for chunk in made.chunks] == [
-        f"{SPAN.name}-{number:03d}.bricks" for number in range(len(made.chunks))
+    assert sorted([*written, *output.refused], key=int) == [record.url for record in records]
+    assert [chunk.path for chunk in output.chunks] == [
+        f"{SPAN.name}-{number:03d}.bricks" for number in range(len(output.chunks))
     ]
-    assert [len({target_feed_of(record) for record in run}) for run in made.records] == [
-        1 for _ in made.chunks
+    assert [len({target_feed_of(record) for record in run}) for run in output.records] == [
+        1 for _ in output.chunks
     ]
     assert max(encoder.framed, default=0) <= 2 * FRAME_BYTES
-    for (size, run), (_, following) in pairwise(zip(made.sizes, made.records, strict=True)):
+    for (size, run), (_, following) in pairwise(zip(output.sizes, output.records, strict=True)):
         between = records[int(run[-1].url) + 1 : int(following[0].url) + 1]
         if {target_feed_of(record) for record in between} == {target_feed_of(run[-1])}:
             least = next(record.size or 0 for record in between if record.size)
@@ -201,8 +201,8 @@ def test_a_chunk_is_filled_to_the_byte(max_bytes: int, expected: list[list[str]]
 
 def test_a_frame_that_is_shorter_than_it_may_be_leaves_room_for_another() -> None:
     encoder = Bricks(prolog=0, mark=0, frame_bytes=100)
-    made = build(bricks([FRAME_BYTES] * 3), max_bytes=3 * FRAME_BYTES + 101, encoder=encoder)
-    assert made.sizes == [3 * FRAME_BYTES + 1]
+    output = build(bricks([FRAME_BYTES] * 3), max_bytes=3 * FRAME_BYTES + 101, encoder=encoder)
+    assert output.sizes == [3 * FRAME_BYTES + 1]
 
 
 def test_reserved_bytes_are_left_free() -> None:
@@ -212,9 +212,9 @@ def test_reserved_bytes_are_left_free() -> None:
 
 def test_a_large_chunk_is_written_in_frames() -> None:
     encoder = Bricks()
-    made = build(bricks([FRAME_BYTES, 1, FRAME_BYTES - 1, 1]), encoder=encoder)
+    output = build(bricks([FRAME_BYTES, 1, FRAME_BYTES - 1, 1]), encoder=encoder)
     assert encoder.framed == [FRAME_BYTES, FRAME_BYTES, 1]
-    [text] = made.texts
+    [text] = output.texts
     assert (text[:4], text[-3:]) == (b"pppf", b"fre")
 
 
@@ -224,8 +224,8 @@ def test_without_a_written_record_there_is_no_chunk(sizes: list[int]) -> None:
 
 
 def test_a_chunk_has_at_most_max_records_and_refused_records_do_not_count() -> None:
-    made = build(bricks([1, 1, 1, 0, 1]), max_records=2)
-    assert made.urls == [["0", "1"], ["2", "4"]]
+    output = build(bricks([1, 1, 1, 0, 1]), max_records=2)
+    assert output.urls == [["0", "1"], ["2", "4"]]
 
 
 # Feeds
@@ -264,9 +264,9 @@ def test_a_chunk_is_described(tmp_path: Path) -> None:
 
 
 def test_another_feed_begins_another_chunk_also_if_it_occurred_before() -> None:
-    made = build(bricks([1, 1, 1, 1], feeds=[FULL, OTHER, OTHER]))
-    assert made.urls == [["0"], ["1", "2"], ["3"]]
-    assert [chunk.datasource for chunk in made.chunks] == ["docs", "web", "docs"]
+    output = build(bricks([1, 1, 1, 1], feeds=[FULL, OTHER, OTHER]))
+    assert output.urls == [["0"], ["1", "2"], ["3"]]
+    assert [chunk.datasource for chunk in output.chunks] == ["docs", "web", "docs"]
 
 
 def test_the_same_feed_of_another_origin_begins_another_chunk() -> None:
@@ -284,19 +284,19 @@ def test_the_encoder_depends_on_feed_and_number(tmp_path: Path) -> None:
         return OTHER if number else FULL, Bricks()
 
     writer = ChunkWriter(tmp_path, SPAN, encoder_of=encoder_of, max_bytes=14)
-    made = Build(bricks([4, 4, 4, 4], feeds=[FULL]), writer)
+    output = Build(bricks([4, 4, 4, 4], feeds=[FULL]), writer)
     target_feed = TargetFeed(feed=FULL, origin="")
     assert calls == [(target_feed, 0), (target_feed, 1)]
-    assert [chunk.datasource for chunk in made.chunks] == ["docs", "web"]
+    assert [chunk.datasource for chunk in output.chunks] == ["docs", "web"]
 
 
 # Refused records
 
 
 def test_records_that_are_too_large_or_cannot_be_encoded_are_refused_alone() -> None:
-    made = build(bricks([4, 0, 100, 4]), max_bytes=105)
-    assert made.urls == [["0"], ["3"]]
-    assert {url: (error.code, error.reason) for url, error in made.refused.items()} == {
+    output = build(bricks([4, 0, 100, 4]), max_bytes=105)
+    assert output.urls == [["0"], ["3"]]
+    assert {url: (error.code, error.reason) for url, error in output.refused.items()} == {
         "1": ("bad-brick", "a brick of nothing; expected a byte or more"),
         "2": (
             "record-too-large",
@@ -311,12 +311,12 @@ def test_a_defect_of_the_encoder_refuses_one_record_also_in_the_next_chunk(tmp_p
     writer = ChunkWriter(
         tmp_path, SPAN, encoder_of=lambda _feed, _number: (None, next(encoders)), max_bytes=16
     )
-    made = Build(bricks([8, 6, 7, 3]), writer)
-    assert {url: error.code for url, error in made.refused.items()} == {
+    output = Build(bricks([8, 6, 7, 3]), writer)
+    assert {url: error.code for url, error in output.refused.items()} == {
         "1": "defect",
         "2": "defect",
     }
-    assert made.urls == [["0"], ["3"]]
+    assert output.urls == [["0"], ["3"]]
 
 
 def test_an_incomplete_chunk_is_removed(tmp_path: Path) -> None:
@@ -374,9 +374,9 @@ def test_chunks_of_any_format_are_in_bounds_and_read_as_their_records(
     name: str, lengths: list[int], room: int
 ) -> None:
     [least] = build(documents([8200]), encoder=encoder_named(name)).sizes
-    made = build(documents(lengths), max_bytes=least + room, encoder=encoder_named(name))
-    assert [size for size in made.sizes if size > least + room] == []
-    results = [result for text in made.texts for result in by_name(name).read(io.BytesIO(text))]
+    output = build(documents(lengths), max_bytes=least + room, encoder=encoder_named(name))
+    assert [size for size in output.sizes if size > least + room] == []
+    results = [result for text in output.texts for result in by_name(name).read(io.BytesIO(text))]
     assert [
         decode(result.content)
         for result in results
@@ -396,10 +396,10 @@ def test_a_chunk_of_all_records_is_the_document_of_all_records(name: str) -> Non
 @given(held(), st.integers(300, 2000))
 def test_any_feed_in_chunks_is_read_record_by_record(case: Held, max_bytes: int) -> None:
     encoder = by_name("gsa-feed").make_encoder(WriteOptions(feed=case.feed))
-    made = build(case.records, max_bytes=max_bytes, encoder=encoder)
+    output = build(case.records, max_bytes=max_bytes, encoder=encoder)
     results = [
-        result for text in made.texts for result in by_name("gsa-feed").read(io.BytesIO(text))
+        result for text in output.texts for result in by_name("gsa-feed").read(io.BytesIO(text))
     ]
     read = [result.url if isinstance(result, Record) else result for result in results]
-    assert read == [url for urls in made.urls for url in urls]
-    assert len(read) + made.refusals == len(case.records)
+    assert read == [url for urls in output.urls for url in urls]
+    assert len(read) + output.refusals == len(case.records)

@@ -15,10 +15,10 @@ def policy(**limits: float) -> RetryPolicy:
 
 
 def pauses(
-    made: RetryPolicy, *, limited: str = "yyyy", at_least: float | None = None
+    retry_policy: RetryPolicy, *, limited: str = "yyyy", at_least: float | None = None
 ) -> list[float | None]:
     """Return the pauses after failures, which are limited or not."""
-    after = RetryPauses(made)
+    after = RetryPauses(retry_policy)
     return [after.next_seconds(at_least=at_least, is_limited=letter == "y") for letter in limited]
 
 
@@ -36,9 +36,9 @@ def test_many_failures_do_not_overflow() -> None:
     least=st.floats(0, 10),
 )
 def test_jitter_keeps_a_pause_within_its_bounds(jitter: float, failures: int, least: float) -> None:
-    made = RetryPolicy(first_seconds=10, min_seconds=least, jitter=lambda: jitter)
+    retry_policy = RetryPolicy(first_seconds=10, min_seconds=least, jitter=lambda: jitter)
 
-    assert least <= made.pause_seconds(failures) <= 300
+    assert least <= retry_policy.pause_seconds(failures) <= 300
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def list_remote_files(pattern: str) -> list[str]:
     files, path = connect(pattern)
     prefix = pattern.removesuffix(path)
     with translate_errors(pattern):
-        return sorted(f"{prefix}{found}" for found in files.glob(path))
+        return sorted(f"{prefix}{name}" for name in files.glob(path))
 
 
 def cut_file(

@@ -17,8 +17,8 @@ def resolve(text: str) -> str:
 
 def secrets_in(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the resolved references in `texts`, which no message may show."""
-    found = (_look_up(*match.groups()) for text in texts for match in REFERENCE.finditer(text))
-    return tuple(secret for secret in found if secret)
+    secrets = (_look_up(*match.groups()) for text in texts for match in REFERENCE.finditer(text))
+    return tuple(secret for secret in secrets if secret)
 
 
 def _look_up(kind: str, name: str) -> str:
