@@ -16,17 +16,15 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from schemas.acl import Access, Acl, Inheritance, Principal, Scope
+from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import RecordError
 from transforms.sources.database.columns import (
     ColumnIndex,
-    ColumnReference,
     LoadRows,
     Row,
     column_text,
 )
 from transforms.sources.database.mapping import ESCAPE, AclSource
-from transforms.sources.database.url_templates import url_getter
 from transforms.sources.database.values import text_of
 
 _SCOPES = {scope.value.lower(): scope for scope in Scope}
@@ -49,18 +47,9 @@ def acl_getter(acl: AclSource, index: ColumnIndex, load_rows: LoadRows) -> Calla
     """
     if acl.query is None:
         principals_of = _principals_in_columns(acl, index)
-    else:
-        query, key_of = acl.query, index.key_getter()
-        principals_of = lambda row: tuple(_read_answers(acl, load_rows(query, key_of(row))))  # noqa: E731
-    parent_of = _parent_getter(acl, index)
-    inheritance = acl.inheritance and Inheritance[acl.inheritance.upper().replace("-", "_")]
-
-    def get(row: Row) -> Acl:
-        return Acl(
-            principals=principals_of(row), inherit_from=parent_of(row), inheritance=inheritance
-        )
-
-    return get
+        return lambda row: Acl(principals=principals_of(row))
+    query, key_of = acl.query, index.key_getter()
+    return lambda row: Acl(principals=tuple(_read_answers(acl, load_rows(query, key_of(row)))))
 
 
 def split_principals(text: str, delimiter: str) -> list[str]:
@@ -145,13 +134,3 @@ def _member(members: Mapping[str, _Member], word: str, text: str) -> _Member:
         expected = " or ".join(members)
         raise RecordError("bad-acl", f"{word} {text!r} of a principal; expected {expected}")
     return member
-
-
-def _parent_getter(acl: AclSource, index: ColumnIndex) -> Callable[[Row], str | None]:
-    setting = "acl: inherit_from"
-    if acl.inherit_from is None:
-        return lambda row: None
-    if isinstance(acl.inherit_from, ColumnReference):
-        text = index.text_getter(setting, acl.inherit_from.column)
-        return lambda row: (text(row) or "").strip() or None
-    return url_getter(setting, acl.inherit_from, index)

@@ -7,11 +7,10 @@ statement or a password.
 
 import enum
 import logging
-import math
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -20,7 +19,7 @@ from sqlalchemy.pool import NullPool
 
 from schemas.errors import ConfigError, FeedferryError, SourceError
 from transforms.retry import RetryPolicy, retry
-from transforms.sources.database.dialects import Dialect, dialect_of
+from transforms.sources.database.dialects import Dialect, ResultColumn, dialect_of
 from transforms.sources.database.mapping import RowMapping
 from transforms.sources.programs.redact import Mask
 from transforms.sources.secrets import REFERENCE, resolve, secrets_in
@@ -31,6 +30,8 @@ _PLACEHOLDER = "90071992547409910"
 _EXAMPLE = (
     "such as sqlite:///people.db or postgresql://reader:${env:PASSWORD}@db.example.com/people"
 )
+RETRIES = RetryPolicy(max_attempts=6)
+_ONCE = RetryPolicy(max_attempts=1)
 _STREAMED_ROWS = 10_000
 _UNREADABLE = (ValueError, OverflowError)
 _NOT_UTF8 = "Could not decode to UTF-8"  # of SQLite
@@ -57,13 +58,11 @@ class DatabaseFault(enum.Enum):
     FATAL = "fatal"
 
 
-def check_connection(value: object) -> str:
+def check_connection(value: str) -> str:
     """Return the URL of a database; raise ValueError, which does not show it, for a secret in it.
 
     The whole URL can be one reference.
     """
-    if not isinstance(value, str):
-        raise ValueError(f"{type(value).__name__}; expected the URL of a database, {_EXAMPLE}")
     if REFERENCE.fullmatch(value):
         return value
     if "${" in REFERENCE.sub("", value):
@@ -176,11 +175,7 @@ class Session:
         Raise SourceError after the last retry, ConfigError for wrong SQL, UnreadableValueError for
         a value that cannot be read.
         """
-        policy = RetryPolicy(
-            first_seconds=self._mapping.backoff_seconds,
-            max_attempts=self._mapping.retries + 1 if is_retried else 1,
-            max_total_seconds=math.inf,
-        )
+        policy = RETRIES if is_retried else _ONCE
         with self.translate_errors(where, attempts=policy.max_attempts):
             return retry(
                 lambda: self._attempt(call),
@@ -195,12 +190,19 @@ class Session:
         options = {"yield_per": _STREAMED_ROWS}
         with self.translate_errors(where), self.engine.connect() as connection:
             result = connection.execute(statement, execution_options=options)
-            cursor: Any = result.cursor
-            try:
-                yield from map(tuple, result)
-            finally:  # SQLAlchemy does not close it after a lost connection
-                with suppress(Exception):
-                    cursor.close()
+            yield from map(tuple, result)
+
+    def describe(
+        self, selectable: sa.FromClause, *, where: str, is_retried: bool = False
+    ) -> list[ResultColumn]:
+        """Return the columns of a table or query in order, without reading a row."""
+        no_rows = sa.select(sa.text("*")).select_from(selectable).where(sa.text("1=0"))
+
+        def read_columns(connection: sa.Connection) -> list[ResultColumn]:
+            with closing(connection.execute(no_rows)) as result:
+                return list(self.dialect.columns(result.cursor))
+
+        return self.run(read_columns, where=where, is_retried=is_retried)
 
     @contextmanager
     def translate_errors(self, where: str, *, attempts: int = 1) -> Iterator[None]:

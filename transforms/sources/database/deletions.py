@@ -19,7 +19,9 @@ rows without a timestamp, and the rejected rows: rows below the watermark and it
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -29,10 +31,9 @@ from schemas.errors import ConfigError, RecordError
 from schemas.sent_document import DELETION_SENT, NO_DIGEST, SentDocument, StateChange
 from schemas.span import Timestamp, Watermark, is_above
 from transforms.sources.change_detection import Counts, Safety, check_safety
-from transforms.sources.database.columns import ColumnIndex, Row
+from transforms.sources.database.columns import ColumnIndex, Row, url_getter
 from transforms.sources.database.mapping import IncrementalReading
-from transforms.sources.database.table import TableQuery, describe, subquery, write_key
-from transforms.sources.database.url_templates import url_getter
+from transforms.sources.database.table import TableQuery, subquery, write_key
 from transforms.sources.database.watermark import floor_of
 from transforms.sources.listing import EntryKind, ListingEntry
 from transforms.storage.atomic import whole_file
@@ -45,7 +46,7 @@ _ALIAS = "feedferry_deletes"
 _URL_PREFIX = '"'  # the key of a row is a JSON array
 _SCHEMA = (
     "CREATE TABLE existing (key TEXT PRIMARY KEY) WITHOUT ROWID",
-    "CREATE TABLE deleted (key TEXT PRIMARY KEY, url TEXT, reason TEXT) WITHOUT ROWID",
+    "CREATE TABLE deleted (key TEXT PRIMARY KEY, url TEXT) WITHOUT ROWID",
 )
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(StateChange)
@@ -66,12 +67,11 @@ def former_url(url: str) -> SentDocument:
     return SentDocument(key=msgspec.json.encode(url).decode(), url="")
 
 
-class DeletedKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key that the query for deletes returns, with its URL or the reason why it has none."""
+class DeletedKey(NamedTuple):
+    """A key that the query for deletes returns; its URL is empty if the query does not have it."""
 
     key: str
     url: str = ""
-    reason: str = ""
 
 
 def read_deleted(table: TableQuery, query: str) -> Iterator[DeletedKey]:
@@ -79,37 +79,19 @@ def read_deleted(table: TableQuery, query: str) -> Iterator[DeletedKey]:
 
     It selects the key columns by name, and optionally the columns of the URL.
     """
-    where, session = "the query for deletes", table.session
-    selectable = subquery(query, (), _ALIAS)
-    columns = session.run(
-        lambda connection: describe(connection, selectable, session.dialect), where=where
-    )
+    where = "the query for deletes"
+    columns = table.session.describe(subquery(query, (), _ALIAS), where=where)
     index = ColumnIndex([column.name for column in columns], table.key)
     positions = [index.at("incremental: deletes", name) for name in index.key]
-    make_url = _url_getter(table, index)
+    make_url: Callable[[Row], str] = lambda row: ""  # noqa: E731
+    with suppress(ConfigError):  # no columns of the URL
+        make_url = url_getter("url", table.mapping.url or "", index)
     statement = sa.select(subquery(query, index.names, _ALIAS))
-    for row in session.stream(statement, where=where):
-        key = tuple(row[at] for at in positions)
-        if None in key:
-            reason = "NULL in the key; expected a value in each column"
-            yield DeletedKey(key=NULL_KEY, reason=reason)
-            continue
-        try:
-            yield DeletedKey(key=write_key(key), url=make_url(row))
-        except RecordError as exc:
-            yield DeletedKey(key=write_key(key), reason=exc.reason)
-
-
-def _url_getter(table: TableQuery, index: ColumnIndex) -> Callable[[Row], str]:
-    try:
-        return url_getter("url", table.mapping.url or "", index)
-    except ConfigError as exc:
-        reason = str(exc)
-
-    def refuse(row: Row) -> str:
-        raise RecordError("", reason)
-
-    return refuse
+    for row in table.session.stream(statement, where=where):
+        key, url = tuple(row[at] for at in positions), ""
+        with suppress(RecordError):
+            url = make_url(row)
+        yield DeletedKey(NULL_KEY) if None in key else DeletedKey(write_key(key), url)
 
 
 class KeySets:
@@ -126,8 +108,7 @@ class KeySets:
         self.existing_count += self._insert(statement, ((key,) for key in keys))
 
     def add_deleted(self, deleted: Iterable[DeletedKey]) -> None:
-        rows = ((one.key, one.url, one.reason) for one in deleted)
-        self._insert("INSERT OR REPLACE INTO deleted VALUES (?, ?, ?)", rows)
+        self._insert("INSERT OR REPLACE INTO deleted VALUES (?, ?)", deleted)
 
     def exists(self, key: str) -> bool:
         return self._has("SELECT 1 FROM existing WHERE key = ?", key)
@@ -137,8 +118,8 @@ class KeySets:
 
     def deleted(self) -> Iterator[DeletedKey]:
         """Yield the deleted keys in the order of their UTF-8 bytes."""
-        rows = self._connection.execute("SELECT key, url, reason FROM deleted ORDER BY key")
-        return (DeletedKey(key=key, url=url, reason=reason) for key, url, reason in rows)
+        rows = self._connection.execute("SELECT key, url FROM deleted ORDER BY key")
+        return map(DeletedKey._make, rows)
 
     def close(self) -> None:
         self._connection.close()
@@ -207,7 +188,7 @@ class DeletionLister:
             return ListingEntry(key=key, kind=EntryKind.FILTERED, url=url, code="gone-before")
         url = deleted.url if before is None else before.url or deleted.url
         if not url:
-            reason = f"{key} is deleted, and its URL is not known: {deleted.reason}"
+            reason = f"{key} is deleted, and its URL is not known; expected columns of the URL"
             return ListingEntry(key=key, kind=EntryKind.REJECTED, code="unknown-key", reason=reason)
         return self._deletion(key, url)
 

@@ -4,17 +4,14 @@ Each field of a struct is one key; its type has the rules for values, see `yaml_
 are documented in docs/formats/database.md.
 """
 
-import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
-from transforms.sources.database.columns import ColumnReference
-from transforms.sources.database.url_templates import parse_template
+from transforms.sources.database.columns import ColumnReference, parse_template
 from transforms.sources.yaml_structs import (
     Duration,
-    Natural,
     Positive,
     PositiveDuration,
     Text,
@@ -28,15 +25,12 @@ DATABASE = "database"
 ESCAPE = "\\"
 """Before a delimiter of a list of principals, it makes the delimiter a part of a name."""
 
-_MIMETYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*(?:\s*;.*)?", re.IGNORECASE)
-_CHARSET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
-
 
 def _parse_connection(value: object) -> str:
     # SQLAlchemy loads slowly
     from transforms.sources.database.connection import check_connection  # noqa: PLC0415
 
-    return check_connection(value)
+    return check_connection(parse_text(value))
 
 
 def _parse_query(value: object) -> str:
@@ -65,9 +59,9 @@ def _parse_url(value: object) -> str:
     return template
 
 
-def _parse_pattern(pattern: re.Pattern[str], value: object) -> str:
+def _parse_mimetype(value: object) -> str:
     text = parse_text(value)
-    if not pattern.fullmatch(text):
+    if "/" not in text:
         raise ValueError
     return text
 
@@ -91,10 +85,9 @@ _Template = Annotated[str, Value(_parse_template, "an absolute URL with columns"
 
 
 class MetadataColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """A metadata name and the source of its values: a `column`, or a `query` of its own.
+    """A metadata name and its values: a `column`, split at a `separator`, or a `query` of its own.
 
-    A `separator` splits the values of a column. The query selects the key columns, then one value,
-    in any number of rows for a key. `all` means the columns that the list does not mention.
+    `all` means the columns that the list does not mention.
     """
 
     column: _Column | None = None
@@ -179,8 +172,7 @@ class AclSource(msgspec.Struct, frozen=True, kw_only=True):
     """Columns of principals, split at `delimiter`, or a `query` for them.
 
     The query selects the key columns, then name, scope (user, group), access (permit, deny) and
-    optionally a namespace. `inherit_from` is a URL template or a column. A `case_sensitive` of
-    `None` is not stated.
+    optionally a namespace. A `case_sensitive` of `None` is not stated.
     """
 
     users: _Column | None = None
@@ -191,32 +183,19 @@ class AclSource(msgspec.Struct, frozen=True, kw_only=True):
     query: _Query | None = None
     namespace: Text | None = None
     case_sensitive: bool | None = None
-    inherit_from: _Template | ColumnReference | None = None
-    inheritance: (
-        Literal["parent-overrides", "child-overrides", "and-both-permit", "leaf-node"] | None
-    ) = None
 
     @property
     def columns(self) -> dict[str, str]:
-        """The columns that hold principals or the parent, by their key of the mapping."""
-        parent = self.inherit_from
-        columns = {
-            "users": self.users,
-            "groups": self.groups,
-            "deny_users": self.deny_users,
-            "deny_groups": self.deny_groups,
-            "inherit_from": parent.column if isinstance(parent, ColumnReference) else None,
-        }
-        return {key: name for key, name in columns.items() if name is not None}
+        """The columns that hold principals, by their key of the mapping."""
+        keys = ("users", "groups", "deny_users", "deny_groups")
+        return {key: name for key in keys if (name := getattr(self, key)) is not None}
 
     def check(self) -> None:
-        lists = [self.users, self.groups, self.deny_users, self.deny_groups]
-        if self.query is not None and any(lists):
+        if self.query is not None and self.columns:
             raise ValueError("query with columns of principals; expected one of both")
-        if self.query is None and self.inherit_from is None and not any(lists):
+        if self.query is None and not self.columns:
             raise ValueError(
-                "no principals; expected users, groups, deny_users, deny_groups, query or "
-                "inherit_from"
+                "no principals; expected users, groups, deny_users, deny_groups or query"
             )
 
 
@@ -259,18 +238,11 @@ class RowMapping(msgspec.Struct, frozen=True, kw_only=True):
     key: Annotated[tuple[str, ...], Value(_parse_key, "a list of different columns")] = ()
     url: Annotated[str, Value(_parse_url, "a URL template")] | ColumnReference | None = None
     content: ContentSource = ContentSource()
-    mimetype: (
-        Annotated[str, Value(lambda value: _parse_pattern(_MIMETYPE, value), "a MIME type")]
-        | ColumnReference
-        | None
-    ) = None
-    charset: (
-        Annotated[str, Value(lambda value: _parse_pattern(_CHARSET, value), "a charset")] | None
-    ) = None
+    mimetype: Annotated[str, Value(_parse_mimetype, "a MIME type")] | ColumnReference | None = None
+    charset: Text | None = None
     title: _Column | None = None
     description: _Column | None = None
     keywords: _Column | None = None
-    language: _Column | None = None
     metadata: Literal["all"] | tuple[MetadataColumn, ...] = ()
     display_url: _Template | ColumnReference | None = None
     modified: _Column | None = None
@@ -279,8 +251,6 @@ class RowMapping(msgspec.Struct, frozen=True, kw_only=True):
     acl: AclSource | None = None
     incremental: IncrementalReading | None = None
     page_rows: Positive = 1000
-    retries: Natural = 5
-    backoff_seconds: PositiveDuration = msgspec.field(default=1.0, name="backoff")
     folder: str = msgspec.field(default=".", name="_folder")
 
     @property

@@ -11,7 +11,6 @@ _TITLES = ("title", "name", "subject", "headline")
 _DOCUMENTS = ("body", "content", "text", "document", "html", "article", "message")
 _LINKS = ("url", "uri", "link", "href")
 _TIMES = ("updated_at", "modified_at", "modified", "updated", "last_modified", "changed_at")
-_LANGUAGES = ("language", "lang", "locale")
 _DRAFT = """\
 # How rows become records: see docs/formats/database.md. Lines with a # are examples.
 
@@ -91,7 +90,7 @@ def draft_mapping(
         else "# content: {column: body}",
         fields="\n".join(
             f"{field}: {_quote(name)}" if name else f"# {field}: column"
-            for field, names in (("title", _TITLES), ("modified", _TIMES), ("language", _LANGUAGES))
+            for field, names in (("title", _TITLES), ("modified", _TIMES))
             for name in [_find(columns, names)]
         ),
         columns="\n".join(map(_describe, columns)),

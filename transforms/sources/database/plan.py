@@ -103,8 +103,8 @@ def _path(run: SourceRun[RowMapping]) -> Path:
 def rules_of(mapping: RowMapping) -> str:
     """Return a fingerprint of the settings that decide about records.
 
-    It leaves out login, the folder of the mapping file, paging, retries, the lag and the query for
-    deletes: records do not depend on them. It contains the text of a template.
+    It leaves out login, the folder of the mapping file, paging, the lag and the query for deletes:
+    records do not depend on them. It contains the text of a template.
     """
     template, defaults = mapping.content.template, RowMapping(connection="")
     deletes = "compare" if mapping.reading.compares_keys else None
@@ -113,8 +113,6 @@ def rules_of(mapping: RowMapping) -> str:
         connection=_LOGIN.sub("", mapping.connection),
         incremental=replace(mapping.reading, lag_seconds=0, deletes=deletes),
         page_rows=defaults.page_rows,
-        retries=defaults.retries,
-        backoff_seconds=defaults.backoff_seconds,
         folder=defaults.folder,
     )
     text = b"" if template is None else mapping.resolve(template).read_bytes()

@@ -5,10 +5,11 @@ own: no snapshot is open for hours. A row that changes meanwhile is read in one 
 other row is read twice or left out. A row with a changed key can be read under both keys, or not at
 all: key columns should not change. After a lost connection, a page is read again.
 
-A page with a value that cannot be read is read again row by row, and costs only the rows with such
-values. A row with a value of more than INLINE_BYTES is read again alone, without values above the
-size limit. Together with a page size that shrinks for wide rows, that bounds memory. Within these
-bounds, a page is fetched at once: server-side cursors take twice the time.
+A page with a value that cannot be read is read again from its first row, in pages of 1, 2, 4 rows
+and so on; only the rows with such values are lost. A row with a value of more than INLINE_BYTES is
+read again alone, without values above the size limit. Together with a page size that shrinks for
+wide rows, that bounds memory. Within these bounds, a page is fetched at once: server-side cursors
+take twice the time.
 
 With a state, a document is filtered as unchanged if its record has the digest of the last run,
 wherever its parts come from: the row, lookup queries, a file, a template.
@@ -20,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -43,7 +44,6 @@ from transforms.sources.database.table import (
     KeyOrder,
     Select,
     TableQuery,
-    describe,
     open_table,
     read_key,
     subquery,
@@ -159,24 +159,26 @@ class PageReader:
         self._table = table
         self._after = None if key_range.after is None else read_key(key_range.after)
         self._upto = None if key_range.upto is None else read_key(key_range.upto)
-        self._page_rows = table.mapping.page_rows
         self._key_of = table.index.key_getter()
         self._has_large = any(column.is_large for column in table.columns)
         self._values = _values(table, max_bytes=INLINE_BYTES)
 
     def __iter__(self) -> Iterator[list[PageRow]]:
+        limit = self._table.mapping.page_rows
         while True:
-            limit = self._page_rows
             try:
                 page = self._read(limit)
-            except UnreadableValueError:
-                page = list(self._read_one_by_one(limit))
+            except UnreadableValueError as exc:
+                if limit > 1:
+                    limit = 1
+                    continue
+                page = [UnreadableRow(self._read_key(), exc.reason)]
             if page:
                 self._after = self.key_of(page[-1])
                 yield page
             if len(page) < limit:
                 return
-            self._page_rows = _fitting_rows(page, limit=self._table.mapping.page_rows)
+            limit = min(2 * limit, self._table.mapping.page_rows, _fitting_rows(page))
 
     def key_of(self, row: PageRow) -> Key:
         if isinstance(row, UnreadableRow):
@@ -196,17 +198,6 @@ class PageReader:
         except UnreadableValueError as exc:
             return UnreadableRow(key, exc.reason)
         return rows[0] if rows else None
-
-    def _read_one_by_one(self, limit: int) -> Iterator[PageRow]:
-        for _ in range(limit):
-            try:
-                page = self._read(1)
-            except UnreadableValueError as exc:
-                page = [UnreadableRow(self._read_key(), exc.reason)]
-            if not page:
-                return
-            self._after = self.key_of(page[0])
-            yield page[0]
 
     def _read(self, limit: int) -> list[PageRow]:
         return self._rows(self._select(self._values, limit), where=self._range)
@@ -257,11 +248,11 @@ def _values(table: TableQuery, *, max_bytes: int) -> list[Expression]:
     return values
 
 
-def _fitting_rows(page: Sequence[PageRow], *, limit: int) -> int:
+def _fitting_rows(page: Sequence[PageRow]) -> int:
     """Return how many rows have about PAGE_BYTES, estimated from some rows of a page."""
     sample = page[::_SAMPLE_STEP]
     row_bytes = sum(map(_size_of, sample)) // len(sample)
-    return max(1, min(limit, PAGE_BYTES // (row_bytes + 1)))
+    return max(1, PAGE_BYTES // (row_bytes + 1))
 
 
 def _size_of(row: PageRow) -> int:
@@ -310,9 +301,9 @@ class LookupQueries:
         return dict(rows)
 
     def _join(self, query: str) -> tuple[Select, KeyOrder]:
-        table, dialect = self._table, self._table.session.dialect
-        call = partial(describe, selectable=subquery(query, (), _LOOKUP), dialect=dialect)
-        columns = table.session.run(call, where=f"the query {query!r}", is_retried=True)
+        table, selectable = self._table, subquery(query, (), _LOOKUP)
+        where = f"the query {query!r}"
+        columns = table.session.describe(selectable, where=where, is_retried=True)
         names, width = [column.name for column in columns], len(table.key)
         if len(names) <= width:
             raise ConfigError(
@@ -324,7 +315,8 @@ class LookupQueries:
         pairs = zip(key, table.key_columns, strict=True)
         joined = lookup.join(table.selectable, sa.and_(*(left == right for left, right in pairs)))
         selected = sa.select(*table.key_columns, *values).select_from(joined)
-        return selected.order_by(*table.key_columns, *values), KeyOrder(key, dialect)
+        order = KeyOrder(key, table.session.dialect)
+        return selected.order_by(*table.key_columns, *values), order
 
 
 def _timestamp_getter(table: TableQuery) -> Callable[[PageRow], str]:

@@ -16,14 +16,10 @@ from schemas.reject import Reject, record_error
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
 from transforms.sources.database.acl import acl_getter
-from transforms.sources.database.columns import ColumnIndex, LoadRows, Row
+from transforms.sources.database.columns import ColumnIndex, LoadRows, Row, url_getter
 from transforms.sources.database.content import content_getter
 from transforms.sources.database.mapping import MetadataColumn, RowMapping
-from transforms.sources.database.url_templates import url_getter
 from transforms.sources.database.values import text_of, time_getter, values_of
-
-LANGUAGE = "language"
-"""The metadata name for the language of a document: the feeds protocol has no field for it."""
 
 _ADD = Action.ADD  # the attribute lookup of an enum costs ten times as much
 
@@ -173,9 +169,6 @@ def _metadata_entries(
         for at, name in enumerate(index.names):
             if at not in used:
                 yield MetadataColumn(column=name)
-    has_language = any(entry.label.lower() == LANGUAGE for entry in entries)
-    if mapping.language is not None and not has_language:
-        yield MetadataColumn(name=LANGUAGE, column=mapping.language)
 
 
 def _metadata_values(

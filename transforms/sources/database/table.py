@@ -10,6 +10,7 @@ import json
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -212,7 +213,7 @@ class TableQuery:
         return self.session.run(call, where=where or self.mapping.shown, is_retried=is_retried)
 
     def check_unique_key(self) -> None:
-        """Raise ConfigError if two rows have the same key; not checked if a constraint forbids it.
+        """Raise ConfigError if two rows have the same key; not checked for the primary key.
 
         The database compares the keys, by its collation.
         """
@@ -250,25 +251,17 @@ def _fetch_all(statement: sa.Executable, connection: sa.Connection) -> list[Any]
         result.close()
 
 
-def open_table(mapping: RowMapping, session: Session | None = None) -> TableQuery:
+def open_table(mapping: RowMapping) -> TableQuery:
     """Return the rows of a mapping; raise ConfigError for missing tables and columns.
 
     Whether the key is unique is not checked here: see `TableQuery.check_unique_key`.
     """
-    session = Session(mapping) if session is None else session
-    try:
-        table = session.run(partial(_describe_table, mapping, session), where=mapping.shown)
-    finally:
-        session.close()
-    return table
-
-
-def _describe_table(mapping: RowMapping, session: Session, connection: sa.Connection) -> TableQuery:
-    primary: list[str] = []
-    unique: list[list[str]] = []
-    if mapping.table is not None:
-        primary, unique = _read_constraints(mapping, sa.inspect(connection))
-    columns = describe(connection, _selectable(mapping, ()), session.dialect)
+    with closing(Session(mapping)) as session:
+        primary: list[str] = []
+        if mapping.table is not None:
+            read_primary_key = partial(_read_primary_key, mapping)
+            primary = session.run(read_primary_key, where=mapping.shown)
+        columns = session.describe(_selectable(mapping, ()), where=mapping.shown)
     index = ColumnIndex([column.name for column in columns])
     key = tuple(index.names[index.at("key", name)] for name in mapping.key) or tuple(primary)
     if not key:
@@ -288,32 +281,16 @@ def _describe_table(mapping: RowMapping, session: Session, connection: sa.Connec
         selectable=_selectable(mapping, index.names),
         columns=tuple(column for at, column in enumerate(columns) if at in used),
         key=key,
-        has_unique_key=any(names and set(names) <= set(key) for names in (primary, *unique)),
+        has_unique_key=bool(primary) and set(primary) <= set(key),
     )
 
 
-def _read_constraints(
-    mapping: RowMapping, inspector: sa.Inspector
-) -> tuple[list[str], list[list[str]]]:
-    """Return the columns of the primary key, and those of each unique constraint."""
-    table, schema = mapping.table or "", mapping.schema
-    if not inspector.has_table(table, schema):
+def _read_primary_key(mapping: RowMapping, connection: sa.Connection) -> list[str]:
+    inspector, table = sa.inspect(connection), mapping.table or ""
+    if not inspector.has_table(table, mapping.schema):
         raise ConfigError(f"table: {table!r}; expected a table or view; feedferry init lists them")
-    with warnings.catch_warnings(action="ignore", category=sa.exc.SAWarning):
-        primary = inspector.get_pk_constraint(table, schema)["constrained_columns"]
-        unique = inspector.get_unique_constraints(table, schema)
-    return primary, [constraint["column_names"] for constraint in unique]
-
-
-def describe(
-    connection: sa.Connection, selectable: sa.FromClause, dialect: Dialect
-) -> tuple[ResultColumn, ...]:
-    """Return the columns of a table or query in order, without reading a row."""
-    no_rows = sa.select(sa.text("*")).select_from(selectable).where(sa.text("1=0"))
-    result = connection.execute(no_rows)
-    columns = tuple(dialect.columns(result.cursor))
-    result.close()
-    return columns
+    with warnings.catch_warnings(action="ignore", category=sa.exc.SAWarning):  # unknown types
+        return inspector.get_pk_constraint(table, mapping.schema)["constrained_columns"]
 
 
 def subquery(sql: str, names: Sequence[str], alias: str) -> sa.FromClause:

@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import get_args
 
 import msgspec
 import pytest
@@ -51,240 +50,107 @@ def errors(folder: Path, text: str) -> str:
     return str(caught.value).replace(f"{folder / 'people.yaml'}:", "")
 
 
-def test_most_keys_have_defaults(tmp_path: Path) -> None:
-    assert loaded(tmp_path, LEAST) == RowMapping(
-        connection="sqlite:///people.db",
-        table="people",
-        url="https://x.example.com/{id}",
-        folder=str(tmp_path),
-    )
-
-
-def test_all_keys_can_be_given(tmp_path: Path) -> None:
+def test_values_of_several_kinds_are_decoded(tmp_path: Path) -> None:
     text = """
-connection: postgresql+psycopg://reader:${env:PEOPLE_PASSWORD}@db.example.com/people
-table: people
-schema: hr
+query: " SELECT id, link FROM people ; "
 key: [dept, id]
-url: https://people.example.com/{dept}/{id}
-content: {column: body}
-mimetype: text/html
-charset: utf-8
-title: name
-description: about
-keywords: words
-language: lang
+content: none
+mimetype: {column: type}
 metadata:
   - all
   - title
-  - {column: dept, name: Department}
-  - {column: tags, separator: ";"}
+  - {column: tags, name: tag, separator: ";"}
   - {name: phone, query: "SELECT id, phone FROM phones;"}
-display_url: https://www.example.com/{id}
-modified: updated_at
 action: {column: op, delete: [D, 1, true]}
-acl:
-  users: permit_users
-  groups: permit_groups
-  deny_users: no_users
-  deny_groups: no_groups
-  delimiter: "|"
-  namespace: corp
-  case_sensitive: false
-  inherit_from: https://people.example.com/{dept}/
-  inheritance: child-overrides
+acl: {users: permit, delimiter: "|", namespace: corp, case_sensitive: false}
 incremental: {timestamp: updated_at, lag: 0s, deletes: "SELECT id FROM gone"}
-page_rows: 500
-retries: 0
-backoff: 200ms
 """
-    assert loaded(tmp_path, text) == RowMapping(
-        connection="postgresql+psycopg://reader:${env:PEOPLE_PASSWORD}@db.example.com/people",
-        table="people",
-        schema="hr",
-        key=("dept", "id"),
-        url="https://people.example.com/{dept}/{id}",
-        content=ContentSource(column="body"),
-        mimetype="text/html",
-        charset="utf-8",
-        title="name",
-        description="about",
-        keywords="words",
-        language="lang",
-        metadata=(
-            ALL_COLUMNS,
-            MetadataColumn(column="title"),
-            MetadataColumn(name="Department", column="dept"),
-            MetadataColumn(column="tags", separator=";"),
-            MetadataColumn(name="phone", query="SELECT id, phone FROM phones"),
-        ),
-        display_url="https://www.example.com/{id}",
-        modified="updated_at",
-        action=ActionColumn(column="op", delete=("D", "1", "true")),
-        acl=AclSource(
-            users="permit_users",
-            groups="permit_groups",
-            deny_users="no_users",
-            deny_groups="no_groups",
-            delimiter="|",
-            namespace="corp",
-            case_sensitive=False,
-            inherit_from="https://people.example.com/{dept}/",
-            inheritance="child-overrides",
-        ),
-        incremental=IncrementalReading(
-            timestamp="updated_at", lag_seconds=0, deletes="SELECT id FROM gone"
-        ),
-        page_rows=500,
-        retries=0,
-        backoff_seconds=0.2,
-        folder=str(tmp_path),
-    )
-
-
-def test_columns_can_replace_fixed_values(tmp_path: Path) -> None:
-    text = """
-connection: ${file:/run/secrets/url}
-query: " SELECT id, link FROM people ; "
-key: [id]
-url: {column: link}
-mimetype: {column: type}
-display_url: {column: shown}
-deleted_at: gone_since
-acl: {query: SELECT id FROM acl, inherit_from: {column: parent}}
-incremental: {deletes: compare}
-metadata: all
-content: none
-"""
-    assert loaded(tmp_path, text) == RowMapping(
-        connection="${file:/run/secrets/url}",
+    url = "${file:/run/secrets/url}"
+    assert loaded(tmp_path, f"connection: {url}\nurl: {{column: link}}{text}") == RowMapping(
+        connection=url,
         query="SELECT id, link FROM people",
-        key=("id",),
+        key=("dept", "id"),
         url=ColumnReference(column="link"),
         content=ContentSource(is_none=True),
         mimetype=ColumnReference(column="type"),
-        metadata="all",
-        display_url=ColumnReference(column="shown"),
-        deleted_at="gone_since",
-        acl=AclSource(query="SELECT id FROM acl", inherit_from=ColumnReference(column="parent")),
-        incremental=IncrementalReading(deletes="compare"),
+        metadata=(
+            ALL_COLUMNS,
+            MetadataColumn(column="title"),
+            MetadataColumn(name="tag", column="tags", separator=";"),
+            MetadataColumn(name="phone", query="SELECT id, phone FROM phones"),
+        ),
+        action=ActionColumn(column="op", delete=("D", "1", "true")),
+        acl=AclSource(users="permit", delimiter="|", namespace="corp", case_sensitive=False),
+        incremental=IncrementalReading(
+            timestamp="updated_at", lag_seconds=0, deletes="SELECT id FROM gone"
+        ),
         folder=str(tmp_path),
     )
 
 
-def test_paths_are_relative_to_the_folder_of_the_file(tmp_path: Path) -> None:
+def test_a_template_is_checked_when_a_mapping_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "page.j2").write_text("{{ id }}")
-    mapping = loaded(tmp_path, f"{LEAST}content: {{template: page.j2}}")
-    assert mapping.resolve("page.j2") == tmp_path / "page.j2"
-
-
-def test_a_template_that_cannot_be_parsed_is_an_error(tmp_path: Path) -> None:
+    text = LEAST + "content: {template: page.j2}"
+    assert loaded(tmp_path, text).resolve("page.j2") == tmp_path / "page.j2"
     (tmp_path / "page.j2").write_text("{{ id")
-    assert errors(tmp_path, LEAST + "content: {template: page.j2}") == (
-        f"content: template: {tmp_path / 'page.j2'}:1: unexpected end of template, expected 'end "
-        "of print statement'.; expected a Jinja2 template"
-    )
+    assert errors(tmp_path, text).startswith(f"content: template: {tmp_path}/page.j2:1: unexpected")
+
+
+ERRORS = {
+    CONNECTION: "1:1: neither table nor query; expected one of them",
+    LEAST + "query: SELECT 1": "1:1: table and query; expected one of them",
+    CONNECTION + "query: SELECT 1\nschema: hr": (
+        "1:1: schema without table; expected table: NAME, or no schema"
+    ),
+    CONNECTION + "query: SELECT 1\nurl: {column: link}": (
+        "1:1: query without key; expected key: [COLUMN], unique for each row"
+    ),
+    CONNECTION + "table: people": (
+        "1:1: no url; expected a template such as https://x.example.com/{id}, or {column: NAME}"
+    ),
+    CONNECTION + "query: ' ; '": "2:8: query: ' ; '; expected a query, SELECT …",
+    CONNECTION + "url: https://x.example.com/": (
+        "2:6: url: 'https://x.example.com/'; expected columns in braces, otherwise all rows have "
+        "the same URL"
+    ),
+    "connection: postgresql://reader:hunter2@db.example.com/people": (
+        "1:13: connection: a password in plain text; expected ${env:NAME} or ${file:PATH} instead"
+    ),
+}
+KEY_ERRORS = {
+    "action: {column: a}\ndeleted_at: b": "1:1: action and deleted_at; expected one of them",
+    "key: id": "4:6: key: 'id'; expected a list of different columns",
+    "key: [id, id]": "4:6: key: ['id', 'id']; expected a list of different columns",
+    "mimetype: html": "4:11: mimetype: 'html'; expected a MIME type or keys and values: column",
+    "content: body": "4:10: content: 'body'; expected {column: body}, or none",
+    "content: {column: a, fetch: b}": "4:10: content: column, fetch; expected one of them",
+    "content: {column: a, folder: b}": "4:10: content: folder without path; expected path: COLUMN",
+    "metadata: [a, {name: b}]": "4:15: metadata[1]: expected a column or a query, and not both",
+    "metadata: [{query: b}]": "4:12: metadata[0]: a query without a name; expected name: NAME",
+    "metadata: [{name: a, query: b, separator: ;}]": (
+        "4:12: metadata[0]: separator with query; expected it with column only"
+    ),
+    "action: {column: op, delete: []}": (
+        "4:30: action: delete: []; expected the values that mean deleted, such as [D, delete]"
+    ),
+    "acl: {namespace: corp}": (
+        "4:6: acl: no principals; expected users, groups, deny_users, deny_groups or query"
+    ),
+    "acl: {query: SELECT 1, users: a}": (
+        "4:6: acl: query with columns of principals; expected one of both"
+    ),
+    "acl: {users: a, delimiter: \\}": (
+        "4:28: acl: delimiter: '\\\\'; expected a delimiter such as \",\""
+    ),
+    "incremental: {lag: 1m}": (
+        "4:14: incremental: neither timestamp nor deletes; expected at least one of them"
+    ),
+}
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
-    [
-        (
-            "connection: postgresql://reader:hunter2@db.example.com/people",
-            "1:13: connection: a password in plain text; expected ${env:NAME} or ${file:PATH} "
-            "instead",
-        ),
-        (CONNECTION, "1:1: neither table nor query; expected one of them"),
-        (LEAST + "query: SELECT 1", "1:1: table and query; expected one of them"),
-        (
-            CONNECTION + "query: SELECT 1\nschema: hr",
-            "1:1: schema without table; expected table: NAME, or no schema",
-        ),
-        (
-            CONNECTION + "query: SELECT 1\nurl: {column: link}",
-            "1:1: query without key; expected key: [COLUMN], unique for each row",
-        ),
-        (
-            CONNECTION + "table: people",
-            "1:1: no url; expected a template such as https://x.example.com/{id}, or {column: "
-            "NAME}",
-        ),
-        (
-            LEAST + "action: {column: a}\ndeleted_at: b",
-            "1:1: action and deleted_at; expected one of them",
-        ),
-        (LEAST + "key: id", "4:6: key: 'id'; expected a list of different columns"),
-        (
-            LEAST + "key: [id, id]",
-            "4:6: key: ['id', 'id']; expected a list of different columns",
-        ),
-        (
-            CONNECTION + "query: ' ; '",
-            "2:8: query: ' ; '; expected a query, SELECT …",
-        ),
-        (
-            CONNECTION + "url: https://x.example.com/",
-            "2:6: url: 'https://x.example.com/'; expected columns in braces, otherwise all rows "
-            "have the same URL",
-        ),
-        (
-            LEAST + "mimetype: html",
-            "4:11: mimetype: 'html'; expected a MIME type or keys and values: column",
-        ),
-        (LEAST + "charset: 'ü'", "4:10: charset: 'ü'; expected a charset"),
-        (LEAST + "page_rows: 0", "4:12: page_rows: 0; expected a number, 1 or more"),
-        (LEAST + "retries: -1", "4:10: retries: -1; expected a number, 0 or more"),
-        (
-            LEAST + "content: body",
-            "4:10: content: 'body'; expected {column: body}, or none",
-        ),
-        (
-            LEAST + "content: {column: a, fetch: b}",
-            "4:10: content: column, fetch; expected one of them",
-        ),
-        (
-            LEAST + "content: {column: a, folder: b}",
-            "4:10: content: folder without path; expected path: COLUMN",
-        ),
-        (
-            LEAST + "metadata: [a, {name: b}]",
-            "4:15: metadata[1]: expected a column or a query, and not both",
-        ),
-        (
-            LEAST + "metadata: [{query: b}]",
-            "4:12: metadata[0]: a query without a name; expected name: NAME",
-        ),
-        (
-            LEAST + "metadata: [{name: a, query: b, separator: ;}]",
-            "4:12: metadata[0]: separator with query; expected it with column only",
-        ),
-        (
-            LEAST + "action: {column: op, delete: []}",
-            "4:30: action: delete: []; expected the values that mean deleted, such as [D, delete]",
-        ),
-        (
-            LEAST + "acl: {namespace: corp}",
-            "4:6: acl: no principals; expected users, groups, deny_users, deny_groups, query or "
-            "inherit_from",
-        ),
-        (
-            LEAST + "acl: {query: SELECT 1, users: a}",
-            "4:6: acl: query with columns of principals; expected one of both",
-        ),
-        (
-            LEAST + "acl: {users: a, delimiter: \\}",
-            "4:28: acl: delimiter: '\\\\'; expected a delimiter such as \",\"",
-        ),
-        (
-            LEAST + "acl: {users: a, inheritance: x}",
-            "4:30: acl: inheritance: 'x'; expected parent-overrides or child-overrides or "
-            "and-both-permit or leaf-node",
-        ),
-        (
-            LEAST + "incremental: {lag: 1m}",
-            "4:14: incremental: neither timestamp nor deletes; expected at least one of them",
-        ),
-    ],
+    [*ERRORS.items(), *((LEAST + text, error) for text, error in KEY_ERRORS.items())],
 )
 def test_an_error_names_the_place_and_the_fix(tmp_path: Path, text: str, error: str) -> None:
     assert errors(tmp_path, text) == error
@@ -294,12 +160,6 @@ def test_an_error_names_the_place_and_the_fix(tmp_path: Path, text: str, error: 
 def test_the_page_has_a_row_for_each_key(key: str) -> None:
     rows = "\n".join(line for line in PAGE.splitlines() if line.startswith("|"))
     assert f"`{key}`" in rows
-
-
-def test_the_page_names_each_inheritance() -> None:
-    (field,) = (one for one in msgspec.structs.fields(AclSource) if one.name == "inheritance")
-    for inheritance in get_args(get_args(field.type)[0]):
-        assert f"`{inheritance}`" in PAGE
 
 
 @pytest.mark.parametrize("name", ["mapping.yaml", "people.yaml"])
@@ -317,22 +177,6 @@ PEOPLE = (
 
 def test_a_draft_describes_a_table_and_can_be_loaded(tmp_path: Path) -> None:
     draft = draft_mapping(PEOPLE, connection="sqlite:///people.db", table="people", key=["id"])
-    assert draft.startswith(
-        """\
-# How rows become records: see docs/formats/database.md. Lines with a # are examples.
-
-# The database. Secrets are references: ${env:NAME} or ${file:PATH}.
-connection: "sqlite:///people.db"
-
-table: people
-
-# The columns that order the rows and are unique: the primary key.
-key: [id]
-
-# The URL of each document: replace the host. Values are percent-encoded.
-url: "https://people.example.com/{id}"
-"""
-    )
     assert "#   id: INTEGER, not NULL\n#   name: VARCHAR(80)\n" in draft
     assert loaded(tmp_path, draft) == RowMapping(
         connection="sqlite:///people.db",

@@ -34,138 +34,178 @@ from transforms.sources.database.watermark import encode_mark, read_clock
 from transforms.sources.listing import LISTING
 
 PEOPLE = "CREATE TABLE people (id INTEGER PRIMARY KEY, body TEXT, updated, action TEXT, slug TEXT)"
-ANNA = "INSERT INTO people VALUES (1, 'Anna', '2020-01-01 08:00:00', '', 'anna')"
-BERT = "INSERT INTO people VALUES (2, 'Bert', '2020-01-01 09:00:00', '', 'bert')"
-CARL = "INSERT INTO people VALUES (3, 'Carl', '2020-01-01 10:00:00', '', 'carl')"
-NEITHER = "DELETE FROM people WHERE id IN (1, 2)"
+ROWS = (
+    "INSERT INTO people VALUES (1, 'Anna', '2020-01-01 08:00:00', '', 'anna')",
+    "INSERT INTO people VALUES (2, 'Bert', '2020-01-01 09:00:00', '', 'bert')",
+    "INSERT INTO people VALUES (3, 'Carl', '2020-01-01 10:00:00', '', 'carl')",
+)
 LOG = "CREATE TABLE log (id INTEGER)"
 
 BY_MARK = IncrementalReading(timestamp="updated")
+EXACT = IncrementalReading(timestamp="updated", lag_seconds=0)
 BY_KEYS = IncrementalReading(deletes="compare")
 BY_BOTH = IncrementalReading(timestamp="updated", deletes="compare")
 BY_QUERY = IncrementalReading(timestamp="updated", deletes="SELECT id FROM log")
 TOMBSTONES = ActionColumn(column="action")
+SLUGS = "http://db.example.com/{slug}"
 
 ADD_1 = "ADD http://db.example.com/1"
 ADD_2 = "ADD http://db.example.com/2"
 ADD_3 = "ADD http://db.example.com/3"
 ADD_4 = "ADD http://db.example.com/4"
-DELETE_1 = "DELETE http://db.example.com/1"
-DELETE_2 = "DELETE http://db.example.com/2"
+ALL = [ADD_1, ADD_2, ADD_3]
 
 
 @pytest.fixture
 def people(tmp_path: Path) -> Database:
-    return Database(tmp_path, PEOPLE, ANNA, BERT, CARL, LOG, incremental=BY_MARK)
+    return Database(tmp_path, PEOPLE, *ROWS, LOG, incremental=BY_MARK)
 
 
 def row(number: int, updated: str) -> str:
     return f"INSERT INTO people VALUES ({number}, 'new', {updated}, '', 'new-{number}')"
 
 
-def test_a_row_that_is_committed_within_the_lag_is_sent(people: Database) -> None:
-    people.run()
-    people.execute(row(4, "'2020-01-01 09:50:00'"))
-    assert people.run() == [ADD_4]
+def update(values: str) -> str:
+    return f"UPDATE people SET {values} WHERE id = 1"
 
 
-def test_a_row_that_is_committed_later_than_the_lag_is_not_found(people: Database) -> None:
-    people.run()
-    people.execute(row(4, "'2020-01-01 09:49:00'"))
-    assert people.run() == []
+def delete(number: int) -> str:
+    return f"DELETE FROM people WHERE id = {number}"
 
 
-def test_a_refresh_sends_all_rows(people: Database) -> None:
-    people.run()
-    people.execute(row(4, "'2020-01-01 09:49:00'"))
-    assert people.run(is_refresh=True) == [ADD_1, ADD_2, ADD_3, ADD_4]
+NOW = "strftime('%Y-%m-%d %H:%M:%S')"
+FUTURE = row(4, "'2999-01-01 00:00:00'")
+MARKED = update("action = 'delete', updated = '2020-01-01 10:05:00'")
+LOGGED = "INSERT INTO log VALUES (1)"
 
 
-def test_a_row_with_the_timestamp_of_the_mark_is_sent_without_a_lag(tmp_path: Path) -> None:
-    exact = IncrementalReading(timestamp="updated", lag_seconds=0)
-    people = Database(tmp_path, PEOPLE, CARL, incremental=exact)
-    people.run()
-    people.execute(row(4, "'2020-01-01 10:00:00'"))
-    assert people.run() == [ADD_4]
-
-
-def test_versions_that_are_numbers_work_without_a_lag(tmp_path: Path) -> None:
-    versions = IncrementalReading(timestamp="updated", lag_seconds=0)
-    people = Database(tmp_path, PEOPLE, row(1, "7"), incremental=versions)
-    people.run()
-    people.execute(row(2, "8"))
-    assert people.run() == [ADD_2]
-
-
-def test_versions_that_are_numbers_have_no_lag(tmp_path: Path) -> None:
-    people = Database(tmp_path, PEOPLE, row(1, "7"), incremental=BY_MARK)
-    with pytest.raises(ConfigError) as raised:
-        people.plan()
-    assert str(raised.value) == (
-        "incremental: lag: 600s, and 'updated' holds 7, which is no time; expected lag: 0s, or a "
-        "column of dates, times or seconds since 1970"
-    )
-
-
-def test_the_watermark_is_the_highest_timestamp(people: Database) -> None:
-    people.run()
-    assert people.mark() == encode_mark(
-        Watermark(type=TimestampType.TEXT, text="2020-01-01 10:00:00")
-    )
-
-
-def test_a_timestamp_ahead_of_the_clock_does_not_move_the_mark_there(people: Database) -> None:
-    people.execute(row(4, "'2999-01-01 00:00:00'"))
-    people.run()
-    people.execute(row(5, "strftime('%Y-%m-%d %H:%M:%S')"))
-    assert people.run() == ["ADD http://db.example.com/5"]
-
-
-def test_a_row_ahead_of_the_clock_is_sent_once(people: Database) -> None:
-    people.execute(row(4, "'2999-01-01 00:00:00'"))
-    people.run()
-    assert people.run() == []
-
-
-def test_the_watermark_does_not_go_back_when_the_newest_row_is_deleted(people: Database) -> None:
-    people.run()
-    people.execute("DELETE FROM people WHERE id = 3")
-    assert people.run() == []
-
-
-def test_a_timestamp_column_of_another_type_is_read_from_the_beginning(
+@pytest.mark.parametrize(
+    ("keys", "before", "between", "outcomes"),
+    [
+        pytest.param({}, [], [row(4, "'2020-01-01 09:50:00'")], [ADD_4], id="within the lag"),
+        pytest.param({}, [], [row(4, "'2020-01-01 09:49:00'")], [], id="later than the lag"),
+        pytest.param(
+            {"incremental": EXACT}, [], [row(4, "'2020-01-01 10:00:00'")], [ADD_4], id="no lag"
+        ),
+        pytest.param(
+            {"incremental": EXACT},
+            ["UPDATE people SET updated = id"],
+            [row(4, "4")],
+            [ADD_4],
+            id="versions that are integers",
+        ),
+        pytest.param({}, [FUTURE], [row(5, NOW)], ["ADD http://db.example.com/5"], id="future"),
+        pytest.param({}, [FUTURE], [], [], id="a row ahead of the clock is sent once"),
+        pytest.param({}, [], [delete(3)], [], id="the newest row is deleted"),
+        pytest.param(
+            {},
+            [],
+            ["UPDATE people SET updated = 1600000000 + id", row(4, "1500000000")],
+            [ADD_1, ADD_2, ADD_4],
+            id="timestamps of another type",
+        ),
+        pytest.param({}, [row(4, "NULL")], [], [], id="a row without a timestamp is sent once"),
+        pytest.param(
+            {"incremental": None}, [], [update("body = 'Ann'")], [ADD_1], id="without a timestamp"
+        ),
+        pytest.param(
+            {}, [update("body = NULL")], [update("body = 'Anna'")], [ADD_1], id="corrected"
+        ),
+        pytest.param(
+            {"incremental": BY_KEYS, "url": SLUGS},
+            [],
+            [update("slug = 'anne'")],
+            ["ADD http://db.example.com/anne"],
+            id="a new URL",
+        ),
+    ],
+)
+def test_a_second_run_sends_what_changed(
     people: Database,
+    keys: dict[str, Any],
+    before: list[str],
+    between: list[str],
+    outcomes: list[str],
 ) -> None:
+    people.remap(**keys)
+    people.execute(*before)
     people.run()
-    people.execute("UPDATE people SET updated = 1600000000 + id")
-    people.execute(row(4, "1500000000"))
-    assert people.run() == [ADD_1, ADD_2, ADD_4]
+    people.execute(*between)
+    assert people.run() == outcomes
 
 
-def test_a_row_without_a_timestamp_is_sent_once(people: Database) -> None:
-    people.execute(row(4, "NULL"))
+@pytest.mark.parametrize(
+    ("keys", "first", "second", "outcomes"),
+    [
+        pytest.param({"action": TOMBSTONES}, [MARKED], [], [], id="marked"),
+        pytest.param(
+            {"action": TOMBSTONES, "incremental": BY_BOTH},
+            [MARKED],
+            [delete(1)],
+            [],
+            id="marked and then removed",
+        ),
+        pytest.param({"incremental": BY_QUERY}, [delete(1), LOGGED], [], [], id="query"),
+        pytest.param(
+            {"incremental": BY_KEYS, "url": SLUGS},
+            [update("slug = 'anne'")],
+            [],
+            ["DELETE http://db.example.com/anna"],
+            id="former URL",
+        ),
+    ],
+)
+def test_a_deletion_is_sent_once(
+    people: Database,
+    keys: dict[str, Any],
+    first: list[str],
+    second: list[str],
+    outcomes: list[str],
+) -> None:
+    people.remap(**keys)
     people.run()
-    assert people.run() == []
-
-
-def test_without_a_timestamp_every_row_is_compared_with_what_was_sent(people: Database) -> None:
-    people.remap(incremental=None)
+    people.execute(*first)
     people.run()
-    people.execute("UPDATE people SET body = 'Ann' WHERE id = 1")
-    assert people.run() == [ADD_1]
+    people.execute(*second)
+    assert people.run() == outcomes
 
 
-def test_a_row_that_was_corrected_is_sent_without_a_new_timestamp(people: Database) -> None:
-    people.execute("UPDATE people SET body = NULL WHERE id = 1")
+def test_a_refresh_and_other_rules_send_all_rows(people: Database) -> None:
     people.run()
-    people.execute("UPDATE people SET body = 'Anna' WHERE id = 1")
-    assert people.run() == [ADD_1]
+    assert people.run(is_refresh=True) == ALL
+    people.remap(mimetype="text/html")
+    assert people.run() == ALL
+    people.remap(incremental=BY_BOTH)
+    assert people.run() == ALL
 
 
-def test_a_rejected_row_that_was_taken_away_is_forgotten(people: Database) -> None:
-    people.execute("UPDATE people SET body = NULL WHERE id = 1")
+def test_urls_of_other_rules_are_deleted_by_the_next_run(people: Database) -> None:
+    people.remap(incremental=BY_KEYS)
     people.run()
-    people.execute("DELETE FROM people WHERE id = 1")
+    people.remap(url="http://db.example.com/new/{id}")
+    people.run()
+    assert people.run() == [outcome.replace("ADD", "DELETE") for outcome in ALL]
+
+
+def test_a_url_that_another_row_has_taken_over_remains(people: Database) -> None:
+    people.remap(incremental=BY_KEYS, url=SLUGS)
+    people.run()
+    people.execute(delete(1), "UPDATE people SET slug = 'anna' WHERE id = 2")
+    people.run()
+    people.run()
+    assert people.target == {
+        "http://db.example.com/anna": "Bert",
+        "http://db.example.com/carl": "Carl",
+    }
+
+
+def test_a_rejected_row_and_a_deleted_key_are_forgotten(people: Database) -> None:
+    people.remap(incremental=BY_QUERY)
+    people.execute(update("body = NULL"))
+    people.run()
+    people.execute(delete(1), LOGGED)
+    people.run()
+    people.execute("DELETE FROM log")
     people.run()
     assert people.known() == ["[3]"]
 
@@ -177,79 +217,45 @@ def test_a_row_that_the_target_refused_is_read_again(people: Database) -> None:
 
 def test_rows_of_an_unpublished_run_are_sent_again(people: Database) -> None:
     people.run_without_publishing()
-    assert people.run() == [ADD_1, ADD_2, ADD_3]
+    assert people.run() == ALL
 
 
-def test_a_marked_row_is_deleted_once(people: Database) -> None:
-    people.remap(action=TOMBSTONES)
+def test_a_lag_of_integers_that_are_no_time_is_refused(tmp_path: Path) -> None:
+    people = Database(tmp_path, PEOPLE, row(1, "7"), incremental=BY_MARK)
+    with pytest.raises(ConfigError, match=r"incremental: lag: 600s, and 'updated' holds 7, which"):
+        people.plan()
+
+
+def test_the_watermark_is_the_highest_timestamp(people: Database) -> None:
     people.run()
-    people.execute(
-        "UPDATE people SET action = 'delete', updated = '2020-01-01 10:05:00' WHERE id = 1"
-    )
-    people.run()
-    assert people.run() == []
-
-
-def test_a_marked_row_that_is_removed_is_not_deleted_again(
-    people: Database,
-) -> None:
-    people.remap(action=TOMBSTONES, incremental=BY_BOTH)
-    people.execute("UPDATE people SET action = 'delete' WHERE id = 1")
-    people.run()
-    people.execute("DELETE FROM people WHERE id = 1")
-    assert people.run() == []
-
-
-def test_comparing_keys_starts_with_a_refresh(people: Database) -> None:
-    people.run()
-    people.remap(incremental=BY_BOTH)
-    assert people.run() == [ADD_1, ADD_2, ADD_3]
+    mark = Watermark(type=TimestampType.TEXT, text="2020-01-01 10:00:00")
+    assert people.mark() == encode_mark(mark)
 
 
 def test_a_run_that_was_stopped_has_no_plan(people: Database) -> None:
     people.remap(incremental=BY_KEYS)
     people.run()
-    people.execute(NEITHER)
+    people.execute(delete(1), delete(2))
     with pytest.raises(StoppedError):
         people.plan(safety=Safety(max_delete_percent=Decimal(50)))
     assert list((people.folder / "run1").iterdir()) == []
 
 
-def test_a_key_that_a_query_gives_in_every_run_is_deleted_once(people: Database) -> None:
-    people.remap(incremental=BY_QUERY)
-    people.execute("DELETE FROM people WHERE id = 1", "INSERT INTO log VALUES (1)")
-    people.run()
-    assert people.run() == []
-
-
-def test_a_deleted_key_is_forgotten_when_the_query_does_not_give_it(people: Database) -> None:
-    people.remap(incremental=BY_QUERY)
-    people.execute("DELETE FROM people WHERE id = 1", "INSERT INTO log VALUES (1)")
-    people.run()
-    people.execute("DELETE FROM log")
-    people.run()
-    assert people.known() == ["[3]"]
-
-
 def test_a_query_for_deletes_can_return_the_columns_of_the_url(people: Database) -> None:
-    query = IncrementalReading(
-        timestamp="updated", deletes="SELECT id, 'x/' || id AS slug FROM log"
-    )
-    people.remap(incremental=query, url="http://db.example.com/{slug}")
+    query = "SELECT id, 'x/' || id AS slug FROM log"
+    people.remap(incremental=IncrementalReading(timestamp="updated", deletes=query), url=SLUGS)
     people.execute("INSERT INTO log VALUES (9)")
     assert people.run()[:1] == ["DELETE http://db.example.com/x%2F9"]
 
 
 def test_keys_of_several_columns_are_deleted_and_read_again(tmp_path: Path) -> None:
-    table = "CREATE TABLE people (shop TEXT, id INTEGER, body TEXT, updated TEXT, slug TEXT)"
-    query = IncrementalReading(timestamp="updated", deletes="SELECT shop, id FROM log")
     people = Database(
         tmp_path,
-        table,
+        "CREATE TABLE people (shop TEXT, id INTEGER, body TEXT, updated TEXT, slug TEXT)",
         "INSERT INTO people VALUES ('a', 1, NULL, '2020-01-01 08:00:00', 'a')",
         "INSERT INTO people VALUES ('b', 1, 'Bert', '2020-01-01 09:00:00', 'b')",
         "CREATE TABLE log (shop TEXT, id INTEGER)",
-        incremental=query,
+        incremental=IncrementalReading(timestamp="updated", deletes="SELECT shop, id FROM log"),
         key=("shop", "id"),
         url="http://db.example.com/{shop}/{id}",
     )
@@ -263,51 +269,16 @@ def test_keys_of_several_columns_are_deleted_and_read_again(tmp_path: Path) -> N
     ]
 
 
-def test_the_url_that_a_row_had_is_deleted_by_the_next_run(people: Database) -> None:
-    people.remap(incremental=BY_KEYS, url="http://db.example.com/{slug}")
-    people.run()
-    people.execute("UPDATE people SET slug = 'anne' WHERE id = 1")
-    people.run()
-    assert people.run() == ["DELETE http://db.example.com/anna"]
-
-
-def test_a_url_that_another_row_has_taken_over_stays(people: Database) -> None:
-    people.remap(incremental=BY_KEYS, url="http://db.example.com/{slug}")
-    people.run()
-    people.execute("DELETE FROM people WHERE id = 1")
-    people.execute("UPDATE people SET slug = 'anna' WHERE id = 2")
-    people.run()
-    people.run()
-    assert people.target == {
-        "http://db.example.com/anna": "Bert",
-        "http://db.example.com/carl": "Carl",
-    }
-
-
-def test_other_rules_send_all_rows_again(people: Database) -> None:
-    people.run()
-    people.remap(mimetype="text/html")
-    assert people.run() == [ADD_1, ADD_2, ADD_3]
-
-
-def test_urls_that_other_rules_made_are_deleted_by_the_next_run(people: Database) -> None:
-    people.remap(incremental=BY_KEYS)
-    people.run()
-    people.remap(url="http://db.example.com/new/{id}")
-    people.run()
-    assert people.run() == [DELETE_1, DELETE_2, "DELETE http://db.example.com/3"]
-
-
 def test_a_resumed_run_has_the_same_plan(people: Database) -> None:
     plan = people.plan()
-    people.execute(row(4, "'2020-01-03 00:00:00'"), "DELETE FROM people WHERE id = 1")
+    people.execute(row(4, "'2020-01-03 00:00:00'"), delete(1))
     assert people.plan() == plan
 
 
-def test_a_plan_begins_with_what_is_to_be_deleted(people: Database) -> None:
+def test_a_plan_begins_with_the_deletions(people: Database) -> None:
     people.remap(incremental=BY_BOTH)
     people.run()
-    people.execute("DELETE FROM people WHERE id = 1")
+    people.execute(delete(1))
     listing, *rows = people.plan().spans
     assert (listing.format, {span.format for span in rows}) == (LISTING, {"database"})
 
@@ -318,7 +289,12 @@ def filter_of(span: Span) -> RowFilter:
 
 
 def test_the_spans_of_a_plan_have_filters(people: Database) -> None:
-    people.execute("UPDATE people SET body = NULL WHERE id = 1")
+    plan = people.plan(has_state=False)
+    assert ({filter_of(span) for span in plan.spans}, plan.mark) == ({RowFilter()}, None)
+
+
+def test_the_spans_of_a_second_run_have_filters(people: Database) -> None:
+    people.execute(update("body = NULL"))
     people.run()
     people.execute(row(4, "NULL"))
     below = Watermark(type=TimestampType.TEXT, text="2020-01-01 09:49:59")
@@ -329,18 +305,12 @@ def test_the_spans_of_a_plan_have_filters(people: Database) -> None:
     ]
 
 
-def test_without_a_state_a_plan_is_all_rows(people: Database) -> None:
-    plan = people.plan(has_state=False)
-    assert {filter_of(span) for span in plan.spans} == {RowFilter()}
-    assert plan.mark is None
-
-
 @pytest.mark.parametrize(
     ("keys", "is_same"),
     [
         ({"connection": "postgresql://bert:${env:B}@db.example.com/people"}, True),
         ({"connection": "postgresql://${env:A}:${file:/run/a@b}@db.example.com/people"}, True),
-        ({"page_rows": 7, "retries": 7, "folder": "x"}, True),
+        ({"page_rows": 7, "folder": "x"}, True),
         ({"incremental": IncrementalReading(lag_seconds=1, deletes="SELECT 1")}, True),
         ({"connection": "postgresql://db.example.com/other"}, False),
         ({"table": "other"}, False),
@@ -485,44 +455,29 @@ def test_a_database_that_is_lost_while_ranges_are_cut_is_a_source_error(remote: 
 
 SEVEN = Watermark(type=TimestampType.INTEGER, text="7")
 EIGHT = Watermark(type=TimestampType.INTEGER, text="8")
+MANY = tuple(f"[{number}]" for number in range(3, 1003))
 
 
-@pytest.fixture
-def numbered(tmp_path: Path) -> Database:
-    return Database(
+@pytest.mark.parametrize(
+    ("row_filter", "keys"),
+    [
+        (RowFilter(timestamp="updated", above=SEVEN), [(2,), (3,)]),
+        (RowFilter(timestamp="updated", above=SEVEN, upto=EIGHT), [(2,)]),
+        (RowFilter(timestamp="UPDATED", is_null=True), [(4,)]),
+        (RowFilter(timestamp="updated", upto=SEVEN, keys=("[1]", "[2]")), [(1,)]),
+        (RowFilter(keys=MANY), [(3,), (4,)]),
+    ],
+)
+def test_a_filter_restricts_timestamps_and_keys(
+    tmp_path: Path, row_filter: RowFilter, keys: list[Key]
+) -> None:
+    numbered = Database(
         tmp_path,
         "CREATE TABLE people (id INTEGER PRIMARY KEY, body TEXT, updated INTEGER)",
         "INSERT INTO people VALUES (1, '', 7), (2, '', 8), (3, '', 9), (4, '', NULL)",
+        title="updated",
     )
-
-
-def keys(numbered: Database, row_filter: RowFilter) -> list[Key]:
-    return list(open_table(numbered.mapping).filtered(row_filter).read_keys())
-
-
-def test_a_filter_above_a_timestamp_is_without_it(numbered: Database) -> None:
-    numbered.remap(title="updated")
-    assert keys(numbered, RowFilter(timestamp="updated", above=SEVEN)) == [(2,), (3,)]
-
-
-def test_a_filter_up_to_a_timestamp_has_it(numbered: Database) -> None:
-    numbered.remap(title="updated")
-    assert keys(numbered, RowFilter(timestamp="updated", above=SEVEN, upto=EIGHT)) == [(2,)]
-
-
-def test_a_filter_of_no_timestamp_has_those_with_null(numbered: Database) -> None:
-    numbered.remap(title="updated")
-    assert keys(numbered, RowFilter(timestamp="UPDATED", is_null=True)) == [(4,)]
-
-
-def test_a_filter_of_keys_can_have_a_timestamp(numbered: Database) -> None:
-    numbered.remap(title="updated")
-    assert keys(numbered, RowFilter(timestamp="updated", upto=SEVEN, keys=("[1]", "[2]"))) == [(1,)]
-
-
-def test_a_filter_can_have_a_thousand_keys(numbered: Database) -> None:
-    asked = tuple(f"[{number}]" for number in range(3, 1003))
-    assert keys(numbered, RowFilter(keys=asked)) == [(3,), (4,)]
+    assert list(open_table(numbered.mapping).filtered(row_filter).read_keys()) == keys
 
 
 STEPS = st.lists(
@@ -593,73 +548,61 @@ def test_a_second_run_sends_nothing(steps: list[tuple[str, int]]) -> None:
         assert people.run() == []
 
 
-DELETES = IncrementalReading(timestamp="updated", deletes="SELECT id, shop FROM log")
-EXACT = IncrementalReading(timestamp="updated", lag_seconds=0)
-SERVER_LOG = "CREATE TABLE log (id VARCHAR(9), shop INTEGER)"
-
+SERVED = (
+    "CREATE TABLE people (id VARCHAR(9), shop INTEGER, body TEXT, updated TIMESTAMP(6) NULL,"
+    " PRIMARY KEY (id, shop))",
+    "CREATE TABLE log (id VARCHAR(9), shop INTEGER)",
+)
+EXACT_DELETES = replace(EXACT, deletes="SELECT id, shop FROM log")
 ADD_A = "ADD http://db.example.com/a/1"
 ADD_B = "ADD http://db.example.com/b/2"
+CORRECTION = "UPDATE people SET body = 'new', updated = '2020-01-01 07:00:00'"
 
 
-def server_row(name: str, shop: int, updated: str, body: str = "'new'") -> str:
+def shop_row(name: str, shop: int, updated: str, body: str = "'new'") -> str:
     return f"INSERT INTO people VALUES ('{name}', {shop}, {body}, {updated})"
 
 
-def served(
-    server: Server, folder: Path, incremental: IncrementalReading, *rows: str
-) -> ServedDatabase:
-    return ServedDatabase(
-        server,
-        folder,
-        "CREATE TABLE people (id VARCHAR(9), shop INTEGER, body TEXT, updated TIMESTAMP(6) NULL,"
-        " PRIMARY KEY (id, shop))",
-        SERVER_LOG,
-        *rows,
-        url="http://db.example.com/{id}/{shop}",
-        incremental=incremental,
-    )
+EARLY_A = shop_row("a", 1, "'2020-01-01 07:00:00'", "NULL")
+EARLY_B = shop_row("b", 2, "'2020-01-01 07:00:00'", "NULL")
+LATE_A = shop_row("a", 1, "'2020-01-01 08:00:00.123456'")
+LATE_B = shop_row("b", 2, "'2020-01-01 08:00:00.123456'")
 
 
-def test_a_row_of_the_microsecond_of_the_mark_is_sent(remote: Server, tmp_path: Path) -> None:
-    database = served(remote, tmp_path, EXACT, server_row("a", 1, "'2020-01-01 08:00:00.123456'"))
+@pytest.mark.parametrize(
+    ("rows", "between", "outcomes"),
+    [
+        pytest.param([LATE_A], LATE_B, [ADD_B], id="the microsecond of the watermark"),
+        pytest.param(
+            [shop_row("a", 1, "'2037-01-01 00:00:00'")],
+            shop_row("b", 2, "NOW()"),
+            [ADD_B],
+            id="a row ahead of the clock",
+        ),
+        pytest.param([LATE_B], shop_row("a", 1, "NULL"), [ADD_A], id="no timestamp"),
+        pytest.param(
+            [EARLY_A, EARLY_B, shop_row("c", 3, "'2020-01-01 08:00:00'")],
+            CORRECTION,
+            [ADD_A, ADD_B],
+            id="rejected rows",
+        ),
+        pytest.param(
+            [LATE_A],
+            "INSERT INTO log VALUES ('b', 2), ('a', 1)",
+            ["DELETE http://db.example.com/b/2", "key-in-both"],
+            id="deleted keys",
+        ),
+    ],
+)
+def test_a_second_run_of_a_server_sends_what_changed(
+    remote: Server, tmp_path: Path, rows: list[str], between: str, outcomes: list[str]
+) -> None:
+    url = "http://db.example.com/{id}/{shop}"
+    statements = (*SERVED, *rows)
+    database = ServedDatabase(remote, tmp_path, *statements, url=url, incremental=EXACT_DELETES)
     database.run()
-    database.execute(server_row("b", 2, "'2020-01-01 08:00:00.123456'"))
-    assert database.run() == [ADD_B]
-
-
-def test_a_row_ahead_of_the_clock_does_not_move_the_mark(remote: Server, tmp_path: Path) -> None:
-    database = served(remote, tmp_path, EXACT, server_row("a", 1, "'2037-01-01 00:00:00'"))
-    database.run()
-    database.execute(server_row("b", 2, "NOW()"))
-    assert database.run() == [ADD_B]
-
-
-def test_a_server_row_without_a_timestamp_is_sent_once(remote: Server, tmp_path: Path) -> None:
-    database = served(remote, tmp_path, EXACT, server_row("b", 2, "'2020-01-01 08:00:00'"))
-    database.run()
-    database.execute(server_row("a", 1, "NULL"))
-    assert (database.run(), database.run()) == ([ADD_A], [])
-
-
-def test_rows_that_were_rejected_are_read_by_their_keys(remote: Server, tmp_path: Path) -> None:
-    database = served(
-        remote,
-        tmp_path,
-        EXACT,
-        server_row("a", 1, "'2020-01-01 07:00:00'", "NULL"),
-        server_row("b", 2, "'2020-01-01 07:00:00'", "NULL"),
-        server_row("c", 3, "'2020-01-01 08:00:00'"),
-    )
-    database.run()
-    database.execute("UPDATE people SET body = 'corrected', updated = '2020-01-01 07:00:00'")
-    assert database.run() == [ADD_A, ADD_B]
-
-
-def test_keys_that_a_query_gives_are_deleted(remote: Server, tmp_path: Path) -> None:
-    database = served(remote, tmp_path, DELETES, server_row("a", 1, "'2020-01-01 08:00:00'"))
-    database.run()
-    database.execute("INSERT INTO log VALUES ('b', 2), ('a', 1)")
-    assert database.run() == ["key-in-both", "DELETE http://db.example.com/b/2"]
+    database.execute(between)
+    assert sorted(database.run()) == outcomes
 
 
 def test_the_clock_of_a_server_is_in_utc(remote: Server) -> None:
@@ -672,8 +615,9 @@ def test_the_clock_of_a_server_is_in_utc(remote: Server) -> None:
 
 
 def test_a_watermark_of_infinity_is_an_error(postgresql_server: Server, tmp_path: Path) -> None:
-    database = served(postgresql_server, tmp_path, EXACT, server_row("a", 1, "'infinity'"))
-    with pytest.raises(SourceError) as caught:
+    rows = (*SERVED, shop_row("a", 1, "'infinity'"))
+    database = ServedDatabase(postgresql_server, tmp_path, *rows, incremental=EXACT)
+    with pytest.raises(
+        SourceError, match=r"timestamp 'updated': timestamp too large.*; expected v"
+    ):
         database.run()
-    assert "incremental: timestamp 'updated': timestamp too large" in str(caught.value)
-    assert str(caught.value).endswith("; expected values that can be read")

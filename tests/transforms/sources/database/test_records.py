@@ -1,11 +1,14 @@
-"""Rows as records: all parts of a mapping, metadata, and rejects of rows without a record."""
+"""Rows as records: URLs, metadata, ACLs, deletions, and rejects of rows without a record."""
 
 import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError, RecordError
@@ -13,7 +16,15 @@ from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Re
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
-from transforms.sources.database.columns import ColumnIndex, ColumnReference, Key, Row
+from transforms.sources.database.acl import acl_getter, split_principals
+from transforms.sources.database.columns import (
+    ColumnIndex,
+    ColumnReference,
+    Key,
+    Row,
+    parse_template,
+    url_getter,
+)
 from transforms.sources.database.mapping import (
     ALL_COLUMNS,
     AclSource,
@@ -32,34 +43,34 @@ SPAN = Span(source="people.yaml", ordinal=3)
 PLACE = Provenance(source="people.yaml", span=3)
 
 
-def mapping(**said: Any) -> RowMapping:
+def mapping(**keys: Any) -> RowMapping:
     usual: dict[str, Any] = {
         "url": "http://x.example.com/{id}",
         "content": ContentSource(column="body"),
     }
-    return RowMapping(connection="sqlite://", table="people", **(usual | said))
+    return RowMapping(connection="sqlite://", table="people", **(usual | keys))
 
 
 def no_rows(query: str, key: Key) -> Sequence[Row]:
-    raise AssertionError(f"{query!r} was asked for {key!r}")
+    raise AssertionError(f"{query!r} was run for {key!r}")
 
 
 def outcome_of(
-    row: Row = ANNA, *, options: ReadOptions = ReadOptions(), **said: Any
+    row: Row = ANNA, *, options: ReadOptions = ReadOptions(), **keys: Any
 ) -> Record | Reject:
-    return RecordMaker(mapping(**said), INDEX, no_rows, span=SPAN, options=options).make(row)
+    return RecordMaker(mapping(**keys), INDEX, no_rows, span=SPAN, options=options).make(row)
 
 
-def record(row: Row = ANNA, **said: Any) -> Record:
-    found = outcome_of(row, **said)
-    assert isinstance(found, Record)
-    return found
+def record(row: Row = ANNA, **keys: Any) -> Record:
+    outcome = outcome_of(row, **keys)
+    assert isinstance(outcome, Record)
+    return outcome
 
 
-def reject(row: Row = ANNA, *, options: ReadOptions = ReadOptions(), **said: Any) -> Reject:
-    found = outcome_of(row, options=options, **said)
-    assert isinstance(found, Reject)
-    return found
+def reject(row: Row = ANNA, **keys: Any) -> Reject:
+    outcome = outcome_of(row, **keys)
+    assert isinstance(outcome, Reject)
+    return outcome
 
 
 def changed(**values: object) -> Row:
@@ -67,20 +78,25 @@ def changed(**values: object) -> Row:
     return tuple(values.get(name, value) for name, value in zip(INDEX.names, ANNA, strict=True))
 
 
+def refusal(make: Any, *args: object) -> tuple[str, str]:
+    with pytest.raises(RecordError) as caught:
+        make(*args)
+    return caught.value.code, caught.value.reason
+
+
 def test_all_fields_of_a_record_can_be_mapped() -> None:
-    said: dict[str, Any] = {
+    keys: dict[str, Any] = {
         "title": "name",
         "description": "op",
         "keywords": "id",
         "metadata": (MetadataColumn(name="Name", column="name"),),
-        "language": "op",
         "modified": "at",
         "mimetype": "text/markdown",
         "display_url": ColumnReference(column="link"),
         "acl": AclSource(users="users"),
         "action": ActionColumn(column="op"),
     }
-    assert outcome_of(**said) == Record(
+    assert outcome_of(**keys) == Record(
         url="http://x.example.com/7",
         action=Action.ADD,
         arrival=Arrival.PUSHED,
@@ -90,101 +106,80 @@ def test_all_fields_of_a_record_can_be_mapped() -> None:
         title="Anna",
         description="I",
         keywords="7",
-        metadata=(Meta("Name", "Anna"), Meta("language", "I")),
+        metadata=(Meta("Name", "Anna"),),
         modified=NOON,
-        acl=Acl(
-            principals=(
-                Principal(name="anna", scope=Scope.USER, access=Access.PERMIT),
-                Principal(name="ben", scope=Scope.USER, access=Access.PERMIT),
-            )
-        ),
+        acl=Acl(principals=(user("anna"), user("ben"))),
         crawl=Crawl(display_url="http://x.example.com/l"),
         provenance=PLACE,
     )
 
 
-def test_all_columns_are_metadata_but_those_of_content_acl_and_action() -> None:
-    found = record(metadata="all", acl=AclSource(users="users"), action=ActionColumn(column="op"))
-    assert [meta.name for meta in found.metadata] == ["id", "name", "link", "at"]
-
-
-def test_a_page_of_a_row_shows_no_principals_and_no_action() -> None:
-    found = record(
-        content=ContentSource(), acl=AclSource(users="users"), action=ActionColumn(column="op")
-    )
-    assert found.content is not None
-    assert found.content.data.count(b"<th>") == 5
+def test_columns_of_content_acl_and_deletion_are_no_metadata_and_not_in_a_page() -> None:
+    acl, action = AclSource(users="users"), ActionColumn(column="op")
+    names = [meta.name for meta in record(metadata="all", acl=acl, action=action).metadata]
+    assert names == ["id", "name", "link", "at"]
+    deleted_at = record(changed(at=None), deleted_at="at", metadata="all")
+    assert [meta.name for meta in deleted_at.metadata] == ["id", "name", "link", "op", "users"]
+    page = record(content=ContentSource(), acl=acl, action=action).content
+    assert page is not None
+    assert page.data.count(b"<th>") == 5
 
 
 def test_a_record_without_content_is_crawled() -> None:
-    found = record(content=ContentSource(is_none=True))
-    assert (found.arrival, found.content) == (Arrival.CRAWLED, None)
+    outcome = record(content=ContentSource(is_none=True))
+    assert (outcome.arrival, outcome.content) == (Arrival.CRAWLED, None)
 
 
 @pytest.mark.parametrize(
-    "said",
-    [
-        {"display_url": "http://x.example.com/{name}"},
-        {"display_url": ColumnReference(column="name")},
-    ],
-    ids=["template", "column"],
+    "display_url", ["http://x.example.com/{name}", ColumnReference(column="name")]
 )
-def test_a_display_url_that_is_null_is_not_stated(said: dict[str, str]) -> None:
-    assert record(changed(name=None), **said).crawl is None
+def test_a_display_url_that_is_null_is_not_stated(display_url: object) -> None:
+    assert record(changed(name=None), display_url=display_url).crawl is None
 
 
-def test_a_display_url_that_cannot_be_is_a_reject() -> None:
+def test_a_display_url_with_dots_is_a_reject() -> None:
     assert reject(changed(name=".."), display_url="http://x.example.com/{name}").code == "bad-url"
 
 
-def test_a_time_without_a_zone_is_in_that_of_the_user() -> None:
-    row = changed(at=datetime(2026, 1, 31, 13))
-    options = ReadOptions(zone="Europe/Zurich")
+def test_a_time_without_a_zone_is_in_the_zone_of_the_options() -> None:
+    row, options = changed(at=datetime(2026, 1, 31, 13)), ReadOptions(zone="Europe/Zurich")
     assert record(row, options=options, modified="at").modified == NOON
 
 
-@pytest.mark.parametrize("op", ["delete", " DELETE "])
-def test_a_row_can_be_a_deletion(op: str) -> None:
-    found = outcome_of(
-        changed(op=op), action=ActionColumn(column="op"), metadata="all", modified="at"
-    )
-    assert found == Record(url="http://x.example.com/7", action=Action.DELETE, provenance=PLACE)
+@pytest.mark.parametrize(
+    ("op", "delete", "action"),
+    [
+        ("delete", ("delete",), Action.DELETE),
+        (" DELETE ", ("delete",), Action.DELETE),
+        ("D", ("d", "x"), Action.DELETE),
+        (1, ("1",), Action.DELETE),
+        (True, ("true",), Action.DELETE),
+        ("", ("",), Action.DELETE),
+        (None, ("delete",), Action.ADD),
+        ("", ("delete",), Action.ADD),
+        ("deleted", ("delete",), Action.ADD),
+    ],
+)
+def test_a_value_marks_a_deletion(op: object, delete: tuple[str, ...], action: Action) -> None:
+    column = ActionColumn(column="op", delete=delete)
+    assert record(changed(op=op), action=column).action is action
 
 
 @pytest.mark.parametrize(
-    ("op", "delete"), [("D", ("d", "x")), (1, ("1",)), (True, ("true",)), ("", ("",))]
+    ("value", "action"), [(None, Action.ADD), (NOON, Action.DELETE), ("", Action.DELETE)]
 )
-def test_the_values_that_mark_deletions_can_be_chosen(op: object, delete: tuple[str, ...]) -> None:
-    found = record(changed(op=op), action=ActionColumn(column="op", delete=delete))
-    assert found.action is Action.DELETE
+def test_a_time_of_deletion_marks_a_deletion(value: object, action: Action) -> None:
+    assert record(changed(at=value), deleted_at="at").action is action
 
 
-@pytest.mark.parametrize("op", [None, "", "insert", "deleted"])
-def test_a_row_with_another_value_is_no_deletion(op: object) -> None:
-    assert record(changed(op=op), action=ActionColumn(column="op")).action is Action.ADD
-
-
-def test_queries_are_asked_for_the_key_of_a_row() -> None:
-    asked: list[tuple[str, Key]] = []
-
-    def load_rows(query: str, key: Key) -> Sequence[Row]:
-        asked.append((query, key))
-        return [("anna", "user", "permit")] if "acl" in query else [("+41",)]
-
-    said = mapping(
-        metadata=(MetadataColumn(name="phone", query="SELECT id, number FROM phones"),),
-        acl=AclSource(query="SELECT id, name, scope, access FROM acl"),
-    )
-    RecordMaker(said, INDEX, load_rows).make(ANNA)
-    assert asked == [
-        ("SELECT id, number FROM phones", (7,)),
-        ("SELECT id, name, scope, access FROM acl", (7,)),
-    ]
+def test_a_deletion_has_its_url_only() -> None:
+    row, column = changed(op="delete"), ActionColumn(column="op")
+    expected = Record(url="http://x.example.com/7", action=Action.DELETE, provenance=PLACE)
+    assert outcome_of(row, action=column, metadata="all", modified="at") == expected
 
 
 def test_a_row_without_a_url_is_a_reject_that_shows_its_key() -> None:
-    row = changed(name=None)
-    assert reject(row, url="http://x.example.com/{name}") == Reject(
+    assert reject(changed(name=None), url="http://x.example.com/{name}") == Reject(
         code="null-url",
         reason="id=7: name is NULL or empty; expected a value for url",
         stage="read",
@@ -199,37 +194,33 @@ def test_a_row_without_a_url_is_a_reject_that_shows_its_key() -> None:
     )
 
 
-def test_a_row_without_content_is_a_reject_that_has_its_url() -> None:
-    found = reject(changed(body=None))
-    assert (found.code, found.url, found.action) == (
+def test_a_row_without_content_is_a_reject_with_its_url() -> None:
+    outcome = reject(changed(body=None))
+    expected = "id=7: body is NULL; expected a document, or a query that leaves such rows out"
+    assert (outcome.code, outcome.url, outcome.action, outcome.reason) == (
         "null-content",
         "http://x.example.com/7",
         "ADD",
-    )
-    assert found.reason == (
-        "id=7: body is NULL; expected a document, or a query that leaves such rows out"
+        expected,
     )
 
 
 def test_a_deletion_without_a_url_is_a_reject_of_a_deletion() -> None:
-    row = changed(name=None, op="delete")
-    found = reject(row, url="http://x.example.com/{name}", action=ActionColumn(column="op"))
-    assert (found.code, found.action) == ("null-url", "DELETE")
+    row, column = changed(name=None, op="delete"), ActionColumn(column="op")
+    outcome = reject(row, url="http://x.example.com/{name}", action=column)
+    assert (outcome.code, outcome.action) == ("null-url", "DELETE")
 
 
-def test_a_reject_keeps_the_row_without_its_document() -> None:
-    found = reject(changed(body="secret"), options=ReadOptions(max_content_bytes=3))
-    assert found.code == "content-too-large"
-    assert list(json.loads(found.data)) == ["id", "name", "link", "at", "op", "users"]
-
-
-def test_a_reject_of_a_row_that_is_long_keeps_its_beginning() -> None:
-    found = reject(changed(name="x" * (1 << 20), body=None))
-    assert (len(found.data), found.length, found.truncated) == (1_048_576, 1_048_693, True)
+def test_a_reject_keeps_the_beginning_of_the_row_without_its_document() -> None:
+    outcome = reject(changed(body="secret"), options=ReadOptions(max_content_bytes=3))
+    assert outcome.code == "content-too-large"
+    assert list(json.loads(outcome.data)) == ["id", "name", "link", "at", "op", "users"]
+    long = reject(changed(name="x" * (1 << 20), body=None))
+    assert (len(long.data), long.length, long.truncated) == (1_048_576, 1_048_693, True)
 
 
 @pytest.mark.parametrize(
-    ("said", "key"),
+    ("keys", "setting"),
     [
         ({"url": "http://x.example.com/{nme}"}, "url"),
         ({"url": ColumnReference(column="nme")}, "url"),
@@ -238,151 +229,329 @@ def test_a_reject_of_a_row_that_is_long_keeps_its_beginning() -> None:
         ({"content": ContentSource(fetch="nme")}, "content: fetch"),
         ({"mimetype": ColumnReference(column="nme")}, "mimetype"),
         ({"title": "nme"}, "title"),
-        ({"description": "nme"}, "description"),
-        ({"keywords": "nme"}, "keywords"),
-        ({"language": "nme"}, "metadata: language"),
         ({"metadata": (MetadataColumn(name="a", column="nme"),)}, "metadata"),
         ({"deleted_at": "nme"}, "deleted_at"),
         ({"modified": "nme"}, "modified"),
         ({"display_url": "http://x.example.com/{nme}"}, "display_url"),
-        ({"display_url": ColumnReference(column="nme")}, "display_url"),
         ({"action": ActionColumn(column="nme")}, "action"),
-        ({"acl": AclSource(users="nme")}, "acl: users"),
         ({"acl": AclSource(deny_groups="nme")}, "acl: deny_groups"),
-        ({"acl": AclSource(inherit_from=ColumnReference(column="nme"))}, "acl: inherit_from"),
         ({"incremental": IncrementalReading(timestamp="nme")}, "incremental: timestamp"),
     ],
 )
-def test_a_missing_column_is_an_error_with_the_columns(said: dict[str, Any], key: str) -> None:
+def test_a_missing_column_is_an_error_with_the_columns(keys: dict[str, Any], setting: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        used_columns(mapping(**said), INDEX)
-
-    expected = (
-        f"{key}: 'nme'; expected a column: id, name, body, link, at, op, users; "
+        used_columns(mapping(**keys), INDEX)
+    assert str(caught.value) == (
+        f"{setting}: 'nme'; expected a column: id, name, body, link, at, op, users; "
         "did you mean 'name'?"
     )
-    assert str(caught.value) == expected
 
 
 def test_an_exception_while_a_record_is_made_costs_that_row() -> None:
     def broken_rows(query: str, key: Key) -> Sequence[Row]:
         raise KeyError(query)
 
-    said = mapping(acl=AclSource(query="SELECT id, name FROM acls"))
-    found = RecordMaker(said, INDEX, broken_rows, span=SPAN).make(ANNA)
-    assert isinstance(found, Reject)
-    assert (found.code, found.url, found.action) == ("defect", "http://x.example.com/7", "ADD")
-    assert found.reason.startswith("id=7: a defect of feedferry: KeyError in ")
-    assert json.loads(found.data)["name"] == "Anna"
+    keys = mapping(acl=AclSource(query="SELECT id, name FROM acls"))
+    outcome = RecordMaker(keys, INDEX, broken_rows, span=SPAN).make(ANNA)
+    assert isinstance(outcome, Reject)
+    assert (outcome.code, outcome.url, outcome.action) == (
+        "defect",
+        "http://x.example.com/7",
+        "ADD",
+    )
+    assert outcome.reason.startswith("id=7: a defect of feedferry: KeyError in ")
+    assert json.loads(outcome.data)["name"] == "Anna"
 
 
 PERSON = ColumnIndex(names=("id", "title", "tags", "born"), key=("id",))
 CHIEF = (7, "Chief", "a; b;;a", date(1990, 1, 31))
 PHONES = MetadataColumn(name="phone", query="SELECT id, number FROM phones")
+TAGS = MetadataColumn(name="tag", column="tags", separator=";")
+ID, TITLE = MetadataColumn(column="id"), MetadataColumn(column="title")
 
 
-def plain(name: str) -> MetadataColumn:
-    return MetadataColumn(column=name)
-
-
-def of(*columns: MetadataColumn, **more: Any) -> RowMapping:
-    return RowMapping(connection="sqlite://", metadata=columns, **more)
-
-
-def metas_of(mapping: RowMapping, row: Row = CHIEF, *, without: tuple[int, ...] = ()) -> list[Meta]:
-    return list(metadata_getter(mapping, PERSON, no_rows, without=without)(row))
-
-
-def with_phones(mapping: RowMapping, *numbers: Row) -> list[Meta]:
+def metas(
+    *columns: MetadataColumn,
+    row: Row = CHIEF,
+    phones: Sequence[Row] = (),
+    without: tuple[int, ...] = (),
+    **keys: Any,
+) -> list[tuple[str, str]]:
     def load_rows(query: str, key: Key) -> Sequence[Row]:
-        assert (query, key) == ("SELECT id, number FROM phones", (7,))
-        return numbers
+        assert (query, key) == (PHONES.query, (7,))
+        return phones
 
-    return list(metadata_getter(mapping, PERSON, load_rows)(CHIEF))
-
-
-def test_metadata_is_in_the_order_of_the_list() -> None:
-    assert metas_of(of(plain("title"), plain("id"))) == [Meta("title", "Chief"), Meta("id", "7")]
+    rows = RowMapping(connection="sqlite://", metadata=columns, **keys)
+    made = metadata_getter(rows, PERSON, load_rows, without=without)(row)
+    return [(meta.name, meta.value) for meta in made]
 
 
-def test_null_is_no_metadata() -> None:
-    assert metas_of(of(plain("title"), plain("id")), (7, None, None, None)) == [Meta("id", "7")]
+def test_metadata_is_in_the_order_of_the_list_without_null() -> None:
+    assert metas(TITLE, ID) == [("title", "Chief"), ("id", "7")]
+    assert metas(TITLE, ID, row=(7, None, None, None)) == [("id", "7")]
 
 
-def test_a_separator_splits_a_column() -> None:
-    assert metas_of(of(MetadataColumn(name="tag", column="tags", separator=";"))) == [
-        Meta("tag", "a"),
-        Meta("tag", "b"),
-        Meta("tag", "a"),
+def test_a_separator_splits_texts_and_bytes() -> None:
+    assert metas(TAGS) == [("tag", "a"), ("tag", "b"), ("tag", "a")]
+    assert metas(TAGS, row=(7, None, b"a;b", None)) == [("tag", "a"), ("tag", "b")]
+
+
+def test_all_means_the_columns_that_the_list_does_not_mention() -> None:
+    job = MetadataColumn(name="Job", column="title")
+    assert metas(PHONES, job, ALL_COLUMNS, TAGS, phones=[("+41",)]) == [
+        ("phone", "+41"),
+        ("Job", "Chief"),
+        ("id", "7"),
+        ("born", "1990-01-31"),
+        ("tag", "a"),
+        ("tag", "b"),
+        ("tag", "a"),
     ]
-
-
-def test_a_separator_splits_bytes_of_text() -> None:
-    tags = MetadataColumn(name="tag", column="tags", separator=";")
-    assert metas_of(of(tags), (7, None, b"a;b", None)) == [Meta("tag", "a"), Meta("tag", "b")]
-
-
-def test_listed_columns_replace_those_of_all() -> None:
-    mapping = of(
-        PHONES,
-        MetadataColumn(name="tag", column="tags", separator=";"),
-        MetadataColumn(name="Job", column="title"),
-        ALL_COLUMNS,
-    )
-    assert with_phones(mapping, ("+41",)) == [
-        Meta("phone", "+41"),
-        Meta("tag", "a"),
-        Meta("tag", "b"),
-        Meta("tag", "a"),
-        Meta("Job", "Chief"),
-        Meta("id", "7"),
-        Meta("born", "1990-01-31"),
-    ]
-
-
-def test_a_column_that_is_used_otherwise_can_be_named_as_well() -> None:
-    mapping = of(plain("title"), ALL_COLUMNS)
-    assert metas_of(mapping, without=(0, 1, 2)) == [
-        Meta("title", "Chief"),
-        Meta("born", "1990-01-31"),
+    assert metas(TITLE, ALL_COLUMNS, without=(0, 1, 2)) == [
+        ("title", "Chief"),
+        ("born", "1990-01-31"),
     ]
 
 
 def test_of_all_columns_the_title_is_not_there_twice() -> None:
-    mapping = of(ALL_COLUMNS, title="title")
-    assert [meta.name for meta in metas_of(mapping)] == ["id", "tags", "born"]
-
-
-def test_the_language_is_not_there_twice() -> None:
-    mapping = of(MetadataColumn(name="Language", column="title"), language="title")
-    assert metas_of(mapping) == [Meta("Language", "Chief")]
+    assert [name for name, _ in metas(ALL_COLUMNS, title="title")] == ["id", "tags", "born"]
 
 
 def test_a_query_has_several_values_at_its_place_in_the_list() -> None:
-    mapping = of(plain("id"), PHONES, plain("title"))
-    assert with_phones(mapping, ("+41",), (None,), (42,)) == [
-        Meta("id", "7"),
-        Meta("phone", "+41"),
-        Meta("phone", "42"),
-        Meta("title", "Chief"),
+    assert metas(ID, PHONES, TITLE, phones=[("+41",), (None,), (42,)]) == [
+        ("id", "7"),
+        ("phone", "+41"),
+        ("phone", "42"),
+        ("title", "Chief"),
     ]
 
 
-def test_a_query_of_two_values_is_refused() -> None:
-    with pytest.raises(RecordError) as caught:
-        with_phones(of(PHONES), ("+41", "home"))
+def test_a_query_of_two_values_is_rejected() -> None:
+    assert refusal(lambda: metas(PHONES, phones=[("+41", "home")])) == (
+        "bad-query",
+        "phone: 2 columns after the key; expected one value",
+    )
 
-    expected = "phone: 2 columns after the key; expected one value"
-    assert (caught.value.code, caught.value.reason) == ("bad-query", expected)
+
+LISTS = AclSource(users="users", groups="groups", deny_users="no_users", deny_groups="no_groups")
+QUERY = AclSource(query="SELECT id, name, scope, access FROM acl")
+LISTED = ColumnIndex(names=("id", "users", "groups", "no_users", "no_groups"), key=("id",))
+
+
+def acl_of(acl: AclSource, *values: object) -> Acl:
+    """The ACL of a row that is filled up with NULL."""
+    return acl_getter(acl, LISTED, no_rows)((7, *values, *(None,) * (4 - len(values))))
+
+
+def acl_of_query(acl: AclSource, *answers: Row) -> Acl:
+    """The ACL that a query gives for the row 7."""
+
+    def load_rows(query: str, key: Key) -> Sequence[Row]:
+        assert (query, key) == (acl.query, (7,))
+        return answers
+
+    return acl_getter(acl, LISTED, load_rows)((7, None, None, None, None))
+
+
+def user(name: str, **fields: Any) -> Principal:
+    return Principal(**{"name": name, "scope": Scope.USER, "access": Access.PERMIT} | fields)
+
+
+def names(acl: Acl) -> list[str]:
+    return [principal.name for principal in acl.principals]
+
+
+def test_each_list_has_its_scope_and_access() -> None:
+    assert acl_of(LISTS, "anna", "staff", "tim", "guests") == Acl(
+        principals=(
+            user("anna"),
+            user("staff", scope=Scope.GROUP),
+            user("tim", access=Access.DENY),
+            user("guests", scope=Scope.GROUP, access=Access.DENY),
+        )
+    )
+
+
+def test_a_row_without_principals_permits_no_user() -> None:
+    assert acl_of(LISTS) == Acl()
+    assert acl_of(LISTS, "", " , ,", "", "") == Acl()
+    assert acl_of_query(QUERY) == Acl()
+    assert acl_of_query(QUERY, (None, "user", "permit"), (" ", "user", "permit")) == Acl()
+
+
+def test_the_namespace_and_the_case_are_those_of_the_mapping() -> None:
+    acl = AclSource(users="users", namespace="corp", case_sensitive=False)
+    expected = user("anna", namespace="corp", case_sensitive=False)
+    assert acl_of(acl, "anna") == Acl(principals=(expected,))
 
 
 @pytest.mark.parametrize(
-    ("value", "action"), [(None, Action.ADD), (NOON, Action.DELETE), ("", Action.DELETE)]
+    ("text", "delimiter", "expected"),
+    [
+        ("anna,ben", ",", ["anna", "ben"]),
+        (" anna ,\tben\n", ",", ["anna", "ben"]),
+        ("anna,,ben,", ",", ["anna", "ben"]),
+        (r"Smith\, Tim,anna", ",", ["Smith, Tim", "anna"]),
+        (r"CORP\anna,CORP\ben", ",", ["CORP\\anna", "CORP\\ben"]),
+        (r"CORP\anna,Smith\, Tim", ",", ["CORP\\anna", "Smith, Tim"]),
+        (r"a\\,b", ",", ["a\\,b"]),
+        ("a.b|c", "|", ["a.b", "c"]),
+        ("a.b", ".", ["a", "b"]),
+        ("a::b:c", "::", ["a", "b:c"]),
+        ("anna\nben", "\n", ["anna", "ben"]),
+        ("", ",", []),
+    ],
 )
-def test_a_row_with_a_time_of_deletion_is_a_deletion(value: object, action: Action) -> None:
-    assert record(changed(at=value), deleted_at="at").action is action
+def test_a_list_is_split(text: str, delimiter: str, expected: list[str]) -> None:
+    assert split_principals(text, delimiter) == expected
 
 
-def test_the_column_of_the_deletion_is_no_metadata() -> None:
-    found = record(changed(at=None), deleted_at="at", metadata="all")
-    assert [meta.name for meta in found.metadata] == ["id", "name", "link", "op", "users"]
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["Smith, Tim", " anna ", None, ""], ["Smith, Tim", "anna"]),
+        (' ["Smith, Tim", "CORP\\\\ben", ""]', ["Smith, Tim", "CORP\\ben"]),
+        ("[all] staff,{ben}", ["[all] staff", "{ben}"]),
+    ],
+)
+def test_items_of_arrays_and_json_lists_are_not_split(value: object, expected: list[str]) -> None:
+    """JSON columns of all databases are texts: quotes are not a part of the names."""
+    assert names(acl_of(LISTS, value)) == expected
+
+
+def test_a_query_gives_principals_with_or_without_namespaces() -> None:
+    rows = ("anna", "user", "permit"), (" Smith, Tim ", "GROUP", "Deny ")
+    tim = user("Smith, Tim", scope=Scope.GROUP, access=Access.DENY)
+    assert acl_of_query(QUERY, *rows) == Acl(principals=(user("anna"), tim))
+    acl = AclSource(query=QUERY.query, namespace="corp")
+    rows_with_namespaces = ("anna", "user", "permit", "lab"), ("ben", "user", "permit", None)
+    assert acl_of_query(acl, *rows_with_namespaces) == Acl(
+        principals=(user("anna", namespace="lab"), user("ben", namespace="corp"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (("anna", "usr", "permit"), "scope 'usr' of a principal; expected user or group"),
+        (("anna", "user", "allow"), "access 'allow' of a principal; expected permit or deny"),
+        (("anna", "user", None), "access '' of a principal; expected permit or deny"),
+        (
+            ("anna", "user"),
+            "2 columns after the key in the query for ACLs; expected name, scope, access and "
+            "optionally namespace",
+        ),
+    ],
+)
+def test_a_row_of_a_query_without_a_principal_is_rejected(answer: Row, expected: str) -> None:
+    assert refusal(acl_of_query, QUERY, answer) == ("bad-acl", expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "refused"),
+    [
+        (
+            b"\xff",
+            ("bad-value", "users: bytes that are not UTF-8; expected text, a number or a date"),
+        ),
+        (
+            '{"anna": true}',
+            ("bad-acl", "users: JSON of keys and values; expected a list of principals"),
+        ),
+    ],
+)
+def test_a_value_that_is_no_list_is_rejected(value: object, refused: tuple[str, str]) -> None:
+    assert refusal(acl_of, LISTS, value) == refused
+
+
+LINKS = ColumnIndex(names=("id", "dept", "link"), key=("id",))
+TEMPLATE = "https://people.example.com/{dept}/{id}"
+LINK = ColumnReference(column="link")
+
+
+def url_of(source: str | ColumnReference, *row: object) -> str:
+    return url_getter("url", source, LINKS)(row)
+
+
+@pytest.mark.parametrize(
+    ("row", "url"),
+    [
+        ((7, "hr"), "https://people.example.com/hr/7"),
+        (("a/b", "r d"), "https://people.example.com/r%20d/a%2Fb"),
+        (("50%", "a?b#c&d"), "https://people.example.com/a%3Fb%23c%26d/50%25"),
+        (("Zürich", "٣"), "https://people.example.com/%D9%A3/Z%C3%BCrich"),
+        (("{id}", "}"), "https://people.example.com/%7D/%7Bid%7D"),
+        (("a-b", "x_y.z~"), "https://people.example.com/x_y.z~/a-b"),
+        (("\ud800", "hr"), "https://people.example.com/hr/%ED%A0%80"),
+        ((-7, True), "https://people.example.com/true/-7"),
+        ((UUID(int=7), "hr"), f"https://people.example.com/hr/{UUID(int=7)}"),
+        ((b"caf\xc3\xa9", "hr"), "https://people.example.com/hr/caf%C3%A9"),
+        ((".hidden", "..."), "https://people.example.com/.../.hidden"),
+    ],
+    ids=repr,
+)
+def test_values_in_a_url_are_percent_encoded(row: tuple[object, ...], url: str) -> None:
+    assert url_of(TEMPLATE, *row, None) == url
+
+
+def test_doubled_braces_are_literal_and_a_url_in_a_column_is_kept() -> None:
+    template = "https://x.example.com/{{a}}/{id}%20"
+    assert url_of(template, 7, None, None) == "https://x.example.com/{a}/7%20"
+    link = "http://x.example.com/a b?c=é"
+    assert url_of(LINK, 7, "hr", link) == link
+
+
+@pytest.mark.parametrize(
+    ("source", "row", "refused"),
+    [
+        (TEMPLATE, (7, None), ("null-url", "dept is NULL or empty; expected a value for url")),
+        (TEMPLATE, (7, ""), ("null-url", "dept is NULL or empty; expected a value for url")),
+        (
+            TEMPLATE,
+            (7, ".."),
+            (
+                "bad-url",
+                "'https://people.example.com/../7'; expected no . or .. segment, which clients "
+                "remove",
+            ),
+        ),
+        (
+            TEMPLATE,
+            (b"\xff", "hr"),
+            ("bad-value", "id: bytes that are not UTF-8; expected text, a number or a date"),
+        ),
+        (LINK, (7, "hr", None), ("null-url", "link is NULL or empty; expected a value for url")),
+        (LINK, (7, "hr", "/a/b"), ("bad-url", "link='/a/b'; expected an absolute URL")),
+    ],
+)
+def test_values_that_make_no_url_are_rejected(
+    source: str | ColumnReference, row: tuple[object, ...], refused: tuple[str, str]
+) -> None:
+    assert refusal(url_of, source, *row) == refused
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_no_two_keys_have_the_same_url(one: str, other: str) -> None:
+    if {".", ".."}.isdisjoint((one, other)):
+        urls = url_of(TEMPLATE, one, "hr", None), url_of(TEMPLATE, other, "hr", None)
+        assert (urls[0] == urls[1]) is (one == other)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("/{id}", "an absolute URL, such as https://x.example.com/{id}"),
+        ("{base}/{id}", "an absolute URL, such as https://x.example.com/{id}"),
+        (
+            "https://x.example.com/{id",
+            "column names in braces, and {{ and }} for literal braces",
+        ),
+        ("https://x.example.com/{}", "the name of a column in {}"),
+        ("https://x.example.com/{id:05d}", "{id}, as values have one text form"),
+        ("https://x.example.com/{id!r}", "{id}, as values have one text form"),
+    ],
+)
+def test_a_template_that_makes_no_url_is_refused(template: str, expected: str) -> None:
+    with pytest.raises(ValueError, match="expected") as caught:
+        parse_template(template)
+    assert str(caught.value) == f"{template!r}; expected {expected}"

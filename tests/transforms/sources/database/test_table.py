@@ -62,13 +62,6 @@ def test_the_key_is_the_primary_key_by_default(server: AnyServer) -> None:
     assert (table.key, table.has_unique_key) == (("id",), True)
 
 
-def test_a_unique_constraint_makes_a_key_unique(server: AnyServer) -> None:
-    unique = "CREATE TABLE more (a INT NOT NULL, b INT NOT NULL, title INT, body INT, UNIQUE (a))"
-    keys = {"table": "more", "url": "https://docs.example.com/{a}"}
-    assert opened(server, unique, key=("b", "a"), **keys).has_unique_key
-    assert not opened(server, unique, key=("b",), **keys).has_unique_key
-
-
 def test_a_view_has_rows(server: AnyServer) -> None:
     view = "CREATE VIEW seen AS SELECT id, title, body FROM docs WHERE level > 3"
     assert keys_of(opened(server, view, table="seen", key=("id",))) == [(2,), (3,)]

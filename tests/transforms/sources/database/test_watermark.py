@@ -35,35 +35,38 @@ def floor(value: object, lag_seconds: float = 0) -> Timestamp:
     return floor_of(mark, lag_seconds=lag_seconds, name="updated").value()
 
 
-def bound(value: object) -> Timestamp:
-    return limit_to_clock(watermark_of(value, name="updated"), CLOCK).value()
-
-
 @pytest.mark.parametrize(
-    ("value", "mark"),
+    ("value", "type_", "text"),
     [
         (
             datetime(2026, 11, 21, 8, 30, 0, 125),
-            Watermark(type=TimestampType.NAIVE, text="2026-11-21T08:30:00.000125"),
+            TimestampType.NAIVE,
+            "2026-11-21T08:30:00.000125",
         ),
         (
             datetime(2026, 11, 21, 8, 30, tzinfo=timezone(timedelta(hours=2))),
-            Watermark(type=TimestampType.AWARE, text="2026-11-21T06:30:00Z"),
+            TimestampType.AWARE,
+            "2026-11-21T06:30:00Z",
         ),
-        (date(2026, 11, 21), Watermark(type=TimestampType.DATE, text="2026-11-21")),
-        (17, Watermark(type=TimestampType.INTEGER, text="17")),
-        ("2026-11-21", Watermark(type=TimestampType.TEXT, text="2026-11-21")),
+        (date(2026, 11, 21), TimestampType.DATE, "2026-11-21"),
+        (17, TimestampType.INTEGER, "17"),
+        ("2026-11-21", TimestampType.TEXT, "2026-11-21"),
     ],
 )
-def test_a_watermark_is_a_text_and_a_type(value: object, mark: Watermark) -> None:
-    assert watermark_of(value, name="updated") == mark
+def test_a_watermark_is_a_text_and_a_type(value: object, type_: TimestampType, text: str) -> None:
+    assert watermark_of(value, name="updated") == Watermark(type=type_, text=text)
 
 
 @given(TIMESTAMPS)
-def test_a_state_gives_back_the_timestamp_that_it_was_given(value: Timestamp) -> None:
+def test_a_state_returns_the_timestamp_that_was_stored(value: Timestamp) -> None:
     mark = watermark_of(value, name="updated")
     assert mark.value() == value
     assert decode_mark(encode_mark(mark)) == mark
+
+
+def test_no_watermark_and_one_of_an_unknown_type_are_none() -> None:
+    assert (encode_mark(None), decode_mark(None), timestamp_text(None)) == (None, None, "")
+    assert decode_mark('{"type":"FLOAT","text":"0.5"}') is None
 
 
 @pytest.mark.parametrize(
@@ -87,58 +90,36 @@ def test_a_timestamp_of_another_type_is_refused(value: object, shown: str) -> No
     )
 
 
-def test_a_state_with_a_watermark_of_another_type_has_none() -> None:
-    assert decode_mark('{"type":"FLOAT","text":"0.5"}') is None
-
-
-def test_no_timestamp_has_the_empty_text() -> None:
-    assert timestamp_text(None) == ""
-
-
 @pytest.mark.parametrize(
-    ("value", "below"),
+    ("value", "lag_seconds", "below"),
     [
-        (datetime(2026, 11, 21, 8, 30), datetime(2026, 11, 21, 8, 19, 59)),
+        (datetime(2026, 11, 21, 8, 30), 600, datetime(2026, 11, 21, 8, 19, 59)),
+        (datetime(2026, 11, 21, 8, 30), 0, datetime(2026, 11, 21, 8, 29, 59)),
         (
             datetime(2026, 11, 21, 8, 30, tzinfo=UTC),
+            600,
             datetime(2026, 11, 21, 8, 19, 59, tzinfo=UTC),
         ),
-        (date(2026, 11, 21), date(2026, 11, 19)),
-        ("2026-11-21 08:30:00", "2026-11-21 08:19:59"),
-        ("2026-11-21T08:30:00.5Z", "2026-11-21T08:19:59"),
-        ("2026-11-21", "2026-11-19"),
-        (1_800_000_000, 1_799_999_399),
-        (1_800_000_000_000, 1_799_999_399_000),
-        (1_800_000_000_000_000, 1_799_999_399_000_000),
+        (date(2026, 11, 21), 600, date(2026, 11, 19)),
+        (date(2026, 11, 21), 0, date(2026, 11, 19)),
+        ("2026-11-21 08:30:00", 600, "2026-11-21 08:19:59"),
+        ("2026-11-21 08:30:00", 0, "2026-11-21 08:29:59"),
+        ("2026-11-21T08:30:00.5Z", 600, "2026-11-21T08:19:59"),
+        ("2026-11-21", 600, "2026-11-19"),
+        (1_800_000_000, 600, 1_799_999_399),
+        (1_800_000_000, 0.2, 1_799_999_998),
+        (1_800_000_000_000, 600, 1_799_999_399_000),
+        (1_800_000_000_000_000, 600, 1_799_999_399_000_000),
+        (17, 0, 16),
+        (datetime(1, 1, 1), 600, datetime(1, 1, 1)),
+        (date(1, 1, 1), 600, date(1, 1, 1)),
+        ("0001-01-01 00:00:00", 600, "0001-01-01 00:00:00"),
     ],
 )
-def test_a_lag_is_subtracted_from_times(value: object, below: Timestamp) -> None:
-    assert floor(value, 600) == below
-
-
-@pytest.mark.parametrize(
-    ("value", "below"),
-    [
-        (datetime(1, 1, 1), datetime(1, 1, 1)),
-        (date(1, 1, 1), date(1, 1, 1)),
-        ("0001-01-01 00:00:00", "0001-01-01 00:00:00"),
-    ],
-)
-def test_no_lag_reaches_beyond_the_year_1(value: object, below: Timestamp) -> None:
-    assert floor(value, 600) == below
-
-
-@pytest.mark.parametrize(
-    ("value", "below"),
-    [
-        (datetime(2026, 11, 21, 8, 30), datetime(2026, 11, 21, 8, 29, 59)),
-        (date(2026, 11, 21), date(2026, 11, 19)),
-        (17, 16),
-        ("2026-11-21 08:30:00", "2026-11-21 08:29:59"),
-    ],
-)
-def test_without_a_lag_the_floor_is_just_below(value: object, below: Timestamp) -> None:
-    assert floor(value) == below
+def test_the_floor_is_below_the_watermark_and_the_lag(
+    value: object, lag_seconds: float, below: Timestamp
+) -> None:
+    assert floor(value, lag_seconds) == below
 
 
 def test_a_lag_of_integers_that_are_no_time_is_refused() -> None:
@@ -151,27 +132,22 @@ def test_a_lag_of_integers_that_are_no_time_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "now"),
+    ("value", "limited"),
     [
-        (datetime(2099, 1, 1, tzinfo=UTC), datetime(2026, 11, 21, 12, 0, 0, 250, UTC)),
-        (datetime(2099, 1, 1), datetime(2026, 11, 21, 12, 0, 0, 250)),
+        (datetime(2099, 1, 1, tzinfo=UTC), CLOCK.replace(tzinfo=UTC)),
+        (datetime(2099, 1, 1), CLOCK),
         (date(2099, 1, 1), date(2026, 11, 21)),
         ("2099-01-01 00:00:00", "2026-11-21 12:00:00"),
         ("2099-01-01T00:00:00Z", "2026-11-21T12:00:00"),
         ("2099-01-01", "2026-11-21"),
         (4_000_000_000, 1_795_262_400),
         (4_000_000_000_000, 1_795_262_400_000),
+        *((value, value) for value in (datetime(2026, 11, 21, 7), date(2026, 11, 21), 17)),
+        ("2026-11-21 07:00:00", "2026-11-21 07:00:00"),
     ],
 )
-def test_a_timestamp_ahead_leaves_the_mark_at_the_clock(value: object, now: Timestamp) -> None:
-    assert bound(value) == now
-
-
-@pytest.mark.parametrize(
-    "value", [datetime(2026, 11, 21, 7), date(2026, 11, 21), "2026-11-21 07:00:00", 17]
-)
-def test_any_other_timestamp_is_the_mark(value: Timestamp) -> None:
-    assert bound(value) == value
+def test_a_watermark_is_not_ahead_of_the_clock(value: object, limited: Timestamp) -> None:
+    assert limit_to_clock(watermark_of(value, name="updated"), CLOCK).value() == limited
 
 
 def test_the_clock_of_sqlite_is_in_utc() -> None:
