@@ -42,7 +42,7 @@ def test_a_url_without_a_plain_secret_is_accepted(text: str) -> None:
         ("postgresql://reader:${env:PW@db.example.com/people", UNKNOWN_REFERENCE),
     ],
 )
-def test_other_values_are_refused_and_not_shown(value: object, error: str) -> None:
+def test_other_values_are_refused_and_not_shown(value: str, error: str) -> None:
     with pytest.raises(ValueError, match=r"expected") as caught:
         check_connection(value)
     assert str(caught.value) == error

@@ -354,7 +354,8 @@ def acl_of_query(acl: AclSource, *answers: Row) -> Acl:
 
 
 def user(name: str, **fields: Any) -> Principal:
-    return Principal(**{"name": name, "scope": Scope.USER, "access": Access.PERMIT} | fields)
+    usual: dict[str, Any] = {"scope": Scope.USER, "access": Access.PERMIT}
+    return Principal(name=name, **(usual | fields))
 
 
 def names(acl: Acl) -> list[str]:
