@@ -8,8 +8,7 @@ import pytest
 from schemas.errors import FormatError
 from schemas.feed import Feed
 from schemas.record import Action, Record
-from support.streams import read_both_ways
-from transforms.formats import FORMATS, WriteOptions, by_name, sniff
+from transforms.formats import WriteOptions, by_name, sniff
 from transforms.formats.base import Encoder, write_all
 from transforms.formats.xml.encoding import HEAD_BYTES
 
@@ -25,7 +24,6 @@ ARCHIVED = ["gsa-feed", "thunderstone", "avro", "native"]
 """The formats that hold every kind of record."""
 
 STREAMS = ["lister-stream", "retriever-stream", "authorizer-stream"]
-READ = ["gsa-feed", "thunderstone", *STREAMS, "gsa-groups", "groups-csv", "avro", "native"]
 EVERY_FORMAT = pytest.mark.parametrize("name", ARCHIVED)
 
 
@@ -81,46 +79,6 @@ def test_the_format_of_what_is_written_is_found(name: str) -> None:
 )
 def test_a_format_is_found_by_its_first_bytes(head: bytes, name: str | None) -> None:
     assert sniff(head) == name
-
-
-def test_every_format_but_groups_as_csv_is_written() -> None:
-    assert [format_.name for format_ in FORMATS] == READ
-    assert [format_.name for format_ in FORMATS if not format_.encoder] == ["groups-csv"]
-
-
-@EVERY_FORMAT
-def test_what_a_format_writes_it_reads(name: str) -> None:
-    record = Record(url="http://www.example.com/", action=Action.DELETE)
-    (found,) = read_both_ways(by_name(name).read, written(name, [record]))
-    assert isinstance(found, Record)
-    assert (found.url, found.action) == ("http://www.example.com/", Action.DELETE)
-
-
-@EVERY_FORMAT
-def test_a_cutter_names_the_source_of_its_spans(name: str) -> None:
-    record = Record(url="http://www.example.com/", action=Action.DELETE)
-    stream = io.BytesIO(written(name, [record]))
-    spans = list(by_name(name).split(stream, source="a feed", span_bytes=1 << 20))
-    assert [(span.source, span.ordinal, span.offset, span.length) for span in spans] == [
-        ("a feed", 0, 0, None)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "extension"),
-    [
-        ("gsa-feed", "xml"),
-        ("thunderstone", "xml"),
-        ("lister-stream", "stream"),
-        ("retriever-stream", "stream"),
-        ("authorizer-stream", "stream"),
-        ("gsa-groups", "xml"),
-        ("avro", "avro"),
-        ("native", "jsonl"),
-    ],
-)
-def test_a_format_has_its_extension(name: str, extension: str) -> None:
-    assert encoder(name).extension == extension
 
 
 @pytest.mark.parametrize("name", ["gsa-feed", "thunderstone", *STREAMS, "gsa-groups", "avro"])

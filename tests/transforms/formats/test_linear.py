@@ -62,18 +62,8 @@ COMMANDS = (
 )
 """Commands that are repeated; `|` stands for the delimiter."""
 ROWS = (
-    *(
-        b'"',
-        b'"a\n',
-        b'a",""",\n',
-        b",",
-        b"\n",
-        b"g,u,user\n",
-        b"g\n",
-        b"\r",
-        b'""\n',
-        b'"a\nb",c\n',
-    ),
+    *(b'"', b'"a\n', b'a",""",\n', b",", b"\n", b"g,u,user\n"),
+    *(b"g\n", b"\r", b'""\n', b'"a\nb",c\n'),
 )
 LINES = (b"a", b"[", b'{"a":', b"{}\n", b'{"action":"ADD","url":"a"}\n', b"\n", b'"', b" ", b"1")
 RECORD = avro.AvroEncoder().encode(Record(url="a", action=Action.ADD))

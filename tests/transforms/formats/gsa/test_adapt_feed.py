@@ -660,12 +660,6 @@ def test_an_acl_in_a_web_feed_is_a_loss() -> None:
     )
 
 
-def test_an_update_of_metadata_is_held_if_the_appliance_fetches_the_content() -> None:
-    target = replace(OLD, feedtype="metadata-and-url")
-    record = document(content=None, arrival=Arrival.CRAWLED, metadata=(COLOUR,))
-    assert adapt(replace(record, action=Action.UPDATE), target) == ((record,), ())
-
-
 WHOLE_UPDATE = document(action=Action.UPDATE)
 ALONE = Record(url=URL, action=Action.ADD, acl=Acl(principals=(joe(),), alone=True))
 

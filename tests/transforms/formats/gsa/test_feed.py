@@ -69,11 +69,6 @@ def there_and_back(case: Held, *, dialect: str = "7.x") -> list[Record | Reject]
     return [unplaced(one) if isinstance(one, Record) else one for one in found]
 
 
-def again(records: list[Record | Reject]) -> list[Record | Reject]:
-    """What is read of the records when they are written."""
-    return read(written([one for one in records if isinstance(one, Record)]))
-
-
 def encode(record: Record, *, dialect: str = "7.x") -> str:
     return GsaFeedEncoder(WriteOptions(dialect=dialect)).encode(record).decode()
 
@@ -119,28 +114,6 @@ def test_what_is_written_is_valid_by_the_dtd_of_7_x(case: Held) -> None:
 def test_a_feed_in_the_5_0_dialect_is_valid_and_read_as_it_was_written(case: Held) -> None:
     assert there_and_back(case, dialect="5.0") == case.records
     assert faults(written(case.records, feed=case.feed, dialect="5.0"), "5") == []
-
-
-def test_unknown_elements_do_not_gather_namespaces() -> None:
-    once = read(
-        b'<gsafeed xmlns:p="urn:example:p"><group><record url="http://e.com/" p:x="1"><note/>'
-        b"</record></group></gsafeed>"
-    )
-    twice = again(once)
-    assert [one.extras for one in again(twice) if isinstance(one, Record)] == [
-        one.extras for one in once if isinstance(one, Record)
-    ]
-
-
-def test_a_second_content_is_kept_where_it_was() -> None:
-    once = read(
-        b"<gsafeed><header><datasource>d</datasource><feedtype>full</feedtype></header><group>\n"
-        b'<record url="http://e.com/"><content>a</content><content>b</content></record>'
-        b"</group></gsafeed>"
-    )
-    assert [unplaced(one) for one in again(once) if isinstance(one, Record)] == [
-        unplaced(one) for one in once if isinstance(one, Record)
-    ]
 
 
 # The frame
@@ -229,27 +202,6 @@ def test_a_record_is_written_in_the_order_of_the_guide(
     assert encode(record, dialect=dialect) == (
         f'<record url="{URL}" mimetype="">\n{inner}</record>\n'
     )
-
-
-@pytest.mark.parametrize(
-    ("record", "attributes", "element"),
-    [
-        (
-            Record(url=URL, action=Action.DELETE, acl=Acl(alone=True)),
-            ' action="delete"',
-            f'<acl url="{URL}">\n</acl>',
-        ),
-        (
-            replace(UPDATE, extras=(Extra("group/@a", "&"),)),
-            ' a="&amp;"',
-            f'<record url="{URL}" mimetype="">\n</record>',
-        ),
-    ],
-)
-def test_an_attribute_of_a_group_makes_a_group_of_one_record(
-    record: Record, attributes: str, element: str
-) -> None:
-    assert encode(record) == f"</group>\n<group{attributes}>\n{element}\n</group>\n<group>\n"
 
 
 def test_a_record_has_every_attribute_in_the_order_of_the_guide() -> None:
@@ -369,14 +321,6 @@ def test_a_record_that_no_feed_can_hold_is_refused(
 
 
 # Reading a stream
-
-
-def test_feeds_end_to_end_have_the_datasource_of_each() -> None:
-    other = Feed(datasource="web", feedtype="metadata-and-url")
-    found = read(written([UPDATE]) + written([UPDATE], feed=other))
-    assert [
-        (one.provenance.datasource, one.action) for one in found if isinstance(one, Record)
-    ] == [("d", Action.UPDATE), ("web", Action.ADD)]
 
 
 def test_a_header_without_its_end_reads_the_same_in_spans() -> None:

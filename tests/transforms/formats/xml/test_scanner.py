@@ -15,7 +15,7 @@ from support.gsa_records import read_feed
 from support.slow_streams import slow
 from support.streams import read_both_ways
 from transforms.formats.xml.element_names import ElementNames
-from transforms.formats.xml.scanner import KEPT_BYTES, RawElement, RecordScanner, find_url
+from transforms.formats.xml.scanner import RawElement, RecordScanner, find_url
 
 VOCABULARY = ElementNames(root="feed", records=("record", "acl"), group="group", header="header")
 HEAD = b"<feed>\n<header>h</header>\n<group a='1'>\n"
@@ -126,20 +126,6 @@ def test_markup_in_a_section_between_elements_is_none(trap: bytes, around: bytes
     assert texts(between(around.replace(b"@", trap))) == [A, B]
 
 
-@pytest.mark.parametrize(
-    ("text", "plain"),
-    [
-        (b"<record/>", True),
-        (b"<record>a</record>", True),
-        (b"<record><![CDATA[a]]></record>", False),
-        (b"<record><!-- a --></record>", False),
-        (b"<record><?a?></record>", False),
-    ],
-)
-def test_an_element_without_sections_is_plain(text: bytes, plain: bool) -> None:
-    assert element(text).is_plain is plain
-
-
 # Contexts
 
 
@@ -151,11 +137,6 @@ def test_a_group_ends() -> None:
 def test_a_header_applies_until_the_root_ends() -> None:
     found = contexts(HEAD + A + TAIL + b"<feed><group>" + A + TAIL)
     assert [context.header for context in found] == [b"<header>h</header>", b""]
-
-
-def test_a_header_that_is_not_closed_ends_at_the_group() -> None:
-    found = contexts(b"<feed><header><datasource>a</datasource><group>" + A + TAIL)
-    assert [context.header for context in found] == [b"<header><datasource>a</datasource>"]
 
 
 def test_elements_of_one_group_share_its_context() -> None:
@@ -224,16 +205,6 @@ def test_a_reject_has_the_place_and_the_bytes_of_its_stretch() -> None:
     )
 
 
-def test_a_torn_record_ends_before_an_acl_of_its_own() -> None:
-    alone = b'<acl url="c"/>'
-    assert texts(between(b"<record><acl></acl>" + alone)) == [
-        A,
-        ("torn-record", b"<record><acl></acl>"),
-        alone,
-        B,
-    ]
-
-
 def test_a_cdata_section_that_may_be_torn_is_set_aside_with_all_that_it_holds() -> None:
     torn_record = b'<record url="c"><![CDATA[c</record>'
     stretch = torn_record + b'<record url="d"><![CDATA[d]]></record>'
@@ -296,11 +267,6 @@ def test_a_section_between_records_that_swallows_records_is_set_aside(
     assert texts(found) == [A, (code, section), ("stray", b"</record>"), B]
 
 
-def test_an_instruction_that_ends_with_the_next_one_is_set_aside() -> None:
-    section = b"<?a" + A + B + b"<?b?>"
-    assert texts(between(section)) == [A, ("ambiguous-instruction", section), B]
-
-
 def test_an_element_beyond_the_limit_is_set_aside() -> None:
     large = b"<record>" + b"a" * 2_000_000 + b"</record>"
     reject = reject_in(scan(HEAD + large + B + TAIL, most=1_000_000))
@@ -308,15 +274,6 @@ def test_an_element_beyond_the_limit_is_set_aside() -> None:
         "record-too-large",
         "more than 1000000 bytes; expected a smaller record; raise --max-content-bytes",
         2_000_017,
-        True,
-    )
-
-
-def test_of_a_large_range_the_beginning_is_kept() -> None:
-    reject = reject_in(between(b"x" * (KEPT_BYTES + 1)))
-    assert (len(reject.data), reject.length, reject.truncated) == (
-        KEPT_BYTES,
-        KEPT_BYTES + 1,
         True,
     )
 
