@@ -1,4 +1,4 @@
-"""What the README shows is what happens; an example needs those before it, so all are run."""
+"""The examples of the README, run in order, because an example needs those before it."""
 
 from collections.abc import Iterator
 from pathlib import Path

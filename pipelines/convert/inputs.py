@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from pipelines.cli.convert_options import ConvertOptions
 from schemas.errors import (
     ConfigError,
     EncodingError,
@@ -42,23 +43,20 @@ STDIN = "-"
 _GLOB_CHARS = frozenset("*?[")
 
 
-def list_spans(
-    inputs: tuple[str, ...], *, from_format: str | None, spool: Path, encoding: str = ""
-) -> list[Span]:
-    """Return a whole span for each file or source; standard input is first copied to `spool`.
-
-    XML is read in the `encoding`, if it is given, whatever the XML declares.
+def list_spans(options: ConvertOptions, *, stdin_copy: Path) -> list[Span]:
+    """Return a whole span for each file or source; standard input is first copied.
 
     Raise ConfigError for an argument that names nothing, or a file whose format is neither given
     nor recognised; SourceError where a folder cannot be listed. A file that cannot be read is a
     span that is rejected; if no file can be read, raise the error of the first.
     """
+    from_format, encoding = options.from_format, options.encoding or ""
     stated = find_source(from_format)
     if stated is not None and stated.is_folder:
-        return _with_encoding(stated.list_inputs(inputs, first=0), encoding)
+        return _with_encoding(stated.list_inputs(options.inputs, first=0), encoding)
     spans: list[Span] = []
     faults: list[FeedferryError] = []
-    for name in inputs:
+    for name in options.inputs:
         # The tree comes first in SOURCES and last here: a spool is a folder too.
         matching = (source for source in reversed(SOURCES) if source.matches(name))
         source = next(matching, None) if from_format is None else None
@@ -68,7 +66,7 @@ def list_spans(
         for path in _expand(name):
             try:
                 check_input_name(path)
-                span = replace(_file_span(path, spool, ordinal=len(spans)), encoding=encoding)
+                span = replace(_file_span(path, stdin_copy, ordinal=len(spans)), encoding=encoding)
                 if find_format(from_format) and "://" not in span.path:
                     with open_span(span):  # raises where it cannot be opened
                         pass
@@ -98,44 +96,40 @@ def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:
 
 def size_of(span: Span) -> int:
     """Return the size of a file in bytes, 0 if it is unknown."""
-    if span.signature is not None:
-        return span.signature.size or 0
-    status = _status(span)
-    return status.st_size if status else 0
+    return _size_and_time(span)[0]
 
 
 def changed(span: Span) -> int:
     """Return when a file last changed, in nanoseconds; 0 if that is unknown or says nothing."""
-    if span.signature is not None:
-        return span.signature.modified_ns or 0
-    status = _status(span) if span.source != STDIN else None
-    return status.st_mtime_ns if status else 0
+    return _size_and_time(span)[1]
 
 
 def _with_encoding(spans: Iterable[Span], encoding: str) -> list[Span]:
     return [replace(span, encoding=encoding) for span in spans]
 
 
-def _file_span(source: str, spool: Path, *, ordinal: int) -> Span:
+def _file_span(source: str, stdin_copy: Path, *, ordinal: int) -> Span:
     """Return the span of a file as it is now."""
     if source == STDIN:
-        signature: FileSignature | None = _copy_stdin(spool)
-        path = str(spool.absolute())
+        signature: FileSignature | None = _copy_stdin(stdin_copy)
+        path = str(stdin_copy.absolute())
     else:
         path = source if "://" in source else str(Path(source).absolute())
         signature = sign_path(path)
     return Span(source=source, path=path, source_ordinal=ordinal, signature=signature)
 
 
-def _status(span: Span) -> os.stat_result | None:
-    """Return the status of a local file that cannot grow; None if it is missing."""
+def _size_and_time(span: Span) -> tuple[int, int]:
+    if span.signature is not None:
+        return span.signature.size or 0, span.signature.modified_ns or 0
     is_unreadable = isinstance(span.position, UnreadableFile)
     if "://" in span.path or source_of(span).may_grow or is_unreadable:
-        return None
+        return 0, 0
     try:
-        return os.stat(span.path)
+        status = os.stat(span.path)
     except FileNotFoundError:  # its reader rejects it
-        return None
+        return 0, 0
+    return status.st_size, status.st_mtime_ns
 
 
 def _unreadable(source: str, exc: FeedferryError, *, ordinal: int) -> Span:

@@ -4,7 +4,7 @@ import json
 
 import msgspec
 
-from schemas.account import Account, LossCount, NoticeCount
+from schemas.account import Account
 from schemas.notice import REFUSED
 
 VERSION = 1
@@ -40,16 +40,25 @@ def as_json_text(report: Report) -> str:
 def as_text(report: Report) -> str:
     """Return the account as a table, then losses, notices, rejects, chunks and file names."""
     account = report.account
-    lines = [
-        *_table(account),
-        *_losses(account.losses),
-        *_notices(account.notices),
-        *_codes("rejects", account.reject_codes, f"{report.folder}/rejects/"),
-        *_codes("filtered", account.filter_codes, ""),
-        f"chunks    {report.chunks}, {report.chunk_bytes:,} bytes, in {report.folder}/chunks/",
-        f"report    {report.folder}/report.json",
-    ]
-    return "\n".join(lines)
+    lines = _table(account)
+    for field, loss in sorted(account.losses.items()):
+        name = f"{field} (accepted)" if field in REFUSED else field
+        sample = loss.samples[0]
+        lines.append(f"loss      {name}: {loss.count:,}, as {sample.url}: {sample.detail}")
+    for code, noted in sorted(account.notices.items()):
+        lines.append(f"notice    {code}: {noted.count:,}, as {noted.first.message}")
+    if account.reject_codes:
+        codes = _count_codes(account.reject_codes)
+        lines.append(f"rejects   {codes}, in {report.folder}/rejects/")
+    if account.filter_codes:
+        lines.append(f"filtered  {_count_codes(account.filter_codes)}")
+    return "\n".join(
+        [
+            *lines,
+            f"chunks    {report.chunks}, {report.chunk_bytes:,} bytes, in {report.folder}/chunks/",
+            f"report    {report.folder}/report.json",
+        ]
+    )
 
 
 def _table(account: Account) -> list[str]:
@@ -69,26 +78,5 @@ def _table(account: Account) -> list[str]:
     ]
 
 
-def _losses(losses: dict[str, LossCount]) -> list[str]:
-    lines = []
-    for field, loss in sorted(losses.items()):
-        sample = loss.samples[0]
-        accepted = " (accepted)" if field in REFUSED else ""
-        lines.append(
-            f"loss      {field}{accepted}: {loss.count:,}, as {sample.url}: {sample.detail}"
-        )
-    return lines
-
-
-def _notices(notices: dict[str, NoticeCount]) -> list[str]:
-    return [
-        f"notice    {code}: {noted.count:,}, as {noted.first.message}"
-        for code, noted in sorted(notices.items())
-    ]
-
-
-def _codes(name: str, codes: dict[str, int], where: str) -> list[str]:
-    if not codes:
-        return []
-    counts = ", ".join(f"{code} {count:,}" for code, count in codes.items())
-    return [f"{name:<10}{counts}" + (f", in {where}" if where else "")]
+def _count_codes(codes: dict[str, int]) -> str:
+    return ", ".join(f"{code} {count:,}" for code, count in codes.items())

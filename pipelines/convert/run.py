@@ -108,12 +108,7 @@ def _list_sources(
 ) -> tuple[list[Span], dict[str, SourceConfig]]:
     """Return the inputs, and the configurations of those that are not files of records."""
     try:
-        spans = list_spans(
-            options.inputs,
-            from_format=options.from_format,
-            spool=stdin_copy,
-            encoding=options.encoding or "",
-        )
+        spans = list_spans(options, stdin_copy=stdin_copy)
         return spans, load_sources(spans, options)
     except ConfigError:
         stdin_copy.unlink(missing_ok=True)

@@ -64,12 +64,7 @@ class _Sample(NamedTuple):
 def run(options: ConvertOptions) -> int:
     """Print the plan of a run; raise FeedferryError where that run would not begin."""
     with tempfile.TemporaryDirectory(prefix="feedferry-plan-") as folder:
-        spans = list_spans(
-            options.inputs,
-            from_format=options.from_format,
-            spool=Path(folder) / "stdin",
-            encoding=options.encoding or "",
-        )
+        spans = list_spans(options, stdin_copy=Path(folder) / "stdin")
         _check(spans)
         settings = settings_of(options, (), Path(folder), load_sources(spans, options))
         runs = source_runs(spans, settings, options)

@@ -50,12 +50,7 @@ def run(words: Mapping[str, object]) -> int:
     """
     options, head = parse(words)
     with tempfile.TemporaryDirectory() as folder:
-        spans = list_spans(
-            options.inputs,
-            from_format=options.from_format,
-            spool=Path(folder, "stdin"),
-            encoding=options.encoding or "",
-        )
+        spans = list_spans(options, stdin_copy=Path(folder, "stdin"))
         with closing(_read(spans, read_options(options))) as results:
             if head is not None:
                 return show_records(results, head)

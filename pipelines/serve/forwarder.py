@@ -243,8 +243,9 @@ class Forwarder:
                 source = self._deletions_source(delivery)
                 deletions.append(Span(source=source, path=str(path), format=GSA_FEED.name))
             delivery = replace(delivery, feedtype=INCREMENTAL)
-        source, selection = str(self.spool), Selection(deliveries=(delivery,))
-        return [*deletions, *spans_of(selection, source=source, root=source, first=len(deletions))]
+        selection = Selection(deliveries=(delivery,))
+        spool = Span(source=str(self.spool), path=str(self.spool))
+        return [*deletions, *spans_of(selection, spool, first=len(deletions))]
 
     def _deletions_source(self, delivery: Delivery) -> str:
         return f"{self.spool}#{delivery.ordinal}: documents left out"

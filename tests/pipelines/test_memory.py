@@ -1,4 +1,4 @@
-"""How much memory a process takes for a record that is far above the limit."""
+"""The memory of a process for a record that is far above the limit."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -289,29 +289,6 @@ def test_an_unknown_runner_is_refused_before_anything_is_written(
     )
 
 
-def test_formats_are_listed_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["formats"])
-    assert capsys.readouterr() == (
-        "files              read        files of any kind: a folder or a uri, each a document\n"
-        "database           read        rows of a database, each a document (a YAML file)\n"
-        "spool              read        feeds that feedferry serve has received (a folder)\n"
-        "command            read        GSA adaptor programs that speak command streams "
-        "(a YAML file)\n"
-        "gsa-feed           read/write  Google Search Appliance feeds, protocol 7.x and 5.0 (XML)\n"
-        "thunderstone       read/write  Thunderstone Search Appliance dataload (XML)\n"
-        "lister-stream      read/write  GSA adaptor command streams: ids, and when they changed\n"
-        "retriever-stream   read/write  GSA adaptor command streams: a document each\n"
-        "authorizer-stream  read/write  GSA adaptor command streams: who may see what\n"
-        "gsa-groups         read/write  Google Search Appliance groups feeds (XML)\n"
-        "groups-csv         read        groups as CSV: group,member,scope[,namespace]\n"
-        "avro               read/write  canonical records in an Avro container: "
-        "lossless, for archives\n"
-        "native             read/write  canonical records as JSON lines: "
-        "lossless, for eyes and diffs\n",
-        "",
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "absent"),

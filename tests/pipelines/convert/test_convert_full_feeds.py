@@ -336,14 +336,6 @@ def test_an_avro_container_of_a_full_feed_that_is_cut_off_is_a_hole() -> None:
     assert report("out")["account"]["reject_codes"] == {"bad-avro": 1}
 
 
-def test_a_link_without_a_target_is_rejected_with_its_name() -> None:
-    put(Path("in/1.xml"), gsa_feed(*documents(1, 2)))
-    Path("in/2.xml").symlink_to("nowhere.xml")
-
-    assert convert("in", *TO_GSA) == 1
-    assert report("out")["account"]["reject_codes"] == {"unreadable": 1}
-
-
 # Other verbs
 
 

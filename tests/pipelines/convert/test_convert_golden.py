@@ -57,7 +57,7 @@ def test_a_direction_there_and_back_is_as_expected(
 
 
 def kept(folder: Path) -> dict[str, bytes]:
-    """What both runs left, but for the report: it tells of the folder it is in."""
+    """The files of both runs, except the reports, which name their folder."""
     patterns = ("*/chunks/*", "*/manifest.jsonl", "*/printed.txt", "*/urls.txt", "*/rejects/*")
     paths = (path for pattern in patterns for path in sorted(folder.glob(pattern)))
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

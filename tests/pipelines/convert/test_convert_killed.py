@@ -27,7 +27,7 @@ ARGS = (
     *("--span-bytes", "48KiB", "--max-chunk-bytes", "64KiB"),
 )
 STAGES = ("manifest.jsonl", "chunks/000001.xml", "report.json")
-"""What appears one after another while a run publishes."""
+"""Files that appear one after another while a run publishes."""
 
 TIMEOUT_SECONDS = 500
 """Longer than any run takes: one that takes as long hangs."""
@@ -102,7 +102,7 @@ def damage(folder: Path, choice: random.Random) -> None:
 
 
 def steps(folder: Path, since_ns: int) -> int:
-    """How many steps of a run were taken since a time: an account put, a stage published."""
+    """Count the steps of a run since a time: accounts written, stages published."""
     accounts = folder.glob("out/.work/*/0*.json")
     stages = (path for pattern in STAGES for path in folder.glob(f"out/{pattern}"))
     return sum(_is_since(path, since_ns) for path in (*accounts, *stages))

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 PAGE = "plan " * 6_000
 PROTECTED = [document(number, text=PAGE, inside=ACL) for number in range(40, 50)]
 SPANS = ("--span-bytes", "100KB")
-"""So few that the archive is cut in about ten."""
+"""A size that splits the archive into about ten spans."""
 TO_GSA_FEED = ("--to", "gsa-feed", *SPANS)
 TO_THUNDERSTONE = ("--to", "thunderstone", "--accept-loss", "acl", *SPANS)
 
@@ -52,7 +52,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What one process makes of it."""
+    """The output of one process."""
     folder = tmp_path_factory.mktemp("expected")
     with keep_levels():
         convert(str(archive), "-o", str(folder / "gsa-feed"), *TO_GSA_FEED)
@@ -62,7 +62,7 @@ def expected(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def flags(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """Where a job service and a worker pool of Beam's own listen, as Beam is told of it."""
+    """The Beam flags for a job service and a worker pool that run during the module."""
     folder = tmp_path_factory.mktemp("services")
     with ExitStack() as stack:
         job_port, pool_port = (stack.enter_context(kept_port()) for _ in range(2))

@@ -1,4 +1,4 @@
-"""What a receiver took, converted by the command line: what is read, and in which order."""
+"""Spools of a receiver, converted by the command line."""
 
 import os
 from pathlib import Path
@@ -44,7 +44,7 @@ def groups(*names: str) -> bytes:
 
 
 def sent(folder: str = "out") -> list[tuple[str, str, str]]:
-    """How each chunk is to be sent, and where it begins."""
+    """Datasource, feedtype and first URL of each chunk."""
     return [
         (line["datasource"], line["feedtype"], line["first_url"].removeprefix(f"{HOST}/"))
         for line in manifest(folder)
@@ -52,7 +52,7 @@ def sent(folder: str = "out") -> list[tuple[str, str, str]]:
 
 
 def notices(folder: str = "out") -> dict[str, tuple[int, str]]:
-    """What the report of a run tells by its codes: how often, and in which words first."""
+    """The notices in the report of a run by code: their number, and the detail of the first."""
     found = report(folder)["account"]["notices"]
     return {code: (noted["count"], noted["first"]["detail"]) for code, noted in found.items()}
 

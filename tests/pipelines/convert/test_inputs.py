@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.cli.convert_options import ConvertOptions
 from pipelines.convert.inputs import changed, group_spans, list_spans, size_of
 from schemas.errors import ConfigError
 from schemas.span import FileSignature, Span, UnreadableFile
@@ -31,7 +32,10 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def spans(*inputs: str, from_format: str | None = "gsa-feed") -> list[Span]:
-    return list_spans(inputs, from_format=from_format, spool=Path("spool"))
+    options = ConvertOptions(
+        inputs=inputs, output="out", to_format="native", from_format=from_format
+    )
+    return list_spans(options, stdin_copy=Path("spool"))
 
 
 def refusal(name: str) -> str:

@@ -42,7 +42,7 @@ def options(*inputs: str, **more: Any) -> ConvertOptions:  # the fields of Conve
 
 def load(chosen: ConvertOptions) -> tuple[Settings, list[SourceRun[Any]]]:
     """The settings of a run, and its sources."""
-    spans = list_spans(chosen.inputs, from_format=chosen.from_format, spool=Path("spool"))
+    spans = list_spans(chosen, stdin_copy=Path("spool"))
     sources = load_sources(spans, chosen)
     Path("work").mkdir(exist_ok=True)
     settings = settings_of(chosen, (), Path("work"), sources)

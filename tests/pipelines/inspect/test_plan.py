@@ -39,7 +39,7 @@ def tree(here: Path) -> Path:
     return here / "docs"
 
 
-def test_documents_and_what_is_left_out_are_counted(
+def test_documents_and_files_that_are_left_out_are_counted(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = plan(capsys, *TREE)

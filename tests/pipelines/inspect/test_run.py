@@ -314,12 +314,6 @@ def test_groups_feeds_define_the_groups_of_documents(
     )
 
 
-def test_ids_become_urls_by_the_given_rule(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path(here, "ids.txt").write_bytes(b"GSA Adaptor Data Version 1 [\n]\nid=7\n")
-    main(["inspect", "ids.txt", "--head", "1", "--url-template", "http://x.example.com/{id}"])
-    assert json.loads(capsys.readouterr().out)["url"] == "http://x.example.com/7"
-
-
 def test_the_first_records_of_all_files_are_shown_in_native_form(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

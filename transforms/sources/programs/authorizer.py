@@ -30,12 +30,7 @@ from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.formats.command_stream.syntax import STATUS, USERNAME
 from transforms.formats.command_stream.writer import request
-from transforms.sources.programs.calls import (
-    attempt,
-    map_ordered,
-    reject_document,
-    run_and_parse,
-)
+from transforms.sources.programs.calls import call_program, map_ordered, reject_document
 from transforms.sources.programs.config import Programs, User
 from transforms.sources.programs.process import CancelToken
 from transforms.sources.secrets import resolve
@@ -147,15 +142,13 @@ class _Authorizer:
     def _ask(self, user: User, ids: list[str], token: CancelToken) -> _Decisions:
         programs = self._programs
         password = None if user.password is None else resolve(user.password)
-        call = partial(
-            run_and_parse,
+        return call_program(
             programs,
             programs.authorizer,
             partial(self._parse, user, ids),
             stdin=request(username=user.name, password=password, groups=user.groups, ids=ids),
             token=token,
         )
-        return attempt(call, programs=programs, token=token)
 
     def _parse(self, user: User, ids: list[str], stream: bytes) -> _Decisions:
         """Return the decisions of a stream.

@@ -72,7 +72,7 @@ def attempt(call: Callable[[], _Result], *, programs: Programs, token: CancelTok
     )
 
 
-def run_and_parse(
+def call_program(
     programs: Programs,
     command: tuple[str, ...],
     parse: Callable[[bytes], _Result],
@@ -80,19 +80,23 @@ def run_and_parse(
     stdin: bytes = b"",
     token: CancelToken,
 ) -> _Result:
-    """Run a program; return what `parse` makes of its output.
+    """Run a program, again after a temporary failure; return what `parse` makes of its output.
 
     Raise ProgramError, with the end of standard error, for output that cannot be used.
     """
-    output = run(programs, command, stdin=stdin, token=token)
-    try:
-        return parse(output.stdout)
-    except RecordError as exc:
-        raise ProgramError(exc.code, exc.reason + output.stderr, output.stdout) from exc
-    except (UnavailableError, FormatError) as exc:
-        is_unavailable = isinstance(exc, UnavailableError)
-        code = "repository-unavailable" if is_unavailable else "no-stream"
-        raise ProgramError(code, str(exc) + output.stderr, output.stdout) from exc
+
+    def call() -> _Result:
+        output = run(programs, command, stdin=stdin, token=token)
+        try:
+            return parse(output.stdout)
+        except RecordError as exc:
+            raise ProgramError(exc.code, exc.reason + output.stderr, output.stdout) from exc
+        except (UnavailableError, FormatError) as exc:
+            is_unavailable = isinstance(exc, UnavailableError)
+            code = "repository-unavailable" if is_unavailable else "no-stream"
+            raise ProgramError(code, str(exc) + output.stderr, output.stdout) from exc
+
+    return attempt(call, programs=programs, token=token)
 
 
 def reject_document(record: Record, exc: RecordError, *, stage: str) -> Reject:

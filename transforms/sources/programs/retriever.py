@@ -23,7 +23,7 @@ from schemas.span import Span
 from transforms.formats import RETRIEVER_STREAM
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.doc_ids import id_maker
-from transforms.sources.programs.calls import attempt, run_and_parse
+from transforms.sources.programs.calls import call_program
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.process import CancelToken
 
@@ -49,14 +49,12 @@ class Retriever:
 
         Raise SourceError if the program cannot be started.
         """
+        programs = self._programs
         try:
-            return attempt(partial(self._call, listed, token), programs=self._programs, token=token)
+            command = (*programs.retriever, self._id_of(listed.url), _millis(listed.visited))
+            return call_program(programs, command, partial(self._parse, listed), token=token)
         except Exception as exc:
             return [_reject(listed, record_error(exc))]
-
-    def _call(self, listed: Record, token: CancelToken) -> list[ReadResult]:
-        command = (*self._programs.retriever, self._id_of(listed.url), _millis(listed.visited))
-        return run_and_parse(self._programs, command, partial(self._parse, listed), token=token)
 
     def _parse(self, listed: Record, stream: bytes) -> list[ReadResult]:
         span = Span(source=listed.url, ordinal=listed.provenance.span)

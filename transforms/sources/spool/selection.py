@@ -146,9 +146,9 @@ def select(
 
 
 def spans_of(
-    selection: Selection, *, source: str, root: str, first: int = 0, rejects_missing: bool = False
+    selection: Selection, spool: Span, *, first: int = 0, rejects_missing: bool = False
 ) -> Iterator[Span]:
-    """Yield a whole span for each delivery, the sources numbered from `first`.
+    """Yield a span for each delivery of the span of a spool, the sources numbered from `first`.
 
     Small feeds are not put together: an appliance takes feeds in their order, but the guide does
     not say in which order it takes the records of one feed.
@@ -157,8 +157,8 @@ def spans_of(
     a missing file rejects it instead.
     """
     for ordinal, delivery in enumerate(selection.deliveries, start=first):
-        path = Path(root, delivery.path or "")
-        name = f"{source}#{delivery.ordinal}"
+        path = Path(spool.path, delivery.path or "")
+        name = f"{spool.source}#{delivery.ordinal}"
         if path.exists() or not rejects_missing:
             _require_file(path, delivery, name)
         yield Span(
@@ -167,6 +167,7 @@ def spans_of(
             source_ordinal=ordinal,
             format=by_door(delivery.door).name,
             feed=_feed_of(delivery),
+            encoding=spool.encoding,
             signature=FileSignature(size=delivery.bytes),
         )
 

@@ -10,7 +10,6 @@ from itertools import repeat
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from schemas.choices import SpoolHistory
 from schemas.delivery import JOURNAL
@@ -107,7 +106,8 @@ class SpoolSource(Source[Spool]):
                 source_ordinal=span.source_ordinal,
                 format=SELECTION,
             )
-        yield from _feed_spans(selection, span, first=span.source_ordinal + 1)
+        first = span.source_ordinal + 1
+        yield from spans_of(selection, span, first=first, rejects_missing=True)
 
     def read(self, request: SpanRequest[Spool]) -> Generator[ReadResult, None, None]:
         """Yield the notices of a selection, or all feeds that a whole spool has ever taken."""
@@ -118,7 +118,8 @@ class SpoolSource(Source[Spool]):
             return
         everything = Spool(source=span.source, root=span.path, history=SpoolHistory.ALL)
         selection = select(read_deliveries(Path(span.path)), everything)
-        yield from read_files(_feed_spans(selection, span, first=0), request.options, request.count)
+        feeds = spans_of(selection, span, rejects_missing=True)
+        yield from read_files(feeds, request.options, request.count)
 
 
 def _read_selection(path: Path) -> Selection:
@@ -137,13 +138,6 @@ def _spool_span(name: str, *, ordinal: int) -> Span:
         source_ordinal=ordinal,
         format=SPOOL,
     )
-
-
-def _feed_spans(selection: Selection, span: Span, *, first: int) -> Iterator[Span]:
-    for part in spans_of(
-        selection, source=span.source, root=span.path, first=first, rejects_missing=True
-    ):
-        yield replace(part, encoding=span.encoding)
 
 
 def _select(spool: Spool) -> Selection:

@@ -29,26 +29,6 @@ def refusal(folder: Path, text: str) -> str:
     return str(caught.value).replace(f"{folder / 'programs.yaml'}:", "")
 
 
-def test_missing_keys_have_defaults(tmp_path: Path) -> None:
-    assert loaded(tmp_path, "lister: [list]") == Programs(
-        lister=("list",),
-        retriever=(),
-        transformer=(),
-        authorizer=(),
-        users=(),
-        folder=str(tmp_path),
-        environment={},
-        timeout_seconds=60,
-        lister_timeout_seconds=None,
-        retries=2,
-        backoff_seconds=1,
-        authorizer_batch=1000,
-        max_output_bytes=268_435_456,
-        max_listing_bytes=68_719_476_736,
-        parallel=None,
-    )
-
-
 def test_all_keys_are_read(tmp_path: Path) -> None:
     text = """
 lister: [./list.sh, --all]
@@ -146,10 +126,6 @@ COMMAND = "expected a list of texts: a program, then its arguments"
 )
 def test_a_wrong_value_is_refused(tmp_path: Path, text: str, expected: str) -> None:
     assert refusal(tmp_path, text) == expected
-
-
-def test_a_text_without_references_is_unchanged() -> None:
-    assert resolve("a $b {c}") == "a $b {c}"
 
 
 def test_a_file_reference_is_its_text_without_the_last_line_end(tmp_path: Path) -> None:

@@ -129,10 +129,6 @@ def test_a_listing_is_written_to_the_file(tmp_path: Path, behaviour: str, expect
             "(lister-exit): exit code 3; expected 0; stderr ends 'no such disk'",
         ),
         (
-            lister("signal"),
-            "(lister-signal): killed by SIGKILL; expected it to exit by itself; nothing on stderr",
-        ),
-        (
             lister("hang", lister_timeout_seconds=0.2),
             "(lister-timeout): still running after 0.2 s; expected an end within that time "
             "(lister_timeout); nothing on stderr",
@@ -246,23 +242,6 @@ def test_a_reject_keeps_the_first_megabyte_of_the_output() -> None:
 @pytest.mark.parametrize(
     ("programs", "code", "reason"),
     [
-        (
-            retriever("signal"),
-            "program-signal",
-            "killed by SIGKILL; expected it to exit by itself; nothing on stderr",
-        ),
-        (
-            retriever("hang", timeout_seconds=0.3),
-            "program-timeout",
-            "still running after 0.3 s; expected an end within that time (timeout); "
-            "nothing on stderr",
-        ),
-        (
-            retriever("endless", max_output_bytes=100_000),
-            "program-endless",
-            "more than 100000 bytes of output; expected at most that (max_output_bytes); "
-            "nothing on stderr",
-        ),
         (
             retriever("other"),
             "other-document",
@@ -491,15 +470,6 @@ def test_metadata_with_nul_is_a_reject() -> None:
         "transformer-nul",
         "b'a\\x00b'; expected names, values and parameters without NUL",
     )
-
-
-@pytest.mark.parametrize("then", ["", "; exit 3"])
-def test_no_file_of_a_transformer_is_left(tmp_path: Path, then: str) -> None:
-    script = f'printf "%s\\n" "$1" "$2" >"{tmp_path}/names"{then}'
-    transform_by(("/bin/sh", "-c", script, "sh"))
-
-    names = (tmp_path / "names").read_text().split()
-    assert [len(names), *(Path(name).exists() for name in names)] == [2, False, False]
 
 
 def secretive(*lister_lines: str, retriever: tuple[str, ...] = ()) -> Programs:

@@ -72,7 +72,7 @@ def notices(*deliveries: Delivery, history: SpoolHistory = SpoolHistory.LATEST) 
 
 def spans(root: Path, *deliveries: Delivery) -> list[Span]:
     selection = Selection(deliveries=deliveries)
-    return list(spans_of(selection, source="spool", root=str(root)))
+    return list(spans_of(selection, Span(source="spool", path=str(root))))
 
 
 # The journal
@@ -225,7 +225,7 @@ def test_several_profiles_are_refused() -> None:
 # Notices
 
 
-def test_what_is_superseded_is_counted_by_datasource() -> None:
+def test_superseded_feeds_are_counted_by_datasource() -> None:
     feeds = (
         *(delivered(1), delivered(2), delivered(3, feedtype="full")),
         *(groups(4, "incremental"), groups(5, "replace")),
@@ -364,7 +364,7 @@ def test_each_delivery_is_a_source_of_its_own(tmp_path: Path) -> None:
     selection = Selection(
         deliveries=tuple(delivered(number, path="f", bytes=1) for number in (3, 8))
     )
-    found = spans_of(selection, source="spool", root=str(tmp_path), first=5)
+    found = spans_of(selection, Span(source="spool", path=str(tmp_path)), first=5)
     assert [(span.source, span.name) for span in found] == [
         ("spool#3", "00005-00000"),
         ("spool#8", "00006-00000"),

@@ -67,7 +67,7 @@ def test_a_spool_is_one_span(here: Path, spool: HandSpool) -> None:
 
 
 @pytest.mark.parametrize("name", ["nowhere", "spool/feeds", "s3://bucket/spool"])
-def test_what_has_no_journal_is_no_spool(spool: HandSpool, name: str) -> None:
+def test_a_folder_without_a_journal_is_no_spool(spool: HandSpool, name: str) -> None:
     with pytest.raises(ConfigError) as caught:
         spool_span(name)
     assert str(caught.value) == (
@@ -75,7 +75,7 @@ def test_what_has_no_journal_is_no_spool(spool: HandSpool, name: str) -> None:
     )
 
 
-def test_a_spool_is_loaded_with_what_is_asked_of_it(here: Path, spool: HandSpool) -> None:
+def test_a_spool_is_loaded_with_its_options(here: Path, spool: HandSpool) -> None:
     found = loaded(history=SpoolHistory.ALL, only=("wiki",))
     assert (found.root, found.history, found.only) == (
         f"{here}/spool",
@@ -133,7 +133,7 @@ def test_incremental_feeds_may_be_put_together(spool: HandSpool) -> None:
     assert loaded(datasource="docs", only=("wiki", "people")).source == "spool"
 
 
-def test_each_feed_is_a_source_behind_that_of_the_spool(spool: HandSpool) -> None:
+def test_each_feed_is_a_source_after_that_of_the_spool(spool: HandSpool) -> None:
     assert cut(loaded(), ordinal=4) == [
         ("00005-00000", "gsa-feed", "spool#1"),
         ("00006-00000", "gsa-feed", "spool#2"),
