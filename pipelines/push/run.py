@@ -30,7 +30,6 @@ from schemas.errors import ConfigError
 from transforms.sinks.push.outcome import PushAccount, PushProgress, outcomes_of
 from transforms.sinks.push.push_plan import check_several_full, plan_chunks
 from transforms.sinks.push.pusher import Pusher, receipts_of
-from transforms.sinks.push.receipts import read_receipts
 from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.throttle.gate import StopSignal
 
@@ -122,10 +121,9 @@ def _print_plan(root: Path, chunks: Sequence[Chunk], settings: PushSettings) -> 
     """Print what a push would send now; make no file."""
     folder = receipts_folder(root, settings)
     planned = plan_chunks(chunks, settings)
-    outcomes = outcomes_of(planned, read_receipts(folder))
+    outcomes = outcomes_of(planned, receipts_of(planned, folder, settings).find_file().receipts)
     remaining = [outcome.chunk for outcome in outcomes if not outcome.allows_next]
-    is_replayed = settings.replay and not remaining
-    click.echo(plan_text(planned if is_replayed else remaining, settings))
+    click.echo(plan_text(remaining, settings))
 
 
 def _run_folders(options: PushOptions) -> list[Path]:

@@ -89,16 +89,6 @@ def saying(*replies: bytes) -> Callable[[Listener], Talk]:
     return talk_of
 
 
-def silent(listener: Listener) -> Talk:
-    """Read each request to its end, and never reply."""
-
-    def talk(connection: socket.socket) -> None:
-        listener.heard.append(read_request(connection))
-        listener.is_over.wait(BOUND_SECONDS)
-
-    return talk
-
-
 def dripping(head: bytes, drop: bytes) -> Callable[[Listener], Talk]:
     """ApplianceResponse each request with a head, and then with a drop over and over."""
 

@@ -12,6 +12,7 @@ import pytest
 
 from schemas.account import Chunk
 from schemas.feed import Feed
+from schemas.receipt import Receipt
 from schemas.record import Action, Content, Record
 from transforms.formats import WriteOptions, by_name
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart
@@ -134,6 +135,17 @@ def _record(name: str, action: Action) -> Record:
         return Record(url=url, action=action)
     content = Content(data=f"the text of {name}".encode())
     return Record(url=url, action=action, mimetype="text/plain", content=content)
+
+
+def read_receipts(folder: Path) -> list[Receipt]:
+    """Return the receipts of the newest push from a folder, in their order."""
+    newest = max(folder.glob("receipts-*.jsonl"), default=None)
+    lines = newest.read_bytes().splitlines(keepends=True)[1:] if newest else []
+    return [
+        msgspec.json.decode(line, type=Receipt)
+        for line in lines
+        if line.endswith(b"\n") and not line.startswith(b'{"finished"')
+    ]
 
 
 def finished(folder: Path, chunks: Sequence[Chunk]) -> Path:

@@ -6,13 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pipelines.cli.main import main
 from schemas.receipt import ChunkState, Receipt
-from support.fake_appliance import chunk_of, finished, items_of
+from support.fake_appliance import GSA, chunk_of, finished, items_of
 from support.runs import ROOT
 from support.served import run, serving
-from transforms.sinks.push.receipts import Receipts
+from transforms.sinks.push.pusher import receipts_of
+from transforms.sinks.push.settings import PushSettings
 from transforms.sources.spool import read_deliveries
 
 HOST = "http://www.example.com"
@@ -126,9 +128,10 @@ def test_a_plan_leaves_out_accepted_chunks(
 ) -> None:
     chunks = [chunk_of(tmp_path, 1, "ab"), chunk_of(tmp_path, 2, "c")]
     folder = finished(tmp_path, chunks) / "push" / "127.0.0.1_1"
+    settings = PushSettings(appliance=replace(GSA, url="http://127.0.0.1:1"))
     plan = ["push", str(tmp_path), *CLOSED_PORT, "--dry-run"]
     end = "target    http://127.0.0.1:1\nnothing was sent\n"
-    with Receipts(folder, target="http://127.0.0.1:1", run="run") as receipts:
+    with receipts_of(chunks, folder, settings) as receipts:
         receipts.add(Receipt(chunk=1, sha256="", state=ChunkState.ACCEPTED))
         assert main(plan) == 0
         assert capsys.readouterr().out == (

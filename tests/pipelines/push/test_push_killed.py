@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from schemas.account import Chunk
-from support.fake_appliance import chunk_of, finished
+from support.fake_appliance import chunk_of, finished, read_receipts
 from support.served import BOUND_SECONDS, Served, run, serving, start, wait_until
-from transforms.sinks.push.receipts import read_receipts
 
 pytestmark = pytest.mark.slow
 

@@ -127,8 +127,9 @@ class Receipts:
 
         Raises ConfigError if the receipts in the folder do not allow this push.
         """
-        newest = _newest(self._folder)
-        file = _read_file(self._folder, newest) if newest else _ReceiptsFile(0)
+        with _explained(self._folder):
+            newest = _newest(self._folder)
+            file = _read_file(self._folder, newest) if newest else _ReceiptsFile(0)
         if file.header not in (None, self._header):
             raise ConfigError(
                 f"{_path(self._folder, newest)}: receipts of {file.header}; expected those of "
@@ -164,13 +165,6 @@ class Receipts:
     def _remember(self, receipt: Receipt) -> None:
         self._receipts.append(receipt)
         self._last[receipt.chunk, receipt.first, receipt.count] = receipt
-
-
-def read_receipts(folder: Path) -> list[Receipt]:
-    """Return the receipts of the newest push from a folder, in their order, without its lock."""
-    with _explained(folder):
-        newest = _newest(folder)
-        return list(_read_file(folder, newest).receipts) if newest else []
 
 
 def _newest(folder: Path) -> int:

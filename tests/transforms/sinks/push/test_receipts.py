@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from schemas.errors import BusyError, ConfigError, FatalError, FeedferryError
 from schemas.receipt import ChunkState, Receipt, Refusal
 from support.appliance_sockets import chunk
-from transforms.sinks.push.receipts import Receipts, read_receipts
+from support.fake_appliance import read_receipts
+from transforms.sinks.push.receipts import Receipts
 from transforms.storage.journal import DISK, Disk
 
 TARGET = "http://gsa.example.com:19900"

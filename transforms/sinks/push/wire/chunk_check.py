@@ -30,14 +30,14 @@ def format_of(chunk: Chunk, appliance: Appliance) -> tuple[Format, Door]:
     raise ConfigError(f"{chunk.path}: {chunk.format}; expected {expected} for {appliance.url}")
 
 
-def check_chunk(chunk: Chunk, appliance: Appliance, *, feedtype: str | None = None) -> None:
+def check_chunk(chunk: Chunk, appliance: Appliance) -> None:
     """Raise ConfigError unless the appliance can take the chunk, with its names and feedtype."""
     _, door = format_of(chunk, appliance)
     form = REQUEST_FORMS[door]
     if not form.source_field:
         return
     check_source_name(chunk.path, form.source_field, chunk.datasource)
-    feedtype = feedtype or chunk.feedtype
+    feedtype = chunk.feedtype
     is_web = chunk.datasource == "web" and door is Door.FEED
     feedtypes = _WEB_FEEDTYPES if is_web else form.feedtypes
     if feedtype in feedtypes or (is_web and feedtype is None):

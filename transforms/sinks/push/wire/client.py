@@ -24,7 +24,6 @@ from transforms.response_deadline import ResponseDeadline
 from transforms.sinks.push.model import ApplianceResponse, ChunkPart, ResponseMeaning
 from transforms.sinks.push.wire.address import trusted_certificates
 from transforms.sinks.push.wire.body import RequestBody, compressed
-from transforms.sinks.push.wire.chunk_check import check_chunk
 from transforms.sinks.push.wire.feedergate import BACKLOG_PATH, cleanup_request
 from transforms.sinks.push.wire.protocol import Appliance
 from transforms.sinks.push.wire.responses import MAX_RESPONSE_BYTES, judge_response
@@ -67,11 +66,7 @@ class ApplianceClient:
         self._transport.close()
 
     def send(self, part: ChunkPart, *, feedtype: str | None) -> ApplianceResponse:
-        """Send a chunk or a part of one; return the response, or the error in its place.
-
-        Raises ConfigError, before anything is sent, if the appliance cannot take the chunk.
-        """
-        check_chunk(part.chunk, self._appliance, feedtype=feedtype)
+        """Send a part of a planned chunk; return the response, or the error in its place."""
         if (feedtype or part.chunk.feedtype) == CLEANUP:
             response = self._cleanup_before(part)
             if response is not None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from schemas.errors import ConfigError
 from support.appliance_sockets import (
     LARGE,
     Listener,
@@ -518,14 +517,6 @@ def test_a_feed_is_unsent_if_tls_closes_within_it(
 # Refused chunks
 
 
-def test_a_refused_chunk_is_not_sent(tmp_path: Path) -> None:
-    part = whole(tmp_path / "feed.xml", FEED, datasource="a\r\nb")
-    with listening(saying(SUCCESS)) as listener:
-        with pytest.raises(ConfigError):
-            send(part, appliance(listener))
-        assert listener.heard == []
-
-
 # Compressed requests
 
 
@@ -582,12 +573,3 @@ def test_groups_are_added_only_after_an_accepted_cleanup(
     )
     assert response.error.startswith(error)
     assert response.is_permanent is bool(error)
-
-
-def test_a_cleanup_needs_the_name_of_a_groupsource() -> None:
-    with ApplianceClient(GSA) as client, pytest.raises(ConfigError) as caught:
-        client.cleanup("a b")
-
-    assert str(caught.value) == (
-        "cleanup: groupsource 'a b'; expected a letter or _, then letters, digits, _ and -"
-    )
