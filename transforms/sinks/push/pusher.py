@@ -41,6 +41,7 @@ from transforms.sinks.push.wire.client import ApplianceClient
 from transforms.sinks.push.wire.responses import judge_response
 from transforms.storage.journal import DISK, Disk
 
+_JOIN_SECONDS = 1.0
 INTERRUPTED = "stopped after the current chunk; push again to continue"
 
 
@@ -222,7 +223,8 @@ class Pusher:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            while thread.is_alive():  # a signal just before the wait is handled after it
+                thread.join(_JOIN_SECONDS)
         if errors:
             raise errors[0]
 

@@ -1,6 +1,5 @@
 """The throttle by backlog, with an injected clock: no test waits."""
 
-import threading
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -322,33 +321,3 @@ def test_an_appliance_gets_all_feeds_that_it_digests_and_at_most_one_over_the_ce
 
     assert sent == 60 if feeds_per_second else highest == max(waiting, 11)
     assert highest <= max(waiting, 11)
-
-
-def test_one_thread_requests_the_count_while_the_others_wait() -> None:
-    is_requesting, respond, done = threading.Event(), threading.Event(), threading.Semaphore(0)
-    requests: list[None] = []
-    waits: list[float] = []
-
-    def request() -> BacklogCount:
-        requests.append(None)
-        is_requesting.set()
-        assert respond.wait(MAX_TEST_SECONDS)
-        return 5000
-
-    throttle = BacklogThrottle(request, DEFAULT, clock=lambda: 0.0, notify=lambda line: None)
-
-    def push() -> None:
-        waits.append(throttle.wait_seconds())
-        done.release()
-
-    threads = [threading.Thread(target=push) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    assert is_requesting.wait(MAX_TEST_SECONDS)
-    is_early = done.acquire(timeout=0.05)
-    respond.set()
-    for thread in threads:
-        thread.join()
-
-    assert not is_early
-    assert (len(requests), waits) == (1, [120.0] * 4)

@@ -87,31 +87,45 @@ class GateRig:
         return str(caught.value)
 
 
-# Backlog
+@pytest.mark.parametrize(
+    ("counts", "begins", "waited"),
+    [([], [0, 0], 0), ([0], [0, 0], 0), ([11, 5, 3], [120, 120], 120)],
+)
+def test_a_feed_waits_until_the_backlog_is_digested(
+    counts: list[int], begins: list[int], waited: int
+) -> None:
+    rig = GateRig(*counts)
+
+    assert rig.begins(2) == pytest.approx(begins, abs=0.01)
+    assert rig.gate.waited_seconds == pytest.approx(waited, abs=0.01)
 
 
-def test_a_feed_passes_at_once_without_a_reason_to_wait() -> None:
-    rig = GateRig(0)
+@pytest.mark.parametrize(
+    ("counts", "max_wait", "message", "at"),
+    [
+        (
+            [11, 9, 8, 7],
+            150,
+            "8 feeds waiting, after 2 minutes of waiting for the appliance; expected at most 2.5 "
+            f"minutes (--max-wait){LATER}",
+            120,
+        ),
+        (
+            ["HTTP 401"],
+            0,
+            "backlog unknown: HTTP 401, after 0 seconds of waiting for the appliance; expected at "
+            f"most 0 seconds (--max-wait){LATER}",
+            0,
+        ),
+    ],
+)
+def test_waiting_for_the_appliance_is_limited(
+    counts: list[BacklogCount], max_wait: float, message: str, at: float
+) -> None:
+    rig = GateRig(*counts, max_wait_seconds=max_wait)
 
-    assert rig.begins(2) == [0, 0]
-    assert (rig.waited, rig.messages, rig.gate.waited_seconds) == ([], [], 0)
-
-
-def test_a_feed_waits_until_the_backlog_is_digested() -> None:
-    rig = GateRig(11, 5, 3)
-
-    assert rig.begins(1) == [pytest.approx(120, abs=0.01)]
-    assert rig.gate.waited_seconds == pytest.approx(120, abs=0.01)
-
-
-def test_waiting_for_the_appliance_is_limited() -> None:
-    rig = GateRig(11, 9, 8, 7, max_wait_seconds=150)
-
-    assert rig.refusal() == (
-        "8 feeds waiting, after 2 minutes of waiting for the appliance; expected at most 2.5 "
-        f"minutes (--max-wait){LATER}"
-    )
-    assert rig.at == pytest.approx(120, abs=0.01)
+    assert rig.refusal() == message
+    assert rig.at == pytest.approx(at, abs=0.01)
 
 
 def test_the_limit_is_on_all_waiting_together() -> None:
@@ -134,9 +148,6 @@ def test_a_slow_request_for_the_backlog_counts_as_waiting() -> None:
     rig.begins(1)
 
     assert rig.gate.waited_seconds == 30
-
-
-# Pauses between attempts
 
 
 def test_pauses_count_as_waiting_for_the_appliance() -> None:
@@ -166,7 +177,7 @@ def test_two_threads_that_wait_at_the_same_time_count_as_one() -> None:
     assert (rig.waited, rig.gate.waited_seconds) == ([3, 7], 10)
 
 
-# Deadline
+# Deadline and window
 
 
 @pytest.mark.parametrize(
@@ -174,10 +185,11 @@ def test_two_threads_that_wait_at_the_same_time_count_as_one() -> None:
     [
         (3600, None, "the deadline has passed"),
         (3000, 600, "the next attempt would be in 10 minutes"),
+        (0, None, "the window 20:00-06:00 Europe/Berlin opens at 2026-11-21 20:00 CET"),
     ],
 )
 def test_no_feed_begins_after_the_deadline(at: float, pause: float | None, reason: str) -> None:
-    rig = GateRig(0, deadline=3600)
+    rig = GateRig(0, deadline=3600, window=NIGHT)
     rig.at = at
 
     assert rig.refusal(pause) == (
@@ -192,19 +204,6 @@ def test_a_backlog_that_lasts_beyond_the_deadline_ends_the_push() -> None:
     assert rig.refusal() == (
         f"9 feeds waiting; expected a feed to begin before 2026-11-21 13:01 CET{LATER}"
     )
-
-
-def test_a_window_that_opens_after_the_deadline_ends_the_push_at_once() -> None:
-    rig = GateRig(window=NIGHT, deadline=3600)
-
-    assert rig.refusal() == (
-        "the window 20:00-06:00 Europe/Berlin opens at 2026-11-21 20:00 CET; expected a feed to "
-        f"begin before 2026-11-21 14:00 CET{LATER}"
-    )
-    assert rig.waited == []
-
-
-# Window
 
 
 def test_a_feed_waits_for_the_window_without_a_limit() -> None:
@@ -224,13 +223,20 @@ def test_a_feed_waits_for_the_window_without_a_limit() -> None:
 # Stop signal
 
 
-def test_a_stopped_push_sends_nothing_and_waits_for_nothing() -> None:
-    rig = GateRig(0)
-    rig.stop.stop()
+@pytest.mark.parametrize("count", [0, 11])
+def test_a_stopped_push_sends_nothing_and_waits_for_nothing(count: int) -> None:
+    rig = GateRig(0, max_wait_seconds=0)
 
+    def stop() -> BacklogCount:
+        rig.stop.stop()
+        return count
+
+    rig.gate.throttle = rig.throttle(stop)
+    assert not rig.gate.wait_until_open()  # it is stopped during the request for the backlog
+    rig.waited.clear()
     assert not rig.gate.wait_until_open()
     assert not rig.gate.pause(7)
-    assert (rig.requested, rig.waited) == ([], [])
+    assert rig.waited == []
 
 
 def test_the_stop_signal_wakes_all_threads() -> None:

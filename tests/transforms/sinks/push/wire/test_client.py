@@ -35,13 +35,12 @@ from transforms.sinks.push.wire.protocol import Appliance
 
 FEED = b"<gsafeed/>"
 SUCCESS = reply("Success")
+TOO_LARGE = reply("too large", status="413 Request Entity Too Large")
 GROUPS = {"format": "gsa-groups", "datasource": "ldap"}
 DATA = {"format": "thunderstone", "datasource": None, "feedtype": None}
-CLOSED_URL = "http://127.0.0.1:9"
-pytestmark = pytest.mark.slow  # sockets, and requests of 24 MiB
-
 FEEDERGATE_PORTS = "a feedergate listens on port 19900, with TLS on 19902"
 BUSY = "if the appliance is busy, raise --reply-timeout"
+pytestmark = pytest.mark.slow  # sockets, and requests of 24 MiB
 
 
 @pytest.fixture
@@ -73,26 +72,24 @@ def closed_port() -> Iterator[int]:
         yield port
 
 
-def appliance(listener: Listener, **fields: object) -> Appliance:
-    stated: dict[str, object] = {"protocol": FEEDERGATE, "url": listener.url}
-    return Appliance(**{**stated, **fields})  # type: ignore[arg-type]  # the fields of Appliance
-
-
-def tls(listener: Listener, **fields: object) -> Appliance:
-    return appliance(listener, url=f"https://127.0.0.1:{listener.port}", **fields)
-
-
 def send(part: ChunkPart, to: Appliance, feedtype: str | None = None) -> ApplianceResponse:
     with ApplianceClient(to) as client:
         return client.send(part, feedtype=feedtype)
 
 
 def send_to(
-    talk: Callable[[Listener], Talk], part: ChunkPart, **fields: object
+    talk: Callable[[Listener], Talk],
+    part: ChunkPart,
+    *,
+    context: ssl.SSLContext | None = None,
+    feedtype: str | None = None,
+    **fields: object,
 ) -> tuple[ApplianceResponse, Listener]:
     """Send a part to a listener that speaks so; return the response and what was heard."""
-    with listening(talk) as listener:
-        return send(part, appliance(listener, **fields)), listener
+    with listening(talk, context=context) as listener:
+        url = listener.url if context is None else f"https://127.0.0.1:{listener.port}"
+        stated: dict[str, object] = {"protocol": FEEDERGATE, "url": url, **fields}
+        return send(part, Appliance(**stated), feedtype), listener  # type: ignore[arg-type]
 
 
 def error_of(response: ApplianceResponse) -> str:
@@ -133,8 +130,7 @@ def test_a_feed_is_posted_as_a_form(
     fields: dict[str, str],
 ) -> None:
     part = whole(tmp_path / "feed.xml", FEED, **stated)
-    with listening(saying(SUCCESS)) as listener:
-        send(part, appliance(listener), feedtype)
+    _, listener = send_to(saying(SUCCESS), part, feedtype=feedtype)
     head, _, body = listener.heard[0].partition(b"\r\n\r\n")
 
     assert head.startswith(f"POST {path} HTTP/1.1\r\n".encode())
@@ -152,9 +148,8 @@ def test_thunderstone_data_is_posted_as_an_encoded_form(tmp_path: Path) -> None:
     part = whole(tmp_path / "data.xml", b"<a b='c'/>", **DATA)
     with listening(saying(SUCCESS)) as listener:
         url = listener.url + "/texis/dowalk/recvdata.xml"
-        to = replace(THUNDERSTONE, url=url, profile="intra net")
-        send(part, to)
-        with ApplianceClient(to) as client:
+        with ApplianceClient(replace(THUNDERSTONE, url=url, profile="intra net")) as client:
+            client.send(part, feedtype=None)
             length = client.request_bytes(part, feedtype=None)
 
     assert listener.heard[0].startswith(b"POST /texis/dowalk/recvdata.xml HTTP/1.1\r\n")
@@ -163,7 +158,10 @@ def test_thunderstone_data_is_posted_as_an_encoded_form(tmp_path: Path) -> None:
 
 
 def test_the_backlog_is_requested() -> None:
-    with listening(saying(reply("17"))) as listener, ApplianceClient(appliance(listener)) as client:
+    with (
+        listening(saying(reply("17"))) as listener,
+        ApplianceClient(replace(GSA, url=listener.url)) as client,
+    ):
         assert client.backlog().body == b"17"
     assert listener.heard[0].startswith(b"GET /getbacklogcount HTTP/1.1\r\n")
 
@@ -172,12 +170,13 @@ def test_a_proxy_is_used_only_if_it_is_named(
     feed: ChunkPart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, CLOSED_URL)
-    with listening(saying(SUCCESS)) as listener:
-        assert send(feed, appliance(listener)).body == b"Success"
-        send(feed, replace(GSA, proxy=listener.url))
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    response, _ = send_to(saying(SUCCESS), feed)
+    with listening(saying(SUCCESS)) as proxy:
+        send(feed, replace(GSA, proxy=proxy.url))
 
-    assert listener.heard[1].startswith(b"POST http://gsa.example.com:19900/xmlfeed HTTP/1.1\r\n")
+    assert response.body == b"Success"
+    assert proxy.heard[0].startswith(b"POST http://gsa.example.com:19900/xmlfeed HTTP/1.1\r\n")
 
 
 def test_requests_are_independent_and_may_come_from_threads(feed: ChunkPart) -> None:
@@ -187,12 +186,52 @@ def test_requests_are_independent_and_may_come_from_threads(feed: ChunkPart) -> 
     )
     with (
         listening(saying(kept)) as listener,
-        ApplianceClient(appliance(listener)) as client,
+        ApplianceClient(replace(GSA, url=listener.url)) as client,
         ThreadPoolExecutor(4) as threads,
     ):
         sent = [threads.submit(client.send, feed, feedtype=None) for _ in range(8)]
         assert [future.result().body for future in sent] == [b"Success"] * 8
     assert not any(b"ookie" in request for request in listener.heard)
+
+
+def test_a_small_request_is_compressed_on_demand(tmp_path: Path) -> None:
+    part = whole(tmp_path / "feed.xml", b"<gsafeed>" + b" " * 100_000 + b"</gsafeed>")
+    _, plain = send_to(saying(SUCCESS), part)
+    (response, first), (_, second) = (send_to(saying(SUCCESS), part, gzip=True) for _ in range(2))
+    head, _, body = first.heard[0].partition(b"\r\n\r\n")
+
+    assert first.body() == second.body()
+    assert b"\r\nContent-Encoding: gzip\r\n" in head + b"\r\n"
+    assert f"\r\nContent-Length: {len(body)}\r\n".encode() in head + b"\r\n"
+    assert gzip.decompress(body) == plain.body()
+    assert response.sent_bytes == len(body) < 2000
+
+
+def test_a_request_of_a_mebibyte_is_not_compressed(tmp_path: Path) -> None:
+    part = whole(tmp_path / "feed.xml", b"x" * (1 << 20))
+    _, listener = send_to(saying(SUCCESS), part, gzip=True)
+
+    assert b"Content-Encoding" not in listener.heard[0]
+
+
+@pytest.mark.parametrize(
+    ("reply_bytes", "requests", "error"),
+    [
+        (SUCCESS, 2, ""),
+        (reply("Internal Error"), 1, ""),
+        (reply("what?", status="400 Bad Request"), 1, "the cleanup of 'ldap' was refused: "),
+    ],
+)
+def test_groups_are_added_only_after_an_accepted_cleanup(
+    tmp_path: Path, reply_bytes: bytes, requests: int, error: str
+) -> None:
+    groups = whole(tmp_path / "groups.xml", b"<xmlgroups/>", **GROUPS, feedtype="cleanup")
+    response, listener = send_to(saying(reply_bytes), groups)
+    forms = [{"cleanup": "ldap"}, {"groupsource": "ldap", "feedtype": "incremental"}]
+
+    assert list(map(fields_of, listener.heard)) == forms[:requests]
+    assert response.error.startswith(error)
+    assert response.is_permanent is bool(error)
 
 
 # Responses
@@ -202,7 +241,7 @@ def test_a_response_says_what_was_received_and_sent(feed: ChunkPart) -> None:
     ticks = iter([100.0, 103.5])
     with (
         listening(saying(reply("Success", headers="Retry-After: 120\r\n"))) as listener,
-        ApplianceClient(appliance(listener), clock=lambda: next(ticks)) as client,
+        ApplianceClient(replace(GSA, url=listener.url), clock=lambda: next(ticks)) as client,
     ):
         response = client.send(feed, feedtype=None)
 
@@ -239,8 +278,7 @@ def test_an_endless_response_is_cut_off(feed: ChunkPart) -> None:
 
 @pytest.mark.parametrize("round", range(3))
 def test_a_response_before_the_end_of_the_feed_is_read(large_feed: ChunkPart, round: int) -> None:
-    early = reply("too large", status="413 Request Entity Too Large")
-    response, _ = send_to(torn(early, read_bytes=1 << 16), large_feed)
+    response, _ = send_to(torn(TOO_LARGE, read_bytes=1 << 16), large_feed)
 
     assert (response.status, response.body, response.is_unsent) == (413, b"too large", True)
 
@@ -332,8 +370,8 @@ def test_a_response_that_never_ends_is_given_up(
 def test_a_response_that_never_ends_in_tls_is_given_up(
     feed: ChunkPart, context: ssl.SSLContext, pair: tuple[Path, Path]
 ) -> None:
-    with listening(dripping(b"", b"H"), context=context) as listener:
-        response = send(feed, tls(listener, ca_file=str(pair[0]), reply_seconds=0.2))
+    endless = dripping(b"", b"H")
+    response, _ = send_to(endless, feed, context=context, ca_file=str(pair[0]), reply_seconds=0.2)
 
     assert error_of(response) == f"https://HOST/xmlfeed: no response within 0.2 s; {BUSY}"
 
@@ -349,14 +387,27 @@ def test_an_appliance_that_reads_nothing_is_given_up(large_feed: ChunkPart) -> N
     assert response.is_unsent
 
 
-def test_a_handshake_that_hangs_is_given_up(feed: ChunkPart) -> None:
-    with listening(deaf) as listener:
-        response = send(feed, tls(listener, connect_seconds=0.1))
+@pytest.mark.parametrize(
+    ("talk", "expected"),
+    [
+        (
+            deaf,
+            f"no connection within 0.5 s; {FEEDERGATE_PORTS}: check host, port and firewalls",
+        ),
+        (
+            torn(b"HTTP/1.0 400 Bad Request\r\n\r\n", read_bytes=1),
+            "TLS: wrong version number; expected TLS on this port: is it one for http://?",
+        ),
+    ],
+)
+def test_a_port_without_tls_is_named(
+    feed: ChunkPart, talk: Callable[[Listener], Talk], expected: str
+) -> None:
+    with listening(talk) as listener:
+        url = f"https://127.0.0.1:{listener.port}"
+        response = send(feed, replace(GSA, url=url, connect_seconds=0.5))
 
-    assert error_of(response) == (
-        f"https://HOST/xmlfeed: no connection within 0.1 s; {FEEDERGATE_PORTS}: check host, port "
-        "and firewalls"
-    )
+    assert error_of(response) == f"https://HOST/xmlfeed: {expected}"
 
 
 def test_a_port_without_a_listener_is_named(tmp_path: Path, closed_port: int) -> None:
@@ -407,9 +458,8 @@ def test_an_error_of_the_network_is_explained(
 
 
 def test_a_proxy_that_asks_for_a_user_is_a_permanent_error(feed: ChunkPart) -> None:
-    refusing = reply("", status="407 Proxy Authentication Required")
-    with listening(saying(refusing)) as listener:
-        to = replace(GSA, url="https://gsa.example.com:19902", proxy=listener.url)
+    with listening(saying(reply("", status="407 Proxy Authentication Required"))) as proxy:
+        to = replace(GSA, url="https://gsa.example.com:19902", proxy=proxy.url)
         response = send(feed, to)
 
     assert error_of(response) == (
@@ -425,7 +475,7 @@ def test_a_changed_file_is_never_sent_to_its_end(tmp_path: Path, gzip: bool) -> 
     part = whole(tmp_path / "feed.xml", b"before")
     part.path.write_bytes(b"behind")
     with listening(saying(SUCCESS)) as listener:
-        response = send(part, appliance(listener, gzip=gzip))
+        response = send(part, replace(GSA, url=listener.url, gzip=gzip))
         if not gzip:  # the client may have left before the connection is accepted
             wait_until(lambda: bool(listener.heard))
 
@@ -451,19 +501,16 @@ def test_a_missing_file_is_reported_before_anything_is_sent(tmp_path: Path) -> N
 def test_a_certificate_of_a_named_authority_is_trusted(
     feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext
 ) -> None:
-    with listening(saying(SUCCESS), context=context) as listener:
-        assert send(feed, tls(listener, ca_file=str(pair[0]))).body == b"Success"
+    response, _ = send_to(saying(SUCCESS), feed, context=context, ca_file=str(pair[0]))
+
+    assert response.body == b"Success"
 
 
 @pytest.mark.parametrize(
     "case",
     [
         ("127.0.0.1", False, "self-signed certificate"),
-        (
-            "localhost",
-            True,
-            "Hostname mismatch, certificate is not valid for 'localhost'.",
-        ),
+        ("localhost", True, "Hostname mismatch, certificate is not valid for 'localhost'."),
     ],
 )
 def test_another_certificate_is_a_permanent_error(
@@ -476,7 +523,7 @@ def test_another_certificate_is_a_permanent_error(
     with listening(saying(SUCCESS), context=context) as listener:
         url = f"https://{host}:{listener.port}"
         ca_file = str(pair[0]) if is_named else None
-        response = send(feed, appliance(listener, url=url, ca_file=ca_file))
+        response = send(feed, replace(GSA, url=url, ca_file=ca_file))
 
     assert response.error == (
         f"{url}/xmlfeed: its certificate is not trusted ({reason}); expected one that the system "
@@ -485,91 +532,22 @@ def test_another_certificate_is_a_permanent_error(
     assert (response.is_permanent, response.is_unsent) == (True, True)
 
 
-def test_a_port_without_tls_is_named(feed: ChunkPart) -> None:
-    with listening(torn(b"HTTP/1.0 400 Bad Request\r\n\r\n", read_bytes=1)) as listener:
-        response = send(feed, tls(listener))
-
-    assert error_of(response) == (
-        "https://HOST/xmlfeed: TLS: wrong version number; expected TLS on this port: "
-        "is it one for http://?"
-    )
-
-
-def test_an_early_response_is_read_through_tls(
-    large_feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext
-) -> None:
-    early = reply("too large", status="413 Request Entity Too Large")
-    with listening(hasty(early), context=context) as listener:
-        response = send(large_feed, tls(listener, ca_file=str(pair[0])))
-
-    assert (response.status, response.body, response.is_unsent) == (413, b"too large", False)
-
-
-def test_a_feed_is_unsent_if_tls_closes_within_it(
-    large_feed: ChunkPart, pair: tuple[Path, Path], context: ssl.SSLContext
-) -> None:
-    with listening(torn(read_bytes=1 << 10), context=context) as listener:
-        response = send(large_feed, tls(listener, ca_file=str(pair[0])))
-
-    assert (response.status, response.is_unsent, response.is_permanent) == (None, True, False)
-
-
-# Refused chunks
-
-
-# Compressed requests
-
-
-def test_a_small_request_is_compressed_on_demand(tmp_path: Path) -> None:
-    part = whole(tmp_path / "feed.xml", b"<gsafeed>" + b" " * 100_000 + b"</gsafeed>")
-    _, plain = send_to(saying(SUCCESS), part)
-    with listening(saying(SUCCESS)) as listener:
-        responses = [send(part, appliance(listener, gzip=True)) for _ in range(2)]
-    first, second = listener.heard
-    head, _, body = first.partition(b"\r\n\r\n")
-
-    assert first == second
-    assert b"\r\nContent-Encoding: gzip\r\n" in head + b"\r\n"
-    assert f"\r\nContent-Length: {len(body)}\r\n".encode() in head + b"\r\n"
-    assert gzip.decompress(body) == plain.body()
-    assert responses[0].sent_bytes == len(body) < 2000
-
-
-def test_a_request_of_a_mebibyte_is_not_compressed(tmp_path: Path) -> None:
-    part = whole(tmp_path / "feed.xml", b"x" * (1 << 20))
-    _, listener = send_to(saying(SUCCESS), part, gzip=True)
-
-    assert b"Content-Encoding" not in listener.heard[0]
-
-
-# Groups that replace others
-
-
 @pytest.mark.parametrize(
-    ("reply_bytes", "requests", "error"),
+    ("talk", "expected"),
     [
-        (SUCCESS, 2, ""),
-        (reply("Internal Error"), 1, ""),
-        (
-            reply("what?", status="400 Bad Request"),
-            1,
-            "the cleanup of 'ldap' was refused: ",
-        ),
+        (hasty(TOO_LARGE), (413, b"too large", False, False)),
+        (torn(read_bytes=1 << 10), (None, b"", True, False)),
     ],
+    ids=["an early response", "a closed connection"],
 )
-def test_groups_are_added_only_after_an_accepted_cleanup(
-    tmp_path: Path, reply_bytes: bytes, requests: int, error: str
+def test_the_end_of_a_request_in_tls_is_known(
+    large_feed: ChunkPart,
+    pair: tuple[Path, Path],
+    context: ssl.SSLContext,
+    talk: Callable[[Listener], Talk],
+    expected: tuple[object, ...],
 ) -> None:
-    groups = whole(tmp_path / "groups.xml", b"<xmlgroups/>", **GROUPS, feedtype="cleanup")
-    response, listener = send_to(saying(reply_bytes), groups)
-    forms = [fields_of(request) for request in listener.heard]
+    response, _ = send_to(talk, large_feed, context=context, ca_file=str(pair[0]))
+    found = (response.status, response.body, response.is_unsent, response.is_permanent)
 
-    assert (
-        forms
-        == [
-            {"cleanup": "ldap"},
-            {"groupsource": "ldap", "feedtype": "incremental"},
-        ][:requests]
-    )
-    assert response.error.startswith(error)
-    assert response.is_permanent is bool(error)
+    assert found == expected
