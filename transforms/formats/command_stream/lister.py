@@ -12,7 +12,7 @@ read command by command, and so is a stream with a delimiter of more than one by
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import cache
 from typing import IO, NamedTuple
@@ -52,7 +52,7 @@ def read(
         commands.separate(span.position.delimiter)
     else:
         yield from reader.open()
-    fast_reader = _FastReader(reader, span) if commands.has_plain_tokens else None
+    fast_reader = FastReader(reader, span) if commands.has_plain_tokens else None
     while True:
         if fast_reader:
             for records in fast_reader.blocks():
@@ -64,13 +64,15 @@ def read(
     yield from reader.finish(commands.offset)
 
 
-class _FastReader:
-    """Reads whole blocks of a stream if their records have the usual shape."""
+class FastReader:
+    """Reads whole blocks of a stream with a delimiter of one byte, if their records are usual."""
 
     def __init__(self, reader: DocumentReader, span: Span) -> None:
         self._reader = reader
         self._commands = reader.commands
-        self._parser = FastListingParser(self._commands.delimiter, reader.url_of, span)
+        self._separator = self._commands.delimiter.decode("latin-1")
+        self._between_ids = _between_ids(self._separator)
+        self._span = span
         self._slow_until = 0
 
     def blocks(self) -> Iterator[Iterable[ReadResult]]:
@@ -78,7 +80,11 @@ class _FastReader:
         commands = self._commands
         while commands.offset >= self._slow_until and (block := self._block()):
             offset = commands.offset
-            records = self._parse(block, offset)
+            try:
+                records = self.parse(block, offset)
+            except Exception as exc:
+                record_error(exc)
+                records = None
             if records is None or len(block) > commands.limit:
                 self._slow_until = offset + len(block)
                 return
@@ -86,14 +92,25 @@ class _FastReader:
             yield records
             commands.skip(len(block))
 
-    def _parse(self, block: bytes, offset: int) -> list[Record] | None:
-        parse = self._parser.ids if self._commands.in_list else self._parser.documents
+    def parse(self, block: bytes, offset: int) -> list[Record] | None:
+        """Return the records of a block, each with the delimiter after it; it begins with an id.
+
+        Return None unless it is plain UTF-8 and, outside an id-list, all records have the usual
+        shape: an id, a time, flags.
+        """
         try:
-            records = parse(block, offset)
-            return None if records is None else list(records)
-        except Exception as exc:
-            record_error(exc)
+            text = block.decode()
+        except UnicodeDecodeError:  # also two-byte forms of NUL and LF
             return None
+        if self._commands.in_list:
+            return list(self._listed(text.split(self._separator)[:-1], offset))
+        *parts, after = self._between_ids.split(text[len(_ID) :] + _ID)
+        docids, dates, flags = parts[0::3], parts[1::3], parts[2::3]
+        if after or self._separator in "".join(docids):
+            return None
+        lengths = docids if len(text) == len(block) else [docid.encode() for docid in docids]
+        columns = zip(docids, dates, flags, map(len, lengths), _moments(dates), strict=True)
+        return list(self._records(columns, set(flags), offset))
 
     def _block(self) -> bytes:
         """Return the records in memory, except the last one, which more commands may follow."""
@@ -109,61 +126,18 @@ class _FastReader:
         block = self._commands.peek_tokens()
         return block[: block.rfind(separator + _ID.encode()) + 1]
 
-
-class _FlagEffect(NamedTuple):
-    """The fields that a combination of flags sets; `size` is that of `id=` and the flags."""
-
-    action: Action
-    arrival: Arrival | None
-    crawl: Crawl | None
-    size: int
-
-
-class FastListingParser:
-    """Makes records of blocks of a stream whose delimiter is one byte."""
-
-    def __init__(self, delimiter: bytes, url_of: Callable[[str], str], span: Span) -> None:
-        self._separator = delimiter.decode("latin-1")
-        self._between_ids = _between_ids(self._separator)
-        self._url_of = url_of
-        self._span = span
-
-    def documents(self, block: bytes, offset: int) -> Iterator[Record] | None:
-        """Return the records of a block that begins with `id=` and ends with the delimiter.
-
-        Return None unless all records have the usual shape: an id, a time, flags.
-        """
-        text = _decode(block)
-        if text is None:
-            return None
-        *parts, after = self._between_ids.split(text[len(_ID) :] + _ID)
-        docids, dates, flags = parts[0::3], parts[1::3], parts[2::3]
-        if after or self._separator in "".join(docids):
-            return None
-        lengths = docids if len(text) == len(block) else [docid.encode() for docid in docids]
-        columns = zip(docids, dates, flags, map(len, lengths), _moments(dates), strict=True)
-        return self._records(columns, set(flags), offset)
-
-    def ids(self, block: bytes, offset: int) -> Iterator[Record] | None:
-        """Return the records of ids of an id-list, each with the delimiter after it.
-
-        Return None unless all ids are plain UTF-8.
-        """
-        text = _decode(block)
-        return None if text is None else self._listed(text.split(self._separator)[:-1], offset)
-
     def _records(
         self,
         columns: Iterable[tuple[str, str | None, str, int, datetime | None]],
         flags: set[str],
         offset: int,
     ) -> Iterator[Record]:
-        source, ordinal = self._span.source, self._span.ordinal
+        source, ordinal, url_of = self._span.source, self._span.ordinal, self._reader.url_of
         effects = {names: _flag_effect(names, self._separator) for names in flags}
         for docid, date, names, length, moment in columns:
             action, arrival, crawl, size = effects[names]
             yield Record(
-                url=self._url_of(docid),
+                url=url_of(docid),
                 action=action,
                 arrival=arrival,
                 modified=moment,
@@ -175,7 +149,7 @@ class FastListingParser:
                 offset += _MODIFIED_CHARS + len(date)
 
     def _listed(self, docids: list[str], offset: int) -> Iterator[Record]:
-        source, ordinal, url_of = self._span.source, self._span.ordinal, self._url_of
+        source, ordinal, url_of = self._span.source, self._span.ordinal, self._reader.url_of
         for docid in docids:
             yield Record(
                 url=url_of(docid),
@@ -186,11 +160,13 @@ class FastListingParser:
             offset += 1 + len(docid.encode())
 
 
-def _decode(block: bytes) -> str | None:
-    try:
-        return None if b"\xc0" in block else block.decode()
-    except UnicodeDecodeError:
-        return None
+class _FlagEffect(NamedTuple):
+    """The fields that a combination of flags sets; `size` is that of `id=` and the flags."""
+
+    action: Action
+    arrival: Arrival | None
+    crawl: Crawl | None
+    size: int
 
 
 def _between_ids(separator: str) -> re.Pattern[str]:

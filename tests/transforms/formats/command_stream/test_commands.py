@@ -16,7 +16,6 @@ from transforms.formats import sniff
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream.commands import (
     BLOCK_BYTES,
-    KEPT_BYTES,
     Command,
     CommandReader,
     read_header,
@@ -234,18 +233,6 @@ def test_another_delimiter_is_refused(end: bytes, reason: str, options: ReadOpti
 
 
 @MODES
-def test_the_end_of_the_stream_may_replace_the_bracket(options: ReadOptions) -> None:
-    assert delimiter_of(START + b"[\n", options) == b"\n"
-
-
-@MODES
-@pytest.mark.parametrize("body", [b"id=1", b"\nid=1", b"\n\nid=1\n"])
-def test_a_delimiter_after_the_header_may_be_missing(body: bytes, options: ReadOptions) -> None:
-    reader, _ = opened(HEADER + body, options)
-    assert [token for token in iter(reader.next_token, None) if token] == [b"id=1"]
-
-
-@MODES
 @pytest.mark.parametrize(
     ("data", "found"),
     [
@@ -307,11 +294,6 @@ def test_in_lenient_mode_lines_end_as_the_first_one_does(body: bytes) -> None:
 def test_other_lines_keep_a_carriage_return(body: bytes, options: ReadOptions) -> None:
     reader, notices = opened(HEADER + body, options)
     assert (reader.crlf, notices) == (False, [])
-
-
-def test_a_carriage_return_is_removed_from_each_token() -> None:
-    reader, _ = opened(HEADER + b"\r\na\r\nb\r\r\n\r\nc\r")
-    assert list(iter(reader.next_token, None)) == [b"", b"a", b"b\r", b"", b"c"]
 
 
 # Tokens
@@ -399,11 +381,6 @@ def test_a_token_begins_at_its_offset(data: bytes, block_bytes: int) -> None:
     assert [(at, data[at:][: len(token)]) for at, token in found] == found
 
 
-def test_offsets_count_from_the_begin_of_the_source() -> None:
-    reader, _ = opened(HEADER + b"\nid=1\n")
-    assert (reader.offset, reader.next_token(), reader.offset) == (130, b"", 131)
-
-
 # Limits
 
 
@@ -422,15 +399,6 @@ def test_a_token_over_the_limit_is_an_error_at_its_offset(
         f" (byte {8 + len(delimiter)}): a token of more than 8 bytes; "
         f"expected the delimiter {delimiter!r} before; raise --max-token-bytes"
     )
-
-
-def test_a_token_of_the_limit_is_accepted() -> None:
-    options = ReadOptions(max_token_bytes=8)
-    assert separated(io.BytesIO(b"12345678"), b"\n", options) == [(0, b"12345678")]
-
-
-def test_the_search_for_line_ends_is_not_limited() -> None:
-    assert opened(HEADER + b"id=1\n" * 100, ReadOptions(max_token_bytes=30))[1] == []
 
 
 # Commands
@@ -543,14 +511,6 @@ def test_a_capture_is_kept_across_blocks(block_bytes: int) -> None:
     assert (len(before) > 2, reader.captured(15)) == (True, b"b\ncontent\nde\n")
     reader.end_capture()
     assert reader.captured(15) == b""
-
-
-def test_a_capture_is_bounded() -> None:
-    data = b"abc" * KEPT_BYTES
-    reader = reader_of(io.BytesIO(data), b"\n")
-    reader.capture(0)
-    size = sum(map(len, reader.remainder()))
-    assert (size, reader.captured(size)) == (len(data), data[:KEPT_BYTES])
 
 
 # Recognition by the first bytes

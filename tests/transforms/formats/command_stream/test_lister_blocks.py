@@ -18,10 +18,9 @@ from schemas.span import Span, TokenState
 from support.command_streams import HEADER, MODES
 from support.slow_streams import slow
 from support.stream_strategies import listings
-from transforms.formats.base import Mode, ReadOptions, WriteOptions
+from transforms.formats.base import Docids, Mode, ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister
 from transforms.formats.command_stream.commands import BLOCK_BYTES
-from transforms.formats.command_stream.lister import FastListingParser
 from transforms.formats.command_stream.reader import DocumentReader
 from transforms.formats.command_stream.writer import ListerEncoder
 
@@ -39,7 +38,6 @@ TOKENS = st.lists(st.sampled_from(USUAL + UNUSUAL) | st.sampled_from(USUAL), max
 DELIMITERS = st.sampled_from(["\n", "\0", "~", "*", ".", "^"])
 OUTSIDE = TokenState(b"\n", is_in_list=False)
 IN_LIST = TokenState(b"\n", is_in_list=True)
-parser = FastListingParser(b"\n", str.upper, Span(source="ids", ordinal=2))
 
 
 def stream_of(tokens: Iterable[str], delimiter: str = "\n") -> bytes:
@@ -75,6 +73,16 @@ def read_by_commands(data: bytes, mode: Mode) -> list[Any]:
     except (FormatError, UnavailableError) as exc:
         results.append(str(exc))
     return results
+
+
+def parse(block: bytes, offset: int, *, in_list: bool = False) -> list[Record] | None:
+    """The records that are read at once, if they are."""
+    docids, span = Docids(template="x:{id}"), Span(source="ids", ordinal=2)
+    options = ReadOptions(docids=docids)
+    reader = DocumentReader(io.BytesIO(), lister.KIND, span=span, options=options)
+    reader.commands.separate(b"\n")
+    reader.commands.in_list = in_list
+    return lister.FastReader(reader, span).parse(block, offset)
 
 
 def cut(data: bytes, span_bytes: int) -> list[Span]:
@@ -120,9 +128,9 @@ def test_the_usual_shape_is_read_at_once() -> None:
             arrival=Arrival.CRAWLED,
             provenance=Provenance(source="ids", span=2, offset=offset),
         )
-        for url, offset in (("A", 100), ("B", 130), ("C", 142))
+        for url, offset in (("x:a", 100), ("x:b", 130), ("x:c", 142))
     )
-    assert list(parser.documents(block, 100) or ()) == [
+    assert parse(block, 100) == [
         replace(first, modified=datetime(1970, 1, 2, tzinfo=UTC), crawl=Crawl(lock=True)),
         replace(second, action=Action.DELETE, arrival=None),
         replace(third, crawl=Crawl(crawl_once=True, crawl_immediately=True)),
@@ -139,14 +147,14 @@ def test_the_usual_shape_is_read_at_once() -> None:
     ],
 )
 def test_any_other_shape_is_left_to_the_slow_path(block: bytes) -> None:
-    assert parser.documents(block, 0) is None
+    assert parse(block, 0) is None
 
 
 def test_ids_are_read_at_once_if_they_are_plain() -> None:
-    results = parser.ids("a\n\u00e9\nid=b\n".encode(), 50)
-    expected = [("A", 50), ("\u00c9", 52), ("ID=B", 55)]
-    assert [(one.url, one.provenance.offset) for one in results or ()] == expected
-    assert (parser.ids(b"\xc0\x80\n", 0), parser.ids(b"a\n\xff\n", 0)) == (None, None)
+    records = parse("a\n\u00e9\nid=b\n".encode(), 50, in_list=True) or []
+    expected = [("x:a", 50), ("x:%C3%A9", 52), ("x:id%3Db", 55)]
+    assert [(one.url, one.provenance.offset) for one in records] == expected
+    assert [parse(block, 0, in_list=True) for block in (b"\xc0\x80\n", b"a\n\xff\n")] == [None] * 2
 
 
 @pytest.mark.parametrize(

@@ -176,24 +176,6 @@ def test_a_document_that_is_not_sent_is_filtered(mode: Mode, code: str) -> None:
     assert stream.read(body, mode) == [Filtered(code=code, url="a", action="ADD")]
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected", "kept"),
-    [(Mode.STRICT, None, "forgotten"), (Mode.LENIENT, Acl(principals=(JOE,)), "kept")],
-)
-def test_an_acl_without_content_is_noticed(mode: Mode, expected: Acl | None, kept: str) -> None:
-    body = b"id=a\nacl\nacl-permit-user=joe"
-    assert stream.record(body, mode).acl == expected
-    detail = f"an ACL that no content follows; {kept}"
-    assert stream.notices(body, mode) == [("acl-without-content", detail)]
-
-
-@MODES
-def test_acl_commands_without_acl_are_noticed(mode: Mode) -> None:
-    detail = "acl-… commands without acl; ignored, as it asks for that"
-    body = b"id=a\nacl-permit-user=joe\ncontent"
-    assert stream.notices(body, mode) == [("acl-ignored", detail)]
-
-
 def test_commands_of_a_lister_are_accepted_in_lenient_mode_except_a_deletion() -> None:
     expected = Crawl(display_url="x", crawl_immediately=True)
     assert document(b"result-link=x\ncrawl-immediately").crawl == expected
@@ -300,12 +282,6 @@ def test_an_error_ends_the_stream_strictly_and_else_costs_the_document(
 )
 def test_a_stream_that_the_deployed_parser_throws_at(body: bytes, offset: int, reason: str) -> None:
     assert stream.refusal(body) == f"a.txt (byte {offset}): {reason}"
-
-
-@pytest.mark.parametrize("body", [b"", b"what\n"])
-def test_a_stream_without_a_document_is_refused_in_lenient_mode(body: bytes) -> None:
-    message = stream.refusal(body, Mode.LENIENT)
-    assert "no document; expected an id behind the header" in message
 
 
 def test_content_without_an_id_is_rejected() -> None:
