@@ -2,9 +2,9 @@
 
 **Spec:** GSA adaptor library, DocIdCodec, for ids under a base URL; RFC 3986, 2.3, for a template.
 
-**Keeps:** every id of Unicode text. The deployed rule can be undone, including two quirks: an index
-page is `index`, any character and `htm` or `html`; and a line break at the very end is not part of
-the last segment.
+**Keeps:** every id of Unicode text. The deployed rule can be undone, including a quirk: an index
+page is `index`, any character and `htm` or `html`. Only for an id that ends with a line break, the
+URL may be another than that of the deployed adaptor.
 """
 
 import re
@@ -28,13 +28,11 @@ _QUOTED = re.compile(f"[^{PATH}{OTHER}]")
 _STEP = rf"(?!\.|_*index)[{PATH.replace('/', '')}{OTHER}]+"
 _PLAIN = re.compile(f"{_STEP}(?:/{_STEP})*/?")
 """A path that is the same as its id: most ids are."""
-_BREAKS = "\n\r\x85\u2028\u2029"
-_END = rf"(?:\r\n|[{_BREAKS}])?\Z"
 _START = "(?<![^/])"
-_DOTS = re.compile(rf"{_START}(?:\.+(?=/|{_END})|(?<!:/)(?=/))")
-_MORE_DOTS = re.compile(rf"{_START}\.\.\.(?=\.*(?:/|{_END}))")
-_INDEX = re.compile(rf"{_START}(?=_*index[^{_BREAKS}]html?{_END})")
-_MORE_INDEX = re.compile(rf"{_START}_(?=_*index[^{_BREAKS}]html?{_END})")
+_DOTS = re.compile(rf"{_START}(?:\.+(?=/|\Z)|(?<!:/)(?=/))")
+_MORE_DOTS = re.compile(rf"{_START}\.\.\.(?=\.*(?:/|\Z))")
+_INDEX = re.compile(rf"{_START}(?=_*index.html?\Z)")
+_MORE_INDEX = re.compile(rf"{_START}_(?=_*index.html?\Z)")
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 _ASCII = bytes(range(128))
 

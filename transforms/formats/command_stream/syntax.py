@@ -52,7 +52,7 @@ TRIMMED = "".join(map(chr, range(0x21)))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _DELIMITER_CHARS = 100  # _begin_pattern in commands.py nests one group per byte
-_FORBIDDEN = re.compile(r"[a-zA-Z0-9:/\-_ =+\[\]]")
+_FORBIDDEN = re.compile(r"[a-zA-Z0-9:/\-_ =+\[\]\ud800-\udfff]")
 _MODIFIED = re.compile(rb"\xc0([\x80\x8a])")
 _MODIFIED_CHARS = {b"\x80": b"\x00", b"\x8a": b"\n"}
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}")
@@ -114,9 +114,4 @@ def check_delimiter(text: str) -> str:
     if len(text) > _DELIMITER_CHARS:
         found = f"a delimiter of {len(text)} characters"
         raise ConfigError(f"{found}; expected at most {_DELIMITER_CHARS}")
-    try:
-        text.encode()
-    except UnicodeEncodeError as exc:
-        found = f"a lone surrogate in the delimiter {text!r}"
-        raise ConfigError(f"{found}; expected Unicode text") from exc
     return text
