@@ -40,26 +40,18 @@ class _Scheme(NamedTuple):
 
 _BUCKET = "[^:@]+"
 _HOST = r"(?:\[[^\[\]@]+\]|[^\[\]@:]+)(?::[0-9]{1,5})?"
-_SFTP = _Scheme(
-    "sftp",
-    "paramiko",
-    f"(?:[^:@]+@)?{_HOST}",
-    "sftp://USER@HOST:PORT/PATH, and a password only in FEEDFERRY_SFTP_PASSWORD",
-)
-_HTTP = _Scheme(
-    "http", "aiohttp", _HOST, "http://HOST:PORT/PATH, and user and password in ~/.netrc"
-)
+_SFTP = _Scheme("sftp", "paramiko", f"(?:[^:@]+@)?{_HOST}", "USER@HOST:PORT/PATH")
+_HTTP = _Scheme("http", "aiohttp", _HOST, "HOST:PORT/PATH")
 _SCHEMES = {
-    "s3": _Scheme("s3", "s3fs", _BUCKET, "s3://BUCKET/PREFIX, and credentials as for the AWS CLI"),
-    "gs": _Scheme("gcs", "gcsfs", _BUCKET, "gs://BUCKET/PREFIX, and Google's default credentials"),
-    "az": _Scheme(
-        "azure", "adlfs", _BUCKET, "az://CONTAINER/PREFIX, and AZURE_STORAGE_CONNECTION_STRING"
-    ),
+    "s3": _Scheme("s3", "s3fs", _BUCKET, "BUCKET/PREFIX"),
+    "gs": _Scheme("gcs", "gcsfs", _BUCKET, "BUCKET/PREFIX"),
+    "az": _Scheme("azure", "adlfs", _BUCKET, "CONTAINER/PREFIX"),
     "sftp": _SFTP,
     "ssh": _SFTP,
     "http": _HTTP,
     "https": _HTTP,
 }
+_CREDENTIALS = "and credentials as in docs/formats/files.md, Remote trees"
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)", re.DOTALL)
 _CONNECT_SECONDS = 30
@@ -209,7 +201,8 @@ def _known(uri: str) -> _Scheme:
         raise ConfigError(f"unknown scheme {scheme!r}; expected one of {', '.join(_SCHEMES)}")
     if not re.fullmatch(known.authority, authority):
         raise ConfigError(
-            f"{scheme}://…: not shown, because it may contain a secret; expected {known.expected}"
+            f"{scheme}://…: not shown, because it may contain a secret; expected"
+            f" {scheme}://{known.expected}, {_CREDENTIALS}"
         )
     if find_spec(known.package) is None:
         raise ConfigError(
