@@ -19,7 +19,7 @@ from schemas.errors import FeedferryError, FormatError, RecordError
 from schemas.feed import Feed, FeedHeader
 from schemas.membership import Membership
 from schemas.notice import Notice
-from schemas.record import Provenance, Record
+from schemas.record import Authmethod, Crawl, Provenance, Record
 from schemas.reject import DEFECT, Filtered, Reject
 from schemas.span import Span
 from transforms import adapt
@@ -264,7 +264,19 @@ def _adapted(target: Target, result: Record | Membership) -> Record | None:
         return None
     outcomes, losses = adapter(adapt.Target(format=target.reader))(normalize(result))
     held = outcomes[0]
-    return held if isinstance(held, Record) and not losses else None
+    return _without_defaults(held) if isinstance(held, Record) and not losses else None
+
+
+def _without_defaults(record: Record) -> Record:
+    """Return a record as it is read back: hints that state their default are not written."""
+    if record.crawl is None:
+        return record
+    hints = msgspec.structs.asdict(record.crawl).items()
+    defaults = {
+        name: None for name, hint in hints if hint is False or hint in ("", Authmethod.NONE)
+    }
+    crawl = msgspec.structs.replace(record.crawl, **defaults)
+    return msgspec.structs.replace(record, crawl=None if crawl == Crawl() else crawl)
 
 
 def _encoder(target: Target, result: Record | Membership, options: ReadOptions) -> Encoder:
