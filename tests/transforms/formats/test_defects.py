@@ -128,16 +128,11 @@ def quick(unit: RawElement) -> Record | None:
     raise LookupError(unit.name)
 
 
-def bulk(run: bytes, offset: int, line: int, context: ElementContext) -> list[Record] | None:
-    raise IndexError(offset)
-
-
 @pytest.mark.parametrize(
     ("grammar", "types"),
     [
         (Grammar(VOCABULARY, build), ["TypeError"] * 2),
         (Grammar(VOCABULARY, build, quick), ["LookupError"] * 2),
-        (Grammar(VOCABULARY, build, None, bulk), ["TypeError"] * 2),
     ],
 )
 def test_a_function_of_a_grammar_that_fails_costs_each_record_for_itself(

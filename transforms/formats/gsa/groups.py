@@ -87,19 +87,39 @@ class MembershipBuilder:
         self._feedtype = feed.feedtype or None if feed else None
 
     def build(self, parsed: ParsedElement) -> Membership:
-        parts = _MembershipParts()
-        parts.take(parsed.element)
-        if parts.group is None:
+        require_no_text(parsed.element)
+        stated = dict(parsed.element.items())
+        origin = stated.pop("source", None)
+        extras = _attribute_extras("membership", stated)
+        group: Member | None = None
+        members: list[Member] | None = None
+        for child in parsed.element:
+            if child.tag == "principal":
+                if group is not None:
+                    raise _bad_membership(
+                        "a second principal beside the members; expected one group: move it"
+                        " into them"
+                    )
+                group = _member(child, "membership/principal", extras)
+            elif child.tag == "members":
+                if members is not None:
+                    raise _bad_membership("a second members element in a membership; expected one")
+                members = _members(child, extras)
+            elif any(tag_of(inner).lower() == "principal" for inner in child.iter(etree.Element)):
+                # It may be members whose tag is damaged.
+                raise _bad_membership(f"<{tag_of(child)}> around a principal; expected <members>")
+            else:
+                extras.append(extra_element(f"membership/{tag_of(child)}", child))
+        if group is None:
             raise _bad_membership("a membership without a principal; expected that of its group")
-        _check_group(parts.group)
-        group = parts.group
+        _check_group(group)
         if group.case_sensitive is False:
             group = msgspec.structs.replace(group, case_sensitive=None)
         return Membership(
             group=group,
-            members=tuple(parts.members),
-            origin=parts.origin,
-            extras=tuple(sorted(parts.extras, key=lambda extra: extra.place)),
+            members=tuple(members or ()),
+            origin=origin,
+            extras=tuple(sorted(extras, key=lambda extra: extra.place)),
             provenance=Provenance(
                 source=self._span.source,
                 span=self._span.ordinal,
@@ -120,78 +140,44 @@ class MembershipBuilder:
         )
 
 
-class _MembershipParts:
-    """The parts of a membership, taken from its element in one pass."""
+def _members(element: etree._Element, extras: list[Extra]) -> list[Member]:
+    require_no_text(element)
+    extras += _attribute_extras("membership/members", dict(element.items()))
+    members: list[Member] = []
+    for child in element:
+        if child.tag != "principal":
+            raise _bad_membership(f"<{tag_of(child)}> inside <members>; expected <principal>")
+        members.append(_member(child, f"membership/members/principal[{len(members)}]", extras))
+    return members
 
-    def __init__(self) -> None:
-        self.group: Member | None = None
-        self.members: list[Member] = []
-        self.origin: str | None = None
-        self.extras: list[Extra] = []
-        self._has_members = False
 
-    def take(self, element: etree._Element) -> None:
-        require_no_text(element)
-        stated = dict(element.items())
-        self.origin = stated.pop("source", None)
-        self._keep("membership", stated)
-        for child in element:
-            if child.tag == "principal":
-                if self.group is not None:
-                    raise _bad_membership(
-                        "a second principal beside the members; expected one group: move it"
-                        " into them"
-                    )
-                self.group = self._member(child, "membership/principal")
-            elif child.tag == "members":
-                self._take_members(child)
-            else:
-                self._take_unknown(child)
+def _member(element: etree._Element, place: str, extras: list[Extra]) -> Member:
+    if len(element):
+        raise _bad_membership(f"<{tag_of(element[0])}> inside <principal>; expected a name")
+    stated = dict(element.items())
+    scope = stated.pop("scope", None)
+    name = (element.text or "").strip(BLANKS)
+    if not name:
+        raise _nameless(scope)
+    if scope is None:
+        raise _bad_membership(f"no scope of {name!r}; expected USER or GROUP")
+    sensitivity = stated.pop("case-sensitivity-type", None)
+    kind = stated.pop("principal-type", None)
+    member = Member(
+        name=name,
+        scope=_one_of("scope", scope, SCOPES, name),
+        namespace=stated.pop("namespace", None),
+        case_sensitive=None
+        if sensitivity is None
+        else _one_of("case-sensitivity-type", sensitivity, SENSITIVITIES, name),
+        unqualified=kind is not None and _one_of("principal-type", kind, TYPES, name),
+    )
+    extras += _attribute_extras(place, stated)
+    return member
 
-    def _take_members(self, child: etree._Element) -> None:
-        if self._has_members:
-            raise _bad_membership("a second members element in a membership; expected one")
-        self._has_members = True
-        require_no_text(child)
-        self._keep("membership/members", dict(child.items()))
-        for number, inner in enumerate(child):
-            if inner.tag != "principal":
-                raise _bad_membership(f"<{tag_of(inner)}> inside <members>; expected <principal>")
-            self.members.append(self._member(inner, f"membership/members/principal[{number}]"))
 
-    def _take_unknown(self, child: etree._Element) -> None:
-        """Keep an unknown element, unless it may be members whose tag is damaged."""
-        if any(tag_of(inner).lower() == "principal" for inner in child.iter(etree.Element)):
-            raise _bad_membership(f"<{tag_of(child)}> around a principal; expected <members>")
-        self.extras.append(extra_element(f"membership/{tag_of(child)}", child))
-
-    def _member(self, element: etree._Element, place: str) -> Member:
-        if len(element):
-            raise _bad_membership(f"<{tag_of(element[0])}> inside <principal>; expected a name")
-        stated = dict(element.items())
-        scope = stated.pop("scope", None)
-        name = (element.text or "").strip(BLANKS)
-        if not name:
-            raise _nameless(scope)
-        if scope is None:
-            raise _bad_membership(f"no scope of {name!r}; expected USER or GROUP")
-        sensitivity = stated.pop("case-sensitivity-type", None)
-        kind = stated.pop("principal-type", None)
-        member = Member(
-            name=name,
-            scope=_one_of("scope", scope, SCOPES, name),
-            namespace=stated.pop("namespace", None),
-            case_sensitive=None
-            if sensitivity is None
-            else _one_of("case-sensitivity-type", sensitivity, SENSITIVITIES, name),
-            unqualified=kind is not None and _one_of("principal-type", kind, TYPES, name),
-        )
-        if stated:
-            self._keep(place, stated)
-        return member
-
-    def _keep(self, place: str, stated: Mapping[str, str]) -> None:
-        self.extras.extend(Extra(f"{place}/@{key}", value) for key, value in stated.items())
+def _attribute_extras(place: str, stated: dict[str, str]) -> list[Extra]:
+    return [Extra(f"{place}/@{name}", value) for name, value in stated.items()]
 
 
 def _one_of(attribute: str, stated: str, values: Mapping[str, _Value], name: str) -> _Value:

@@ -30,6 +30,7 @@ from schemas.record import (
     Record,
     Scoring,
 )
+from schemas.reject import record_error
 from schemas.span import ElementContext, Span
 from transforms.formats.base import ReadOptions
 from transforms.formats.dates import parse_date
@@ -171,20 +172,19 @@ class FeedRecordBuilder:
 
         `quick` and `build` then read them one by one and report the reason.
         """
-        columns = self._batch.take(run)
-        if columns is None:
-            return None
-        extras = self._enter(context).extras
-        records = []
-        rows = zip(columns.rows, columns.metadata, columns.offsets, columns.lines, strict=True)
         try:
-            for values, metadata, begin, row in rows:
+            rows = self._batch.take(run)
+            if rows is None:
+                return None
+            extras = self._enter(context).extras
+            records = []
+            for attributes, metadata, begin, row in rows:
                 children = _RecordChildren(list(extras))
                 children.metadata = metadata
-                attributes = dict(zip(columns.names, values, strict=True))
                 provenance = self._provenance(line + row, offset + begin)
                 records.append(self._record(attributes, children, provenance))
-        except RecordError:
+        except Exception as exc:
+            record_error(exc)  # raises what concerns more than a record
             return None
         return records
 

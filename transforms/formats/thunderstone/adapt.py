@@ -30,7 +30,6 @@ from transforms.formats.base import Adapted, Adapter, Target
 
 _SINGLE = ("title", "description", "keywords")
 _CATEGORY = "category"
-_FIELD = "u:"
 _UNHELD = ("overwrite_acls",)
 _UTF_8 = (None, "utf-8", "utf8")
 _LINE_END = re.compile(r"\r?\n")
@@ -125,46 +124,32 @@ def _content_as_body(draft: Draft, target: Target) -> None:
 def _metadata_as_fields(draft: Draft, _target: Target, *, named: dict[str, str]) -> None:
     """Move metadata with an element of its own there, unless the record has that element."""
     record = draft.record
-    places = [_place(meta, named) for meta in record.metadata]
-    if not any(places):
-        return
-    present = _present_places(record)
-    moved: dict[str, list[str]] = {}
+    present = {field.name for field in record.fields}
+    texts: dict[str, str] = {}
+    categories: list[str] = []
+    fields: dict[str, list[str]] = {}
     remaining = []
-    for meta, place in zip(record.metadata, places, strict=True):
-        if place is None or place in present or (place in _SINGLE and place in moved):
+    for meta in record.metadata:
+        name = meta.name.lower()
+        if meta.data is None and name in named and named[name] not in present:
+            fields.setdefault(named[name], []).append(meta.value)
+        elif meta.data is not None or name in named:
             remaining.append(meta)
+        elif name in _SINGLE and getattr(record, name) is None and name not in texts:
+            texts[name] = meta.value
+        elif name == _CATEGORY and not record.categories:
+            categories.append(meta.value)
         else:
-            moved.setdefault(place, []).append(meta.value)
-    if moved:
-        draft.change(metadata=tuple(remaining), **_fields_of(record, moved))
-
-
-def _place(meta: Meta, named: dict[str, str]) -> str | None:
-    """Return the element of a pair. A field has the prefix `u:`, since it may be called title."""
-    if meta.data is not None:
-        return None
-    name = meta.name.lower()
-    if name in named:
-        return _FIELD + named[name]
-    return name if name in (*_SINGLE, _CATEGORY) else None
-
-
-def _present_places(record: Record) -> set[str]:
-    texts = {name for name in _SINGLE if getattr(record, name) is not None}
-    categories = {_CATEGORY} if record.categories else set()
-    return texts | categories | {_FIELD + field.name for field in record.fields}
-
-
-def _fields_of(record: Record, moved: dict[str, list[str]]) -> dict[str, object]:
-    fields = tuple(
-        Field(place.removeprefix(_FIELD), tuple(values), len(values) > 1)
-        for place, values in moved.items()
-        if place.startswith(_FIELD)
+            remaining.append(meta)
+    if len(remaining) == len(record.metadata):
+        return
+    new = (Field(name, tuple(values), len(values) > 1) for name, values in fields.items())
+    draft.change(
+        metadata=tuple(remaining),
+        fields=(*record.fields, *new),
+        categories=(*record.categories, *categories),
+        **texts,
     )
-    texts = {name: moved[name][0] for name in _SINGLE if name in moved}
-    categories = record.categories + tuple(moved.get(_CATEGORY, ()))
-    return {**texts, "categories": categories, "fields": record.fields + fields}
 
 
 def _fit_metadata(draft: Draft, _target: Target) -> None:

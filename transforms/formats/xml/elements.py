@@ -131,7 +131,7 @@ class ElementReader(Generic[Built]):
             grammar.names,
             span,
             max_unit_bytes=options.max_unit_bytes,
-            bulk=grammar.bulk and _without_defects(grammar.bulk),
+            bulk=grammar.bulk,
         )
         self._parser = _parser()
         self._noted: ElementContext | None = None
@@ -212,19 +212,6 @@ class ElementReader(Generic[Built]):
         if tags > self._max_tags:
             reason = f"{tags} tags; expected at most {self._max_tags}; raise --max-content-bytes"
             raise RecordError("record-too-large", reason)
-
-
-def _without_defects(bulk: Bulk) -> Bulk:
-    """Return `bulk` with None in place of an exception: then its elements are read one by one."""
-
-    def take(run: bytes, offset: int, line: int, context: ElementContext) -> list[Record] | None:
-        try:
-            return bulk(run, offset, line, context)
-        except Exception as exc:
-            record_error(exc)
-            return None
-
-    return take
 
 
 def _limit_attributes(element: etree._Element) -> None:
