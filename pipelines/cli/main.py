@@ -94,10 +94,10 @@ def convert(**words: object) -> int:
     from pipelines.cli.convert_checks import parse
     from pipelines.cli.push_options import parse_push_to
 
-    options, appliance = parse(words), parse_push_to(words)
+    options, target = parse(words), parse_push_to(words)
     from pipelines.convert.run import run  # Beam takes a second to load
 
-    return run(options, appliance)
+    return run(options, target)
 
 
 def _push_flags() -> list[click.Parameter]:

@@ -29,7 +29,6 @@ from transforms.sinks.push.settings import (
 )
 from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.window import SendWindow
-from transforms.sinks.push.wire.protocol import Appliance
 
 _APPLIANCE = Section.APPLIANCE
 _SCHEDULE = Section.SCHEDULE
@@ -179,59 +178,47 @@ class PushOptions(DisplayOptions, frozen=True, kw_only=True):
     ] = 1
 
 
-def parse_push(words: Mapping[str, object]) -> tuple[PushOptions, ApplianceOptions]:
+def parse_push(words: Mapping[str, object]) -> tuple[PushOptions, PushSettings]:
     """Return the options of a push; raise ConfigError for the first word that cannot be used."""
     if not words.get("inputs"):
         raise ConfigError("INPUT: none given; expected the folder of a run, or feed files")
     options = decode(PushOptions, words)
     if options.datasource is not None:
         check_datasource(options.datasource)
-    return options, parse_appliance(words, flag="--to")
-
-
-def parse_appliance(words: Mapping[str, object], *, flag: str) -> ApplianceOptions:
-    """Return how an appliance is pushed to; `flag` is the one that names it."""
     if words.get("url") is None:
-        raise ConfigError(f"{flag}: not given; expected the URL of an appliance")
-    options = decode(ApplianceOptions, words)
-    push_settings(options)  # raises ConfigError for options that do not fit the appliance
-    return options
+        raise ConfigError("--to: not given; expected the URL of an appliance")
+    return options, _push_settings(words)
 
 
-def parse_push_to(
-    words: Mapping[str, object], *, flag: str = "--push-to"
-) -> ApplianceOptions | None:
+def parse_push_to(words: Mapping[str, object], *, flag: str = "--push-to") -> PushSettings | None:
     """Return how an appliance is pushed to; without `flag`, None, and no flag may be about it."""
     if words.get("url") is not None:
-        return parse_appliance(words, flag=flag)
+        return _push_settings(words)
     for name, declared in flags_of(ApplianceOptions).items():
         if words.get(name) is not None:
             raise ConfigError(f"{declared.names[0]}: given without {flag} URL; expected both")
     return None
 
 
-def appliance_of(options: ApplianceOptions) -> Appliance:
-    """Return the appliance; raise ConfigError for options that do not fit it."""
+def _push_settings(words: Mapping[str, object]) -> PushSettings:
+    """Return how an appliance is pushed to; raise ConfigError for options that do not fit it."""
     from transforms.sinks.push.wire.address import parse_target  # --help does not load the codecs
 
+    options = decode(ApplianceOptions, words)
     target = parse_target(
         options.url, profile=options.profile, ca_file=options.ca_file, proxy=options.proxy
     )
     if options.gzip and not target.protocol.can_gzip:
         raise ConfigError("--gzip: not for Thunderstone data; expected http://HOST:19900")
-    return msgspec.structs.replace(
+    appliance = msgspec.structs.replace(
         target,
         gzip=options.gzip,
         connect_seconds=options.connect_timeout,
         write_seconds=options.write_timeout,
         reply_seconds=options.reply_timeout,
     )
-
-
-def push_settings(options: ApplianceOptions) -> PushSettings:
-    """Return the settings of a push to an appliance."""
     return PushSettings(
-        appliance=appliance_of(options),
+        appliance=appliance,
         on_refusal=options.on_refusal,
         backlog=BacklogLimits(
             ceiling=options.backlog_ceiling,

@@ -26,7 +26,6 @@ from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.display import ReportFormat, Snapshot, print_defects, show_progress
 from pipelines.cli.flags import flags_of
 from pipelines.cli.locks import WORK, locked_output, locked_state
-from pipelines.cli.push_options import ApplianceOptions, push_settings
 from pipelines.convert.inputs import changed, group_spans, list_spans, size_of
 from pipelines.convert.publish import publish
 from pipelines.convert.report import as_json_text, as_text
@@ -61,8 +60,8 @@ from transforms.storage.atomic import write_by_several
 _log = logging.getLogger(__name__)
 
 
-def run(options: ConvertOptions, appliance: ApplianceOptions | None = None) -> int:
-    """Convert, publish and print the account, then push if an appliance is named.
+def run(options: ConvertOptions, target: PushSettings | None = None) -> int:
+    """Convert, publish and print the account, then push to the target if there is one.
 
     Return the exit code; raise FeedferryError with nothing published. A run that is started again
     with the same options and inputs is resumed. The state of the sources is updated at the end, if
@@ -93,8 +92,8 @@ def run(options: ConvertOptions, appliance: ApplianceOptions | None = None) -> i
         click.echo(as_text(report) if is_text else as_json_text(report))
         print_defects(account.defects, folder=report.folder)
         exit_code = report.exit_code
-        if appliance is not None:
-            pushed = _push(output, appliance, options)
+        if target is not None:
+            pushed = _push(output, target, options)
             exit_code = pushed.exit_code or exit_code
             if pushed.stopped is not None:
                 return exit_code
@@ -138,11 +137,11 @@ def _convert(parts: list[Span], settings: Settings, options: ConvertOptions) -> 
     return account
 
 
-def _push(output: Path, appliance: ApplianceOptions, options: ConvertOptions) -> PushAccount:
+def _push(output: Path, target: PushSettings, options: ConvertOptions) -> PushAccount:
     """Push the published chunks: in this process, or with --runner by a worker of the runner."""
     limit = options.max_rejects
     settings = replace(
-        push_settings(appliance),
+        target,
         jobs=options.jobs,
         can_empty=options.allow_empty_full,
         max_rejects=limit.count if limit is not None else None,

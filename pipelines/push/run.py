@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pipelines.cli.display import DisplayOptions, ReportFormat, Snapshot, show_progress
 from pipelines.cli.locks import WORK
-from pipelines.cli.push_options import ApplianceOptions, PushOptions, push_settings
+from pipelines.cli.push_options import PushOptions
 from pipelines.cli.signals import DRAINING, draining
 from pipelines.push.feed_files import EXPECTED_INPUT, make_run, scan_files
 from pipelines.push.report import as_json_text, as_text, plan_text
@@ -34,14 +34,14 @@ from transforms.sinks.push.settings import PushSettings, SeveralFull
 from transforms.sinks.push.throttle.gate import StopSignal
 
 
-def run(options: PushOptions, appliance: ApplianceOptions) -> int:
+def run(options: PushOptions, target: PushSettings) -> int:
     """Push, print the account of each run, and return the exit code.
 
     Raises ConfigError before anything is sent. Several runs are pushed one after another; if a run
     stops, the runs after it are not begun.
     """
     settings = replace(
-        push_settings(appliance),
+        target,
         jobs=options.jobs,
         max_rejects=options.max_rejects,
         replay=options.replay,

@@ -10,12 +10,7 @@ import msgspec
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.flags import decode
-from pipelines.cli.push_options import (
-    appliance_of,
-    parse_appliance,
-    parse_push_to,
-    push_settings,
-)
+from pipelines.cli.push_options import parse_push_to
 from pipelines.cli.signals import draining
 from pipelines.push.run import discard_message, print_message
 from pipelines.serve.forwarder import Forwarder, Notifier
@@ -62,15 +57,15 @@ def parse_serve(words: Mapping[str, object]) -> ServeOptions:
 
 
 def _make_gateway(settings: ServeOptions, words: Mapping[str, object]) -> Gateway | None:
-    appliance = parse_push_to(words, flag="--forward")
-    if appliance is None:
+    target = parse_push_to(words, flag="--forward")
+    if target is None:
         if settings.accept_loss:
             raise ConfigError("--accept-loss: given without --forward URL; expected both")
         return None
     forwarder = Forwarder(
         Path(settings.spool),
         ConvertOptions(inputs=(), output="", to_format="", accept_loss=settings.accept_loss),
-        push_settings(appliance),
+        target,
         Notifier(
             warn=print_message,
             inform=discard_message if settings.verbosity < 0 else print_message,
@@ -82,6 +77,7 @@ def _make_gateway(settings: ServeOptions, words: Mapping[str, object]) -> Gatewa
 
 def _check_target(settings: ServeSettings, receiver: Receiver, words: Mapping[str, object]) -> None:
     """Raise ConfigError for a gateway that forwards to itself, which would never end."""
-    target = urlsplit(appliance_of(parse_appliance(words, flag="--forward")).url)
+    forward = parse_push_to(words, flag="--forward")
+    target = urlsplit(forward.appliance.url if forward else "")
     if target.port == receiver.port and target.hostname in (*_THIS_MACHINE, settings.host):
         raise ConfigError(f"--forward {words['url']}: this receiver; expected another appliance")

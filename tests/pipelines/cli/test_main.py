@@ -69,7 +69,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
 
     def put(run: Run) -> None:
         module = ModuleType("pipelines.convert.run")
-        module.__dict__["run"] = lambda options, appliance: run(options)
+        module.__dict__["run"] = lambda options, target: run(options)
         monkeypatch.setitem(sys.modules, "pipelines.convert.run", module)
 
     return put
@@ -294,7 +294,7 @@ def test_an_unknown_runner_is_refused_before_anything_is_written(
     ("args", "absent"),
     [
         (["--help"], {"msgspec", "schemas", "transforms"}),
-        *(([verb, "--help"], CODECS) for verb in ("convert", "push", "plan", "inspect")),
+        *(([verb, "--help"], CODECS) for verb in ("convert", "push", "serve", "plan", "inspect")),
         (["convert", "a", "-o", "b", "--to", "c"], {"apache_beam"}),
     ],
 )

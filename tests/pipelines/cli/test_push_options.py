@@ -4,13 +4,7 @@ import time
 
 import pytest
 
-from pipelines.cli.push_options import (
-    ApplianceOptions,
-    parse_appliance,
-    parse_push,
-    parse_push_to,
-    push_settings,
-)
+from pipelines.cli.push_options import parse_push, parse_push_to
 from schemas.errors import ConfigError
 from transforms.sinks.push.settings import Keep, OnRefusal, PushSettings, SeveralFull
 
@@ -19,7 +13,7 @@ WORDS = {"inputs": ("out",), "url": URL}
 
 
 def settings_of(**words: str) -> PushSettings:
-    return push_settings(parse_appliance({"url": URL, **words}, flag="--to"))
+    return parse_push({**WORDS, **words})[1]
 
 
 def test_the_defaults_are_those_of_the_deployed_connector_manager() -> None:
@@ -102,7 +96,9 @@ def test_unusable_options_are_refused(words: dict[str, object], message: str) ->
 
 def test_a_conversion_has_an_appliance_if_one_is_named() -> None:
     assert parse_push_to({"inputs": ("a.xml",), "url": None}) is None
-    assert parse_push_to({"url": URL}) == ApplianceOptions(url=URL)
+    settings = parse_push_to({"url": URL})
+    assert settings is not None
+    assert settings.appliance.url == URL
 
 
 def test_a_flag_of_an_appliance_needs_the_appliance() -> None:

@@ -4,11 +4,9 @@ header() { printf 'GSA Adaptor Data Version 1 [\n]\n'; }
 case $1 in
     good) header; printf 'id=a\nlast-modified=1000\nlock\nid=b\n' ;;
     exit) header; printf 'id=a\n'; printf 'no such disk\n' >&2; exit 3 ;;
-    signal) header; printf 'id=a\n'; kill -s KILL $$ ;;
     hang) header; exec sleep 60 ;;
     endless) header; exec yes id=a ;;
     garbage) printf 'no such command' ;;
     empty) ;;
     nothing) header ;;
-    unavailable) header; printf 'id=a\nrepository-unavailable=at night\n' ;;
 esac

@@ -6,7 +6,6 @@ document() { header; printf 'id=%s\nmime-type=text/plain\ncontent\n%s at %s' "$1
 case $trouble in
     good) document "$id" ;;
     exit) document "$id"; printf 'no such disk\n' >&2; exit 3 ;;
-    signal) document "$id"; kill -s KILL $$ ;;
     hang) document "$id"; exec sleep 60 ;;
     endless) header; printf 'id=%s\ncontent\n' "$id"; exec yes ;;
     garbage) printf 'no such command'; printf 'what?' >&2 ;;
@@ -24,10 +23,5 @@ case $trouble in
     first-fails) [ -e "seen-$id" ] || { : >"seen-$id"; exit 3; }; document "$id" ;;
     first-unavailable)
         [ -e "seen-$id" ] || { : >"seen-$id"; exec /bin/sh "$0" unavailable "$id"; }
-        document "$id" ;;
-    last-first)
-        # a waits until b was asked for
-        [ "$id" = a ] || : >asked
-        while [ "$id" = a ] && [ ! -e asked ]; do sleep 0.02; done
         document "$id" ;;
 esac

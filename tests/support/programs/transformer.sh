@@ -7,7 +7,6 @@ case $1 in
     renamed) printf 'b\0002\0a\0001\0' >"$2.new" && mv "$2.new" "$2" ;;
     bytes) printf 'raw\0\377\0' >"$2" ;;
     exit) printf 'lost\0' >"$2"; printf 'no such name\n' >&2; exit 3 ;;
-    hang) exec sleep 60 ;;
     odd) printf 'a\0' >"$2" ;;
     torn) printf 'a\0b' >"$2" ;;
     name) printf '\377\0b\0' >"$2" ;;
