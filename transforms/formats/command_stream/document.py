@@ -8,7 +8,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from schemas.acl import Acl, Inheritance, Principal
+from schemas.acl import Acl, Principal
 from schemas.errors import RecordError
 from schemas.record import (
     Action,
@@ -140,10 +140,9 @@ class DocumentBuilder:
         self._is_listed = is_listed
         self._pending: tuple[str, str] | None = None
         self._is_deleted = False
-        self._mimetype: str | None = None
-        self._modified: datetime | None = None
-        self._display_url: str | None = None
-        self._flags: dict[str, bool] = {}
+        self._fields: dict[str, object] = {}  # of the record
+        self._hints: dict[str, object] = {}
+        self._acl: dict[str, object] = {}
         self._metadata: list[Meta] = []
         self._principals: list[Principal] = []
         self._seen: set[object] = set()
@@ -151,14 +150,12 @@ class DocumentBuilder:
         self._extras: list[Extra] = []
         self._namespace: str | None = None
         self._lacks_namespace = False
-        self._fragment: str | None = None
-        self._inheritance: Inheritance | None = None
         self._case_sensitive: bool | None = None
 
     @property
     def ignores_acl(self) -> bool:
         """Whether it has ACL commands, but no `acl` command to send them."""
-        has_acl = bool(self._principals) or self.parent is not None or self._inheritance is not None
+        has_acl = bool(self._principals or self._acl) or self.parent is not None
         return has_acl and not self.sends_acl
 
     def apply(self, name: str, argument: str | None) -> None:
@@ -198,21 +195,19 @@ class DocumentBuilder:
     def record(self, url: str, provenance: Provenance, *, acl: Acl | None) -> Record:
         is_deleted = self._is_deleted or self.final == "not-found"
         arrival = Arrival.CRAWLED if self._is_listed else Arrival.PUSHED
-        hints = Crawl(display_url=self._display_url, anchors=tuple(self._anchors))
-        hints = replace(hints, **self._flags)
-        return Record(
+        hints = replace(_NO_HINTS, anchors=tuple(self._anchors), **self._hints)
+        record = Record(
             url=url,
             action=Action.DELETE if is_deleted else Action.ADD,
             arrival=None if is_deleted else arrival,
             content=None if self.content is None else Content(self.content),
-            mimetype=self._mimetype,
             metadata=tuple(self._metadata),
-            modified=self._modified,
             acl=acl,
             crawl=None if hints == _NO_HINTS else hints,
             extras=tuple(self._extras),
             provenance=provenance,
         )
+        return replace(record, **self._fields) if self._fields else record
 
     def acl(self, parent_url: str | None) -> Acl:
         """Return the ACL; `parent_url` is the URL of `parent`. The last rule of case is for all."""
@@ -220,12 +215,7 @@ class DocumentBuilder:
         if self._case_sensitive is not None:
             case = self._case_sensitive
             principals = tuple(replace(each, case_sensitive=case) for each in principals)
-        return Acl(
-            inheritance=self._inheritance,
-            inherit_from=parent_url,
-            inherit_fragment=self._fragment,
-            principals=principals,
-        )
+        return replace(Acl(inherit_from=parent_url, principals=principals), **self._acl)
 
     def _set(self, name: str, argument: str | None) -> None:
         match name:
@@ -234,18 +224,18 @@ class DocumentBuilder:
                 if moment is None:  # no calendar has this date
                     self.keep(name, argument)
                 else:
-                    self._modified = moment
+                    self._fields["modified"] = moment
             case "delete":
                 self._is_deleted = self._arguments.listed_flag(name, argument)
             case "result-link" | "display-url":
-                self._display_url = self._arguments.uri(name, argument)
+                self._hints["display_url"] = self._arguments.uri(name, argument)
             case "mime-type":
-                self._mimetype = argument
+                self._fields["mimetype"] = argument
             case "up-to-date" | "not-found":
                 self.final = name
             case _:
                 read = self._arguments.listed_flag if self._is_listed else self._arguments.flag
-                self._flags[name.replace("-", "_")] = read(name, argument)
+                self._hints[name.replace("-", "_")] = read(name, argument)
 
     def _set_acl(self, name: str, argument: str | None) -> None:
         match name:
@@ -254,17 +244,18 @@ class DocumentBuilder:
             case "namespace":  # without an argument, the deployed parser throws at a principal
                 self._namespace, self._lacks_namespace = argument, argument is None
             case "acl-inherit-from":
-                self.parent, self._fragment = require_argument(name, argument), None
+                self.parent = require_argument(name, argument)
+                self._acl.pop("inherit_fragment", None)
             case "acl-inherit-fragment":
                 if self.parent is None:
                     reason = f"{name} first; expected acl-inherit-from before it"
                     raise RecordError("bad-acl", reason)
-                self._fragment = argument
+                self._acl["inherit_fragment"] = argument
             case "acl-inheritance-type":
                 if argument not in INHERITANCES:
                     expected = ", ".join(sorted(INHERITANCES))
                     raise RecordError("bad-acl", f"{name}={argument!r}; expected one of {expected}")
-                self._inheritance = INHERITANCES[argument]
+                self._acl["inheritance"] = INHERITANCES[argument]
             case _:
                 self._case_sensitive = name == "acl-case-sensitive"
 

@@ -26,7 +26,7 @@ from transforms.formats.command_stream.commands import (
 )
 from transforms.formats.command_stream.doc_ids import url_maker
 from transforms.formats.command_stream.document import Arguments, DocumentBuilder
-from transforms.formats.command_stream.syntax import COMMAND_NAMES
+from transforms.formats.command_stream.syntax import COMMAND_NAMES, require_argument
 
 DocumentOutcome = Record | Reject | Filtered | Notice
 """What a document becomes, and the notices about it."""
@@ -87,8 +87,6 @@ class DocumentReader:
             self._apply(command)
         except Exception as exc:
             self._refuse(record_error(exc), command)
-            if command.name == "content":  # content must not be read as commands
-                deque(self.commands.remainder(), maxlen=0)
         if command.is_repaired:
             self._note("overlap", OVERLAP)
         yield from self._flush()
@@ -126,56 +124,37 @@ class DocumentReader:
         )
 
     def _apply(self, command: Command) -> None:
-        name = command.name
+        name, argument, document = command.name, command.argument, self._document
         if name == "meta-content" and not self.is_strict:  # in an example of the documentation
             self._note("meta-content", "meta-content, which is no command; read as meta-value")
             name = "meta-value"
         if command.error:
-            self._refuse(command.error, command)
-        elif name not in _KNOWN:
-            self._take_unknown(name, command)
-        elif self._document is None:
-            self._take_orphan(name, command)
+            raise command.error
+        if name not in _KNOWN:
+            self._take_unknown(name, argument)
+        elif document is None:
+            raise RecordError("no-id", f"{name}; expected id or id-list before it")
         elif name == "id":
-            if command.argument is None:
-                self._spoil(RecordError("no-argument", "id without an argument; expected id=…"))
+            require_argument(name, argument)
         elif not self._belongs(name):
             reason = f"{name}; expected a command of a {self._kind.name}"
-            self._refuse(RecordError("bad-command", reason), command)
+            raise RecordError("bad-command", reason)
+        elif name == "content":
+            self._take_content(document)
+        elif name == "authz-status":
+            document.keep(name, argument)
         else:
-            self._apply_known(self._document, name, command)
+            document.apply(name, argument)
 
-    def _apply_known(self, document: DocumentBuilder, name: str, command: Command) -> None:
-        try:
-            if name == "content":
-                self._take_content(document)
-            elif name == "authz-status":
-                document.keep(name, command.argument)
-            else:
-                document.apply(name, command.argument)
-        except RecordError as exc:
-            self._spoil(exc)
-
-    def _take_orphan(self, name: str, command: Command) -> None:
-        """Refuse a command before any id. The reject of `content` takes the rest of the stream."""
-        exc = RecordError("no-id", f"{name}; expected id or id-list before it")
-        if self.is_strict or name != "content":
-            self._refuse(exc, command)
-            return
-        self._begin_document(command, "")
-        self._spoil(exc)
-        self._apply(command)
-
-    def _take_unknown(self, name: str, command: Command) -> None:
+    def _take_unknown(self, name: str, argument: str | None) -> None:
         """Keep an unknown command, unless it may be of an ACL and deny access to somebody."""
         if name.lower().startswith("acl") and not self.is_strict:
             reason = f"unknown ACL command {name}; expected acl or a known acl-… command"
-            self._refuse(RecordError("bad-acl", reason), command)
-            return
+            raise RecordError("bad-acl", reason)
         kept = "kept" if self._document else "skipped, as it stands before any id"
         self._aside.append(self.commands.unknown_command(name, kept, self._offset))
         if self._document:
-            self._document.keep(name, command.argument)
+            self._document.keep(name, argument)
 
     def _belongs(self, name: str) -> bool:
         if name in self._kind.commands:
@@ -207,20 +186,23 @@ class DocumentReader:
         document.set_content(b"".join(pieces))
 
     def _refuse(self, exc: RecordError, command: Command) -> None:
-        """Spoil the document that has the command; without one, reject the command alone."""
-        if self._document or (self.is_strict and exc.code != DEFECT):
-            self._spoil(exc)
+        """Reject the document that has the command when it ends; the first error is the reason.
+
+        Without a document, reject the command alone, but with `content` the rest of the stream.
+        """
+        self._raise_if_strict(exc)
+        if command.name == "content":
+            if self._document is None:
+                self._begin_document(command, "")
+            deque(self.commands.remainder(), maxlen=0)  # it must not be read as commands
+        if self._document:
+            self._error = self._error or exc
             return
         self._begin = command.offset
         self.commands.capture(command.offset)
         self._aside.append(self._reject(exc, None, command.offset + len(command.token)))
         self._begin = self.commands.offset  # the next reject begins after this one
         self.commands.capture(self._begin)
-
-    def _spoil(self, exc: RecordError) -> None:
-        """Reject the document when it ends; the first error is the reason."""
-        self._raise_if_strict(exc)
-        self._error = self._error or exc
 
     def _raise_if_strict(self, exc: RecordError) -> None:
         if self.is_strict and exc.code not in _OUR_OWN_CODES:
