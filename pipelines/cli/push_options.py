@@ -100,7 +100,7 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
         int, Flag("Pause above this backlog.", _SCHEDULE, count_of("feeds"))
     ] = 4000
     backlog_floor: Annotated[
-        int, Flag("Resume below this backlog.", _SCHEDULE, count_of("feeds"))
+        int, Flag("Resume below this backlog.", _SCHEDULE, count_of("feeds", minimum=1))
     ] = 1000
     backlog_interval: Annotated[
         float, Flag("Least time between two requests for the backlog.", _SCHEDULE, TIMEOUT)

@@ -70,7 +70,11 @@ def make_run(options: PushOptions, settings: PushSettings) -> tuple[Path, list[C
 
 
 def scan_files(
-    options: PushOptions, settings: PushSettings, staging: Path, *, max_bytes: int = 0
+    options: PushOptions,
+    settings: PushSettings,
+    staging: Path,
+    *,
+    max_bytes: int = REQUEST_BYTES_LIMIT,
 ) -> list[Chunk]:
     """Return a chunk for each feed file, in order; compressed files are unpacked to `staging`.
 
@@ -84,7 +88,7 @@ def scan_files(
         try:
             if path.suffix.lower() in COMPRESSED_EXTENSIONS:
                 plain = staging / f"{ordinal:06d}-{path.stem}"
-                _unpack(path, plain, max_bytes or REQUEST_BYTES_LIMIT)
+                _unpack(path, plain, max_bytes)
             chunks.append(replace(_scan(path, plain, options), ordinal=ordinal))
         except (ConfigError, FormatError, SourceError) as exc:
             faults.append(str(exc))

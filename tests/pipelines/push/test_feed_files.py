@@ -36,7 +36,7 @@ LATIN = b'<?xml version="1.0" encoding="ISO-8859-1"?>\n<!-- \xe9 -->' + feed()
 
 
 def chunks_of(
-    folder: Path, files: dict[str, bytes], *, max_bytes: int = 0, **options: object
+    folder: Path, files: dict[str, bytes], *, max_bytes: int = 1 << 20, **options: object
 ) -> list[Chunk]:
     """Write files and return their chunks."""
     for name, content in files.items():
@@ -52,7 +52,7 @@ def chunks_of(
     return scan_files(stated, settings, staging, max_bytes=max_bytes)
 
 
-def faults(folder: Path, files: dict[str, bytes], *, max_bytes: int = 0) -> list[str]:
+def faults(folder: Path, files: dict[str, bytes], *, max_bytes: int = 1 << 20) -> list[str]:
     """Return the faults of files, without the path of the folder."""
     with pytest.raises(ConfigError) as caught:
         chunks_of(folder, files, max_bytes=max_bytes)

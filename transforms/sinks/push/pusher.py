@@ -25,7 +25,7 @@ from schemas.receipt import ChunkState
 from transforms.retry import RetryPauses
 from transforms.sinks.push.chunk_parts import whole_chunk
 from transforms.sinks.push.chunk_sender import ChunkSender, PushInterrupted
-from transforms.sinks.push.model import ApplianceResponse, ResponseMeaning
+from transforms.sinks.push.model import ResponseMeaning
 from transforms.sinks.push.outcome import ChunkOutcome, PushAccount, PushProgress, outcomes_of
 from transforms.sinks.push.push_plan import (
     UPDATE_FILE,
@@ -35,7 +35,7 @@ from transforms.sinks.push.push_plan import (
 )
 from transforms.sinks.push.receipts import Receipts
 from transforms.sinks.push.settings import PushSettings
-from transforms.sinks.push.throttle.backlog import BacklogCount, BacklogThrottle
+from transforms.sinks.push.throttle.backlog import BacklogThrottle
 from transforms.sinks.push.throttle.gate import SendGate, StopSignal
 from transforms.sinks.push.wire.client import ApplianceClient
 from transforms.sinks.push.wire.responses import judge_response
@@ -66,9 +66,7 @@ class Pusher:
         self._stop = stop
         self._progress = progress
         self.client = client or ApplianceClient(settings.appliance)
-        self._read_backlog = settings.appliance.protocol.read_backlog
-        self._first_backlog: ApplianceResponse | None = None
-        self._is_reached = self._read_backlog is None
+        self._is_reached = settings.appliance.protocol.read_backlog is None
         self._gate = self._make_gate()
 
     def __enter__(self) -> Self:
@@ -141,9 +139,10 @@ class Pusher:
 
     def _make_gate(self) -> SendGate:
         settings, throttle = self._settings, None
-        if self._read_backlog is not None:
+        read_backlog = settings.appliance.protocol.read_backlog
+        if read_backlog is not None:
             throttle = BacklogThrottle(
-                self._request_backlog,
+                lambda: read_backlog(self.client.backlog()),
                 settings.backlog,
                 clock=time.monotonic,
                 notify=self._progress.notify,
@@ -185,12 +184,7 @@ class Pusher:
             self._progress.notify(f"{response.error}; next attempt in {seconds:.0f} s")
             if not self._gate.pause(seconds):
                 raise PushInterrupted
-        self._first_backlog, self._is_reached = response, True
-
-    def _request_backlog(self) -> BacklogCount:
-        response, self._first_backlog = self._first_backlog, None
-        read = self._read_backlog
-        return read(response or self.client.backlog()) if read else None
+        self._is_reached = True
 
     def _send(self, chunks: Sequence[Chunk], sender: ChunkSender) -> None:
         """Send the datasources in parallel, at most `jobs` at a time; raise the first error.

