@@ -103,16 +103,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServeOptions(ServeSettings, frozen=True, kw_only=True):
-    """The options of `feedferry serve`: receive, forward, or request retries."""
+    """The options of `feedferry serve`: receive and forward."""
 
-    retry: Annotated[
-        str | None,
-        Flag(
-            "Process feeds again that were set aside, and exit.",
-            _RECEIVER,
-            metavar="N|NAME|all",
-        ),
-    ] = None
     accept_loss: Annotated[
         frozenset[str],
         Flag("Forward without these fields, even acl and content.", Section.GATEWAY, FIELDS),
