@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from support.runs import ROOT
+
 _COMMAND = (
     "import sys; from pipelines.cli.main import main; code = main();"
     " print(open('/proc/self/status').read(), flush=True); sys.exit(code)"

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-ROOT = Path(__file__).parents[2]
+from support.runs import ROOT
+
 PATIENCE_SECONDS = 60.0
 """A process that takes longer to end hangs."""
 _MAIN = """\

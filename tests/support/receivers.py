@@ -1,7 +1,6 @@
 """Receivers for tests: in this process, on a free port, and what stands in their spools."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,7 +9,8 @@ import msgspec
 from pipelines.serve.receiver import Receiver
 from pipelines.serve.settings import ServeSettings
 from schemas.delivery import JOURNAL, Delivery
-from support.talk import PATIENCE_SECONDS, get, say
+from support.served import wait_until
+from support.talk import get, say
 
 
 @contextmanager
@@ -20,14 +20,6 @@ def receiving(spool: Path, **changes: object) -> Iterator[Receiver]:
     with Receiver(msgspec.structs.replace(settings, **changes)) as receiver:
         yield receiver
     assert list((spool / "incoming").iterdir()) == []
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait for what another thread does; fail if it does not come."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < end, "it did not come in time"
-        time.sleep(0.005)
 
 
 def deliveries(spool: Path) -> list[Delivery]:

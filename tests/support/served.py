@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
+from support.runs import ROOT
 from transforms.sources.spool import read_deliveries
 
 BOUND_SECONDS = 60.0
@@ -23,7 +24,6 @@ COMMAND = (
     "-c",
     "import sys; from pipelines.cli.main import main; sys.exit(main())",
 )
-_ROOT = Path(__file__).parents[2]
 _OPENER = build_opener(ProxyHandler({}))
 
 
@@ -103,7 +103,7 @@ def start(*args: str, cwd: Path | None = None) -> "subprocess.Popen[str]":
         stderr=subprocess.PIPE,
         text=True,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
 
 
@@ -114,7 +114,7 @@ def run(*args: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str
         capture_output=True,
         text=True,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         timeout=5 * BOUND_SECONDS,
         check=False,
     )

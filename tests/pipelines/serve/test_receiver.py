@@ -9,7 +9,8 @@ from pipelines.serve.receiver import Receiver
 from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
 from pipelines.serve.settings import ServeSettings
 from schemas.errors import ConfigError
-from support.receivers import deliveries, kept, receiving, wait_until, wait_until_idle
+from support.receivers import deliveries, kept, receiving, wait_until_idle
+from support.served import wait_until
 from support.talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
 
 pytestmark = pytest.mark.slow

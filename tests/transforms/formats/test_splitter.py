@@ -19,8 +19,8 @@ from schemas.record import Record
 from support.damage import MadeFeed, damaged, feeds, torn
 from support.gsa_records import held
 from support.membership_strategies import held_memberships
-from support.slow_streams import slow
 from support.strategies import records
+from support.streams import slow
 from transforms.formats import FORMATS, Encoder, WriteOptions, by_name
 from transforms.formats.splitter import FeedPart, RecordOffsets
 

@@ -21,7 +21,7 @@ from pipelines.serve.http.server import (
 from pipelines.serve.settings import ServeSettings
 from schemas.errors import ConfigError
 from support import appliance_sockets
-from support.receivers import wait_until
+from support.served import wait_until
 from support.talk import PATIENCE_SECONDS, Talk, get, is_reset, post, say
 
 pytestmark = pytest.mark.slow

@@ -17,8 +17,9 @@ from pipelines.serve.worker_process import DEFAULT_LIMIT_SECONDS, WorkerProcess
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import ConfigError
 from support import hostile_work as work
-from support.receivers import wait_until, wait_until_idle
+from support.receivers import wait_until_idle
 from support.rehearsal import InlineWorker, Rehearsal, gone, gsa_feed, page
+from support.served import wait_until
 from support.talk import PATIENCE_SECONDS, get, say
 from transforms.formats.base import ReadOptions
 

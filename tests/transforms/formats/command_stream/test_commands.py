@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from schemas.errors import FormatError, RecordError, UnavailableError
 from schemas.notice import Notice
 from schemas.span import Span
-from support.slow_streams import slow
 from support.streams import opened as opened_stream
+from support.streams import slow
 from transforms.formats import sniff
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream.commands import (

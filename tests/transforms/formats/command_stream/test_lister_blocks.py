@@ -16,8 +16,8 @@ from schemas.record import Action, Arrival, Crawl, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span, TokenState
 from support.command_streams import HEADER, MODES
-from support.slow_streams import slow
 from support.stream_strategies import listings
+from support.streams import slow
 from transforms.formats.base import Docids, Mode, ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister
 from transforms.formats.command_stream.commands import BLOCK_BYTES

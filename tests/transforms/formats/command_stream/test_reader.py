@@ -14,8 +14,7 @@ from schemas.notice import Notice
 from schemas.record import Content, Record
 from schemas.reject import Reject
 from support.command_streams import HEADER, MODES
-from support.slow_streams import slow
-from support.streams import opened
+from support.streams import opened, slow
 from transforms.formats import ReadResult, by_name
 from transforms.formats.base import Mode, ReadOptions
 from transforms.formats.command_stream.commands import KEPT_BYTES

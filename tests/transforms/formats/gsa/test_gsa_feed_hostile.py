@@ -18,8 +18,7 @@ from schemas.errors import FormatError
 from schemas.record import Record
 from schemas.reject import Reject
 from support.gsa_records import read_feed, write_feed
-from support.slow_streams import slow
-from support.streams import opened
+from support.streams import opened, slow
 from transforms.formats.base import ReadOptions
 
 HEAD = (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.slow_streams import slow
+from support.streams import slow
 from transforms.formats.xml.encoding import Transcoded, detect
 
 CODECS = (

@@ -12,8 +12,7 @@ from schemas.reject import Reject
 from schemas.span import ElementContext, Span
 from support.damage import damaged, feeds, torn
 from support.gsa_records import read_feed
-from support.slow_streams import slow
-from support.streams import read_both_ways
+from support.streams import read_both_ways, slow
 from transforms.formats.xml.element_names import ElementNames
 from transforms.formats.xml.scanner import RawElement, RecordScanner, find_url
 
