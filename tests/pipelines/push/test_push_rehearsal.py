@@ -120,15 +120,16 @@ def test_a_refused_record_is_alone_in_the_rejects_and_not_sent_again(
 
 
 def test_thunderstone_gets_its_items_and_then_one_update(tmp_path: Path) -> None:
-    chunks = [items_of(tmp_path / "run", 1, "abc"), items_of(tmp_path / "run", 2, "d")]
-    folder = finished(tmp_path / "run", chunks)
+    chunks = [items_of(tmp_path, 1, "abc"), items_of(tmp_path, 2, "d")]
+    files = [tmp_path / chunk.path for chunk in chunks]
+    kept = tmp_path / "kept"
     flags = scenario(tmp_path, f"- refuse_urls: [{HOST}/b]")
     with serving(tmp_path / "spool", *flags) as appliance:
-        url = f"{appliance.url}/texis/dowalk/recvdata.xml"
-        ended = run("push", str(folder), "--to", url, "--profile", "intranet", *FAST)
+        to = ("--to", f"{appliance.url}/texis/dowalk/recvdata.xml", "--profile", "intranet")
+        ended = run("push", *map(str, files), "-o", str(kept), *to, *FAST)
         arrivals = appliance.arrivals()
 
-    [reject] = rejects(folder)
+    [reject] = rejects(kept)
     assert (ended.returncode, reject["url"], arrivals.total()) == (1, f"{HOST}/b", 3)
 
 
