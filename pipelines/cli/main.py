@@ -148,11 +148,11 @@ def push(**words: object) -> int:
 def _serve_flags() -> list[click.Parameter]:
     from pipelines.cli.flags import click_options
     from pipelines.cli.push_options import FORWARD, ApplianceOptions
-    from pipelines.serve.settings import ServeOptions
+    from pipelines.serve.settings import ServeSettings
 
     endless = ("max_wait", "deadline")
     appliance = click_options(ApplianceOptions, omit=endless, replace={"url": FORWARD})
-    return [*click_options(ServeOptions), *appliance]
+    return [*click_options(ServeSettings), *appliance]
 
 
 @feedferry.command(cls=Verb, flags=_serve_flags, short_help="Receive feeds as an appliance does.")

@@ -147,7 +147,6 @@ class Gateway:
             )
 
     def _queue_new(self) -> None:
-        """Put new deliveries into their queues."""
         journal = self._forwarder.journal
         if self._last_queued is None:
             self._last_queued = journal.settled

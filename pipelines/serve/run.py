@@ -16,7 +16,7 @@ from pipelines.push.run import discard_message, print_message
 from pipelines.serve.forwarder import Forwarder, Notifier
 from pipelines.serve.gateway import Gateway
 from pipelines.serve.receiver import Receiver
-from pipelines.serve.settings import LOOPBACK, ServeOptions, ServeSettings
+from pipelines.serve.settings import LOOPBACK, ServeSettings
 from pipelines.serve.worker_process import WorkerProcess
 from schemas.errors import ConfigError
 
@@ -41,16 +41,16 @@ def run(words: Mapping[str, object]) -> int:
     return 0
 
 
-def parse_serve(words: Mapping[str, object]) -> ServeOptions:
+def parse_serve(words: Mapping[str, object]) -> ServeSettings:
     """Return the options of a receiver; raise ConfigError for the first flag with an error."""
     if words.get("spool") is None:
         raise ConfigError("--spool: not given; expected a folder for what is received")
-    options = decode(ServeOptions, words)
+    options = decode(ServeSettings, words)
     added = options.trusted if words.get("trusted") else ()
     return msgspec.structs.replace(options, trusted=(*LOOPBACK, *added))
 
 
-def _make_gateway(settings: ServeOptions, words: Mapping[str, object]) -> Gateway | None:
+def _make_gateway(settings: ServeSettings, words: Mapping[str, object]) -> Gateway | None:
     target = parse_push_to(words, flag="--forward")
     if target is None:
         if settings.accept_loss:

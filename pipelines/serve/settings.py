@@ -17,7 +17,7 @@ _RECEIVER = Section.RECEIVER
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The address of a receiver, the clients it trusts, and its limits.
+    """The options of `feedferry serve`: the address, the clients that are trusted, and the limits.
 
     `spool` is its folder. Port 0 is any free port. `trusted` are addresses and networks, or `all`.
     `profiles` are the existing profiles of Thunderstone data; if it is empty, any profile exists.
@@ -100,11 +100,6 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
             names=("--feed-timeout",),
         ),
     ] = DEFAULT_LIMIT_SECONDS
-
-
-class ServeOptions(ServeSettings, frozen=True, kw_only=True):
-    """The options of `feedferry serve`: receive and forward."""
-
     accept_loss: Annotated[
         frozenset[str],
         Flag("Forward without these fields, even acl and content.", Section.GATEWAY, FIELDS),

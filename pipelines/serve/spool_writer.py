@@ -53,7 +53,11 @@ class SpoolWriter:
         self._min_free_bytes = min_free_bytes
         self._numbers = itertools.count(1)
         self._order = threading.Lock()
-        self._lock = lock_spool(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = Lock(folder / "lock", where=str(folder), by="receiver")
+        except OSError as exc:
+            raise FatalError(f"{folder}: {exc.strerror}; expected a folder to write in") from exc
         try:
             incoming = self.folder / "incoming"
             incoming.mkdir(exist_ok=True)
@@ -112,7 +116,6 @@ class SpoolWriter:
         return delivery
 
     def _move(self, partial: Path, path: Path) -> None:
-        """Give a feed its name, durably."""
         if not path.parent.exists():
             path.parent.mkdir(parents=True)
             self._disk.sync_folder(path.parent.parent)
@@ -183,15 +186,6 @@ class IncomingFeed:
         """Return the size once all bytes are on the disk."""
         self._disk.sync(self._file)
         return self.bytes
-
-
-def lock_spool(folder: Path) -> Lock:
-    """Return the lock of a spool; raise BusyError if a receiver has it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return Lock(folder / "lock", where=str(folder), by="receiver")
-    except OSError as exc:
-        raise FatalError(f"{folder}: {exc.strerror}; expected a folder to write in") from exc
 
 
 def _translate(exc: OSError) -> Exception:

@@ -128,7 +128,6 @@ def _name_of(part: MultipartSegment) -> str:
 
 
 def _read_pairs(blocks: Iterable[bytes]) -> Iterator[Event]:
-    """Yield the pairs of an urlencoded body."""
     head, decoder = b"", None
     for piece, is_last in _split_pairs(blocks):
         value = piece
@@ -223,7 +222,6 @@ def unquote(block: bytes) -> bytes:
 
 
 def _gunzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a gzip stream."""
     inflater = zlib.decompressobj(_GZIP)
     try:
         for block in blocks:

@@ -368,7 +368,6 @@ class HttpServer:
             self._take()
 
     def _take(self) -> None:
-        """Accept a connection and start its thread; the stack gives its places back."""
         with ExitStack() as place:
             place.callback(self._slots.release)
             try:

@@ -179,7 +179,6 @@ def _format_age(seconds: float) -> str:
 
 
 def _format_duration(seconds: float) -> str:
-    """Return a duration in its largest unit."""
     length, name = next((unit for unit in _DURATIONS if unit[0] <= seconds), _DURATIONS[-1])
     count = int(seconds // length)
     return f"{count} {name}" if count == 1 else f"{count} {name}s"

@@ -13,7 +13,7 @@ from pipelines.cli.main import feedferry
 from pipelines.cli.push_options import ApplianceOptions, PushOptions
 from pipelines.cli.value_parsers import SIZE, count_of
 from pipelines.cli.verb import Section, Verb
-from pipelines.serve.settings import ServeOptions
+from pipelines.serve.settings import ServeSettings
 from schemas.errors import ConfigError
 from support.runs import ROOT
 
@@ -104,7 +104,7 @@ def test_the_help_has_names_values_and_defaults_from_the_declaration() -> None:
     )
 
 
-@pytest.mark.parametrize("options", [ConvertOptions, ApplianceOptions, PushOptions, ServeOptions])
+@pytest.mark.parametrize("options", [ConvertOptions, ApplianceOptions, PushOptions, ServeSettings])
 def test_a_default_in_the_help_is_read_as_the_default(options: type[msgspec.Struct]) -> None:
     flags = [flag for flag in flags_of(options).values() if not flag.flag.default]
     defaults = [flag for flag in flags if flag.default_text]
