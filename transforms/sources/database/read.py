@@ -108,7 +108,8 @@ def read_rows(
         pages = PageReader(table, key_range)
         outcomes = _outcomes(pages, table, span, options)
         if see is None and known is None:
-            yield from (outcome for _, outcome in outcomes)
+            for _, outcome in outcomes:
+                yield outcome
             return
         recall = known if known is not None and not key_range.is_refresh else lambda key: None
         timestamp_of = _timestamp_getter(table)
@@ -124,20 +125,20 @@ def _outcomes(
 ) -> Iterator[tuple[PageRow, Record | Reject]]:
     lookups = LookupQueries(table)
     maker = RecordMaker(table.mapping, table.index, lookups, span=span, options=options)
-    key_index = ColumnIndex(table.key, table.key)
+    make, key_index = maker.make, ColumnIndex(table.key, table.key)
     for page in pages:
         lookups.load_page(pages.key_of(page[0]), pages.key_of(page[-1]))
         for item in page:
             row: PageRow | None = item
-            if isinstance(row, LargeRow):
+            if type(row) is LargeRow:
                 row = pages.read_alone(row, max_bytes=options.max_content_bytes)
-            if isinstance(row, LargeRow):
-                yield row, maker.make(row.row, too_large=row.column)
+            if type(row) is tuple:
+                yield row, make(row)
+            elif isinstance(row, LargeRow):
+                yield row, make(row.row, too_large=row.column)
             elif isinstance(row, UnreadableRow):
                 reason = f"{row.reason}; expected values that can be read"
                 yield row, key_index.reject(row.key, RecordError("unreadable", reason), span=span)
-            elif row is not None:
-                yield row, maker.make(row)
 
 
 def _reject_null_keys(table: TableQuery, span: Span) -> Iterator[Reject]:

@@ -40,9 +40,13 @@ def text_of(value: object) -> str | None:
 
 def values_of(value: object) -> tuple[str | bytes, ...]:
     """Return the values of a metadata name: none for NULL, several for an array."""
-    items = value if isinstance(value, list | tuple) else (value,)
-    values = (item if isinstance(item, bytes) else text_of(item) for item in items)
-    return tuple(item for item in values if item is not None)
+    if isinstance(value, bytes):
+        return (value,)
+    if not isinstance(value, list | tuple):
+        text = text_of(value)
+        return () if text is None else (text,)
+    texts = (item if isinstance(item, bytes) else text_of(item) for item in value)
+    return tuple(text for text in texts if text is not None)
 
 
 def row_json(row: Mapping[str, object]) -> bytes:
