@@ -164,9 +164,20 @@ def url_getter(
     The function raises RecordError where a value is NULL or empty, where a column holds no absolute
     URL, and where the path would get a `.` or `..` segment, which clients remove.
     """
-    if isinstance(source, ColumnReference):
-        return _column_getter(setting, source.column, index)
-    return _template_getter(setting, source, index)
+    if not isinstance(source, ColumnReference):
+        return _template_getter(setting, source, index)
+    name = source.column
+    text = index.text_getter(setting, name)
+
+    def get(row: Row) -> str:
+        url = text(row)
+        if not url:
+            raise _null(setting, name)
+        if not url.startswith(("https://", "http://")) and not _ABSOLUTE.match(url.lstrip()):
+            raise RecordError("bad-url", f"{name}={url!r}; expected an absolute URL")
+        return url
+
+    return get
 
 
 def _template_getter(setting: str, template: str, index: ColumnIndex) -> Callable[[Row], str]:
@@ -190,20 +201,6 @@ def _template_getter(setting: str, template: str, index: ColumnIndex) -> Callabl
             raise RecordError(
                 "bad-url", f"{url!r}; expected no . or .. segment, which clients remove"
             )
-        return url
-
-    return get
-
-
-def _column_getter(setting: str, name: str, index: ColumnIndex) -> Callable[[Row], str]:
-    text = index.text_getter(setting, name)
-
-    def get(row: Row) -> str:
-        url = text(row)
-        if not url:
-            raise _null(setting, name)
-        if not url.startswith(("https://", "http://")) and not _ABSOLUTE.match(url.lstrip()):
-            raise RecordError("bad-url", f"{name}={url!r}; expected an absolute URL")
         return url
 
     return get

@@ -48,13 +48,11 @@ class UnreadableValueError(SourceError):
 
 
 class DatabaseFault(enum.Enum):
-    """The reaction of the caller to an error of a database."""
+    """What an error of a database concerns: VALUE one row, SQL a query that the user corrects."""
 
     RETRY = "retry"
     VALUE = "value"
-    """Read the rows one by one: only some of them fail."""
     SQL = "sql"
-    """The user has to correct a query."""
     FATAL = "fatal"
 
 

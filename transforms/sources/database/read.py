@@ -111,13 +111,17 @@ def read_rows(
             for _, outcome in outcomes:
                 yield outcome
             return
-        recall = known if known is not None and not key_range.is_refresh else lambda key: None
+        recall = None if key_range.is_refresh else known
         timestamp_of = _timestamp_getter(table)
         for row, outcome in outcomes:
             seen = _seen(write_key(pages.key_of(row)), outcome, timestamp_of(row))
             if see is not None:
                 see(seen)
-            yield outcome if _has_changed(seen, recall) else _unchanged(outcome)
+            before = None if recall is None else recall(seen.known.key)
+            if before is not None and isinstance(outcome, Record) and _is_same(before, seen.known):
+                yield Filtered(code=UNCHANGED, url=outcome.url, action=outcome.action.value)
+            else:
+                yield outcome
 
 
 def _outcomes(
@@ -349,14 +353,8 @@ def _digest(record: Record) -> str:
     return hashlib.sha256(datum).hexdigest()
 
 
-def _has_changed(seen: StateChange, recall: Recall) -> bool:
-    """Return whether a row differs from the state; a deletion has no URL in a state."""
-    before = recall(seen.known.key)
-    if before is None or before.digest == NO_DIGEST or before.digest != seen.known.digest:
-        return True
-    return before.url not in ("", seen.known.url)
-
-
-def _unchanged(outcome: Record | Reject) -> Filtered:
-    action = outcome.action.value if isinstance(outcome, Record) else ""
-    return Filtered(code=UNCHANGED, url=outcome.url or "", action=action)
+def _is_same(before: SentDocument, known: SentDocument) -> bool:
+    """Return whether a row is as in the state, where a deletion has no URL."""
+    if known.digest == NO_DIGEST or before.digest != known.digest:
+        return False
+    return before.url in ("", known.url)
