@@ -90,7 +90,7 @@ def saying(*replies: bytes) -> Callable[[Listener], Talk]:
 
 
 def dripping(head: bytes, drop: bytes) -> Callable[[Listener], Talk]:
-    """ApplianceResponse each request with a head, and then with a drop over and over."""
+    """Answer each request with a head, and then with a drop over and over."""
 
     def talk_of(listener: Listener) -> Talk:
         def talk(connection: socket.socket) -> None:
@@ -130,7 +130,7 @@ def torn(reply: bytes = b"", *, read_bytes: int | None = None) -> Callable[[List
 
 
 def hasty(reply: bytes) -> Callable[[Listener], Talk]:
-    """ApplianceResponse the beginning of a request, and read it to its end."""
+    """Answer the beginning of a request, and read it to its end."""
 
     def talk_of(listener: Listener) -> Talk:
         def talk(connection: socket.socket) -> None:
