@@ -23,7 +23,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 NAMES = (
     *("apache_beam", "click", "dill", "encodings", "fastavro", "google", "grpc", "h11", "httpx2"),
     *("isal", "json", "logging", "lxml", "msgspec", "numpy", "pip", "pipelines", "proto"),
-    *("psycopg", "puremagic", "re", "runpy", "schemas", "sitecustomize", "sqlalchemy", "ssl"),
+    *("psycopg", "re", "runpy", "schemas", "sitecustomize", "sqlalchemy", "ssl"),
     *("token", "transforms", "typing", "usercustomize", "venv", "yaml"),
 )
 """Modules that Python, Beam and this project import, or try to."""

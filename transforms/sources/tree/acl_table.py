@@ -11,9 +11,8 @@ import io
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.errors import ConfigError, RecordError
@@ -33,13 +32,6 @@ _TABLES = 4
 _T = TypeVar("_T")
 
 
-class _Rule(NamedTuple):
-    """The principals of a pattern, each with its line in the table."""
-
-    matches: Callable[[str], bool]
-    principals: list[tuple[int, Principal]]
-
-
 def load_acl_table(path: str) -> AclOfKey:
     """Return the function that makes the ACL of a file's key from all rows that match it.
 
@@ -56,28 +48,29 @@ def load_acl_table(path: str) -> AclOfKey:
 
 @lru_cache(maxsize=_TABLES)
 def _load(path: str, _size: int, _modified_ns: int) -> AclOfKey:
-    rules: dict[str, _Rule] = {}
+    matches: dict[str, Callable[[str], bool]] = {}
+    principals: list[tuple[str, Principal]] = []
     faults = []
     rows = _rows(path)
     columns = _columns(path, *next(rows, (1, [])))
     for line, values in rows:
         try:
             pattern, principal = _parse_row(columns, values)
-            if pattern not in rules:
-                rules[pattern] = _Rule(glob(pattern), [])
-            rules[pattern].principals.append((line, principal))
+            if pattern not in matches:
+                matches[pattern] = glob(pattern)
+            principals.append((pattern, principal))
         except (ConfigError, ValueError) as exc:
             faults.append(f"{_FLAG} {path}:{line}: {exc}")
     if faults:
         raise ConfigError("\n".join(faults))
 
     def acl_of(key: str) -> Acl:
-        matching = [row for rule in rules.values() if rule.matches(key) for row in rule.principals]
+        matching = {pattern for pattern, is_match in matches.items() if is_match(key)}
         if not matching:
             reason = f"no row of {path} for {key!r}; expected one: the pattern ** is for all files"
             raise RecordError("no-acl-row", reason)
-        ordered = (principal for _, principal in sorted(matching, key=itemgetter(0)))
-        return Acl(principals=tuple(dict.fromkeys(ordered)))
+        chosen = (principal for pattern, principal in principals if pattern in matching)
+        return Acl(principals=tuple(dict.fromkeys(chosen)))
 
     return acl_of
 

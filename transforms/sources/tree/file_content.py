@@ -31,14 +31,13 @@ class SkippedFileError(Exception):
         self.code = code
 
 
-class TooLargeError(Exception):
-    """A file has more bytes than a document may have; `reject` is the error if it is rejected."""
+class TooLargeError(RecordError):
+    """A file has more bytes than a document may have."""
 
     def __init__(self, key: str, state: "FileState", max_bytes: int) -> None:
         cure = "raise --max-content-bytes, or use --oversize metadata"
         reason = f"{key!r} has {state.size} bytes; expected at most {max_bytes} bytes; {cure}"
-        super().__init__(reason)
-        self.reject = RecordError("content-too-large", reason)
+        super().__init__("content-too-large", reason)
         self.state = state
 
 

@@ -5,8 +5,8 @@ is named `.txt`, they win; if they prove only a family of types, such as zip arc
 decides between them. Text that is named as text or source code keeps that type. A file without a
 known extension has the type of its bytes, or is plain text if it is clean text.
 
-Signatures come from puremagic, by its data alone: its own search looks into files in ways that
-cannot be relied on. Containers and text are recognised here.
+The signatures are those of documents, images, sound, archives and programs that are found in
+trees of documents. Bytes that have none of them are of the type of their name.
 
 **Experience:** Word saves RTF as `.doc`, programs export HTML as `.xls`, mail clients save MIME as
 `.msg`, and encrypted `.docx` files are OLE2 files.
@@ -15,13 +15,11 @@ cannot be relied on. Containers and text are recognised here.
 import codecs
 import re
 from collections.abc import Iterator
-from functools import cache
 
 import msgspec
-import puremagic
 
 from transforms.charset import find_charset, is_text, mark_of
-from transforms.mimetype_table import BZIP2, GZIP, ZIP, load_table, type_of_name
+from transforms.mimetype_table import BZIP2, GZIP, TAR, XZ, ZIP, load_table, type_of_name
 
 UNKNOWN = "application/octet-stream"
 
@@ -39,30 +37,34 @@ _TEXT_SHAPED = frozenset(
     ("application/pkcs7-mime", "application/postscript", "application/x-mif", "image/vnd.dxf")
 )
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_LEAST_SIGNATURE_BYTES = 4  # shorter ones also begin other files
 _PROOFS = tuple(
     (re.compile(pattern, re.DOTALL), mimetype)
     for pattern, mimetype in (
-        (rb"%PDF-", "application/pdf"),  # these look like text
+        (rb"%PDF-", "application/pdf"),
         (rb"\{\\rtf", "application/rtf"),
         (rb"%!PS-", "application/postscript"),
-        (rb"!<arch>\n", "application/x-archive"),
-        (rb"\x89PNG\r\n\x1a\n", "image/png"),  # these are frequent, or short
+        (rb"\x89PNG\r\n\x1a\n", "image/png"),
         (rb"GIF8[79]a", "image/gif"),
         (rb"\xff\xd8\xff", "image/jpeg"),
-        (rb"\x1f\x8b\x08", GZIP),
-        (rb"BZh[1-9]1AY&SY", BZIP2),
-        (rb"ID3[\x02-\x04]", "audio/mpeg"),
+        (rb"II\*\0|MM\0\*", "image/tiff"),
         (rb"BM.{4}\0{4}", "image/bmp"),
-        (rb"MZ.{0,61}\0", "application/vnd.microsoft.portable-executable"),
-        (rb"\x7fELF", "application/x-elf"),  # these puremagic does not know, or not well enough
-        (rb"SQLite format 3\0", "application/vnd.sqlite3"),
-        (rb"RIFF.{4}WAVE", "audio/wav"),
-        (rb"RIFF.{4}AVI ", "video/x-msvideo"),
         (rb"RIFF.{4}WEBP", "image/webp"),
         (rb".{4}ftyp(?:heic|heix|mif1)", "image/heic"),
         (rb".{4}ftypqt  ", "video/quicktime"),
         (rb".{4}ftyp", "video/mp4"),
+        (rb"RIFF.{4}AVI ", "video/x-msvideo"),
+        (rb"RIFF.{4}WAVE", "audio/wav"),
+        (rb"ID3[\x02-\x04]", "audio/mpeg"),
+        (rb"\x1f\x8b\x08", GZIP),
+        (rb"BZh[1-9]1AY&SY", BZIP2),
+        (rb"\xfd7zXZ\0", XZ),
+        (rb".{257}ustar[\0 ]", TAR),
+        (rb"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+        (rb"Rar!\x1a\x07", "application/vnd.rar"),
+        (rb"!<arch>\n", "application/x-archive"),
+        (rb"MZ.{0,61}\0", "application/vnd.microsoft.portable-executable"),
+        (rb"\x7fELF", "application/x-elf"),
+        (rb"SQLite format 3\0", "application/vnd.sqlite3"),
     )
 )
 _IN_OFFICE = (
@@ -122,22 +124,20 @@ def detect(name: str, content: bytes, *, charset: str | None = None) -> FileType
 def _type_of(content: bytes, named: str | None) -> str:
     if content.startswith(_OLE_MAGIC):
         return _ole_type(content, named)
-    head = content[:_HEAD_BYTES]
     if content.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        shown = [_zip_type(content)]
+        shown: str | None = _zip_type(content)
     else:
-        shown = [mimetype for pattern, mimetype in _PROOFS if pattern.match(head)][:1]
-    if not shown and _is_clean_text(head):
+        shown = next((mimetype for pattern, mimetype in _PROOFS if pattern.match(content)), None)
+    head = content[:_HEAD_BYTES]
+    if shown is None and _is_clean_text(head):
         if named is not None and is_text(named):
             return named
-        markup = _text_type(head)
-        if markup is None:
+        shown = _text_type(head)
+        if shown is None:
             return named if named in _TEXT_SHAPED else _PLAIN
-        shown = [markup]
-    shown = shown or _types_by_signature(head)
-    if named is not None and (not shown or any(_is_compatible(type_, named) for type_ in shown)):
+    if named is not None and (shown is None or _is_compatible(shown, named)):
         return named
-    return shown[0] if shown else UNKNOWN
+    return shown or UNKNOWN
 
 
 def _is_compatible(shown: str, named: str) -> bool:
@@ -148,36 +148,6 @@ def _is_compatible(shown: str, named: str) -> bool:
     if shown == ZIP and named_family is not None:
         return named_family.partition("/")[0] == family
     return shown == named or (family is not None and family == named_family)
-
-
-def _types_by_signature(head: bytes) -> list[str]:
-    """Return the types of the longest signature of puremagic that a head has."""
-    longest = 0
-    types: list[str] = []
-    for magic, offset, mimetype in _signatures():
-        if len(magic) < longest:
-            break
-        if head.startswith(magic, offset):
-            longest = len(magic)
-            types.append(mimetype)
-    return types
-
-
-@cache
-def _signatures() -> list[tuple[bytes, int, str]]:
-    """Return the signatures of puremagic, the longest first, with the types of our table."""
-    by_extension = load_table().by_extension
-    signatures = [
-        (
-            row.byte_match,
-            row.offset,
-            by_extension.get(row.extension.removeprefix("."), row.mime_type),
-        )
-        for row in puremagic.magic_header_array
-        if len(row.byte_match) >= _LEAST_SIGNATURE_BYTES
-    ]
-    typed = [signature for signature in signatures if signature[2]]
-    return sorted(typed, key=lambda signature: -len(signature[0]))
 
 
 def _is_clean_text(head: bytes) -> bool:

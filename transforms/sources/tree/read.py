@@ -125,7 +125,7 @@ class _TreeReader:
             yield self._records.filtered(listed, exc.code)
         except TooLargeError as exc:
             if self._tree.oversize is not Oversize.METADATA:
-                raise exc.reject from exc
+                raise
             results = self._records.of_metadata(listed, exc.state)
             yield from self._instead_of_members(listed, results)
         else:

@@ -241,10 +241,6 @@ def test_other_bytes_of_an_unknown_name_are_of_no_known_type(content: bytes) -> 
     assert detect("plan", content) == FileType("application/octet-stream")
 
 
-def test_other_signatures_are_those_of_puremagic() -> None:
-    assert detect("plan", b"BLENDER-v300" + NOISE).mimetype == "application/x-blender"
-
-
 @pytest.mark.parametrize(
     "flood", [b"<!-- -->", b"<!--", b"<?xml ", b"<?a?>", b"PK\3\4", b"From: a\n", b"<!doctype "]
 )
