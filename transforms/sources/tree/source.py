@@ -88,14 +88,20 @@ class TreeSource(Source[Tree]):
 
         Raise ConfigError where an input does not exist.
         """
+        roots: dict[str, tuple[str, set[str]]] = {}
         for name in names:
             check_input_name(name)
-        roots: dict[str, tuple[str, set[str | None]]] = {}
-        for root, file in map(_root_of, names):
+            root, file = _root_of(name)
             roots.setdefault(_path_of(root), (root, set()))[1].add(file)
         return [
-            _root_span(root, ordinal=ordinal, files=files)
-            for ordinal, (root, files) in enumerate(roots.values(), start=first)
+            Span(
+                source=root,
+                path=path,
+                source_ordinal=ordinal,
+                format=FILES,
+                position=None if "" in files else NamedFiles(tuple(sorted(files))),
+            )
+            for ordinal, (path, (root, files)) in enumerate(roots.items(), start=first)
         ]
 
     def check_state(self, span: Span, state: str) -> None:
@@ -303,26 +309,13 @@ def _format_of(path: Path) -> str | None:
     span = Span(source=str(path), path=str(path))
     try:
         format_ = sniff_format(span)
-    except EncodingError:
-        raise
-    except (ConfigError, FormatError):
+    except (ConfigError, FormatError) as exc:
+        if isinstance(exc, EncodingError):
+            raise
         return None
     with open_span(span) as stream:
-        head = stream.read(_HEAD_BYTES)
-    is_markup = head.lstrip(_BEFORE_MARKUP).startswith(b"<")
+        is_markup = stream.read(_HEAD_BYTES).lstrip(_BEFORE_MARKUP).startswith(b"<")
     return format_ if is_markup or not by_name(format_).is_xml else None
-
-
-def _root_span(root: str, *, ordinal: int, files: set[str | None]) -> Span:
-    """Return the span of a tree; it has a position if only some files are named."""
-    keys = () if None in files else tuple(sorted(file for file in files if file is not None))
-    return Span(
-        source=root,
-        path=_path_of(root),
-        source_ordinal=ordinal,
-        format=FILES,
-        position=NamedFiles(keys) if keys else None,
-    )
 
 
 def _path_of(root: str) -> str:
@@ -330,10 +323,10 @@ def _path_of(root: str) -> str:
     return path.rstrip("/") or path
 
 
-def _root_of(name: str) -> tuple[str, str | None]:
-    """Return the folder of a file and the name of the file there, or a folder."""
+def _root_of(name: str) -> tuple[str, str]:
+    """Return the folder of a file and the name of the file there; of a folder, no name."""
     if "://" in name or Path(name).is_dir():
-        return name, None
+        return name, ""
     if Path(name).exists():
         return str(Path(name).parent), Path(name).name
     if _GLOB_CHARS & set(name):
