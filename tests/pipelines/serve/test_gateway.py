@@ -8,8 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from support.archives import HOST as FILES
-from support.archives import document, gsa_feed
 from support.fake_appliance import chunk_of
 from support.ports import kept_port
 from support.served import Served, run, serving, wait_until
@@ -63,22 +61,6 @@ def test_feed_is_converted_for_the_target(tmp_path: Path) -> None:
             arrivals = new.arrivals().total()
 
     assert arrivals == 2  # the documents, and one update of the search indexes
-
-
-def test_full_feed_replaces_documents_of_thunderstone(tmp_path: Path) -> None:
-    first, second = tmp_path / "first.xml", tmp_path / "second.xml"
-    first.write_bytes(gsa_feed(document(1), document(2)))
-    second.write_bytes(gsa_feed(document(2), document(3)))
-    with serving(tmp_path / "new") as new:
-        url = f"{new.url}/texis/dowalk/recvdata.xml"
-        flags = ("--forward", url, "--profile", "intranet")
-        with serving(tmp_path / "old", *flags) as old:
-            for feed in (first, second):
-                posted(old, "/xmlfeed", "datasource=crm", "feedtype=full", f"data=@{feed}")
-            wait_until(lambda: forwarded(old))
-            urls = new.urls()
-
-    assert urls == [f"{FILES}/2.txt", f"{FILES}/3.txt"]
 
 
 def searchable(appliance: Served) -> list[str]:

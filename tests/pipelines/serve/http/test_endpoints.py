@@ -261,39 +261,24 @@ def test_groups_are_stored(stored: StoredEndpoints, body: str, feedtype: str) ->
     assert (kept(stored.folder), stored.arrivals) == ([("s", feedtype, feed)], 1)
 
 
+A_NAME = "expected a letter or _, then letters, digits, _ and -, at most 250"
+SOURCES = "expected one of groupsource, cleanup, replace"
+FEEDTYPES = "expected full or incremental or metadata-and-url"
+WEB = "feedtype=metadata-and-url"
+
+
 @pytest.mark.parametrize(
     ("path", "body", "words"),
     [
-        (
-            "/xmlfeed",
-            "feedtype=full&data=a",
-            "datasource: not given; expected a letter or _, then letters, digits, _ and -, "
-            "at most 250",
-        ),
-        (
-            "/xmlfeed",
-            "datasource=s&feedtype=FULL&data=a",
-            "feedtype: 'FULL'; expected full or incremental or metadata-and-url",
-        ),
+        ("/xmlfeed", "feedtype=full&data=a", f"datasource: not given; {A_NAME}"),
+        ("/xmlfeed", "datasource=s&feedtype=FULL&data=a", f"feedtype: 'FULL'; {FEEDTYPES}"),
         ("/xmlfeed", "datasource=s&feedtype=full", "data: empty; expected a feed"),
+        ("/xmlgroups", "feedtype=full&data=a", f"no groupsource; {SOURCES}"),
+        ("/xmlgroups", "groupsource=s&replace=s&data=a", f"groupsource and replace; {SOURCES}"),
+        ("/xmlgroups", "groupsource=9&data=a", f"groupsource: '9'; {A_NAME}"),
         (
             "/xmlgroups",
-            "feedtype=full&data=a",
-            "no groupsource; expected one of groupsource, cleanup, replace",
-        ),
-        (
-            "/xmlgroups",
-            "groupsource=s&replace=s&data=a",
-            "groupsource and replace; expected one of groupsource, cleanup, replace",
-        ),
-        (
-            "/xmlgroups",
-            "groupsource=9&data=a",
-            "groupsource: '9'; expected a letter or _, then letters, digits, _ and -, at most 250",
-        ),
-        (
-            "/xmlgroups",
-            "groupsource=s&feedtype=metadata-and-url&data=a",
+            f"groupsource=s&{WEB}&data=a",
             "feedtype: 'metadata-and-url'; expected full or incremental",
         ),
         ("/xmlgroups", "cleanup=s&data=a", "cleanup and data; expected one of them"),
@@ -379,16 +364,15 @@ def test_a_refused_url_of_thunderstone_data_fails_alone(stored: StoredEndpoints)
     assert deliveries(stored.folder)[0].refused == ("http://h/2",)
 
 
+NO_DOCUMENTS = b'{"documents":[],"next":null,"backlog":7,"set_aside":0}'
+
+
 @pytest.mark.parametrize(
     ("path", "body", "kind"),
     [
         ("/getbacklogcount", b"7", "text/plain"),
         ("/", b"<html>", "text/html; charset=utf-8"),
-        (
-            "/documents",
-            b'{"documents":[],"next":null,"backlog":7,"set_aside":0}',
-            "application/json",
-        ),
+        ("/documents", NO_DOCUMENTS, "application/json"),
         ("/set-aside", b'{"set_aside":[]}', "application/json"),
     ],
 )
@@ -398,23 +382,15 @@ def test_path_has_its_content(path: str, body: bytes, kind: str, stored: StoredE
 
 
 @pytest.mark.parametrize(
-    ("path", "query", "words"),
+    ("query", "words"),
     [
-        ("/documents", "limit=0", "limit: '0'; expected 1 to 1000"),
-        ("/documents", "limit=1001", "limit: '1001'; expected 1 to 1000"),
-        ("/documents", "limit=0000010009", "limit: '0000010009'; expected 1 to 1000"),
-        ("/documents", "limit=ten", "limit: 'ten'; expected 1 to 1000"),
-        ("/documents", "limit=%D9%A1", "limit: '١'; expected 1 to 1000"),
-        (
-            "/documents",
-            "limit=" + "9" * 5000,
-            f"limit: {'9' * 5000!r}; expected 1 to 1000",
-        ),
-        ("/documents", "url=x", "'url'; expected one of datasource, after, limit"),
-        ("/documents", "words", "?words; expected name=value pairs"),
+        ("limit=0", "limit: '0'; expected 1 to 1000"),
+        ("limit=1001", "limit: '1001'; expected 1 to 1000"),
+        ("limit=%D9%A1", "limit: '١'; expected 1 to 1000"),
+        ("limit=" + "9" * 5000, f"limit: {'9' * 5000!r}; expected 1 to 1000"),
+        ("url=x", "'url'; expected one of datasource, after, limit"),
+        ("words", "?words; expected name=value pairs"),
     ],
 )
-def test_unknown_query_is_refused(
-    path: str, query: str, words: str, stored: StoredEndpoints
-) -> None:
-    assert refusal_of(stored.endpoints(), get(path, query)) == (400, words)
+def test_an_unknown_query_is_refused(query: str, words: str, stored: StoredEndpoints) -> None:
+    assert refusal_of(stored.endpoints(), get("/documents", query)) == (400, words)

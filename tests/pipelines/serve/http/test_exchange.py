@@ -94,26 +94,26 @@ def test_a_head_that_takes_too_long_is_refused() -> None:
     assert status_of(line.exchange()) == 408
 
 
-def test_a_client_that_leaves_in_its_body_tears_the_line() -> None:
+def test_a_client_that_leaves_in_its_body_drops_the_connection() -> None:
     request = request_of(Scripted((0, HEAD), (0, b"a"), (0, b"")).exchange())
     with pytest.raises(ConnectionDroppedError) as caught:
         list(request.blocks)
     assert str(caught.value) == "the client left in the middle of its request"
 
 
-def test_a_body_that_is_too_slow_is_cut_off_when_that_is_certain() -> None:
+def test_a_body_that_is_too_slow_is_refused_as_soon_as_that_is_certain() -> None:
     line = Scripted((0, HEAD), (20, b"a" * 50), (20, b"a" * 50))
     assert status_of(line.exchange()) == 408
     assert (line.allowed[1:], line.now) == ([30, 15], 35)
 
 
-def test_a_body_that_rests_too_long_is_cut_off() -> None:
+def test_a_body_with_a_long_pause_is_refused() -> None:
     line = Scripted((0, HEAD), (1, b"a" * 900), (61, b"a" * 100))
     assert status_of(line.exchange()) == 408
     assert line.allowed[1:] == [30, 60]
 
 
-def test_the_time_that_the_receiver_needs_is_not_the_clients() -> None:
+def test_the_time_of_the_receiver_does_not_count() -> None:
     line = Scripted((0, HEAD), (1, b"a" * 10), (1, b"a" * 990))
     blocks = request_of(line.exchange()).blocks
     next(blocks)
@@ -121,7 +121,7 @@ def test_the_time_that_the_receiver_needs_is_not_the_clients() -> None:
     assert next(blocks) == b"a" * 990
 
 
-def test_nothing_is_said_before_the_body_is_wanted() -> None:
+def test_100_continue_is_sent_when_the_body_is_read() -> None:
     head = HEAD.replace(b"Host: h", b"Host: h\r\nExpect: 100-continue")
     line = Scripted((0, head), (0, b"a" * 1000))
     request = request_of(line.exchange())
@@ -146,6 +146,6 @@ def test_nothing_can_follow_a_body_that_was_not_read() -> None:
     assert b"\r\nConnection: close\r\n" in line.sent
 
 
-def test_a_line_that_takes_nothing_is_torn() -> None:
+def test_a_connection_that_takes_no_bytes_is_dropped() -> None:
     with pair() as (line, _), pytest.raises(ConnectionDroppedError, match="timed out"):
         line.send(bytes(10 << 20), 0.1)

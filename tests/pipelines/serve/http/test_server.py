@@ -111,7 +111,7 @@ def test_a_connection_serves_one_request_after_the_other() -> None:
         b"POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 4\r\n\r\n",
     ],
 )
-def test_a_client_that_wants_no_more_is_let_go(head: bytes) -> None:
+def test_the_connection_closes_after_a_last_request(head: bytes) -> None:
     with serving() as server, Talk(server.port) as talk:
         talk.send(head + b"<a/>")
         heard = talk.hear()
@@ -179,7 +179,7 @@ def test_head_request_gets_the_length_of_the_body() -> None:
         assert talk.hear().body == b"page"
 
 
-def test_a_torn_answer_is_a_reset() -> None:
+def test_a_dropped_connection_is_a_reset() -> None:
     def tear(request: Request) -> Reply:
         raise ConnectionDroppedError("a reset")
 
@@ -232,12 +232,12 @@ def test_a_head_that_is_too_long_is_refused(raw: bytes) -> None:
     assert (heard.status, heard.body) == (431, words)
 
 
-def test_a_client_that_says_nothing_is_let_go_without_a_word() -> None:
+def test_a_silent_client_is_disconnected_without_a_reply() -> None:
     with serving(head_seconds=0.1) as server, Talk(server.port) as talk:
         assert talk.ends()
 
 
-def test_a_connection_that_rests_too_long_is_let_go_without_a_word() -> None:
+def test_an_idle_connection_is_closed_without_a_reply() -> None:
     with serving(idle_seconds=0.1) as server, Talk(server.port) as talk:
         talk.send(get("/"))
         assert (talk.hear().status, talk.ends()) == (200, True)
@@ -257,7 +257,7 @@ def test_more_clients_than_are_served_wait_for_their_turn() -> None:
             assert second.hear().status == 200
 
 
-def test_those_that_are_not_trusted_are_served_a_quarter_of_the_places() -> None:
+def test_untrusted_clients_have_a_quarter_of_the_connections() -> None:
     with serving(max_connections=8, trusted=()) as server, ExitStack() as opened:
         first, second, third = (opened.enter_context(Talk(server.port)) for _ in range(3))
         first.send(get("/"))
@@ -266,7 +266,7 @@ def test_those_that_are_not_trusted_are_served_a_quarter_of_the_places() -> None
         assert third.ends()
 
 
-def test_those_that_are_not_trusted_cannot_keep_a_trusted_client_waiting() -> None:
+def test_untrusted_clients_cannot_keep_a_trusted_client_waiting() -> None:
     with serving(max_connections=4, trusted=("127.0.0.1",)) as server, ExitStack() as opened:
         for _ in range(20):
             stranger = socket.create_connection(
@@ -276,7 +276,7 @@ def test_those_that_are_not_trusted_cannot_keep_a_trusted_client_waiting() -> No
         assert say(server.port, get("/")).status == 200
 
 
-def test_a_place_is_free_again_when_one_that_is_not_trusted_has_left() -> None:
+def test_a_connection_is_free_again_when_an_untrusted_client_has_left() -> None:
     with serving(max_connections=4, trusted=()) as server:
         assert answers(server.port)
         wait_until(lambda: answers(server.port))
@@ -314,7 +314,7 @@ def test_a_stop_lets_a_request_end_and_takes_no_more() -> None:
         Talk(server.port)
 
 
-def test_a_stop_waits_for_no_client_beyond_its_time() -> None:
+def test_a_stop_waits_no_longer_than_its_drain_time() -> None:
     server = HttpServer(SETTINGS, echo)
     server.start()
     with Talk(server.port) as talk:
@@ -372,7 +372,7 @@ def test_settings_that_cannot_be_used_are_refused(changes: dict[str, object], wo
     assert str(caught.value) == words
 
 
-def test_a_client_may_talk_in_tls(certificate: tuple[str, str]) -> None:
+def test_a_client_can_use_tls(certificate: tuple[str, str]) -> None:
     context = ssl.create_default_context(cafile=certificate[0])
     with serving(certificate=certificate[0], key=certificate[1]) as server:
         assert server.url == f"https://127.0.0.1:{server.port}"
@@ -384,7 +384,7 @@ def test_a_client_may_talk_in_tls(certificate: tuple[str, str]) -> None:
             assert connection.recv(400).endswith(b"\r\n\r\n<gsafeed/>")
 
 
-def test_a_client_without_tls_or_without_a_handshake_is_let_go(
+def test_a_client_without_tls_or_a_handshake_is_disconnected(
     certificate: tuple[str, str],
 ) -> None:
     path, key = certificate
