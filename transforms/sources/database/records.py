@@ -4,7 +4,7 @@ Columns are looked up once, so that a row costs a few calls and no dict. A row w
 record becomes a Reject: its reason begins with the key of the row, and it keeps the row as JSON,
 without the document.
 
-**Keeps:** metadata in the order of the columns, with all values. NULL is no metadata; an empty text
+**Keeps:** metadata in the order of the list, with all values. NULL is no metadata; an empty text
 is.
 """
 
