@@ -58,8 +58,6 @@ The adaptor library sends the same one.
 """
 
 _TEXTS = ("title", "description", "keywords", "categories")
-_METADATA = (*_TEXTS, "acl", "fields", "metadata")
-"""The fields that become metadata."""
 _UNHELD_FIELDS = ("size", "visited", "next_check")
 _UNHELD_HINTS = ("no_index", "no_follow", "no_archive", "anchors")
 _unheld_hints = attrgetter("secure", *_UNHELD_HINTS)
@@ -121,13 +119,13 @@ def _rules(target: Target, *, is_url_feed: bool) -> list[RuleOf]:
         RuleOf(_drop_charset, fields=("charset",)),
         RuleOf(_crawl, fields=("action", "arrival", "body", "content"), is_needed=_is_not_crawled)
         if is_url_feed
-        else RuleOf(_push, fields=("action", "arrival"), is_needed=_is_not_pushed),
+        else RuleOf(_push, is_needed=_is_not_pushed),
         *(_FIRST_RULES_5_0 if is_5_0 else ()),
         RuleOf(_drop_empty_texts, fields=_TEXTS, is_needed=_has_empty_text),
         RuleOf(texts_as_metadata, fields=_TEXTS),
         RuleOf(fields_as_metadata, fields=("fields",)),
         *([RuleOf(_lose_metadata)] if target.datasource == "web" else []),
-        RuleOf(_fill_metadata, fields=_METADATA, is_needed=_has_empty_metadata),
+        RuleOf(_fill_metadata, is_needed=_has_empty_metadata),
         *([RuleOf(_lose_binary_metadata)] if is_5_0 else []),
     ]
 
@@ -135,10 +133,10 @@ def _rules(target: Target, *, is_url_feed: bool) -> list[RuleOf]:
 def _rules_for_alone() -> list[RuleOf]:
     """Return the rules; many records have an ACL or hints, so their rules ask for more."""
     return [
-        RuleOf(_fit_acl, fields=("acl",), is_needed=_is_acl_unfit),
+        RuleOf(_fit_acl, is_needed=_is_acl_unfit),
         RuleOf(lambda draft, _: lose_fields(draft, _UNHELD_FIELDS), fields=_UNHELD_FIELDS),
         RuleOf(lambda draft, _: lose_history(draft), fields=("history",)),
-        RuleOf(_fit_hints, fields=("crawl", "extras"), is_needed=_are_hints_unfit),
+        RuleOf(_fit_hints, is_needed=_are_hints_unfit),
         RuleOf(lambda draft, _: lose_extras(draft, _HELD_PLACES), fields=("extras",)),
     ]
 
