@@ -121,7 +121,7 @@ class KeyRange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     is_refresh: bool = False
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         if self.has_null_keys:
             return "rows with NULL in the key"
         after = f" after {self.after}" if self.after else ""

@@ -107,7 +107,7 @@ def _watched() -> Iterator[None]:
 
 @contextmanager
 def _contained() -> Iterator[None]:
-    """Name what is raised beside errors of feedferry by where it comes from."""
+    """Turn unexpected exceptions into violations that name their place."""
     try:
         yield
     except Violation:

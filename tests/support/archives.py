@@ -12,7 +12,7 @@ UNCRAWLED = f'<record url="{HOST}/crawl.html" mimetype="text/html"/>'
 
 
 def document(number: int, *, text: str = "plan", inside: str = "") -> str:
-    """The gsafeed record of a plain text; `inside` stands before its content."""
+    """Return the gsafeed record of a plain text, with `inside` before its content."""
     return (
         f'<record url="{HOST}/{number}.txt" mimetype="text/plain">{inside}'
         f"<content>{text} {number}</content></record>"

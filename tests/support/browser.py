@@ -1,6 +1,6 @@
 """Debian's chromium for tests: headless, spoken to over a pipe, ended by its pid.
 
-It speaks the DevTools protocol: JSON with a NUL behind each message. It finds no host but
+It speaks the DevTools protocol: JSON with a NUL after each message. It finds no host but
 127.0.0.1, so that a test is sure to need no network. Every wait has a bound.
 """
 
@@ -100,7 +100,7 @@ class Page:
 
 
 def _is_loaded(message: dict[str, Any], loader: str) -> bool:
-    """Whether it tells the load of this page, and not of the empty one that a tab begins with."""
+    """Whether it reports the load of this page, and not of the empty page of a new tab."""
     parameters = message.get("params", {})
     is_lifecycle = message.get("method") == "Page.lifecycleEvent"
     return is_lifecycle and (parameters["name"], parameters["loaderId"]) == ("load", loader)

@@ -1,6 +1,6 @@
 """Feeds that hypothesis makes, the faults it puts into one of their records, and what is left.
 
-A feed is made of parts: a gap (tags of groups, comments, white space) and the record behind it.
+A feed is made of parts: a gap (tags of groups, comments, white space) and the record after it.
 Faults stay inside a record, so that all other records are known to be whole.
 """
 
@@ -38,7 +38,7 @@ _OPEN_CDATA = re.compile(rb"<!\[CDATA\[(?!.*\]\]>)", re.DOTALL)
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One record, and what stands between it and the record before."""
+    """One record, and the text between it and the record before."""
 
     gap: bytes
     record: bytes
@@ -87,7 +87,7 @@ FAULTS = {
 class Damaged(msgspec.Struct, frozen=True):
     """A feed, and its bytes with a fault in the record at `index`.
 
-    `trapped` tells that no delimiter of CDATA or of a comment was touched.
+    `trapped` means that no delimiter of CDATA or of a comment was touched.
     """
 
     feed: MadeFeed

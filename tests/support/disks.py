@@ -1,4 +1,4 @@
-"""Disks for tests: one that remembers what it was told, and fails at an operation if it is to."""
+"""A disk for tests: it records its operations, and can fail at one of them."""
 
 import os
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Work for worker processes that never ends, raises, or ends its process.
 
 Only what belongs to the datasource `bad` is treated so; the rest is done as it should be. While a
-file `fixed` stands in the spool, all is done as it should be.
+file `fixed` is in the spool, all is done as it should be.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Ports of loopback for tests: while one is kept, nobody else is given it as a free one."""
+"""Ports of loopback for tests: a kept port is not given to other programs as a free one."""
 
 import socket
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def kept_port() -> Iterator[int]:
-    """Yield a port on which nobody listens, but who is told to; that one may do so again."""
+    """Yield a port on which only the caller listens, as often as it wants."""
     with socket.socket() as keeper:
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as all servers do, too
         keeper.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""Receivers for tests: in this process, on a free port, and what stands in their spools."""
+"""Receivers for tests: in this process, on a free port, and the content of their spools."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -48,7 +48,7 @@ def metadata(**pairs: str) -> str:
 
 
 def acl(name: str, *, url: str | None = None) -> str:
-    """An ACL that permits one user; one with a url stands alone."""
+    """Return an ACL that permits one user; with a URL, it is an ACL without a document."""
     where = "" if url is None else f' url="{HOST}{url}"'
     user = f'<principal scope="user" access="permit">{name}</principal>'
     return f"<acl{where}>{user}</acl>"

@@ -101,8 +101,8 @@ def s3_at(endpoint: str) -> Iterator[Any]:  # the same
 class SftpServer:
     """A folder as `/` of an SFTP server, whose user has a key and knows the server's.
 
-    A read at the first of the offsets in `cuts`, or behind it, ends the connection instead; then
-    the next one is the first. Nobody may open what stands at `closed`, nor list it.
+    A read at or after the first of the offsets in `cuts` ends the connection instead; then
+    the next offset is the first. No user may open or list the path `closed`.
     """
 
     def __init__(self, folder: Path, home: Path) -> None:
@@ -133,7 +133,7 @@ class SftpServer:
         (self.home / ".ssh/known_hosts").write_text(line)
 
     def stop_listening(self) -> None:
-        """Let nobody in any more."""
+        """Accept no more connections."""
         self._loop.call_soon_threadsafe(self._listening.close)
         self._run(self._listening.wait_closed())
 
@@ -225,7 +225,7 @@ class _Files(asyncssh.SFTPServer):
 
 @contextmanager
 def sftp_server(folder: Path, home: Path) -> Iterator[SftpServer]:
-    """Serve a folder by SFTP, to whoever has `home` for a home; `folder` and it are made."""
+    """Serve a folder by SFTP to the user with the home folder `home`; make both folders."""
     folder.mkdir(parents=True, exist_ok=True)
     server = SftpServer(folder, home)
     with pytest.MonkeyPatch.context() as patch:

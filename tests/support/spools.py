@@ -12,7 +12,7 @@ ENDS = {Door.FEED: "xml", Door.GROUPS: "groups.xml", Door.DATA: "data.xml"}
 
 
 def delivered(ordinal: int, **more: str | int | Door | None) -> Delivery:
-    """A delivery with this ordinal, of an incremental feed of `intranet` unless told otherwise."""
+    """Return a delivery, by default of an incremental feed of `intranet`."""
     usual = {
         "door": Door.FEED,
         "path": f"feeds/{ordinal:06d}.xml",

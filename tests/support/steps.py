@@ -78,19 +78,19 @@ class CountedBytes(bytes):
 
     def find(self, sub: Any, start: Any = 0, end: Any = None) -> int:
         result = super().find(sub, start, end)
-        begin, behind, _ = slice(start, end).indices(len(self))
-        self.steps.count += 1 + max(0, (behind if result < 0 else result) - begin)
+        begin, stop, _ = slice(start, end).indices(len(self))
+        self.steps.count += 1 + max(0, (stop if result < 0 else result) - begin)
         return result
 
     def rfind(self, sub: Any, start: Any = 0, end: Any = None) -> int:
         result = super().rfind(sub, start, end)
-        begin, behind, _ = slice(start, end).indices(len(self))
-        self.steps.count += 1 + max(0, behind - (begin if result < 0 else result))
+        begin, stop, _ = slice(start, end).indices(len(self))
+        self.steps.count += 1 + max(0, stop - (begin if result < 0 else result))
         return result
 
     def count(self, sub: Any, start: Any = 0, end: Any = None) -> int:
-        begin, behind, _ = slice(start, end).indices(len(self))
-        self.steps.count += 1 + max(0, behind - begin)
+        begin, stop, _ = slice(start, end).indices(len(self))
+        self.steps.count += 1 + max(0, stop - begin)
         return super().count(sub, start, end)
 
     def decode(self, *args: Any, **kwargs: Any) -> str:
@@ -129,8 +129,8 @@ class CountedPattern:
 
     def search(self, text: Any, pos: int = 0, endpos: int = sys.maxsize) -> Any:
         result = self._pattern.search(text, pos, endpos)
-        behind = result.end() if result else min(endpos, len(text))
-        self._steps.count += 1 + max(0, behind - pos)
+        stop = result.end() if result else min(endpos, len(text))
+        self._steps.count += 1 + max(0, stop - pos)
         return result
 
     def match(self, text: Any, pos: int = 0, endpos: int = sys.maxsize) -> Any:

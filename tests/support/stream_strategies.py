@@ -37,7 +37,7 @@ def whole_seconds() -> SearchStrategy[datetime]:
 
 
 def unknown_extras() -> SearchStrategy[tuple[Extra, ...]]:
-    """Commands that nobody knows, with and without arguments."""
+    """Unknown commands, with and without arguments."""
     name = st.sampled_from(("x", "Lock", "id ", "\u00e9", "meta\r", "ID"))
     bare = name.map(lambda item: Extra(f"stream/{item}", ""))
     stated = st.builds(lambda item, value: Extra(f"stream/{item}=", value), name, hostile_texts())

@@ -12,8 +12,8 @@ from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from schemas.feed import Feed
 from schemas.record import Action, Arrival, Authmethod, Content, Crawl, Extra, Meta, Record
-from support import sights
-from support.sights import Sight
+from support import protection
+from support.protection import Protection
 from transforms.adapt import Target, adapter
 from transforms.formats import FORMATS, WriteOptions, by_name
 from transforms.normalize import normalize
@@ -23,7 +23,7 @@ class Way(NamedTuple):
     """A target, and what reads the protection of what is written for it."""
 
     target: Target
-    sight_of: Callable[[bytes], Sight]
+    protection_of: Callable[[bytes], Protection]
 
 
 FEEDS = (
@@ -34,18 +34,20 @@ WAYS = {
     **{
         f"gsa-feed {dialect} {datasource} {feedtype}": Way(
             Target(format="gsa-feed", datasource=datasource, feedtype=feedtype, dialect=dialect),
-            sights.of_gsa_feed,
+            protection.of_gsa_feed,
         )
         for dialect in ("7.x", "5.0")
         for datasource, feedtype in FEEDS
     },
-    "thunderstone": Way(Target(format="thunderstone"), sights.of_what_has_no_protection),
-    "lister-stream": Way(Target(format="lister-stream"), sights.of_what_has_no_protection),
-    "authorizer-stream": Way(Target(format="authorizer-stream"), sights.of_what_has_no_protection),
-    "retriever-stream": Way(Target(format="retriever-stream"), sights.of_retriever_stream),
-    "avro": Way(Target(format="avro"), sights.of_avro),
-    "native": Way(Target(format="native"), sights.of_native),
-    "gsa-groups": Way(Target(format="gsa-groups"), sights.of_what_has_no_protection),
+    "thunderstone": Way(Target(format="thunderstone"), protection.of_what_has_no_protection),
+    "lister-stream": Way(Target(format="lister-stream"), protection.of_what_has_no_protection),
+    "authorizer-stream": Way(
+        Target(format="authorizer-stream"), protection.of_what_has_no_protection
+    ),
+    "retriever-stream": Way(Target(format="retriever-stream"), protection.of_retriever_stream),
+    "avro": Way(Target(format="avro"), protection.of_avro),
+    "native": Way(Target(format="native"), protection.of_native),
+    "gsa-groups": Way(Target(format="gsa-groups"), protection.of_what_has_no_protection),
 }
 
 NAMES = (
@@ -147,15 +149,15 @@ def written(record: Record, target: Target) -> tuple[list[bytes], bool]:
 
 def check(record: Record, name: str) -> None:
     """Compare the protection of a record with that of its written form, unless it has a loss."""
-    target, sight_of = WAYS[name]
+    target, protection_of = WAYS[name]
     texts, has_loss = written(record, target)
     if has_loss:
         return
-    before = sights.of_record(record)
+    before = protection.of_record(record)
     if record.acl is not None and record.acl.alone:  # no document is written with it
         before = before._replace(is_secure=False, unread=frozenset())
     for text in texts:
-        after = sight_of(text)
+        after = protection_of(text)
         assert after.shows_no_more_than(before), (name, before, after, text)
 
 

@@ -51,7 +51,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def racers(source: str) -> Iterator[tuple[Process, Process]]:
-    """Two processes, each of which converts the feed into any folder that it is told."""
+    """Two processes that convert the feed into the folders named on their stdin."""
     command = [sys.executable, "-c", CONVERT, source]
     with ExitStack() as stack:
         both = [_start(command, stack) for _ in range(2)]

@@ -216,7 +216,7 @@ class PageReader:
     @property
     def _range(self) -> str:
         after, upto = (write_key(key) if key else None for key in (self._after, self._upto))
-        return KeyRange(after=after, upto=upto).shown
+        return KeyRange(after=after, upto=upto).description
 
     def _select(self, values: Sequence[Expression], limit: int) -> Select:
         statement, order = self._table.select(*values), self._table.order

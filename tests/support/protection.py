@@ -28,7 +28,7 @@ _LISTS = {
 _TYPES = ("parent-overrides", "child-overrides", "and-both-permit", "leaf-node")
 
 
-class Somebody(NamedTuple):
+class ComparedPrincipal(NamedTuple):
     """A principal as an appliance compares it."""
 
     scope: str
@@ -38,19 +38,19 @@ class Somebody(NamedTuple):
     unqualified: bool = False
 
 
-class Sight(NamedTuple):
+class Protection(NamedTuple):
     """What protects a document; `unread` is ACL metadata that is not the ACL."""
 
     has_acl: bool = False
-    permits: frozenset[Somebody] = frozenset()
-    denies: frozenset[Somebody] = frozenset()
+    permits: frozenset[ComparedPrincipal] = frozenset()
+    denies: frozenset[ComparedPrincipal] = frozenset()
     parent: str = ""
     kind: str = ""
     is_secure: bool = False
     unread: frozenset[str] = frozenset()
 
-    def shows_no_more_than(self, other: "Sight") -> bool:
-        """Whether a document that is protected like this is seen by nobody new."""
+    def shows_no_more_than(self, other: "Protection") -> bool:
+        """Whether a document that is protected like this has no new readers."""
         if other.is_secure and not self.is_secure:
             return False
         if not other.unread <= self.unread:
@@ -65,7 +65,7 @@ class Sight(NamedTuple):
         )
 
 
-def of_record(record: Record) -> Sight:
+def of_record(record: Record) -> Protection:
     """Return the protection that a record states, in any of the known ways."""
     plain = msgspec.to_builtins(record)
     sight = _of_plain(plain)
@@ -74,7 +74,7 @@ def of_record(record: Record) -> Sight:
     return sight
 
 
-def of_gsa_feed(text: bytes) -> Sight:
+def of_gsa_feed(text: bytes) -> Protection:
     """The protection of the one record, or ACL alone, of a feed."""
     root = etree.fromstring(text)
     [(group, unit)] = [(group, child) for group in root.iter("group") for child in group]
@@ -84,9 +84,9 @@ def of_gsa_feed(text: bytes) -> Sight:
     acl = unit if unit.tag == "acl" else unit.find("acl")
     if acl is None:
         return _of_metadata(metas)._replace(is_secure=is_secure)
-    people = [(part.get("access"), _somebody(part)) for part in acl.iter("principal")]
+    people = [(part.get("access"), _principal(part)) for part in acl.iter("principal")]
     parent = acl.get("inherit-from", "")
-    return Sight(
+    return Protection(
         has_acl=bool(people or parent),  # an appliance takes an empty acl for none
         permits=frozenset(who for access, who in people if access == "permit"),
         denies=frozenset(who for access, who in people if access == "deny"),
@@ -97,7 +97,7 @@ def of_gsa_feed(text: bytes) -> Sight:
     )
 
 
-def of_retriever_stream(text: bytes) -> Sight:
+def of_retriever_stream(text: bytes) -> Protection:
     """The protection that the commands of one document state."""
     collected: dict[str, Any] = {"permit": set(), "deny": set(), "metas": []}
     namespace, name, flags = "Default", "", dict[str, str]()
@@ -107,7 +107,7 @@ def of_retriever_stream(text: bytes) -> Sight:
         command, _, value = token.decode().partition("=")
         people = re.fullmatch("acl-(permit|deny)-(user|group)", command)
         if people:
-            collected[people[1]].add(Somebody(people[2], value, namespace))
+            collected[people[1]].add(ComparedPrincipal(people[2], value, namespace))
         elif command == "namespace":
             namespace = value
         elif command == "meta-name":
@@ -122,7 +122,7 @@ def of_retriever_stream(text: bytes) -> Sight:
     is_secure = flags.get("secure") == "true"
     if "acl" not in flags:
         return _of_metadata(metas)._replace(is_secure=is_secure)
-    return Sight(
+    return Protection(
         has_acl=True,
         permits=frozenset(who._replace(any_case=any_case) for who in collected["permit"]),
         denies=frozenset(who._replace(any_case=any_case) for who in collected["deny"]),
@@ -133,22 +133,22 @@ def of_retriever_stream(text: bytes) -> Sight:
     )
 
 
-def of_native(text: bytes) -> Sight:
+def of_native(text: bytes) -> Protection:
     return _of_plain(json.loads(text))
 
 
-def of_avro(text: bytes) -> Sight:
+def of_avro(text: bytes) -> Protection:
     [record] = fastavro.reader(io.BytesIO(text))
     assert isinstance(record, dict)
     return _of_plain(record)
 
 
-def of_what_has_no_protection(_text: bytes) -> Sight:
+def of_what_has_no_protection(_text: bytes) -> Protection:
     """A dataload and a listing have no place for any."""
-    return Sight()
+    return Protection()
 
 
-def _of_plain(record: dict[str, Any]) -> Sight:
+def _of_plain(record: dict[str, Any]) -> Protection:
     crawl, acl = record.get("crawl") or {}, record.get("acl")
     is_secure = (crawl.get("authmethod") or "NONE") != "NONE" or bool(crawl.get("secure"))
     is_secure |= any(
@@ -163,7 +163,7 @@ def _of_plain(record: dict[str, Any]) -> Sight:
     people = [
         (
             part["access"].lower(),
-            Somebody(
+            ComparedPrincipal(
                 part["scope"].lower(),
                 part["name"].strip(_CONTROLS),
                 "Default" if part.get("namespace") is None else part["namespace"],
@@ -175,7 +175,7 @@ def _of_plain(record: dict[str, Any]) -> Sight:
         if part["name"].strip(" \t\r\n")
     ]
     fragment = acl.get("inherit_fragment")
-    return Sight(
+    return Protection(
         has_acl=True,
         permits=frozenset(who for access, who in people if access == "permit"),
         denies=frozenset(who for access, who in people if access == "deny"),
@@ -186,9 +186,9 @@ def _of_plain(record: dict[str, Any]) -> Sight:
     )
 
 
-def _of_metadata(metas: Iterable[Meta]) -> Sight:
+def _of_metadata(metas: Iterable[Meta]) -> Protection:
     """What `google:acl*` metadata says, in any case of letters and with blanks around."""
-    collected: dict[str, set[Somebody]] = {"permit": set(), "deny": set()}
+    collected: dict[str, set[ComparedPrincipal]] = {"permit": set(), "deny": set()}
     parent = kind = ""
     has_acl, unread = False, set()
     for meta in metas:
@@ -200,7 +200,7 @@ def _of_metadata(metas: Iterable[Meta]) -> Sight:
             who = _ROLE.sub("", meta.value)
             is_ignored = role is not None and role[1] == "peeker" and access == "permit"
             if who.strip(" \t\r\n") and not is_ignored:
-                collected[access].add(Somebody(scope, who.strip(_CONTROLS)))
+                collected[access].add(ComparedPrincipal(scope, who.strip(_CONTROLS)))
         elif name == "google:aclinheritfrom" and meta.data is None and meta.value and not parent:
             has_acl, parent = True, meta.value
         elif name == "google:aclinheritancetype" and meta.value in _TYPES and not kind:
@@ -208,11 +208,11 @@ def _of_metadata(metas: Iterable[Meta]) -> Sight:
         elif name.startswith("google:acl"):
             unread.add(name)
     permits, denies = frozenset(collected["permit"]), frozenset(collected["deny"])
-    return Sight(has_acl, permits, denies, parent, kind, unread=frozenset(unread))
+    return Protection(has_acl, permits, denies, parent, kind, unread=frozenset(unread))
 
 
 def _acl_names(metas: Iterable[Meta]) -> frozenset[str]:
-    """The names of ACL metadata beside an ACL, which an appliance may read or not."""
+    """Return the names of ACL metadata next to an ACL, which an appliance may read or not."""
     names = (meta.name.strip(" \t\r\n").lower() for meta in metas)
     return frozenset(name for name in names if name.startswith("google:acl"))
 
@@ -228,8 +228,8 @@ def _meta(element: etree._Element) -> Meta:
         return Meta(base64.b64decode(name).decode(), "", data)
 
 
-def _somebody(element: etree._Element) -> Somebody:
-    return Somebody(
+def _principal(element: etree._Element) -> ComparedPrincipal:
+    return ComparedPrincipal(
         element.get("scope", ""),
         (element.text or "").strip(_CONTROLS),
         element.get("namespace", "Default"),
