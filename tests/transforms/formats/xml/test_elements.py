@@ -23,7 +23,6 @@ from transforms.formats.xml.elements import (
     cut_spans,
     parse_markup,
 )
-from transforms.formats.xml.scanner import RawElement
 
 VOCABULARY = ElementNames(
     root="list",
@@ -50,17 +49,7 @@ def build(parsed: ParsedElement) -> Record:
     )
 
 
-def quick(unit: RawElement) -> Record | None:
-    """Cards that are in order without a look at them."""
-    if b"quick" in unit.text:
-        return Record(url="quick", action=Action.ADD)
-    if b"refused" in unit.text:
-        raise RecordError("refused", "a card that is refused; expected another")
-    return None
-
-
 PARSED = Grammar(VOCABULARY, build)
-QUICK = PARSED._replace(quick=quick)
 
 
 def read(
@@ -117,32 +106,6 @@ def test_an_element_that_is_not_well_formed_takes_no_other_with_it(at: int) -> N
     expected = ["0", "1", "2", "3", "4", "5", "6"]
     expected[at] = "malformed"
     assert outcomes(read(b"".join(cards))) == expected
-
-
-def test_a_range_between_elements_keeps_its_place() -> None:
-    assert outcomes(read(GOOD + b"stray" + GOOD + b"<card>" + GOOD)) == [
-        "a",
-        "stray",
-        "a",
-        "torn-record",
-        "a",
-    ]
-
-
-# The quick way
-
-
-def test_an_element_that_is_read_without_a_parser_keeps_its_place() -> None:
-    inner = GOOD + b"<card quick='1'/>" + GOOD + GOOD + b"stray" + b"<card quick='1'/>" + GOOD
-    assert outcomes(read(inner, grammar=QUICK)) == [
-        "a",
-        "quick",
-        "a",
-        "a",
-        "stray",
-        "quick",
-        "a",
-    ]
 
 
 # Namespaces
