@@ -226,15 +226,11 @@ def lose_each_extra(draft: Draft, lost: tuple[Extra, ...]) -> None:
         else:
             draft.lose(value.loss, value.detail)
         if extra.place.lower().endswith(_AUTHMETHOD_PLACE):
-            _lose_unknown_authmethod(draft, extra)
+            is_lost = any(loss.field == "acl" for loss in draft.losses)
+            if draft.record.acl is None and not is_lost:
+                draft.lose("acl", f"none, but an unknown authmethod {extra.value!r}")
     if others:
         draft.lose("extras", ", ".join(others))
-
-
-def _lose_unknown_authmethod(draft: Draft, extra: Extra) -> None:
-    is_lost = any(loss.field == "acl" for loss in draft.losses)
-    if draft.record.acl is None and not is_lost:
-        draft.lose("acl", f"none, but an unknown authmethod {extra.value!r}")
 
 
 def lose_doubtful_values(draft: Draft) -> None:

@@ -174,10 +174,6 @@ def _keep_whole(
     yield Span(source=source)
 
 
-def _matches_nothing(_head: bytes) -> bool:
-    return False
-
-
 class Format(msgspec.Struct, frozen=True, kw_only=True):
     """A format of records: how it is recognised, read and written, and what it can hold.
 
@@ -204,7 +200,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
     adapter: Callable[[Target], Adapter] | None = None
     """Returns the function that adapts records to the format."""
 
-    matches: Callable[[bytes], bool] = _matches_nothing
+    matches: Callable[[bytes], bool] = lambda _head: False
     """Whether the first bytes of a stream begin a stream of this format."""
 
     element_names: ElementNames | None = None

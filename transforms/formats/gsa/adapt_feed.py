@@ -92,7 +92,11 @@ def adapter(target: Target) -> Adapter:
             require_absolute_url(record)
             if record.acl is not None and record.acl.alone:
                 if target.dialect == DIALECT_5_0:
-                    raise _alone_in_5_0()
+                    raise RecordError(
+                        "acl-alone",
+                        "an ACL without a document; expected a document, as metadata holds the ACLs"
+                        " of the 5.0 dialect; --dialect 7.x holds it",
+                    )
                 return rules_for_alone.apply(record, target)
             refuse(record, target)
             (record,), losses = rules.apply(record, target)
@@ -169,14 +173,6 @@ def _expand_pattern(record: Record, target: Target) -> tuple[Outcome, ...]:
 def _compile(pattern: str) -> re.Pattern[str]:
     """Only `*` is a wildcard: `?` and `[` occur in urls."""
     return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-
-
-def _alone_in_5_0() -> RecordError:
-    return RecordError(
-        "acl-alone",
-        "an ACL without a document; expected a document, as metadata holds the ACLs of the 5.0"
-        " dialect; --dialect 7.x holds it",
-    )
 
 
 def _refuse_for_content_feed(record: Record, target: Target) -> None:

@@ -8,6 +8,7 @@ have no markup, no control character and no reference but the five of XML. Any o
 the parser.
 """
 
+import html
 import re
 from collections.abc import Iterable
 from itertools import repeat
@@ -40,8 +41,6 @@ _CHILDREN: dict[str, list[list[str]]] = {
     "content": [[], ["encoding"]],
 }
 """The children of a record in a template, and the attributes that each may have."""
-
-_REFERENCES = (("&lt;", "<"), ("&gt;", ">"), ("&quot;", '"'), ("&apos;", "'"), ("&amp;", "&"))
 
 
 class RecordParts(NamedTuple):
@@ -323,10 +322,4 @@ def _unescaped(values: list[str]) -> list[str] | None:
         return None
     if text.count("&") == text.count("&amp;"):
         return text.replace("&amp;", "&").split('"')
-    return [_unescape(value) if "&" in value else value for value in values]
-
-
-def _unescape(value: str) -> str:
-    for reference, char in _REFERENCES:
-        value = value.replace(reference, char)
-    return value
+    return [html.unescape(value) if "&" in value else value for value in values]
