@@ -25,7 +25,7 @@ from transforms.sources.tree.remote_folders import remote_folders
 from transforms.sources.tree.tree import Tree
 from transforms.sources.tree.urls import left_out, line_maker, rejected
 
-RUN_LENGTH = 50_000
+RUN_LENGTH = 20_000
 """Entries of one folder that are sorted in memory; more are sorted on disk."""
 
 MAX_DEPTH = 100
