@@ -22,12 +22,14 @@ class ForwardState(enum.Enum):
     """The state of a delivery.
 
     SET_ASIDE: reported, and kept in the spool; it cannot be read, its conversion was not finished,
-    or the appliance refused it as a whole. LEFT_OUT: the appliance has no place for it.
+    or the appliance refused it as a whole. LEFT_OUT: the appliance has no place for it. RETRIED
+    cancels an earlier line: the delivery is to be forwarded again.
     """
 
     FORWARDED = "forwarded"
     SET_ASIDE = "set-aside"
     LEFT_OUT = "left-out"
+    RETRIED = "retried"
 
 
 class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -53,8 +55,8 @@ class DeliveryOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
 class ForwardJournal:
     """The journal file, which one gateway has to itself.
 
-    All deliveries up to the ordinal `settled` are settled; `last` is the last ordinal in the
-    journal. `set_aside` has the deliveries that are set aside, in order.
+    All deliveries up to the ordinal `settled` are settled, except those to be retried; `last` is
+    the last ordinal in the journal. `set_aside` has the deliveries that are set aside, by ordinal.
 
     Raises FatalError if the file cannot be opened or read. A last line without its end is removed.
     """
@@ -62,9 +64,10 @@ class ForwardJournal:
     def __init__(self, path: Path, *, disk: Disk = DISK) -> None:
         self.settled = 0
         self.last = 0
-        self.set_aside: list[DeliveryOutcome] = []
+        self.set_aside: dict[int, DeliveryOutcome] = {}
         self._later: set[int] = set()
         self._max_later = _MAX_PENDING
+        self._retried: set[int] = set()
         size = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,9 +88,15 @@ class ForwardJournal:
                 f"{path}: {exc.strerror}; expected a place for the outcomes of deliveries"
             ) from exc
 
+    @property
+    def open_after(self) -> int:
+        """All deliveries up to this ordinal are settled, without exception."""
+        return min(self._retried, default=self.settled + 1) - 1
+
     def is_settled(self, ordinal: int) -> bool:
         """Whether a delivery needs nothing more."""
-        return ordinal <= self.settled or ordinal in self._later
+        is_known = ordinal <= self.settled or ordinal in self._later
+        return is_known and ordinal not in self._retried
 
     def append(self, outcome: DeliveryOutcome) -> None:
         """Append a line; it is on the disk when this returns."""
@@ -100,10 +109,15 @@ class ForwardJournal:
     def _apply(self, outcome: DeliveryOutcome) -> None:
         ordinal = outcome.ordinal
         self.last = max(self.last, ordinal, outcome.settled)
+        self.set_aside.pop(ordinal, None)
+        if outcome.state is ForwardState.RETRIED:
+            self._retried.add(ordinal)
+            return
+        self._retried.discard(ordinal)
         self._later.add(ordinal)
         self.settled = max(self.settled, outcome.settled)
         if outcome.state is ForwardState.SET_ASIDE:
-            self.set_aside.append(outcome)
+            self.set_aside[ordinal] = outcome
         if len(self._later) > self._max_later:
             self._later = {later for later in self._later if later > self.settled}
             self._max_later = max(2 * len(self._later), _MAX_PENDING)

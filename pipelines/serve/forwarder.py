@@ -56,7 +56,7 @@ from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.recvdata import RECVDATA
 from transforms.sinks.push.wire.responses import judge_response
 from transforms.sources import SpanRequest, cut_file, read_span, sniff_format
-from transforms.sources.spool import Selection, is_whole, name_of, spans_of
+from transforms.sources.spool import Selection, is_whole, spans_of
 
 _TARGET_FORMATS = {
     FEEDERGATE.name: {
@@ -165,9 +165,8 @@ class Forwarder:
             return self._push(delivery, self._convert(delivery, to_format), pusher)
         except SetAsideError as exc:
             self.warn(
-                f"{name(delivery)}: {exc}; set aside, its feed is {delivery.path}; to send all of"
-                f" {name_of(delivery)!r} again: feedferry convert {self.spool} -o DIR --to FORMAT"
-                f" --only {name_of(delivery)} --push-to URL"
+                f"{name(delivery)}: {exc}; set aside, its feed is {delivery.path};"
+                f" to try again: feedferry serve --spool {self.spool} --retry {delivery.ordinal}"
             )
             return DeliveryOutcome(delivery.ordinal, ForwardState.SET_ASIDE, reason=str(exc))
 
@@ -181,7 +180,7 @@ class Forwarder:
         if not self._index.exists():
             return False
         with index_reader.open_index(self._index) as index:
-            return index.applied >= max(delivery.ordinal, self.journal.last)
+            return index.is_digested(max(delivery.ordinal, self.journal.last))
 
     def clear(self, ordinal: int) -> None:
         """Remove the folder of a run, except rejects and their report. Can be repeated."""

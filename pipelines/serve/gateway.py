@@ -19,14 +19,15 @@ from msgspec.structs import replace
 
 from pipelines.serve.forward_journal import FILE_NAME, FOLDER, DeliveryOutcome
 from pipelines.serve.forwarder import Forwarder, name
-from pipelines.serve.rehearsal.index_reader import SetAsideBy, SetAsideDelivery
+from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
+from pipelines.serve.retry import describe, queue_of
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, StoppedError
 from transforms.retry import RetryPolicy
 from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.throttle.gate import StopSignal
-from transforms.sources.spool import name_of, read_deliveries
+from transforms.sources.spool import read_deliveries
 
 RETRY = RetryPolicy(first_seconds=5.0, max_seconds=300.0, jitter=lambda: 1.0)
 """The pauses of a queue; one gateway needs no jitter."""
@@ -104,28 +105,10 @@ class Gateway:
     def set_aside(self) -> list[SetAsideDelivery]:
         """Return the deliveries that are set aside, in order, as many as a page shows."""
         with self._lock:
-            outcomes = self._forwarder.journal.set_aside[:_MAX_SET_ASIDE]
-        return [self._describe(outcome) for outcome in outcomes]
-
-    def _describe(self, outcome: DeliveryOutcome) -> SetAsideDelivery:
-        """Return a delivery that is set aside, as far as the journal of the spool has it."""
-        aside = SetAsideDelivery(
-            ordinal=outcome.ordinal,
-            by=SetAsideBy.GATEWAY,
-            reason=outcome.reason,
-            set_aside_at=outcome.at,
-        )
-        delivery = next(read_deliveries(self._spool, after=outcome.ordinal - 1), None)
-        if delivery is None or delivery.ordinal != outcome.ordinal:
-            return aside
-        return replace(
-            aside,
-            door=delivery.door,
-            name=name_of(delivery),
-            feedtype=delivery.feedtype,
-            bytes=delivery.bytes,
-            at=delivery.at,
-        )
+            outcomes = sorted(
+                self._forwarder.journal.set_aside.values(), key=lambda each: each.ordinal
+            )
+        return [describe(self._spool, outcome) for outcome in outcomes[:_MAX_SET_ASIDE]]
 
     def backlog(self) -> int:
         """Return the number of deliveries that are not forwarded."""
@@ -149,7 +132,7 @@ class Gateway:
     def _queue_new(self) -> None:
         journal = self._forwarder.journal
         if self._last_queued is None:
-            self._last_queued = journal.settled
+            self._last_queued = journal.open_after
         for delivery in read_deliveries(self._spool, after=self._last_queued):
             if not journal.is_settled(delivery.ordinal):
                 # A queue needs no more of a delivery in memory.
@@ -239,8 +222,3 @@ class Gateway:
             pause, when = math.inf, "tried again when the gateway is started again"
         queue.until = time.monotonic() + pause
         self._warn(f"{name(delivery)}: {message}; held back, with later deliveries of it; {when}")
-
-
-def queue_of(delivery: Delivery) -> tuple[Door, str]:
-    """Return what orders deliveries: those with the same value are processed in order."""
-    return delivery.door, name_of(delivery)

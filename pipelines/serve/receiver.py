@@ -128,7 +128,9 @@ class Receiver:
         if self._settings.scenario is not None:
             notices += [f"This receiver follows the scenario {Path(self._settings.scenario).name}."]
         if self._gateway is not None:
-            notices += ["This receiver forwards: the backlog counts feeds not forwarded yet."]
+            notices += [
+                "This receiver forwards: the backlog counts feeds that are not forwarded yet."
+            ]
         backlog = self._history.sample()
         view = page.PageView(
             url=self.url,
@@ -142,6 +144,7 @@ class Receiver:
             free_bytes=self._spool.free_bytes,
             notices=tuple(notices),
             set_aside=tuple(self._set_aside()),
+            spool=str(self._spool.folder),
         )
         return page.render(view)
 

@@ -16,6 +16,7 @@ from pipelines.push.run import discard_message, print_message
 from pipelines.serve.forwarder import Forwarder, Notifier
 from pipelines.serve.gateway import Gateway
 from pipelines.serve.receiver import Receiver
+from pipelines.serve.retry import retry
 from pipelines.serve.settings import LOOPBACK, ServeSettings
 from pipelines.serve.worker_process import WorkerProcess
 from schemas.errors import ConfigError
@@ -25,8 +26,13 @@ _STOPPING = "feedferry: Finishing the current requests. Press Ctrl-C again to st
 
 
 def run(words: Mapping[str, object]) -> int:
-    """Serve until a signal arrives; print the URL first, for the process that started this one."""
+    """Serve until a signal arrives; print the URL first, for the process that started this one.
+
+    With `--retry`, only record what the next receiver of the spool tries again.
+    """
     settings = parse_serve(words)
+    if settings.retry is not None:
+        return retry(Path(settings.spool), settings.retry)
     gateway = _make_gateway(settings, words)
     is_quiet = settings.verbosity < 0
     with ExitStack() as opened:

@@ -100,6 +100,14 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
             names=("--feed-timeout",),
         ),
     ] = DEFAULT_LIMIT_SECONDS
+    retry: Annotated[
+        str | None,
+        Flag(
+            "Process feeds again that were set aside, and exit.",
+            _RECEIVER,
+            metavar="N|NAME|all",
+        ),
+    ] = None
     accept_loss: Annotated[
         frozenset[str],
         Flag("Forward without these fields, even acl and content.", Section.GATEWAY, FIELDS),

@@ -77,7 +77,6 @@ class WorkerProcess:
         """
         count = int(attempts.read_text() or 0) if attempts.exists() else 0
         if count >= MAX_ATTEMPTS:
-            attempts.unlink()
             raise SetAsideError(TOO_MANY_ATTEMPTS)
         attempts.parent.mkdir(exist_ok=True)
         attempts.write_text(str(count + 1))

@@ -1,5 +1,6 @@
-"""A delivery that cannot be converted or digested is set aside, and stops no other."""
+"""A delivery that cannot be converted or digested is set aside, and tried again on request."""
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -10,15 +11,19 @@ import msgspec
 import pytest
 
 from pipelines.cli.convert_options import ConvertOptions
-from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardState
+from pipelines.serve.forward_journal import FILE_NAME, DeliveryOutcome, ForwardJournal, ForwardState
 from pipelines.serve.forwarder import Convert, Forwarder, Notifier
 from pipelines.serve.gateway import DRAIN_SECONDS, Gateway
 from pipelines.serve.rehearsal.index import Index
+from pipelines.serve.rehearsal.index_reader import DeliveryStatus
+from pipelines.serve.retry import retry
+from pipelines.serve.spool_writer import SpoolWriter
 from pipelines.serve.worker_process import WorkerProcess
+from schemas.errors import BusyError, ConfigError
 from support import hostile_work as work
 from support.archives import document, gsa_feed
 from support.fake_appliance import GSA, SUCCESS, THUNDERSTONE, FakeClient, Sent, replace_client
-from support.served import serving, wait_until
+from support.served import run, serving, wait_until
 from support.spools import HandSpool
 from transforms.retry import RetryPolicy
 from transforms.sinks.push.model import ApplianceResponse
@@ -130,20 +135,144 @@ def test_a_gateway_that_is_stopped_does_not_count_as_an_attempt(
     assert journal(spool) == []
 
 
+def test_a_retried_delivery_is_forwarded_with_all_later_ones_of_its_datasource(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = replace_client(monkeypatch, accepting)
+    spool.feed(gsa_feed(document(1)), "bad", "full")
+    spool.feed(gsa_feed(document(2)), "crm")
+    with forwarding(spool, work.convert_failing) as forwards:
+        settle(forwards)
+        (spool.root / "fixed").touch()
+        spool.feed(gsa_feed(document(3)), "bad")
+        settle(forwards)
+    retry(spool.root, "1")
+    with forwarding(spool, work.convert_failing) as forwards:
+        settle(forwards)
+        assert forwards.set_aside() == []
+    assert sent(wire) == [
+        ("incremental", ["2.txt"]),
+        ("incremental", ["3.txt"]),
+        ("full", ["1.txt"]),
+        ("incremental", ["3.txt"]),
+    ]
+    states = [state for ordinal, state in journal(spool) if ordinal == 1]
+    assert states == [ForwardState.SET_ASIDE, ForwardState.RETRIED, ForwardState.FORWARDED]
+
+
+def test_a_delivery_that_a_later_full_feed_supersedes_is_not_forwarded_again(
+    spool: HandSpool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = replace_client(monkeypatch, accepting)
+    spool.feed(gsa_feed(document(1)), "bad", "full")
+    with forwarding(spool, work.convert_failing) as forwards:
+        settle(forwards)
+        (spool.root / "fixed").touch()
+        spool.feed(gsa_feed(document(2)), "bad", "full")
+        settle(forwards)
+    retry(spool.root, "bad")
+    with forwarding(spool, work.convert_failing) as forwards:
+        settle(forwards)
+    assert sent(wire) == [("full", ["2.txt"])]
+    assert journal(spool)[-1] == (1, ForwardState.LEFT_OUT)
+
+
 def test_a_full_feed_whose_deletions_the_index_cannot_say_is_set_aside(
     spool: HandSpool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wire = replace_client(monkeypatch, accepting)
     spool.feed(gsa_feed(document(1)), "crm", "full")
-    with Index(spool.root / "index.db") as index:
-        delivery = next(read_deliveries(spool.root))
-        index.begin(delivery)
-        index.set_aside(delivery, "not finished after 300 seconds")
+    set_aside(spool)
     with forwarding(spool, work.convert_failing, to=THUNDERSTONE) as forwards:
         settle(forwards)
         (one,) = forwards.set_aside()
     assert one.reason == "the index could not digest it, so its deletions are not known"
     assert [one for one in wire.sent if one.chunk] == []
+
+
+def set_aside(spool: HandSpool, ordinal: int = 1) -> None:
+    """Have the index set a delivery aside, and digest the others."""
+    with Index(spool.root / "index.db") as index:
+        for delivery in read_deliveries(spool.root):
+            index.begin(delivery)
+            if delivery.ordinal == ordinal:
+                index.end(delivery, DeliveryStatus.SET_ASIDE, "not finished after 300 seconds")
+            else:
+                index.digest(delivery, spool.root)
+
+
+def statuses(spool: HandSpool) -> list[DeliveryStatus]:
+    with Index(spool.root / "index.db") as index:
+        return [row.status for row in reversed(index.feed_rows())]
+
+
+@pytest.mark.parametrize("wanted", ["all", "2", "crm"])
+def test_a_command_records_another_attempt_of_the_index(
+    spool: HandSpool, wanted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool.feed(gsa_feed(document(1)), "crm")
+    spool.feed(gsa_feed(document(2)), "crm")
+    spool.feed(gsa_feed(document(3)), "wiki")
+    spool.feed(gsa_feed(document(4)), "crm")
+    set_aside(spool, 2)
+    assert retry(spool.root, wanted) == 0
+    completed, waiting = DeliveryStatus.COMPLETED, DeliveryStatus.WAITING
+    assert statuses(spool) == [completed, waiting, completed, waiting]
+    assert capsys.readouterr().out == (
+        "delivery 2 of 'crm', by the index: not finished after 300 seconds\n"
+        f"1 to be retried at the next start of the receiver of {spool.root}\n"
+    )
+
+
+def test_a_delivery_that_a_later_full_feed_supersedes_is_dropped_from_the_index(
+    spool: HandSpool,
+) -> None:
+    spool.feed(gsa_feed(document(1)), "crm", "full")
+    spool.feed(gsa_feed(document(2)), "crm", "full")
+    set_aside(spool)
+    retry(spool.root, "all")
+    assert statuses(spool) == [DeliveryStatus.FAILED, DeliveryStatus.COMPLETED]
+    with Index(spool.root / "index.db") as index:
+        details = index.feed_rows()[1].details
+    assert details == ("superseded by delivery 2, and not digested",)
+
+
+def test_a_delivery_that_is_set_aside_twice_is_counted_once(
+    spool: HandSpool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool.feed(gsa_feed(document(1)), "crm")
+    set_aside(spool)
+    journal_file = ForwardJournal(spool.root / "forward" / FILE_NAME)
+    journal_file.append(DeliveryOutcome(1, ForwardState.SET_ASIDE, settled=1, reason=FAILED))
+    journal_file.close()
+    retry(spool.root, "all")
+    assert capsys.readouterr().out.splitlines() == [
+        "delivery 1 of 'crm', by the index: not finished after 300 seconds",
+        f"delivery 1 of 'crm', by the gateway: {FAILED}",
+        f"1 to be retried at the next start of the receiver of {spool.root}",
+    ]
+
+
+def test_a_delivery_that_is_not_set_aside_cannot_be_retried(spool: HandSpool) -> None:
+    spool.feed(gsa_feed(document(1)), "crm")
+    set_aside(spool)
+    with pytest.raises(ConfigError) as caught:
+        retry(spool.root, "2")
+    assert str(caught.value) == (
+        f"--retry 2: not set aside in {spool.root}; expected all, or the number or datasource of"
+        " one of: 1 (crm)"
+    )
+
+
+def test_a_folder_that_is_no_spool_has_nothing_to_retry(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no deliveries\.jsonl in it"):
+        retry(tmp_path, "all")
+
+
+def test_a_retry_is_refused_while_a_receiver_has_the_spool(spool: HandSpool) -> None:
+    spool.feed(gsa_feed(document(1)), "crm")
+    with SpoolWriter(spool.root), pytest.raises(BusyError, match="in use by another receiver"):
+        retry(spool.root, "all")
 
 
 def posted(url: str, path: str, *fields: str, text: bytes) -> bytes:
@@ -176,6 +305,9 @@ def test_a_form_feed_in_a_feed_stops_neither_the_index_nor_a_gateway(
             wait_until(lambda: old.get("/getbacklogcount") == b"0")
             wait_until(lambda: "http://intranet.example.com/2.txt" in old.urls())
             assert "http://intranet.example.com/2.txt" in new.urls()
-        (tmp_path / "old" / "index.db").unlink()
+            has_set_aside = bool(json.loads(old.get("/set-aside"))["set_aside"])
+        if has_set_aside:
+            assert run("serve", "--spool", str(old.spool), "--retry", "all").returncode == 0
         with serving(tmp_path / "old", "--forward", new.url, *flags) as old:
+            wait_until(lambda: old.get("/getbacklogcount") == b"0")
             wait_until(lambda: "http://intranet.example.com/2.txt" in old.urls())

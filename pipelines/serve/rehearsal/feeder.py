@@ -11,10 +11,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
 from pipelines.serve.rehearsal.index import Index, digest_delivery
+from pipelines.serve.rehearsal.index_reader import DeliveryStatus
 from pipelines.serve.worker_process import (
     ATTEMPTS,
     SetAsideError,
@@ -96,8 +98,11 @@ class Feeder:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
         self._journal_size = 0
-        self._last_queued = index.applied
-        self._waiting: deque[Delivery] = deque()
+        self._last_queued = last = index.applied
+        ordinals = frozenset(index.open_deliveries())
+        earlier = read_deliveries(spool, min(ordinals) - 1) if ordinals else iter(())
+        repeated = takewhile(lambda delivery: delivery.ordinal <= last, earlier)
+        self._waiting = deque(one for one in repeated if one.ordinal in ordinals)
 
     def arrived(self) -> None:
         """Announce new deliveries in the journal."""
@@ -143,7 +148,10 @@ class Feeder:
                 self.history.sample()
 
     def _queue(self) -> deque[Delivery]:
-        """Return the deliveries that are not digested; read the journal if it has grown."""
+        """Return the deliveries that are not digested; read the journal if it has grown.
+
+        Deliveries of a retry come first: they arrived before the last digested delivery.
+        """
         try:
             size = (self._spool / JOURNAL).stat().st_size
         except OSError:
@@ -171,7 +179,7 @@ class Feeder:
         except SetAsideError as exc:
             _log.error(
                 "delivery %s of %r: %s; set aside, later deliveries are digested; to try again, "
-                "stop the receiver and remove %s",
-                *(delivery.ordinal, name_of(delivery), exc, index.path),
-            )
-            index.set_aside(delivery, str(exc))
+                "stop the receiver: feedferry serve --spool %s --retry %s",
+                delivery.ordinal, name_of(delivery), exc, self._spool, delivery.ordinal,
+            )  # fmt: skip
+            index.end(delivery, DeliveryStatus.SET_ASIDE, str(exc))

@@ -12,7 +12,7 @@ end is included up to the damage.
 
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -84,6 +84,7 @@ _END = (
     "UPDATE deliveries SET status = ?, included = ?, in_error = ?, details = ?,"
     " finished_at = ? WHERE ordinal = ?"
 )
+_REQUEUE = "UPDATE deliveries SET status = 'Waiting' WHERE ordinal = ?"
 _EXPECTED = (
     f"expected an index of version {VERSION}; remove the file, and it is made again from the"
     " deliveries"
@@ -175,12 +176,17 @@ class Index(IndexReader):
             except Exception as exc:  # a defect must not stop later deliveries
                 raise SetAsideError(f"Internal Error: {exc!r}") from exc
 
-    def set_aside(self, delivery: Delivery, reason: str) -> None:
-        """Record that a delivery cannot be digested."""
+    def end(self, delivery: Delivery, status: DeliveryStatus, reason: str) -> None:
+        """Record that a delivery is set aside, or that it is not needed."""
         tally = DigestTally()
         tally.fail(reason)
         with self._writing:
-            self._end(delivery, DeliveryStatus.SET_ASIDE, tally)
+            self._end(delivery, status, tally)
+
+    def requeue(self, ordinals: Iterable[int]) -> None:
+        """Let deliveries be digested again."""
+        with self._writing, _transaction(self._writer):
+            self._writer.executemany(_REQUEUE, [(ordinal,) for ordinal in ordinals])
 
     def close(self) -> None:
         super().close()

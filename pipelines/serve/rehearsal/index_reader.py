@@ -38,7 +38,7 @@ class DocumentOrigin(enum.Enum):
 class DeliveryStatus(enum.Enum):
     """The state of a delivery, in the words of the appliance's Feeds page.
 
-    SET_ASIDE is ours: the delivery could not be digested.
+    SET_ASIDE and WAITING are ours: a retry may be requested, or has been requested.
     """
 
     COMPLETED = "Completed"
@@ -46,6 +46,7 @@ class DeliveryStatus(enum.Enum):
     FAILED = "Failed in error"
     IN_PROGRESS = "In progress"
     SET_ASIDE = "Set aside"
+    WAITING = "Waiting"
 
 
 class SetAsideBy(enum.Enum):
@@ -140,7 +141,12 @@ def _json_object(row: type[msgspec.Struct], **expressions: str) -> str:
     return f"json_object({', '.join(pairs)})"
 
 
-_APPLIED = "SELECT coalesce(max(ordinal), 0) FROM deliveries WHERE status <> 'In progress'"
+_IS_OPEN = "status IN ('In progress', 'Waiting')"
+_APPLIED = f"SELECT ordinal FROM deliveries WHERE NOT {_IS_OPEN} ORDER BY ordinal DESC LIMIT 1"
+_OPEN = (
+    f"SELECT ordinal FROM deliveries WHERE {_IS_OPEN} AND ordinal < coalesce(({_APPLIED}), 0)"
+    " ORDER BY ordinal"
+)
 _SET_ASIDE_JSON = _json_object(
     SetAsideDelivery,
     by="'index'",
@@ -197,12 +203,22 @@ class IndexReader:
     @property
     def applied(self) -> int:
         """The ordinal of the last digested delivery, 0 before the first."""
-        return int(self._query(_APPLIED)[0][0])
+        return next((int(row[0]) for row in self._query(_APPLIED)), 0)
 
     def status(self, ordinal: int) -> DeliveryStatus | None:
         """Return the status of a delivery, None if it was never begun."""
         rows = self._query("SELECT status FROM deliveries WHERE ordinal = ?", ordinal)
         return next((DeliveryStatus(row[0]) for row in rows), None)
+
+    def open_deliveries(self) -> list[int]:
+        """Return the deliveries before the last digested one that are not digested, in order."""
+        return [int(row[0]) for row in self._query(_OPEN)]
+
+    def is_digested(self, ordinal: int) -> bool:
+        """Whether all deliveries up to this one are digested."""
+        return (
+            self.applied >= ordinal and min(self.open_deliveries(), default=ordinal + 1) > ordinal
+        )
 
     def all_set_aside(self) -> list[SetAsideDelivery]:
         """Return the deliveries that the index has set aside, in order of arrival."""

@@ -4,6 +4,7 @@ One HTML document without scripts and external resources. All names, reasons and
 are untrusted and are shown as text.
 """
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -51,6 +52,7 @@ _STATUS_SIGNS = {
     DeliveryStatus.FAILED: ("bad", "✕"),
     DeliveryStatus.IN_PROGRESS: ("busy", "…"),
     DeliveryStatus.SET_ASIDE: ("bad", "✕"),
+    DeliveryStatus.WAITING: ("busy", "…"),
 }
 
 
@@ -59,7 +61,8 @@ class PageView(msgspec.Struct, frozen=True, kw_only=True):
 
     `url` is the address of the receiver, `backlog` the count for clients. `history` has
     pairs of age in seconds and backlog, oldest first. `feeds` are those of all datasources, newest
-    first. `notices` are shown at the top: the receiver follows a scenario, or forwards.
+    first. `notices` are shown at the top: the receiver follows a scenario, or forwards. `spool`
+    is the folder in the command that retries `set_aside` deliveries.
     """
 
     url: str
@@ -73,6 +76,7 @@ class PageView(msgspec.Struct, frozen=True, kw_only=True):
     free_bytes: int = 0
     notices: tuple[str, ...] = ()
     set_aside: tuple[SetAsideDelivery, ...] = ()
+    spool: str = ""
     refresh_seconds: int = 10
 
 
@@ -125,6 +129,7 @@ def _template() -> Template:
     environment.filters |= {
         "ago": lambda moment, now: _format_age((now - moment).total_seconds()),
         "by": _SET_ASIDE_BY.__getitem__,
+        "command": shlex.quote,
         "documents_of": lambda total: urlencode({"datasource": total.datasource}, errors="replace"),
         "kind": _ORIGINS.__getitem__,
         "moment": lambda at: datetime.fromisoformat(at).astimezone(UTC),

@@ -214,6 +214,18 @@ def test_a_delivery_that_three_receivers_did_not_survive_is_set_aside(rehearsal:
     assert statuses(rehearsal) == {1: DeliveryStatus.SET_ASIDE, 2: DeliveryStatus.COMPLETED}
 
 
+def test_deliveries_of_a_retry_are_digested_before_later_ones(rehearsal: Rehearsal) -> None:
+    deliver(rehearsal, page("a"), datasource="bad")
+    deliver(rehearsal, page("a", "newer"), datasource="sample")
+    digest_all(rehearsal)
+    rehearsal.index.requeue([1])
+    deliver(rehearsal, page("a", "newest!"))
+    (rehearsal.spool / "fixed").touch()
+    digest_all(rehearsal)
+    assert rehearsal.document("a").bytes == len("newest!")
+    assert set(statuses(rehearsal).values()) == {DeliveryStatus.COMPLETED}
+
+
 def multipart(datasource: str, feed: str) -> bytes:
     fields = {"datasource": datasource, "feedtype": "full", "data": feed}
     parts = (
@@ -244,6 +256,7 @@ def test_a_delivery_that_is_set_aside_is_on_the_page_and_in_the_json(tmp_path: P
     assert (aside["reason"], aside["bytes"]) == (FAILED, len(gsa_feed(page("a"))))
     assert aside["at"][:19] <= aside["set_aside_at"][:19]
     assert documents["set_aside"] == 1
+    assert f"feedferry serve --spool {tmp_path} --retry all" in page_text
     assert "Internal Error: ZeroDivisionError(&#39;division by zero&#39;)" in page_text
 
 

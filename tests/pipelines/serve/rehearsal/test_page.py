@@ -104,7 +104,7 @@ def everything(text: str) -> PageView:
     )
     totals = (DatasourceTotal(datasource=text, kind=DocumentOrigin.FEED),)
     aside = (set_aside(name=text, feedtype=text, reason=text),)
-    return view(feeds=feeds, totals=totals, notices=(text,), set_aside=aside)
+    return view(feeds=feeds, totals=totals, notices=(text,), set_aside=aside, spool=text)
 
 
 def test_the_header_has_the_time_and_notices_follow() -> None:
@@ -116,14 +116,17 @@ def test_the_header_has_the_time_and_notices_follow() -> None:
     ]
 
 
-def test_set_aside_deliveries_have_a_reason() -> None:
-    page = rendered(set_aside=(set_aside(),))
+def test_set_aside_deliveries_have_a_reason_and_a_command() -> None:
+    page = rendered(set_aside=(set_aside(),), spool="/var/spool/old feeds")
     assert page.rows() == [
         [
             "12 arrived 2026-07-01 11:20:00",
             *("crm", "full", "2.0 KiB", "2026-07-01 11:30:00", "the index"),
         ],
         ["not finished after 300 seconds, the limit for 2,048 bytes"],
+    ]
+    assert page.texts("//section[@aria-labelledby='set-aside']//pre") == [
+        "feedferry serve --spool '/var/spool/old feeds' --retry all"
     ]
 
 
