@@ -1,10 +1,10 @@
 """Sidecars: small files next to a file that contain its metadata, and maybe its ACL.
 
-`x.pdf.meta.json` contains an object of names, each with a text, a number, true or false, or a list
-of these; null is no metadata. Numbers are the text in the file: 1.10 does not become 1.1.
-`x.pdf.metadata.xml` contains a part of a GSA feed: `<metadata>`, or `<record>` with `<metadata>`
-and `<acl>`. Metadata such as `google:aclusers` is an ACL, as in a feed. A sidecar with any part
-that is not understood is refused, and so are the sidecars in YAML of former versions.
+`x.pdf.meta.json`, `.meta.yaml` and `.meta.yml` contain an object of names, each with a text, a
+number, true or false, or a list of these; null is no metadata. Numbers, and dates in YAML, are the
+text in the file: 1.10 does not become 1.1. `x.pdf.metadata.xml` contains a part of a GSA feed:
+`<metadata>`, or `<record>` with `<metadata>` and `<acl>`. Metadata such as `google:aclusers` is an
+ACL, as in a feed. A sidecar with any part that is not understood is refused.
 """
 
 import errno
@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, NamedTuple, NoReturn
 
+import yaml  # type: ignore[import-untyped]  # it has no types
 from lxml import etree
 
 from schemas.acl import Acl
@@ -68,9 +69,8 @@ def _read_one(path: str, open_file: Callable[[str], IO[bytes]]) -> SidecarData:
         text = _load(path, open_file)
         if name.endswith(".xml"):
             return _of_record(_parse_xml(text))
-        if not name.endswith(".json"):
-            raise ValueError("YAML, which is not read any more; expected .meta.json")
-        acl, metadata = acl_of(tuple(_parse_json(text)))
+        pairs = _parse_json if name.endswith(".json") else _parse_yaml
+        acl, metadata = acl_of(tuple(_metadata(pairs(_decode(text)))))
         return SidecarData(metadata, acl)
     except (ValueError, RecordError) as exc:
         raise RecordError("bad-sidecar", f"{name}: {exc}") from exc
@@ -90,22 +90,63 @@ def _load(path: str, open_file: Callable[[str], IO[bytes]]) -> bytes:
     return text
 
 
-def _parse_json(text: bytes) -> Iterator[Meta]:
-    """Yield metadata; objects are read as tuples of pairs, so duplicate names are seen."""
+def _decode(text: bytes) -> str:
     try:
-        pairs = json.loads(
-            text.decode("utf-8-sig"),
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise ValueError(f"byte {exc.start}: not UTF-8; expected UTF-8") from exc
+
+
+def _parse_json(text: str) -> object:
+    """Return the content; objects are tuples of pairs, so duplicate names are seen."""
+    try:
+        return json.loads(
+            text,
             object_pairs_hook=tuple,
             parse_int=str,
             parse_float=str,
             parse_constant=_refuse_constant,
         )
-    except UnicodeDecodeError as exc:
-        raise ValueError(f"byte {exc.start}: not UTF-8; expected UTF-8") from exc
     except json.JSONDecodeError as exc:
         raise ValueError(f"line {exc.lineno}: {exc.msg.lower()}; expected JSON") from exc
     except RecursionError as exc:
         raise ValueError(f"objects or lists in others, too deep; expected {_PAIRS}") from exc
+
+
+def _parse_yaml(text: str) -> object:
+    """Return the content as `_parse_json` does; scalars are not converted."""
+    try:
+        return _content_of(yaml.compose(text, Loader=yaml.SafeLoader))
+    except yaml.MarkedYAMLError as exc:
+        line = exc.problem_mark.line + 1 if exc.problem_mark else 1
+        raise ValueError(f"line {line}: {exc.problem}; expected YAML") from exc
+    except yaml.YAMLError as exc:  # a character that YAML does not allow
+        raise ValueError(f"{exc.reason}; expected YAML") from exc
+    except RecursionError as exc:
+        raise ValueError(f"objects or lists in others, too deep; expected {_PAIRS}") from exc
+
+
+def _content_of(node: yaml.Node | None) -> object:
+    """Return the content of a node. What is nested twice is refused later, and not expanded."""
+    if isinstance(node, yaml.MappingNode):
+        return tuple((_item_of(name), _value_of(value)) for name, value in node.value)
+    return _value_of(node)
+
+
+def _value_of(node: yaml.Node | None) -> object:
+    if isinstance(node, yaml.SequenceNode):
+        return [_item_of(item) for item in node.value]
+    return _item_of(node)
+
+
+def _item_of(node: yaml.Node | None) -> object:
+    if isinstance(node, yaml.ScalarNode):
+        return None if node.tag == "tag:yaml.org,2002:null" else node.value
+    return () if isinstance(node, yaml.CollectionNode) else None
+
+
+def _metadata(pairs: object) -> Iterator[Meta]:
+    """Yield a metadata pair for each value of an object, which is a tuple of pairs."""
     if not isinstance(pairs, tuple):
         raise ValueError(f"no object; expected {_PAIRS}")
     names = set()

@@ -156,10 +156,46 @@ def test_json_that_is_not_understood_is_refused(text: str | bytes, expected: str
 
 
 @pytest.mark.parametrize("extension", ["yaml", "yml"])
-def test_a_sidecar_in_yaml_is_refused(extension: str) -> None:
-    assert reason(**{extension: "google:aclusers: anna"}) == (
-        f"x.pdf.meta.{extension}: YAML, which is not read any more; expected .meta.json"
-    )
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("title: A report\nkeywords: [b, 1.10, ~, 2026-01-31]\n", "A report b 1.10 2026-01-31"),
+        ("a: Yes\nb: 0x10\nc: null\nd: ''\ne:\n", "Yes 0x10 "),
+        ("# nothing else\n{x: &x 1, y: *x}", "1 1"),
+    ],
+)
+def test_yaml_keeps_order_and_texts(extension: str, text: str, expected: str) -> None:
+    assert " ".join(value for _, value in pairs(**{extension: text})) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", f"no object; {PAIRS}"),
+        ("a", f"no object; {PAIRS}"),
+        ("[a]", f"no object; {PAIRS}"),
+        ("a: {b: 1}", f"'a': an object or a list in it; {PAIRS}"),
+        ("a: [[b]]", f"'a': an object or a list in it; {PAIRS}"),
+        ("a: 1\na: 2", f"'a' twice; {PAIRS}"),
+        ("? [a]\n: 1", f"a value without a name; {PAIRS}"),
+        ("~: 1", f"a value without a name; {PAIRS}"),
+        (
+            "a: 1\nb: [",
+            "line 2: expected the node content, but found '<stream end>'; expected YAML",
+        ),
+        ("a: \x07", "special characters are not allowed; expected YAML"),
+        ("a: *b", "line 1: found undefined alias 'b'; expected YAML"),
+        ("a: 1\n---\nb: 2", "line 2: but found another document; expected YAML"),
+        ("[" * 100_000, f"objects or lists in others, too deep; {PAIRS}"),
+    ],
+    ids=range(13),
+)
+def test_yaml_that_is_not_understood_is_refused(text: str, expected: str) -> None:
+    assert reason(yaml=text) == f"x.pdf.meta.yaml: {expected}"
+
+
+def test_an_acl_in_yaml_is_read() -> None:
+    assert parsed(yaml="google:aclusers: anna").acl == Acl(principals=(ANNA,))
 
 
 @pytest.mark.parametrize(
