@@ -16,13 +16,15 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from schemas.acl import Access, Acl, Principal, Scope
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import RecordError
 from transforms.sources.database.columns import (
     ColumnIndex,
+    ColumnReference,
     LoadRows,
     Row,
     column_text,
+    url_getter,
 )
 from transforms.sources.database.mapping import ESCAPE, AclSource
 from transforms.sources.database.values import text_of
@@ -47,9 +49,13 @@ def acl_getter(acl: AclSource, index: ColumnIndex, load_rows: LoadRows) -> Calla
     """
     if acl.query is None:
         principals_of = _principals_in_columns(acl, index)
-        return lambda row: Acl(principals=principals_of(row))
-    query, key_of = acl.query, index.key_getter()
-    return lambda row: Acl(principals=tuple(_read_answers(acl, load_rows(query, key_of(row)))))
+    else:
+        principals_of = _principals_of_query(acl, acl.query, index, load_rows)
+    parent_of = _parent_getter(acl, index)
+    inheritance = acl.inheritance and Inheritance[acl.inheritance.upper().replace("-", "_")]
+    return lambda row: Acl(
+        principals=principals_of(row), inherit_from=parent_of(row), inheritance=inheritance
+    )
 
 
 def split_principals(text: str, delimiter: str) -> list[str]:
@@ -107,6 +113,24 @@ def _principal(
         namespace=namespace or acl.namespace,
         case_sensitive=acl.case_sensitive,
     )
+
+
+def _principals_of_query(
+    acl: AclSource, query: str, index: ColumnIndex, load_rows: LoadRows
+) -> _Principals:
+    key_of = index.key_getter()
+    return lambda row: tuple(_read_answers(acl, load_rows(query, key_of(row))))
+
+
+def _parent_getter(acl: AclSource, index: ColumnIndex) -> Callable[[Row], str | None]:
+    """Return the function that returns the URL of the parent; NULL in a column is no parent."""
+    setting = "acl: inherit_from"
+    if acl.inherit_from is None:
+        return lambda _row: None
+    if isinstance(acl.inherit_from, ColumnReference):
+        text = index.text_getter(setting, acl.inherit_from.column)
+        return lambda row: (text(row) or "").strip() or None
+    return url_getter(setting, acl.inherit_from, index)
 
 
 def _read_answers(acl: AclSource, answers: Sequence[Row]) -> Iterator[Principal]:

@@ -172,7 +172,8 @@ class AclSource(msgspec.Struct, frozen=True, kw_only=True):
     """Columns of principals, split at `delimiter`, or a `query` for them.
 
     The query selects the key columns, then name, scope (user, group), access (permit, deny) and
-    optionally a namespace. A `case_sensitive` of `None` is not stated.
+    optionally a namespace. `inherit_from` is a URL template or a column. A `case_sensitive` of
+    `None` is not stated.
     """
 
     users: _Column | None = None
@@ -183,19 +184,28 @@ class AclSource(msgspec.Struct, frozen=True, kw_only=True):
     query: _Query | None = None
     namespace: Text | None = None
     case_sensitive: bool | None = None
+    inherit_from: _Template | ColumnReference | None = None
+    inheritance: (
+        Literal["parent-overrides", "child-overrides", "and-both-permit", "leaf-node"] | None
+    ) = None
 
     @property
     def columns(self) -> dict[str, str]:
-        """The columns that hold principals, by their key of the mapping."""
+        """The columns that hold principals or the parent, by their key of the mapping."""
         keys = ("users", "groups", "deny_users", "deny_groups")
-        return {key: name for key in keys if (name := getattr(self, key)) is not None}
+        columns = {key: name for key in keys if (name := getattr(self, key)) is not None}
+        if isinstance(self.inherit_from, ColumnReference):
+            columns["inherit_from"] = self.inherit_from.column
+        return columns
 
     def check(self) -> None:
-        if self.query is not None and self.columns:
+        has_lists = bool(self.columns.keys() - {"inherit_from"})
+        if self.query is not None and has_lists:
             raise ValueError("query with columns of principals; expected one of both")
-        if self.query is None and not self.columns:
+        if self.query is None and self.inherit_from is None and not has_lists:
             raise ValueError(
-                "no principals; expected users, groups, deny_users, deny_groups or query"
+                "no principals; expected users, groups, deny_users, deny_groups, query or "
+                "inherit_from"
             )
 
 

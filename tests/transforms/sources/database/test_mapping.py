@@ -134,7 +134,8 @@ KEY_ERRORS = {
         "4:30: action: delete: []; expected the values that mean deleted, such as [D, delete]"
     ),
     "acl: {namespace: corp}": (
-        "4:6: acl: no principals; expected users, groups, deny_users, deny_groups or query"
+        "4:6: acl: no principals; expected users, groups, deny_users, deny_groups, query or "
+        "inherit_from"
     ),
     "acl: {query: SELECT 1, users: a}": (
         "4:6: acl: query with columns of principals; expected one of both"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.acl import Access, Acl, Principal, Scope
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.errors import ConfigError, RecordError
 from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
 from schemas.reject import Reject
@@ -360,6 +360,43 @@ def user(name: str, **fields: Any) -> Principal:
 
 def names(acl: Acl) -> list[str]:
     return [principal.name for principal in acl.principals]
+
+
+@pytest.mark.parametrize(
+    ("acl", "values", "expected"),
+    [
+        (
+            AclSource(
+                users="users",
+                inherit_from=ColumnReference(column="groups"),
+                inheritance="child-overrides",
+            ),
+            ("anna", " http://x.example.com/ "),
+            Acl(
+                inheritance=Inheritance.CHILD_OVERRIDES,
+                inherit_from="http://x.example.com/",
+                principals=(Principal(name="anna", scope=Scope.USER, access=Access.PERMIT),),
+            ),
+        ),
+        (AclSource(inherit_from=ColumnReference(column="groups")), (), Acl()),
+        (
+            AclSource(inherit_from="http://x.example.com/{groups}/"),
+            (None, "r d"),
+            Acl(inherit_from="http://x.example.com/r%20d/"),
+        ),
+    ],
+    ids=["column", "null", "template"],
+)
+def test_an_acl_inherits_from_a_url(
+    acl: AclSource, values: tuple[str | None, ...], expected: Acl
+) -> None:
+    assert acl_of(acl, *values) == expected
+
+
+def test_a_parent_without_a_url_is_rejected() -> None:
+    acl = AclSource(inherit_from="http://x.example.com/{groups}/")
+    expected = "groups is NULL or empty; expected a value for acl: inherit_from"
+    assert refusal(lambda: acl_of(acl)) == ("null-url", expected)
 
 
 def test_each_list_has_its_scope_and_access() -> None:
