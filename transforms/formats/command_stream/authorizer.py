@@ -23,7 +23,7 @@ from schemas.notice import Notice
 from schemas.record import Action, Extra, Provenance, Record
 from schemas.reject import DEFECT, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
-from transforms.formats.base import Mode, ReadOptions, ReadResult
+from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.commands import (
     KEPT_BYTES,
     OVERLAP,
@@ -41,9 +41,6 @@ from transforms.formats.command_stream.syntax import (
     require_argument,
 )
 
-MAX_GROUPS = 10_000
-"""Most groups of one user. Directories give a user about a thousand."""
-
 _FOREIGN = frozenset(COMMAND_NAMES) - {"id", "id-list", "authz-status"}
 _USER_PLACES = {"username": USERNAME, "user": USERNAME, "group": GROUP}
 _SECRET = "password"  # the name of the command that holds one
@@ -53,24 +50,23 @@ def read(
     stream: IO[bytes], *, span: Span = Span(), options: ReadOptions = ReadOptions()
 ) -> Iterator[ReadResult]:
     """Yield a record for each id at the end of the stream; answers take some hundred bytes each."""
-    return _AnswerReader(stream, span, options).results()
-
-
-_Question = tuple[int, str]
-"""The number of a user with its groups, and a doc id."""
+    answers = _AnswerReader(stream, span, options)
+    yield from read_header(answers.commands)
+    for command in answers.commands:
+        yield from answers.take(command)
+    yield from answers.records.values()
 
 
 class _AnswerReader:
-    """Reads all commands and keeps a record for each question."""
+    """Keeps a record for each question: the number of a user with its groups, and a doc id."""
 
     def __init__(self, stream: IO[bytes], span: Span, options: ReadOptions) -> None:
-        self._commands = CommandReader(stream, span, options)
+        self.commands = CommandReader(stream, span, options)
+        self.records: dict[tuple[int, str], Record] = {}
         self._span = span
-        self._is_strict = options.mode is Mode.STRICT
+        self._is_strict = self.commands.is_strict
         self._url_of = url_maker(options.docids)
-        self._records: dict[_Question, Record] = {}
-        self._statuses: dict[_Question, Extra] = {}
-        self._question: _Question | None = None
+        self._question: tuple[int, str] | None = None
         self._has_id = False
         self._user: list[Extra] = []
         self._user_error: RecordError | None = None
@@ -78,24 +74,16 @@ class _AnswerReader:
         self._current: tuple[tuple[Extra, ...], int] | None = None
         """The user with its groups, and its number; None until the first id asked for it."""
 
-    def results(self) -> Iterator[ReadResult]:
-        yield from read_header(self._commands)
-        for command in self._commands:
-            yield from self._take(command)
-        for question, record in self._records.items():
-            status = self._statuses.get(question)
-            yield record if status is None else replace(record, extras=(*record.extras, status))
-
-    def _take(self, command: Command) -> Iterator[Notice | Reject]:
+    def take(self, command: Command) -> Iterator[Notice | Reject]:
         try:
             yield from self._apply(command)
         except Exception as exc:
             error = record_error(exc)
             if self._is_strict and error.code != DEFECT:
-                raise self._commands.error(error.reason, command.offset) from exc
+                raise self.commands.error(error.reason, command.offset) from exc
             yield self._reject(error, command)
         if command.is_repaired:
-            yield self._commands.notice("overlap", OVERLAP, command.offset)
+            yield self.commands.notice("overlap", OVERLAP, command.offset)
 
     def _apply(self, command: Command) -> Iterator[Notice]:
         name = command.name
@@ -110,7 +98,7 @@ class _AnswerReader:
         elif name in _FOREIGN:
             raise RecordError("bad-command", f"{name}; expected id or authz-status")
         elif name != _SECRET:
-            yield self._commands.unknown_command(name, "skipped", command.offset)
+            yield self.commands.unknown_command(name, "skipped", command.offset)
 
     def _begin(self, command: Command) -> None:
         """Begin an id. If the same user asks for it again, it loses the answer before."""
@@ -124,10 +112,9 @@ class _AnswerReader:
         user, number = self._current
         place = Provenance(source=self._span.source, span=self._span.ordinal, offset=command.offset)
         question = (number, docid)
-        self._records[question] = Record(
+        self.records[question] = Record(
             url=self._url_of(docid), action=Action.UPDATE, extras=user, provenance=place
         )
-        self._statuses.pop(question, None)
         self._question = question  # last, so that an id without a record takes no status
 
     def _set_status(self, command: Command) -> Iterator[Notice]:
@@ -136,14 +123,16 @@ class _AnswerReader:
         if command.error:
             raise command.error
         status = require_argument("authz-status", command.argument)
+        if self._question and status in STATUSES:
+            record = self.records[self._question]
+            user = [extra for extra in record.extras if extra.place != STATUS]
+            extras = (*user, Extra(STATUS, status))
+            self.records[self._question] = replace(record, extras=extras)
+            return
+        detail = f"authz-status={status!r}, none of {', '.join(STATUSES)}; not taken"
         if self._question is None:
             detail = "authz-status of an id that was set aside; not taken"
-            yield self._commands.notice("authz-status", detail, command.offset)
-        elif status not in STATUSES:
-            detail = f"authz-status={status!r}, none of {', '.join(STATUSES)}; not taken"
-            yield self._commands.notice("authz-status", detail, command.offset)
-        else:
-            self._statuses[self._question] = Extra(STATUS, status)
+        yield self.commands.notice("authz-status", detail, command.offset)
 
     def _add_to_user(self, command: Command) -> None:
         """Add a user or group. An error in one rejects the ids that follow: access is unknown."""
@@ -156,9 +145,6 @@ class _AnswerReader:
         elif self._current is not None:
             reason = "a group after an id of its user; expected all groups of a user before its ids"
             self._user_error = error or RecordError("late-group", reason)
-        elif len(self._user) > MAX_GROUPS:
-            reason = f"more than {MAX_GROUPS} groups of a user; expected fewer"
-            self._user_error = self._user_error or RecordError("too-many-groups", reason)
         else:
             self._user.append(extra)
             self._user_error = self._user_error or error

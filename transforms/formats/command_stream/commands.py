@@ -270,7 +270,6 @@ class _DelimiterFinder:
         names = (*COMMAND_NAMES, *_AUTHORIZER_NAMES, "meta-content")
         name = b"|".join(re.escape(name.encode()) for name in names)
         mark = re.escape(delimiter)
-        self._begun = re.compile(_begin_pattern(delimiter), re.DOTALL)
         self._followed = re.compile(
             b"%b(?:(?:%b)(?:=|%b|\\Z)|%b|\\Z)" % (mark, name, mark, mark), re.DOTALL
         )
@@ -283,14 +282,18 @@ class _DelimiterFinder:
         Where a delimiter begins and does not end, its bytes and the byte after them are data, even
         if that byte begins another delimiter.
         """
+        size = len(self._delimiter)
         while (at := data.find(self._delimiter[:1], begin, last)) >= 0:
-            match = self._begun.match(data, at)
-            end = match.end() if match else at
-            if end - at == len(self._delimiter):
+            begun = next(
+                length
+                for length in range(size, 0, -1)
+                if data.startswith(self._delimiter[:length], at)
+            )
+            if begun == size:
                 return at
-            if end == len(data):
+            if at + begun == len(data):
                 return -1
-            begin = end + 1
+            begin = at + begun + 1
         return -1
 
     def find(self, data: bytes, begin: int, is_end: bool) -> int:
@@ -306,14 +309,6 @@ class _DelimiterFinder:
         match = self._followed.search(data, at, at + self.lookahead_bytes)
         is_shifted = match is not None and match.start() < at + len(self._delimiter)
         return match.start() if match and is_shifted else at
-
-
-def _begin_pattern(delimiter: bytes) -> bytes:
-    """Return a pattern for the longest begin of a delimiter."""
-    pattern = b""
-    for at in range(len(delimiter) - 1, 0, -1):
-        pattern = b"(?:" + re.escape(delimiter[at : at + 1]) + pattern + b")?"
-    return re.escape(delimiter[:1]) + pattern
 
 
 _finder_of = lru_cache(maxsize=16)(_DelimiterFinder)

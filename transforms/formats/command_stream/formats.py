@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from transforms.formats.base import Format
-from transforms.formats.command_stream import adapt, authorizer, lister, retriever
+from transforms.formats.command_stream import adapt, authorizer, documents, lister
 from transforms.formats.command_stream.commands import BEFORE_HEADER, ID_LIST
-from transforms.formats.command_stream.document import LISTER, RETRIEVER
+from transforms.formats.command_stream.documents import LISTER, RETRIEVER
 from transforms.formats.command_stream.syntax import PREFIX
 from transforms.formats.command_stream.writer import (
     AuthorizerEncoder,
@@ -71,7 +71,7 @@ RETRIEVER_STREAM = Format(
     name="retriever-stream",
     title="GSA adaptor command streams: a document each",
     matches=partial(_is_stream, "retriever-stream"),
-    read=retriever.read,
+    read=documents.read,
     encoder=RetrieverEncoder,
     adapter=adapt.retriever_adapter,
     hole_codes=frozenset(),

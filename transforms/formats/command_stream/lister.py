@@ -25,10 +25,7 @@ from schemas.reject import record_error
 from schemas.span import Span, TokenState
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.formats.command_stream.commands import CommandReader, read_header
-from transforms.formats.command_stream.document import LISTER
-from transforms.formats.command_stream.reader import DocumentReader, StreamKind
-
-KIND = StreamKind(name="lister", commands=LISTER, is_listed=True)
+from transforms.formats.command_stream.documents import DocumentReader
 
 _FLAGS = ("lock", "crawl-once", "crawl-immediately")
 _DELETE = "delete"
@@ -45,7 +42,7 @@ def read(
 
     Raises UnavailableError if the stream says that the repository is unavailable.
     """
-    reader = DocumentReader(stream, KIND, span=span, options=options)
+    reader = DocumentReader(stream, span, options, is_listing=True)
     commands = reader.commands
     if isinstance(span.position, TokenState):
         commands.in_list = span.position.is_in_list

@@ -51,7 +51,7 @@ TRIMMED = "".join(map(chr, range(0x21)))
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_DELIMITER_CHARS = 100  # _begin_pattern in commands.py nests one group per byte
+_DELIMITER_CHARS = 100
 _FORBIDDEN = re.compile(r"[a-zA-Z0-9:/\-_ =+\[\]\ud800-\udfff]")
 _MODIFIED = re.compile(rb"\xc0([\x80\x8a])")
 _MODIFIED_CHARS = {b"\x80": b"\x00", b"\x8a": b"\n"}

@@ -21,7 +21,7 @@ from itertools import groupby
 from schemas.acl import Acl
 from schemas.content import decode
 from schemas.errors import RecordError
-from schemas.record import Action, Anchor, Crawl, Extra, Record
+from schemas.record import Action, Crawl, Extra, Record
 from transforms.formats.base import WriteOptions
 from transforms.formats.command_stream.doc_ids import id_maker
 from transforms.formats.command_stream.syntax import (
@@ -114,11 +114,7 @@ class TokenWriter:
     def header(self) -> bytes:
         return b"%b 1 [%b]%b" % (PREFIX, self.mark, self.mark)
 
-    def flag(self, name: str) -> bytes:
-        """Return a command without argument."""
-        return name.encode() + self.mark
-
-    def token(self, name: str, argument: str | None) -> bytes:
+    def token(self, name: str, argument: str | None = None) -> bytes:
         """Return a command, with NUL and LF in their two-byte forms."""
         text = name if argument is None else f"{name}={argument}"
         return self._delimit(encode(text), repr(text[:_SHOWN_CHARS]))
@@ -197,9 +193,9 @@ class ListerEncoder(CommandEncoder):
         overhead = len(_ID_LIST) + 2 * len(self._writer.mark)
         self._min_list_ids = -(-overhead // len(_ID))  # a list is never longer than its ids
         self._hints = (
-            ("crawl_immediately", self._writer.flag("crawl-immediately")),
-            ("crawl_once", self._writer.flag("crawl-once")),
-            ("lock", self._writer.flag("lock")),
+            ("crawl_immediately", self._token("crawl-immediately")),
+            ("crawl_once", self._token("crawl-once")),
+            ("lock", self._token("lock")),
         )
 
     def frame(self, records: list[bytes]) -> bytes:
@@ -223,7 +219,7 @@ class ListerEncoder(CommandEncoder):
                 tokens.append(self._token("result-link", record.crawl.display_url))
             tokens += (flag for name, flag in self._hints if getattr(record.crawl, name))
         if record.action is Action.DELETE:
-            tokens.append(self._writer.flag("delete"))
+            tokens.append(self._token("delete"))
         if record.extras:
             tokens += map(self._unknown, _extras(record))
         return b"".join(tokens)
@@ -239,11 +235,11 @@ class RetrieverEncoder(CommandEncoder):
     def _encode(self, record: Record) -> bytes:
         start = self._id(record)
         if record.action is Action.DELETE:
-            return start + self._writer.flag("not-found")
+            return start + self._token("not-found")
         if record.content is None:
             raise RecordError("no-content", "a document without content; expected its content")
         content = decode(record.content, max_bytes=self._max_content_bytes)
-        return b"".join((start, *self._fields(record), self._writer.flag("content"), content))
+        return b"".join((start, *self._fields(record), self._token("content"), content))
 
     def _fields(self, record: Record) -> Iterator[bytes]:
         hints = record.crawl or _NO_HINTS
@@ -263,24 +259,21 @@ class RetrieverEncoder(CommandEncoder):
                 reason = f"a value of {meta.name!r} that is not text; expected text"
                 raise RecordError("bad-metadata", reason)
             yield self._token("meta-value", meta.value)
-        yield from map(self._extra, _extras(record))
-        yield from map(self._anchor, hints.anchors)
+        for extra in _extras(record):
+            if extra.place.startswith(PARAM):
+                yield self._token("param-name", extra.place.removeprefix(PARAM))
+                yield self._token("param-value", extra.value)
+            else:
+                yield self._unknown(extra)
+        for anchor in hints.anchors:
+            yield self._token("anchor-uri", anchor.uri)
+            yield self._token("anchor-text", anchor.text)
         if record.acl is not None:
             yield from self._acl(record.acl)
 
-    def _extra(self, extra: Extra) -> bytes:
-        if not extra.place.startswith(PARAM):
-            return self._unknown(extra)
-        name = self._token("param-name", extra.place.removeprefix(PARAM))
-        return name + self._token("param-value", extra.value)
-
-    def _anchor(self, anchor: Anchor) -> bytes:
-        uri = self._token("anchor-uri", anchor.uri)
-        return uri + self._token("anchor-text", anchor.text)
-
     def _acl(self, acl: Acl) -> Iterator[bytes]:
         _check_acl(acl)
-        yield self._writer.flag("acl")
+        yield self._token("acl")
         if acl.inheritance is not None:
             yield self._token("acl-inheritance-type", _INHERITANCES[acl.inheritance])
         if acl.inherit_from is not None:
@@ -289,7 +282,7 @@ class RetrieverEncoder(CommandEncoder):
             yield self._token("acl-inherit-fragment", acl.inherit_fragment)
         case = acl.principals[0].case_sensitive if acl.principals else None
         if case is not None:
-            yield self._writer.flag(_CASES[case])
+            yield self._token(_CASES[case])
         current = None
         for principal in acl.principals:
             namespace = principal.namespace

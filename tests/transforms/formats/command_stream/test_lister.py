@@ -14,6 +14,8 @@ from transforms.formats.command_stream import lister
 
 A = Record(url="a", action=Action.ADD, arrival=Arrival.CRAWLED)
 HOUR = datetime(1970, 1, 1, 1, tzinfo=UTC)
+AUGUST = datetime(2011, 8, 3, 16, 7, 23, tzinfo=UTC)
+LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 stream = StreamUnderTest(lister.read)
 
@@ -66,6 +68,68 @@ def test_commands_that_the_deployed_parser_accepts(
 
 
 @MODES
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("0", datetime(1970, 1, 1, tzinfo=UTC)),
+        ("1312387643", AUGUST),
+        ("+5", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)),
+        ("-5", datetime(1969, 12, 31, 23, 59, 55, tzinfo=UTC)),
+        ("9223372036854775807", datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        *(("253402300799", LATEST), ("-62135596801", None)),
+    ],
+)
+def test_a_time_is_epoch_seconds(mode: Mode, text: str, moment: datetime | None) -> None:
+    assert stream.record(f"id=a\nlast-modified={text}".encode(), mode).modified == moment
+
+
+DATES = ("20110803 16:07:23", "2011-08-03T16:07:23Z", "Wed, 03 Aug 2011 16:07:23 GMT")
+
+
+@pytest.mark.parametrize("text", [*DATES, " 1312387643 "])
+def test_a_date_is_refused_strictly_and_else_repaired(text: str) -> None:
+    body = f"id=a\nlast-modified={text}".encode()
+    detail = f"last-modified={text!r}, not seconds since 1970; read as a date"
+    assert stream.refusal(body).endswith(f"{text!r}; expected seconds since 1970")
+    assert (stream.record(body).modified, stream.notices(body)) == (AUGUST, [("date", detail)])
+
+
+def test_a_date_is_in_the_zone_of_the_options() -> None:
+    body = HEADER + b"id=a\nlast-modified=20110803 16:07:23"
+    (_, record) = lister.read(io.BytesIO(body), options=ReadOptions(zone="Europe/Zurich"))
+    assert isinstance(record, Record)
+    assert record.modified == datetime(2011, 8, 3, 14, 7, 23, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "is_repaired"),
+    [
+        *((text, True, False) for text in ("", "=true", "=TRUE", "=yes", "=1", "=on")),
+        *((text, False, True) for text in ("=false", "=NO", "=0", "=off")),
+        *((text, True, True) for text in ("=", "=maybe")),
+    ],
+)
+def test_a_flag_is_true_strictly_and_else_may_be_false(
+    argument: str, value: bool, is_repaired: bool
+) -> None:
+    body = f"id=a\nlock{argument}".encode()
+    found = f"lock={argument[1:]!r}, a flag with an argument; read as {str(value).lower()}"
+    assert stream.record(body, Mode.STRICT).crawl == Crawl(lock=True)
+    assert stream.record(body).crawl == Crawl(lock=value)
+    assert stream.notices(body) == ([("flag", found)] if is_repaired else [])
+
+
+def test_a_url_that_java_refuses_is_refused_strictly_and_else_kept() -> None:
+    body = b"id=a\nresult-link=a b"
+    notice = ("url", "result-link='a b' is not a well-formed URL; kept")
+    assert stream.refusal(body).endswith("result-link='a b'; expected a well-formed URL")
+    assert (stream.record(body).crawl, stream.notices(body)) == (
+        Crawl(display_url="a b"),
+        [notice],
+    )
+
+
+@MODES
 def test_ids_keep_their_order_and_number(mode: Mode) -> None:
     assert urls(b"id=b\nid=a\nid=b\nid-list\na\na\n\nid=c", mode) == ["b", "a", "b", "a", "a", "c"]
 
@@ -112,9 +176,8 @@ FOREIGN = (
                 36,
                 f"last-modified={argument[1:] or None!r}; expected seconds since 1970",
             )
-            for argument in ("=20110803 16:07:23", "")
+            for argument in ("=now", "=1.5", "")
         ),
-        (b"id=a\nresult-link=a b", 36, "result-link='a b'; expected a well-formed URL"),
         (b"id=a\nresult-link", 36, "result-link without an argument; expected result-link=…"),
         (b"id=a\nid=\xff", 36, NOT_UTF8),
     ],

@@ -21,7 +21,7 @@ from support.streams import slow
 from transforms.formats.base import Docids, Mode, ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister
 from transforms.formats.command_stream.commands import BLOCK_BYTES
-from transforms.formats.command_stream.reader import DocumentReader
+from transforms.formats.command_stream.documents import DocumentReader
 from transforms.formats.command_stream.writer import ListerEncoder
 
 USUAL = (
@@ -64,7 +64,7 @@ def unspanned(one: Any) -> Any:
 def read_by_commands(data: bytes, mode: Mode) -> list[Any]:
     results: list[Any] = []
     span, options = Span(source="ids"), ReadOptions(mode=mode)
-    reader = DocumentReader(io.BytesIO(data), lister.KIND, span=span, options=options)
+    reader = DocumentReader(io.BytesIO(data), span, options, is_listing=True)
     try:
         results += reader.open()
         for command in reader.commands:
@@ -79,7 +79,7 @@ def parse(block: bytes, offset: int, *, in_list: bool = False) -> list[Record] |
     """The records that are read at once, if they are."""
     docids, span = Docids(template="x:{id}"), Span(source="ids", ordinal=2)
     options = ReadOptions(docids=docids)
-    reader = DocumentReader(io.BytesIO(), lister.KIND, span=span, options=options)
+    reader = DocumentReader(io.BytesIO(), span, options, is_listing=True)
     reader.commands.separate(b"\n")
     reader.commands.in_list = in_list
     return lister.FastReader(reader, span).parse(block, offset)

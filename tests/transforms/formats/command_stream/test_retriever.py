@@ -10,13 +10,13 @@ from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta,
 from schemas.reject import Filtered, Reject
 from support.command_streams import HEADER, MODES, NOT_UTF8, StreamUnderTest
 from transforms.formats.base import Mode
-from transforms.formats.command_stream import retriever
+from transforms.formats.command_stream import documents
 
 A = Record(url="a", action=Action.ADD, arrival=Arrival.PUSHED, content=Content(b"x"))
 JOE = Principal(name="joe", scope=Scope.USER, access=Access.PERMIT)
 STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.DENY)
 
-stream = StreamUnderTest(retriever.read)
+stream = StreamUnderTest(documents.read)
 
 
 def document(commands: bytes, mode: Mode = Mode.LENIENT) -> Record:
@@ -89,6 +89,29 @@ def test_commands_that_the_deployed_parser_accepts(
     mode: Mode, commands: bytes, stated: dict[str, object]
 ) -> None:
     assert document(commands, mode) == replace(A, **stated)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "strict", "lenient", "is_repaired"),
+    [
+        *(("lock", text, True, True, False) for text in ("=true", "=True")),
+        *(("lock", text, False, False, False) for text in ("=false", "=FALSE", "=0", "=no")),
+        *(("lock", text, False, True, True) for text in ("=yes", "=1", "=true ", "")),
+        *(("lock", text, False, False, True) for text in ("=", "=x")),
+        *(("secure", text, False, True, True) for text in ("=x", "=", "")),
+        ("secure", "=no", False, False, False),
+    ],
+)
+def test_a_flag_is_true_strictly_only_if_it_says_so(
+    name: str, argument: str, strict: bool, lenient: bool, is_repaired: bool
+) -> None:
+    command = f"{name}{argument}"
+    shown = f"{name}={argument[1:]!r}" if argument else name
+    detail = f"{shown}, neither true nor false; read as {str(lenient).lower()}"
+    body = f"id=a\n{command}\n".encode()
+    assert stream.record(body, Mode.STRICT).crawl == replace(Crawl(), **{name: strict})
+    assert stream.record(body).crawl == replace(Crawl(), **{name: lenient})
+    assert stream.notices(body) == ([("flag", detail)] if is_repaired else [])
 
 
 @MODES
