@@ -56,7 +56,7 @@ from transforms.sinks.push.wire.feedergate import FEEDERGATE
 from transforms.sinks.push.wire.recvdata import RECVDATA
 from transforms.sinks.push.wire.responses import judge_response
 from transforms.sources import SpanRequest, cut_file, read_span, sniff_format
-from transforms.sources.spool import Selection, is_whole, spans_of
+from transforms.sources.spool import is_whole, spans_of
 
 _TARGET_FORMATS = {
     FEEDERGATE.name: {
@@ -243,9 +243,8 @@ class Forwarder:
                 source = self._deletions_source(delivery)
                 deletions.append(Span(source=source, path=str(path), format=GSA_FEED.name))
             delivery = replace(delivery, feedtype=INCREMENTAL)
-        selection = Selection(deliveries=(delivery,))
         spool = Span(source=str(self.spool), path=str(self.spool))
-        return [*deletions, *spans_of(selection, spool, first=len(deletions))]
+        return [*deletions, *spans_of([delivery], spool, first=len(deletions))]
 
     def _deletions_source(self, delivery: Delivery) -> str:
         return f"{self.spool}#{delivery.ordinal}: documents left out"

@@ -33,8 +33,7 @@ from transforms.sources.files import (
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.source import PROGRAMS
 from transforms.sources.signature import sign_path
-from transforms.sources.spool import Spool
-from transforms.sources.spool.source import SPOOLS
+from transforms.sources.spool.source import SPOOLS, Spool
 from transforms.sources.tree.source import TREE
 from transforms.sources.tree.tree import Tree
 

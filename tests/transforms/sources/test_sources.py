@@ -20,8 +20,7 @@ from transforms.sources import SpanRequest, read_span
 from transforms.sources.database.mapping import DATABASE
 from transforms.sources.listing import ListingEntry, cut_listing, write_listing
 from transforms.sources.programs.config import Programs
-from transforms.sources.spool.selection import Selection
-from transforms.sources.spool.source import SELECTION, SPOOL
+from transforms.sources.spool.source import SELECTION, SPOOL, Selection
 from transforms.sources.tree.tree import Tree
 
 TWO = b'{"action":"DELETE","url":"http://a.example.com/1"}\n' * 2

@@ -5,13 +5,13 @@ Its output is an authorizer stream. The decisions for all configured users becom
 document.
 
 No failure makes a document public: a user becomes a principal only by a clear PERMIT or DENY, and
-a document without any decision has an ACL that permits nobody.
+a document without any decision has an ACL that permits no user.
 
 **Spec:** GSA adaptor library, CommandLineAdaptor, isUserAuthorized.
 """
 
 import shlex
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from io import BytesIO
@@ -51,8 +51,8 @@ def authorize(
     """Yield each added document without an ACL with the ACL of the decisions, in order.
 
     PERMIT and DENY become principals. Any other answer, or a missing one, is a Notice before the
-    document. If the program fails, the documents of its batch are rejected. All other items are
-    passed on, and all items if there is no authorizer.
+    document. If the program fails, or a part of its output cannot be read, the documents of its
+    batch are rejected. All other items are passed on, and all items if there is no authorizer.
     """
     if not programs.authorizer:
         yield from records
@@ -90,11 +90,11 @@ def _needs_acl(item: ReadResult) -> TypeGuard[Record]:
     return isinstance(item, Record) and item.action is Action.ADD and item.acl is None
 
 
-class _Decisions(NamedTuple):
-    """The statuses of a user by doc id, and notices about the answer of the program."""
+class _Answer(NamedTuple):
+    """The statuses of a user by doc id, and notices about the output of the program."""
 
     user: User
-    statuses: Mapping[str, str]
+    statuses: dict[str, str]
     notices: list[Notice]
 
 
@@ -107,7 +107,7 @@ class _Authorizer:
         self._id_of = id_maker(options.docids)
 
     def decide(self, batch: list[ReadResult], token: CancelToken) -> list[ReadResult]:
-        """Return the batch with ACLs, after the notices about the answers of the program."""
+        """Return the batch with ACLs, after the notices about the output of the program."""
         ids: dict[str, str] = {}
         errors: dict[str, RecordError] = {}
         for record in filter(_needs_acl, batch):
@@ -115,22 +115,20 @@ class _Authorizer:
                 ids[record.url] = self._requestable_id(record)
             except Exception as exc:
                 errors[record.url] = record_error(exc)
-        decisions: list[_Decisions] = []
+        answers: list[_Answer] = []
         try:
             if ids:
-                decisions = [
-                    self._ask(user, [*ids.values()], token) for user in self._programs.users
-                ]
+                answers = [self._ask(user, [*ids.values()], token) for user in self._programs.users]
         except Exception as exc:
             errors |= dict.fromkeys(ids, record_error(exc))
-        results: list[ReadResult] = [notice for answer in decisions for notice in answer.notices]
+        results: list[ReadResult] = [notice for answer in answers for notice in answer.notices]
         for item in batch:
             if not _needs_acl(item):
                 results.append(item)
             elif item.url in errors:
                 results.append(reject_document(item, errors[item.url], stage=STAGE))
             else:
-                results += _with_acl(item, ids[item.url], decisions)
+                results += _with_acl(item, ids[item.url], answers)
         return results
 
     def _requestable_id(self, record: Record) -> str:
@@ -139,89 +137,54 @@ class _Authorizer:
         request(username="", password=None, groups=(), ids=(doc_id,))
         return doc_id
 
-    def _ask(self, user: User, ids: list[str], token: CancelToken) -> _Decisions:
+    def _ask(self, user: User, ids: list[str], token: CancelToken) -> _Answer:
         programs = self._programs
         password = None if user.password is None else resolve(user.password)
         return call_program(
             programs,
             programs.authorizer,
-            partial(self._parse, user, ids),
+            partial(self._parse, user),
             stdin=request(username=user.name, password=password, groups=user.groups, ids=ids),
             token=token,
         )
 
-    def _parse(self, user: User, ids: list[str], stream: bytes) -> _Decisions:
-        """Return the decisions of a stream.
+    def _parse(self, user: User, stream: bytes) -> _Answer:
+        """Return the answer in a stream; raise RecordError if a part of it cannot be read.
 
-        An unreadable answer is none. The answer before it is ignored as well, because the
-        unreadable part may belong to it.
+        Statuses for another user are ignored. Nothing asks for those of other ids.
         """
-        source = f"{shlex.join(self._programs.authorizer)} for {user.name!r}"
-        results = list(
-            AUTHORIZER_STREAM.read(BytesIO(stream), span=Span(source=source), options=self._options)
-        )
-        records = [result for result in results if isinstance(result, Record)]
-        rejects = [result for result in results if isinstance(result, Reject)]
-        notices = [result for result in results if isinstance(result, Notice)]
-        ignored = {_offset_before(reject, records) for reject in rejects}
-        statuses = {
-            self._id_of(record.url): "" if record.provenance.offset in ignored else _status(record)
-            for record in records
-            if not _other_users(user, record)
-        }
-        notices += map(_unreadable, rejects)
-        users = [name for record in records for name in _other_users(user, record)]
-        unknown_ids = sorted(statuses.keys() - set(ids))
-        notices += [_unrequested(f"user {name!r}", source) for name in users[:1]]
-        notices += [_unrequested(repr(doc_id), source) for doc_id in unknown_ids[:1]]
-        return _Decisions(user, statuses, notices)
+        span = Span(source=f"{shlex.join(self._programs.authorizer)} for {user.name!r}")
+        answer = _Answer(user, {}, [])
+        for result in AUTHORIZER_STREAM.read(BytesIO(stream), span=span, options=self._options):
+            if isinstance(result, Reject):
+                raise RecordError(result.code, result.reason)
+            if isinstance(result, Notice):
+                answer.notices.append(result)
+            elif isinstance(result, Record) and {*_extras(result, USERNAME)} <= {user.name}:
+                status = next(iter(_extras(result, STATUS)), "")
+                answer.statuses[self._id_of(result.url)] = status
+        return answer
 
 
-def _offset_before(reject: Reject, records: list[Record]) -> int:
-    """Return the offset of the last record before a reject, or -1."""
-    offsets = (record.provenance.offset for record in records)
-    return max((offset for offset in offsets if offset < reject.offset), default=-1)
+def _extras(record: Record, place: str) -> list[str]:
+    return [extra.value for extra in record.extras if extra.place == place]
 
 
-def _unreadable(reject: Reject) -> Notice:
-    return Notice(
-        code="unreadable-answer",
-        detail=f"{reject.reason}; this answer and the one before it are ignored",
-        source=reject.source,
-        span=reject.span,
-        offset=reject.offset,
-    )
-
-
-def _other_users(user: User, record: Record) -> list[str]:
-    """Return the users of an answer except `user`; an answer need not name its user."""
-    names = (extra.value for extra in record.extras if extra.place == USERNAME)
-    return [name for name in names if name != user.name]
-
-
-def _unrequested(subject: str, source: str) -> Notice:
-    detail = f"an answer for {subject}, which was not in the request; ignored"
-    return Notice(code="not-asked", detail=detail, source=source)
-
-
-def _status(record: Record) -> str:
-    return next((extra.value for extra in record.extras if extra.place == STATUS), "")
-
-
-def _with_acl(record: Record, doc_id: str, decisions: list[_Decisions]) -> list[ReadResult]:
+def _with_acl(record: Record, doc_id: str, answers: list[_Answer]) -> list[ReadResult]:
     """Return a document with its ACL, after a notice for each user without a decision."""
+    notices: list[ReadResult] = []
+    principals: list[Principal] = []
     try:
-        notices: list[ReadResult] = []
-        principals: list[Principal] = []
-        for user, statuses, _ in decisions:
+        for user, statuses, _ in answers:
             status = statuses.get(doc_id, "")
             if status in _ACCESSES:
-                access = _ACCESSES[status]
-                principals.append(
-                    Principal(
-                        name=user.name, scope=Scope.USER, access=access, namespace=user.namespace
-                    )
+                principal = Principal(
+                    name=user.name,
+                    scope=Scope.USER,
+                    access=_ACCESSES[status],
+                    namespace=user.namespace,
                 )
+                principals.append(principal)
             else:
                 notices.append(_indeterminate(record, user, status))
         acl = Acl(principals=tuple(principals))

@@ -12,14 +12,16 @@ that cannot be read to its end.
 import os
 import shlex
 from collections import deque
-from collections.abc import Generator, Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
+from typing import TypeGuard
 
 from msgspec.structs import replace
 
 from schemas.errors import FatalError, ProgramError, SourceError
+from schemas.record import Action, Record
 from schemas.span import Span
 from transforms.formats import LISTER_STREAM
 from transforms.formats.base import ReadOptions, ReadResult
@@ -27,10 +29,14 @@ from transforms.sources.base import Source, SourceOptions, SourceRun, SpanReques
 from transforms.sources.feed_files import read_file
 from transforms.sources.files import cut_file
 from transforms.sources.programs import config
+from transforms.sources.programs.authorizer import authorize
+from transforms.sources.programs.calls import map_ordered
 from transforms.sources.programs.config import Programs
-from transforms.sources.programs.documents import documents
+from transforms.sources.programs.process import CancelToken
 from transforms.sources.programs.process import run as run_program
 from transforms.sources.programs.redact import Mask
+from transforms.sources.programs.retriever import Retriever
+from transforms.sources.programs.transformer import Transformer
 from transforms.sources.signature import sign_path
 
 COMMAND = "command"
@@ -93,6 +99,51 @@ def list_documents(programs: Programs, path: Path, options: ReadOptions = ReadOp
     finally:
         with suppress(OSError):
             partial_path.unlink(missing_ok=True)
+
+
+def documents(
+    listed: Iterable[ReadResult],
+    programs: Programs,
+    *,
+    options: ReadOptions = ReadOptions(),
+) -> Generator[ReadResult, None, None]:
+    """Yield the results of all programs for a listing, in its order.
+
+    Each listed ADD is retrieved, and all other items are passed on. No reason and no notice shows a
+    secret of the programs. Raise SourceError if a program cannot be started.
+    """
+    mask = Mask(programs.secrets())
+    with (
+        mask.errors(),
+        closing(_retrieve(listed, programs, options)) as retrieved,
+        closing(authorize(retrieved, programs, options=options)) as authorized,
+    ):
+        yield from map(mask.result, authorized)
+
+
+def _retrieve(
+    listed: Iterable[ReadResult], programs: Programs, options: ReadOptions
+) -> Generator[ReadResult, None, None]:
+    """Yield notices and one Record, Filtered or Reject for each listed ADD."""
+    if not programs.retriever:
+        yield from listed
+        return
+    retriever = Retriever(programs, options)
+    transformer = Transformer(programs, options) if programs.transformer else None
+
+    def get(record: Record, token: CancelToken) -> list[ReadResult]:
+        results = retriever.retrieve(record, token)
+        if transformer is None:
+            return results
+        return [transformer.transform(one, token) if _is_added(one) else one for one in results]
+
+    items = (partial(get, item) if _is_added(item) else item for item in listed)
+    with closing(map_ordered(items, parallel=programs.parallel or 1)) as results:
+        yield from results
+
+
+def _is_added(item: ReadResult) -> TypeGuard[Record]:
+    return isinstance(item, Record) and item.action is Action.ADD
 
 
 PROGRAMS = ProgramsSource()

@@ -29,10 +29,9 @@ from schemas.reject import Filtered, Reject
 from support.listings import FOLDER, HEADER, listed, shell, stream
 from transforms.formats.base import Docids, Mode, ReadOptions, ReadResult
 from transforms.sources.programs.config import Programs, User
-from transforms.sources.programs.documents import documents
 from transforms.sources.programs.process import CancelToken
 from transforms.sources.programs.retriever import merge
-from transforms.sources.programs.source import list_documents
+from transforms.sources.programs.source import documents, list_documents
 from transforms.sources.programs.transformer import Transformer
 
 pytestmark = pytest.mark.slow

@@ -15,14 +15,12 @@ from schemas.span import FileSignature, Span
 from support.archives import document, gsa_feed, put
 from support.spools import HandSpool, delivered, journal
 from transforms.sources.spool.deliveries import read_deliveries
-from transforms.sources.spool.selection import (
+from transforms.sources.spool.source import (
     FeedFault,
-    Selection,
     Spool,
     find_faults,
     select,
     spans_of,
-    superseded,
 )
 
 CURE = (
@@ -71,8 +69,7 @@ def notices(*deliveries: Delivery, history: SpoolHistory = SpoolHistory.LATEST) 
 
 
 def spans(root: Path, *deliveries: Delivery) -> list[Span]:
-    selection = Selection(deliveries=deliveries)
-    return list(spans_of(selection, Span(source="spool", path=str(root))))
+    return list(spans_of(deliveries, Span(source="spool", path=str(root))))
 
 
 # The journal
@@ -157,41 +154,25 @@ def test_a_path_that_leads_out_of_the_spool_is_refused(tmp_path: Path, path: str
     )
 
 
-# What is superseded
-
-
-@pytest.mark.parametrize(
-    ("deliveries", "expected"),
-    [
-        ((delivered(1), FULL_2, FULL_3), {1, 2}),
-        ((FULL_2, delivered(3)), set()),
-        ((delivered(1, datasource="wiki"), delivered(2), FULL_3), {2}),
-        ((delivered(1, feedtype="metadata-and-url"), FULL_2), {1}),
-        ((delivered(1), delivered(2, feedtype="metadata-and-url")), set()),
-        ([delivered(number, datasource="web", feedtype="full") for number in (1, 2)], set()),
-        ((groups(1, "full"), groups(2, "incremental"), groups(3, "full")), {1, 2}),
-        ((groups(1, "full"), groups(2, "incremental"), groups(3, "replace")), {1, 2}),
-        ((groups(1, "full"), groups(2, "incremental"), groups(3, "cleanup")), {1, 2}),
-        ((groups(1, "full", "ggg"), groups(2, "cleanup", "others")), set()),
-        ((groups(1, "full", "intranet"), FULL_2), set()),
-        ((data(1), replace(data(2), feedtype="full")), set()),
-    ],
-)
-def test_full_feeds_and_groups_supersede_the_feeds_of_their_name(
-    deliveries: Sequence[Delivery], expected: set[int]
-) -> None:
-    assert superseded(deliveries) == expected
-
-
 # The selection
 
 
 @pytest.mark.parametrize(
     ("deliveries", "keys", "expected"),
     [
-        ((delivered(1), delivered(2, datasource="wiki"), FULL_3, data(4)), {}, [2, 3, 4]),
-        ((delivered(1), FULL_2, groups(3, "full"), groups(4, "full")), ALL, [1, 2, 3, 4]),
+        ((delivered(1), FULL_2, FULL_3), {}, [3]),
+        ((FULL_2, delivered(3)), {}, [2, 3]),
+        ((delivered(1, datasource="wiki"), delivered(2), FULL_3, data(4)), {}, [1, 3, 4]),
+        ((delivered(1, feedtype="metadata-and-url"), FULL_2), {}, [2]),
+        ((delivered(1), delivered(2, feedtype="metadata-and-url")), {}, [1, 2]),
+        ([delivered(number, datasource="web", feedtype="full") for number in (1, 2)], {}, [1, 2]),
+        ((groups(1, "full"), groups(2, "incremental"), groups(3, "full")), {}, [3]),
+        ((groups(1, "full"), groups(2, "incremental"), groups(3, "replace")), {}, [3]),
         ((groups(1, "incremental"), groups(2, "cleanup"), groups(3, "incremental")), {}, [3]),
+        ((groups(1, "full", "ggg"), groups(2, "cleanup", "others")), {}, [1]),
+        ((groups(1, "full", "intranet"), FULL_2), {}, [1, 2]),
+        ((data(1), replace(data(2), feedtype="full")), {}, [1, 2]),
+        ((delivered(1), FULL_2, groups(3, "full"), groups(4, "full")), ALL, [1, 2, 3, 4]),
         ((groups(1, "incremental"), groups(2, "cleanup"), groups(3, "incremental")), ALL, [1, 3]),
         (
             (delivered(1), delivered(2, datasource="wiki"), groups(3, "full", "wiki"), data(4)),
@@ -203,7 +184,7 @@ def test_full_feeds_and_groups_supersede_the_feeds_of_their_name(
     ],
 )
 def test_current_feeds_of_the_named_datasources_are_selected(
-    deliveries: tuple[Delivery, ...], keys: dict[str, object], expected: list[int]
+    deliveries: Sequence[Delivery], keys: dict[str, object], expected: list[int]
 ) -> None:
     assert selected(*deliveries, **keys) == expected
 
@@ -361,10 +342,8 @@ def test_a_delivery_is_a_span_of_its_file(tmp_path: Path) -> None:
 
 def test_each_delivery_is_a_source_of_its_own(tmp_path: Path) -> None:
     put(tmp_path / "f", b"x")
-    selection = Selection(
-        deliveries=tuple(delivered(number, path="f", bytes=1) for number in (3, 8))
-    )
-    found = spans_of(selection, Span(source="spool", path=str(tmp_path)), first=5)
+    deliveries = [delivered(number, path="f", bytes=1) for number in (3, 8)]
+    found = spans_of(deliveries, Span(source="spool", path=str(tmp_path)), first=5)
     assert [(span.source, span.name) for span in found] == [
         ("spool#3", "00005-00000"),
         ("spool#8", "00006-00000"),

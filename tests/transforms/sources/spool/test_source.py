@@ -13,7 +13,7 @@ from support.archives import document, gsa_feed, put
 from support.source_runs import source_run
 from support.spools import HandSpool
 from transforms.sources import SPOOLS, SourceOptions
-from transforms.sources.spool import Spool
+from transforms.sources.spool.source import Spool
 
 ONE = gsa_feed(document(1))
 GROUPS = b"<xmlgroups></xmlgroups>"
