@@ -32,7 +32,6 @@ from transforms.sources import (
     open_span,
     sign_path,
     sniff_format,
-    source_of,
 )
 from transforms.storage.atomic import PARTIAL, HashedFile, unwritable
 
@@ -96,12 +95,7 @@ def group_spans(spans: list[Span], *, span_bytes: int) -> list[Span]:
 
 def size_of(span: Span) -> int:
     """Return the size of a file in bytes, 0 if it is unknown."""
-    return _size_and_time(span)[0]
-
-
-def changed(span: Span) -> int:
-    """Return when a file last changed, in nanoseconds; 0 if that is unknown or says nothing."""
-    return _size_and_time(span)[1]
+    return (span.signature and span.signature.size) or 0
 
 
 def _with_encoding(spans: Iterable[Span], encoding: str) -> list[Span]:
@@ -117,19 +111,6 @@ def _file_span(source: str, stdin_copy: Path, *, ordinal: int) -> Span:
         path = source if "://" in source else str(Path(source).absolute())
         signature = sign_path(path)
     return Span(source=source, path=path, source_ordinal=ordinal, signature=signature)
-
-
-def _size_and_time(span: Span) -> tuple[int, int]:
-    if span.signature is not None:
-        return span.signature.size or 0, span.signature.modified_ns or 0
-    is_unreadable = isinstance(span.position, UnreadableFile)
-    if "://" in span.path or source_of(span).may_grow or is_unreadable:
-        return 0, 0
-    try:
-        status = os.stat(span.path)
-    except FileNotFoundError:  # its reader rejects it
-        return 0, 0
-    return status.st_size, status.st_mtime_ns
 
 
 def _unreadable(source: str, exc: FeedferryError, *, ordinal: int) -> Span:

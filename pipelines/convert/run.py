@@ -26,7 +26,7 @@ from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.display import ReportFormat, Snapshot, print_defects, show_progress
 from pipelines.cli.flags import flags_of
 from pipelines.cli.locks import WORK, locked_output, locked_state
-from pipelines.convert.inputs import changed, group_spans, list_spans, size_of
+from pipelines.convert.inputs import group_spans, list_spans, size_of
 from pipelines.convert.publish import publish
 from pipelines.convert.report import as_json_text, as_text
 from pipelines.convert.run_folder import (
@@ -197,9 +197,7 @@ def _fingerprint(
         for name, declared in flags_of(ConvertOptions).items()
         if declared.flag.affects_output
     }
-    states = [
-        (span.source, span.format, size_of(span), changed(span), span.signature) for span in spans
-    ]
+    states = [(span.source, span.format, span.signature) for span in spans]
     rules = {
         span.source: source_of(span).fingerprint(configs[span.source])
         for span in spans

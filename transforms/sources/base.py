@@ -147,9 +147,6 @@ class Source(Generic[Config]):
     is_folder: ClassVar[bool] = False
     """Whether an input is a folder that the source lists itself; otherwise it is a file."""
 
-    may_grow: ClassVar[bool] = False
-    """Whether the input may grow while it is read, so that its size says nothing."""
-
     makes_urls: ClassVar[bool] = False
     """Whether the source makes URLs by rules of its own, and not from document ids."""
 

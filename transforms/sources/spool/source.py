@@ -103,7 +103,6 @@ class SpoolSource(Source[Spool]):
     noun = "a spool"
     span_formats = frozenset({SPOOL, SELECTION})
     is_folder = True
-    may_grow = True
     lists_documents = False
     is_inspected = True
 
