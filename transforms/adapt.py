@@ -3,8 +3,11 @@
 The rules of a format are in its package. `docs/conversions.md` compares the formats.
 """
 
-from schemas.errors import ConfigError
+from collections.abc import Container
+
+from schemas.errors import ConfigError, LossRefusedError
 from schemas.membership import Membership
+from schemas.notice import Loss
 from schemas.record import Record
 from schemas.reject import Reject, reject_record
 from transforms.formats import all_formats, by_name
@@ -19,6 +22,7 @@ __all__ = [
     "adapt",
     "adapt_membership",
     "adapter",
+    "check_loss",
 ]
 
 _hold_content = hold_fields("content", "mimetype", "charset")
@@ -55,6 +59,15 @@ def adapt_membership(membership: Membership, target: Target) -> Membership | Rej
         f" {', '.join(with_groups)} take them"
     )
     return reject_record(membership, code="membership", reason=reason, stage="adapt")
+
+
+def check_loss(loss: Loss, refused: Container[str], *, source: str) -> None:
+    """Raise LossRefusedError for the loss of a field that must not be lost."""
+    if loss.field in refused:
+        raise LossRefusedError(
+            f"{source}: {loss.url}: {loss.field}: {loss.detail}; "
+            f"--accept-loss {loss.field} goes on without it"
+        )
 
 
 def _keep(record: Record) -> Adapted:

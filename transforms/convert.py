@@ -23,7 +23,6 @@ from schemas.errors import (
     ConfigError,
     FatalError,
     FeedferryError,
-    LossRefusedError,
     TooManyRejectsError,
 )
 from schemas.feed import FULL, INCREMENTAL, Feed, FeedHeader, FullFeed, TargetFeed
@@ -33,7 +32,7 @@ from schemas.record import Action, Arrival, Provenance, Record
 from schemas.reject import HOLES, Filtered, Reject, defect_type, record_error, reject_record
 from schemas.sent_document import UNCHANGED
 from schemas.span import Span
-from transforms.adapt import Adapted, Adapter, Target, adapt_membership, adapter
+from transforms.adapt import Adapted, Adapter, Target, adapt_membership, adapter, check_loss
 from transforms.chunk import ChunkWriter
 from transforms.formats import (
     Encoder,
@@ -278,11 +277,7 @@ class SpanConversion:
             )
 
     def _lose(self, loss: Loss) -> None:
-        if loss.field in self._settings.refused:
-            raise LossRefusedError(
-                f"{self._span.source}: {loss.url}: {loss.field}: {loss.detail}; "
-                f"--accept-loss {loss.field} goes on without it"
-            )
+        check_loss(loss, self._settings.refused, source=self._span.source)
         add_loss(self._account.losses, loss)
 
     def _write(self, record: RecordOrMembership) -> None:

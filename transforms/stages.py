@@ -6,7 +6,9 @@ runner can carry with its coder for bytes.
 
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import apache_beam as beam
@@ -14,15 +16,19 @@ import msgspec
 
 from schemas.account import Account, Chunk, merge
 from schemas.errors import FeedferryError
-from schemas.reject import record_error
+from schemas.notice import REFUSED, Loss
+from schemas.record import Record
+from schemas.reject import record_error, reject_record
 from schemas.span import Span
 from transforms import convert as _convert
-from transforms.formats import ReadOptions
+from transforms.adapt import Adapter, Target, adapter, check_loss
+from transforms.formats import ReadOptions, ReadResult
+from transforms.normalize import normalize
 from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.settings import PushSettings
 from transforms.sinks.push.throttle.gate import StopSignal
-from transforms.sources import cut_file
+from transforms.sources import SourceConfig, SpanRequest, cut_file, read_span
 
 _log = logging.getLogger(__name__)
 _chunks = msgspec.json.Decoder(Chunk)
@@ -71,6 +77,37 @@ class Merge(beam.PTransform):
             | "Add" >> beam.CombinePerKey(_merge)
             | "Total" >> beam.Values().with_output_types(bytes)
         )
+
+
+@dataclass
+class ReadRecords(beam.PTransform):
+    """Turn spans into their records and other results, in order, for a pipeline of your own.
+
+    `config` is that of the source of the spans; programs, for example, retrieve the documents of a
+    listing. Contents travel with their records: fuse the next transforms to this one, without a
+    shuffle.
+    """
+
+    options: ReadOptions = ReadOptions()
+    config: SourceConfig | None = None
+
+    def expand(self, pcoll: beam.PCollection[bytes]) -> beam.PCollection[ReadResult]:
+        return pcoll | "ReadSpan" >> beam.FlatMap(_read, self.options, self.config)
+
+
+@dataclass
+class Adapt(beam.PTransform):
+    """Normalize records, and turn them into records that the target holds, and losses.
+
+    Other results are passed on. The pipeline fails with LossRefusedError at a loss of a field in
+    `refused`: by default where a document would become public or empty.
+    """
+
+    target: Target
+    refused: frozenset[str] = REFUSED
+
+    def expand(self, pcoll: beam.PCollection[ReadResult]) -> beam.PCollection[ReadResult | Loss]:
+        return pcoll | "AdaptRecord" >> beam.FlatMap(_adapt, self.target, self.refused)
 
 
 @dataclass
@@ -131,6 +168,35 @@ def _cut(whole: bytes, span_bytes: int, options: ReadOptions) -> Iterator[bytes]
 
 def _convert_span(span: bytes, settings: _convert.Settings) -> bytes:
     return msgspec.json.encode(_convert.convert(_spans.decode(span), settings))
+
+
+def _read(span: bytes, options: ReadOptions, config: SourceConfig | None) -> Iterator[ReadResult]:
+    request = SpanRequest(span=_spans.decode(span), config=config, options=options)
+    with closing(read_span(request)) as results:
+        yield from results
+
+
+def _adapt(
+    result: ReadResult, target: Target, refused: frozenset[str]
+) -> Iterator[ReadResult | Loss]:
+    if not isinstance(result, Record):
+        yield result
+        return
+    try:
+        outcomes, losses = _adapter(target)(normalize(result))
+    except Exception as exc:
+        error = record_error(exc)
+        yield reject_record(result, code=error.code, reason=error.reason, stage="adapt")
+        return
+    for loss in losses:
+        check_loss(loss, refused, source=result.provenance.source)
+    yield from outcomes
+    yield from losses
+
+
+@cache
+def _adapter(target: Target) -> Adapter:
+    return adapter(target)
 
 
 def _key(account: bytes) -> tuple[str, bytes]:

@@ -1,5 +1,6 @@
 """Each stage on the in-process runner: the result of a good element, and of a bad one."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,17 +11,22 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from pipelines.convert.runners import LocalRunner
 from schemas.account import Account, Chunk, LossCount
+from schemas.acl import Access, Acl, Principal, Scope
 from schemas.notice import Loss
+from schemas.record import Action, Arrival, Provenance, Record
+from schemas.reject import Reject
 from schemas.span import Span
 from support.archives import BROKEN, HOST, documents, gsa_feed, native, put
 from support.fake_appliance import GSA, SUCCESS, Sent, chunk_of, replace_client
+from support.listings import stream
 from transforms.adapt import Target
 from transforms.convert import Settings
 from transforms.formats import ReadOptions, WriteOptions
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.settings import PushSettings
+from transforms.sources.programs.config import Programs
 from transforms.sources.signature import sign_path
-from transforms.stages import Convert, CutFile, Merge, Push
+from transforms.stages import Adapt, Convert, CutFile, Merge, Push, ReadRecords
 
 pytestmark = pytest.mark.slow
 
@@ -140,3 +146,65 @@ def test_chunks_are_pushed_in_the_order_of_the_manifest_and_once(
     for _ in ("first attempt", "retry of the bundle"):
         run([*chunks], push, check)
     assert client.sent == [Sent(number, "incremental", (str(number),)) for number in (1, 2, 3)]
+
+
+def answer(docid: str) -> bytes:
+    return stream(f"id={docid}", "content") + docid.encode()
+
+
+def test_spans_are_read_into_records_and_rejects(tmp_path: Path) -> None:
+    source = put(tmp_path / "a", gsa_feed(*documents(1, 1), BROKEN))
+    names = [put(tmp_path / name, answer(name)) for name in ("b", "c")]
+    members = tuple(Span(source=name, format="retriever-stream") for name in names)
+    spans = encoded(Span(source=source, format="gsa-feed"), Span(members=members))
+
+    with beam.Pipeline(runner=LocalRunner()) as pipeline:
+        results = pipeline | beam.Create(spans) | ReadRecords()
+        shown = results | beam.Map(lambda result: getattr(result, "code", "") or result.url)
+        assert_that(shown, equal_to([f"{HOST}/1.txt", "malformed", "b", "c"]))
+
+
+def test_programs_retrieve_the_documents_of_a_listing(tmp_path: Path) -> None:
+    put(tmp_path / "ids", stream("id=good", "id=bad"))
+    put(tmp_path / "good", answer("good"))
+    script = f"cat {tmp_path}/$1"
+    programs = Programs(lister=("true",), retriever=("sh", "-c", script, "sh"), retries=0)
+    span = Span(source="ids", path=str(tmp_path / "ids"), format="command")
+
+    with beam.Pipeline(runner=LocalRunner()) as pipeline:
+        results = pipeline | beam.Create(encoded(span)) | ReadRecords(config=programs)
+        shown = results | beam.Map(lambda result: getattr(result, "code", "") or result.url)
+        assert_that(shown, equal_to(["good", "program-exit"]))
+
+
+DOCUMENT = Record(
+    url=f" {HOST}/plan.txt ",
+    action=Action.ADD,
+    arrival=Arrival.PUSHED,
+    body="Plan",
+    mimetype="text/plain",
+    acl=Acl(principals=(Principal(name="joe", scope=Scope.USER, access=Access.PERMIT),)),
+    provenance=Provenance(source="feed.xml"),
+)
+
+
+def test_records_are_normalized_and_adapted_and_others_are_passed_on() -> None:
+    crawled = Record(url=f"{HOST}/a", action=Action.ADD, arrival=Arrival.CRAWLED)
+    reject = Reject(code="malformed", reason="an & that is not escaped", stage="read")
+    public = msgspec.structs.replace(DOCUMENT, url=f"{HOST}/plan.txt", acl=None)
+    loss = Loss(field="acl", url=public.url, detail="1 principal")
+    adapt = Adapt(Target(format="thunderstone"), refused=frozenset({"content"}))
+
+    with beam.Pipeline(runner=LocalRunner()) as pipeline:
+        results = pipeline | beam.Create([DOCUMENT, crawled, reject]) | adapt
+        shown = results | beam.Map(lambda each: each.code if isinstance(each, Reject) else each)
+        assert_that(shown, equal_to([public, loss, "crawled", "malformed"]))
+
+
+def test_a_record_that_would_become_public_ends_the_pipeline() -> None:
+    pipeline = beam.Pipeline(runner=LocalRunner())
+    _ = pipeline | beam.Create([DOCUMENT]) | Adapt(Target(format="thunderstone"))
+
+    message = f"feed.xml: {HOST}/plan.txt: acl: 1 principal; --accept-loss acl goes on without it"
+    with pytest.raises(Exception, match=re.escape(message)):
+        pipeline.run()
