@@ -81,6 +81,7 @@ class BacklogThrottle:
         self._unknown = ""  # why the backlog is unknown
         self._bad_counts = 0
         self._count: int | None = None
+        self._trend = ""  # how the count differs from the one before
         self._accepted = 0  # since the last count
         self._requested_at: float | None = None
         self._delay = 0.0  # from the last request to the next
@@ -132,6 +133,7 @@ class BacklogThrottle:
         self._unknown = count if isinstance(count, str) else ""
         self._is_supported = count is not None
         if isinstance(count, int):
+            self._trend = _trend(self._count, count)
             self._count = count
             self._bad_counts = 0
             self._delay = self._limits.interval_seconds
@@ -175,5 +177,11 @@ class BacklogThrottle:
     def _describe(self) -> str:
         if self._unknown or self._count is None:
             return f"backlog unknown: {self._unknown}".removesuffix(": ")
-        waiting = f"{self._count:,} feed{'' if self._count == 1 else 's'} waiting"
+        waiting = f"{self._count:,} feed{'' if self._count == 1 else 's'} waiting{self._trend}"
         return waiting + (f" and {self._accepted:,} sent since" if self._accepted else "")
+
+
+def _trend(before: int | None, count: int) -> str:
+    if before is None or count == before:
+        return ""
+    return f", {abs(count - before):,} {'more' if count > before else 'fewer'} than before"

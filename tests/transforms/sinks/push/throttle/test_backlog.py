@@ -220,10 +220,10 @@ def test_a_pause_and_its_end_are_reported() -> None:
 
     assert rig.messages == [
         f"4,210 feeds waiting; {until}",
-        f"3,900 feeds waiting; {until}",
+        f"3,900 feeds waiting, 310 fewer than before; {until}",
         "backlog unknown: HTTP 500; the push pauses until it is known",
-        f"2,000 feeds waiting; {until}",
-        "1 feed waiting; the push continues",
+        f"2,000 feeds waiting, 1,900 fewer than before; {until}",
+        "1 feed waiting, 1,999 fewer than before; the push continues",
     ]
 
 

@@ -106,8 +106,8 @@ def test_a_feed_waits_until_the_backlog_is_digested(
         (
             [11, 9, 8, 7],
             150,
-            "8 feeds waiting, after 2 minutes of waiting for the appliance; expected at most 2.5 "
-            f"minutes (--max-wait){LATER}",
+            "8 feeds waiting, 1 fewer than before, after 2 minutes of waiting for the appliance; "
+            f"expected at most 2.5 minutes (--max-wait){LATER}",
             120,
         ),
         (
@@ -202,7 +202,8 @@ def test_a_backlog_that_lasts_beyond_the_deadline_ends_the_push() -> None:
     rig = GateRig(11, 9, deadline=100)
 
     assert rig.refusal() == (
-        f"9 feeds waiting; expected a feed to begin before 2026-11-21 13:01 CET{LATER}"
+        "9 feeds waiting, 2 fewer than before; expected a feed to begin before 2026-11-21 13:01 CET"
+        f"{LATER}"
     )
 
 
