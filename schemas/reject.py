@@ -40,6 +40,9 @@ HOLES = frozenset(
 Each is an unknown number of records, or a record that only a limit of this run refuses.
 """
 
+KEPT_BYTES = 1 << 20
+"""Most bytes of a damaged part of a stream that its reject keeps."""
+
 _NOT_OF_ONE_RECORD = (FeedferryError, OSError, MemoryError)
 _PACKAGES = ("schemas", "transforms", "pipelines")
 _EXCEPTION_TYPE = re.compile(r"a defect of feedferry: ([\w.]+) in ")

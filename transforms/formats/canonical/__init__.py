@@ -5,9 +5,6 @@ import msgspec
 from schemas.content import check, clean_base64
 from schemas.record import Content, Encoding, Record
 
-KEPT_BYTES = 1 << 20
-"""Most bytes of damaged input that a reject keeps."""
-
 
 def admit(record: Record, *, max_content_bytes: int) -> Record:
     """Return the record with a content that every writer can use; raise RecordError otherwise.

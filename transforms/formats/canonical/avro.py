@@ -22,11 +22,11 @@ from schemas import avro
 from schemas.errors import FormatError, RecordError
 from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Record
-from schemas.reject import DEFECT, Place, Reject, record_error, reject_bytes
+from schemas.reject import DEFECT, KEPT_BYTES, Place, Reject, record_error, reject_bytes
 from schemas.span import ContainerHeader, Span
 from schemas.varint import long
 from transforms.formats.base import ReadOptions, WriteOptions
-from transforms.formats.canonical import KEPT_BYTES, admit
+from transforms.formats.canonical import admit
 from transforms.formats.canonical.avro_container import (
     FRAMING_BYTES,
     MAX_HEADER_BYTES,

@@ -23,10 +23,10 @@ import msgspec
 from schemas.errors import RecordError
 from schemas.membership import Membership, RecordOrMembership
 from schemas.record import Provenance, Record
-from schemas.reject import Place, Reject, record_error, reject_bytes
+from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import MORE_BYTES, ReadOptions, ReadResult, WriteOptions
-from transforms.formats.canonical import KEPT_BYTES, admit
+from transforms.formats.canonical import admit
 from transforms.formats.dates import parse_date
 from transforms.formats.streams import PIECE_BYTES, Line, read_lines, skip_line
 

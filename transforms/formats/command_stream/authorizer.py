@@ -21,23 +21,20 @@ from msgspec.structs import replace
 from schemas.errors import RecordError
 from schemas.notice import Notice
 from schemas.record import Action, Extra, Provenance, Record
-from schemas.reject import DEFECT, Place, Reject, record_error, reject_bytes
+from schemas.reject import DEFECT, KEPT_BYTES, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import ReadOptions, ReadResult
-from transforms.formats.command_stream.commands import (
-    KEPT_BYTES,
-    OVERLAP,
-    Command,
-    CommandReader,
-    read_header,
-)
 from transforms.formats.command_stream.doc_ids import url_maker
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     GROUP,
+    OVERLAP,
     STATUS,
     STATUSES,
     USERNAME,
+    Command,
+    CommandReader,
+    read_header,
     require_argument,
 )
 

@@ -38,23 +38,21 @@ from schemas.record import (
 from schemas.reject import DEFECT, Filtered, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import Mode, ReadOptions, ReadResult
-from transforms.formats.command_stream.commands import (
-    OVERLAP,
-    Command,
-    CommandReader,
-    read_header,
-)
 from transforms.formats.command_stream.doc_ids import url_maker
 from transforms.formats.command_stream.java_uri import is_uri
 from transforms.formats.command_stream.syntax import (
     COMMAND_NAMES,
     INHERITANCES,
+    OVERLAP,
     PARAM,
     PLACE,
     PRINCIPALS,
     TRIMMED,
+    Command,
+    CommandReader,
     integer,
     moment_of,
+    read_header,
     require_argument,
 )
 from transforms.formats.dates import parse_date

@@ -10,9 +10,8 @@ from functools import partial
 
 from transforms.formats.base import Format
 from transforms.formats.command_stream import adapt, authorizer, documents, lister
-from transforms.formats.command_stream.commands import BEFORE_HEADER, ID_LIST
 from transforms.formats.command_stream.documents import LISTER, RETRIEVER
-from transforms.formats.command_stream.syntax import PREFIX
+from transforms.formats.command_stream.syntax import BEFORE_HEADER, ID_LIST, PREFIX
 from transforms.formats.command_stream.writer import (
     AuthorizerEncoder,
     ListerEncoder,

@@ -30,7 +30,7 @@ from schemas.acl import Scope
 from schemas.errors import FormatError, RecordError
 from schemas.membership import Member, Membership
 from schemas.record import Provenance
-from schemas.reject import Place, Reject, record_error, reject_bytes
+from schemas.reject import KEPT_BYTES, Place, Reject, record_error, reject_bytes
 from schemas.span import Span
 from transforms.formats.base import ReadOptions
 from transforms.formats.streams import Line, read_lines
@@ -39,11 +39,12 @@ MAX_MEMBERS = 3_000_000
 """Members that all groups of a search appliance may have together."""
 
 MAX_LINE_BYTES = 1 << 20
-MAX_DATA_BYTES = 1 << 20
-"""Most bytes of its rows that the reject of a membership keeps."""
+MAX_ROW_LINES = 100
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _BLANKS = " \t\r\n"
+_NOT_UTF8 = "not-utf-8"
+_OPEN = "unexpected end of data"  # as the csv module says it
 _NAME_SEARCH_BYTES = 1 << 16  # less than the csv module takes as a value
 _DEFAULT_COLUMNS = ("group", "member", "scope", "namespace")
 _REQUIRED = frozenset(_DEFAULT_COLUMNS[:3])
@@ -56,11 +57,11 @@ _Key = tuple[str, str | None]
 
 
 class _CsvRow(NamedTuple):
-    """The values of a row and its lines, or why it has no values."""
+    """The values of a row and its lines; `damage` is why it is not one line of CSV."""
 
     values: tuple[str, ...]
     lines: tuple[Line, ...]
-    fault: str = ""
+    damage: RecordError | None
 
 
 def read(
@@ -78,27 +79,21 @@ def read(
             error = record_error(exc)
             if not table.columns:  # without them no row can be understood
                 raise
-            table.refuse_groups_of(row)
-            text = b"".join(line.text for line in row.lines)
-            length = sum(line.length for line in row.lines)
-            place = Place(row.lines[0].offset, length, row.lines[0].number)
-            yield reject_bytes(error, span=span, place=place, data=text, url=table.group_in(row))
+            yield table.refuse(row, error)
     yield from table.memberships()
 
 
 class _RowReader:
     """The rows of a stream. If a quote has no end, its line is a row, and the next lines are too.
 
-    A line inside a quoted value is parsed in the same state by every row that reaches it. So a row
-    that reaches such a line of a torn row is torn too, and is not parsed further. Without this
-    rule, each of many quotes would be followed to the end of the table.
+    A quote is followed for MAX_ROW_LINES: each of many damaged quotes would else be followed to the
+    end of the table.
     """
 
     def __init__(self, stream: IO[bytes], span: Span) -> None:
         self._lines = read_lines(stream, span, max_bytes=MAX_LINE_BYTES)
         self._again: list[Line] = []
         self._taken: list[Line] = []
-        self._torn_line, self._torn_fault = 0, ""
         self._csv = csv.reader(self, strict=True)
 
     def __iter__(self) -> Iterator[str]:
@@ -107,33 +102,29 @@ class _RowReader:
     def __next__(self) -> str:
         """Return the next line for the csv module; a byte that is not UTF-8 becomes a surrogate."""
         line = self._again.pop() if self._again else next(self._lines)
-        if self._taken and line.number <= self._torn_line:
-            self._again.append(line)
-            raise csv.Error(self._torn_fault)
         self._taken.append(line)
+        if len(self._taken) > MAX_ROW_LINES:
+            raise csv.Error(_OPEN)
         return line.text.decode("utf-8", "surrogateescape")
 
     def rows(self) -> Iterator[_CsvRow]:
         while True:
             self._taken.clear()
             try:
-                values = tuple([value.strip(_BLANKS) for value in next(self._csv)])
+                values = _stripped(next(self._csv))
             except StopIteration:
                 return
             except csv.Error as exc:
                 yield self._torn_row(str(exc))
                 continue
             if any(values) or len(values) > 1:
-                yield _CsvRow(values, tuple(self._taken))
+                yield _CsvRow(values, tuple(self._taken), _damage(values, self._taken))
 
     def _torn_row(self, fault: str) -> _CsvRow:
         first, *others = self._taken
         self._again += reversed(others)
-        if others:
-            self._torn_line, self._torn_fault = others[-1].number, fault
-        is_open = fault.startswith("unexpected end")
-        found = "a quote without its end" if is_open else fault.partition(" - ")[0]
-        return _CsvRow((), (first,), found)
+        found = "a quote without its end" if fault == _OPEN else fault.partition(" - ")[0]
+        return _CsvRow((), (first,), RecordError("bad-csv", f"{found}; expected a row of CSV"))
 
 
 class _GroupRows(NamedTuple):
@@ -158,7 +149,8 @@ class _GroupTable:
         """Add a row; raise RecordError for one that is refused."""
         if not self.columns and self._is_header(row):
             return
-        _check(row)
+        if row.damage:
+            raise row.damage
         if len(row.values) not in self._widths:
             widths = " or ".join(str(width) for width in sorted(self._widths))
             expected = f"{widths}: {','.join(self.columns)}"
@@ -177,114 +169,114 @@ class _GroupTable:
                 "most as many as a search appliance holds: split the table by its groups"
             )
 
-    def refuse_groups_of(self, row: _CsvRow) -> None:
-        """Refuse every group that a refused row may be about."""
+    def refuse(self, row: _CsvRow, error: RecordError) -> Reject:
+        """Return the reject of a row, and refuse every group that it may be about."""
         first = row.lines[0]
-        is_whole = len(row.lines) == 1 and first.length == len(first.text) and not row.fault
-        if is_whole and len(row.values) in self._widths:
-            values = self._named(row.values)
-            namespace = values.get("namespace", "")
-            if _foreign_byte(namespace) is None:
-                self._refused.setdefault((values["group"], namespace or None), first.number)
-                return
-        at = self.columns.index("group")
-        for values_of_line in (row.values, *map(_values_in_damaged_line, row.lines)):
-            for name in values_of_line[at : at + 1]:
-                self._refused.setdefault(name, first.number)
-
-    def group_in(self, row: _CsvRow) -> str | None:
-        """Return the name of the group of a refused row, if it can be read."""
-        at = self.columns.index("group")
-        name = row.values[at] if at < len(row.values) else ""
-        return name if name and _foreign_byte(name) is None else None
+        for group in self._groups_of(row):
+            self._refused.setdefault(group, first.number)
+        text = b"".join(line.text for line in row.lines)
+        place = Place(first.offset, sum(line.length for line in row.lines), first.number)
+        name = "".join(self._name_in(row.values))
+        url = name if name and _foreign_byte(name) is None else None
+        return reject_bytes(error, span=self._span, place=place, data=text, url=url)
 
     def memberships(self) -> Iterator[Membership | Reject]:
         """Yield a membership for each group, or its reject."""
         for key, rows in self._groups.items():
             lines = [self._refused[name] for name in (key, key[0]) if name in self._refused]
-            data = b""
+            result: Membership | Reject
             try:
-                if not lines:
-                    yield self._membership(key, rows)
-                    continue
-                data = bytes(rows.text[:MAX_DATA_BYTES])
-                reason = (
-                    f"the row in line {min(lines)} was refused; expected all rows of the group"
-                    f" {key[0]!r}, for without a member it opens what is denied to it: correct that"
-                    " row"
-                )
-                error = RecordError("bad-membership", reason)
+                if lines:
+                    reason = (
+                        f"the row in line {min(lines)} was refused; expected all rows of the group"
+                        f" {key[0]!r}, for without a member it opens what is denied to it: correct"
+                        " that row"
+                    )
+                    raise RecordError("bad-membership", reason)
+                result = self._membership(key, rows)
             except Exception as exc:
+                place = Place(rows.first.offset, len(rows.text), rows.first.number)
+                data = bytes(rows.text[:KEPT_BYTES])
                 error = record_error(exc)
-            place = Place(rows.first.offset, len(rows.text), rows.first.number)
-            yield reject_bytes(error, span=self._span, place=place, data=data, url=key[0])
+                result = reject_bytes(error, span=self._span, place=place, data=data, url=key[0])
+            yield result
 
     def _membership(self, key: _Key, rows: _GroupRows) -> Membership:
         name, namespace = key
         text = io.StringIO(rows.text.decode(), newline="\n")
         members = (
-            _member(self._named(tuple([value.strip(_BLANKS) for value in values])))
-            for values in csv.reader(text, strict=True)
+            _member(self._named(_stripped(values))) for values in csv.reader(text, strict=True)
         )
+        first, span = rows.first, self._span
         return Membership(
             group=Member(name=name, scope=Scope.GROUP, namespace=namespace),
             members=tuple(member for member in members if member is not None),
             provenance=Provenance(
-                source=self._span.source,
-                span=self._span.ordinal,
-                line=rows.first.number,
-                offset=rows.first.offset,
+                source=span.source, span=span.ordinal, line=first.number, offset=first.offset
             ),
         )
 
     def _named(self, values: tuple[str, ...]) -> dict[str, str]:
         return dict(zip(self.columns, values, strict=False))
 
+    def _name_in(self, values: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the name of the group, if there are enough values."""
+        at = self.columns.index("group")
+        return values[at : at + 1]
+
+    def _groups_of(self, row: _CsvRow) -> Iterator[_Key | str]:
+        is_line = not row.damage or row.damage.code == _NOT_UTF8
+        if is_line and len(row.values) in self._widths:
+            values = self._named(row.values)
+            namespace = values.get("namespace", "")
+            if _foreign_byte(namespace) is None:
+                yield values["group"], namespace or None
+                return
+        yield from self._name_in(row.values)
+        for line in row.lines:
+            yield from self._name_in(_values_in_damaged_line(line))
+
     def _is_header(self, row: _CsvRow) -> bool:
         """Take the columns from the first row; return whether it is a header."""
-        line = row.lines[0].number
+        where = f"{self._span.source}:{row.lines[0].number}"
         if row.lines[0].text.startswith(_UTF16_MARKS):
-            found = f"{self._span.source}:{line}: a byte order mark of UTF-16"
-            raise FormatError(f"{found}; expected UTF-8: save the table as CSV in UTF-8")
-        try:
-            _check(row)
-        except RecordError as exc:
-            where = f"{self._span.source}:{line}"
-            raise FormatError(f"{where}: {exc.reason}, for the first row may be a header") from exc
+            found = "a byte order mark of UTF-16; expected UTF-8: save the table as CSV in UTF-8"
+            raise FormatError(f"{where}: {found}")
+        if row.damage:
+            raise FormatError(f"{where}: {row.damage.reason}, for the first row may be a header")
         names = tuple(value.lower() for value in row.values)
-        distinct = set(names)
-        if distinct >= _REQUIRED or (distinct <= _KNOWN and len(distinct) == len(names)):
-            self._check_header(names, line)
-            self.columns, self._widths = names, {len(names)}
-            return True
-        self.columns, self._widths = _DEFAULT_COLUMNS, {len(_REQUIRED), len(_DEFAULT_COLUMNS)}
-        return False
-
-    def _check_header(self, names: tuple[str, ...], line: int) -> None:
         faults = [
             f"a column {name!r}" if name not in _KNOWN else f"two columns {name!r}"
             for name in names
             if name not in _KNOWN or names.count(name) > 1
         ]
+        if faults and not _REQUIRED.issubset(names):
+            self.columns, self._widths = _DEFAULT_COLUMNS, {len(_REQUIRED), len(_DEFAULT_COLUMNS)}
+            return False
         faults += [f"no column {name!r}" for name in sorted(_REQUIRED.difference(names))]
         if faults:
-            raise FormatError(f"{self._span.source}:{line}: {faults[0]}; expected {_HEADER}")
+            raise FormatError(f"{where}: {faults[0]}; expected {_HEADER}")
+        self.columns, self._widths = names, {len(names)}
+        return True
 
 
-def _check(row: _CsvRow) -> None:
-    """Raise RecordError for a row that is not one line of CSV in UTF-8."""
-    if row.fault:
-        raise RecordError("bad-csv", f"{row.fault}; expected a row of CSV")
-    if row.lines[0].length > len(row.lines[0].text):
-        reason = f"a line of {row.lines[0].length} bytes; expected at most {MAX_LINE_BYTES}"
-        raise RecordError("line-too-long", reason)
-    if len(row.lines) > 1:
-        reason = f"a value over {len(row.lines)} lines; expected one: a quote may be torn"
-        raise RecordError("line-end-in-value", reason)
-    byte = _foreign_byte("".join(row.values))
+def _damage(values: tuple[str, ...], lines: list[Line]) -> RecordError | None:
+    """Return why a row is not one line of CSV in UTF-8."""
+    if lines[0].length > len(lines[0].text):
+        reason = f"a line of {lines[0].length} bytes; expected at most {MAX_LINE_BYTES}"
+        return RecordError("line-too-long", reason)
+    if len(lines) > 1:
+        reason = f"a value over {len(lines)} lines; expected one: a quote may be torn"
+        return RecordError("line-end-in-value", reason)
+    byte = _foreign_byte("".join(values))
     if byte is not None:
         reason = f"the byte {byte:#04x}, which is no UTF-8; expected a table in UTF-8"
-        raise RecordError("not-utf-8", reason)
+        return RecordError(_NOT_UTF8, reason)
+    return None
+
+
+def _stripped(values: list[str]) -> tuple[str, ...]:
+    return tuple([value.strip(_BLANKS) for value in values])
 
 
 def _foreign_byte(text: str) -> int | None:
@@ -296,10 +288,10 @@ def _foreign_byte(text: str) -> int | None:
     return None
 
 
-def _values_in_damaged_line(line: Line) -> list[str]:
+def _values_in_damaged_line(line: Line) -> tuple[str, ...]:
     """Return the values that a line seems to have, with its quotes as they are."""
     text = line.text[:_NAME_SEARCH_BYTES].replace(b"\r", b" ").decode("utf-8", "surrogateescape")
-    return [value.strip(_BLANKS) for row in csv.reader([text]) for value in row]
+    return _stripped([value for row in csv.reader([text]) for value in row])
 
 
 def _member(values: Mapping[str, str]) -> Member | None:

@@ -14,13 +14,14 @@ from support.streams import opened as opened_stream
 from support.streams import slow
 from transforms.formats import sniff
 from transforms.formats.base import Mode, ReadOptions
-from transforms.formats.command_stream.commands import (
+from transforms.formats.command_stream.syntax import (
     BLOCK_BYTES,
     Command,
     CommandReader,
+    decode,
+    integer,
     read_header,
 )
-from transforms.formats.command_stream.syntax import decode, integer
 
 STRICT = ReadOptions(mode=Mode.STRICT)
 LENIENT = ReadOptions()

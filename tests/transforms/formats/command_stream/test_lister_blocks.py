@@ -20,8 +20,8 @@ from support.stream_strategies import listings
 from support.streams import slow
 from transforms.formats.base import Docids, Mode, ReadOptions, WriteOptions
 from transforms.formats.command_stream import lister
-from transforms.formats.command_stream.commands import BLOCK_BYTES
 from transforms.formats.command_stream.documents import DocumentReader
+from transforms.formats.command_stream.syntax import BLOCK_BYTES
 from transforms.formats.command_stream.writer import ListerEncoder
 
 USUAL = (

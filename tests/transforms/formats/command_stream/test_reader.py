@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from schemas.errors import FormatError, UnavailableError
 from schemas.notice import Notice
 from schemas.record import Content, Record
-from schemas.reject import Reject
+from schemas.reject import KEPT_BYTES, Reject
 from support.command_streams import HEADER, MODES
 from support.streams import opened, slow
 from transforms.formats import ReadResult, by_name
 from transforms.formats.base import Mode, ReadOptions
-from transforms.formats.command_stream.commands import KEPT_BYTES
 
 KINDS = pytest.mark.parametrize("kind", ["lister-stream", "retriever-stream", "authorizer-stream"])
 STREAM = (

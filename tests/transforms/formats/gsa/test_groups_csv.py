@@ -10,7 +10,7 @@ from schemas.acl import Scope
 from schemas.errors import FormatError
 from schemas.membership import Member, Membership
 from schemas.record import Provenance
-from schemas.reject import Reject
+from schemas.reject import KEPT_BYTES, Reject
 from schemas.span import Span
 from support.streams import read_both_ways
 from transforms.formats.gsa import groups_csv
@@ -251,10 +251,11 @@ def test_the_reject_of_a_membership_has_its_good_rows() -> None:
     ]
 
 
-def test_the_rows_of_a_large_membership_are_kept_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups_csv, "MAX_DATA_BYTES", 30)
-    (reject,) = rejects(ROW * 3 + b"staff,eve,x\n", of_groups=True)
-    assert (reject.data, reject.length, reject.truncated) == (ROW * 2, 45, True)
+def test_the_rows_of_a_large_membership_are_kept_in_part() -> None:
+    rows = b"staff," + b"x" * 99_988 + b",user\n"
+    (reject,) = rejects(rows * 11 + b"staff,eve,x\n", of_groups=True)
+    assert (reject.data, reject.length) == ((rows * 11)[:KEPT_BYTES], 1_100_000)
+    assert reject.truncated
 
 
 @pytest.mark.slow
