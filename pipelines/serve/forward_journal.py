@@ -15,7 +15,6 @@ FOLDER = "forward"
 """The folder of a spool with the journal, and the runs that have rejects."""
 
 FILE_NAME = "forwarded.jsonl"
-_MAX_PENDING = 1000
 
 
 class ForwardState(enum.Enum):
@@ -66,7 +65,6 @@ class ForwardJournal:
         self.last = 0
         self.set_aside: dict[int, DeliveryOutcome] = {}
         self._later: set[int] = set()
-        self._max_later = _MAX_PENDING
         self._retried: set[int] = set()
         size = 0
         try:
@@ -115,12 +113,10 @@ class ForwardJournal:
             return
         self._retried.discard(ordinal)
         self._later.add(ordinal)
+        self._later.difference_update(range(self.settled + 1, outcome.settled + 1))
         self.settled = max(self.settled, outcome.settled)
         if outcome.state is ForwardState.SET_ASIDE:
             self.set_aside[ordinal] = outcome
-        if len(self._later) > self._max_later:
-            self._later = {later for later in self._later if later > self.settled}
-            self._max_later = max(2 * len(self._later), _MAX_PENDING)
 
 
 def run_folder(spool: Path, ordinal: int) -> Path:

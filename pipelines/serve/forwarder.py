@@ -28,7 +28,12 @@ from pipelines.serve.rehearsal import index as rehearsal_index
 from pipelines.serve.rehearsal import index_reader
 from pipelines.serve.rehearsal.index import TORN
 from pipelines.serve.rehearsal.index_reader import DeliveryStatus
-from pipelines.serve.worker_process import ATTEMPTS, SetAsideError, WorkerProcess
+from pipelines.serve.retry import set_aside_message
+from pipelines.serve.worker_process import (
+    ATTEMPTS,
+    SetAsideError,
+    WorkerProcess,
+)
 from schemas.account import Account, merge
 from schemas.delivery import Delivery, Door
 from schemas.errors import (
@@ -164,10 +169,7 @@ class Forwarder:
                 return DeliveryOutcome(delivery.ordinal, ForwardState.FORWARDED)
             return self._push(delivery, self._convert(delivery, to_format), pusher)
         except SetAsideError as exc:
-            self.warn(
-                f"{name(delivery)}: {exc}; set aside, its feed is {delivery.path};"
-                f" to try again: feedferry serve --spool {self.spool} --retry {delivery.ordinal}"
-            )
+            self.warn(set_aside_message(self.spool, delivery, exc))
             return DeliveryOutcome(delivery.ordinal, ForwardState.SET_ASIDE, reason=str(exc))
 
     def is_ready(self, delivery: Delivery) -> bool:

@@ -20,14 +20,14 @@ from msgspec.structs import replace
 from pipelines.serve.forward_journal import FILE_NAME, FOLDER, DeliveryOutcome
 from pipelines.serve.forwarder import Forwarder, name
 from pipelines.serve.rehearsal.index_reader import SetAsideDelivery
-from pipelines.serve.retry import describe, queue_of
+from pipelines.serve.retry import describe
 from schemas.delivery import JOURNAL, Delivery, Door
 from schemas.errors import ConfigError, FeedferryError, StoppedError
 from transforms.retry import RetryPolicy
 from transforms.sinks.push.outcome import PushProgress
 from transforms.sinks.push.pusher import Pusher
 from transforms.sinks.push.throttle.gate import StopSignal
-from transforms.sources.spool import read_deliveries
+from transforms.sources.spool import queue_of, read_deliveries
 
 RETRY = RetryPolicy(first_seconds=5.0, max_seconds=300.0, jitter=lambda: 1.0)
 """The pauses of a queue; one gateway needs no jitter."""

@@ -7,7 +7,7 @@ spool, and done by the next one.
 """
 
 import shutil
-from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -28,9 +28,9 @@ from pipelines.serve.rehearsal.index_reader import (
     SetAsideBy,
     SetAsideDelivery,
 )
-from schemas.delivery import JOURNAL, Delivery, Door
+from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import ConfigError
-from transforms.sources.spool import is_whole, name_of, read_deliveries
+from transforms.sources.spool import is_whole, name_of, queue_of, read_deliveries
 from transforms.storage.lock import Lock
 
 _MAX_LISTED = 20
@@ -44,18 +44,14 @@ def retry(spool: Path, wanted: str) -> int:
     """
     if not (spool / JOURNAL).exists():
         raise ConfigError(f"--spool {spool}: no {JOURNAL} in it; expected the folder of a receiver")
-    lock = Lock(spool / "lock", where=str(spool), by="receiver")
-    with lock, Index(spool / rehearsal_index.FILE_NAME) as index:
-        journal = ForwardJournal(spool / FOLDER / FILE_NAME)
-        try:
-            chosen = _choose(spool, wanted, index, journal)
-            for each in chosen:
-                if each.by is SetAsideBy.INDEX:
-                    _retry_digestion(spool, each.ordinal, index)
-                else:
-                    _retry_forwarding(spool, each.ordinal, journal)
-        finally:
-            journal.close()
+    with (
+        Lock(spool / "lock", where=str(spool), by="receiver"),
+        Index(spool / rehearsal_index.FILE_NAME) as index,
+        closing(ForwardJournal(spool / FOLDER / FILE_NAME)) as journal,
+    ):
+        chosen = _choose(spool, wanted, index, journal)
+        for each in chosen:
+            _retry(spool, each, index, journal)
     for each in chosen:
         click.echo(
             f"delivery {each.ordinal} of {each.name!r}, by the {each.by.value}: {each.reason}"
@@ -67,6 +63,14 @@ def retry(spool: Path, wanted: str) -> int:
         else f"nothing is set aside in {spool}"
     )
     return 0
+
+
+def set_aside_message(spool: Path, delivery: Delivery, reason: object) -> str:
+    return (
+        f"delivery {delivery.ordinal} of {name_of(delivery)!r}: {reason}; set aside, its feed is"
+        f" {delivery.path}; later deliveries go on; to try again, stop the receiver: feedferry"
+        f" serve --spool {spool} --retry {delivery.ordinal}"
+    )
 
 
 def describe(spool: Path, outcome: DeliveryOutcome) -> SetAsideDelivery:
@@ -105,49 +109,36 @@ def _choose(
     return chosen
 
 
-def _retry_digestion(spool: Path, ordinal: int, index: Index) -> None:
-    """Have a delivery digested again, and all later ones of its queue, or drop it."""
-    first, *later = _deliveries_to_repeat(spool, ordinal)
-    begun = [delivery for delivery in later if delivery.ordinal <= index.applied]
-    superseding = _last_whole(one for one in begun if index.status(one.ordinal) in _APPLIED)
-    if superseding is None:
-        index.requeue(delivery.ordinal for delivery in (first, *begun))
-    else:
-        reason = f"superseded by delivery {superseding.ordinal}, and not digested"
-        index.end(first, DeliveryStatus.FAILED, reason)
+def _retry(spool: Path, aside: SetAsideDelivery, index: Index, journal: ForwardJournal) -> None:
+    """Have a delivery and all later ones of its queue processed again, or drop it.
 
-
-def _retry_forwarding(spool: Path, ordinal: int, journal: ForwardJournal) -> None:
-    """Have a delivery forwarded again, and all later ones of its queue, or leave it out."""
-    first, *later = _deliveries_to_repeat(spool, ordinal)
-    settled = [delivery for delivery in later if journal.is_settled(delivery.ordinal)]
-    superseding = _last_whole(one for one in settled if one.ordinal not in journal.set_aside)
-    if superseding is not None:
-        reason = f"superseded by delivery {superseding.ordinal}"
-        journal.append(DeliveryOutcome(ordinal, ForwardState.LEFT_OUT, reason=reason))
-        return
-    for delivery in (first, *settled):
-        journal.append(DeliveryOutcome(delivery.ordinal, ForwardState.RETRIED))
-        shutil.rmtree(run_folder(spool, delivery.ordinal), ignore_errors=True)
-
-
-def queue_of(delivery: Delivery) -> tuple[Door, str]:
-    """Return what orders deliveries: those with the same value are processed in order."""
-    return delivery.door, name_of(delivery)
-
-
-def _last_whole(deliveries: Iterable[Delivery]) -> Delivery | None:
-    """Return the last delivery that replaces everything of its queue."""
-    return max(filter(is_whole, deliveries), key=lambda one: one.ordinal, default=None)
-
-
-def _deliveries_to_repeat(spool: Path, ordinal: int) -> list[Delivery]:
-    """Return a delivery and all later ones of the same queue, in order.
-
-    They are repeated together, so that old records do not overwrite newer ones.
+    They are repeated together, so that old records do not overwrite newer ones. A delivery is
+    dropped if a later one has replaced everything of the queue.
     """
-    following = read_deliveries(spool, after=ordinal - 1)
+    following = read_deliveries(spool, after=aside.ordinal - 1)
     first = next(following, None)
-    if first is None or first.ordinal != ordinal:
-        raise ConfigError(f"{spool / JOURNAL}: no delivery {ordinal}; expected its line in it")
-    return [first, *(one for one in following if queue_of(one) == queue_of(first))]
+    if first is None or first.ordinal != aside.ordinal:
+        raise ConfigError(
+            f"{spool / JOURNAL}: no delivery {aside.ordinal}; expected its line in it"
+        )
+    later = [one for one in following if queue_of(one) == queue_of(first)]
+    if aside.by is SetAsideBy.INDEX:
+        last = index.applied
+        done = [one for one in later if one.ordinal <= last]
+        replaced = [one for one in done if is_whole(one) and index.status(one.ordinal) in _APPLIED]
+    else:
+        done = [one for one in later if journal.is_settled(one.ordinal)]
+        replaced = [one for one in done if is_whole(one) and one.ordinal not in journal.set_aside]
+    repeated = [one.ordinal for one in (first, *done)]
+    reason = f"superseded by delivery {replaced[-1].ordinal}" if replaced else ""
+    if aside.by is SetAsideBy.INDEX:
+        if replaced:
+            index.end([first.ordinal], DeliveryStatus.FAILED, f"{reason}, and not digested")
+        else:
+            index.end(repeated, DeliveryStatus.WAITING)
+    elif replaced:
+        journal.append(DeliveryOutcome(first.ordinal, ForwardState.LEFT_OUT, reason=reason))
+    else:
+        for ordinal in reversed(repeated):  # if this is interrupted, the first is still set aside
+            journal.append(DeliveryOutcome(ordinal, ForwardState.RETRIED))
+            shutil.rmtree(run_folder(spool, ordinal), ignore_errors=True)

@@ -196,7 +196,7 @@ def set_aside(spool: HandSpool, ordinal: int = 1) -> None:
         for delivery in read_deliveries(spool.root):
             index.begin(delivery)
             if delivery.ordinal == ordinal:
-                index.end(delivery, DeliveryStatus.SET_ASIDE, "not finished after 300 seconds")
+                index.end([ordinal], DeliveryStatus.SET_ASIDE, "not finished after 300 seconds")
             else:
                 index.digest(delivery, spool.root)
 

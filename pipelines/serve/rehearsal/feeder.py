@@ -11,12 +11,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from itertools import takewhile
 from pathlib import Path
 from typing import Self
 
 from pipelines.serve.rehearsal.index import Index, digest_delivery
 from pipelines.serve.rehearsal.index_reader import DeliveryStatus
+from pipelines.serve.retry import set_aside_message
 from pipelines.serve.worker_process import (
     ATTEMPTS,
     SetAsideError,
@@ -26,7 +26,7 @@ from pipelines.serve.worker_process import (
 from schemas.delivery import JOURNAL, Delivery
 from schemas.errors import FatalError, FeedferryError
 from transforms.formats import ReadOptions
-from transforms.sources.spool import name_of, read_deliveries
+from transforms.sources.spool import read_deliveries
 
 Digest = Callable[[Path, Delivery, Path, ReadOptions], None]
 """Digests a delivery that was begun: path of the index, delivery, spool, and how it is read."""
@@ -98,11 +98,10 @@ class Feeder:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
         self._journal_size = 0
-        self._last_queued = last = index.applied
-        ordinals = frozenset(index.open_deliveries())
-        earlier = read_deliveries(spool, min(ordinals) - 1) if ordinals else iter(())
-        repeated = takewhile(lambda delivery: delivery.ordinal <= last, earlier)
-        self._waiting = deque(one for one in repeated if one.ordinal in ordinals)
+        self._applied = index.applied
+        self._repeated = frozenset(index.open_deliveries())
+        self._last_queued = min(self._repeated, default=self._applied + 1) - 1
+        self._waiting: deque[Delivery] = deque()
 
     def arrived(self) -> None:
         """Announce new deliveries in the journal."""
@@ -160,7 +159,8 @@ class Feeder:
             self._journal_size = size
             try:
                 for delivery in read_deliveries(self._spool, self._last_queued):
-                    self._waiting.append(delivery)
+                    if delivery.ordinal > self._applied or delivery.ordinal in self._repeated:
+                        self._waiting.append(delivery)
                     self._last_queued = delivery.ordinal
             except FatalError as exc:  # lines after a damaged line cannot be trusted
                 _log.error("%s", exc)
@@ -177,9 +177,5 @@ class Feeder:
                 attempts=self._spool / ATTEMPTS / f"index-{delivery.ordinal}",
             )
         except SetAsideError as exc:
-            _log.error(
-                "delivery %s of %r: %s; set aside, later deliveries are digested; to try again, "
-                "stop the receiver: feedferry serve --spool %s --retry %s",
-                delivery.ordinal, name_of(delivery), exc, self._spool, delivery.ordinal,
-            )  # fmt: skip
-            index.end(delivery, DeliveryStatus.SET_ASIDE, str(exc))
+            _log.error("%s", set_aside_message(self._spool, delivery, exc))
+            index.end([delivery.ordinal], DeliveryStatus.SET_ASIDE, str(exc))

@@ -84,7 +84,6 @@ _END = (
     "UPDATE deliveries SET status = ?, included = ?, in_error = ?, details = ?,"
     " finished_at = ? WHERE ordinal = ?"
 )
-_REQUEUE = "UPDATE deliveries SET status = 'Waiting' WHERE ordinal = ?"
 _EXPECTED = (
     f"expected an index of version {VERSION}; remove the file, and it is made again from the"
     " deliveries"
@@ -167,26 +166,23 @@ class Index(IndexReader):
                 self._digest(delivery, spool, tally)
             except FormatError as exc:
                 tally.fail(f"ProcessFeed: parsing error: {exc}")
-                self._end(delivery, DeliveryStatus.FAILED, tally)
+                self._end(delivery.ordinal, DeliveryStatus.FAILED, tally)
             except OSError as exc:
                 tally.fail(f"{delivery.path}: {exc.strerror}; expected the file of the delivery")
-                self._end(delivery, DeliveryStatus.FAILED, tally)
+                self._end(delivery.ordinal, DeliveryStatus.FAILED, tally)
             except sqlite3.OperationalError:
                 raise
             except Exception as exc:  # a defect must not stop later deliveries
                 raise SetAsideError(f"Internal Error: {exc!r}") from exc
 
-    def end(self, delivery: Delivery, status: DeliveryStatus, reason: str) -> None:
-        """Record that a delivery is set aside, or that it is not needed."""
+    def end(self, ordinals: Iterable[int], status: DeliveryStatus, reason: str = "") -> None:
+        """Record that deliveries are set aside, are not needed, or wait to be digested again."""
         tally = DigestTally()
-        tally.fail(reason)
-        with self._writing:
-            self._end(delivery, status, tally)
-
-    def requeue(self, ordinals: Iterable[int]) -> None:
-        """Let deliveries be digested again."""
+        if reason:
+            tally.fail(reason)
         with self._writing, _transaction(self._writer):
-            self._writer.executemany(_REQUEUE, [(ordinal,) for ordinal in ordinals])
+            for ordinal in ordinals:
+                self._end(ordinal, status, tally)
 
     def close(self) -> None:
         super().close()
@@ -202,12 +198,12 @@ class Index(IndexReader):
             for statement, run in groupby(changes, key=itemgetter(0)):
                 while batch := [values for _, values in islice(run, _BATCH)]:
                     writer.executemany(statement, batch)
-            self._end(delivery, tally.status, tally)
+            self._end(delivery.ordinal, tally.status, tally)
 
-    def _end(self, delivery: Delivery, status: DeliveryStatus, tally: DigestTally) -> None:
+    def _end(self, ordinal: int, status: DeliveryStatus, tally: DigestTally) -> None:
         details = msgspec.json.encode(tally.details).decode()
         result = (status.value, tally.included, tally.in_error, details, self._now())
-        self._writer.execute(_END, (*result, delivery.ordinal))
+        self._writer.execute(_END, (*result, ordinal))
 
 
 _index_of = lru_cache(maxsize=1)(Index)

@@ -216,9 +216,7 @@ class IndexReader:
 
     def is_digested(self, ordinal: int) -> bool:
         """Whether all deliveries up to this one are digested."""
-        return (
-            self.applied >= ordinal and min(self.open_deliveries(), default=ordinal + 1) > ordinal
-        )
+        return min(self.open_deliveries(), default=self.applied + 1) > ordinal
 
     def all_set_aside(self) -> list[SetAsideDelivery]:
         """Return the deliveries that the index has set aside, in order of arrival."""

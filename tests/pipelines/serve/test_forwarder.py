@@ -327,8 +327,8 @@ def test_unreadable_feed_is_set_aside(
     why = reason.format(spool.root)
     assert texts(wire) == [("incremental", 0)]
     assert run.said == [
-        f"delivery 1 of 'crm': {why}; set aside, its feed is feeds/000001.xml; to try again:"
-        f" feedferry serve --spool {spool.root} --retry 1"
+        f"delivery 1 of 'crm': {why}; set aside, its feed is feeds/000001.xml; later deliveries go"
+        f" on; to try again, stop the receiver: feedferry serve --spool {spool.root} --retry 1"
     ]
     assert [(one.state, one.reason) for one in run.journal()] == [
         (ForwardState.SET_ASIDE, why),

@@ -94,7 +94,7 @@ def test_the_backlog_is_that_of_the_gateway_and_the_page_has_a_notice(tmp_path: 
     with Receiver(settings, gateway=TwelveWaiting()) as receiver:
         assert say(receiver.port, get("/getbacklogcount"), method="GET").body == b"12"
         page = say(receiver.port, get("/"), method="GET").body
-    assert b"This receiver forwards: the backlog counts feeds not forwarded yet." in page
+    assert b"This receiver forwards: the backlog counts feeds that are not forwarded yet." in page
 
 
 def test_index_of_another_spool_is_refused(tmp_path: Path) -> None:

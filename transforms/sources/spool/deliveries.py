@@ -51,6 +51,11 @@ def name_of(delivery: Delivery) -> str:
     return delivery.profile if delivery.door is Door.DATA else delivery.datasource
 
 
+def queue_of(delivery: Delivery) -> tuple[Door, str]:
+    """Return what orders deliveries: those with the same value are processed in order."""
+    return delivery.door, name_of(delivery)
+
+
 def _skip_to(stream: IO[bytes], path: Path, after: int) -> None:
     """Seek the first line with a greater ordinal; ordinals rise from line to line."""
     low, high = 0, stream.seek(0, os.SEEK_END)

@@ -218,7 +218,7 @@ def test_deliveries_of_a_retry_are_digested_before_later_ones(rehearsal: Rehears
     deliver(rehearsal, page("a"), datasource="bad")
     deliver(rehearsal, page("a", "newer"), datasource="sample")
     digest_all(rehearsal)
-    rehearsal.index.requeue([1])
+    rehearsal.index.end([1], DeliveryStatus.WAITING)
     deliver(rehearsal, page("a", "newest!"))
     (rehearsal.spool / "fixed").touch()
     digest_all(rehearsal)
