@@ -4,9 +4,7 @@ This is the data plane. Everything between the source and the chunk files is a c
 so that one record is in memory at a time. The result is an account of a few hundred bytes.
 """
 
-import json
 import logging
-import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -45,8 +43,8 @@ from transforms.formats import (
 from transforms.normalize import normalize
 from transforms.sources import SourceConfig, SpanRequest, read_span, source_of
 from transforms.sources.state_changes import SEEN, StateChangeFile
-from transforms.storage.atomic import AtomicFile, RejectFile, WrittenFile
-from transforms.storage.attempts import Accounts, Attempt
+from transforms.storage.atomic import AtomicFile, RejectFile, WrittenFile, write_by_several
+from transforms.storage.attempts import Attempt
 from transforms.values import notices as value_notices
 
 UNKNOWN = "UNKNOWN"
@@ -99,13 +97,12 @@ def convert(span: Span, settings: Settings) -> Account:
     An account of an earlier attempt is returned if its files are complete. Errors that a user can
     fix are not raised: the account then says why the span was stopped.
     """
-    folder = Path(settings.folder)
-    earlier = Accounts(folder, span, verify=settings.verify).find()
-    if earlier is not None:
+    attempt = Attempt(Path(settings.folder), span, verify=settings.verify)
+    if (earlier := attempt.find_account()) is not None:
         return earlier
     _log.info("span %s of %s: begun", span.name, span.source)
     try:
-        with Attempt(folder, span, verify=settings.verify) as attempt:
+        with attempt:
             account = attempt.commit(SpanConversion(span, settings, attempt).run())
     except FeedferryError as exc:
         return Account(spans=1, stopped=str(exc), exit_code=exc.exit_code)
@@ -146,7 +143,7 @@ class SpanConversion:
             see=None if settings.state is None else self._changes.add,
             state=settings.state,
         )
-        self._progress_at = 0.0
+        self._progress_due_at = 0.0
         self._account = Account(spans=1)
         self._counts = {name: Counter[str]() for name in COUNTERS}
         self._full_feeds = FullFeedLog(
@@ -175,7 +172,7 @@ class SpanConversion:
         """Yield the records that the target holds; count all, and set the others aside."""
         read = self._counts["read"]
         for total, result in enumerate(results, start=1):
-            if total % _PROGRESS_RECORDS == 0 and self._is_progress_due():
+            if total % _PROGRESS_RECORDS == 0 and time.monotonic() >= self._progress_due_at:
                 self._write_progress(total)
             if not isinstance(result, Record):
                 yield from self._take_other(result)
@@ -360,19 +357,14 @@ class SpanConversion:
         if feed is not None and feed.feedtype == FULL and is_later:
             feed = Feed(datasource=feed.datasource, feedtype=INCREMENTAL)
         memberships = target_feed is not None and target_feed.memberships
-        return feed, _make_encoder(self._settings, feed, memberships=memberships)
-
-    def _is_progress_due(self) -> bool:
-        return time.monotonic() - self._progress_at >= _PROGRESS_SECONDS
+        return feed, make_encoder(self._settings, feed, memberships=memberships)
 
     def _write_progress(self, records: int) -> None:
-        """Write a small file, which is moved to its place: other attempts may write it too."""
         if self._settings.has_progress:
-            self._progress_at = time.monotonic()
-            partial = self._attempt.folder / "progress"
+            self._progress_due_at = time.monotonic() + _PROGRESS_SECONDS
             progress = [self._request.count.total, records, self._rejects.count]
-            partial.write_text(json.dumps(progress))
-            os.replace(partial, Path(self._settings.folder, f"{self._span.name}{PROGRESS}"))
+            path = Path(self._settings.folder, f"{self._span.name}{PROGRESS}")
+            write_by_several(path, msgspec.json.encode(progress))
 
     def _close(self) -> Account:
         account = self._account
@@ -480,7 +472,8 @@ def _reject_for(record: RecordOrMembership, exc: Exception, *, stage: str) -> Re
     return reject_record(record, code=error.code, reason=error.reason, stage=stage)
 
 
-def _make_encoder(settings: Settings, feed: Feed | None, *, memberships: bool = False) -> Encoder:
+def make_encoder(settings: Settings, feed: Feed | None, *, memberships: bool) -> Encoder:
+    """Return the encoder of a chunk of a feed."""
     writing = replace(settings.writing, memberships=memberships)
     if feed is not None:
         writing = replace(writing, feed=feed)

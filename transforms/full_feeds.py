@@ -15,7 +15,7 @@ from schemas.feed import FULL, Feed, FullFeed
 from schemas.notice import Loss
 from schemas.span import Span
 from transforms.chunk import write_chunk
-from transforms.convert import Settings
+from transforms.convert import Settings, make_encoder
 from transforms.formats import by_name
 
 _FeedKey = tuple[str | None, str | None, bool, bool]
@@ -95,8 +95,7 @@ def _write_empty(feed: FullFeed, settings: Settings, number: int) -> Chunk:
     if feed.datasource is None and not feed.memberships:
         raise ConfigError(f"{feed.source}: no datasource in the source; expected --datasource NAME")
     stated = Feed(datasource=feed.datasource or "", feedtype=FULL)
-    writing = replace(settings.writing, feed=stated, memberships=feed.memberships)
-    encoder = by_name(settings.target.format).make_encoder(writing)
+    encoder = make_encoder(settings, stated, memberships=feed.memberships)
     path = Path(settings.folder, f"{feed.span}-empty-{number}.{encoder.extension}")
     return replace(
         write_chunk(path, encoder.prolog() + encoder.epilog()),

@@ -52,8 +52,6 @@ def _mimetype(stated: str | None) -> str | None:
     """Return the type in lower case; a parameter such as a boundary keeps its case."""
     if stated is None:
         return None
-    if stated.islower() and ";" not in stated and not stated[0].isspace():
-        return stated.rstrip(_BLANKS)
     kind, semicolon, parameters = stated.partition(";")
     return _stated(kind.strip(_BLANKS).lower() + semicolon + parameters)
 

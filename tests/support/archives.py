@@ -8,7 +8,6 @@ DELETED = f'<record url="{HOST}/old.txt" action="delete"/>'
 BROKEN = (
     f'<record url="{HOST}/torn.txt" mimetype="text/plain"><content>fish & chips</content></record>'
 )
-UNCRAWLED = f'<record url="{HOST}/crawl.html" mimetype="text/html"/>'
 
 
 def document(number: int, *, text: str = "plan", inside: str = "") -> str:

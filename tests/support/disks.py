@@ -9,7 +9,7 @@ from transforms.storage.journal import Disk
 class RecordingDisk(Disk):
     """Does what a disk does and remembers it, as words such as `sync deliveries.jsonl`.
 
-    From the operation `fails_at` on, counted from 1 by the next call, all fail.
+    After `fail_at`, an operation and all later ones fail.
     """
 
     def __init__(self, root: Path) -> None:

@@ -19,7 +19,6 @@ from schemas.record import (
     Crawl,
     Encoding,
     Extra,
-    Meta,
     Provenance,
     Record,
 )
@@ -153,10 +152,6 @@ def _of_5_0() -> SearchStrategy[Record]:
         "content": st.none() | _contents().filter(_is_of_5_0),
     }
     return records(text=XML, **_HELD_FIELDS, **_identity(), **document)
-
-
-def _without_data(metadata: tuple[Meta, ...]) -> tuple[Meta, ...]:
-    return tuple(meta for meta in metadata if not meta.data)
 
 
 def _identity() -> dict[str, SearchStrategy[Any]]:

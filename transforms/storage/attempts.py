@@ -50,17 +50,30 @@ class Attempt:
     """One attempt to convert a span; its files are removed unless `commit` publishes its account.
 
     With `verify`, an account of another attempt counts only if the SHA-256 of its files matches,
-    otherwise if their sizes match. Raises FatalError if no files can be written.
+    otherwise if their sizes match. The block raises FatalError if no files can be written.
     """
 
     def __init__(self, folder: Path, span: Span, *, verify: bool = True) -> None:
         self._root = folder
-        self._accounts = Accounts(folder, span, verify=verify)
+        self._digest = hashlib.sha256(msgspec.json.encode(span)).hexdigest()
+        self._verify = verify
+        self._damaged = 0
         self._parent = folder / span.name
         self._host = socket.gethostname()
         self._name = f"{self._host}-{os.getpid()}-{uuid4().hex[:16]}"
         self._is_committed = False
         self.folder = self._parent / self._name
+
+    def find_account(self) -> Account | None:
+        """Return the account of any attempt that counts, None if there is none with whole files."""
+        while (path := self._account_path(self._damaged)).exists():
+            published = _read(path)
+            if published is not None and published.span == self._digest:
+                files = published.account.files
+                if all(is_whole(self._root / f.path, f, verify=self._verify) for f in files):
+                    return published.account
+            self._damaged += 1
+        return None
 
     def __enter__(self) -> Self:
         try:
@@ -94,11 +107,17 @@ class Attempt:
 
     def commit(self, account: Account) -> Account:
         """Publish the account unless another attempt was first; return the account that counts."""
-        while (published := self._accounts.find()) is None:
-            staged = self.folder / "account.json"
-            if self._accounts.publish(account, attempt=self._name, staged=staged):
-                self._is_committed = True
-                return account
+        own = _PublishedAccount(span=self._digest, attempt=self._name, account=account)
+        while (published := self.find_account()) is None:
+            path = self._account_path(self._damaged)
+            try:
+                _create(path, msgspec.json.encode(own), staged=self.folder / "account.json")
+            except FileExistsError:
+                continue
+            except OSError as exc:
+                raise unwritable(path, exc) from exc
+            self._is_committed = True
+            return account
         return published
 
     def _sweep(self) -> None:
@@ -113,51 +132,13 @@ class Attempt:
                 suppress(BusyError),
                 Lock(path.with_name(f"{path.name}.lock"), where="", by="") as lock,
             ):
-                if path.name not in self._accounts.attempts():
+                accounts = map(_read, takewhile(Path.exists, map(self._account_path, count())))
+                if path.name not in {account.attempt for account in accounts if account}:
                     shutil.rmtree(path, ignore_errors=True)
                 lock.remove()
 
-
-class Accounts:
-    """The accounts of one span; the last one counts."""
-
-    def __init__(self, folder: Path, span: Span, *, verify: bool = True) -> None:
-        self._folder = folder
-        self._name = span.name
-        self._digest = hashlib.sha256(msgspec.json.encode(span)).hexdigest()
-        self._verify = verify
-        self._damaged = 0
-
-    def find(self) -> Account | None:
-        """Return the account that counts, None if there is none with undamaged files."""
-        while (path := self._path(self._damaged)).exists():
-            published = _read(path)
-            if published is not None and published.span == self._digest:
-                files = published.account.files
-                if all(is_whole(self._folder / f.path, f, verify=self._verify) for f in files):
-                    return published.account
-            self._damaged += 1
-        return None
-
-    def publish(self, account: Account, *, attempt: str, staged: Path) -> bool:
-        """Publish an account after the damaged ones; return False if another one was first."""
-        published = _PublishedAccount(span=self._digest, attempt=attempt, account=account)
-        path = self._path(self._damaged)
-        try:
-            _create(path, msgspec.json.encode(published), staged=staged)
-        except FileExistsError:
-            return False
-        except OSError as exc:
-            raise unwritable(path, exc) from exc
-        return True
-
-    def attempts(self) -> frozenset[str]:
-        """Return the names of all attempts that have published an account."""
-        paths = takewhile(Path.exists, map(self._path, count()))
-        return frozenset(published.attempt for published in map(_read, paths) if published)
-
-    def _path(self, number: int) -> Path:
-        return self._folder / f"{self._name}.{number}.json"
+    def _account_path(self, number: int) -> Path:
+        return self._parent.with_name(f"{self._parent.name}.{number}.json")
 
 
 def is_whole(path: Path, file: SpanFile, *, verify: bool = True) -> bool:

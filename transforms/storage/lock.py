@@ -49,12 +49,16 @@ def _locked(path: Path, *, where: str, by: str) -> IO[bytes]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_at(file, path):
-                _write_holder(file)
+                file.truncate(0)
+                file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+                file.flush()
                 return file
             file.close()
         except BlockingIOError as exc:
             with file:
-                holder = _holder(file, by)
+                file.seek(0)
+                process = file.read(_HOLDER_BYTES).decode(errors="replace").strip()
+            holder = f"another {by}, {process}" if process else f"another {by}"  # not written yet
             raise BusyError(
                 f"{where}: in use by {holder}; start again when that has ended"
             ) from exc
@@ -68,15 +72,3 @@ def _is_at(file: IO[bytes], path: Path) -> bool:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
         return False
-
-
-def _write_holder(file: IO[bytes]) -> None:
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-    file.flush()
-
-
-def _holder(file: IO[bytes], by: str) -> str:
-    file.seek(0)
-    process = file.read(_HOLDER_BYTES).decode(errors="replace").strip()
-    return f"another {by}, {process}" if process else f"another {by}"  # not written yet

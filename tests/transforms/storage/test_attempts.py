@@ -9,7 +9,7 @@ from schemas.account import Account
 from schemas.errors import FatalError
 from schemas.span import Span
 from transforms.storage.atomic import HashedFile
-from transforms.storage.attempts import Accounts, Attempt
+from transforms.storage.attempts import Attempt
 
 SPAN = Span(source="a.xml")
 
@@ -57,8 +57,8 @@ def test_the_files_of_running_and_committed_attempts_stay(tmp_path: Path) -> Non
     with Attempt(tmp_path, SPAN):
         pass
 
-    assert Accounts(tmp_path, SPAN).find() == account
-    assert Accounts(tmp_path, Span(source="a.xml", length=7)).find() is None
+    assert Attempt(tmp_path, SPAN).find_account() == account
+    assert Attempt(tmp_path, Span(source="a.xml", length=7)).find_account() is None
 
 
 def test_the_second_attempt_takes_the_place_of_a_first_whose_files_are_damaged(
@@ -70,7 +70,7 @@ def test_the_second_attempt_takes_the_place_of_a_first_whose_files_are_damaged(
         account = second.commit(write(second))
 
     assert account != lost
-    assert Accounts(tmp_path, SPAN).find() == account
+    assert Attempt(tmp_path, SPAN).find_account() == account
 
 
 def test_a_folder_that_cannot_be_written_to_is_fatal(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ written again. The action, pagerank and feedrank of a group apply to its records
 content feed without content is an UPDATE, because the appliance keeps the content that it has. An
 acl next to the records of a group is a record of its own, with nothing but the ACL. Legacy
 google:acl* metadata is an ACL, unless the record has one. An ACL inherits from a URL, or from a URL
-with a fragment as its query; see `acl_parent`.
+with a fragment as its query; see `join_parent`.
 
 **Reads beyond the guide,** because feeds in the field need it: any DOCTYPE or none; any encoding
 with a declaration or a byte order mark; base64 without padding or with white space; records
