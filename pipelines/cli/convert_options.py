@@ -1,7 +1,9 @@
-"""Options of `feedferry convert`, each declared with its flag."""
+"""Options of `feedferry convert`, `plan` and `inspect`, each declared with its flag."""
 
 from decimal import Decimal
 from typing import Annotated
+
+import msgspec
 
 from pipelines.cli.display import DisplayOptions
 from pipelines.cli.flags import Flag
@@ -45,14 +47,22 @@ _WRITE = Section.WRITE
 _RUN = Section.RUN
 
 
+class HeadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The option that only `inspect` has."""
+
+    head: Annotated[
+        int | None,
+        Flag("Print the first N records as JSON.", _READ, count_of("records", minimum=1)),
+    ] = None
+
+
 class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
     """Options of a conversion; `None` means not stated. `beam_flags` are the words after `--`."""
 
     inputs: tuple[str, ...]
 
     from_format: Annotated[
-        str | None,
-        Flag("Format of the input.", _READ, FROM, names=("--from",), default="detected"),
+        str | None, Flag("Format of the input.", _READ, FROM, names=("--from",), default="detected")
     ] = None
     encoding: Annotated[
         str | None, Flag("Encoding of XML feeds; overrides their declaration.", _READ, ENCODING)
@@ -124,8 +134,7 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
         SpoolHistory, Flag("Skip feeds that a later feed replaced, or read all.", _SPOOL)
     ] = SpoolHistory.LATEST
     only: Annotated[
-        tuple[str, ...],
-        Flag("Read only this datasource or profile.", _SPOOL, metavar="NAME"),
+        tuple[str, ...], Flag("Read only this datasource or profile.", _SPOOL, metavar="NAME")
     ] = ()
 
     state: Annotated[
@@ -161,13 +170,7 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
         ),
     ]
     to_format: Annotated[
-        str,
-        Flag(
-            "Format to write; `feedferry formats` lists them.",
-            _WRITE,
-            TO,
-            names=("--to",),
-        ),
+        str, Flag("Format to write; `feedferry formats` lists them.", _WRITE, TO, names=("--to",))
     ]
     datasource: Annotated[str | None, Flag("Datasource of the feeds.", _WRITE, metavar="NAME")] = (
         None
@@ -238,8 +241,7 @@ class ConvertOptions(DisplayOptions, frozen=True, kw_only=True):
         Flag("Stop if more records are rejected.", _RUN, REJECTS, default="no limit"),
     ] = None
     accept_loss: Annotated[
-        frozenset[str],
-        Flag("Convert without these fields, even acl and content.", _RUN, FIELDS),
+        frozenset[str], Flag("Convert without these fields, even acl and content.", _RUN, FIELDS)
     ] = frozenset()
     fail_on_loss: Annotated[
         frozenset[str], Flag("Stop if the target cannot hold these fields.", _RUN, FIELDS)

@@ -1,4 +1,4 @@
-"""What a run shows: its options, its progress on stderr, and the records that defects cost.
+"""What a run shows: its options, its progress on stderr, tables, and what defects cost.
 
 Progress is one line that is rewritten in place on a terminal, else a line every few seconds.
 """
@@ -9,7 +9,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Annotated
@@ -24,6 +24,7 @@ BAR_SECONDS = 0.2
 PLAIN_SECONDS = 10.0
 
 _BAR_WIDTH = 20
+_COLUMN_CHARS = 12
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -170,6 +171,20 @@ def format_clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def count_table(
+    head: Sequence[str], rows: Sequence[tuple[str, Sequence[int]]], *, label_chars: int = 0
+) -> list[str]:
+    """Return the lines of a table: the names of the columns, then each row after its label."""
+    label_chars = max(label_chars, *(len(label) + 2 for label, _ in rows))
+    widths = [max(_COLUMN_CHARS, len(name) + 2) for name in head]
+    columns = [f"{name:>{width}}" for name, width in zip(head, widths, strict=True)]
+    lines = [" " * label_chars + "".join(columns)]
+    for label, counts in rows:
+        cells = [f"{count:>{width},}" for count, width in zip(counts, widths, strict=True)]
+        lines.append(f"{label:<{label_chars}}" + "".join(cells))
+    return lines
 
 
 def print_defects(defects: Mapping[str, int], *, folder: str | None = None) -> None:

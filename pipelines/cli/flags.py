@@ -12,7 +12,7 @@ without a `Flag` is not a flag.
 
 import dataclasses
 import enum
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
@@ -57,7 +57,11 @@ class FieldFlag:
 
     @property
     def value(self) -> ValueType:
-        return self.flag.value or _value_type(self.type)
+        if self.flag.value is not None:
+            return self.flag.value
+        if isinstance(self.type, type) and issubclass(self.type, enum.Enum):
+            return choice_of(*self.type)
+        return REPEATED_TEXT if self.is_repeatable else TEXT
 
     @property
     def is_switch(self) -> bool:
@@ -117,18 +121,20 @@ class FieldFlag:
 def flags_of(options: type[msgspec.Struct]) -> dict[str, FieldFlag]:
     """Return the flags of a struct, by the names of their fields."""
     hints = get_type_hints(options, include_extras=True)
-    return {
-        info.name: FieldFlag(info.name, flag, kind, None if info.required else info.default)
-        for info in msgspec.structs.fields(options)
-        for kind, flag in _declarations(hints[info.name])
-    }
+    flags: dict[str, FieldFlag] = {}
+    for info in msgspec.structs.fields(options):
+        if get_origin(hint := hints[info.name]) is Annotated:
+            kind, flag = get_args(hint)
+            default = None if info.required else info.default
+            flags[info.name] = FieldFlag(info.name, flag, kind, default)
+    return flags
 
 
 def click_options(
     options: type[msgspec.Struct],
     *,
     only: Container[str] | None = None,
-    omit: Container[str | Section] = (),
+    omit: Iterable[str | Section] = (),
     replace: Mapping[str, Flag] | None = None,
 ) -> list[click.Parameter]:
     """Return the click options of a struct.
@@ -136,15 +142,10 @@ def click_options(
     `only` are the fields to return, `omit` are fields and sections to leave out, and `replace`
     are other declarations for some fields.
     """
-    declared = (
-        dataclasses.replace(flag, flag=(replace or {}).get(name, flag.flag))
-        for name, flag in flags_of(options).items()
-        if only is None or name in only
-    )
     return [
-        flag.click_option()
-        for flag in declared
-        if flag.field not in omit and flag.flag.section not in omit
+        dataclasses.replace(declared, flag=(replace or {}).get(name, declared.flag)).click_option()
+        for name, declared in flags_of(options).items()
+        if (only is None or name in only) and not {name, declared.flag.section} & {*omit}
     ]
 
 
@@ -162,15 +163,3 @@ def decode(options: type[Options], words: Mapping[str, object]) -> Options:
         if name in names and word is not None and word != ()
     }
     return options(**values)
-
-
-def _declarations(hint: object) -> Iterator[tuple[object, Flag]]:
-    if get_origin(hint) is Annotated:
-        kind, *metadata = get_args(hint)
-        yield from ((kind, flag) for flag in metadata if isinstance(flag, Flag))
-
-
-def _value_type(kind: object) -> ValueType:
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return choice_of(*kind)
-    return REPEATED_TEXT if get_origin(kind) is tuple else TEXT

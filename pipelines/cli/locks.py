@@ -19,8 +19,6 @@ PUSHES = "push"
 LOCK = "lock"
 """Name of the lock file of a run or a push, in its folder."""
 
-_TRIES = 100
-
 
 @contextmanager
 def locked_output(output: Path) -> Iterator[None]:
@@ -75,8 +73,7 @@ def locked_pushes(output: Path) -> Iterator[None]:
 
 def _lock_in(work: Path, *, where: str) -> Lock:
     """Lock a folder that another run, which is just ending, may remove while it is made."""
-    for _ in range(_TRIES):
+    while True:
         work.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             return Lock(work / LOCK, where=where, by="run")
-    return Lock(work / LOCK, where=where, by="run")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from pipelines.cli.signals import Terminated, raised
-from pipelines.cli.verb import BeamVerb, Section, SectionedOption, Verb
+from pipelines.cli.verb import BeamVerb, Section, Verb
 
 USAGE_EXIT = 2
 FATAL_EXIT = 4
@@ -231,15 +231,13 @@ def init(connection: str, **words: str | None) -> int:
 
 
 def _inspect_flags() -> list[click.Parameter]:
-    from pipelines.cli.convert_options import ConvertOptions
+    from pipelines.cli.convert_options import ConvertOptions, HeadOptions
     from pipelines.cli.flags import click_options
 
     shared = ("from_format", "encoding", "base_url", "url_template", "zone", "strict")
-    head = SectionedOption(
-        ["--head"], section=Section.READ, metavar="N", help="Print the first N records as JSON."
-    )
     more = ("max_token_bytes", "report_format")
-    return [_inputs(), *click_options(ConvertOptions, only=(*shared, *more)), head]
+    options = click_options(ConvertOptions, only=(*shared, *more))
+    return [_inputs(), *options, *click_options(HeadOptions)]
 
 
 @feedferry.command(cls=Verb, flags=_inspect_flags, short_help="Count the records in files.")

@@ -20,13 +20,7 @@ from pipelines.cli.verb import Section
 from schemas.errors import ConfigError
 from schemas.feed import FEEDTYPES, check_datasource
 from transforms.retry import RetryPolicy
-from transforms.sinks.push.settings import (
-    GroupsMode,
-    Keep,
-    OnRefusal,
-    PushSettings,
-    SeveralFull,
-)
+from transforms.sinks.push.settings import GroupsMode, Keep, OnRefusal, PushSettings, SeveralFull
 from transforms.sinks.push.throttle.backlog import BacklogLimits
 from transforms.sinks.push.throttle.window import SendWindow
 
@@ -87,8 +81,7 @@ class ApplianceOptions(msgspec.Struct, frozen=True, kw_only=True):
         float, Flag("Time limit to wait for a reply.", _APPLIANCE, TIMEOUT)
     ] = 15 * 60.0
     on_refusal: Annotated[
-        OnRefusal,
-        Flag("Search a refused chunk for the bad records, stop, or skip it.", _APPLIANCE),
+        OnRefusal, Flag("Search a refused chunk for the bad records, stop, or skip it.", _APPLIANCE)
     ] = OnRefusal.BISECT
     gzip: Annotated[
         bool, Flag("Compress requests below 1 MiB. A GSA accepts this.", _APPLIANCE)
@@ -123,10 +116,7 @@ class PushOptions(DisplayOptions, frozen=True, kw_only=True):
     output: Annotated[
         str | None,
         Flag(
-            "Folder for the receipts of feed files.",
-            _PUSH,
-            names=("-o", "--output"),
-            metavar="DIR",
+            "Folder for the receipts of feed files.", _PUSH, names=("-o", "--output"), metavar="DIR"
         ),
     ] = None
     datasource: Annotated[
@@ -146,8 +136,7 @@ class PushOptions(DisplayOptions, frozen=True, kw_only=True):
         ),
     ] = SeveralFull.REFUSE
     allow_empty_full: Annotated[
-        bool,
-        Flag("Send a full feed without records. It deletes all documents.", _PUSH),
+        bool, Flag("Send a full feed without records. It deletes all documents.", _PUSH)
     ] = False
     groups_mode: Annotated[
         GroupsMode,

@@ -102,7 +102,6 @@ def parse_port(text: str) -> int:
 
 
 def parse_percent(text: str) -> Decimal:
-    """Return a percentage, with or without its sign."""
     match = _PERCENT.fullmatch(text)
     if not match or Decimal(match[1]) > 100:
         raise ConfigError(f"{text!r}; expected a percentage, as 5 or 0.5%")
@@ -117,7 +116,6 @@ def parse_rejects(text: str) -> RejectLimit:
 
 
 def parse_charset(text: str) -> str:
-    """Return the name of a charset that Python knows."""
     try:
         codecs.lookup(text)
     except LookupError as exc:
@@ -155,15 +153,9 @@ def format_delimiter(delimiter: str) -> str:
 
 
 def parse_mimetype(text: str) -> str:
-    """Return a MIME type."""
     if not _MIMETYPE.fullmatch(text):
         raise ConfigError(f"{text!r}; expected a MIME type such as text/html")
     return text
-
-
-def parse_zone(text: str) -> str:
-    """Return the name of a time zone of the IANA database."""
-    return find_zone(text).key
 
 
 def parse_fields(text: str) -> frozenset[str]:
@@ -218,7 +210,6 @@ def parse_to(text: str) -> str:
 
 
 def parse_choice(text: str, names: Iterable[str]) -> str:
-    """Return the text if it is one of some names."""
     choices = tuple(names)
     if text not in choices:
         hint = did_you_mean(text, choices)
@@ -261,7 +252,7 @@ DURATION = ValueType("TIME", parse_duration, duration_text)
 TIMEOUT = ValueType("TIME", parse_timeout, duration_text)
 DEADLINE = ValueType("HH:MM|TIME", _parse_deadline)
 WINDOW = ValueType('"DAYS HH:MM-HH:MM ZONE"', parse_window)
-ZONE = ValueType("IANA", parse_zone)
+ZONE = ValueType("IANA", lambda text: find_zone(text).key)
 PORT = ValueType("N", parse_port)
 PERCENT = ValueType("P", parse_percent)
 REJECTS = ValueType("N|P%", parse_rejects)

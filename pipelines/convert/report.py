@@ -4,6 +4,7 @@ import json
 
 import msgspec
 
+from pipelines.cli.display import count_table
 from schemas.account import Account
 from schemas.notice import REFUSED
 
@@ -70,12 +71,7 @@ def _table(account: Account) -> list[str]:
     actions = sorted({action for column in columns for action in column})
     rows = [(action, [column.get(action, 0) for column in columns]) for action in actions]
     rows.append(("total", [sum(column.values()) for column in columns]))
-    width = max(len(action) for action, _ in rows) + 2
-    head = " " * width + "".join(f"{name:>12}" for name in names)
-    return [
-        head,
-        *(f"{action:<{width}}" + "".join(f"{n:>12,}" for n in row) for action, row in rows),
-    ]
+    return count_table(names, rows)
 
 
 def _count_codes(codes: dict[str, int]) -> str:

@@ -37,10 +37,12 @@ from pipelines.convert.run_folder import (
     seal,
 )
 from pipelines.convert.runners import pipeline_options, runner_of
-from pipelines.convert.settings import check_account, check_limits, settings_of
-from pipelines.convert.source_setup import (
+from pipelines.convert.settings import (
+    check_account,
+    check_limits,
     load_sources,
     remember,
+    settings_of,
     source_runs,
     split_sources,
     store_generation,

@@ -154,8 +154,5 @@ def _describe(path: Path, sealed: SpanFile | None) -> SpanFile:
         return sealed
     status = path.stat()
     return SpanFile(
-        path=path.name,
-        bytes=status.st_size,
-        sha256=digest_of(path),
-        modified_ns=status.st_mtime_ns,
+        path=path.name, bytes=status.st_size, sha256=digest_of(path), modified_ns=status.st_mtime_ns
     )

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.cli.display import ReportFormat
 from pipelines.convert.inputs import list_spans
-from pipelines.convert.settings import settings_of
-from pipelines.convert.source_setup import load_sources, refuse_shared_urls, source_runs
+from pipelines.convert.settings import load_sources, refuse_shared_urls, settings_of, source_runs
 from schemas.errors import ConfigError, StoppedError
 from schemas.feed import FULL, INCREMENTAL, Feed
 from schemas.record import Record

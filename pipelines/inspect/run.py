@@ -12,9 +12,9 @@ import click
 import msgspec
 
 from pipelines.cli import convert_checks
-from pipelines.cli.convert_options import ConvertOptions
-from pipelines.cli.display import ReportFormat, print_defects
-from pipelines.cli.value_parsers import parse_count
+from pipelines.cli.convert_options import ConvertOptions, HeadOptions
+from pipelines.cli.display import ReportFormat, count_table, print_defects
+from pipelines.cli.flags import decode
 from pipelines.convert.inputs import list_spans
 from pipelines.convert.settings import read_options
 from schemas.errors import ConfigError
@@ -37,7 +37,6 @@ MAX_GROUPS = 20
 _ACTIONS = (*(action.value for action in Action), MembershipAction.MEMBERSHIP.value)
 _FINDINGS_EXIT_CODE = 1
 _LABEL_CHARS = 11
-_COLUMN_CHARS = 12
 
 _log = logging.getLogger(__name__)
 _native = NATIVE.make_encoder(WriteOptions())
@@ -64,19 +63,14 @@ def run(words: Mapping[str, object]) -> int:
 
 def parse(words: Mapping[str, object]) -> tuple[ConvertOptions, int | None]:
     """Return the options, and the number of records to show in place of counts."""
-    known = {name: word for name, word in words.items() if name != "head"}
-    options = convert_checks.parse({**known, "output": "-", "to_format": NATIVE.name})
+    options = convert_checks.parse({**words, "output": "-", "to_format": NATIVE.name})
     source = find_source(options.from_format)
     if source is not None and not source.is_inspected:
         raise ConfigError(
             f"--from {options.from_format}: not for inspect, which starts no program; expected a"
             " format of files"
         )
-    head = words.get("head")
-    try:
-        return options, None if head is None else parse_count(str(head), unit="records", minimum=1)
-    except ConfigError as exc:
-        raise ConfigError(f"--head: {exc}") from exc
+    return options, decode(HeadOptions, words).head
 
 
 def show_records(results: Iterable[ReadResult], head: int) -> int:
@@ -147,13 +141,12 @@ def _table(counts: InputCounts) -> list[str]:
     for feed in counts.feeds:
         total.update(feed.actions)
     actions = [action for action in _ACTIONS if action in total]
-    rows = [(_feed_name(feed), feed.actions) for feed in counts.feeds]
-    rows.append(("total", total))
-    width = max(_LABEL_CHARS, *(len(name) + 2 for name, _ in rows))
-    return [
-        " " * width + "".join(_cell(action, action) for action in [*actions, "total"]),
-        *(f"{name:<{width}}{_row(by_action, actions)}" for name, by_action in rows),
+    named = [*((_feed_name(feed), feed.actions) for feed in counts.feeds), ("total", total)]
+    rows = [
+        (name, [*(by_action.get(action, 0) for action in actions), sum(by_action.values())])
+        for name, by_action in named
     ]
+    return count_table([*actions, "total"], rows, label_chars=_LABEL_CHARS)
 
 
 def _empty_feeds(feeds: Iterable[FeedCount]) -> Iterator[str]:
@@ -164,15 +157,6 @@ def _empty_feeds(feeds: Iterable[FeedCount]) -> Iterator[str]:
             if feed.feedtype == FULL:
                 kind, effect = "a full feed", ", which deletes all of its datasource"
             yield _line("empty", f"{_feed_name(feed)}: {kind} without records{effect}")
-
-
-def _row(by_action: Mapping[str, int], actions: list[str]) -> str:
-    cells = [_cell(action, f"{by_action.get(action, 0):,}") for action in actions]
-    return "".join([*cells, _cell("total", f"{sum(by_action.values()):,}")])
-
-
-def _cell(head: str, text: str) -> str:
-    return f"{text:>{max(_COLUMN_CHARS, len(head) + 2)}}"
 
 
 def _feed_name(feed: FeedCount) -> str:

@@ -109,10 +109,7 @@ def test_each_option_is_parsed() -> None:
             "--encoding: not for --from avro; expected a format in XML: gsa-feed, thunderstone,"
             " gsa-groups",
         ),
-        (
-            {"mapping": "p.yaml"},
-            "--mapping: not for this source; expected it with --from database",
-        ),
+        ({"mapping": "p.yaml"}, "--mapping: not for this source; expected it with --from database"),
         (
             {"from_format": "database", "inputs": ()},
             "--mapping: not given; expected the YAML file of a database",

@@ -7,6 +7,7 @@ import pytest
 
 from pipelines.cli.value_parsers import (
     DELIMITER,
+    ZONE,
     RejectLimit,
     choice,
     count_of,
@@ -23,7 +24,6 @@ from pipelines.cli.value_parsers import (
     parse_positive_size,
     parse_rejects,
     parse_timeout,
-    parse_zone,
 )
 from schemas.errors import ConfigError
 
@@ -61,7 +61,7 @@ MAPPING = "expected NAME=FIELD, where FIELD is a letter or _, then letters, digi
         (parse_mappings, ["a=b=c"], (("a=b", "c"),)),
         (parse_mappings, ["b=x", "a=x"], (("b", "x"), ("a", "x"))),
         (parse_mappings, ["a=x", "a=x"], (("a", "x"),)),
-        (parse_zone, "America/New_York", "America/New_York"),
+        (ZONE.parse, "America/New_York", "America/New_York"),
         (parse_mimetype, "text/html; charset=utf-8", "text/html; charset=utf-8"),
         (FORMATS, "json", "json"),
     ],
@@ -89,9 +89,9 @@ def test_a_text_has_a_value(parse: Callable[[object], object], text: object, val
             "expected an encoding such as utf-8 or windows-1252; documents in UTF-16 need no flag",
         ),
         *((parse_mimetype, text, "expected a MIME type such as text/html") for text in ("a", "a/")),
-        (parse_zone, "", "expected an IANA time zone such as Europe/Berlin"),
+        (ZONE.parse, "", "expected an IANA time zone such as Europe/Berlin"),
         (
-            parse_zone,
+            ZONE.parse,
             "europe/berlin",
             "expected an IANA time zone such as Europe/Berlin; did you mean 'Europe/Berlin'?",
         ),

@@ -126,11 +126,7 @@ def test_an_empty_full_feed_stops_the_run_with_a_message(
         ),
         ({"docs/.hidden": b""}, (*TREE, *TO_GSA, *FULL_TREE), [("docs", "full")]),
         ({"g.xml": NO_GROUPS}, ("g.xml", *TO_GROUPS, *FULL_LDAP), [("ldap", "full")]),
-        (
-            {"g.csv": b"group,member,scope\n"},
-            ("g.csv", *TO_GROUPS, *FULL_LDAP),
-            [("ldap", "full")],
-        ),
+        ({"g.csv": b"group,member,scope\n"}, ("g.csv", *TO_GROUPS, *FULL_LDAP), [("ldap", "full")]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -181,11 +177,7 @@ def test_the_chunk_of_an_empty_full_feed_has_no_records(
         ({"a.xml": b"<gsafeed/>"}, ("a.xml", *TO_GSA), []),
         ({"a.xml": gsa_feed()}, ("a.xml", *TO_GSA), []),
         ({"a.xml": EMPTY}, ("a.xml", *TO_GSA, "--feedtype", "incremental"), []),
-        (
-            {"in/1.xml": gsa_feed(), "in/2.xml": ONE},
-            ("in", *TO_GSA, *FULL),
-            [("intranet", "full")],
-        ),
+        ({"in/1.xml": gsa_feed(), "in/2.xml": ONE}, ("in", *TO_GSA, *FULL), [("intranet", "full")]),
     ],
 )
 def test_an_empty_part_that_is_not_a_full_feed_has_no_chunk(
@@ -291,10 +283,7 @@ def test_rejects_in_a_full_feed_or_in_another_input_do_not_stop_it() -> None:
     [
         (document(1, text="x" * 3000), "content-too-large"),
         (document(1, text="x" * 7_000_000), "record-too-large"),
-        (
-            document(1, text="<!-- ") + document(2) + document(3, text=" --> "),
-            "ambiguous-comment",
-        ),
+        (document(1, text="<!-- ") + document(2) + document(3, text=" --> "), "ambiguous-comment"),
     ],
     ids=["content-too-large", "record-too-large", "ambiguous-comment"],
 )

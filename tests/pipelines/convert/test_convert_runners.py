@@ -85,12 +85,7 @@ def service(module: str, *args: str, folder: Path, port: int) -> Iterator[None]:
     command = [sys.executable, "-m", f"apache_beam.runners.{module}", *args]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=ENVIRONMENT,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
+            command, cwd=folder, env=ENVIRONMENT, stdout=log, stderr=log, start_new_session=True
         )
     try:
         wait_for(port)
@@ -136,15 +131,10 @@ def test_the_archive_is_cut_in_many_spans(expected: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "args"),
-    [("gsa-feed", TO_GSA_FEED), ("thunderstone", TO_THUNDERSTONE)],
+    ("name", "args"), [("gsa-feed", TO_GSA_FEED), ("thunderstone", TO_THUNDERSTONE)]
 )
 def test_two_processes_write_the_same_bytes_as_one(
-    name: str,
-    args: tuple[str, ...],
-    archive: Path,
-    expected: Path,
-    here: Path,
+    name: str, args: tuple[str, ...], archive: Path, expected: Path, here: Path
 ) -> None:
     convert(str(archive), "-o", "out", *args, "--jobs", "2")
 

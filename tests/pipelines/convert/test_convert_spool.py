@@ -76,9 +76,7 @@ def test_feeds_are_read_in_their_order_of_arrival(interleaved: HandSpool) -> Non
     )
 
 
-def test_superseded_feeds_are_a_notice_and_in_no_account_of_records(
-    interleaved: HandSpool,
-) -> None:
+def test_superseded_feeds_are_a_notice_and_in_no_account_of_records(interleaved: HandSpool) -> None:
     convert("spool", "--from", "spool", "-o", "out", "--to", "gsa-feed")
 
     assert sent() == [
@@ -114,7 +112,7 @@ def test_only_feeds_of_the_named_datasource_are_read(interleaved: HandSpool) -> 
         ["spool#2", "spool#4"],
     )
     assert left("out") == [
-        *("chunks/", "chunks/000001.xml", "chunks/000002.xml", "manifest.jsonl", "report.json"),
+        *("chunks/", "chunks/000001.xml", "chunks/000002.xml", "manifest.jsonl", "report.json")
     ]
 
 
@@ -262,22 +260,13 @@ def test_a_damaged_journal_ends_with_4_before_anything_is_touched(
             "INPUT: 'spool' is a spool, and 'spool/feeds/000001.xml' is another input; expected a"
             " run for each",
         ),
-        (
-            ("spool", "--hidden"),
-            "--hidden: not for this source; expected a tree (--from files)",
-        ),
-        (
-            ("spool", "--state", "s"),
-            "--state s: of spool; expected one tree or one database",
-        ),
+        (("spool", "--hidden"), "--hidden: not for this source; expected a tree (--from files)"),
+        (("spool", "--state", "s"), "--state s: of spool; expected one tree or one database"),
     ],
     ids=["another input", "no spool option", "state"],
 )
 def test_unusable_inputs_and_options_end_with_2(
-    interleaved: HandSpool,
-    args: tuple[str, ...],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
+    interleaved: HandSpool, args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = convert(*args, "-o", "out", "--to", "gsa-feed")
 

@@ -181,11 +181,7 @@ def test_a_folder_of_feeds_and_other_files_is_refused(
     ],
 )
 def test_options_that_would_lose_documents_are_refused(
-    here: Path,
-    tree: Path,
-    capsys: pytest.CaptureFixture[str],
-    args: tuple[str, ...],
-    expected: str,
+    here: Path, tree: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], expected: str
 ) -> None:
     put(here / "a.xml", gsa_feed())
     put(here / "more/plan.pdf", b"another plan")

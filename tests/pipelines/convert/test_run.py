@@ -457,7 +457,7 @@ def test_a_fresh_run_replaces_a_finished_one_and_keeps_other_files(good: str, fe
     convert(good, "-o", "out", "--to", "native", "--fresh")
 
     assert left("out") == [
-        *("chunks/", "chunks/000001.jsonl", "manifest.jsonl", "notes.txt", "report.json"),
+        *("chunks/", "chunks/000001.jsonl", "manifest.jsonl", "notes.txt", "report.json")
     ]
 
 

@@ -22,10 +22,7 @@ def test_a_pipeline_runs_in_this_process() -> None:
 
 
 def test_an_exception_of_a_step_is_raised_unchanged() -> None:
-    with (
-        pytest.raises(ZeroDivisionError),
-        beam.Pipeline(runner=LocalRunner()) as pipeline,
-    ):
+    with pytest.raises(ZeroDivisionError), beam.Pipeline(runner=LocalRunner()) as pipeline:
         _ = pipeline | beam.Create([0]) | beam.Map(lambda number: 1 / number)
 
 

@@ -43,10 +43,7 @@ _ACCESSES = {"PERMIT": Access.PERMIT, "DENY": Access.DENY}
 
 
 def authorize(
-    records: Iterable[ReadResult],
-    programs: Programs,
-    *,
-    options: ReadOptions = ReadOptions(),
+    records: Iterable[ReadResult], programs: Programs, *, options: ReadOptions = ReadOptions()
 ) -> Generator[ReadResult, None, None]:
     """Yield each added document without an ACL with the ACL of the decisions, in order.
 
@@ -60,9 +57,7 @@ def authorize(
     authorizer = _Authorizer(programs, options)
     parallel = programs.parallel or 1
     batches = _batches(
-        records,
-        max_items=programs.authorizer_batch,
-        max_bytes=MAX_BATCH_BYTES // (2 * parallel),
+        records, max_items=programs.authorizer_batch, max_bytes=MAX_BATCH_BYTES // (2 * parallel)
     )
     jobs = (partial(authorizer.decide, batch) for batch in batches)
     with closing(map_ordered(jobs, parallel=parallel)) as results:

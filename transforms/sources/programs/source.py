@@ -102,10 +102,7 @@ def list_documents(programs: Programs, path: Path, options: ReadOptions = ReadOp
 
 
 def documents(
-    listed: Iterable[ReadResult],
-    programs: Programs,
-    *,
-    options: ReadOptions = ReadOptions(),
+    listed: Iterable[ReadResult], programs: Programs, *, options: ReadOptions = ReadOptions()
 ) -> Generator[ReadResult, None, None]:
     """Yield the results of all programs for a listing, in its order.
 

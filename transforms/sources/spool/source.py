@@ -24,13 +24,7 @@ from schemas.notice import Notice
 from schemas.span import FileSignature, Span
 from transforms.formats import by_door, by_name
 from transforms.formats.base import ReadResult
-from transforms.sources.base import (
-    Source,
-    SourceOptions,
-    SourceRun,
-    SpanRequest,
-    check_input_name,
-)
+from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest, check_input_name
 from transforms.sources.feed_files import read_files
 from transforms.sources.spool.deliveries import is_whole, name_of, read_deliveries
 from transforms.storage.atomic import write_json

@@ -149,9 +149,7 @@ def test_a_secret_file_that_cannot_be_read_is_refused(
     assert str(caught.value) == f"{reference}: {found}; expected a file with a secret"
 
 
-def test_secrets_are_the_resolved_references(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_secrets_are_the_resolved_references(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "s3same")
     monkeypatch.setenv("NOTHING", "")
 

@@ -14,17 +14,7 @@ from schemas import avro
 from schemas.choices import NotFound
 from schemas.errors import ConfigError, FatalError, FormatError, SourceError, UnavailableError
 from schemas.notice import Notice
-from schemas.record import (
-    Action,
-    Anchor,
-    Arrival,
-    Content,
-    Crawl,
-    Extra,
-    Meta,
-    Provenance,
-    Record,
-)
+from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from support.listings import FOLDER, HEADER, listed, shell, stream
 from transforms.formats.base import Docids, Mode, ReadOptions, ReadResult
@@ -123,10 +113,7 @@ def test_a_listing_is_written_to_the_file(tmp_path: Path, behaviour: str, expect
 @pytest.mark.parametrize(
     ("programs", "expected"),
     [
-        (
-            lister("exit"),
-            "(lister-exit): exit code 3; expected 0; stderr ends 'no such disk'",
-        ),
+        (lister("exit"), "(lister-exit): exit code 3; expected 0; stderr ends 'no such disk'"),
         (
             lister("hang", lister_timeout_seconds=0.2),
             "(lister-timeout): still running after 0.2 s; expected an end within that time "
@@ -246,11 +233,7 @@ def test_a_reject_keeps_the_first_megabyte_of_the_output() -> None:
             "other-document",
             "an answer for 'not-a'; expected one for 'a'; nothing on stderr",
         ),
-        (
-            retriever("second"),
-            "other-document",
-            "2 documents; expected one; nothing on stderr",
-        ),
+        (retriever("second"), "other-document", "2 documents; expected one; nothing on stderr"),
     ],
 )
 def test_a_failed_retriever_rejects_its_document(
@@ -339,10 +322,7 @@ def test_only_added_documents_are_transformed_after_they_are_retrieved() -> None
     )
 
     assert isinstance(result, Record)
-    assert (result.content, result.metadata) == (
-        Content(b"good at 0"),
-        (Meta("added", "yes"),),
-    )
+    assert (result.content, result.metadata) == (Content(b"good at 0"), (Meta("added", "yes"),))
     assert (type(filtered), type(reject)) == (Filtered, Reject)
 
 
@@ -438,18 +418,9 @@ def test_a_reject_of_a_transformer_contains_the_whole_record() -> None:
         (shell("transformer.sh", "name"), "the name b'\\xff'"),
         (shell("transformer.sh", "gone"), NO_FILE),
         (shell("transformer.sh", "big"), "more than 1000 bytes of metadata (max_output_bytes)"),
-        (
-            ("/bin/sh", "-c", 'rm "$1"; mkfifo "$1"', "sh"),
-            NO_FILE,
-        ),
-        (
-            ("/bin/sh", "-c", 'rm "$1"; ln -s /dev/zero "$1"', "sh"),
-            NO_FILE,
-        ),
-        (
-            ("/bin/sh", "-c", 'rm "$1"; mkdir "$1"', "sh"),
-            NO_FILE,
-        ),
+        (("/bin/sh", "-c", 'rm "$1"; mkfifo "$1"', "sh"), NO_FILE),
+        (("/bin/sh", "-c", 'rm "$1"; ln -s /dev/zero "$1"', "sh"), NO_FILE),
+        (("/bin/sh", "-c", 'rm "$1"; mkdir "$1"', "sh"), NO_FILE),
     ],
 )
 def test_unreadable_metadata_is_a_reject(command: tuple[str, ...], found: str) -> None:
@@ -560,9 +531,7 @@ def test_errors_of_the_lister_show_no_secret(tmp_path: Path, script: str, expect
     assert str(caught.value).endswith(expected)
 
 
-def test_a_missing_secret_is_found_before_a_program_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_missing_secret_is_found_before_a_program_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "s3same")
 
     with pytest.raises(ConfigError, match="env:ANNS"):

@@ -141,11 +141,7 @@ def test_a_long_secret_does_not_shorten_standard_error(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("args", "code", "reason"),
     [
-        (
-            ("exit", "3"),
-            "program-exit",
-            "exit code 3; expected 0; stderr ends 'no such disk'",
-        ),
+        (("exit", "3"), "program-exit", "exit code 3; expected 0; stderr ends 'no such disk'"),
         (
             ("die", "SEGV"),
             "program-signal",
@@ -222,10 +218,7 @@ def test_output_that_a_background_process_keeps_open_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     ("command", "found"),
-    [
-        ("no-such-program", "No such file or directory"),
-        ("./notes", "Permission denied"),
-    ],
+    [("no-such-program", "No such file or directory"), ("./notes", "Permission denied")],
 )
 def test_a_program_that_cannot_be_started_stops_the_run(
     tmp_path: Path, command: str, found: str
@@ -259,10 +252,7 @@ def test_a_missing_folder_stops_the_run(tmp_path: Path) -> None:
             "a\0b",
             "an argument that cannot be passed (embedded null byte); expected text without NUL",
         ),
-        (
-            "a" * (1 << 20),
-            "arguments that are too long for the system; expected a shorter doc id",
-        ),
+        ("a" * (1 << 20), "arguments that are too long for the system; expected a shorter doc id"),
     ],
 )
 def test_an_argument_that_cannot_be_passed_fails_only_this_call(argument: str, reason: str) -> None:

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from pipelines.cli.convert_options import ConvertOptions
 from pipelines.convert.inputs import list_spans
-from pipelines.convert.settings import settings_of
-from pipelines.convert.source_setup import (
+from pipelines.convert.settings import (
     load_sources,
     remember,
+    settings_of,
     source_runs,
     split_sources,
     store_generation,
