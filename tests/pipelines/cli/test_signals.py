@@ -44,10 +44,3 @@ def test_an_ignored_signal_stays_ignored() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert (drained, received.signal, is_ignored) == ([], None, True)
-
-
-def test_without_a_signal_the_exit_code_is_unchanged() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with draining(lambda: None) as received:
-        assert signal.getsignal(signal.SIGTERM) is not before
-    assert (received.exit_code(75), signal.getsignal(signal.SIGTERM)) == (75, before)

@@ -63,13 +63,6 @@ def test_a_row_becomes_a_record() -> None:
     ) in chunks("out")[0]
 
 
-def test_jobs_change_no_byte() -> None:
-    convert(*FEED, "-o", "one", "--span-bytes", "1KiB")
-    convert(*FEED, "-o", "two", "--span-bytes", "1KiB", "--jobs", "2")
-    assert len(chunks("one")) > 3
-    assert chunks("one") == chunks("two")
-
-
 def test_a_missing_column_ends_the_run_before_anything_is_read(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -315,16 +315,6 @@ def test_a_full_feed_without_its_end_stops_the_run(capsys: pytest.CaptureFixture
     assert convert(source, "-o", "archive", "--to", "avro", "--accept-holes") == 1
 
 
-def test_an_avro_container_of_a_full_feed_that_is_cut_off_is_a_hole() -> None:
-    put(Path("a.xml"), gsa_feed(*documents(1, 9), feedtype="full"))
-    assert convert("a.xml", "--to", "avro", "-o", "archive") == 0
-    source = put(Path("cut.avro"), chunks("archive")[0][:-100])
-
-    assert convert(source, *TO_GSA) == 3
-    assert convert(source, *TO_GSA, "--accept-holes") == 1
-    assert report("out")["account"]["reject_codes"] == {"bad-avro": 1}
-
-
 # Other verbs
 
 

@@ -8,7 +8,7 @@ import pytest
 from pipelines.serve.spool_writer import SpoolWriter
 from schemas.delivery import JOURNAL, Door
 from support.archives import HOST, document, documents, gsa_feed, put, thunderstone
-from support.runs import chunks, column, convert, left, manifest, report
+from support.runs import column, convert, manifest, report
 from support.spools import HandSpool, delivered
 
 LONG = "plan " * 200
@@ -100,22 +100,6 @@ def test_a_spool_of_which_all_is_superseded_has_notices_only(spool: HandSpool) -
     assert (code, manifest("out"), sorted(notices())) == (0, [], ["cleanup", "superseded"])
 
 
-def test_only_feeds_of_the_named_datasource_are_read(interleaved: HandSpool) -> None:
-    convert("spool", "--only", "wiki", "-o", "out", "--to", "gsa-feed")
-
-    assert (sent(), notices()) == (
-        [("wiki", "full", "2.txt"), ("wiki", "incremental", "4.txt")],
-        {},
-    )
-    assert (report("out")["sources"], column("out", "source")) == (
-        ["spool"],
-        ["spool#2", "spool#4"],
-    )
-    assert left("out") == [
-        *("chunks/", "chunks/000001.xml", "chunks/000002.xml", "manifest.jsonl", "report.json")
-    ]
-
-
 # What was posted
 
 
@@ -142,44 +126,7 @@ def test_a_full_feed_in_many_parts_comes_before_later_feeds(spool: HandSpool) ->
     ]
 
 
-def test_a_feed_posted_as_web_is_crawled(spool: HandSpool) -> None:
-    record = f'<record url="{HOST}/a.html" mimetype="text/html"/>'
-    spool.feed(gsa_feed(record), "web", "incremental")
-
-    convert("spool", "-o", "out", "--to", "native")
-
-    assert b'"arrival":"CRAWLED"' in chunks("out")[0]
-
-
-def test_the_provenance_of_records_has_the_posted_names(spool: HandSpool) -> None:
-    spool.feed(gsa_feed(document(1)), "posted", "full")
-
-    convert("spool", "-o", "out", "--to", "native")
-
-    assert chunks("out") == [
-        b'{"action":"ADD","arrival":"PUSHED","content":{"data":"cGxhbiAx"},"mimetype":"text/plain",'
-        b'"provenance":{"datasource":"posted","feedtype":"full","line":3,"offset":138,'
-        b'"source":"spool#1"},"url":"http://intranet.example.com/1.txt"}\n'
-    ]
-
-
 # Other targets
-
-
-def test_feeds_become_items(interleaved: HandSpool) -> None:
-    convert("spool", "-o", "out", "--to", "thunderstone")
-
-    account = report("out")["account"]
-    assert (account["written"], account["losses"]["feedtype"]["count"]) == ({"ADD": 4}, 2)
-
-
-def test_items_become_feeds(spool: HandSpool) -> None:
-    spool.data(thunderstone(f"{HOST}/1", f"{HOST}/2"), "docs")
-    spool.data(thunderstone(f"{HOST}/3"), "docs")
-
-    convert("spool", "-o", "out", "--to", "gsa-feed", "--datasource", "docs")
-
-    assert sent() == [("docs", "incremental", "1"), ("docs", "incremental", "3")]
 
 
 def test_each_groupsource_is_a_datasource_of_its_own(spool: HandSpool) -> None:
@@ -204,15 +151,6 @@ def test_a_groupsource_is_kept_by_an_archive(spool: HandSpool) -> None:
     convert("kept/chunks", "-o", "out", "--to", "gsa-groups")
 
     assert sent() == [("ldap", "full", "staff"), ("ggg", "incremental", "eng")]
-
-
-def test_groups_are_rejected_by_a_target_for_documents(spool: HandSpool) -> None:
-    spool.feed(gsa_feed(document(1)))
-    spool.groups(groups("staff"))
-
-    code = convert("spool", "-o", "out", "--to", "gsa-feed")
-
-    assert (code, report("out")["account"]["reject_codes"]) == (1, {"membership": 1})
 
 
 def test_feeds_of_all_doors_go_into_one_archive(spool: HandSpool) -> None:
@@ -260,10 +198,9 @@ def test_a_damaged_journal_ends_with_4_before_anything_is_touched(
             "INPUT: 'spool' is a spool, and 'spool/feeds/000001.xml' is another input; expected a"
             " run for each",
         ),
-        (("spool", "--hidden"), "--hidden: not for this source; expected a tree (--from files)"),
         (("spool", "--state", "s"), "--state s: of spool; expected one tree or one database"),
     ],
-    ids=["another input", "no spool option", "state"],
+    ids=["another input", "state"],
 )
 def test_unusable_inputs_and_options_end_with_2(
     interleaved: HandSpool, args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
@@ -271,19 +208,6 @@ def test_unusable_inputs_and_options_end_with_2(
     code = convert(*args, "-o", "out", "--to", "gsa-feed")
 
     assert (code, capsys.readouterr().err) == (2, f"feedferry: {message}\n")
-
-
-def test_a_spool_without_a_delivery_ends_with_2(
-    spool: HandSpool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    put(Path("spool", JOURNAL), b'{"ordinal":1')
-
-    code = convert("spool", "--from", "spool", "-o", "out", "--to", "native")
-
-    assert (code, capsys.readouterr().err) == (
-        2,
-        "feedferry: INPUT: 'spool' holds no feed so far; expected at least one\n",
-    )
 
 
 # A spool that grows

@@ -110,33 +110,11 @@ def test_a_folder_of_documents_needs_no_format(tree: Path) -> None:
     assert record in chunks("out")[0]
 
 
-def test_jobs_change_no_byte(tree: Path) -> None:
-    run(*BASE, "--span-bytes", "1500", name="one")
-    run(*BASE, "--span-bytes", "1500", "--jobs", "2", name="two")
-    assert len(chunks("one")) > 2
-    assert chunks("one") == chunks("two")
-
-
-def test_a_feed_that_is_crawled_has_urls_only(tree: Path) -> None:
-    run(*BASE, "--feedtype", "metadata-and-url")
-    text = chunks("out")[0]
-    assert b"<content" not in text
-    assert b'<meta name="Author" content="Bjorn Halvorsen"/>' in text
-    assert report("out")["account"]["losses"] == {}
-
-
 def test_archives_are_left_out_or_opened(tree: Path) -> None:
     pack(tree / "old.zip", "inner/deep.txt")
     run(*BASE)
     assert report("out")["account"]["filter_codes"]["archive"] == 1
     assert "old.zip/inner/deep.txt" in run(*BASE, "--open-archives", name="opened")
-
-
-def test_files_of_several_folders_can_be_named_in_any_order(here: Path, tree: Path) -> None:
-    put(here / "more/rope.txt", b"rope")
-    names = ("pdfs/plan.pdf", "more/rope.txt", "pdfs/zebra.csv")
-    convert(*names, "--from", "files", *BASE, "-o", "out")
-    assert urls("out") == ["plan.pdf", "zebra.csv", "rope.txt"]
 
 
 def test_a_folder_of_feeds_is_still_read_as_feeds(here: Path) -> None:
@@ -159,34 +137,6 @@ def test_a_folder_of_feeds_and_other_files_is_refused(
         "expected --from files, to take each file as a document, or --from and the format of the"
         " feeds\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("args", "expected"),
-    [
-        (
-            ("a.xml", "--to", "avro", "--hidden"),
-            "--hidden: not for this source; expected a tree (--from files)",
-        ),
-        (
-            ("pdfs", "more", "--from", "files", *BASE),
-            "INPUT: 'plan.pdf' is in 'pdfs' and in 'more', and would have one url; expected a run"
-            " for each, with a --base-url of its own",
-        ),
-        (
-            ("pdfs", *STATE, "--feedtype", "full"),
-            "--feedtype full: not with --state, because a full feed deletes documents that are not"
-            " in it, and unchanged documents are left out; --refresh sends all",
-        ),
-    ],
-)
-def test_options_that_would_lose_documents_are_refused(
-    here: Path, tree: Path, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], expected: str
-) -> None:
-    put(here / "a.xml", gsa_feed())
-    put(here / "more/plan.pdf", b"another plan")
-    code = convert(*args, "-o", "out")
-    assert (code, capsys.readouterr().err) == (2, f"feedferry: {expected}\n")
 
 
 def test_a_second_run_sends_nothing_and_a_refresh_everything(tree: Path) -> None:
@@ -271,12 +221,6 @@ def test_a_full_feed_without_a_rejected_file_is_stopped(
     )
 
 
-def test_contents_are_compressed_on_demand(tree: Path) -> None:
-    put(tree / "long.txt", b"rope and sail, " * 1000)
-    run(*BASE, "--content-encoding", "zlib")
-    assert b'<content encoding="base64compressed">' in chunks("out")[0]
-
-
 def test_a_file_that_others_may_not_read_is_not_made_public(tree: Path) -> None:
     (tree / "zebra.csv").chmod(0o640)
     (tree / "hull 121").chmod(0o750)
@@ -308,12 +252,6 @@ def test_a_file_that_is_closed_later_is_sent_again(tree: Path) -> None:
     (tree / "zebra.csv").chmod(0o600)
     assert run(*STATE, name="two") == ["zebra.csv"]
     assert b'authmethod="httpbasic"' in chunks("two")[0]
-
-
-def test_an_empty_folder_is_a_run_without_records(here: Path) -> None:
-    (here / "none").mkdir()
-    assert convert("none", "--from", "files", *BASE, "-o", "out") == 0
-    assert report("out")["account"]["read"] == {}
 
 
 def test_a_file_whose_acl_cannot_be_read_is_not_sent_without_it(tree: Path) -> None:
@@ -353,16 +291,6 @@ def test_members_next_to_a_rejected_member_are_known(tree: Path) -> None:
     assert run(*OPENED, name="two") == ["-old.zip/b.txt"]
     (tree / "old.zip").unlink()
     assert run(*OPENED, name="three") == ["-old.zip/a.txt"]
-
-
-def test_a_document_that_became_an_archive_is_deleted_and_the_other_way_round(tree: Path) -> None:
-    put(tree / "report", b"a plain text")
-    age(tree)
-    run(*OPENED, name="one")
-    pack(tree / "report", "a.txt")
-    assert run(*OPENED, name="two") == ["report/a.txt", "-report"]
-    put(tree / "report", b"a plain text")
-    assert run(*OPENED, name="three") == ["report", "-report/a.txt"]
 
 
 def test_a_run_that_was_killed_after_its_report_is_finished_by_the_same_command_only(

@@ -163,13 +163,6 @@ def test_each_full_feed_has_one_full_chunk(
     assert column("out", "feedtype") == expected
 
 
-def test_the_index_of_a_thunderstone_is_updated_after_changes(work: Path) -> None:
-    published(work, to="thunderstone")
-    assert manifest("out") == []
-    published(work, made(work, "00000-00000-000.xml"), to="thunderstone")
-    assert column("out", "records") == [{"ADD": 1}, {"UPDATE_INDEX": 1}]
-
-
 def test_an_interrupted_publication_begins_again(work: Path) -> None:
     first, second = made(work, "1.jsonl", b"1"), made(work, "2.jsonl", b"2")
     put(work / "chunks" / "000001.jsonl", b"1")
@@ -209,11 +202,3 @@ def test_a_file_that_was_copied_in_its_place_is_published(work: Path) -> None:
     published(work, chunk, files=[file])
 
     assert chunks("out") == [b"123"]
-
-
-def test_a_manifest_that_cannot_be_written_leaves_no_chunks(work: Path) -> None:
-    Path("out/manifest.jsonl.partial").mkdir()
-    with pytest.raises(FatalError, match="manifest"):
-        published(work, made(work, "00000-00000-000.jsonl"))
-
-    assert not Path("out/chunks").exists()

@@ -153,16 +153,6 @@ def test_rejects_are_counted_over_all_spans(feed: str) -> None:
     assert convert(feed, other, "-o", "both", "--to", "avro", "--max-rejects", "1") == 3
 
 
-def test_an_input_of_an_unknown_format_ends_with_2_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    code = convert(put(Path("a.xml"), b"\x89PNG\r\n\x1a\n"), "-o", "out", "--to", "avro")
-
-    message = "feedferry: INPUT: 'a.xml' looks like a PNG image; expected one of the formats "
-    assert (code, Path("out").exists()) == (2, False)
-    assert capsys.readouterr().err.startswith(message)
-
-
 def test_a_feed_without_a_datasource_is_not_written(capsys: pytest.CaptureFixture[str]) -> None:
     source = put(Path("items.xml"), thunderstone(f"{HOST}/a"))
     convert(source, "-o", "out", "--to", "gsa-feed")

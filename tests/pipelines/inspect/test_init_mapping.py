@@ -67,23 +67,6 @@ def test_one_of_several_tables_must_be_named(
     )
 
 
-def test_a_missing_table_is_an_error(people: None, capsys: pytest.CaptureFixture[str]) -> None:
-    assert refusal(capsys, "sqlite:///people.db", "--table", "boats") == (
-        2,
-        "feedferry: --table: 'boats'; expected one of people\n",
-    )
-
-
-def test_a_database_without_tables_is_an_error(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    put(here / "people.db", b"")
-    assert refusal(capsys, "sqlite:///people.db") == (
-        2,
-        "feedferry: --table: missing; expected one of the tables, of which there are none\n",
-    )
-
-
 def test_a_missing_database_is_an_error(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert refusal(capsys, "sqlite:///none.db") == (
         4,

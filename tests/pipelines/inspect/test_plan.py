@@ -107,13 +107,6 @@ def test_a_plan_of_a_second_run_is_about_changes(
     assert (found["deleted"], found["bytes"] >= 4) == (1, True)
 
 
-def test_a_plan_stops_where_the_run_would(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    convert(*TREE, "--state", "docs.state", "-o", "out", "-q")
-    (tree / "a.txt").unlink()
-    code, _ = refusal(capsys, *TREE, "--state", "docs.state")
-    assert code == 3
-
-
 def test_a_plan_is_a_text_by_default(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["plan", *TREE])
     lines = capsys.readouterr().out.splitlines()

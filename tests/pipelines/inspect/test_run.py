@@ -90,11 +90,6 @@ def test_the_flags_are_those_of_convert() -> None:
     )
 
 
-@pytest.mark.parametrize("word", ["0", "x"])
-def test_a_head_is_a_number_of_records(word: str) -> None:
-    assert refusal(head=word) == f"--head: {word!r}; expected a number of records, 1 or more"
-
-
 def test_a_feed_is_a_row_and_an_action_a_column() -> None:
     counts = InputCounts(
         feeds=(

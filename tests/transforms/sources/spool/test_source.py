@@ -91,6 +91,11 @@ def test_a_spool_that_grows_is_the_same_source_and_another_in_its_place_is_not(
     assert loaded() != before
 
 
+def test_a_spool_without_a_feed_is_refused(spool: HandSpool) -> None:
+    put(spool.root / JOURNAL, b'{"ordinal":1')
+    assert refusal() == "INPUT: 'spool' holds no feed so far; expected at least one"
+
+
 def test_a_full_feed_that_would_erase_others_is_refused(spool: HandSpool) -> None:
     assert refusal(datasource="docs") == (
         "--datasource docs: for feeds of 'crm', 'wiki', of which a full one would erase the others;"
