@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from schemas.acl import Access, Acl, Principal, Scope
 from schemas.choices import NotFound
 from schemas.content import decode
-from schemas.errors import RecordError
 from schemas.notice import Loss
 from schemas.record import (
     Action,
@@ -401,13 +400,6 @@ def test_an_acl_is_fitted_to_the_commands_of_a_retriever(
 )
 def test_an_answer_loses_the_other_fields(record: Record, kept: Record, losses: list[str]) -> None:
     assert adapted(record, AUTHORIZER) == (kept, losses)
-
-
-def test_a_lone_surrogate_is_left_to_the_encoder() -> None:
-    outcome, _ = adapted(document(title="\ud800"), RETRIEVER)
-    with pytest.raises(RecordError) as caught:
-        RETRIEVER_STREAM.make_encoder(WriteOptions()).encode(outcome)
-    assert caught.value.code == "not-unicode"
 
 
 # Protection, also in a dataload and a web feed

@@ -79,14 +79,6 @@ def test_commands_that_the_deployed_parser_throws_at(body: bytes, offset: int, r
     assert stream.refusal(body) == f"a.txt (byte {offset}): {reason}"
 
 
-@MODES
-@pytest.mark.parametrize("status", ["permit", "MAYBE", ""])
-def test_an_unknown_status_is_noticed(mode: Mode, status: str) -> None:
-    detail = f"authz-status={status!r}, none of PERMIT, DENY, INDETERMINATE; not taken"
-    body = f"id=a\nauthz-status={status}".encode()
-    assert stream.notices(body, mode) == [("authz-status", detail)]
-
-
 @pytest.mark.parametrize(
     ("bad", "code", "reason"),
     [
@@ -112,41 +104,12 @@ def test_the_answer_for_an_id_that_cannot_be_read_is_for_no_other_id(bad: bytes)
     assert (values(body), stream.notices(body)) == ([("a", ["DENY"])], expected)
 
 
-def test_an_answer_before_any_id_is_rejected() -> None:
-    body = b"authz-status=PERMIT\nid=a"
-    reason = "authz-status; expected id or id-list before it"
-    assert values(body) == [("a", [])]
-    assert stream.rejects(body) == [("no-id", reason, b"authz-status=PERMIT")]
-
-
-QUESTION = b"""user=tim_smith
-password=abc123
-group=managers
-group=research
-id=/repository/docs/file1
-id=/repository/docs/file2
-"""
-
-
-@MODES
-@pytest.mark.parametrize("body", [QUESTION, QUESTION.replace(b"user", b"username")])
-def test_the_question_of_the_documentation_is_read_without_notices(mode: Mode, body: bytes) -> None:
-    user = (
-        Extra("stream/username", "tim_smith"),
-        Extra("stream/group", "managers"),
-        Extra("stream/group", "research"),
-    )
-    first, second = stream.records(body, mode)
-    assert (first.url, first.action) == ("/repository/docs/file1", Action.UPDATE)
-    assert first.extras == user
-    assert first.extras is second.extras  # the ids of a user share the user
-    assert stream.notices(body, mode) == []
-
-
 @MODES
 def test_two_users_may_ask_for_one_document(mode: Mode) -> None:
-    body = b"username=ann\ngroup=g\nid=a\nusername=ben\nid=a\n"
-    assert values(body, mode) == [("a", ["ann", "g"]), ("a", ["ben"])]
+    body = b"username=ann\ngroup=g\nid=a\nid=b\nuser=ben\nid=a\n"
+    assert values(body, mode) == [("a", ["ann", "g"]), ("b", ["ann", "g"]), ("a", ["ben"])]
+    first, second, _ = stream.records(body, mode)
+    assert first.extras is second.extras  # the ids of a user share the user
 
 
 @pytest.mark.parametrize("bad", [b"username=\xff", b"user=\xff", b"group=\xff"])

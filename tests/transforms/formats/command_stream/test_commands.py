@@ -269,26 +269,7 @@ def test_in_lenient_mode_lines_end_as_the_first_one_does(
     assert (reader.crlf, notices) == (crlf, [notice] if crlf else [])
 
 
-# Tokens
-
-
-@MODES
-@pytest.mark.parametrize(
-    ("data", "delimiter", "expected"),
-    [
-        (b"a\n\nb\nc", b"\n", [b"a", b"", b"b", b"c"]),
-        (b"a\n", b"\n", [b"a"]),
-        (b"a\xc0\x8ab\nc", b"\n", [b"a\xc0\x8ab", b"c"]),
-        (b"id=1~", b"~!", [b"id=1~"]),
-    ],
-)
-def test_tokens_are_between_delimiters(
-    data: bytes, delimiter: bytes, expected: list[bytes], options: ReadOptions
-) -> None:
-    assert texts(data, delimiter, options) == expected
-
-
-# An overlap of delimiter and token; `!` marks a repaired command
+# Tokens; `!` marks a repaired command
 
 
 @pytest.mark.parametrize(
@@ -377,13 +358,6 @@ def test_a_token_over_the_limit_is_an_error_at_its_offset(
 # Commands
 
 
-def test_a_command_has_a_name_an_argument_and_an_offset() -> None:
-    assert commands(b"\n\nid=a\nlock") == [
-        Command("id", "a", b"id=a", 12),
-        Command("lock", None, b"lock", 17),
-    ]
-
-
 @pytest.mark.parametrize(
     ("token", "expected"),
     [
@@ -439,18 +413,6 @@ def test_an_unavailable_repository_ends_the_stream(token: bytes, reason: str) ->
     assert str(caught.value) == f"ids (byte 15): repository-unavailable: {reason}"
 
 
-@pytest.mark.parametrize(
-    ("data", "name"), [(b"id=\xff", "id"), (b"lock\xff", "lock\ufffd"), (b"id-list\n\xff", "id")]
-)
-def test_a_token_that_cannot_be_decoded_has_an_error(data: bytes, name: str) -> None:
-    (command,) = commands(data)
-    assert (command.name, command.argument, str(command.error)) == (
-        name,
-        None,
-        "the bytes b'\\xff' in a token; expected UTF-8, with C0 80 and C0 8A besides",
-    )
-
-
 @MODES
 def test_an_unknown_command_has_a_code_for_each_of_a_hundred_short_names(
     options: ReadOptions,
@@ -490,14 +452,12 @@ def test_a_capture_is_kept_across_blocks(block_bytes: int) -> None:
 
 BODIES = {
     "lister-stream": (
+        *(b"", b"id=a", b"id=a\nid=b\nlock\n", b"id=a\nlast-modified=5\n"),
         *(
-            b"",
-            b"id=a",
-            b"id=a\nid=b\nlock\n",
-            b"id=a\nlast-modified=5\n",
             b"id=a\nresult-link=x\n",
+            b"id-list\ncontent\nacl\nauthz-status=PERMIT\n",
+            b"id=a\ndelete\nmeta-name=b\n",
         ),
-        *(b"id-list\ncontent\nacl\nauthz-status=PERMIT\n", b"id=a\ndelete\nmeta-name=b\n"),
         *(b"id=a\nid=b\nmeta-name=b\n", b"what\nid=a\nwhat=content\n"),
         b"id=a\ncrawl-immediately\nmeta-name=Department\n",
     ),

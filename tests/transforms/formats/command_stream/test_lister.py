@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from schemas.record import Action, Arrival, Crawl, Extra, Provenance, Record
-from schemas.reject import Reject
+from schemas.record import Action, Arrival, Crawl, Extra, Record
 from support.command_streams import HEADER, MODES, NOT_UTF8, StreamUnderTest
 from transforms.formats.base import Docids, Mode, ReadOptions
 from transforms.formats.command_stream import lister
@@ -35,20 +34,11 @@ def test_a_listing_may_be_empty(mode: Mode, body: bytes) -> None:
     ("body", "stated"),
     [
         (b"id=a", {}),
-        (b"id=a=b", {"url": "a=b"}),
-        (b"id=", {"url": ""}),
         (b"id-list\nid=x\n", {"url": "id=x"}),
-        (b"id=a\nlast-modified=3600", {"modified": HOUR}),
-        (b"id=a\nlast-modified=+3600", {"modified": HOUR}),
         (b"id=a\nlast-modified=1\nlast-modified=3600", {"modified": HOUR}),
         (b"id=a\nresult-link=/x?y", {"crawl": Crawl(display_url="/x?y")}),
         (b"id=a\nresult-link=", {"crawl": Crawl(display_url="")}),
-        (b"id=a\ncrawl-immediately", {"crawl": Crawl(crawl_immediately=True)}),
-        (b"id=a\ncrawl-once", {"crawl": Crawl(crawl_once=True)}),
         (b"id=a\nlock\nlock", {"crawl": Crawl(lock=True)}),
-        (b"id=a\nlock=true", {"crawl": Crawl(lock=True)}),
-        (b"id=a\ndelete", {"action": Action.DELETE, "arrival": None}),
-        (b"id-list\nz\na\n\nlock", {"crawl": Crawl(lock=True)}),
         (
             b"id=a\nwhat\nwho=x=y",
             {"extras": (Extra("stream/what", ""), Extra("stream/who=", "x=y"))},
@@ -129,19 +119,6 @@ def test_a_url_that_java_refuses_is_refused_strictly_and_else_kept() -> None:
     )
 
 
-@MODES
-def test_ids_keep_their_order_and_number(mode: Mode) -> None:
-    assert urls(b"id=b\nid=a\nid=b\nid-list\na\na\n\nid=c", mode) == ["b", "a", "b", "a", "a", "c"]
-
-
-@MODES
-def test_a_record_has_its_offset(mode: Mode) -> None:
-    results = stream.read(b"id=a\nwhat\nid-list\nb\nc\n\nlock\n", mode)
-    assert [one.provenance for one in results if isinstance(one, Record)] == [
-        Provenance(source="a.txt", offset=offset) for offset in (31, 49, 51)
-    ]
-
-
 def test_a_url_is_made_of_an_id_by_the_rule() -> None:
     options = ReadOptions(docids=Docids(base_url="http://adaptor.example.com/doc/"))
     results = lister.read(io.BytesIO(HEADER + b"id=a b\nid=c"), options=options)
@@ -194,13 +171,6 @@ def test_a_deletion_is_never_guessed(word: str) -> None:
 
 
 @MODES
-@pytest.mark.parametrize("token", [b"what", b"what=ever"])
-def test_an_unknown_command_is_noticed_by_its_name(mode: Mode, token: bytes) -> None:
-    detail = "'what', a command that nobody knows; kept"
-    assert stream.notices(b"id=a\n" + token, mode) == [("unknown-command what", detail)]
-
-
-@MODES
 def test_an_unknown_command_before_any_id_is_skipped(mode: Mode) -> None:
     detail = "'what', a command that nobody knows; skipped, as it stands before any id"
     assert stream.records(b"what\nid=a", mode) == [A]
@@ -210,18 +180,11 @@ def test_an_unknown_command_before_any_id_is_skipped(mode: Mode) -> None:
 @pytest.mark.parametrize(
     ("bad", "code", "reason"),
     [
-        (b"id\nlock\n", "no-argument", "id without an argument; expected id=…"),
-        (b"id=\xff\nlock\n", "not-utf8", NOT_UTF8),
         (b"id=x\nwhat=\xff\n", "not-utf8", NOT_UTF8),
         (
             b"id=x\nlast-modified=now\nlock\n",
             "bad-date",
             "last-modified='now'; expected seconds since 1970",
-        ),
-        (
-            b"id=x\nresult-link\n",
-            "no-argument",
-            "result-link without an argument; expected result-link=…",
         ),
         (b"id=x\nmeta-name=a\n", "bad-pair", "the end behind meta-name; expected meta-value"),
         (b"id=x\nmeta-value=a\n", "bad-pair", "meta-value by itself; expected meta-name before it"),
@@ -235,33 +198,6 @@ def test_an_unknown_command_before_any_id_is_skipped(mode: Mode) -> None:
 def test_an_error_costs_the_record_that_has_it(bad: bytes, code: str, reason: str) -> None:
     body = b"id=a\n" + bad + b"id=b\n"
     assert (urls(body), stream.rejects(body)) == (["a", "b"], [(code, reason, bad)])
-
-
-def test_an_id_of_a_list_that_is_not_text_costs_itself() -> None:
-    body = b"id-list\na\n\xff\nb\n"
-    expected = [("not-utf8", NOT_UTF8, b"\xff\n")]
-    assert (urls(body), stream.rejects(body)) == (["a", "b"], expected)
-
-
-def test_a_command_before_any_id_is_rejected_alone() -> None:
-    expected = [("no-id", "lock; expected id or id-list before it", b"lock")]
-    assert stream.records(b"lock\nid=a\n") == [A]
-    assert stream.rejects(b"lock\nid=a\n") == expected
-
-
-def test_a_reject_has_its_place_and_url() -> None:
-    (reject,) = stream.read(b"id=x\nlast-modified=now\n")
-    assert reject == Reject(
-        code="bad-date",
-        reason="last-modified='now'; expected seconds since 1970",
-        stage="read",
-        source="a.txt",
-        offset=31,
-        length=23,
-        url="x",
-        action="ADD",
-        data=b"id=x\nlast-modified=now\n",
-    )
 
 
 @MODES

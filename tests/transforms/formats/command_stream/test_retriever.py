@@ -1,14 +1,12 @@
 """Documents of retrievers: each rule of the deployed parser, strictly and with repairs."""
 
-from datetime import UTC, datetime
-
 import pytest
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.record import Action, Anchor, Arrival, Content, Crawl, Extra, Meta, Record
 from schemas.reject import Filtered, Reject
-from support.command_streams import HEADER, MODES, NOT_UTF8, StreamUnderTest
+from support.command_streams import MODES, NOT_UTF8, StreamUnderTest
 from transforms.formats.base import Mode
 from transforms.formats.command_stream import documents
 
@@ -26,11 +24,6 @@ def document(commands: bytes, mode: Mode = Mode.LENIENT) -> Record:
 
 def acl(commands: bytes, mode: Mode = Mode.LENIENT) -> Acl | None:
     return document(b"acl\n" + commands, mode).acl
-
-
-def rejected(body: bytes) -> Reject:
-    (reject,) = (one for one in stream.read(body) if isinstance(one, Reject))
-    return reject
 
 
 @MODES
@@ -54,20 +47,6 @@ def rejected(body: bytes) -> Reject:
         ),
         (b"param-name=n\nparam-value=v", {"extras": (Extra("stream/param/n", "v"),)}),
         (b"param-name=n\nparam-value", {"extras": (Extra("stream/param/n", ""),)}),
-        (b"last-modified=-5", {"modified": datetime(1969, 12, 31, 23, 59, 55, tzinfo=UTC)}),
-        (
-            b"secure=true\nno-index=TRUE\nno-follow=false\nno-archive=true\ncrawl-once=false\nlock=true",
-            {
-                "crawl": Crawl(
-                    secure=True,
-                    no_index=True,
-                    no_follow=False,
-                    no_archive=True,
-                    crawl_once=False,
-                    lock=True,
-                )
-            },
-        ),
         (b"display-url=", {"crawl": Crawl(display_url="")}),
         (
             b"display-url=x\ndisplay-url=http://e.com/",
@@ -187,12 +166,6 @@ def test_all_bytes_after_the_content_command_are_content(
 
 
 @MODES
-def test_an_id_may_be_in_a_list_and_a_document_without_content(mode: Mode) -> None:
-    assert stream.record(b"id-list\na\n\ncontent\nx", mode) == A
-    assert stream.record(b"id=a\nmime-type=x", mode) == replace(A, content=None, mimetype="x")
-
-
-@MODES
 @pytest.mark.parametrize("code", ["up-to-date", "not-found"])
 def test_a_document_that_is_not_sent_is_filtered(mode: Mode, code: str) -> None:
     body = f"id=a\nmime-type=x\n{code}\nacl\nacl-permit-user=joe\n".encode()
@@ -308,32 +281,28 @@ def test_a_stream_that_the_deployed_parser_throws_at(body: bytes, offset: int, r
 
 
 def test_content_without_an_id_is_rejected() -> None:
-    reject = rejected(b"what\ncontent\nid=a\nlock=true\n")
-    assert (reject.code, reject.data) == ("no-id", b"content\nid=a\nlock=true\n")
+    reason = "content; expected id or id-list before it"
+    data = b"content\nid=a\nlock=true\n"
+    assert stream.rejects(b"what\n" + data) == [("no-id", reason, data)]
 
 
 @pytest.mark.parametrize(
-    ("body", "url", "data"),
+    ("body", "rejects"),
     [
-        (b"id=a\nrepository-unavailable=x", "a", b"id=a\nrepository-unavailable=x"),
-        (b"repository-unavailable", None, b"\nrepository-unavailable"),
+        (b"id=a\nrepository-unavailable", [("a", b"id=a\nrepository-unavailable")]),
+        (b"repository-unavailable", [(None, b"\nrepository-unavailable")]),
+        (
+            b"\xbd\nrepository-unavailable\n",
+            [(None, b"\xbd"), (None, b"repository-unavailable\n")],
+        ),
     ],
 )
 def test_an_unavailable_repository_costs_the_document(
-    body: bytes, url: str | None, data: bytes
+    body: bytes, rejects: list[tuple[str | None, bytes]]
 ) -> None:
-    reject = rejected(body)
-    assert (reject.code, reject.url, reject.data) == ("repository-unavailable", url, data)
-
-
-def test_a_refused_command_is_not_in_the_reject_of_an_unavailable_repository() -> None:
-    rejects = [
-        one for one in stream.read(b"\xbd\nrepository-unavailable\n") if isinstance(one, Reject)
-    ]
-    assert [(one.code, one.data, one.offset - len(HEADER)) for one in rejects] == [
-        ("not-utf8", b"\xbd", 0),
-        ("repository-unavailable", b"repository-unavailable\n", 2),
-    ]
+    found = [one for one in stream.read(body) if isinstance(one, Reject)]
+    assert [(one.url, one.data) for one in found] == rejects
+    assert found[-1].code == "repository-unavailable"
 
 
 @pytest.mark.slow
