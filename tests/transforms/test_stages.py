@@ -24,8 +24,8 @@ from transforms.convert import Settings
 from transforms.formats import ReadOptions, WriteOptions
 from transforms.sinks.push.outcome import PushAccount
 from transforms.sinks.push.settings import PushSettings
+from transforms.sources.files import sign_path
 from transforms.sources.programs.config import Programs
-from transforms.sources.signature import sign_path
 from transforms.stages import Adapt, Convert, CutFile, Merge, Push, ReadRecords
 
 pytestmark = pytest.mark.slow

@@ -28,11 +28,11 @@ from transforms.sources.files import (
     is_compressed,
     list_remote_files,
     open_span,
+    sign_path,
     sniff_format,
 )
 from transforms.sources.programs.config import Programs
 from transforms.sources.programs.source import PROGRAMS
-from transforms.sources.signature import sign_path
 from transforms.sources.spool.source import SPOOLS, Spool
 from transforms.sources.tree.source import TREE
 from transforms.sources.tree.tree import Tree

@@ -3,8 +3,8 @@
 Each key has at most one line for a deletion, and then one line for the present document:
 
 - unchanged: FILTERED, `unchanged`. If only its time differs, or the time is so recent that the file
-  may have been written again within the same tick, it is a FILE with its `known` state: its reader
-  compares the digest.
+  may have been written again within the same tick, it is a FILE with its `sent_document`: the
+  reader compares the digest.
 - new or changed: the line of the listing. If the URL has changed, the former URL is GONE first.
 - missing, or FILTERED by a rule: GONE. Documents whose present state is unknown stay as they were
   sent: those REJECTED or vanished, and all documents below such a folder.
@@ -63,37 +63,34 @@ class Safety(msgspec.Struct, frozen=True, kw_only=True):
     max_delete_percent: Decimal = Decimal(20)
 
 
-class Counts(msgspec.Struct, kw_only=True):
-    """The numbers of documents in a source, and of deletions."""
-
-    listed: int = 0
-    gone: int = 0
-
-
-def count_entries(lines: Iterable[ListingEntry], counts: Counts) -> Iterator[ListingEntry]:
-    """Yield all lines and count them in `counts`.
+def check_changes(
+    lines: Iterable[ListingEntry], *, known: int, safety: Safety
+) -> Iterator[ListingEntry]:
+    """Yield all lines; then raise StoppedError if too many documents are missing.
 
     Folders and deletions without a URL do not count.
     """
+    listed = gone = 0
     for line in lines:
         if line.kind is EntryKind.FILE or (line.code == UNCHANGED and not is_folder(line)):
-            counts.listed += 1
+            listed += 1
         elif line.kind is EntryKind.GONE and line.url and not is_folder(line):
-            counts.gone += 1
+            gone += 1
         yield line
+    check_safety(listed, gone, known=known, safety=safety)
 
 
-def check_safety(counts: Counts, *, known: int, safety: Safety) -> None:
+def check_safety(listed: int, gone: int, *, known: int, safety: Safety) -> None:
     """Raise StoppedError if too many of the documents in the state are missing in the source."""
-    if known and counts.listed < safety.min_records:
+    if known and listed < safety.min_records:
         raise StoppedError(
-            f"{counts.listed} documents are in the source, and the state has {known}; expected "
+            f"{listed} documents are in the source, and the state has {known}; expected "
             f"{safety.min_records} or more; no document was read: check whether the source is "
             "complete; if it is, --min-records allows fewer"
         )
-    if counts.gone * 100 > safety.max_delete_percent * known:
+    if gone * 100 > safety.max_delete_percent * known:
         raise StoppedError(
-            f"{counts.gone} of {known} documents in the state are gone; expected at most "
+            f"{gone} of {known} documents in the state are gone; expected at most "
             f"{safety.max_delete_percent}% of them; no document was read: check whether the "
             "source is complete; if it is, --max-delete-percent allows more"
         )
@@ -106,9 +103,7 @@ class _Comparison:
         self._sends_all = sends_all
         self._young_from_ns = state.listed_at_ns - _YOUNG_NS
         self._unknown: tuple[str, ...] = ()  # prefixes of keys whose present state is unknown
-        self._members: list[
-            tuple[str, SentDocument]
-        ] = []  # a heap: members of archives that are gone
+        self._members: list[tuple[str, SentDocument]] = []  # a heap, of archives that are gone
 
     def lines(self, listed: Iterable[ListingEntry]) -> Iterator[ListingEntry]:
         for pair in _join(listed, self._state.outermost()):
@@ -167,7 +162,7 @@ class _Comparison:
             yield self._deletion(known)
         yield msgspec.structs.replace(
             line,
-            known=known if is_alike else None,
+            sent_document=known if is_alike else None,
             members=() if has_moved or line.kind is EntryKind.FOLDER else self._before(known),
         )
 

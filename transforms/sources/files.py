@@ -2,6 +2,10 @@
 
 Compression is recognised by the extension: .gz, .bz2, .xz, .zst. Remote files are read through
 fsspec, and decompressed by smart-open.
+
+A run reads a file more than once: to find its format, to split it, and once for each span. A file
+that changes meanwhile would yield records of two versions. So a signature is taken when the run
+begins, is a part of each span, and is compared before and after the span is read.
 """
 
 import errno
@@ -9,10 +13,13 @@ import gzip
 import io
 import logging
 import lzma
+import os
+import stat
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -23,8 +30,7 @@ from schemas.reject import TORN_COMPRESSION, UNREADABLE
 from schemas.span import FileSignature, Span
 from transforms.formats import all_formats, find_format, look_of, sniff
 from transforms.formats.base import ReadOptions
-from transforms.sources.signature import require_present, require_unchanged, sign_stream
-from transforms.sources.tree.remote import connect, open_remote, translate_errors
+from transforms.sources.tree.remote import connect, open_remote, translate_errors, version_of
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError
@@ -35,6 +41,7 @@ SNIFFED_BYTES = 64 << 10
 BUFFER_BYTES = 1 << 17
 """The size of the read-ahead buffer; larger reads are not copied through it."""
 _BLOCK_BYTES = 1 << 20
+_SECOND = 1_000_000_000
 _log = logging.getLogger(__name__)
 _COMPRESSIONS = frozenset({".gz", ".bz2", ".xz", ".zst"})
 _UNREACHABLE = (NotImplementedError, ImportError, ValueError)
@@ -160,21 +167,29 @@ def open_span(span: Span, *, is_partial: bool = False) -> Iterator[SpanStream]:
                 stream = decompress(file, Path(path).suffix.lower())
                 opened.callback(stream.close)
         except (*_TORN, *_UNREACHABLE) as exc:
-            require_present(span, exc)
+            _require_present(span, exc)
             if fault := _fault_of(path, exc):
                 raise UnreadableError(span.source, fault.code, fault.reason) from exc
             raise _unreadable(span.source, exc) from exc
-        require_unchanged(span, file)
+        _require_unchanged(span, file)
         if span.offset:
             stream.seek(span.offset)
         _log.info("%s: opened at byte %d", span.source, span.offset)
         part = ByteRangeStream(stream, span.source, span.length, path=path, is_partial=is_partial)
         try:
-            yield opened.enter_context(SpanStream(part, sign_stream(file)))
+            yield opened.enter_context(SpanStream(part, _sign_stream(file)))
         except (FormatError, SourceError):
-            require_unchanged(span, file)  # the better explanation
+            _require_unchanged(span, file)  # the better explanation
             raise
-        require_unchanged(span, file)
+        _require_unchanged(span, file)
+
+
+def sign_path(path: str) -> FileSignature | None:
+    """Return the signature of a local file; None for a pipe, a remote file or a missing file."""
+    try:
+        return None if "://" in path else _sign(Path(path).stat())
+    except OSError:  # the error is reported when it is opened
+        return None
 
 
 def sniff_format(span: Span) -> str:
@@ -281,3 +296,73 @@ def _fault_of(path: str, exc: BaseException) -> RecordError | None:
 def _unreadable(source: str, exc: BaseException) -> SourceError:
     cause = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
     return SourceError(f"{source}: {cause or type(exc).__name__}; expected a file that can be read")
+
+
+def _sign_stream(stream: IO[bytes]) -> FileSignature | None:
+    """Return the present signature of an open file; None if it has nsignature."""
+    try:
+        number = stream.fileno()
+    except (AttributeError, OSError):  # it is not local
+        return version_of(stream)
+    return _sign(os.fstat(number))
+
+
+def _require_unchanged(span: Span, stream: IO[bytes]) -> None:
+    """Raise SourceError if an open file is not the one that the span was cut from."""
+    if span.signature is None:
+        return
+    now = _sign_stream(stream)
+    if now is not None and not _is_compatible(span.signature, now):
+        raise SourceError(
+            f"{span.source}: changed while it was converted: it had {_describe(span.signature)},"
+            f" and has {_describe(now)} now; expected it to stay as it is; start again"
+            " when nothing writes to it any more, and all of it is converted"
+        )
+
+
+def _require_present(span: Span, exc: BaseException) -> None:
+    """Raise SourceError if opening a file failed because it was removed during the run.
+
+    A signature without a time belongs to a file that this run has not opened yet.
+    """
+    if span.signature is None or span.signature.modified_ns is None:
+        return
+    if isinstance(exc, FileNotFoundError):
+        raise SourceError(
+            f"{span.source}: removed while it was converted: it had {_describe(span.signature)};"
+            " expected it to stay as it is; start again when it is there, and all of it is"
+            " converted"
+        ) from exc
+
+
+def _sign(status: os.stat_result) -> FileSignature | None:
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return FileSignature(size=status.st_size, modified_ns=status.st_mtime_ns)
+
+
+def _is_compatible(before: FileSignature, now: FileSignature) -> bool:
+    if before.size != now.size:
+        return False
+    if before.version and now.version and before.version != now.version:
+        return False
+    return _is_compatible_time(before.modified_ns, now.modified_ns)
+
+
+def _is_compatible_time(before: int | None, now: int | None) -> bool:
+    """Compare times; file systems such as NFS may round a time to seconds after a while."""
+    if before is None or now is None or before == now:
+        return True
+    is_rounded = before % _SECOND == 0 or now % _SECOND == 0
+    return is_rounded and before // _SECOND == now // _SECOND
+
+
+def _describe(signature: FileSignature) -> str:
+    size = "an unknown size" if signature.size is None else f"{signature.size:,} bytes"
+    if signature.modified_ns is None:
+        return size
+    try:
+        modified = datetime.fromtimestamp(signature.modified_ns / _SECOND, UTC).isoformat(" ")
+    except (ValueError, OverflowError, OSError):  # a year that datetime cannot hold
+        modified = f"{signature.modified_ns} ns"
+    return f"{size} of {modified}"

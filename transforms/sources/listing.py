@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from schemas.sent_document import SentDocument
 from schemas.span import Span
-from transforms.sources.signature import sign_path
+from transforms.sources.files import sign_path
 from transforms.storage.atomic import whole_file
 
 LISTING = "listing"
@@ -44,8 +44,9 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     `key` is unique: in a tree the path below its root, with `/` between its parts. `path` is the
     place to open. `code` and `reason` say why the entry is filtered or rejected. `fingerprint` is
     one text of the other inputs of the record, `sidecars` the paths of files that describe it.
-    `known` is the entry in the state. `members` are the documents that were sent of it, each at a
-    URL of its own: the members of an archive, or the documents of a row.
+    `sent_document` is the entry in the state; its name in files is that of earlier releases.
+    `members` are the documents that were sent of it, each at a URL of its own: the members of an
+    archive, or the documents of a row.
     """
 
     key: str
@@ -58,7 +59,7 @@ class ListingEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     sidecars: tuple[str, ...] = ()
     code: str = ""
     reason: str = ""
-    known: SentDocument | None = None
+    sent_document: SentDocument | None = msgspec.field(default=None, name="known")
     members: tuple[SentDocument, ...] = ()
 
 

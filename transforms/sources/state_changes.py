@@ -28,7 +28,7 @@ def read_changes(folder: Path, files: Iterable[SpanFile]) -> Iterator[StateChang
 
 def rejected(change: StateChange) -> StateChange:
     """Return what a state remembers of a row that was rejected after it was read."""
-    return StateChange(known=replace(change.known, digest=NO_DIGEST))
+    return StateChange(document=replace(change.document, digest=NO_DIGEST))
 
 
 class StateChangeFile:
@@ -52,28 +52,28 @@ class StateChangeFile:
 
     def add(self, change: StateChange) -> None:
         """Add a document, before the reader yields its outcome."""
-        place = change.known.key, change.is_gone
+        place = change.document.key, change.is_deleted
         self._changes[place] = change
-        self._places[change.known.url, change.is_gone] = place
+        self._places[change.document.url, change.is_deleted] = place
 
     def reject(self, reject: Reject) -> None:
         """Remove the document whose URL was rejected, if the reader returned one."""
-        is_gone = reject.action == Action.DELETE.value
-        place = self._places.get((reject.url or "", is_gone))
+        is_deleted = reject.action == Action.DELETE.value
+        place = self._places.get((reject.url or "", is_deleted))
         if reject.url is None or place not in self._changes:
             return
         change = self._changes.pop(place)
-        if change.known.parent is not None:
-            self._incomplete_archives.add(change.known.parent)
+        if change.document.parent is not None:
+            self._incomplete_archives.add(change.document.parent)
         if self._keeps_rejected:
             self._changes[place] = rejected(change)
 
     def write(self) -> None:
         """Write a line for each document; without documents, there is no file."""
         for change in self._changes.values():
-            if change.known.key in self._incomplete_archives:
-                incomplete = replace(change.known, modified_ns=None)
-                self._write(replace(change, known=incomplete))
+            if change.document.key in self._incomplete_archives:
+                incomplete = replace(change.document, modified_ns=None)
+                self._write(replace(change, document=incomplete))
             else:
                 self._write(change)
         self._file.close(whole=True)

@@ -266,11 +266,11 @@ def _write_documents(
 ) -> None:
     insert = "INSERT OR REPLACE INTO known VALUES (?, ?, ?, ?, ?, ?, ?)"
     delete = "DELETE FROM known WHERE key = ?"
-    for is_gone, run in groupby(changes, key=attrgetter("is_gone")):
-        if is_gone:
-            connection.executemany(delete, ((change.known.key,) for change in run))
+    for is_deleted, run in groupby(changes, key=attrgetter("is_deleted")):
+        if is_deleted:
+            connection.executemany(delete, ((change.document.key,) for change in run))
         else:
-            connection.executemany(insert, (_row(change.known) for change in run))
+            connection.executemany(insert, (_row(change.document) for change in run))
     connection.executemany(delete, ((key,) for key in drop))
 
 

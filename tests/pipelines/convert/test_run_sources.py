@@ -63,7 +63,7 @@ def refusal(chosen: ConvertOptions) -> str:
 def known(folder: Path, *keys: str, rules: str = "") -> None:
     """Let a state know these documents of the tree."""
     seen = (
-        StateChange(known=SentDocument(key=key, url=f"https://docs.example.com/{key}"))
+        StateChange(document=SentDocument(key=key, url=f"https://docs.example.com/{key}"))
         for key in keys
     )
     update_state(

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import pytest
@@ -16,11 +16,10 @@ from msgspec.structs import replace
 from schemas.errors import FeedferryError, StoppedError
 from schemas.sent_document import SentDocument, StateChange
 from transforms.sources.change_detection import (
-    Counts,
     Safety,
+    check_changes,
     check_safety,
     compare,
-    count_entries,
     is_folder,
 )
 from transforms.sources.listing import EntryKind, ListingEntry
@@ -101,7 +100,7 @@ def changes(
 
 
 def _present(document: SentDocument) -> StateChange:
-    return StateChange(known=document)
+    return StateChange(document=document)
 
 
 ARCHIVE = known("a.zip", url="")
@@ -128,7 +127,7 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
         (
             [known("a")],
             [LATER_FILE],
-            [replace(LATER_FILE, known=known("a"), members=(known("a"),))],
+            [replace(LATER_FILE, sent_document=known("a"), members=(known("a"),))],
         ),
         *(  # it may have been written again within the tick of its time
             (
@@ -137,7 +136,7 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
                 [
                     replace(
                         file("a", modified_ns=time_ns),
-                        known=known("a", modified_ns=time_ns),
+                        sent_document=known("a", modified_ns=time_ns),
                         members=(known("a", modified_ns=time_ns),),
                     )
                 ],
@@ -201,7 +200,11 @@ YOUNG_NS = (LISTED_AT_NS - 2 * SECOND_NS, LISTED_AT_NS, LISTED_AT_NS + SECOND_NS
             [file("a.zip", size=6), file("b")],
             [replace(file("a.zip", size=6), members=(B, C)), unchanged("b")],
         ),
-        ([ARCHIVE, B], [LATER_ARCHIVE], [replace(LATER_ARCHIVE, known=ARCHIVE, members=(B,))]),
+        (
+            [ARCHIVE, B],
+            [LATER_ARCHIVE],
+            [replace(LATER_ARCHIVE, sent_document=ARCHIVE, members=(B,))],
+        ),
         ([ARCHIVE], [file("a.zip", url="")], [unchanged("a.zip", url="")]),
         (
             [ARCHIVE, B, C, known("a.zip-d"), known("e")],
@@ -337,72 +340,55 @@ def test_documents_are_counted_while_they_pass() -> None:
         *(file("a"), unchanged("b"), gone("c"), filtered("d"), rejected("e")),
         *(folder("f/"), unchanged("g/"), gone("h/"), forgotten("i")),
     ]
-    counts = Counts()
-    passing = count_entries(lines, counts)
-    next(passing)
+    exact = Safety(min_records=2, max_delete_percent=Decimal(50))
 
-    assert counts == Counts(listed=1)
-    assert list(passing) == lines[1:]
-    assert counts == Counts(listed=2, gone=1)
+    assert list(check_changes(lines, known=2, safety=exact)) == lines
+    with pytest.raises(StoppedError, match=r"^1 of 3 documents"):
+        list(check_changes(lines, known=3, safety=Safety()))
+    with pytest.raises(StoppedError, match=r"^2 documents are"):
+        list(check_changes(lines, known=2, safety=Safety(min_records=3)))
 
 
-@pytest.mark.parametrize(
-    ("counts", "known_documents", "safety"),
-    [
-        (Counts(), 0, Safety()),
-        (Counts(listed=1000), 1000, Safety(min_records=1000)),
-        (Counts(gone=40), 40, Safety(min_records=0, max_delete_percent=Decimal(100))),
-        (Counts(listed=32, gone=8), 40, Safety()),
-    ],
-)
-def test_within_its_limits_a_run_goes_on(
-    counts: Counts, known_documents: int, safety: Safety
-) -> None:
-    check_safety(counts, known=known_documents, safety=safety)
+CURE = "no document was read: check whether the source is complete; if it is,"
 
 
 @pytest.mark.parametrize(
-    ("counts", "known_documents", "safety", "message"),
+    ("listed", "deleted", "known_documents", "limits", "message"),
     [
+        (0, 0, 0, {}, None),
+        (1000, 0, 1000, {"min_records": 1000}, None),
+        (0, 40, 40, {"min_records": 0, "max_delete_percent": Decimal(100)}, None),
+        (32, 8, 40, {}, None),
         (
-            Counts(gone=40),
-            40,
-            Safety(),
-            "0 documents are in the source, and the state has 40; expected 1 or more; no document "
-            "was read: check whether the source is complete; if it is, --min-records allows fewer",
+            *(0, 40, 40, {}),
+            "0 documents are in the source, and the state has 40; expected 1 or more;"
+            f" {CURE} --min-records allows fewer",
         ),
         (
-            Counts(listed=999),
-            1000,
-            Safety(min_records=1000),
-            "999 documents are in the source, and the state has 1000; expected 1000 or more; no "
-            "document was read: check whether the source is complete; if it is, --min-records "
-            "allows fewer",
+            *(999, 0, 1000, {"min_records": 1000}),
+            "999 documents are in the source, and the state has 1000; expected 1000 or more;"
+            f" {CURE} --min-records allows fewer",
         ),
         (
-            Counts(listed=31, gone=9),
-            40,
-            Safety(),
-            "9 of 40 documents in the state are gone; expected at most 20% of them; no document "
-            "was read: check whether the source is complete; if it is, --max-delete-percent allows "
-            "more",
+            *(31, 9, 40, {}),
+            "9 of 40 documents in the state are gone; expected at most 20% of them;"
+            f" {CURE} --max-delete-percent allows more",
         ),
         (
-            Counts(listed=994, gone=6),
-            1000,
-            Safety(max_delete_percent=Decimal("0.5")),
-            "6 of 1000 documents in the state are gone; expected at most 0.5% of them; no document "
-            "was read: check whether the source is complete; if it is, --max-delete-percent allows "
-            "more",
+            *(994, 6, 1000, {"max_delete_percent": Decimal("0.5")}),
+            "6 of 1000 documents in the state are gone; expected at most 0.5% of them;"
+            f" {CURE} --max-delete-percent allows more",
         ),
     ],
 )
 def test_a_run_that_would_delete_too_much_is_stopped(
-    counts: Counts, known_documents: int, safety: Safety, message: str
+    listed: int, deleted: int, known_documents: int, limits: dict[str, Any], message: str | None
 ) -> None:
+    if message is None:
+        check_safety(listed, deleted, known=known_documents, safety=Safety(**limits))
+        return
     with pytest.raises(StoppedError) as caught:
-        check_safety(counts, known=known_documents, safety=safety)
-
+        check_safety(listed, deleted, known=known_documents, safety=Safety(**limits))
     assert str(caught.value) == message
 
 
@@ -450,7 +436,7 @@ class Run:
         if line.kind is EntryKind.GONE:
             if line.url:
                 self._delete(line.url)
-            return [StateChange(known=SentDocument(key=line.key, url=line.url), is_gone=True)]
+            return [StateChange(document=SentDocument(key=line.key, url=line.url), is_deleted=True)]
         if line.kind is EntryKind.FILTERED:
             return []
         content = tree[line.key].content
@@ -463,22 +449,24 @@ class Run:
             modified_ns=line.modified_ns,
             digest=digest,
         )
-        if line.known is not None and line.known.digest == digest:
-            return [StateChange(known=now)]
+        if line.sent_document is not None and line.sent_document.digest == digest:
+            return [StateChange(document=now)]
         if isinstance(content, dict):
-            return [*self._unpack(line, content), StateChange(known=now)]
+            return [*self._unpack(line, content), StateChange(document=now)]
         self._send(line.url, content)
-        return [StateChange(known=now)]
+        return [StateChange(document=now)]
 
     def _unpack(self, line: ListingEntry, inner: Inner) -> Iterator[StateChange]:
         for lost in line.members:
             if lost.key not in {f"{line.key}/{name}" for name in inner}:
                 self._delete(lost.url)
-                yield StateChange(known=lost, is_gone=True)
+                yield StateChange(document=lost, is_deleted=True)
         for name in sorted(inner):
             key = f"{line.key}/{name}"
             self._send(self._url_of(key), inner[name])
-            yield StateChange(known=SentDocument(key=key, url=self._url_of(key), parent=line.key))
+            yield StateChange(
+                document=SentDocument(key=key, url=self._url_of(key), parent=line.key)
+            )
 
     def _send(self, url: str, content: str) -> None:
         self.sent.append(url)

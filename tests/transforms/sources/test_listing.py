@@ -24,7 +24,7 @@ LINES = (
         modified_ns=-1,
         fingerprint="0644",
         sidecars=("/docs/c.zip.meta.json",),
-        known=SentDocument(key="c.zip", url=""),
+        sent_document=SentDocument(key="c.zip", url=""),
         members=(SentDocument(key="c.zip/d", url="https://docs.example.com/c.zip/d"),),
     ),
 )

@@ -14,8 +14,7 @@ from schemas.span import FileSignature, Span
 from support.archives import documents, gsa_feed, put
 from transforms.formats import ReadResult
 from transforms.sources import SpanRequest, read_span
-from transforms.sources.files import cut_file, open_span
-from transforms.sources.signature import sign_path
+from transforms.sources.files import cut_file, open_span, sign_path
 
 FEED = gsa_feed(*documents(1, 2000), feedtype="full")
 SECOND_NS = 1_700_000_000_000_000_000

@@ -81,7 +81,7 @@ def test_files_of_a_tree_are_read_by_their_listing(tmp_path: Path) -> None:
         "https://docs.example.com/a.txt",
         "https://docs.example.com/b.txt",
     ]
-    assert (size, [change.known.key for change in changes]) == (8, ["a.txt", "b.txt"])
+    assert (size, [change.document.key for change in changes]) == (8, ["a.txt", "b.txt"])
 
 
 def test_the_documents_of_a_listing_are_retrieved_from_programs(tmp_path: Path) -> None:

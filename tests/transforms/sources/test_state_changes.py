@@ -17,11 +17,11 @@ MEMBER = SentDocument(key="c.zip/d", url="https://docs.example.com/c.zip/d", par
 
 
 def present(document: SentDocument) -> StateChange:
-    return StateChange(known=document)
+    return StateChange(document=document)
 
 
 def gone(document: SentDocument) -> StateChange:
-    return StateChange(known=document, is_gone=True)
+    return StateChange(document=document, is_deleted=True)
 
 
 def rejected(url: str | None, *, action: str = "ADD") -> Reject:

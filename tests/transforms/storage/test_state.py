@@ -50,7 +50,7 @@ def seen():
     for number in range(20_000):
         key = f"folder/document-{number:06d}"
         url = "http://docs.example.com/" + key
-        yield StateChange(known=SentDocument(key=key, url=url, digest="cd" * 32))
+        yield StateChange(document=SentDocument(key=key, url=url, digest="cd" * 32))
     print("updating", flush=True)
     sys.stdin.read()
 
@@ -83,11 +83,11 @@ def document(key: str, url: str | None = None) -> SentDocument:
 
 
 def seen(*known: SentDocument) -> list[StateChange]:
-    return [StateChange(known=each) for each in known]
+    return [StateChange(document=each) for each in known]
 
 
 def gone(*known: SentDocument) -> list[StateChange]:
-    return [StateChange(known=each, is_gone=True) for each in known]
+    return [StateChange(document=each, is_deleted=True) for each in known]
 
 
 def stored(path: Path, *known: SentDocument) -> SourceState:
@@ -195,7 +195,7 @@ def test_a_time_out_of_range_is_stored_as_another_time(path: Path, modified_ns: 
 
 def test_a_state_takes_and_gives_documents_one_by_one(path: Path) -> None:
     count = 20_000
-    many = (StateChange(known=document(f"{number:05d}")) for number in range(count))
+    many = (StateChange(document=document(f"{number:05d}")) for number in range(count))
     tracemalloc.start()
     try:
         assert update_state(path, many, before=0, stamp=STAMP) == count

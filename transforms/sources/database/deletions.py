@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from schemas.errors import ConfigError, RecordError
 from schemas.sent_document import DELETION_SENT, NO_DIGEST, SentDocument, StateChange
 from schemas.span import Timestamp, Watermark, is_above
-from transforms.sources.change_detection import Counts, Safety, check_safety
+from transforms.sources.change_detection import Safety, check_safety
 from transforms.sources.database.columns import ColumnIndex, Row, url_getter
 from transforms.sources.database.mapping import IncrementalReading
 from transforms.sources.database.table import TableQuery, subquery, write_key
@@ -165,12 +165,12 @@ class DeletionLister:
 
         The keys of the query for deletes do not count.
         """
-        counts = Counts(listed=self._keys.existing_count)
+        gone = 0
         for line in lines:
             if line.kind is EntryKind.GONE and line.url and not line.key.startswith(_URL_PREFIX):
-                counts.gone += not self._keys.is_deleted(line.key)
+                gone += not self._keys.is_deleted(line.key)
             yield line
-        check_safety(counts, known=self._state.count, safety=safety)
+        check_safety(self._keys.existing_count, gone, known=self._state.count, safety=safety)
 
     def _is_gone(self, entry: SentDocument) -> bool:
         """Return whether a key that the query does not return is to be deleted or forgotten."""
@@ -195,9 +195,7 @@ class DeletionLister:
     def _deletion(self, key: str, url: str) -> ListingEntry:
         if url and any(map(self._remains, self._state.with_url(url))):
             url = ""
-        return ListingEntry(
-            key=key, kind=EntryKind.GONE, url=url, known=SentDocument(key=key, url=url)
-        )
+        return ListingEntry(key=key, kind=EntryKind.GONE, url=url)
 
     def _remains(self, entry: SentDocument) -> bool:
         if self._keys.is_deleted(entry.key):
@@ -247,27 +245,29 @@ class _StateChanges:
         """Yield old rows, and rejected rows: those that are rejected again are seen again."""
         for entry in self._state.documents() if self._mark else ():
             if is_row(entry) and not (entry.digest != NO_DIGEST and self._is_needed(entry)):
-                yield StateChange(known=entry, is_gone=True)
+                yield StateChange(document=entry, is_deleted=True)
 
     def of(self, seen: StateChange) -> Iterator[StateChange]:
         """Yield the changes for a row that was seen."""
-        entry, has_digest = seen.known, seen.known.digest != NO_DIGEST
+        entry, has_digest = seen.document, seen.document.digest != NO_DIGEST
         before = self._state.find(entry.key) if self._state.generation else None
         if before is not None and before.url and has_digest and entry.url != before.url:
-            yield StateChange(known=former_url(before.url))
-        if seen.is_gone:
+            yield StateChange(document=former_url(before.url))
+        if seen.is_deleted:
             yield self._gone(entry)
         elif has_digest:
-            yield StateChange(known=entry, is_gone=not self._is_needed(entry))
+            yield StateChange(document=entry, is_deleted=not self._is_needed(entry))
         else:
-            yield StateChange(known=replace(entry, url=before.url if before else ""))
+            yield StateChange(document=replace(entry, url=before.url if before else ""))
 
     def _gone(self, entry: SentDocument) -> StateChange:
         if entry.digest != NO_DIGEST:  # a row that is marked as deleted, and still exists
-            return StateChange(known=replace(entry, url=""), is_gone=not self._is_needed(entry))
+            return StateChange(
+                document=replace(entry, url=""), is_deleted=not self._is_needed(entry)
+            )
         if self._has_deletes_query and entry.url and is_row(entry):
-            return StateChange(known=sent_deletion(entry.key, entry.url))
-        return StateChange(known=entry, is_gone=True)
+            return StateChange(document=sent_deletion(entry.key, entry.url))
+        return StateChange(document=entry, is_deleted=True)
 
     def _is_needed(self, entry: SentDocument) -> bool:
         """Return whether the next run reads the row again, or may do so."""

@@ -117,8 +117,12 @@ def read_rows(
             seen = _seen(write_key(pages.key_of(row)), outcome, timestamp_of(row))
             if see is not None:
                 see(seen)
-            before = None if recall is None else recall(seen.known.key)
-            if before is not None and isinstance(outcome, Record) and _is_same(before, seen.known):
+            before = None if recall is None else recall(seen.document.key)
+            if (
+                before is not None
+                and isinstance(outcome, Record)
+                and _is_same(before, seen.document)
+            ):
                 yield Filtered(code=UNCHANGED, url=outcome.url, action=outcome.action.value)
             else:
                 yield outcome
@@ -339,9 +343,9 @@ def _timestamp_getter(table: TableQuery) -> Callable[[PageRow], str]:
 
 def _seen(key: str, outcome: Record | Reject, timestamp: str) -> StateChange:
     digest = _digest(outcome) if isinstance(outcome, Record) else NO_DIGEST
-    is_gone = isinstance(outcome, Record) and outcome.action is Action.DELETE
+    is_deleted = isinstance(outcome, Record) and outcome.action is Action.DELETE
     known = SentDocument(key=key, url=outcome.url or "", fingerprint=timestamp, digest=digest)
-    return StateChange(known=known, is_gone=is_gone)
+    return StateChange(document=known, is_deleted=is_deleted)
 
 
 def _digest(record: Record) -> str:

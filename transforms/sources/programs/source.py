@@ -27,7 +27,7 @@ from transforms.formats import LISTER_STREAM
 from transforms.formats.base import ReadOptions, ReadResult
 from transforms.sources.base import Source, SourceOptions, SourceRun, SpanRequest
 from transforms.sources.feed_files import read_file
-from transforms.sources.files import cut_file
+from transforms.sources.files import cut_file, sign_path
 from transforms.sources.programs import config
 from transforms.sources.programs.authorizer import authorize
 from transforms.sources.programs.calls import map_ordered
@@ -37,7 +37,6 @@ from transforms.sources.programs.process import run as run_program
 from transforms.sources.programs.redact import Mask
 from transforms.sources.programs.retriever import Retriever
 from transforms.sources.programs.transformer import Transformer
-from transforms.sources.signature import sign_path
 
 COMMAND = "command"
 

@@ -5,7 +5,9 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, NamedTuple
+from typing import IO
+
+from msgspec.structs import replace
 
 from schemas.errors import RecordError
 from transforms.sources.listing import ListingEntry
@@ -32,27 +34,13 @@ class SkippedFileError(Exception):
 
 
 class TooLargeError(RecordError):
-    """A file has more bytes than a document may have."""
+    """A file has more bytes than a document may have; `listed` has its present size."""
 
-    def __init__(self, key: str, state: "FileState", max_bytes: int) -> None:
+    def __init__(self, listed: ListingEntry, max_bytes: int) -> None:
         cure = "raise --max-content-bytes, or use --oversize metadata"
-        reason = f"{key!r} has {state.size} bytes; expected at most {max_bytes} bytes; {cure}"
-        super().__init__("content-too-large", reason)
-        self.state = state
-
-
-class FileState(NamedTuple):
-    """Size and time of change of a file; the time may be unknown."""
-
-    size: int
-    modified_ns: int | None
-
-
-class FileContent(NamedTuple):
-    """The bytes of a file, and its time of change."""
-
-    data: bytes
-    modified_ns: int | None
+        reason = f"{listed.key!r} has {listed.size} bytes; expected at most {max_bytes} bytes"
+        super().__init__("content-too-large", f"{reason}; {cure}")
+        self.listed = listed
 
 
 def open_local(path: str, *, follows_links: bool = False) -> IO[bytes]:
@@ -61,27 +49,31 @@ def open_local(path: str, *, follows_links: bool = False) -> IO[bytes]:
     return open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags))
 
 
-def read_content(listed: ListingEntry, open_file: OpenFile, max_bytes: int) -> FileContent:
-    """Return a file as it is now; the stream of a remote file finds out whether it changes.
+def read_content(
+    listed: ListingEntry, open_file: OpenFile, max_bytes: int
+) -> tuple[ListingEntry, bytes]:
+    """Return the bytes of a file, and its line as it is now.
 
-    Raise SkippedFileError, TooLargeError or RecordError if it cannot be a document.
+    The stream of a remote file finds out whether the file changes. Raise SkippedFileError,
+    TooLargeError or RecordError if the file cannot be a document.
     """
     with translate_errors(listed.key), open_file(listed.path) as stream:
-        before = state_of(stream)
-        state = before or FileState(listed.size, listed.modified_ns)
-        if state.size > max_bytes:
-            raise TooLargeError(listed.key, state, max_bytes)
-        if before is None:
+        opened = present_entry(listed, stream)
+        now = opened or listed
+        if now.size > max_bytes:
+            raise TooLargeError(now, max_bytes)
+        if opened is None:
             data = read_bytes(stream, max_bytes + 1)
         else:
-            data = stream.read(before.size + 1)  # one call, without a copy
-            if len(data) != before.size or state_of(stream) != before:
+            data = stream.read(opened.size + 1)  # one call, without a copy
+            if len(data) != opened.size or present_entry(listed, stream) != opened:
                 raise changed_error(listed.key)
     if not data:
         raise SkippedFileError("empty")
-    if len(data) > max_bytes:
-        raise TooLargeError(listed.key, FileState(len(data), state.modified_ns), max_bytes)
-    return FileContent(data, state.modified_ns)
+    now = replace(now, size=len(data))
+    if now.size > max_bytes:
+        raise TooLargeError(now, max_bytes)
+    return now, data
 
 
 @contextmanager
@@ -97,8 +89,8 @@ def translate_errors(key: str) -> Iterator[None]:
         raise unreadable(key, exc) from exc
 
 
-def state_of(stream: IO[bytes]) -> FileState | None:
-    """Return the state of an open local file, None for other streams.
+def present_entry(listed: ListingEntry, stream: IO[bytes]) -> ListingEntry | None:
+    """Return a line with the present size and time of its open local file; None for other streams.
 
     Raise SkippedFileError for a file that is empty, or no regular file.
     """
@@ -111,7 +103,7 @@ def state_of(stream: IO[bytes]) -> FileState | None:
         raise SkippedFileError("no-file")
     if not status.st_size:
         raise SkippedFileError("empty")
-    return FileState(status.st_size, status.st_mtime_ns)
+    return replace(listed, size=status.st_size, modified_ns=status.st_mtime_ns)
 
 
 def read_bytes(stream: IO[bytes], max_bytes: int) -> bytes:

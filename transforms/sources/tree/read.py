@@ -29,19 +29,16 @@ from transforms.sources.tree.archives import (
     open_archive,
 )
 from transforms.sources.tree.file_content import (
-    FileContent,
-    FileState,
     OpenFile,
     SkippedFileError,
     TooLargeError,
     changed_error,
     open_local,
+    present_entry,
     read_content,
-    state_of,
     translate_errors,
 )
 from transforms.sources.tree.mimetype import FileType, detect
-from transforms.sources.tree.posix_acl import PosixAcls
 from transforms.sources.tree.records import ARCHIVE, TreeRecords
 from transforms.sources.tree.remote import open_remote, scheme_of
 from transforms.sources.tree.tree import Tree
@@ -93,51 +90,47 @@ class _TreeReader:
         self._open_file = open_file
         self._max_bytes = max_bytes
         self._line_of = line_maker(tree)
-        self._folder_acls = PosixAcls(tree, tree.acl) if tree.acl is not None else None
 
     def read(self, listed: ListingEntry) -> Iterator[ReadResult]:
         match listed.kind:
             case EntryKind.FILE:
                 yield from self._file(listed)
-            case EntryKind.FOLDER if self._folder_acls is not None:
-                yield self._records.of_folder(listed, self._folder_acls.of_folder(listed.path))
+            case EntryKind.FOLDER:
+                yield self._records.of_folder(listed)
             case EntryKind.GONE:
-                known = listed.known or SentDocument(key=listed.key, url=listed.url)
-                yield from self._records.deleted(known)
+                yield from self._records.deleted(SentDocument(key=listed.key, url=listed.url))
             case EntryKind.FILTERED:
                 yield self._records.filtered(listed, listed.code)
-            case _:
+            case EntryKind.REJECTED:
                 yield self._records.rejected(listed, RecordError(listed.code, listed.reason))
 
     def _file(self, listed: ListingEntry) -> Iterator[ReadResult]:
         if is_archive(listed.key):
             yield from self._archive(listed)
         elif self._tree.is_crawled:
-            state = FileState(listed.size, listed.modified_ns)
-            yield from self._instead_of_members(listed, self._records.of_metadata(listed, state))
+            yield from self._instead_of_members(listed, self._records.of_metadata(listed))
         else:
             yield from self._content(listed)
 
     def _content(self, listed: ListingEntry) -> Iterator[ReadResult]:
         try:
-            content = read_content(listed, self._open_file, self._max_bytes)
+            listed, content = read_content(listed, self._open_file, self._max_bytes)
         except SkippedFileError as exc:
             yield self._records.filtered(listed, exc.code)
         except TooLargeError as exc:
             if self._tree.oversize is not Oversize.METADATA:
                 raise
-            results = self._records.of_metadata(listed, exc.state)
-            yield from self._instead_of_members(listed, results)
+            yield from self._instead_of_members(listed, self._records.of_metadata(exc.listed))
         else:
             file_type = self._type_of(listed, content)
             if is_archive(listed.key, file_type.mimetype):
-                yield from self._archive(listed, file_type.mimetype, content.data)
+                yield from self._archive(listed, file_type.mimetype, content)
             else:
                 results = self._records.of_content(listed, content, file_type)
                 yield from self._instead_of_members(listed, results)
 
-    def _type_of(self, listed: ListingEntry, content: FileContent) -> FileType:
-        return detect(listed.key.rpartition("/")[2], content.data, charset=self._tree.charset)
+    def _type_of(self, listed: ListingEntry, content: bytes) -> FileType:
+        return detect(listed.key.rpartition("/")[2], content, charset=self._tree.charset)
 
     def _instead_of_members(
         self, listed: ListingEntry, results: list[ReadResult]
@@ -145,9 +138,9 @@ class _TreeReader:
         """Yield a document, and deletions of the members of the archive that it was before."""
         yield from results
         if not any(isinstance(result, Reject) for result in results):
-            for known in listed.members:
-                if known.key != listed.key:
-                    yield from self._records.deleted(known)
+            for member in listed.members:
+                if member.key != listed.key:
+                    yield from self._records.deleted(member)
 
     def _archive(
         self, listed: ListingEntry, mimetype: str | None = None, content: bytes | None = None
@@ -162,8 +155,8 @@ class _TreeReader:
             yield self._records.notice("archive-not-opened", listed, detail)
         yield self._records.filtered(listed, ARCHIVE)
         yield from self._records.deleted(SentDocument(key=listed.key, url=""))
-        for known in listed.members:
-            yield from self._records.deleted(known)
+        for member in listed.members:
+            yield from self._records.deleted(member)
 
     def _open_archive(
         self, opened: "_OpenedArchive", mimetype: str | None, stream: IO[bytes] | None
@@ -189,18 +182,18 @@ class _TreeReader:
                 return
             opened.has_rejects = True
             # The members before the damage stay; the document that it was before is deleted.
-            opened.present.update(opened.known.keys() - {listed.key})
+            opened.present.update(opened.former.keys() - {listed.key})
         if opened.is_empty:
             yield self._records.filtered(listed, "empty")
-        for known in listed.members:
-            if known.key not in opened.present:
-                yield from self._records.deleted(known)
+        for member in listed.members:
+            if member.key not in opened.present:
+                yield from self._records.deleted(member)
         self._records.remember(
             SentDocument(
                 key=listed.key,
                 url="",
-                size=opened.state.size,
-                modified_ns=None if opened.has_rejects else opened.state.modified_ns,
+                size=opened.listed.size,
+                modified_ns=None if opened.has_rejects else opened.listed.modified_ns,
                 fingerprint=listed.fingerprint,
             )
         )
@@ -209,14 +202,14 @@ class _TreeReader:
         self, opened: "_OpenedArchive", stream: IO[bytes], mimetype: str | None
     ) -> Iterator[ReadResult]:
         key = opened.listed.key
-        before = state_of(stream)
-        opened.state = before or opened.state
+        before = present_entry(opened.listed, stream)
+        opened.listed = before or opened.listed
         name = key.rpartition("/")[2]
         limits = ArchiveLimits(max_content_bytes=self._max_bytes)
         for member in open_archive(name, stream, mimetype=mimetype, limits=limits):
             opened.is_empty = False
             yield from self._member(opened, member)
-        if before is not None and state_of(stream) != before:
+        if before is not None and present_entry(before, stream) != before:
             raise changed_error(key)
 
     def _member(self, opened: "_OpenedArchive", member: ArchiveMember) -> list[ReadResult]:
@@ -229,19 +222,16 @@ class _TreeReader:
                 raise RecordError(listed.code, listed.reason)
             return self._member_document(opened, listed, member)
         except Exception as exc:
-            reject = self._records.rejected(listed, record_error(exc))
             opened.has_rejects = True
-            return [reject]
+            return [self._records.rejected(listed, record_error(exc))]
 
     def _member_document(
         self, opened: "_OpenedArchive", listed: ListingEntry, member: ArchiveMember
     ) -> list[ReadResult]:
         parent = opened.listed.key
-        is_too_large = member.size > self._max_bytes
-        if is_too_large and self._tree.oversize is Oversize.METADATA:
-            state = FileState(member.size, listed.modified_ns)
-            return self._records.of_metadata(listed, state, parent)
-        content = FileContent(member.read(), listed.modified_ns)
+        if member.size > self._max_bytes and self._tree.oversize is Oversize.METADATA:
+            return self._records.of_metadata(listed, parent)
+        content = member.read()
         file_type = self._type_of(listed, content)
         if is_archive(member.path, file_type.mimetype):
             opened.present.discard(listed.key)
@@ -269,7 +259,7 @@ class _TreeReader:
             url=f"{archive.url}/{quote(member.path, safe='/', errors='surrogateescape')}",
             fingerprint=archive.fingerprint,
             sidecars=archive.sidecars,
-            known=opened.known.get(key),
+            sent_document=opened.former.get(key),
         )
 
 
@@ -278,8 +268,7 @@ class _OpenedArchive:
 
     def __init__(self, listed: ListingEntry) -> None:
         self.listed = listed
-        self.known = {known.key: known for known in listed.members}
+        self.former = {member.key: member for member in listed.members}
         self.present: set[str] = set()
-        self.state = FileState(listed.size, listed.modified_ns)
         self.has_rejects = False
         self.is_empty = True

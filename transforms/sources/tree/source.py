@@ -38,7 +38,7 @@ from transforms.sources.base import (
     SpanTally,
     check_input_name,
 )
-from transforms.sources.change_detection import Counts, check_safety, compare, count_entries
+from transforms.sources.change_detection import check_changes, compare
 from transforms.sources.files import open_span, sniff_format
 from transforms.sources.listing import LISTING, EntryKind, cut_listing, read_listing, write_listing
 from transforms.sources.state_changes import read_changes
@@ -244,14 +244,11 @@ def _write_listing(run: SourceRun[Tree]) -> None:
         write_listing(list_tree(tree), run.listing)
         return
     _listed_at(run.listing).write_text(str(now))
-    counts = Counts()
-    unchecked = run.listing.with_suffix(".unchecked")
     with open_state(Path(options.state)) as state:
         files = list_tree(tree)
         changes = compare(files, state, rules=TREE.fingerprint(tree), is_refresh=options.refresh)
-        write_listing(count_entries(changes, counts), unchecked)
-        check_safety(counts, known=state.count, safety=options.safety)
-    unchecked.replace(run.listing)
+        checked = check_changes(changes, known=state.count, safety=options.safety)
+        write_listing(checked, run.listing)
 
 
 def _listed_at(listing: Path) -> Path:

@@ -38,7 +38,7 @@ MOVED = former_url("http://db.example.com/old")
 
 def state_of(folder: Path, *entries: SentDocument) -> SourceState:
     path = folder / "state"
-    seen = [StateChange(known=entry) for entry in entries]
+    seen = [StateChange(document=entry) for entry in entries]
     update_state(path, seen, before=0, stamp=StateHead(source="people.yaml"))
     return open_state(path)
 
@@ -52,7 +52,7 @@ def keys() -> Iterator[KeySets]:
 
 def gone(key: str, url: str = "") -> ListingEntry:
     """A deletion, or a key that is only forgotten."""
-    return ListingEntry(key=key, kind=EntryKind.GONE, url=url, known=SentDocument(key=key, url=url))
+    return ListingEntry(key=key, kind=EntryKind.GONE, url=url)
 
 
 @pytest.mark.parametrize(
@@ -228,11 +228,11 @@ FORMER = former_url("http://db.example.com/1")
 
 
 def kept(entry: SentDocument) -> StateChange:
-    return StateChange(known=entry)
+    return StateChange(document=entry)
 
 
 def dropped(entry: SentDocument) -> StateChange:
-    return StateChange(known=entry, is_gone=True)
+    return StateChange(document=entry, is_deleted=True)
 
 
 @pytest.mark.parametrize(

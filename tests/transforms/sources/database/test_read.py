@@ -625,7 +625,10 @@ def remembered(mapping: RowMapping, whole: Span = span()) -> list[StateChange]:
 
 def test_a_row_is_seen_with_key_url_and_timestamp(server: AnyServer) -> None:
     seen = remembered(new_mapping(server, MAPPING, *DOCS))
-    assert [(one.known.key, one.known.url, one.known.fingerprint, one.is_gone) for one in seen] == [
+    assert [
+        (one.document.key, one.document.url, one.document.fingerprint, one.is_deleted)
+        for one in seen
+    ] == [
         ("[1]", "https://docs.example.com/1", "7", False),
         ("[2]", "https://docs.example.com/2", "8", True),
         ("[3]", "https://docs.example.com/3", "9", False),
@@ -645,7 +648,7 @@ def test_a_digest_changes_with_lookup_queries(sqlite_server: Sqlite) -> None:
     database = mapping.connection.rpartition("/")[2].removesuffix(".db")
     sqlite_server.execute(database, ["UPDATE readers SET name = 'ben'"])
     pairs = zip(before, remembered(mapping), strict=True)
-    same = [one.known.digest == other.known.digest for one, other in pairs]
+    same = [one.document.digest == other.document.digest for one, other in pairs]
     assert same == [False, True, True]
 
 
@@ -653,13 +656,13 @@ def test_a_row_is_seen_before_its_outcome(sqlite_server: Sqlite) -> None:
     seen: list[StateChange] = []
     found = read_rows(span(), mapping=new_mapping(sqlite_server, MAPPING, *DOCS), see=seen.append)
     next(found)
-    assert [one.known.key for one in seen] == ["[1]"]
+    assert [one.document.key for one in seen] == ["[1]"]
     found.close()
 
 
 def read_again(mapping: RowMapping, key_range: KeyRange = ALL, **changes: str) -> list[ReadResult]:
     """The outcomes of a second run; `changes` replace fields of the state's entries."""
-    entries: list[SentDocument] = [replace(one.known, **changes) for one in remembered(mapping)]
+    entries: list[SentDocument] = [replace(one.document, **changes) for one in remembered(mapping)]
     by_key = {one.key: one for one in entries}
     return list(read_rows(span(key_range), mapping=mapping, known=by_key.get))
 

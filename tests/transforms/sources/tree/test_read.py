@@ -2,6 +2,7 @@
 
 import io
 import os
+import pwd
 import tarfile
 import zipfile
 from collections.abc import Callable
@@ -14,11 +15,11 @@ import pytest
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from schemas.acl import Acl, Inheritance
+from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.choices import Oversize
-from schemas.errors import SourceError
+from schemas.errors import ConfigError, SourceError
 from schemas.notice import Notice
-from schemas.record import Action, Arrival, Content, Provenance, Record
+from schemas.record import Action, Arrival, Content, Crawl, Meta, Provenance, Record
 from schemas.reject import Filtered, Reject
 from schemas.sent_document import SentDocument, StateChange
 from schemas.span import Span
@@ -289,7 +290,7 @@ def test_a_file_that_changed_since_it_was_listed_is_read_as_it_is(files: Files) 
     touch(line.path)
     (result,), (seen,) = run_seen(line)
     assert cast(Record, result).content == Content(b"first and more")
-    assert (seen.known.size, seen.known.modified_ns) == (14, TIME_NS + 1)
+    assert (seen.document.size, seen.document.modified_ns) == (14, TIME_NS + 1)
     assert record(line, open_file=of_bytes(b"second")).content == Content(b"second")
 
 
@@ -404,8 +405,8 @@ def test_files_that_were_left_out_or_rejected_are_reported(files: Files) -> None
 
 
 def gone(key: str, url: str) -> tuple[ListingEntry, SentDocument]:
-    known = SentDocument(key=key, url=url, size=5)
-    return ListingEntry(key=key, kind=EntryKind.GONE, url=url, known=known), known
+    known = SentDocument(key=key, url=url)
+    return ListingEntry(key=key, kind=EntryKind.GONE, url=url), known
 
 
 @pytest.mark.parametrize(("key", "acl"), [("a.txt", None), ("a/", Acl(alone=True))])
@@ -414,12 +415,12 @@ def test_a_document_that_is_gone_is_deleted_and_of_a_folder_its_acl(
 ) -> None:
     line, known = gone(key, BASE + key)
     deletion = Record(url=BASE + key, action=Action.DELETE, acl=acl, provenance=PROVENANCE)
-    assert run_seen(line) == ([deletion], [StateChange(known=known, is_gone=True)])
+    assert run_seen(line) == ([deletion], [StateChange(document=known, is_deleted=True)])
 
 
 def test_an_archive_that_is_gone_is_only_removed_from_the_state() -> None:
     line, known = gone("a.zip", "")
-    assert run_seen(line) == ([], [StateChange(known=known, is_gone=True)])
+    assert run_seen(line) == ([], [StateChange(document=known, is_deleted=True)])
 
 
 def sent(key: str, **more: Any) -> SentDocument:  # the fields of SentDocument
@@ -433,7 +434,7 @@ def test_a_document_is_passed_to_the_state_before_its_record(files: Files) -> No
     seen: list[StateChange] = []
     listing = io.BytesIO(encode(files("a.txt", b"first", fingerprint="0644")) + b"\n")
     next(read_tree(listing, span=SPAN, tree=TREE, see=seen.append))
-    assert seen == [StateChange(known=replace(A_TXT, fingerprint="0644"))]
+    assert seen == [StateChange(document=replace(A_TXT, fingerprint="0644"))]
 
 
 def test_a_rejected_file_is_not_passed_to_the_state(files: Files) -> None:
@@ -443,14 +444,14 @@ def test_a_rejected_file_is_not_passed_to_the_state(files: Files) -> None:
 
 
 def test_a_file_that_was_only_touched_is_not_sent(files: Files) -> None:
-    line = files("a.txt", b"first", known=replace(A_TXT, modified_ns=1))
-    assert run_seen(line) == ([filtered("unchanged", "a.txt")], [StateChange(known=A_TXT)])
+    line = files("a.txt", b"first", sent_document=replace(A_TXT, modified_ns=1))
+    assert run_seen(line) == ([filtered("unchanged", "a.txt")], [StateChange(document=A_TXT)])
     assert one(line) == filtered("unchanged", "a.txt")
 
 
 @pytest.mark.parametrize("change", [{"digest": "0" * 64}, {"fingerprint": "0600"}, {"url": "x"}])
 def test_a_file_that_differs_in_any_way_is_sent(files: Files, change: dict[str, str]) -> None:
-    line = files("a.txt", b"first", known=replace(A_TXT, **change))
+    line = files("a.txt", b"first", sent_document=replace(A_TXT, **change))
     assert record(line).content == Content(b"first")
 
 
@@ -574,7 +575,7 @@ def test_a_damaged_archive_costs_itself(files: Files) -> None:
         url=BASE + "a.zip",
         action="ADD",
     )
-    assert (codes(results)[1:], [change.known.key for change in seen]) == (["good"], ["b.txt"])
+    assert (codes(results)[1:], [change.document.key for change in seen]) == (["good"], ["b.txt"])
 
 
 def member(path: str, content: bytes, **more: Any) -> SentDocument:  # the fields of SentDocument
@@ -593,7 +594,7 @@ def test_members_are_passed_to_the_state_and_then_the_archive(files: Files) -> N
     more = {"modified_ns": 1_714_979_290_000_000_000, "fingerprint": "0644"}
     archive = sent("a.zip", url="", size=line.size, modified_ns=TIME_NS, fingerprint="0644")
     known = [*(member(path, content, **more) for path, content in TWO), archive]
-    assert [change.known for change in run_seen(line, rules=OPENING)[1]] == known
+    assert [change.document for change in run_seen(line, rules=OPENING)[1]] == known
 
 
 @pytest.mark.parametrize(
@@ -604,8 +605,8 @@ def test_an_archive_with_a_reject_or_damage_is_read_again_by_the_next_run(
     files: Files, name: str, archive: bytes
 ) -> None:
     _, seen = run_seen(files(name, archive), rules=OPENING)
-    assert [change.known.key for change in seen] == [f"{name}/a.txt", name]
-    assert seen[1].known.modified_ns is None
+    assert [change.document.key for change in seen] == [f"{name}/a.txt", name]
+    assert seen[1].document.modified_ns is None
 
 
 def test_members_have_the_sidecars_of_the_archive(files: Files) -> None:
@@ -668,7 +669,7 @@ def test_documents_and_members_that_are_gone_are_deleted_and_no_others(
     options = ReadOptions(max_content_bytes=500)
     results = run(files(*file, members=members), rules=rules, options=options, see=seen.append)
     assert [action for action in actions(results) if action != "archive-not-opened"] == expected
-    deleted = {f"-{change.known.key}" for change in seen if change.is_gone}
+    deleted = {f"-{change.document.key}" for change in seen if change.is_deleted}
     assert {action for action in expected if action.startswith("-")} <= deleted
 
 
@@ -676,3 +677,94 @@ def test_members_stay_while_the_document_in_their_place_is_rejected(files: Files
     sidecar = files("doc.meta.json", b"[1]")
     line = files("doc", b"plan", members=(sent("doc/a.txt"),), sidecars=(sidecar.path,))
     assert actions(run(line, rules=OPENING)) == ["bad-sidecar"]
+
+
+# Metadata, ACLs and crawl hints
+
+STAFF = Principal(name="staff", scope=Scope.GROUP, access=Access.PERMIT)
+TIM = Principal(name="tim", scope=Scope.USER, access=Access.DENY)
+TIM_DENIED = '<record><acl><principal scope="user" access="deny">tim</principal></acl></record>'
+
+
+def described(files: Files, sidecars: dict[str, str], rules: Tree = TREE) -> Record:
+    """Return the record of a file, with sidecars of these texts, by their extensions."""
+    made = [files(f"a/x.txt.{name}", text.encode()) for name, text in sidecars.items()]
+    paths = tuple(line.path for line in made)
+    return record(files("a/x.txt", b"first", sidecars=paths), rules=rules)
+
+
+def with_table(path: Path, row: str) -> Tree:
+    (path / "people.csv").write_text(f"pattern,access,scope,name\n{row}\n")
+    return replace(TREE, acl=TreeAcl(table=str(path / "people.csv")))
+
+
+def test_metadata_is_that_of_sidecars_and_of_the_path(files: Files) -> None:
+    paths = replace(TREE, states_paths=True)
+    assert described(files, {"meta.json": '{"a": 1}'}, paths).metadata == (
+        Meta("a", "1"),
+        Meta("path", "a/x.txt"),
+        Meta("name", "x.txt"),
+        Meta("extension", "txt"),
+        Meta("folder", "a"),
+    )
+
+
+def test_a_display_url_is_added(files: Files) -> None:
+    rules = replace(TREE, display_url="https://www.example.com/?f={path}")
+    assert described(files, {}, rules).crawl == Crawl(
+        display_url="https://www.example.com/?f=a/x.txt"
+    )
+
+
+def test_a_record_has_the_acl_of_a_table_unless_a_sidecar_has_one(
+    files: Files, tmp_path: Path
+) -> None:
+    rules = with_table(tmp_path, "a/**,permit,group,staff")
+    assert described(files, {}, rules).acl == Acl(principals=(STAFF,))
+    sidecars = {"metadata.xml": TIM_DENIED}
+    assert described(files, sidecars, rules).acl == Acl(principals=(TIM,))
+
+
+def test_a_file_that_no_row_of_a_table_matches_is_rejected(files: Files, tmp_path: Path) -> None:
+    rules = with_table(tmp_path, "b/**,permit,group,staff")
+    assert reject(files("a.txt", b"first"), rules=rules)[0] == "no-acl-row"
+
+
+def test_a_bad_table_is_refused_before_a_file_is_read(tmp_path: Path) -> None:
+    rules = TreeAcl(table=str(tmp_path / "none.csv"))
+    with pytest.raises(ConfigError, match=r"none\.csv: No such file or directory; expected"):
+        run(rules=replace(TREE, acl=rules))
+
+
+def test_a_sidecar_states_whether_metadata_may_overwrite_acls(files: Files) -> None:
+    sidecars = {"metadata.xml": '<metadata overwrite-acls="false"/>'}
+    assert described(files, sidecars).overwrite_acls is False
+
+
+@pytest.mark.parametrize("inherits", [False, True])
+@pytest.mark.parametrize("key", ["a/x.txt", "a/x.zip"])
+def test_files_and_members_of_archives_have_the_acl_of_the_file_and_inherit_from_the_folder(
+    files: Files, tmp_path: Path, key: str, inherits: bool
+) -> None:
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    owner = Principal(name=name, scope=Scope.USER, access=Access.PERMIT, case_sensitive=True)
+    line = files(key, zipped(TWO[0]) if key.endswith(".zip") else b"first")
+    os.chmod(line.path, 0o600)
+    os.chmod(Path(line.path).parent, 0o700)
+    rules = replace(OPENING, root=str(tmp_path), acl=TreeAcl(is_inherited=inherits))
+    assert record(line, rules=rules).acl == Acl(
+        inherit_from=f"{BASE}a/" if inherits else None, principals=(owner,)
+    )
+
+
+def test_a_file_that_others_may_not_read_is_secure_unless_it_has_an_acl(files: Files) -> None:
+    closed = files("a.txt", b"first", fingerprint=".meta.json=9:7 shut")
+    found, result = run(closed)
+    assert found == notice(
+        "not-public",
+        "'a.txt': not readable by others; sent as secure, as it has no ACL: --acl posix makes one",
+    )
+    assert isinstance(result, Record)
+    assert result.crawl == Crawl(secure=True)
+    sidecar = files("a.txt.metadata.xml", TIM_DENIED.encode())
+    assert record(replace(closed, sidecars=(sidecar.path,))).crawl is None
