@@ -11,6 +11,7 @@ from enum import Enum
 from operator import attrgetter, is_
 from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from schemas.content import compress, to_base64
@@ -46,20 +47,17 @@ _SINGLE_FIELDS = (
     *("modified", "visited", "next_check", "overwrite_acls"),
 )
 _LISTS = ("categories", "metadata", "fields")
-_USUAL = Record(url="", action=Action.ADD)
 _NOT_HELD = {Action.UPDATE: "partial-update", _DELETE_PATTERN: "delete-pattern"}
 
 
-class Draft:
+class Draft(Struct):
     """A record that is being adapted, and its losses."""
 
-    __slots__ = ("losses", "record")
-
-    def __init__(self, record: Record) -> None:
-        self.record = record
-        self.losses: list[Loss] = []
+    record: Record
+    losses: list[Loss] = []
 
     def change(self, **fields: object) -> None:
+        """Change fields; rules for most records use `replace`, which takes half the time."""
         self.record = replace(self.record, **fields)
 
     def lose(self, field: str, detail: str) -> None:
@@ -67,8 +65,9 @@ class Draft:
 
     def finish(self) -> tuple[tuple[Record], tuple[Loss, ...]]:
         """Return record and losses. A deletion has no losses: its document is deleted anyway."""
-        losses = tuple(self.losses)
-        return (self.record,), () if losses and is_deletion(self.record) else losses
+        if not self.losses or is_deletion(self.record):
+            return (self.record,), ()
+        return (self.record,), tuple(self.losses)
 
 
 Rule = Callable[[Draft, Target], None]
@@ -77,9 +76,9 @@ Rule = Callable[[Draft, Target], None]
 class RuleOf(NamedTuple):
     """A rule, and the records that it is for.
 
-    With `fields`, it is for records in which one of them is not as in the usual record of the
-    table; with `is_needed`, for those of which that is true when it is the rule's turn; with both,
-    for records that meet both; with neither, for all.
+    With `fields`, it is for records that state one of them; with `is_needed`, for those of which
+    that is true when it is the rule's turn; with both, for records that meet both; with neither,
+    for all.
     """
 
     rule: Rule
@@ -90,15 +89,14 @@ class RuleOf(NamedTuple):
 class RuleTable:
     """Rules in their order.
 
-    Records that differ from the `usual` record in the same fields need the same rules, which are
-    chosen once. By default, the usual record is an addition that states nothing else.
+    Records that state the same fields need the same rules, which are chosen once.
     """
 
-    def __init__(self, rules: Iterable[RuleOf], *, usual: Record = _USUAL) -> None:
+    def __init__(self, rules: Iterable[RuleOf]) -> None:
         self._rules = tuple(rules)
         self._fields = sorted({field for rule in self._rules for field in rule.fields})
         self._values = attrgetter(*self._fields)
-        self._usual = self._values(usual)
+        self._usual = self._values(Record(url="", action=Action.ADD))
         self._chosen: dict[tuple[bool, ...], tuple[RuleOf, ...]] = {}
         self._usual_rules = self._choose((True,) * len(self._fields))
 
@@ -311,10 +309,17 @@ def texts_as_metadata(draft: Draft, _target: Target) -> None:
         metas.append(Meta("description", record.description))
     if record.keywords is not None:
         metas.append(Meta("keywords", record.keywords))
-    metas += [Meta("category", category) for category in record.categories]
+    for category in record.categories:
+        metas.append(Meta("category", category))
     if metas:
-        metadata = (*metas, *record.metadata)
-        draft.change(title=None, description=None, keywords=None, categories=(), metadata=metadata)
+        draft.record = replace(
+            record,
+            title=None,
+            description=None,
+            keywords=None,
+            categories=(),
+            metadata=(*metas, *record.metadata),
+        )
 
 
 def fields_as_metadata(draft: Draft, _target: Target) -> None:

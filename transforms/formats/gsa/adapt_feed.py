@@ -24,8 +24,6 @@ from schemas.record import Action, Arrival, Authmethod, Content, Crawl, Encoding
 from transforms import charset
 from transforms.formats.adapt_rules import (
     Draft,
-    RuleOf,
-    RuleTable,
     body_as_content,
     field_of,
     fields_as_metadata,
@@ -57,7 +55,6 @@ NOBODY = Principal(name="google:fakeUserToPreventMissingAcl", scope=Scope.USER, 
 The adaptor library sends the same one.
 """
 
-_TEXTS = ("title", "description", "keywords", "categories")
 _UNHELD_FIELDS = ("size", "visited", "next_check")
 _UNHELD_HINTS = ("no_index", "no_follow", "no_archive", "anchors")
 _unheld_hints = attrgetter("secure", *_UNHELD_HINTS)
@@ -68,7 +65,7 @@ _HELD_PLACES_5_0 = ("record/", "group/")
 _DEFAULT_NAMESPACES = (None, "Default")
 _UTF_8 = ("utf-8", "utf8")
 # A look-up in the enum costs ten times as much.
-_ADD, _UPDATE = Action.ADD, Action.UPDATE
+_ADD, _UPDATE, _DELETE = Action.ADD, Action.UPDATE, Action.DELETE
 _PUSHED, _CRAWLED = Arrival.PUSHED, Arrival.CRAWLED
 _ZLIB_BASE64 = Encoding.ZLIB_BASE64
 _UPDATE_INDEX, _DELETE_PATTERN = Action.UPDATE_INDEX, Action.DELETE_PATTERN
@@ -77,10 +74,6 @@ _UPDATE_INDEX, _DELETE_PATTERN = Action.UPDATE_INDEX, Action.DELETE_PATTERN
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to a feed of the target's feedtype and dialect."""
     is_url_feed = is_web(target.datasource, target.feedtype)
-    arrival = Arrival.CRAWLED if is_url_feed else Arrival.PUSHED
-    usual = Record(url="", action=Action.ADD, arrival=arrival)
-    rules = RuleTable(_rules(target, is_url_feed=is_url_feed), usual=usual)
-    rules_for_alone = RuleTable(_rules_for_alone())
     refuse = _refuse_for_url_feed if is_url_feed else _refuse_for_content_feed
 
     def adapt(record: Record) -> Adapted:
@@ -90,19 +83,15 @@ def adapter(target: Target) -> Adapter:
             if record.action is _DELETE_PATTERN:
                 return _expand_pattern(record, target), ()
             require_absolute_url(record)
+            draft = Draft(record)
             if record.acl is not None and record.acl.alone:
-                if target.dialect == DIALECT_5_0:
-                    raise RecordError(
-                        "acl-alone",
-                        "an ACL without a document; expected a document, as metadata holds the ACLs"
-                        " of the 5.0 dialect; --dialect 7.x holds it",
-                    )
-                return rules_for_alone.apply(record, target)
-            refuse(record, target)
-            (record,), losses = rules.apply(record, target)
-            if record.mimetype is None:
-                record = replace(record, mimetype=_mimetype_of(record, target))
-            return (record,), losses
+                _refuse_acl_alone(target)
+                _fit_all(draft)
+            else:
+                refuse(record, target)
+                _fit_all(draft)
+                _fit_document(draft, target, is_url_feed=is_url_feed)
+            return draft.finish()
         except RecordError as exc:
             return rejected(record, exc)
 
@@ -115,34 +104,56 @@ def refuse_documents(_target: Target) -> Adapter:
     return lambda record: rejected(record, RecordError("no-membership", reason))
 
 
-def _rules(target: Target, *, is_url_feed: bool) -> list[RuleOf]:
-    is_5_0 = target.dialect == DIALECT_5_0
-    return [
-        *_rules_for_alone(),
-        *([] if is_url_feed else [RuleOf(body_as_content, fields=("body",))]),
-        RuleOf(_drop_charset, fields=("charset",)),
-        RuleOf(_crawl, fields=("action", "arrival", "body", "content"), is_needed=_is_not_crawled)
-        if is_url_feed
-        else RuleOf(_push, is_needed=_is_not_pushed),
-        *(_FIRST_RULES_5_0 if is_5_0 else ()),
-        RuleOf(_drop_empty_texts, fields=_TEXTS, is_needed=_has_empty_text),
-        RuleOf(texts_as_metadata, fields=_TEXTS),
-        RuleOf(fields_as_metadata, fields=("fields",)),
-        *([RuleOf(_lose_metadata)] if target.datasource == "web" else []),
-        RuleOf(_fill_metadata, is_needed=_has_empty_metadata),
-        *([RuleOf(_lose_binary_metadata)] if is_5_0 else []),
-    ]
+# Rules, and the records that need them. Most records need none, and a call costs as much as five
+# comparisons.
 
 
-def _rules_for_alone() -> list[RuleOf]:
-    """Return the rules; many records have an ACL or hints, so their rules ask for more."""
-    return [
-        RuleOf(_fit_acl, is_needed=_is_acl_unfit),
-        RuleOf(lambda draft, _: lose_fields(draft, _UNHELD_FIELDS), fields=_UNHELD_FIELDS),
-        RuleOf(lambda draft, _: lose_history(draft), fields=("history",)),
-        RuleOf(_fit_hints, is_needed=_are_hints_unfit),
-        RuleOf(lambda draft, _: lose_extras(draft, _HELD_PLACES), fields=("extras",)),
-    ]
+def _fit_all(draft: Draft) -> None:
+    """Apply the rules for documents and for ACLs without one."""
+    record = draft.record
+    if record.acl is not None and _is_acl_unfit(record.acl):
+        _fit_acl(draft, record.acl)
+    if record.size is not None or record.visited is not None or record.next_check is not None:
+        lose_fields(draft, _UNHELD_FIELDS)
+    if record.history is not None:
+        lose_history(draft)
+    if record.extras or (record.crawl is not None and _are_hints_unfit(record.crawl)):
+        _fit_hints(draft)
+        lose_extras(draft, _HELD_PLACES)
+
+
+def _fit_document(draft: Draft, target: Target, *, is_url_feed: bool) -> None:
+    record = draft.record
+    if is_url_feed:
+        _crawl(draft)
+    else:
+        if record.body is not None:
+            body_as_content(draft, target)
+        if record.arrival is not _PUSHED and record.action is not _DELETE:
+            draft.change(arrival=_PUSHED)
+    if record.charset is not None:
+        _drop_charset(draft)
+    if target.dialect == DIALECT_5_0:
+        _fit_for_5_0(draft, target)
+    if (
+        record.title is not None
+        or record.description is not None
+        or record.keywords is not None
+        or record.categories
+    ):
+        _drop_empty_texts(draft)
+        texts_as_metadata(draft, target)
+    if record.fields:
+        fields_as_metadata(draft, target)
+    if target.datasource == "web":
+        _lose_metadata(draft)
+    if _has_empty_value(draft.record.metadata):
+        _fill_metadata(draft, target)
+    if target.dialect == DIALECT_5_0:
+        _lose_binary_metadata(draft)
+    record = draft.record
+    if record.mimetype is None:
+        draft.record = replace(record, mimetype=_mimetype_of(record, target))
 
 
 # Records that a feed cannot hold
@@ -173,6 +184,15 @@ def _expand_pattern(record: Record, target: Target) -> tuple[Outcome, ...]:
 def _compile(pattern: str) -> re.Pattern[str]:
     """Only `*` is a wildcard: `?` and `[` occur in urls."""
     return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
+
+
+def _refuse_acl_alone(target: Target) -> None:
+    if target.dialect == DIALECT_5_0:
+        raise RecordError(
+            "acl-alone",
+            "an ACL without a document; expected a document, as metadata holds the ACLs of the 5.0"
+            " dialect; --dialect 7.x holds it",
+        )
 
 
 def _refuse_for_content_feed(record: Record, target: Target) -> None:
@@ -223,10 +243,7 @@ def _refuse_for_url_feed(record: Record, target: Target) -> None:
 # Rules
 
 
-def _is_acl_unfit(record: Record) -> bool:
-    acl = record.acl
-    if acl is None:
-        return False
+def _is_acl_unfit(acl: Acl) -> bool:
     parent = acl.inherit_from
     return (
         acl.inherit_fragment is not None
@@ -235,14 +252,11 @@ def _is_acl_unfit(record: Record) -> bool:
     )
 
 
-def _fit_acl(draft: Draft, _target: Target) -> None:
+def _fit_acl(draft: Draft, acl: Acl) -> None:
     """State the parent as the reader does: a URL, or a URL and a fragment.
 
     An ACL without principals and parent gets a denial: an appliance would take it for no ACL.
     """
-    acl = draft.record.acl
-    if acl is None:
-        return
     principals, parent = acl.principals, join_parent(acl.inherit_from, acl.inherit_fragment)
     if not (principals or acl.inherit_from or is_deletion(draft.record)):
         principals = (NOBODY,)
@@ -255,18 +269,15 @@ def _fit_acl(draft: Draft, _target: Target) -> None:
     draft.change(acl=fitted)
 
 
-def _are_hints_unfit(record: Record) -> bool:
-    crawl = record.crawl
-    if record.extras:
-        return True
-    return crawl is not None and (
+def _are_hints_unfit(crawl: Crawl) -> bool:
+    return (
         _unheld_hints(crawl) != _NO_UNHELD_HINTS
         or (crawl.pagerank is not None and crawl.pagerank not in PAGERANKS)
         or (crawl.feedrank is not None and crawl.feedrank not in FEEDRANKS)
     )
 
 
-def _fit_hints(draft: Draft, _target: Target) -> None:
+def _fit_hints(draft: Draft) -> None:
     """Lose what no feed states; state that a document is secure as an authmethod.
 
     The more secure of both wins.
@@ -281,14 +292,16 @@ def _fit_hints(draft: Draft, _target: Target) -> None:
         draft.change(crawl=replace(crawl, secure=None, authmethod=authmethod))
 
 
-def _drop_charset(draft: Draft, _target: Target) -> None:
+def _drop_charset(draft: Draft) -> None:
     """Drop the charset of content that is UTF-8 or states its charset itself; else it is a loss."""
-    record, content = draft.record, draft.record.content
-    if record.charset is None:
+    record = draft.record
+    stated = record.charset
+    if stated is None:
         return
-    if content is None or not (record.charset.lower() in _UTF_8 or _declares_charset(record)):
-        draft.lose("charset", repr(record.charset))
-    draft.change(charset=None)
+    is_utf_8 = record.content is not None and stated.lower() in _UTF_8
+    if not is_utf_8 and not _declares_charset(record):
+        draft.lose("charset", repr(stated))
+    draft.record = replace(record, charset=None)
 
 
 def _declares_charset(record: Record) -> bool:
@@ -298,28 +311,15 @@ def _declares_charset(record: Record) -> bool:
     return charset.declares_charset(content.data, mimetype=mimetype)
 
 
-def _is_not_pushed(record: Record) -> bool:
-    return record.arrival is not _PUSHED and (record.action is _ADD or record.action is _UPDATE)
-
-
-def _push(draft: Draft, _target: Target) -> None:
-    draft.change(arrival=Arrival.PUSHED)
-
-
-def _is_not_crawled(record: Record) -> bool:
-    if record.content is not None or record.body is not None or record.action is _UPDATE:
-        return True
-    return record.action is _ADD and record.arrival is not _CRAWLED
-
-
-def _crawl(draft: Draft, _target: Target) -> None:
+def _crawl(draft: Draft) -> None:
     """Drop content, which the appliance fetches. The metadata of an update replaces all others."""
     lose_content(draft)
-    if not is_deletion(draft.record):
-        draft.change(action=Action.ADD, arrival=Arrival.CRAWLED)
+    record = draft.record
+    if record.action is _UPDATE or (record.action is _ADD and record.arrival is not _CRAWLED):
+        draft.change(action=_ADD, arrival=_CRAWLED)
 
 
-def _lose_metadata(draft: Draft, _target: Target) -> None:
+def _lose_metadata(draft: Draft) -> None:
     metadata = draft.record.metadata
     if metadata:
         for field in ("acl", "metadata"):
@@ -329,20 +329,20 @@ def _lose_metadata(draft: Draft, _target: Target) -> None:
         draft.change(metadata=())
 
 
-def _has_empty_text(record: Record) -> bool:
-    return "" in (record.title, record.description, record.keywords, *record.categories)
-
-
-def _drop_empty_texts(draft: Draft, _target: Target) -> None:
+def _drop_empty_texts(draft: Draft) -> None:
     """Drop an empty title: as metadata it would be a pair without a value."""
     record = draft.record
-    empty = [name for name in ("title", "description", "keywords") if getattr(record, name) == ""]
-    categories = tuple(filter(None, record.categories))
-    draft.change(**dict.fromkeys(empty), categories=categories)
+    if "" in (record.title, record.description, record.keywords, *record.categories):
+        draft.change(
+            title=record.title or None,
+            description=record.description or None,
+            keywords=record.keywords or None,
+            categories=tuple(filter(None, record.categories)),
+        )
 
 
-def _has_empty_metadata(record: Record) -> bool:
-    for meta in record.metadata:  # noqa: SIM110 - a generator costs as much as all other checks
+def _has_empty_value(metadata: tuple[Meta, ...]) -> bool:
+    for meta in metadata:  # noqa: SIM110 - a generator costs as much as all other checks
         if not (meta.name and (meta.value or meta.data)):
             return True
     return False
@@ -393,7 +393,16 @@ def _guess(url: str) -> str | None:
 # The 5.0 dialect
 
 
-def _lose_unheld(draft: Draft, _target: Target) -> None:
+def _fit_for_5_0(draft: Draft, target: Target) -> None:
+    _lose_unheld(draft)
+    _acl_as_metadata(draft, target)
+    content = draft.record.content
+    if content is not None and content.encoding is _ZLIB_BASE64:
+        document = decode(content, max_bytes=target.max_content_bytes)
+        draft.change(content=Content(pybase64.b64encode(document), Encoding.BASE64))
+
+
+def _lose_unheld(draft: Draft) -> None:
     lose_hints(draft, _UNHELD_HINTS_5_0)
     crawl = draft.record.crawl
     if crawl is not None and crawl.authmethod is Authmethod.NEGOTIATE:
@@ -434,17 +443,7 @@ def _acl_as_metadata(draft: Draft, target: Target) -> None:
     draft.change(acl=None, metadata=(*others, *metadata_of(held)))
 
 
-def _is_zipped(record: Record) -> bool:
-    return record.content is not None and record.content.encoding is _ZLIB_BASE64
-
-
-def _unzip_content(draft: Draft, target: Target) -> None:
-    if (content := draft.record.content) is not None:
-        document = decode(content, max_bytes=target.max_content_bytes)
-        draft.change(content=Content(pybase64.b64encode(document), Encoding.BASE64))
-
-
-def _lose_binary_metadata(draft: Draft, _target: Target) -> None:
+def _lose_binary_metadata(draft: Draft) -> None:
     """Drop the pairs that need base64, which the dialect does not have."""
     metadata = draft.record.metadata
     kept = tuple(meta for meta in metadata if _is_text(meta))
@@ -454,13 +453,6 @@ def _lose_binary_metadata(draft: Draft, _target: Target) -> None:
         if not _is_text(meta):
             draft.lose(field_of(meta), f"{meta.name!r}, that XML cannot hold")
     draft.change(metadata=kept)
-
-
-_FIRST_RULES_5_0 = (
-    RuleOf(_lose_unheld, fields=("crawl", "overwrite_acls", "extras")),
-    RuleOf(_acl_as_metadata, fields=("acl",)),
-    RuleOf(_unzip_content, is_needed=_is_zipped),
-)
 
 
 def _unholdable(acl: Acl) -> Iterator[str]:

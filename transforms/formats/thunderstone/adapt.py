@@ -4,15 +4,12 @@
 """
 
 import re
-from functools import partial
 
 from schemas.errors import RecordError
-from schemas.record import Action, Arrival, Encoding, Field, Meta, Record, is_wide
+from schemas.record import Action, Arrival, Content, Encoding, Field, Meta, Record, is_wide
 from transforms.formats.adapt_rules import (
     HINTS,
     Draft,
-    RuleOf,
-    RuleTable,
     counted,
     filtered,
     is_alone,
@@ -30,7 +27,6 @@ from transforms.formats.base import Adapted, Adapter, Target
 
 _SINGLE = ("title", "description", "keywords")
 _CATEGORY = "category"
-_UNHELD = ("overwrite_acls",)
 _UTF_8 = (None, "utf-8", "utf8")
 _LINE_END = re.compile(r"\r?\n")
 _SEPARATOR = re.compile(": +")
@@ -39,19 +35,6 @@ _SEPARATOR = re.compile(": +")
 def adapter(target: Target) -> Adapter:
     """Return the function that adapts records to Items."""
     named = {name.lower(): field for name, field in target.named_fields}
-    table = RuleTable(
-        (
-            RuleOf(lambda draft, _: lose_protection(draft), fields=("crawl", "metadata")),
-            RuleOf(lambda draft, _: lose_acl(draft), fields=("acl",)),
-            RuleOf(lambda draft, _: lose_hints(draft, HINTS), fields=("crawl",)),
-            RuleOf(lambda draft, _: lose_fields(draft, _UNHELD), fields=_UNHELD),
-            RuleOf(lambda draft, _: lose_extras(draft, ("Item/",)), fields=("extras",)),
-            RuleOf(_arrive, is_needed=_arrives_otherwise),
-            RuleOf(_content_as_body, fields=("content",), is_needed=_is_plain_text),
-            RuleOf(partial(_metadata_as_fields, named=named), fields=("metadata",)),
-            RuleOf(_fit_metadata, fields=("metadata",)),
-        )
-    )
 
     def adapt(record: Record) -> Adapted:
         try:
@@ -62,9 +45,30 @@ def adapter(target: Target) -> Adapter:
             return filtered(record, "update-index"), ()
         if is_alone(record):
             return left_out(Draft(record))
-        return table.apply(record, target)
+        draft = Draft(record)
+        _fit(draft, target, named=named)
+        return draft.finish()
 
     return adapt
+
+
+def _fit(draft: Draft, target: Target, *, named: dict[str, str]) -> None:
+    record = draft.record
+    if record.crawl is not None or record.metadata:
+        lose_protection(draft)
+    lose_acl(draft)
+    lose_hints(draft, HINTS)
+    if record.overwrite_acls is not None:
+        lose_fields(draft, ("overwrite_acls",))
+    lose_extras(draft, ("Item/",))
+    arrival = None if is_deletion(record) else Arrival.PUSHED
+    if record.arrival is not arrival:
+        draft.change(arrival=arrival)
+    if record.content is not None and _is_plain_text(record):
+        _content_as_body(draft, record.content, target)
+    if record.metadata:
+        _metadata_as_fields(draft, named)
+        _fit_metadata(draft)
 
 
 def _refuse(record: Record, target: Target) -> None:
@@ -92,14 +96,6 @@ def _is_to_be_crawled(record: Record) -> bool:
     return is_crawled and not has_content and not is_alone(record)
 
 
-def _arrives_otherwise(record: Record) -> bool:
-    return record.arrival is not (None if is_deletion(record) else Arrival.PUSHED)
-
-
-def _arrive(draft: Draft, _target: Target) -> None:
-    draft.change(arrival=None if is_deletion(draft.record) else Arrival.PUSHED)
-
-
 def _is_plain_text(record: Record) -> bool:
     """Return whether it has only plain text as content, with no charset or UTF-8."""
     mimetype = (record.mimetype or "").partition(";")[0].strip()
@@ -107,12 +103,9 @@ def _is_plain_text(record: Record) -> bool:
     return mimetype == "text/plain" and charset in _UTF_8 and record.body is None
 
 
-def _content_as_body(draft: Draft, target: Target) -> None:
+def _content_as_body(draft: Draft, content: Content, target: Target) -> None:
     """Write plain text as Body, which needs no extraction; other content stays RawData."""
-    content = draft.record.content
-    if content is None or content.encoding is not Encoding.NONE:
-        return
-    if len(content.data) > target.max_content_bytes:
+    if content.encoding is not Encoding.NONE or len(content.data) > target.max_content_bytes:
         return
     try:
         body = content.data.decode("utf-8")
@@ -121,7 +114,7 @@ def _content_as_body(draft: Draft, target: Target) -> None:
     draft.change(content=None, body=body, charset="UTF-8")
 
 
-def _metadata_as_fields(draft: Draft, _target: Target, *, named: dict[str, str]) -> None:
+def _metadata_as_fields(draft: Draft, named: dict[str, str]) -> None:
     """Move metadata with an element of its own there, unless the record has that element."""
     record = draft.record
     present = {field.name for field in record.fields}
@@ -152,7 +145,7 @@ def _metadata_as_fields(draft: Draft, _target: Target, *, named: dict[str, str])
     )
 
 
-def _fit_metadata(draft: Draft, _target: Target) -> None:
+def _fit_metadata(draft: Draft) -> None:
     """Fit each pair on a line of Meta."""
     fitted = [_fit_meta(draft, meta) for meta in draft.record.metadata]
     metadata = tuple(meta for meta in fitted if meta is not None)

@@ -1,12 +1,10 @@
 """Each rule of the conversion to gsafeeds of both dialects, and each message in full."""
 
 import zlib
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import pybase64
 import pytest
-from hypothesis import given
 from msgspec.structs import replace
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
@@ -28,10 +26,7 @@ from schemas.record import (
     Scoring,
 )
 from schemas.reject import Filtered, Reject
-from support.strategies import records
 from transforms.adapt import Adapted, Target, adapt
-from transforms.formats.adapt_rules import RuleOf, RuleTable
-from transforms.formats.gsa import adapt_feed
 
 URL = "http://www.example.com/plan.html"
 INCREMENTAL = Target(format="gsa-feed", datasource="docs", feedtype="incremental")
@@ -713,16 +708,3 @@ def test_a_record_that_the_dialect_cannot_hold_is_rejected(
     assert isinstance(reject, Reject)
     assert (reject.code, reject.url, losses) == (code, URL, ())
     assert reason in (None, reject.reason)
-
-
-@pytest.mark.parametrize("target", [INCREMENTAL, AND_URL, WEB], ids=["content", "url", "web"])
-@given(record=records())
-def test_a_rule_that_is_skipped_would_change_nothing(target: Target, record: Record) -> None:
-    def for_all(rules: Iterable[RuleOf], **_: Record) -> RuleTable:
-        always = ("url", "action")
-        return RuleTable(rule._replace(fields=always) for rule in rules)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adapt_feed, "RuleTable", for_all)
-        by_all_rules = adapt_feed.adapter(target)(record)
-    assert adapt(record, target) == by_all_rules
