@@ -27,8 +27,7 @@ from schemas.record import (
     Provenance,
     Record,
 )
-from support.membership_strategies import memberships
-from support.strategies import moments, records
+from support.strategies import memberships, moments, records
 
 URL = "http://www.example.com/"
 BARE = Record(url="u", action=Action.ADD)

@@ -2,14 +2,16 @@
 
 import json
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pipelines.cli.main import main
 
 ROOT = Path(__file__).parents[2]
+_T = TypeVar("_T")
 
 
 def convert(*args: str) -> int:
@@ -53,6 +55,11 @@ def keep_levels() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
+
+
+def chosen(*, usual: _T, full: _T) -> _T:
+    """Return `full` if FEEDFERRY_STORM=full: all instants at which a storm kills or races."""
+    return full if os.environ.get("FEEDFERRY_STORM") == "full" else usual
 
 
 def _names(folder: Path) -> Iterator[str]:

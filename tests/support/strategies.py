@@ -1,4 +1,4 @@
-"""Hypothesis strategies for canonical records and their parts; small, and as awkward as allowed.
+"""Hypothesis strategies for records and memberships; small, and as awkward as allowed.
 
 Every part takes the strategy of its texts, so that a format can ask for what it holds:
 `records(text=xml_texts(), extras=st.just(()))`.
@@ -14,6 +14,7 @@ from hypothesis.strategies import SearchStrategy
 
 from schemas.acl import Access, Acl, Inheritance, Principal, Scope
 from schemas.feed import FEEDTYPES
+from schemas.membership import Member, Membership
 from schemas.record import (
     Action,
     Anchor,
@@ -36,6 +37,24 @@ _AWKWARD = _XML_AWKWARD + "\x00\x01\x0b\x0c\x1b\x1f\ufffe\uffff"
 _HOSTS = ("example.com", "intranet.example.com", "www.example.co.uk")
 _PATHS = "abcXYZ019/._~-%!$'()+,;=:@&"
 _EXTRA_PLACES = ("record/@foo", "record/foo", "group/@foo", "acl/@foo", "Item/@foo", "Item/{u:x}y")
+_MEMBER_NAMES = (
+    "EXAMPLE\\joe",
+    "joe@example.com",
+    "abc.com/group1",
+    "cn=a,dc=b",
+    "]]>",
+    "a  b",
+    "é\nè",
+)
+_SCOPES = st.sampled_from(Scope)
+_FLAGS = st.none() | st.booleans()
+_MEMBERSHIP_EXTRAS = (
+    Extra("membership/@foo", "1 & 2"),
+    Extra("membership/@{urn:example:x}foo", ""),
+    Extra("membership/foo", "<foo>text</foo>"),
+    Extra("membership/members/@foo", '"'),
+    Extra("membership/principal/@foo", "\t"),
+)
 
 
 def texts(*, min_size: int = 0, max_size: int = 12) -> SearchStrategy[str]:
@@ -95,10 +114,10 @@ def principals(*, text: SearchStrategy[str] = TEXTS) -> SearchStrategy[Principal
     return st.builds(
         Principal,
         name=st.one_of(st.sampled_from(("", " padded ", "EXAMPLE\\joe", "joe@example.com")), text),
-        scope=st.sampled_from(Scope),
+        scope=_SCOPES,
         access=st.sampled_from(Access),
         namespace=st.none() | st.sampled_from(("Default", "")) | text,
-        case_sensitive=_flags(),
+        case_sensitive=_FLAGS,
         unqualified=st.booleans(),
     )
 
@@ -119,17 +138,17 @@ def crawls(*, text: SearchStrategy[str] = TEXTS) -> SearchStrategy[Crawl]:
     """Crawl hints, each stated or not."""
     return st.builds(
         Crawl,
-        lock=_flags(),
-        crawl_immediately=_flags(),
-        crawl_once=_flags(),
+        lock=_FLAGS,
+        crawl_immediately=_FLAGS,
+        crawl_once=_FLAGS,
         authmethod=st.none() | st.sampled_from(Authmethod),
         pagerank=st.none() | st.integers(0, 100),
         feedrank=st.none() | st.integers(0, 100),
         scoring=st.none() | st.sampled_from(Scoring),
-        secure=_flags(),
-        no_index=_flags(),
-        no_follow=_flags(),
-        no_archive=_flags(),
+        secure=_FLAGS,
+        no_index=_FLAGS,
+        no_follow=_FLAGS,
+        no_archive=_FLAGS,
         display_url=st.none() | urls(),
         anchors=_tuples(st.builds(Anchor, urls(), st.none() | text), max_size=2),
     )
@@ -184,6 +203,57 @@ def records(
     return st.fixed_dictionaries(_identity() | _document(text) | _about(text) | parts).map(_record)
 
 
+def members(
+    *,
+    name: SearchStrategy[str] = TEXTS,
+    text: SearchStrategy[str] = TEXTS,
+    scope: SearchStrategy[Scope] = _SCOPES,
+    case_sensitive: SearchStrategy[bool | None] = _FLAGS,
+) -> SearchStrategy[Member]:
+    """Users and groups with names of any text."""
+    return st.builds(
+        Member,
+        name=st.sampled_from(_MEMBER_NAMES) | name,
+        scope=scope,
+        namespace=st.none() | st.sampled_from(("Default", "")) | text,
+        case_sensitive=case_sensitive,
+        unqualified=st.booleans(),
+    )
+
+
+def memberships() -> SearchStrategy[Membership]:
+    """Any canonical membership, what no appliance takes among them."""
+    return st.builds(
+        Membership,
+        group=members(),
+        members=_tuples(members(), max_size=4),
+        origin=st.none() | TEXTS,
+        extras=_tuples(st.builds(Extra, TEXTS, TEXTS), max_size=2),
+        provenance=provenances(),
+    )
+
+
+def held_memberships() -> SearchStrategy[Membership]:
+    """Memberships that a groups feed holds to the last character, without a provenance."""
+    member_names = xml_texts().map(lambda text: text.strip(" \t\r\n")).filter(bool)
+    text = xml_texts()
+    return st.builds(
+        Membership,
+        group=members(
+            name=member_names,
+            text=text,
+            scope=st.just(Scope.GROUP),
+            case_sensitive=st.sampled_from((None, True)),
+        ),
+        members=_tuples(members(name=member_names, text=text), max_size=4),
+        origin=st.none() | text,
+        extras=st.lists(st.sampled_from(_MEMBERSHIP_EXTRAS), max_size=3, unique=True).map(
+            _sort_extras
+        ),
+        provenance=st.just(Provenance()),
+    )
+
+
 def _identity() -> dict[str, SearchStrategy[Any]]:
     return {
         "url": urls(),
@@ -215,7 +285,7 @@ def _about(text: SearchStrategy[str]) -> dict[str, SearchStrategy[Any]]:
         "visited": st.none() | moments(),
         "next_check": st.none() | moments(),
         "acl": st.none() | acls(text=text),
-        "overwrite_acls": _flags(),
+        "overwrite_acls": _FLAGS,
         "crawl": st.none() | crawls(text=text),
         "history": st.none() | histories(text=text),
         "extras": extras(text=text),
@@ -242,10 +312,6 @@ def _utf8() -> SearchStrategy[bytes]:
     return texts().map(lambda text: text.encode())
 
 
-def _flags() -> SearchStrategy[bool | None]:
-    return st.none() | st.booleans()
-
-
 def _counts() -> SearchStrategy[int]:
     return st.integers(0, 2**40)
 
@@ -256,3 +322,7 @@ def _figures() -> SearchStrategy[float]:
 
 def _tuples(parts: SearchStrategy[Any], *, max_size: int) -> SearchStrategy[tuple[Any, ...]]:
     return st.lists(parts, max_size=max_size).map(tuple)
+
+
+def _sort_extras(extras: list[Extra]) -> tuple[Extra, ...]:
+    return tuple(sorted(extras, key=lambda extra: extra.place))

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from support.archives import BROKEN, documents, gsa_feed, put
-from support.runs import ROOT
-from support.storms import chosen
+from support.runs import ROOT, chosen
 
 pytestmark = pytest.mark.slow
 

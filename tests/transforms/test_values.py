@@ -9,7 +9,7 @@ from lxml import etree
 
 from schemas.feed import Feed
 from schemas.notice import Loss
-from schemas.record import Action, Content, Crawl, Extra, Provenance, Record
+from schemas.record import Action, Content, Record
 from schemas.reject import Reject
 from schemas.span import Span
 from transforms.adapt import Target, adapt
@@ -190,18 +190,6 @@ def test_what_is_written_is_valid_by_the_dtd_and_in_range(target: Target, dialec
     assert {int(rank) for rank in root.xpath("//@pagerank")} <= set(range(68, 101))
     assert {int(rank) for rank in root.xpath("//@feedrank")} <= set(range(1, 101))
     assert not any("soon" in date or date == "" for date in root.xpath("//@last-modified"))
-
-
-def test_a_record_without_doubtful_values_has_no_notices() -> None:
-    record = Record(
-        url=URL,
-        action=Action.ADD,
-        crawl=Crawl(pagerank=96),
-        extras=(Extra("record/@unknown", "1"),),
-        provenance=Provenance(source="feed.xml"),
-    )
-    assert list(notices(record)) == []
-    assert adapt(record, Target(format="avro")) == ((record,), ())
 
 
 def test_a_group_passes_its_doubtful_rank_on() -> None:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from support.archives import BROKEN, DELETED, HOST, document, gsa_feed, put
-from support.runs import ROOT, report
-from support.storms import chosen
+from support.runs import ROOT, chosen, report
 
 pytestmark = pytest.mark.slow
 

@@ -28,7 +28,6 @@ PARTS = (
     b"--<<--\r\n"
 )
 CHUNKED = b"POST /xmlfeed HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
-CLOSE = "Connection: close\r\n"
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,7 @@ from schemas.membership import Membership
 from schemas.record import Record
 from support.damage import MadeFeed, damaged, feeds, torn
 from support.gsa_records import held
-from support.membership_strategies import held_memberships
-from support.strategies import records
+from support.strategies import held_memberships, records
 from support.streams import slow
 from transforms.formats import FORMATS, Encoder, WriteOptions, by_name
 from transforms.formats.splitter import FeedPart, RecordOffsets

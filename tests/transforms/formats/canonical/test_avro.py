@@ -21,8 +21,7 @@ from schemas.record import Action, Content, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import ContainerHeader, Span
 from schemas.varint import long
-from support.membership_strategies import memberships
-from support.strategies import records
+from support.strategies import memberships, records
 from support.streams import read_both_ways
 from transforms.formats.base import ReadOptions, WriteOptions
 from transforms.formats.canonical import avro

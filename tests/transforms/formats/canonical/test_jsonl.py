@@ -26,8 +26,7 @@ from schemas.record import (
 )
 from schemas.reject import Filtered, Reject
 from schemas.span import Span
-from support.membership_strategies import memberships
-from support.strategies import provenances, records
+from support.strategies import memberships, provenances, records
 from support.streams import read_both_ways
 from transforms.formats.base import ReadOptions, ReadResult, write_all
 from transforms.formats.canonical import jsonl

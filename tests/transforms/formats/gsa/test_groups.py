@@ -16,7 +16,7 @@ from schemas.membership import Member, Membership
 from schemas.record import Action, Extra, Provenance, Record
 from schemas.reject import Reject
 from schemas.span import Span
-from support.membership_strategies import held_memberships, memberships
+from support.strategies import held_memberships, memberships
 from support.streams import read_both_ways
 from transforms.formats import GSA_GROUPS, ReadResult, WriteOptions, write_all
 

@@ -31,7 +31,6 @@ BERT = SentDocument(key="[2]", url="http://db.example.com/2", digest="b")
 CARL = SentDocument(key="[3]", url="http://db.example.com/3", digest="c")
 TWIN = SentDocument(key="[2]", url=ANNA.url, digest="b")
 TAKEN = SentDocument(key="[2]", url="http://db.example.com/old", digest="b")
-TOMBSTONE = SentDocument(key="[1]", url="", digest="a")
 DELETED_ANNA = sent_deletion("[1]", ANNA.url)
 MOVED = former_url("http://db.example.com/old")
 

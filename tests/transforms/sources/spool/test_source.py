@@ -10,9 +10,9 @@ from schemas.delivery import JOURNAL
 from schemas.errors import ConfigError
 from schemas.span import Span
 from support.archives import document, gsa_feed, put
-from support.source_runs import source_run
 from support.spools import HandSpool
-from transforms.sources import SPOOLS, SourceOptions
+from transforms.formats import ReadOptions
+from transforms.sources import SPOOLS, SourceOptions, SourceRun
 from transforms.sources.spool.source import Spool
 
 ONE = gsa_feed(document(1))
@@ -43,6 +43,17 @@ def refusal(**more: Any) -> str:
     with pytest.raises(ConfigError) as caught:
         loaded(**more)
     return str(caught.value)
+
+
+def source_run(span: Span, config: Any, *, work: Path, **options: Any) -> SourceRun[Any]:
+    """Return a source in a run whose folder is `work`."""
+    return SourceRun(
+        span=span,
+        config=config,
+        work=work,
+        reading=ReadOptions(),
+        options=SourceOptions(**{"to_format": "gsa-feed", **options}),
+    )
 
 
 def cut(spool: Spool, ordinal: int = 0) -> list[tuple[str, str, str]]:
